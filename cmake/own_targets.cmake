@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# Flags for targets of this repository. headmix::headmix itself carries none: a user's warnings, optimisation and
+# instruction set are the user's.
+
+# Warnings, strict C++20 and sanitizers.
+function(headmix_own_target target)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${HEADMIX_WERROR}>:-Werror>)
+  if(HEADMIX_SANITIZE)
+    target_compile_options(
+      ${target} PRIVATE -fsanitize=${HEADMIX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${HEADMIX_SANITIZE})
+  endif()
+endfunction()
+
+# For what is run for its speed. Not for tests: those must hold at the compiler's default instruction set.
+function(headmix_native_target target)
+  if(HEADMIX_NATIVE)
+    include(CheckCXXCompilerFlag)
+    check_cxx_compiler_flag(-march=native HEADMIX_HAS_MARCH_NATIVE)
+    target_compile_options(${target} PRIVATE $<$<BOOL:${HEADMIX_HAS_MARCH_NATIVE}>:-march=native>)
+    # GCC 12 takes the undefined operand of its own AVX-512 intrinsics, which Eigen calls, for a bug of the caller.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  endif()
+endfunction()
