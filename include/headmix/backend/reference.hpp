@@ -1,0 +1,328 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Reference: every kernel as the plain loop that defines it. The oracle of the tests and the template for a new
+// backend. Sums run in the wide type, in ascending order.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "headmix/backend/backend.hpp"
+
+namespace headmix {
+
+template <class Scalar>
+struct Reference {
+  using scalar = Scalar;
+  using wide = wide_t<Scalar>;
+  /// The tape may look at selections before a pass.
+  static constexpr bool host_memory = true;
+
+  // ---- pointwise and sums ----
+
+  /// y (+)= tree
+  template <class T, class Tree>
+  void map(view<T> y, Tree const& tree, bool accumulate) const {
+    for (Index i = 0; i < y.count * y.rows; ++i) {
+      auto const row = tree.row(i);
+      for (Index j = 0; j < y.cols; ++j) {
+        wide const value = row.template at<wide>(j);
+        put_element(y.row(i)[j * y.col_stride], value, accumulate);
+      }
+    }
+  }
+  template <class T, class Tree>
+  void row_sum(view<T> y, lazy<Tree> const& a, bool accumulate) const {
+    for (Index i = 0; i < a.rows; ++i) {
+      auto const row = a.tree.row(i);
+      wide sum = 0;
+      for (Index j = 0; j < a.cols; ++j) sum += row.template at<wide>(j);
+      put_element(*y.row(i), sum, accumulate);
+    }
+  }
+  template <class T, class Tree>
+  void col_sum(view<T> y, lazy<Tree> const& a, bool accumulate) const {
+    for (Index j = 0; j < a.cols; ++j) {
+      wide sum = 0;
+      for (Index i = 0; i < a.rows; ++i) sum += a.tree.row(i).template at<wide>(j);
+      put_element(y(0, j), sum, accumulate);
+    }
+  }
+  /// y_i (+)= the sum of rows i n .. i n + n - 1
+  template <class T, class Tree>
+  void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) const {
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) {
+        wide sum = 0;
+        for (Index s = 0; s < n; ++s) sum += a.tree.row(i * n + s).template at<wide>(j);
+        put_element(y(i, j), sum, accumulate);
+      }
+    }
+  }
+
+  // ---- dense products and row functions ----
+
+  /// y (+)= a b
+  template <class T, class A, class B>
+  void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) {
+        wide sum = 0;
+        for (Index k = 0; k < a.cols; ++k) sum += static_cast<wide>(a(i, k)) * static_cast<wide>(b(k, j));
+        put_element(y(i, j), sum, accumulate);
+      }
+    }
+  }
+  template <class T, class A>
+  void softmax(view<T> y, view<A const> a) const {
+    for (Index i = 0; i < a.rows; ++i) {
+      wide const top = row_maximum(a, i);
+      wide sum = 0;
+      for (Index j = 0; j < a.cols; ++j) sum += exp_below(static_cast<wide>(a(i, j)), top);
+      for (Index j = 0; j < a.cols; ++j) {
+        y(i, j) = static_cast<T>(sum > 0 ? exp_below(static_cast<wide>(a(i, j)), top) / sum : wide(0));
+      }
+    }
+  }
+  template <class T, class A>
+  void log_sum_exp(view<T> y, view<A const> a) const {
+    for (Index i = 0; i < a.rows; ++i) {
+      wide const top = row_maximum(a, i);
+      wide sum = 0;
+      for (Index j = 0; j < a.cols; ++j) sum += exp_below(static_cast<wide>(a(i, j)), top);
+      y(i, 0) = static_cast<T>(top + std::log(sum));
+    }
+  }
+
+  // ---- choosing ----
+
+  template <class A>
+  void top_k(view<Int> y, view<A const> a) const {
+    for (Index i = 0; i < a.rows; ++i) {
+      for (Index k = 0; k < y.cols; ++k) {
+        Index best = -1;
+        for (Index j = 0; j < a.cols; ++j) {
+          bool taken = false;
+          for (Index l = 0; l < k; ++l) taken = taken || y(i, l) == j;
+          if (!taken && (best < 0 || ranks_before(a(i, j), a(i, best)))) best = j;
+        }
+        y(i, k) = static_cast<Int>(best);
+      }
+    }
+  }
+  template <class T>
+  void take(view<T> y, view<T const> a, view<Int const> index) const {
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index k = 0; k < y.cols; ++k) y(i, k) = index(i, k) < 0 ? T(0) : a(i, index(i, k));
+    }
+  }
+  template <class T>
+  void put(view<T> y, view<T const> a, view<Int const> index) const {
+    zero(y);
+    for (Index i = 0; i < a.rows; ++i) {
+      for (Index k = 0; k < a.cols; ++k) {
+        if (index(i, k) >= 0) y(i, index(i, k)) += a(i, k);
+      }
+    }
+  }
+  template <class T>
+  void one_hot(view<T> y, view<Int const> index) const {
+    zero(y);
+    for (Index i = 0; i < index.rows; ++i) {
+      for (Index k = 0; k < index.cols; ++k) {
+        if (index(i, k) >= 0) y(i, index(i, k)) += T(1);
+      }
+    }
+  }
+  template <class T>
+  void gather_rows(view<T> y, view<T const> table, view<Int const> index) const {
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) y(i, j) = index(i, 0) < 0 ? T(0) : table(index(i, 0), j);
+    }
+  }
+  template <class T>
+  void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) const {
+    if (!accumulate) zero(y);
+    for (Index i = 0; i < a.rows; ++i) {
+      if (index(i, 0) < 0) continue;
+      for (Index j = 0; j < a.cols; ++j) y(index(i, 0), j) += a(i, j);
+    }
+  }
+
+  // ---- experts ----
+
+  /// perm: the slots of index (row * cols + column), grouped by expert and ascending in each; offsets: where each
+  /// begins.
+  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index) const {
+    Index n = 0;
+    for (Index e = 0; e + 1 < offsets.cols; ++e) {
+      offsets(0, e) = static_cast<Int>(n);
+      for (Index i = 0; i < index.rows; ++i) {
+        for (Index k = 0; k < index.cols; ++k) {
+          if (index(i, k) == e) perm(0, n++) = static_cast<Int>(i * index.cols + k);
+        }
+      }
+    }
+    offsets(0, offsets.cols - 1) = static_cast<Int>(n);
+  }
+  template <class T>
+  static std::size_t grouped_gemm_scratch(view<T>, view<T const>, view<T const>) {
+    return 0;
+  }
+  /// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot without expert.
+  template <class T>
+  void grouped_gemm(view<T> y, view<T const> x, view<T const> w, view<Int const> perm, view<Int const> offsets,
+                    Index slots_per_row, std::span<std::byte>) const {
+    zero(y);
+    for (Index e = 0; e < w.count; ++e) {
+      for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
+        Index const s = perm(0, n);
+        gemm(y.middle_rows(s, 1), x.middle_rows(s / slots_per_row, 1), w[e], false);
+      }
+    }
+  }
+  template <class T>
+  static std::size_t grouped_outer_scratch(view<T>, view<T const>, view<T const>) {
+    return 0;
+  }
+  /// y_e (+)= the sum over the slots s of expert e of x_{s / slots_per_row}^T g_s
+  template <class T>
+  void grouped_outer(view<T> y, view<T const> x, view<T const> g, view<Int const> perm, view<Int const> offsets,
+                     Index slots_per_row, bool accumulate, std::span<std::byte>) const {
+    if (!accumulate) zero(y);
+    for (Index e = 0; e < y.count; ++e) {
+      for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
+        Index const s = perm(0, n);
+        gemm(y[e], x.middle_rows(s / slots_per_row, 1).transposed(), g.middle_rows(s, 1), true);
+      }
+    }
+  }
+
+  // ---- attention ----
+
+  template <class T>
+  static std::size_t attention_scratch(attention_forward<T> const&) {
+    return 0;
+  }
+  template <AttentionMask Mask, class T>
+  void attention(attention_forward<T> const& p, std::span<std::byte>) const {
+    each_query_row<Mask>(p.extents, [&](query_row r, Index b, Index kv) {
+      wide top = -std::numeric_limits<wide>::infinity(), sum = 0;
+      each_key<Mask>(p.extents, r, b, [&](Index s) { top = (std::max)(top, score(p, r, s, kv)); });
+      Index const d = p.extents.head_dim;
+      each_key<Mask>(p.extents, r, b, [&](Index s) { sum += exp_below(score(p, r, s, kv), top); });
+      for (Index c = 0; c < d; ++c) {
+        wide o = 0;
+        each_key<Mask>(p.extents, r, b, [&](Index s) {
+          o += exp_below(score(p, r, s, kv), top) / sum * static_cast<wide>(p.v(s, kv * d + c));
+        });
+        p.o(r.row, r.col + c) = static_cast<T>(o);
+      }
+      p.lse(r.row, r.col / d) = top + std::log(sum);
+    });
+  }
+  template <class T>
+  static std::size_t attention_gradient_scratch(attention_backward<T> const&) {
+    return 0;
+  }
+  template <AttentionMask Mask, class T>
+  void attention_gradient(attention_backward<T> const& p, std::span<std::byte>) const {
+    zero(p.d_q);
+    zero(p.d_k);
+    zero(p.d_v);
+    Index const d = p.extents.head_dim;
+    wide const scale = 1 / std::sqrt(static_cast<wide>(d));
+    each_query_row<Mask>(p.extents, [&](query_row r, Index b, Index kv) {
+      wide delta = 0;
+      for (Index c = 0; c < d; ++c) {
+        delta += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.o(r.row, r.col + c));
+      }
+      each_key<Mask>(p.extents, r, b, [&](Index s) {
+        wide const probability = std::exp(score(p, r, s, kv) - static_cast<wide>(p.lse(r.row, r.col / d)));
+        wide d_probability = 0;
+        for (Index c = 0; c < d; ++c) {
+          d_probability += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.v(s, kv * d + c));
+        }
+        wide const d_score = probability * (d_probability - delta) * scale;
+        for (Index c = 0; c < d; ++c) {
+          if (p.d_q.data) p.d_q(r.row, r.col + c) += static_cast<T>(d_score * static_cast<wide>(p.k(s, kv * d + c)));
+          if (p.d_k.data) p.d_k(s, kv * d + c) += static_cast<T>(d_score * static_cast<wide>(p.q(r.row, r.col + c)));
+          if (p.d_v.data)
+            p.d_v(s, kv * d + c) += static_cast<T>(probability * static_cast<wide>(p.d_o(r.row, r.col + c)));
+        }
+      });
+    });
+  }
+
+  /// Turns the pair (i, i + d_h / 2) of every head by position * theta^(-2 i / d_h), backwards when `inverse`.
+  template <class T>
+  void rotary(view<T> y, view<T const> a, view<T const> theta, segments s, Index heads, bool inverse) const {
+    Index const d = a.cols / heads, half = d / 2, rows_per_token = s.rows == 0 ? 1 : a.rows / s.rows;
+    for (Index b = 0; b < s.count; ++b) {
+      for (Index i = s.begin(b) * rows_per_token; i < s.end(b) * rows_per_token; ++i) {
+        wide const position = static_cast<wide>(i / rows_per_token - s.begin(b));
+        for (Index c = 0; c < heads * half; ++c) {
+          Index const j = c / half * d + c % half;
+          wide const angle = position * std::pow(static_cast<wide>(theta(0, 0)),
+                                                 -2 * static_cast<wide>(c % half) / static_cast<wide>(d));
+          wide const cosine = std::cos(angle), sine = inverse ? -std::sin(angle) : std::sin(angle);
+          wide const u = static_cast<wide>(a(i, j)), v = static_cast<wide>(a(i, j + half));
+          y(i, j) = static_cast<T>(u * cosine - v * sine);
+          y(i, j + half) = static_cast<T>(v * cosine + u * sine);
+        }
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  static void put_element(T& y, wide value, bool accumulate) {
+    y = static_cast<T>(accumulate ? static_cast<wide>(y) + value : value);
+  }
+  template <class T>
+  static void zero(view<T> y) {
+    if (y.data == nullptr) return;
+    for (Index i = 0; i < y.count * y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) y.row(i)[j * y.col_stride] = T(0);
+    }
+  }
+  template <class A>
+  static wide row_maximum(view<A const> a, Index i) {
+    wide top = -std::numeric_limits<wide>::infinity();
+    for (Index j = 0; j < a.cols; ++j) top = (std::max)(top, static_cast<wide>(a(i, j)));
+    return top;
+  }
+  /// exp(x - top), 0 for x = minus infinity whatever `top` is.
+  static wide exp_below(wide x, wide top) {
+    return x == -std::numeric_limits<wide>::infinity() ? wide(0) : std::exp(x - top);
+  }
+  template <class A>
+  static bool ranks_before(A a, A b) {
+    return a > b || (b != b && a == a);
+  }
+  template <class P>
+  static wide score(P const& p, query_row r, Index s, Index kv) {
+    Index const d = p.extents.head_dim;
+    wide sum = 0;
+    for (Index c = 0; c < d; ++c)
+      sum += static_cast<wide>(p.q(r.row, r.col + c)) * static_cast<wide>(p.k(s, kv * d + c));
+    return sum / std::sqrt(static_cast<wide>(d));
+  }
+  template <class Mask, class F>
+  static void each_query_row(attention_extents const& e, F f) {
+    for (Index b = 0; b < e.queries.count; ++b) {
+      for (Index kv = 0; kv < e.kv_heads; ++kv) {
+        for (Index i = 0; i < e.list_length(b); ++i) f(e.row(b, kv, i), b, kv);
+      }
+    }
+  }
+  template <class Mask, class F>
+  static void each_key(attention_extents const& e, query_row r, Index b, F f) {
+    for (Index s = 0; s < e.keys.length(b); ++s) {
+      if (Mask::sees(r.position, s)) f(e.keys.begin(b) + s);
+    }
+  }
+};
+
+}  // namespace headmix

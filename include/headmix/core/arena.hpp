@@ -1,0 +1,54 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A planner of addresses: gives each block the lowest offset that no live block overlaps. It runs before execution and
+// allocates nothing itself; the owner of the memory asks `peak()` how much is needed.
+
+#include <algorithm>
+#include <array>
+
+#include "headmix/core/config.hpp"
+
+namespace headmix {
+
+/// Every block begins at a multiple of this.
+inline constexpr std::size_t alignment = 64;
+
+[[nodiscard]] constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+template <std::size_t MaxBlocks>
+class OffsetPlanner {
+ public:
+  /// Reserves bytes for block `id` and returns its offset.
+  constexpr std::size_t acquire(std::size_t id, std::size_t bytes) {
+    std::size_t const need = aligned(bytes);
+    std::size_t offset = 0, place = 0;
+    for (; place < live_; ++place) {
+      if (offset + need <= blocks_[place].begin) break;
+      offset = (std::max)(offset, blocks_[place].end);
+    }
+    for (std::size_t i = live_; i > place; --i) blocks_[i] = blocks_[i - 1];
+    blocks_[place] = {id, offset, offset + need};
+    ++live_;
+    peak_ = (std::max)(peak_, offset + need);
+    return offset;
+  }
+  constexpr void release(std::size_t id) {
+    std::size_t place = 0;
+    while (place < live_ && blocks_[place].id != id) ++place;
+    if (place == live_) return;
+    --live_;
+    for (std::size_t i = place; i < live_; ++i) blocks_[i] = blocks_[i + 1];
+  }
+  [[nodiscard]] constexpr std::size_t peak() const { return peak_; }
+
+ private:
+  struct block {
+    std::size_t id, begin, end;
+  };
+  std::array<block, MaxBlocks + 1> blocks_{};  // sorted by begin
+  std::size_t live_ = 0, peak_ = 0;
+};
+
+}  // namespace headmix

@@ -1,0 +1,30 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What every header starts from: the language check, the index type, the host/device marker.
+
+#include <cstddef>
+#include <cstdint>
+
+#if __cplusplus < 202002L
+#error "headmix needs C++20: add -std=c++20 (or newer) to the compiler's flags"
+#endif
+
+#if defined(__FAST_MATH__) && !defined(HEADMIX_ALLOW_FAST_MATH)
+#warning "headmix: -ffast-math breaks the handling of infinities; define HEADMIX_ALLOW_FAST_MATH to silence this"
+#endif
+
+#ifdef __CUDACC__
+#define HEADMIX_HD __host__ __device__
+#else
+#define HEADMIX_HD
+#endif
+
+namespace headmix {
+
+/// Rows, columns, strides and counts: signed, in elements.
+using Index = std::ptrdiff_t;
+
+/// The storage type of selections, identifiers and sequence offsets.
+using Int = std::int32_t;
+
+}  // namespace headmix

@@ -1,0 +1,21 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Functions without branches that pointwise operations use. Packs of numbers overload them and those of <cmath>.
+
+#include <concepts>
+
+#include "headmix/core/config.hpp"
+
+namespace headmix {
+
+template <std::floating_point T>
+HEADMIX_HD constexpr T maximum(T a, T b) {
+  return a > b ? a : b;
+}
+/// 1 where a > 0, else 0.
+template <std::floating_point T>
+HEADMIX_HD constexpr T unit_step(T a) {
+  return a > T(0) ? T(1) : T(0);
+}
+
+}  // namespace headmix

@@ -1,0 +1,104 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// view<T>: a strided matrix, or a stack of them (one matrix per expert), in memory that somebody else owns.
+// Kernels receive views by value; nothing here allocates or checks bounds.
+
+#include <type_traits>
+
+#include "headmix/core/config.hpp"
+
+namespace headmix {
+
+/// `count` matrices of `rows` x `cols`; strides are in elements, any sign, zero allowed for reading.
+/// A plain matrix has count 1. Fast paths need col_stride 1.
+template <class T>
+struct view {
+  T* data = nullptr;
+  Index count = 1, rows = 0, cols = 0;
+  Index stack_stride = 0, row_stride = 0, col_stride = 1;
+
+  view() = default;
+  /// A contiguous row-major matrix.
+  HEADMIX_HD constexpr view(T* p, Index r, Index c)
+      : data(p), rows(r), cols(c), stack_stride(r * c), row_stride(c), col_stride(1) {}
+  /// A contiguous stack of row-major matrices.
+  HEADMIX_HD constexpr view(T* p, Index n, Index r, Index c)
+      : data(p), count(n), rows(r), cols(c), stack_stride(r * c), row_stride(c), col_stride(1) {}
+  /// Reading through a view of something writable.
+  template <class U>
+  requires(std::is_same_v<T, U const>) HEADMIX_HD constexpr view(view<U> const& v)
+      : data(v.data),
+        count(v.count),
+        rows(v.rows),
+        cols(v.cols),
+        stack_stride(v.stack_stride),
+        row_stride(v.row_stride),
+        col_stride(v.col_stride) {}
+
+  HEADMIX_HD constexpr T& operator()(Index i, Index j) const { return data[i * row_stride + j * col_stride]; }
+  /// Matrix `e` of the stack.
+  HEADMIX_HD constexpr view operator[](Index e) const {
+    view m = *this;
+    m.data = data + e * stack_stride;
+    m.count = 1;
+    return m;
+  }
+  /// The first element of row i, where the rows of all matrices of the stack are numbered through.
+  HEADMIX_HD constexpr T* row(Index i) const {
+    return count == 1 ? data + i * row_stride : data + (i / rows) * stack_stride + (i % rows) * row_stride;
+  }
+  /// Rows i .. i + n - 1 of a matrix.
+  [[nodiscard]] HEADMIX_HD constexpr view middle_rows(Index i, Index n) const {
+    view m = *this;
+    m.data = data + i * row_stride;
+    m.rows = n;
+    return m;
+  }
+  /// Columns j .. j + n - 1.
+  [[nodiscard]] HEADMIX_HD constexpr view middle_cols(Index j, Index n) const {
+    view m = *this;
+    m.data = data + j * col_stride;
+    m.cols = n;
+    return m;
+  }
+  [[nodiscard]] HEADMIX_HD constexpr view transposed() const {
+    view m = *this;
+    m.rows = cols;
+    m.cols = rows;
+    m.row_stride = col_stride;
+    m.col_stride = row_stride;
+    return m;
+  }
+  [[nodiscard]] HEADMIX_HD constexpr Index size() const { return count * rows * cols; }
+  /// True when the elements follow each other in row-major order without gaps.
+  [[nodiscard]] HEADMIX_HD constexpr bool contiguous() const {
+    return (cols <= 1 || col_stride == 1) && (rows <= 1 || row_stride == cols) &&
+           (count <= 1 || stack_stride == rows * cols);
+  }
+};
+
+template <class T>
+view(T*, Index, Index) -> view<T>;
+template <class T>
+view(T*, Index, Index, Index) -> view<T>;
+
+/// The rows of several sequences, one after another. Sequence b owns rows [begin(b), end(b)).
+/// Without offsets the rows are divided evenly: a uniform batch needs no array.
+struct segments {
+  Int const* offsets = nullptr;  ///< count + 1 ascending row numbers, or null for equal lengths
+  Index count = 1;               ///< number of sequences
+  Index rows = 0;                ///< rows in total
+
+  [[nodiscard]] HEADMIX_HD constexpr Index begin(Index b) const { return offsets ? offsets[b] : b * (rows / count); }
+  [[nodiscard]] HEADMIX_HD constexpr Index end(Index b) const { return begin(b + 1); }
+  [[nodiscard]] HEADMIX_HD constexpr Index length(Index b) const { return end(b) - begin(b); }
+
+  friend constexpr bool operator==(segments const&, segments const&) = default;
+};
+
+/// `count` sequences of `length` rows each.
+[[nodiscard]] constexpr segments uniform(Index count, Index length) { return {nullptr, count, count * length}; }
+/// Ragged sequences: `offsets` holds count + 1 ascending row numbers that begin with 0.
+[[nodiscard]] inline segments ragged(Int const* offsets, Index count) { return {offsets, count, offsets[count]}; }
+
+}  // namespace headmix

@@ -1,0 +1,99 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Products with the weights of the chosen experts. A row with k choices has k slots, slot = row * k + choice. Rows are
+// read and written by slot number: nothing model-wide is ever permuted in memory, an expert without rows costs nothing.
+
+#include "headmix/expr/linear.hpp"
+#include "headmix/expr/select.hpp"
+
+namespace headmix {
+namespace ops {
+
+/// Slots grouped by expert. Buffer 0 lists the slots, ascending inside an expert; buffer 1 says where each expert
+/// begins.
+template <class E>
+struct expert_order : operation {
+  static constexpr bool differentiable = false;
+  static constexpr int outputs = 2;
+  template <class...>
+  static constexpr kind kind_of = kind::integer;
+  template <class I>
+  using shape_of = shape<size<1>, times<cols<I>, rows<I>>>;
+  template <class I>
+  using domain_of = times<cols<I>, rows<I>>;
+  template <int, class>
+  using output_shape = shape<size<1>, plus_one<E>>;
+  template <int>
+  static constexpr kind output_kind = kind::integer;
+  static void eval(auto const& run, auto perm, auto offsets, auto index) {
+    run.backend.expert_order(perm, offsets, index);
+  }
+};
+
+template <class SlotsPerRow>
+struct expert_outer;
+
+/// y_s = x_{s / SlotsPerRow} W_e for every slot s of expert e; zero for a slot without expert.
+template <class SlotsPerRow, class E>
+struct expert_linear : operation {
+  template <class X, class W, class Perm, class Offsets>
+  using shape_of = shape<times<SlotsPerRow, rows<X>>, cols<W>>;
+  template <class X, class W, class Perm, class Offsets>
+  static constexpr kind kind_of = kind::real;
+  template <class X, class W, class Perm, class Offsets>
+  using checks = type_list<equal<rows_of<W>, cols_of<X>>, equal<count_of<W>, the<E>>,
+                           equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
+  static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto) {
+    return run.backend.grouped_gemm_scratch(y, x, w);
+  }
+  static void eval(auto const& run, auto y, auto x, auto w, auto perm, auto offsets) {
+    run.backend.grouped_gemm(y, x, w, perm, offsets, run.template extent<SlotsPerRow>(), run.scratch);
+  }
+  static constexpr auto vjp(auto dy, auto x, auto w, auto perm, auto offsets, auto) {
+    return grads(headmix::group_sum<SlotsPerRow>(make<expert_linear<size<1>, E>>(dy, t(w), perm, offsets)),
+                 make<expert_outer<SlotsPerRow>>(x, dy, w, perm, offsets), none{}, none{});
+  }
+};
+
+/// dW_e = sum over the slots s of expert e of x_{s / SlotsPerRow}^T g_s
+template <class SlotsPerRow>
+struct expert_outer : operation {
+  static constexpr bool accumulates = true;
+  static constexpr bool differentiable = false;
+  template <class X, class G, class W, class Perm, class Offsets>
+  using shape_of = shape<rows<W>, cols<W>, count<W>>;
+  template <class X, class G, class W, class Perm, class Offsets>
+  static constexpr kind kind_of = kind::real;
+  static std::size_t scratch(auto const& run, auto y, auto x, auto g, auto, auto, auto) {
+    return run.backend.grouped_outer_scratch(y, x, g);
+  }
+  static void eval(auto const& run, auto y, bool accumulate, auto x, auto g, auto, auto perm, auto offsets) {
+    run.backend.grouped_outer(y, x, g, perm, offsets, run.template extent<SlotsPerRow>(), accumulate, run.scratch);
+  }
+};
+
+}  // namespace ops
+
+/// The slots of a selection, grouped by expert. Every product over the same selection shares it.
+template <Selection I>
+constexpr auto expert_order(I index) {
+  return make<ops::expert_order<domain<I>>>(index);
+}
+
+/// Row r times the weights of its chosen experts: x [R, D] or, slot by slot, [R * K, D]; W [E, D, H]; index Int [R, K];
+/// result [R * K, H].
+template <Expr X, Expr W, Selection I>
+constexpr auto expert_linear(X x, W w, I index) {
+  constexpr auto order = expert_order(index);
+  using slots_per_row = std::conditional_t<std::same_as<rows<X>, rows<I>>, cols<I>, size<1>>;
+  return make<ops::expert_linear<slots_per_row, domain<I>>>(x, w, order, get_output<1>(order));
+}
+
+/// y_r = sum over j of gate_{r,j} z_{r K + j}: gate [R, K], z [R * K, D], result [R, D].
+template <Expr G, Expr Z>
+constexpr auto mix(G gate, Z z) {
+  using K = cols<G>;
+  return group_sum<K>(split_rows<K>(gate) * z);
+}
+
+}  // namespace headmix

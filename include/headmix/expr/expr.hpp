@@ -1,0 +1,208 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// An expression is an empty type: it describes a value and holds nothing. The same type is the same value, so a graph
+// with shared nodes is nothing but the distinct types that it mentions, and they run in the order "operands first".
+
+#include <concepts>
+#include <type_traits>
+
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/type_list.hpp"
+#include "headmix/expr/extent.hpp"
+
+namespace headmix {
+
+/// How an expression comes by its value.
+enum class form {
+  leaf,       ///< memory that the caller binds
+  immediate,  ///< one number, known when the program runs
+  pointwise,  ///< element by element; fused into whatever reads it
+  view,       ///< the operand's memory, read in another order
+  barrier,    ///< one kernel, one buffer (or several, see `output`)
+  output,     ///< a further buffer of a barrier
+  let         ///< a name for another expression
+};
+
+/// Rows and columns of a value; `Count` matrices of them for a stack (one weight matrix per expert).
+template <Extent Rows, Extent Cols, Extent Count = size<1>>
+struct shape {
+  using rows = Rows;
+  using cols = Cols;
+  using count = Count;
+};
+
+/// An empty type with a shape, a kind of scalar, a form and operands.
+template <class E>
+concept Expr = std::is_empty_v<E> && requires {
+  typename E::extents;
+  typename E::args;
+  { E::kind_of } -> std::convertible_to<kind>;
+  { E::form_of } -> std::convertible_to<form>;
+  { E::grad } -> std::convertible_to<bool>;
+};
+
+template <Expr E>
+using rows = typename E::extents::rows;
+template <Expr E>
+using cols = typename E::extents::cols;
+template <Expr E>
+using count = typename E::extents::count;
+
+template <class E>
+concept Leaf = Expr<E> && E::form_of == form::leaf;
+template <class E>
+concept Pointwise = Expr<E> &&(E::form_of == form::pointwise || E::form_of == form::immediate);
+template <class E>
+concept Selection = Expr<E> && E::kind_of == kind::integer;
+
+/// One past the largest value of a selection: the number of columns that it chooses from.
+template <Selection E>
+using domain = typename E::domain;
+
+/// Sides of a requirement, named in the message.
+template <Expr E>
+struct rows_of {
+  using extent = headmix::rows<E>;
+  using of = E;
+  static constexpr char const* text = "rows";
+};
+template <Expr E>
+struct cols_of {
+  using extent = headmix::cols<E>;
+  using of = E;
+  static constexpr char const* text = "columns";
+};
+template <Expr E>
+struct count_of {
+  using extent = headmix::count<E>;
+  using of = E;
+  static constexpr char const* text = "matrices";
+};
+template <Selection E>
+struct domain_of {
+  using extent = headmix::domain<E>;
+  using of = E;
+  static constexpr char const* text = "choices";
+};
+template <Extent X>
+struct the {
+  using extent = X;
+};
+
+/// What most operations have in common; an operation derives from it and hides what differs.
+///
+/// An operation provides `shape_of<A...>`; a barrier also `eval(run, outputs..., [accumulate,] operands...)`; a
+/// differentiable one `vjp(dy, operands..., y)`, which returns `gradients`, one expression (or `none`) per operand.
+struct operation {
+  static constexpr form form_of = form::barrier;
+  static constexpr bool differentiable = true;
+  /// Buffers that a barrier writes. Buffer 0 is the value of the node, `output<I>(node)` names the others.
+  static constexpr int outputs = 1;
+  /// True when `eval` leaves out an output whose data is null: one that nobody reads.
+  static constexpr bool optional_outputs = false;
+  /// True when `eval` takes a flag and can add to its output instead of overwriting it.
+  static constexpr bool accumulates = false;
+  /// True when operands arrive as unevaluated trees (see tape/lower.hpp) instead of views.
+  static constexpr bool fuses_operands = false;
+  template <class... A>
+  static constexpr kind kind_of = ((A::kind_of == kind::wide) || ...) ? kind::wide : kind::real;
+  /// A list of `equal<>`, `at_most<>`, `multiple_of<>` over `rows_of<A>` and the like.
+  template <class... A>
+  using checks = type_list<>;
+};
+
+namespace detail {
+template <class Op, class Args>
+struct choices {};
+template <class Op, class... A>
+requires requires { typename Op::template domain_of<A...>; }
+struct choices<Op, type_list<A...>> {
+  using domain = typename Op::template domain_of<A...>;
+};
+template <class E>
+struct choices_of {};
+template <class E>
+requires requires { typename E::domain; }
+struct choices_of<E> {
+  using domain = typename E::domain;
+};
+}  // namespace detail
+
+/// An operation applied to operands.
+template <class Op, Expr... A>
+struct node : detail::choices<Op, type_list<A...>> {
+  using op = Op;
+  using args = type_list<A...>;
+  using extents = typename Op::template shape_of<A...>;
+  static constexpr kind kind_of = Op::template kind_of<A...>;
+  static constexpr form form_of = Op::form_of;
+  static constexpr bool grad = Op::differentiable && (A::grad || ...);
+};
+
+/// Buffer I of a barrier that writes several. The gradient flows through buffer 0 only.
+template <int I, Expr N>
+struct output {
+  static_assert(I >= 1 && I < N::op::outputs, "headmix: the operation has no such output");
+  using args = type_list<N>;
+  using extents = typename N::op::template output_shape<I, typename N::args>;
+  static constexpr kind kind_of = N::op::template output_kind<I>;
+  static constexpr form form_of = form::output;
+  static constexpr bool grad = false;
+};
+
+/// A name for an expression: `struct h : let<decltype(x{} % W{})> {};`. A pointwise value gets a buffer of its own, and
+/// type names stay short.
+template <Expr E>
+struct let : detail::choices_of<E> {
+  using init = E;
+  using args = type_list<E>;
+  using extents = typename E::extents;
+  static constexpr kind kind_of = E::kind_of;
+  static constexpr form form_of = form::let;
+  static constexpr bool grad = E::grad;
+};
+
+/// The gradient of an operand that has none.
+struct none {};
+template <class... G>
+struct gradients {};
+/// What `vjp` returns: one expression or `none` per operand.
+template <class... G>
+constexpr gradients<G...> grads(G...) {
+  return {};
+}
+
+namespace detail {
+template <class Op, class Check>
+struct static_check;
+template <class Op, template <class, class> class Rule, class X, class Y>
+struct static_check<Op, Rule<X, Y>> {
+  static constexpr Index found = X::extent::value, expected = Y::extent::value;
+  static constexpr bool value = found == dynamic || expected == dynamic || Rule<X, Y>::holds(found, expected);
+};
+/// Named in the compiler's message: the operation, what it found and what it expected.
+template <class Op, Index Found, Index Expected, bool Ok>
+constexpr void require_extents() {
+  static_assert(Ok,
+                "headmix: the extents of the operands do not fit; see 'require_extents<operation, found, expected>'");
+}
+template <class Op, class... C>
+constexpr void check_all(type_list<C...>) {
+  (require_extents<Op, static_check<Op, C>::found, static_check<Op, C>::expected, static_check<Op, C>::value>(), ...);
+}
+}  // namespace detail
+
+/// Applies an operation; extents that are known and do not fit are a compile error that prints both numbers.
+template <class Op, Expr... A>
+constexpr node<Op, A...> make(A...) {
+  detail::check_all<Op>(typename Op::template checks<A...>{});
+  return {};
+}
+
+/// Buffer I of a barrier.
+template <int I, Expr N>
+constexpr output<I, N> get_output(N) {
+  return {};
+}
+
+}  // namespace headmix

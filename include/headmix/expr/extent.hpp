@@ -1,0 +1,155 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Extents are types. A size is a number or `dynamic`; a name given to it (`struct D : size<512> {};`) is its identity,
+// so two dynamic sizes of the same name agree by construction and every other pair is checked when buffers are bound.
+
+#include <concepts>
+#include <type_traits>
+
+#include "headmix/core/config.hpp"
+#include "headmix/core/type_list.hpp"
+
+namespace headmix {
+
+/// The value of a size that is known only at run time.
+inline constexpr Index dynamic = -1;
+
+/// A size: `size<64>` or `size<dynamic>`. Derive from it to give it a name.
+template <Index N>
+struct size {
+  static_assert(N >= 0 || N == dynamic, "headmix: a size is a number from 0 or `dynamic`");
+  static constexpr Index value = N;
+};
+
+/// The number of query rows, over all sequences.
+struct tokens : size<dynamic> {};
+/// The number of key rows, over all sequences, where keys come from another input than queries.
+struct memory_tokens : size<dynamic> {};
+/// The number of sequences.
+struct sequences : size<dynamic> {};
+
+template <class X>
+concept Extent = std::is_empty_v<X> && requires {
+  { X::value } -> std::convertible_to<Index>;
+};
+
+template <Extent A, Extent B>
+struct product {
+  static constexpr Index value = dynamic;
+};
+template <Extent A, Extent B>
+struct quotient {
+  static constexpr Index value = dynamic;
+};
+
+/// X + 1: the offsets of X groups.
+template <Extent X>
+struct plus_one {
+  static constexpr Index value = X::value == dynamic ? dynamic : X::value + 1;
+};
+
+namespace detail {
+template <class A, class B>
+constexpr auto multiply() {
+  if constexpr (A::value == 1) {
+    return std::type_identity<B>{};
+  } else if constexpr (B::value == 1) {
+    return std::type_identity<A>{};
+  } else if constexpr (A::value != dynamic && B::value != dynamic) {
+    return std::type_identity<size<A::value * B::value>>{};
+  } else {
+    return std::type_identity<product<A, B>>{};
+  }
+}
+
+template <class X, class B>
+struct factor_of : std::false_type {};
+template <class A, class B>
+struct factor_of<product<A, B>, A> : std::true_type {
+  using rest = B;
+};
+template <class A, class B>
+struct factor_of<product<A, B>, B> : std::true_type {
+  using rest = A;
+};
+template <class A>
+struct factor_of<product<A, A>, A> : std::true_type {
+  using rest = A;
+};
+
+template <class A, class B>
+constexpr auto divide() {
+  if constexpr (B::value == 1) {
+    return std::type_identity<A>{};
+  } else if constexpr (std::same_as<A, B>) {
+    return std::type_identity<size<1>>{};
+  } else if constexpr (factor_of<A, B>::value) {
+    return std::type_identity<typename factor_of<A, B>::rest>{};
+  } else if constexpr (A::value != dynamic && B::value != dynamic) {
+    static_assert(B::value > 0 && A::value % B::value == 0, "headmix: this extent is not a multiple of the other one");
+    return std::type_identity<size<A::value / B::value>>{};
+  } else {
+    return std::type_identity<quotient<A, B>>{};
+  }
+}
+}  // namespace detail
+
+/// A * B, e.g. `times<K, tokens>`: K rows per token.
+template <Extent A, Extent B>
+using times = typename decltype(detail::multiply<A, B>())::type;
+/// A / B without remainder.
+template <Extent A, Extent B>
+using over = typename decltype(detail::divide<A, B>())::type;
+
+/// False when both numbers are known and differ. The compiler prints both of them.
+template <Index Found, Index Expected>
+inline constexpr bool extents_agree = Found == Expected || Found == dynamic || Expected == dynamic;
+
+namespace detail {
+template <class X>
+struct sizes_below {
+  using type = std::conditional_t<X::value == dynamic, type_list<X>, type_list<>>;
+};
+template <class A, class B>
+struct sizes_below<product<A, B>> {
+  using type = concat<typename sizes_below<A>::type, typename sizes_below<B>::type>;
+};
+template <class A, class B>
+struct sizes_below<quotient<A, B>> : sizes_below<product<A, B>> {};
+
+template <class X>
+struct sizes_below<plus_one<X>> : sizes_below<X> {};
+
+template <class X, class Unit>
+struct multiple_of_unit : std::is_same<X, Unit> {};
+template <class A, class B, class Unit>
+struct multiple_of_unit<product<A, B>, Unit>
+    : std::bool_constant<multiple_of_unit<A, Unit>::value || multiple_of_unit<B, Unit>::value> {};
+}  // namespace detail
+
+/// The sizes that have to be known before X is.
+template <Extent X>
+using named_sizes = typename detail::sizes_below<X>::type;
+
+/// True when X is a multiple of Unit (`tokens`, `memory_tokens`, `sequences`).
+template <Extent X, Extent Unit>
+inline constexpr bool counts = detail::multiple_of_unit<X, Unit>::value;
+
+/// A requirement that an operation places on its operands, with the two sides as the message shall name them.
+template <class X, class Y>
+struct equal {
+  static constexpr bool holds(Index x, Index y) { return x == y; }
+  static constexpr char const* text = "must equal";
+};
+template <class X, class Y>
+struct at_most {
+  static constexpr bool holds(Index x, Index y) { return x <= y; }
+  static constexpr char const* text = "must be at most";
+};
+template <class X, class Y>
+struct multiple_of {
+  static constexpr bool holds(Index x, Index y) { return y > 0 && x % y == 0; }
+  static constexpr char const* text = "must be a multiple of";
+};
+
+}  // namespace headmix

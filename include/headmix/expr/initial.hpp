@@ -1,0 +1,35 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// How parameters start. A rule gives element i of a matrix of `rows` x `cols` (of each expert, for a stack).
+
+#include <cmath>
+
+#include "headmix/core/config.hpp"
+#include "headmix/core/random.hpp"
+
+namespace headmix {
+
+/// U(-a, a) with a = gain sqrt(6 / (fan_in + fan_out)), gain^2 = N / D (Glorot & Bengio 2010).
+template <int N = 1, int D = 1>
+struct xavier_uniform {
+  static double value(Random const& random, std::uint64_t i, Index rows, Index cols) {
+    double const a = std::sqrt(6.0 * N / D / static_cast<double>(rows + cols));
+    return a * (2 * random.uniform(i) - 1);
+  }
+};
+
+/// N(0, sigma^2) with sigma = N / D.
+template <int N, int D>
+struct normal {
+  static double value(Random const& random, std::uint64_t i, Index, Index) { return N * random.normal(i) / D; }
+};
+
+/// The same number N everywhere.
+template <int N>
+struct filled {
+  static double value(Random const&, std::uint64_t, Index, Index) { return N; }
+};
+using zeros = filled<0>;
+using ones = filled<1>;
+
+}  // namespace headmix

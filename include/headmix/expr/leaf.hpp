@@ -1,0 +1,92 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Leaves: named values that the caller binds to memory. `struct W_q : param<E, D, H> {};` is a parameter called "W_q".
+
+#include "headmix/expr/expr.hpp"
+#include "headmix/expr/initial.hpp"
+
+namespace headmix {
+
+namespace detail {
+template <class... X>
+struct leaf_shape;
+template <class C>
+struct leaf_shape<C> {
+  using type = shape<size<1>, C>;
+};
+template <class R, class C>
+struct leaf_shape<R, C> {
+  using type = shape<R, C>;
+};
+template <class N, class R, class C>
+struct leaf_shape<N, R, C> {
+  using type = shape<R, C, N>;
+};
+}  // namespace detail
+
+/// Memory of the caller. `X...` is [cols], [rows, cols] or [count, rows, cols].
+template <kind Kind, bool Grad, Extent... X>
+struct leaf {
+  static_assert(sizeof...(X) >= 1 && sizeof...(X) <= 3, "headmix: a leaf has one to three extents");
+  using args = type_list<>;
+  using extents = typename detail::leaf_shape<X...>::type;
+  static constexpr kind kind_of = Kind;
+  static constexpr form form_of = form::leaf;
+  static constexpr bool grad = Grad;
+};
+
+/// An activation that comes from outside; its gradient can be asked for.
+template <Extent... X>
+struct input : leaf<kind::real, true, X...> {};
+
+/// A learned parameter. `initial` says how it starts; hide it in the derived leaf for another start than Xavier's.
+template <Extent... X>
+struct param : leaf<kind::real, true, X...> {
+  using initial = xavier_uniform<>;
+};
+
+/// A value without a gradient.
+template <Extent... X>
+struct constant : leaf<kind::real, false, X...> {};
+
+/// Int values in [0, Domain): token identifiers, targets, a selection made elsewhere. -1 chooses nothing.
+template <Extent Rows, Extent Cols, Extent Domain>
+struct selection : leaf<kind::integer, false, Rows, Cols> {
+  using domain = Domain;
+};
+
+template <class L>
+concept Parameter = Leaf<L> && requires {
+  typename L::initial;
+};
+
+/// The number N / D, as an expression (floating-point template arguments are not portable).
+template <long long N, long long D = 1>
+struct number {
+  static_assert(D > 0, "headmix: number<N, D> is N / D with a positive D");
+  using args = type_list<>;
+  using extents = shape<size<1>, size<1>>;
+  static constexpr kind kind_of = kind::real;
+  static constexpr form form_of = form::immediate;
+  static constexpr bool grad = false;
+  template <class T, class Run>
+  static constexpr T value(Run const&) {
+    return static_cast<T>(static_cast<double>(N) / static_cast<double>(D));
+  }
+};
+
+/// The value of an extent, as an expression: `row_sum(a) / value_of<cols<A>>{}` is a mean.
+template <Extent X>
+struct value_of {
+  using args = type_list<>;
+  using extents = shape<size<1>, size<1>>;
+  static constexpr kind kind_of = kind::real;
+  static constexpr form form_of = form::immediate;
+  static constexpr bool grad = false;
+  template <class T, class Run>
+  static constexpr T value(Run const& run) {
+    return static_cast<T>(run.template extent<X>());
+  }
+};
+
+}  // namespace headmix

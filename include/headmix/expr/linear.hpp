@@ -1,0 +1,39 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The matrix product.
+
+#include "headmix/expr/view_ops.hpp"
+
+namespace headmix {
+namespace ops {
+
+/// a b, rounded to K at the end of the accumulation.
+template <kind K>
+struct matmul : operation {
+  static constexpr bool accumulates = true;
+  template <class...>
+  static constexpr kind kind_of = K;
+  template <class A, class B>
+  using shape_of = shape<rows<A>, cols<B>>;
+  template <class A, class B>
+  using checks = type_list<equal<rows_of<B>, cols_of<A>>>;
+  static void eval(auto const& run, auto y, bool accumulate, auto a, auto b) { run.backend.gemm(y, a, b, accumulate); }
+  static constexpr auto vjp(auto dy, auto a, auto b, auto) {
+    return grads(make<matmul<kind::real>>(dy, t(b)), make<matmul<kind::real>>(t(a), dy));
+  }
+};
+
+}  // namespace ops
+
+/// The matrix product [M, K] % [K, N] -> [M, N].
+template <Expr A, Expr B>
+constexpr auto operator%(A a, B b) {
+  return make<ops::matmul<kind::real>>(a, b);
+}
+/// A product whose accumulator is kept unrounded: the logits of a router.
+template <Expr A, Expr B>
+constexpr auto wide(node<ops::matmul<kind::real>, A, B>) {
+  return make<ops::matmul<kind::wide>>(A{}, B{});
+}
+
+}  // namespace headmix

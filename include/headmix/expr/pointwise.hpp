@@ -1,0 +1,282 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Pointwise operations: the value f of one element and the gradient rule, side by side. Operands broadcast along an
+// extent that is the number 1. A user's own scalar function is one such struct (see ScalarOp).
+//
+// f is called with plain numbers, or, where `packable` is true, with packs of them: it then uses only + - * / and
+// functions found by argument-dependent lookup.
+
+#include <cmath>
+
+#include "headmix/core/math.hpp"
+#include "headmix/expr/leaf.hpp"
+
+namespace headmix {
+
+namespace detail {
+template <class A, class B>
+constexpr auto wider() {
+  if constexpr (A::value == 1 || (A::value == dynamic && B::value > 1)) {
+    return B{};
+  } else {
+    return A{};
+  }
+}
+template <class... S>
+struct broadcast;
+template <class S>
+struct broadcast<S> {
+  using type = S;
+};
+template <class S, class T, class... U>
+struct broadcast<S, T, U...> : broadcast<shape<decltype(wider<typename S::rows, typename T::rows>()),
+                                               decltype(wider<typename S::cols, typename T::cols>()),
+                                               decltype(wider<typename S::count, typename T::count>())>,
+                                         U...> {};
+template <class X, class Y>
+using same_or_one =
+    std::conditional_t<X::extent::value == 1 || Y::extent::value == 1, type_list<>, type_list<equal<X, Y>>>;
+template <class A>
+constexpr type_list<> same_extents() {
+  return {};
+}
+template <class A, class B, class... C>
+constexpr auto same_extents() {
+  return concat<same_or_one<rows_of<A>, rows_of<B>>, same_or_one<cols_of<A>, cols_of<B>>,
+                same_or_one<count_of<A>, count_of<B>>, decltype(same_extents<A, C...>())>{};
+}
+}  // namespace detail
+
+/// Base of the pointwise operations; a user's own derives from it too.
+struct pointwise : operation {
+  static constexpr form form_of = form::pointwise;
+  /// True when f also works on packs.
+  static constexpr bool packable = false;
+  template <class... A>
+  using shape_of = typename detail::broadcast<typename A::extents...>::type;
+  template <class... A>
+  using checks = decltype(detail::same_extents<A...>());
+};
+
+/// A pointwise operation of one argument: `template <class T> static T f(T)` and `vjp(dy, a, y)`.
+template <class Op>
+concept ScalarOp = std::is_base_of_v<pointwise, Op> && requires(double a, float b) {
+  { Op::f(a) } -> std::same_as<double>;
+  { Op::f(b) } -> std::same_as<float>;
+};
+
+namespace ops {
+
+struct add : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a, T b) {
+    return a + b;
+  }
+  static constexpr auto vjp(auto dy, auto, auto, auto) { return grads(dy, dy); }
+};
+struct subtract : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a, T b) {
+    return a - b;
+  }
+  static constexpr auto vjp(auto dy, auto, auto, auto) { return grads(dy, -dy); }
+};
+struct multiply : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a, T b) {
+    return a * b;
+  }
+  static constexpr auto vjp(auto dy, auto a, auto b, auto) { return grads(dy * b, dy * a); }
+};
+struct divide : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a, T b) {
+    return a / b;
+  }
+  static constexpr auto vjp(auto dy, auto, auto b, auto y) { return grads(dy / b, -(dy * y / b)); }
+};
+struct negate : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return -a;
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(-dy); }
+};
+struct exp : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::exp;
+    return exp(a);
+  }
+  static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * y); }
+};
+struct log : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::log;
+    return log(a);
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy / a); }
+};
+struct sqrt : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::sqrt;
+    return sqrt(a);
+  }
+  static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy / (y + y)); }
+};
+struct tanh : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::tanh;
+    return tanh(a);
+  }
+  static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * (number<1>{} - y * y)); }
+};
+struct sigmoid : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::exp;
+    return T(1) / (T(1) + exp(-a));
+  }
+  static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * y * (number<1>{} - y)); }
+};
+/// 1 where a > 0, else 0.
+struct step : pointwise {
+  static constexpr bool packable = true;
+  static constexpr bool differentiable = false;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return unit_step(a);
+  }
+};
+struct relu : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return maximum(a, T(0));
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<step>(a)); }
+};
+/// The density of the standard normal distribution.
+struct normal_density : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::exp;
+    return T(0.39894228040143267794) * exp(T(-0.5) * (a * a));
+  }
+  static constexpr auto vjp(auto dy, auto a, auto y) { return grads(-(dy * a * y)); }
+};
+/// Its distribution function.
+struct normal_cdf : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::erf;
+    return T(0.5) * (T(1) + erf(T(0.70710678118654752440) * a));
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<normal_density>(a)); }
+};
+struct identity : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return a;
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
+};
+/// The value, without a gradient.
+struct detach : identity {
+  static constexpr bool differentiable = false;
+};
+/// The value in at least float.
+struct widen : identity {
+  template <class...>
+  static constexpr kind kind_of = kind::wide;
+};
+
+}  // namespace ops
+
+template <Expr A, Expr B>
+constexpr auto operator+(A a, B b) {
+  return make<ops::add>(a, b);
+}
+template <Expr A, Expr B>
+constexpr auto operator-(A a, B b) {
+  return make<ops::subtract>(a, b);
+}
+/// Element by element; the matrix product is `a % b`.
+template <Expr A, Expr B>
+constexpr auto operator*(A a, B b) {
+  return make<ops::multiply>(a, b);
+}
+template <Expr A, Expr B>
+constexpr auto operator/(A a, B b) {
+  return make<ops::divide>(a, b);
+}
+template <Expr A>
+constexpr auto operator-(A a) {
+  return make<ops::negate>(a);
+}
+template <Expr A>
+constexpr auto exp(A a) {
+  return make<ops::exp>(a);
+}
+template <Expr A>
+constexpr auto log(A a) {
+  return make<ops::log>(a);
+}
+template <Expr A>
+constexpr auto sqrt(A a) {
+  return make<ops::sqrt>(a);
+}
+template <Expr A>
+constexpr auto tanh(A a) {
+  return make<ops::tanh>(a);
+}
+template <Expr A>
+constexpr auto sigmoid(A a) {
+  return make<ops::sigmoid>(a);
+}
+template <Expr A>
+constexpr auto relu(A a) {
+  return make<ops::relu>(a);
+}
+/// a Phi(a), Phi the standard normal distribution function (Hendrycks & Gimpel 2016, the exact form).
+template <Expr A>
+constexpr auto gelu(A a) {
+  return a * make<ops::normal_cdf>(a);
+}
+/// a sigmoid(a).
+template <Expr A>
+constexpr auto silu(A a) {
+  return a * make<ops::sigmoid>(a);
+}
+template <Expr A>
+constexpr auto square(A a) {
+  return a * a;
+}
+/// The value of a with a gradient of zero. `p + detach(m - p)` is m with the gradient of p (straight-through).
+template <Expr A>
+constexpr auto detach(A a) {
+  return make<ops::detach>(a);
+}
+/// The value in at least float: routers compute in it whatever the storage type.
+template <Expr A>
+constexpr auto wide(A a) {
+  return make<ops::widen>(a);
+}
+
+}  // namespace headmix

@@ -1,0 +1,100 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Sums. The operand is fused: `row_sum(a * b)` is one pass over a and b. The order of additions is fixed by the shape.
+
+#include "headmix/expr/view_ops.hpp"
+
+namespace headmix {
+namespace ops {
+
+/// The value repeated to a larger shape along the extents where it is 1: the transpose of a sum.
+template <class R, class C, class N>
+struct expand : identity {
+  template <class>
+  using shape_of = shape<R, C, N>;
+  template <class>
+  using checks = type_list<>;
+};
+
+struct reduction : operation {
+  static constexpr bool accumulates = true;
+  static constexpr bool fuses_operands = true;
+};
+
+}  // namespace ops
+
+/// `a`, repeated to the shape of `like`.
+template <Expr A, Expr Like>
+constexpr auto expand(A a, Like) {
+  return make<ops::expand<rows<Like>, cols<Like>, count<Like>>>(a);
+}
+
+namespace ops {
+
+struct row_sum : reduction {
+  template <class A>
+  using shape_of = shape<rows<A>, size<1>, count<A>>;
+  static void eval(auto const& run, auto y, bool accumulate, auto const& a) { run.backend.row_sum(y, a, accumulate); }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(headmix::expand(dy, a)); }
+};
+
+struct col_sum : reduction {
+  template <class A>
+  using shape_of = shape<size<1>, cols<A>>;
+  static void eval(auto const& run, auto y, bool accumulate, auto const& a) { run.backend.col_sum(y, a, accumulate); }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(headmix::expand(dy, a)); }
+};
+
+/// y_r = sum over j < N of a_{r N + j}
+template <class N>
+struct group_sum : reduction {
+  template <class A>
+  using shape_of = shape<over<rows<A>, N>, cols<A>>;
+  template <class A>
+  using checks = type_list<multiple_of<rows_of<A>, the<N>>>;
+  static void eval(auto const& run, auto y, bool accumulate, auto const& a) {
+    run.backend.group_sum(y, a, run.template extent<N>(), accumulate);
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::repeat_rows<N>(dy)); }
+};
+
+}  // namespace ops
+
+/// [R, C] -> [R, 1]
+template <Expr A>
+constexpr auto row_sum(A a) {
+  return make<ops::row_sum>(a);
+}
+/// [R, C] -> [1, C]
+template <Expr A>
+constexpr auto col_sum(A a) {
+  return make<ops::col_sum>(a);
+}
+/// [R, C] -> [1, 1]
+template <Expr A>
+constexpr auto sum(A a) {
+  return row_sum(col_sum(a));
+}
+/// [R * N, C] -> [R, C]: the sum over N consecutive rows (the slots of a token).
+template <Extent N, Expr A>
+constexpr auto group_sum(A a) {
+  if constexpr (N::value == 1) {
+    return a;
+  } else {
+    return make<ops::group_sum<N>>(a);
+  }
+}
+template <Expr A>
+constexpr auto row_mean(A a) {
+  return row_sum(a) / value_of<cols<A>>{};
+}
+template <Expr A>
+constexpr auto col_mean(A a) {
+  return col_sum(a) / value_of<rows<A>>{};
+}
+template <Expr A>
+constexpr auto mean(A a) {
+  return sum(a) / (value_of<rows<A>>{} * value_of<cols<A>>{});
+}
+
+}  // namespace headmix

@@ -1,0 +1,127 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Choosing: the k best columns of a row, values at chosen columns, rows of a table. A choice of -1 means "nothing".
+
+#include "headmix/expr/reduce.hpp"
+
+namespace headmix {
+namespace ops {
+
+/// The columns of the K largest values of each row, best first; equal values in order of their columns, NaN last.
+template <class K>
+struct top_k : operation {
+  template <class...>
+  static constexpr kind kind_of = kind::integer;
+  static constexpr bool differentiable = false;
+  template <class A>
+  using shape_of = shape<rows<A>, K>;
+  template <class A>
+  using domain_of = cols<A>;
+  template <class A>
+  using checks = type_list<at_most<the<K>, cols_of<A>>>;
+  static void eval(auto const& run, auto y, auto a) { run.backend.top_k(y, a); }
+};
+
+template <class E>
+struct put;
+
+/// y_ij = a_{i, index_ij}
+struct take : operation {
+  template <class A, class I>
+  using shape_of = shape<rows<A>, cols<I>>;
+  template <class A, class I>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A, class I>
+  using checks = type_list<equal<rows_of<I>, rows_of<A>>, equal<headmix::domain_of<I>, cols_of<A>>>;
+  static void eval(auto const& run, auto y, auto a, auto index) { run.backend.take(y, a, index); }
+  static constexpr auto vjp(auto dy, auto a, auto index, auto) {
+    return grads(make<put<cols<decltype(a)>>>(dy, index), none{});
+  }
+};
+
+/// Zeros, and at the chosen columns of each row the given values; values of the same column are added.
+template <class E>
+struct put : operation {
+  template <class A, class I>
+  using shape_of = shape<rows<A>, E>;
+  template <class A, class I>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A, class I>
+  using checks =
+      type_list<equal<rows_of<I>, rows_of<A>>, equal<cols_of<I>, cols_of<A>>, equal<headmix::domain_of<I>, the<E>>>;
+  static void eval(auto const& run, auto y, auto a, auto index) { run.backend.put(y, a, index); }
+  static constexpr auto vjp(auto dy, auto, auto index, auto) { return grads(make<take>(dy, index), none{}); }
+};
+
+/// The number of times that each column was chosen in its row: 0 or 1 for distinct choices.
+template <class E>
+struct one_hot : operation {
+  static constexpr bool differentiable = false;
+  template <class I>
+  using shape_of = shape<rows<I>, E>;
+  template <class I>
+  static constexpr kind kind_of = kind::wide;
+  static void eval(auto const& run, auto y, auto index) { run.backend.one_hot(y, index); }
+};
+
+template <class V>
+struct scatter_rows;
+
+/// y_i = table_{index_i}
+struct gather_rows : operation {
+  template <class W, class I>
+  using shape_of = shape<rows<I>, cols<W>>;
+  template <class W, class I>
+  static constexpr kind kind_of = W::kind_of;
+  template <class W, class I>
+  using checks = type_list<equal<cols_of<I>, the<size<1>>>, equal<headmix::domain_of<I>, rows_of<W>>>;
+  static void eval(auto const& run, auto y, auto table, auto index) { run.backend.gather_rows(y, table, index); }
+  static constexpr auto vjp(auto dy, auto table, auto index, auto) {
+    return grads(make<scatter_rows<rows<decltype(table)>>>(dy, index), none{});
+  }
+};
+
+/// y_v = sum of the rows i with index_i = v, in order
+template <class V>
+struct scatter_rows : operation {
+  static constexpr bool accumulates = true;
+  template <class A, class I>
+  using shape_of = shape<V, cols<A>>;
+  template <class A, class I>
+  static constexpr kind kind_of = A::kind_of;
+  static void eval(auto const& run, auto y, bool accumulate, auto a, auto index) {
+    run.backend.scatter_rows(y, a, index, accumulate);
+  }
+  static constexpr auto vjp(auto dy, auto, auto index, auto) { return grads(make<gather_rows>(dy, index), none{}); }
+};
+
+}  // namespace ops
+
+/// [R, E] -> Int [R, K]
+template <Extent K, Expr A>
+constexpr auto top_k(A scores) {
+  static_assert(K::value != 0, "headmix: top_k chooses at least one column");
+  return make<ops::top_k<K>>(scores);
+}
+/// [R, E], Int [R, K] -> [R, K]
+template <Expr A, Selection I>
+constexpr auto take(A a, I index) {
+  return make<ops::take>(a, index);
+}
+/// [R, K], Int [R, K] -> [R, E], E the number of choices: the transpose of take.
+template <Expr A, Selection I>
+constexpr auto put(A a, I index) {
+  return make<ops::put<domain<I>>>(a, index);
+}
+/// Int [R, K] -> [R, E]
+template <Selection I>
+constexpr auto one_hot(I index) {
+  return make<ops::one_hot<domain<I>>>(index);
+}
+/// [V, D], Int [R, 1] -> [R, D]: an embedding lookup.
+template <Expr W, Selection I>
+constexpr auto gather_rows(W table, I index) {
+  return make<ops::gather_rows>(table, index);
+}
+
+}  // namespace headmix

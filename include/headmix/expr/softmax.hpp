@@ -1,0 +1,39 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Softmax and log-sum-exp over the columns of each row, shifted by the row's maximum.
+
+#include "headmix/expr/reduce.hpp"
+
+namespace headmix {
+namespace ops {
+
+/// y_ij = exp(a_ij) / sum_j exp(a_ij); a row of minus infinities gives zeros.
+struct softmax : operation {
+  template <class A>
+  using shape_of = shape<rows<A>, cols<A>>;
+  static void eval(auto const& run, auto y, auto a) { run.backend.softmax(y, a); }
+  static constexpr auto vjp(auto dy, auto, auto y) { return grads(y * (dy - headmix::row_sum(y * dy))); }
+};
+
+/// y_i = log sum_j exp(a_ij)
+struct log_sum_exp : operation {
+  template <class A>
+  using shape_of = shape<rows<A>, size<1>>;
+  static void eval(auto const& run, auto y, auto a) { run.backend.log_sum_exp(y, a); }
+  static constexpr auto vjp(auto dy, auto a, auto y) { return grads(dy * headmix::exp(a - y)); }
+};
+
+}  // namespace ops
+
+/// [R, C] -> [R, C], rows sum to 1.
+template <Expr A>
+constexpr auto softmax(A a) {
+  return make<ops::softmax>(a);
+}
+/// [R, C] -> [R, 1]
+template <Expr A>
+constexpr auto log_sum_exp(A a) {
+  return make<ops::log_sum_exp>(a);
+}
+
+}  // namespace headmix

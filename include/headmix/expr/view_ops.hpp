@@ -1,0 +1,123 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Views: the same numbers in another order, for free. Gradients are views the other way round.
+
+#include "headmix/core/view.hpp"
+#include "headmix/expr/pointwise.hpp"
+
+namespace headmix {
+
+namespace ops {
+struct transpose;
+template <class N>
+struct split_rows;
+template <class N>
+struct merge_rows;
+template <class N>
+struct group_sum;
+template <kind K>
+struct matmul;
+}  // namespace ops
+
+/// Rows and columns exchanged (of every matrix, for a stack). Never stored: products take transposed operands.
+template <Expr A>
+constexpr auto t(A a) {
+  return make<ops::transpose>(a);
+}
+template <Expr A>
+constexpr auto t(node<ops::transpose, A>) {
+  return A{};
+}
+template <kind K, Expr A, Expr B>
+constexpr auto t(node<ops::matmul<K>, A, B>) {
+  return make<ops::matmul<K>>(t(B{}), t(A{}));
+}
+
+/// [R, N * C] as [R * N, C]: the N parts of a row become rows (heads of a token, sub-tokens, gates of slots).
+template <Extent N, Expr A>
+constexpr auto split_rows(A a) {
+  if constexpr (N::value == 1) {
+    return a;
+  } else {
+    return make<ops::split_rows<N>>(a);
+  }
+}
+/// [R * N, C] as [R, N * C]: the inverse of split_rows.
+template <Extent N, Expr A>
+constexpr auto merge_rows(A a) {
+  if constexpr (N::value == 1) {
+    return a;
+  } else {
+    return make<ops::merge_rows<N>>(a);
+  }
+}
+
+namespace ops {
+
+struct transpose : operation {
+  static constexpr form form_of = form::view;
+  template <class A>
+  using shape_of = shape<cols<A>, rows<A>, count<A>>;
+  template <class T>
+  static constexpr view<T> apply(auto const&, view<T> a) {
+    return a.transposed();
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(t(dy)); }
+};
+
+/// Views that need the rows of their operand to follow each other without gaps.
+struct reshape : operation {
+  static constexpr form form_of = form::view;
+};
+
+template <class N>
+struct split_rows : reshape {
+  template <class A>
+  using shape_of = shape<times<N, rows<A>>, over<cols<A>, N>>;
+  template <class A>
+  using checks = type_list<multiple_of<cols_of<A>, the<N>>>;
+  template <class T>
+  static constexpr view<T> apply(auto const& run, view<T> a) {
+    Index const n = run.template extent<N>();
+    return {a.data, a.rows * n, a.cols / n};
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::merge_rows<N>(dy)); }
+};
+
+template <class N>
+struct merge_rows : reshape {
+  template <class A>
+  using shape_of = shape<over<rows<A>, N>, times<N, cols<A>>>;
+  template <class A>
+  using checks = type_list<multiple_of<rows_of<A>, the<N>>>;
+  template <class T>
+  static constexpr view<T> apply(auto const& run, view<T> a) {
+    Index const n = run.template extent<N>();
+    return {a.data, a.rows / n, a.cols * n};
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::split_rows<N>(dy)); }
+};
+
+/// Every row N times, one after the other. It only renumbers rows, so it fuses like a pointwise operation.
+template <class N>
+struct repeat_rows : operation {
+  static constexpr form form_of = form::pointwise;
+  using repeats = N;
+  template <class A>
+  using shape_of = shape<times<N, rows<A>>, cols<A>>;
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(make<group_sum<N>>(dy)); }
+};
+
+}  // namespace ops
+
+/// [R, C] -> [R * N, C], row i N times in a row: a value of the token for each of its N slots.
+template <Extent N, Expr A>
+constexpr auto repeat_rows(A a) {
+  if constexpr (N::value == 1) {
+    return a;
+  } else {
+    return make<ops::repeat_rows<N>>(a);
+  }
+}
+
+}  // namespace headmix

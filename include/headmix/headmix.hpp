@@ -1,0 +1,14 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Everything for the CPU.
+
+#include "headmix/core/version.hpp"
+#include "headmix/backend/reference.hpp"
+#include "headmix/expr/norm.hpp"
+#include "headmix/expr/rotary.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/multi_head.hpp"
+#include "headmix/tape/module.hpp"
+#include "headmix/testing/gradcheck.hpp"
+#include "headmix/train/adamw.hpp"
+#include "headmix/train/schedule.hpp"

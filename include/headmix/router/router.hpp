@@ -1,0 +1,29 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a router is. `route<X>` names, for every row of X, the chosen experts and their weights.
+
+#include "headmix/expr/loss.hpp"
+
+namespace headmix {
+
+namespace archetype {
+struct D : size<16> {};
+/// A stand-in for the value that a router reads.
+struct x : input<tokens, D> {};
+}  // namespace archetype
+
+/// A router has sizes `E` (experts) and `K` (chosen per row) and a template `route<X>` with
+/// `index`, Int [rows, K], `gate`, [rows, K], and `losses`, a `type_list` of [1, 1] values (often empty).
+///
+/// Always-on experts are the first columns of `index`. A second use of a router inside one program needs a tag,
+/// `route<X, struct second>`, for its parameters to be others.
+template <class R>
+concept Router = requires {
+  requires Extent<typename R::E>;
+  requires Extent<typename R::K>;
+  requires Selection<std::remove_cvref_t<decltype(R::template route<archetype::x>::index)>>;
+  requires Expr<std::remove_cvref_t<decltype(R::template route<archetype::x>::gate)>>;
+  typename R::template route<archetype::x>::losses;
+};
+
+}  // namespace headmix

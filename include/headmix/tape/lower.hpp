@@ -1,0 +1,137 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Lowered trees: what a kernel receives of a fused expression. Only pointers, strides and pointwise operations are
+// left, no leaf names. Everything is computed in the wide type.
+//
+// tree.row(i).at<P>(j) is element (i, j) as a number (P arithmetic) or elements (i, j .. j + width) as a pack; packs
+// need tree.unit_stride(). What is constant along a row is computed once, by row(i).
+
+#include <type_traits>
+
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix {
+
+/// One number per row.
+template <class W>
+struct row_constant {
+  W number;
+  template <class P>
+  HEADMIX_HD P at(Index) const {
+    return P(number);
+  }
+};
+template <class T>
+struct row_elements {
+  T const* data;
+  Index stride;
+  template <class P>
+  HEADMIX_HD P at(Index j) const {
+    if constexpr (std::is_arithmetic_v<P>) {
+      return static_cast<P>(data[j * stride]);
+    } else {
+      return P::load(data + j);
+    }
+  }
+};
+template <class Op, class... R>
+struct row_node;
+template <class Op>
+struct row_node<Op> {};
+template <class Op, class A>
+struct row_node<Op, A> {
+  A a;
+  template <class P>
+  HEADMIX_HD P at(Index j) const {
+    return Op::template f<P>(a.template at<P>(j));
+  }
+};
+template <class Op, class A, class B>
+struct row_node<Op, A, B> {
+  A a;
+  B b;
+  template <class P>
+  HEADMIX_HD P at(Index j) const {
+    return Op::template f<P>(a.template at<P>(j), b.template at<P>(j));
+  }
+};
+
+/// A buffer, broadcast along the extents where it is statically 1.
+template <class T, bool OneRow, bool OneCol>
+struct tree_leaf {
+  static constexpr bool packable = true;
+  static constexpr bool one_col = OneCol;
+  view<T const> v;
+  [[nodiscard]] HEADMIX_HD bool unit_stride() const { return OneCol || v.col_stride == 1; }
+  HEADMIX_HD auto row(Index i) const {
+    T const* const p = OneRow ? v.data : v.row(i);
+    if constexpr (OneCol) {
+      return row_constant<wide_t<T>>{static_cast<wide_t<T>>(*p)};
+    } else {
+      return row_elements<T>{p, v.col_stride};
+    }
+  }
+};
+/// One number.
+template <class W>
+struct tree_number {
+  static constexpr bool packable = true;
+  static constexpr bool one_col = true;
+  W number;
+  [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
+  HEADMIX_HD row_constant<W> row(Index) const { return {number}; }
+};
+/// A pointwise operation. W is the type it computes in.
+template <class W, class Op, class... A>
+struct tree_node;
+template <class W, class Op, class A>
+struct tree_node<W, Op, A> {
+  static constexpr bool packable = Op::packable && A::packable;
+  static constexpr bool one_col = A::one_col;
+  A a;
+  [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride(); }
+  HEADMIX_HD auto row(Index i) const {
+    auto const r = row_node<Op, decltype(a.row(i))>{a.row(i)};
+    if constexpr (one_col) {
+      return row_constant<W>{r.template at<W>(0)};
+    } else {
+      return r;
+    }
+  }
+};
+template <class W, class Op, class A, class B>
+struct tree_node<W, Op, A, B> {
+  static constexpr bool packable = Op::packable && A::packable && B::packable;
+  static constexpr bool one_col = A::one_col && B::one_col;
+  A a;
+  B b;
+  [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride() && b.unit_stride(); }
+  HEADMIX_HD auto row(Index i) const {
+    auto const r = row_node<Op, decltype(a.row(i)), decltype(b.row(i))>{a.row(i), b.row(i)};
+    if constexpr (one_col) {
+      return row_constant<W>{r.template at<W>(0)};
+    } else {
+      return r;
+    }
+  }
+};
+/// Every row `repeats` times.
+template <class A>
+struct tree_repeat {
+  static constexpr bool packable = A::packable;
+  static constexpr bool one_col = A::one_col;
+  A a;
+  Index repeats;
+  [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride(); }
+  HEADMIX_HD auto row(Index i) const { return a.row(i / repeats); }
+};
+
+/// A fused operand: a tree and its extents (`rows` counts the rows of all matrices of a stack).
+template <class Tree>
+struct lazy {
+  Tree tree;
+  Index rows, cols;
+};
+
+}  // namespace headmix

@@ -1,0 +1,178 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Module: a layer with memory. It owns the parameters, their gradients and the workspace, and is what a newcomer uses:
+//
+//   Module<Moa<512, 64, SoftmaxTopK<8, 2>>, Cpu<float>> m(seed);
+//   auto y = m.forward(x);
+//   m.backward(dy);
+
+#include <vector>
+
+#include "headmix/core/aligned_buffer.hpp"
+#include "headmix/tape/parameter.hpp"
+#include "headmix/tape/tape.hpp"
+
+namespace headmix {
+
+/// A dynamic size and its value, for the constructor of a module: `at<Layer::D>(512)`.
+template <Extent X>
+struct size_value {
+  Index n;
+};
+template <Extent X>
+[[nodiscard]] constexpr size_value<X> at(Index n) {
+  return {n};
+}
+
+/// A layer names its input `x` and its result `y`; further roots are `losses`, [1, 1] each, and `observed` selections.
+template <class L>
+concept Layer = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
+  typename L::losses;
+  typename L::observed;
+};
+
+namespace detail {
+template <class Y, class Losses, class Observed>
+struct module_roots;
+template <class Y, class... L, class... O>
+struct module_roots<Y, type_list<L...>, type_list<O...>> {
+  using type = roots<Y, L..., O...>;
+};
+struct is_parameter {
+  template <class E>
+  static constexpr bool value = Parameter<E>;
+};
+}  // namespace detail
+
+template <Layer L, class Backend, class Mode = training>
+class Module {
+ public:
+  using layer = L;
+  using scalar = typename Backend::scalar;
+  using root_list = typename detail::module_roots<std::remove_cvref_t<decltype(L::y)>, typename L::losses,
+                                                  typename L::observed>::type;
+  using tape_type = Tape<root_list, Backend, Mode>;
+  using parameter_leaves = decltype(detail::filter(typename tape_type::leaves{}, detail::is_parameter{}));
+
+  /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
+  /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`.
+  template <Extent... X>
+  explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
+      : backend_(std::move(backend)), tape_(backend_) {
+    (tape_.set(X{}, sizes.n), ...);
+    allocate_parameters(seed);
+  }
+  Module(Module const&) = delete;
+  Module& operator=(Module const&) = delete;
+
+  /// y of x, [tokens, D]; the rows belong to the sequences `s`, without it to one. Keeps a reference to x, none to s'
+  /// memory after the pass. The result stays valid until the next forward pass.
+  view<scalar const> forward(view<scalar const> x, segments s = {}) {
+    reserve(input_gradient_, static_cast<std::size_t>(x.size()) * sizeof(scalar));
+    view<scalar> dx{input_gradient_.template as<scalar>(), x.rows, x.cols};
+    std::memset(dx.data, 0, static_cast<std::size_t>(dx.size()) * sizeof(scalar));
+    tape_.bind(typename L::x{}, x, dx);
+    tape_.bind_tokens(s.rows == 0 ? uniform(1, x.rows) : s);
+    return forward();
+  }
+  /// The same over leaves that were bound with bind().
+  view<scalar const> forward() {
+    std::size_t const bytes = tape_.workspace_bytes();
+    if (bytes > workspace_.bytes().size()) {
+      workspace_ = AlignedBuffer(bytes);
+    }
+    tape_.bind_workspace(workspace_.bytes());
+    return tape_.forward();
+  }
+  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i; see Tape::backward.
+  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) { tape_.backward(dy, weights); }
+
+  /// The gradient by the input of forward(x), zeroed there.
+  [[nodiscard]] view<scalar const> input_gradient() const { return tape_.gradient(typename L::x{}); }
+  /// Loss I of the layer.
+  template <int I>
+  [[nodiscard]] double loss() const {
+    return static_cast<double>(tape_.get(nth<I>(typename L::losses{}))(0, 0));
+  }
+  /// Selection I of the layer, e.g. the experts chosen for every row.
+  template <int I = 0>
+  [[nodiscard]] view<Int const> observed() const {
+    return tape_.get(nth<I>(typename L::observed{}));
+  }
+
+  /// Name, value and gradient of every parameter.
+  [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return parameters_; }
+  /// One of them: `m.get<Layer::W_q>()`.
+  template <Parameter P>
+  [[nodiscard]] headmix::parameter<scalar> const& get() const {
+    return parameters_[position<P>(parameter_leaves{})];
+  }
+  void zero_gradients() {
+    for (auto const& p : parameters_) {
+      std::memset(p.gradient.data, 0, static_cast<std::size_t>(p.gradient.size()) * sizeof(scalar));
+    }
+  }
+  /// The tape, for binding further inputs, sequences and sizes.
+  [[nodiscard]] tape_type& tape() { return tape_; }
+
+ private:
+  template <int I, class H, class... T>
+  static constexpr auto nth(type_list<H, T...>) {
+    if constexpr (I == 0) {
+      return H{};
+    } else {
+      return nth<I - 1>(type_list<T...>{});
+    }
+  }
+  template <class P, class... T>
+  static constexpr std::size_t position(type_list<T...>) {
+    std::size_t i = 0;
+    bool found = false;
+    ((found = found || std::same_as<P, T>, i += found ? 0 : 1), ...);
+    return i;
+  }
+  static void reserve(AlignedBuffer& b, std::size_t bytes) {
+    if (b.bytes().size() < bytes) b = AlignedBuffer(bytes);
+  }
+
+  void allocate_parameters(std::uint64_t seed) {
+    std::size_t bytes = 0;
+    for_each(parameter_leaves{}, [&]<class P>() { bytes += aligned(elements<P>() * sizeof(scalar)); });
+    values_ = AlignedBuffer(bytes);
+    gradients_ = AlignedBuffer(bytes);
+    std::size_t offset = 0;
+    std::uint64_t stream = 0;
+    for_each(parameter_leaves{}, [&]<class P>() {
+      Index const n = known<count<P>, P>(), r = known<rows<P>, P>(), c = known<cols<P>, P>();
+      view<scalar> value{values_.template as<scalar>(offset), n, r, c};
+      view<scalar> gradient{gradients_.template as<scalar>(offset), n, r, c};
+      Random const random(seed, stream++);
+      for (Index i = 0; i < value.size(); ++i) {
+        value.data[i] = static_cast<scalar>(P::initial::value(random, static_cast<std::uint64_t>(i), r, c));
+      }
+      tape_.bind(P{}, value, gradient);
+      parameters_.push_back({type_name<P>(), value, gradient});
+      offset += aligned(elements<P>() * sizeof(scalar));
+    });
+  }
+  template <class X, class P>
+  Index known() const {
+    Index const n = tape_.template extent<X>();
+    if (n < 0) {
+      fail(type_name<P>(), ": size ", type_name<X>(),
+           " is dynamic; give its value to the module's constructor: at<...>(n)");
+    }
+    return n;
+  }
+  template <class P>
+  std::size_t elements() const {
+    return static_cast<std::size_t>(known<count<P>, P>() * known<rows<P>, P>() * known<cols<P>, P>());
+  }
+
+  Backend backend_;
+  tape_type tape_;
+  AlignedBuffer values_, gradients_, workspace_, input_gradient_;
+  std::vector<headmix::parameter<scalar>> parameters_;
+};
+
+}  // namespace headmix
