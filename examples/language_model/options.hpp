@@ -1,0 +1,54 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The command line of headmix-lm. One table (options.cpp) holds every option with its range and help text; a mistake is
+// a UsageError with one line that names the option, what was expected and what was found.
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headmix/core/config.hpp"
+
+namespace lm {
+
+using headmix::Index;
+
+/// A mistake of the caller (options, files); main prints the line and exits with status 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Attention { dense, moa };
+enum class ProgressMode { automatic, on, off };
+
+struct Options {
+  std::string text;  ///< file or folder; empty: the default text
+  Attention attention = Attention::moa;
+  Index experts = 8, top_k = 4;  ///< moa only
+  Index head_dim = 32;           ///< dense: width / heads, filled in by parse_options
+  Index heads = 4;               ///< dense only
+  Index layers = 4, width = 128, context = 64;
+  Index batch = 12, steps = 2000, warmup = 100;
+  double lr = 1e-3;
+  double min_lr = 1e-4;              ///< a tenth of lr unless given
+  double balance = 0.01, z = 0.001;  ///< weights of the router's losses, moa only
+  std::uint64_t seed = 1;
+  Index threads = 1;   ///< parse_options: all hardware threads unless given
+  std::string report;  ///< folder; empty: no report
+  Index sample = 300;  ///< bytes
+  ProgressMode progress = ProgressMode::automatic;
+  bool help = false;
+  std::vector<std::string> notes;  ///< one line for each option that was given and has no effect
+};
+
+[[nodiscard]] Options parse_options(std::vector<std::string_view> const& arguments);
+/// The text of --help, with all defaults.
+[[nodiscard]] std::string help_text();
+[[nodiscard]] std::string_view name(Attention attention);
+
+/// 'text', shortened and with everything but printable ASCII replaced, so that messages stay one line.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+}  // namespace lm

@@ -1,0 +1,42 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Progress of the training on stderr: one redrawn line on a terminal, else a line every 5 %.
+
+#include <chrono>
+#include <cstddef>
+
+#include "options.hpp"
+
+namespace lm {
+
+class Progress {
+ public:
+  /// The clock starts here.
+  Progress(ProgressMode mode, Index steps, Index tokens_per_step);
+  ~Progress() { finish(); }
+  Progress(Progress const&) = delete;
+  Progress& operator=(Progress const&) = delete;
+
+  /// `done` steps are done; `loss` is that of the last one.
+  void update(Index done, double loss);
+  /// Work that is not training (a validation in between) counts neither as training time nor in tokens_per_second.
+  void pause();
+  void resume();
+  /// Ends the redrawn line, so that other output can follow; the next update begins a new one.
+  void finish();
+
+  /// Over all updates so far, without pauses.
+  [[nodiscard]] double tokens_per_second() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Style { none, redraw, lines };
+
+  Style style_;
+  Index steps_, tokens_per_step_, done_ = 0;
+  double trained_ = 0;  // seconds at the last update, without pauses
+  Clock::time_point start_ = Clock::now(), paused_at_{}, drawn_at_{};
+  std::size_t drawn_ = 0;  // characters on the redrawn line
+};
+
+}  // namespace lm
