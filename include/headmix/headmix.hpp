@@ -3,7 +3,8 @@
 // Everything for the CPU.
 
 #include "headmix/core/version.hpp"
-#include "headmix/backend/reference.hpp"
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/rotary.hpp"
 #include "headmix/layer/moa.hpp"

@@ -100,14 +100,14 @@ struct Reference {
   template <class A>
   void top_k(view<Int> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
-      for (Index k = 0; k < y.cols; ++k) {
-        Index best = -1;
-        for (Index j = 0; j < a.cols; ++j) {
-          bool taken = false;
-          for (Index l = 0; l < k; ++l) taken = taken || y(i, l) == j;
-          if (!taken && (best < 0 || ranks_before(a(i, j), a(i, best)))) best = j;
-        }
-        y(i, k) = static_cast<Int>(best);
+      Index chosen = 0;  // y(i, 0) .. y(i, chosen - 1) are the best so far, best first
+      for (Index j = 0; j < a.cols; ++j) {
+        Index place = chosen;
+        while (place > 0 && ranks_before(a(i, j), a(i, y(i, place - 1)))) --place;
+        if (place == y.cols) continue;
+        if (chosen < y.cols) ++chosen;
+        for (Index l = chosen - 1; l > place; --l) y(i, l) = y(i, l - 1);
+        y(i, place) = static_cast<Int>(j);
       }
     }
   }
@@ -259,17 +259,17 @@ struct Reference {
   template <class T>
   void rotary(view<T> y, view<T const> a, view<T const> theta, segments s, Index heads, bool inverse) const {
     Index const d = a.cols / heads, half = d / 2, rows_per_token = s.rows == 0 ? 1 : a.rows / s.rows;
-    for (Index b = 0; b < s.count; ++b) {
-      for (Index i = s.begin(b) * rows_per_token; i < s.end(b) * rows_per_token; ++i) {
-        wide const position = static_cast<wide>(i / rows_per_token - s.begin(b));
-        for (Index c = 0; c < heads * half; ++c) {
-          Index const j = c / half * d + c % half;
-          wide const angle = position * std::pow(static_cast<wide>(theta(0, 0)),
-                                                 -2 * static_cast<wide>(c % half) / static_cast<wide>(d));
+    for (Index c = 0; c < half; ++c) {
+      wide const turn = std::pow(static_cast<wide>(theta(0, 0)), -2 * static_cast<wide>(c) / static_cast<wide>(d));
+      for (Index b = 0; b < s.count; ++b) {
+        for (Index i = s.begin(b) * rows_per_token; i < s.end(b) * rows_per_token; ++i) {
+          wide const angle = static_cast<wide>(i / rows_per_token - s.begin(b)) * turn;
           wide const cosine = std::cos(angle), sine = inverse ? -std::sin(angle) : std::sin(angle);
-          wide const u = static_cast<wide>(a(i, j)), v = static_cast<wide>(a(i, j + half));
-          y(i, j) = static_cast<T>(u * cosine - v * sine);
-          y(i, j + half) = static_cast<T>(v * cosine + u * sine);
+          for (Index j = c; j < a.cols; j += d) {
+            wide const u = static_cast<wide>(a(i, j)), v = static_cast<wide>(a(i, j + half));
+            y(i, j) = static_cast<T>(u * cosine - v * sine);
+            y(i, j + half) = static_cast<T>(v * cosine + u * sine);
+          }
         }
       }
     }

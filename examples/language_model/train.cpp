@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "train.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "headmix/train/adamw.hpp"
+#include "headmix/train/schedule.hpp"
+#include "model.hpp"
+#include "progress.hpp"
+#include "report.hpp"
+
+namespace lm {
+
+namespace {
+
+/// Mean loss over the whole validation part, and how often each expert was chosen on the way.
+template <class Model>
+double validate(Model& model, Options const& o, Text const& text, Loads& loads) {
+  std::vector<Window> const windows = validation_windows(text, o.context);
+  std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
+  std::vector<Int> offsets(static_cast<std::size_t>(o.batch) + 1);
+  double sum = 0;
+  Index predicted = 0;
+  for (std::size_t first = 0; first < windows.size(); first += static_cast<std::size_t>(o.batch)) {
+    std::size_t const n = std::min(windows.size() - first, static_cast<std::size_t>(o.batch));
+    Index rows = 0;
+    for (std::size_t b = 0; b < n; ++b) {
+      Window const& w = windows[first + b];
+      auto const at = static_cast<std::size_t>(rows), length = static_cast<std::size_t>(w.length);
+      copy_window(text, w, std::span(inputs).subspan(at, length), std::span(targets).subspan(at, length));
+      rows += w.length;
+      offsets[b + 1] = static_cast<Int>(rows);
+    }
+    double const loss =
+        model.forward(inputs.data(), targets.data(), headmix::ragged(offsets.data(), static_cast<Index>(n)));
+    model.add_loads(loads);
+    sum += loss * static_cast<double>(rows);
+    predicted += rows;
+  }
+  return sum / static_cast<double>(predicted);
+}
+
+/// Continues the beginning of the validation part, byte by byte from the model's own distribution.
+template <class Model>
+void sample(Model& model, Options const& o, Text const& text) {
+  if (o.sample == 0) return;
+  Index const prompt = std::min<Index>({o.context, 32, text.size() - text.train});
+  std::vector<Int> bytes;
+  for (Index i = 0; i < prompt; ++i) bytes.push_back(text.bytes[static_cast<std::size_t>(text.train + i)]);
+  headmix::Random const random(o.seed, 0x73616d706c65);
+  for (Index i = 0; i < o.sample; ++i) {
+    Index const n = std::min<Index>(o.context, static_cast<Index>(bytes.size()));
+    auto const p = model.next_byte(bytes.data() + bytes.size() - n, n);
+    double rest = random.uniform(static_cast<std::uint64_t>(i));
+    Int next = 0;
+    while (next < 255 && (rest -= static_cast<double>(p(0, next))) >= 0) ++next;
+    bytes.push_back(next);
+  }
+  std::span<Int const> const all(bytes);
+  std::printf("\nA continuation of the validation text; the model begins at >>>\n%s>>>%s\n\n",
+              printable(all.first(static_cast<std::size_t>(prompt))).c_str(),
+              printable(all.subspan(static_cast<std::size_t>(prompt))).c_str());
+}
+
+template <class Model>
+int train(Options const& o, Text const& text) {
+  headmix::thread_pool threads(o.threads);
+  Model model(o, threads);
+  headmix::AdamW<float> optimiser(model.parameters());
+  Results results;
+  results.steps = o.steps;
+  for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
+  std::fprintf(stderr, "%s: %td bytes, %td train; %s, %td parameters, %td threads\n", text.source.c_str(), text.size(),
+               text.train, std::string(name(o.attention)).c_str(), results.parameters, o.threads);
+
+  std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
+  Progress progress(o.progress, o.steps, o.batch * o.context);
+  for (Index step = 0; step < o.steps; ++step) {
+    sample_batch(text, o.context, o.seed, step, inputs, targets);
+    headmix::zero_gradients(optimiser.parameters());
+    double const loss = model.forward(inputs.data(), targets.data(), headmix::uniform(o.batch, o.context));
+    model.backward();
+    double const scale = headmix::clip_scale(optimiser.parameters(), 1.0);
+    optimiser.step(headmix::warmup_cosine(step, o.warmup, o.steps, o.lr, o.min_lr), scale);
+    results.train.push_back({step + 1, loss});
+    progress.update(step + 1, loss);
+  }
+  progress.finish();
+  results.tokens_per_s = progress.tokens_per_second();
+
+  std::size_t const last = std::min<std::size_t>(results.train.size(), 100);
+  for (std::size_t i = results.train.size() - last; i < results.train.size(); ++i) {
+    results.train_loss += results.train[i].loss / static_cast<double>(last);
+  }
+  results.val_loss = validate(model, o, text, results.loads);
+  results.validation.push_back({o.steps, results.val_loss});
+
+  std::printf("validation loss %.4f nats per byte over %td bytes\n", results.val_loss, text.size() - text.train - 1);
+  print_load_table(stdout, results.loads);
+  sample(model, o, text);
+  write_report(o, results);
+  std::puts(json_line(o, results).c_str());
+  return 0;
+}
+
+}  // namespace
+
+int run(Options const& options, Text const& text) {
+  return options.attention == Attention::moa ? train<LanguageModel<MixtureOfHeads>>(options, text)
+                                             : train<LanguageModel<Dense>>(options, text);
+}
+
+}  // namespace lm

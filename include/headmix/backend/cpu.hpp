@@ -1,0 +1,153 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Cpu: Eigen for dense products and vector functions, own kernels for attention, grouped products and fused trees. Work
+// is cut by shape, so results are bitwise equal for every executor.
+
+#include "headmix/backend/cpu/attention.hpp"
+#include "headmix/backend/cpu/attention_backward.hpp"
+#include "headmix/backend/cpu/expert.hpp"
+#include "headmix/backend/cpu/gemm.hpp"
+#include "headmix/backend/cpu/rows.hpp"
+#include "headmix/backend/cpu/softmax.hpp"
+
+namespace headmix {
+
+/// @tparam Scalar float or double
+/// @tparam Exec who runs the tasks: `serial`, `thread_pool&`'s type, or the caller's own Executor
+template <class Scalar, Executor Exec = serial>
+class Cpu {
+ public:
+  using scalar = Scalar;
+  static constexpr bool host_memory = true;
+
+  Cpu() requires std::is_empty_v<Exec>
+  = default;
+  /// Keeps a reference to the executor.
+  explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>) : executor_(&executor) {}
+
+  template <class T, class Tree>
+  void map(view<T> y, Tree const& tree, bool accumulate) {
+    cpu::map(executor(), y, tree, accumulate);
+  }
+  template <class T, class Tree>
+  void row_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
+    cpu::row_sum(executor(), y, a, accumulate);
+  }
+  template <class T, class Tree>
+  void col_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
+    cpu::col_sum(executor(), y, a, accumulate);
+  }
+  template <class T, class Tree>
+  void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
+    cpu::group_sum(executor(), y, a, n, accumulate);
+  }
+
+  template <class T, class A, class B>
+  void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
+    cpu::gemm(executor(), y, a, b, accumulate);
+  }
+  template <class T, class A>
+  void softmax(view<T> y, view<A const> a) {
+    cpu::softmax(executor(), y, a);
+  }
+  template <class T, class A>
+  void log_sum_exp(view<T> y, view<A const> a) {
+    cpu::log_sum_exp(executor(), y, a);
+  }
+
+  template <class A>
+  void top_k(view<Int> y, view<A const> a) {
+    each_row_range(a.rows, 4 * a.cols,
+                   [&](Index first, Index n) { reference_.top_k(y.middle_rows(first, n), a.middle_rows(first, n)); });
+  }
+  template <class T>
+  void take(view<T> y, view<T const> a, view<Int const> index) {
+    each_row_range(y.rows, y.cols, [&](Index first, Index n) {
+      reference_.take(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
+    });
+  }
+  template <class T>
+  void put(view<T> y, view<T const> a, view<Int const> index) {
+    each_row_range(y.rows, y.cols, [&](Index first, Index n) {
+      reference_.put(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
+    });
+  }
+  template <class T>
+  void one_hot(view<T> y, view<Int const> index) {
+    each_row_range(y.rows, y.cols, [&](Index first, Index n) {
+      reference_.one_hot(y.middle_rows(first, n), index.middle_rows(first, n));
+    });
+  }
+  template <class T>
+  void gather_rows(view<T> y, view<T const> table, view<Int const> index) {
+    each_row_range(y.rows, y.cols, [&](Index first, Index n) {
+      reference_.gather_rows(y.middle_rows(first, n), table, index.middle_rows(first, n));
+    });
+  }
+  /// Several rows may go to the same row of y, so columns are cut instead.
+  template <class T>
+  void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
+    cpu::for_each_range(executor(), y.cols, a.rows, [&](Index first, Index last) {
+      reference_.scatter_rows(y.middle_cols(first, last - first), a.middle_cols(first, last - first), index,
+                              accumulate);
+    });
+  }
+
+  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index) {
+    cpu::expert_order(perm, offsets, index, offsets.cols - 1);
+  }
+  std::size_t grouped_gemm_scratch(view<Scalar>, view<Scalar const>, view<Scalar const> w) {
+    return static_cast<std::size_t>(cpu::grouped_scratch_bytes<Scalar>(w.rows, w.cols, executor().concurrency()));
+  }
+  void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
+                    view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
+    cpu::grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
+  }
+  std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const>, view<Scalar const>) {
+    return static_cast<std::size_t>(cpu::grouped_scratch_bytes<Scalar>(y.rows, y.cols, executor().concurrency()));
+  }
+  void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
+                     view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+    cpu::grouped_outer(executor(), y, x, g, perm, offsets, slots_per_row, accumulate, scratch);
+  }
+
+  std::size_t attention_scratch(attention_forward<Scalar> const& p) {
+    return static_cast<std::size_t>(cpu::attention_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
+  }
+  template <AttentionMask Mask>
+  void attention(attention_forward<Scalar> const& p, std::span<std::byte> scratch) {
+    cpu::attention<Mask>(executor(), p, scratch);
+  }
+  std::size_t attention_gradient_scratch(attention_backward<Scalar> const& p) {
+    return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
+  }
+  template <AttentionMask Mask>
+  void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+    cpu::attention_gradient<Mask>(executor(), p, scratch);
+  }
+  void rotary(view<Scalar> y, view<Scalar const> a, view<Scalar const> theta, segments s, Index heads, bool inverse) {
+    reference_.rotary(y, a, theta, s, heads, inverse);
+  }
+
+ private:
+  using handle = std::conditional_t<std::is_empty_v<Exec>, Exec, Exec*>;
+
+  auto& executor() {
+    if constexpr (std::is_empty_v<Exec>) {
+      return executor_;
+    } else {
+      return *executor_;
+    }
+  }
+  template <class F>
+  void each_row_range(Index rows, Index cost, F f) {
+    cpu::for_each_range(executor(), rows, cost, [&](Index first, Index last) { f(first, last - first); });
+  }
+
+  [[no_unique_address]] handle executor_{};
+  [[no_unique_address]] Reference<Scalar> reference_{};
+};
+
+static_assert(Backend<Reference<double>> && Backend<Cpu<float>> && Backend<Cpu<double>>);
+
+}  // namespace headmix

@@ -1,0 +1,296 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention in blocks of query rows against tiles of keys with an online softmax (Milakov and Gimelshein 2018, Dao et
+// al. 2022): scratch is a few tiles per worker, and tiles that the mask hides altogether cost nothing.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cpu/eigen.hpp"
+#include "headmix/backend/cpu/gemm.hpp"
+#include "headmix/backend/cpu/parallel.hpp"
+#include "headmix/backend/executor.hpp"
+#include "headmix/expr/attention_problem.hpp"
+#include "headmix/expr/mask.hpp"
+
+namespace headmix::cpu {
+
+/// Query rows of a block and keys of a tile. Wide tiles rescale the output less often; their scores stay in the L2
+/// cache.
+struct attention_tile {
+  static constexpr Index rows = 128;
+  static constexpr Index keys = 256;
+};
+
+namespace detail {
+
+/// A row of a block: where it lies, and the keys of the sequence that it may see.
+struct block_row {
+  query_row at;
+  key_range keys;
+};
+
+/// Part of the row list of (sequence, key/value head).
+struct row_block {
+  Index sequence, kv_head, first, rows;
+};
+
+inline Index row_blocks(attention_extents const& x, Index sequence) {
+  return (x.list_length(sequence) + attention_tile::rows - 1) / attention_tile::rows;
+}
+
+/// Blocks of all sequences and key/value heads.
+inline Index row_blocks(attention_extents const& x) {
+  if (!x.queries.offsets && x.queries.count > 0) return x.queries.count * row_blocks(x, 0) * x.kv_heads;
+  Index blocks = 0;
+  for (Index b = 0; b < x.queries.count; ++b) blocks += row_blocks(x, b);
+  return blocks * x.kv_heads;
+}
+
+/// Block `i` of those: the sequences in order, in each the heads, in each the blocks.
+inline row_block find_row_block(attention_extents const& x, Index i) {
+  Index b = 0;
+  if (!x.queries.offsets) {
+    Index const each = row_blocks(x, 0) * x.kv_heads;
+    b = i / each;
+    i %= each;
+  } else {
+    for (Index blocks; i >= (blocks = row_blocks(x, b) * x.kv_heads); ++b) i -= blocks;
+  }
+  Index const blocks = row_blocks(x, b), first = i % blocks * attention_tile::rows;
+  return {b, i / blocks, first, std::min(attention_tile::rows, x.list_length(b) - first)};
+}
+
+/// Keys of the sequence and head as a matrix; `v` is k, v or one of their gradients.
+template <class T>
+view<T> keys_of(attention_extents const& x, view<T> v, Index sequence, Index kv_head) {
+  return v.middle_rows(x.keys.begin(sequence), x.keys.length(sequence)).middle_cols(kv_head * x.head_dim, x.head_dim);
+}
+
+/// Fills in the rows of a block and returns the keys that any of them sees.
+template <AttentionMask M>
+key_range describe_rows(attention_extents const& x, row_block const& block, block_row* rows) {
+  Index const keys = x.keys.length(block.sequence), group = x.group();
+  query_row at = x.row(block.sequence, block.kv_head, block.first);
+  // The next rows are found by counting: a division per row would show in short sequences.
+  Index head = block.first % group, slot = block.first / group % x.rows_per_token;
+  key_range all{keys, 0};
+  for (Index i = 0; i < block.rows; ++i) {
+    key_range seen = visible_keys<M>(at.position, keys);
+    seen = {std::max(seen.begin, Index{0}), std::min(seen.end, keys)};
+    if (seen.begin >= seen.end) {
+      seen = {0, 0};
+    } else {
+      all = {std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
+    }
+    rows[i] = {at, seen};
+    at.col += x.head_dim;
+    if (++head < group) continue;
+    head = 0;
+    at.col -= group * x.head_dim;
+    ++at.row;
+    if (++slot < x.rows_per_token) continue;
+    slot = 0;
+    ++at.position;
+  }
+  return all;
+}
+
+template <class T>
+using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
+
+/// to = from * scale, element by element; the stride of one side or the other may differ from 1.
+template <class T>
+void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index n, T scale) {
+  if (to_stride == 1 && from_stride == 1) {
+    for (Index j = 0; j < n; ++j) to[j] = from[j] * scale;
+  } else {
+    for (Index j = 0; j < n; ++j) to[j * to_stride] = from[j * from_stride] * scale;
+  }
+}
+
+/// Copies the heads of the block's rows below each other, times `scale`.
+template <class T>
+void gather_heads(view<T> to, view<T const> from, block_row const* rows, T scale) {
+  for (Index i = 0; i < to.rows; ++i)
+    copy_scaled<T>(to.row(i), 1, &from(rows[i].at.row, rows[i].at.col), from.col_stride, to.cols, scale);
+}
+
+/// Row length of a tile of scores: whole cache lines, so that Eigen's loops over a row have no remainder.
+template <class T>
+constexpr Index padded(Index keys) {
+  constexpr Index line = scratch_alignment / static_cast<Index>(sizeof(T));
+  return (keys + line - 1) / line * line;
+}
+
+/// The keys of a tile's row that are computed with: those that the row may see, counted from the tile's first key, and
+/// the whole cache lines [first, last) around them.
+struct tile_part {
+  Index begin, end, first, last;
+};
+template <class T>
+tile_part part_of_tile(key_range keys, Index tile_begin, Index tile_end) {
+  Index const begin = std::max(keys.begin, tile_begin) - tile_begin, end = std::min(keys.end, tile_end) - tile_begin;
+  if (begin >= end) return {0, 0, 0, 0};
+  constexpr Index line = scratch_alignment / static_cast<Index>(sizeof(T));
+  return {begin, end, begin / line * line, padded<T>(end)};
+}
+
+/// Gives the scores of [first, last) that the row does not see the value minus infinity.
+template <AttentionMask M, class T>
+void hide(T* scores, tile_part const& part, Index position, Index tile_begin) {
+  constexpr T hidden = -std::numeric_limits<T>::infinity();
+  std::fill(scores + part.first, scores + part.begin, hidden);
+  std::fill(scores + part.end, scores + part.last, hidden);
+  if constexpr (!dense_mask<M>) {
+    for (Index s = part.begin; s < part.end; ++s)
+      if (!M::sees(position, tile_begin + s)) scores[s] = hidden;
+  }
+}
+
+/// A vector register of T. Sums and maxima of rows are kept lane by lane and folded for all rows of a block at once.
+template <class T>
+inline constexpr Index lanes = register_block<T>::lanes;
+
+/// out[lane] = the highest score of the part in this lane.
+template <class T>
+void highest_lanes(T* out, T const* scores, tile_part const& part) {
+  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
+  vector top = vector{} - std::numeric_limits<T>::infinity();
+  for (Index j = part.first; j < part.last; j += lanes<T>) {
+    vector s;
+    std::memcpy(&s, scores + j, sizeof(vector));
+    top = top > s ? top : s;
+  }
+  std::memcpy(out, &top, sizeof(vector));
+}
+
+/// scores = exp(scores - shift) in the part, and exactly 0 where they are hidden (Eigen's exp(-inf) is not) or outside;
+/// sums[lane] = their sum in this lane.
+template <class T>
+void exponentiate(T* sums, T* scores, tile_part const& part, Index keys, T shift) {
+  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
+  vector sum{};
+  for (Index j = 0; j < part.first; j += lanes<T>) std::memcpy(scores + j, &sum, sizeof(vector));
+  for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) std::memcpy(scores + j, &sum, sizeof(vector));
+  for (Index j = part.first; j < part.last; j += lanes<T>) {
+    vector s, p;
+    std::memcpy(&s, scores + j, sizeof(vector));
+    Eigen::Array<T, lanes<T>, 1> e = Eigen::Map<Eigen::Array<T, lanes<T>, 1> const>(scores + j);
+    e = (e - shift).exp();
+    std::memcpy(&p, e.data(), sizeof(vector));
+    p = s == vector{} - std::numeric_limits<T>::infinity() ? vector{} : p;
+    std::memcpy(scores + j, &p, sizeof(vector));
+    sum += p;
+  }
+  std::memcpy(sums, &sum, sizeof(vector));
+}
+
+/// result[i] = the lanes of row i, one after the other combined into it by `combine`; `by_row` holds n x lanes, `room`
+/// as many again.
+template <class T, class F>
+void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
+  transpose<T>(room, n, view<T const>(by_row, n, lanes<T>));
+  array_map<T> folded(result, n);
+  folded = array_map<T>(room, n);
+  for (Index lane = 1; lane < lanes<T>; ++lane) combine(folded, array_map<T>(room + lane * n, n));
+}
+
+template <AttentionMask M, class T>
+void attention_block(attention_forward<T> const& a, row_block const& block, scratch_cutter cut) {
+  constexpr T hidden = -std::numeric_limits<T>::infinity();
+  attention_extents const& x = a.extents;
+  Index const n = block.rows, dim = x.head_dim;
+  auto* const rows = cut.take<block_row>(attention_tile::rows);
+  T* const top = cut.take<T>(attention_tile::rows);
+  T* const total = cut.take<T>(attention_tile::rows);
+  T* const update = cut.take<T>(attention_tile::rows);
+  T* const by_row = cut.take<T>(attention_tile::rows * lanes<T>);
+  T* const room = cut.take<T>(attention_tile::rows * lanes<T>);
+  view<T> const q(cut.take<T>(attention_tile::rows * dim), n, dim);
+  view<T> const o(cut.take<T>(attention_tile::rows * dim), n, dim);
+  T* const scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
+
+  key_range const all = describe_rows<M>(x, block, rows);
+  gather_heads<T>(q, a.q, rows, T(1) / std::sqrt(static_cast<T>(dim)));
+  std::fill_n(top, n, hidden);
+  std::fill_n(total, n, T(0));
+  view<T const> const k = keys_of(x, a.k, block.sequence, block.kv_head);
+  view<T const> const v = keys_of(x, a.v, block.sequence, block.kv_head);
+
+  for (Index begin = all.begin; begin < all.end; begin += attention_tile::keys) {
+    Index const end = std::min(begin + attention_tile::keys, all.end);
+    view<T> tile(scores, n, end - begin);
+    tile.row_stride = padded<T>(end - begin);
+    multiply(tile, q, k.middle_rows(begin, end - begin).transposed(), false);
+    for (Index i = 0; i < n; ++i) {
+      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
+      hide<M>(tile.row(i), part, rows[i].at.position, begin);
+      highest_lanes(by_row + i * lanes<T>, tile.row(i), part);
+    }
+    fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result = result.max(lane); });
+    for (Index i = 0; i < n; ++i) {
+      if (update[i] > top[i]) {
+        if (top[i] != hidden) {
+          T const shrink = std::exp(top[i] - update[i]);
+          total[i] *= shrink;
+          array_map<T>(o.row(i), dim) *= shrink;
+        }
+        top[i] = update[i];
+      }
+      // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
+      exponentiate(by_row + i * lanes<T>, tile.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin,
+                   top[i] == hidden ? T(0) : top[i]);
+    }
+    fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result += lane; });
+    array_map<T>(total, n) += array_map<T>(update, n);
+    multiply(o, tile, v.middle_rows(begin, end - begin), begin > all.begin);
+  }
+
+  array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
+  for (Index i = 0; i < n; ++i) {
+    bool const nothing = total[i] == T(0);
+    // The tiles of a block of which no row sees anything were never computed: o holds nothing then.
+    if (nothing) std::fill_n(o.row(i), dim, T(0));
+    copy_scaled<T>(&a.o(rows[i].at.row, rows[i].at.col), a.o.col_stride, o.row(i), 1, dim,
+                   nothing ? T(0) : T(1) / total[i]);
+    if (a.lse.data) a.lse(rows[i].at.row, rows[i].at.col / dim) = nothing ? hidden : update[i];
+  }
+}
+
+/// Scratch of one worker of the forward pass.
+template <class T>
+constexpr Index attention_worker_bytes(Index head_dim) {
+  return scratch_bytes<block_row>(attention_tile::rows) + 3 * scratch_bytes<T>(attention_tile::rows) +
+         2 * scratch_bytes<T>(attention_tile::rows * lanes<T>) + 2 * scratch_bytes<T>(attention_tile::rows * head_dim) +
+         scratch_bytes<T>(attention_tile::rows * attention_tile::keys);
+}
+
+}  // namespace detail
+
+/// Scratch that attention needs, in bytes.
+template <class T>
+[[nodiscard]] constexpr Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
+  return scratch_alignment + concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
+}
+
+/// o = softmax(q k^T / sqrt(head_dim) where M allows) v, and the log-sum-exp of each row unless a.lse.data is null.
+/// A row that sees nothing gets o = 0 and a log-sum-exp of minus infinity.
+template <AttentionMask M, Executor E, class T>
+void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> scratch) {
+  static_assert(std::is_same_v<T, wide_t<T>>, "headmix: the CPU's attention computes in the type that it stores");
+  if (a.extents.head_dim == 0) return;
+  scratch_cutter const begin(scratch);
+  Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = detail::row_blocks(a.extents);
+  // The last blocks of a causal sequence see the most keys and go first, so that no thread is left with one at the end.
+  for_each_task(executor, tasks, [&](Index task, Index worker) {
+    detail::attention_block<M, T>(a, detail::find_row_block(a.extents, tasks - 1 - task),
+                                  scratch_cutter(begin.position() + worker * bytes));
+  });
+}
+
+}  // namespace headmix::cpu

@@ -1,0 +1,112 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Dense products. A product is cut into tasks by its shape alone, so its result does not depend on the executor, and
+// nothing is allocated.
+
+#include <algorithm>
+#include <type_traits>
+
+#include "headmix/backend/cpu/micro_kernel.hpp"
+#include "headmix/backend/executor.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cpu {
+
+/// Products of fewer multiply-adds than this are not worth waking another thread.
+inline constexpr Index parallel_threshold = Index{1} << 17;
+
+/// Rows i .. i + m - 1 and columns j .. j + n - 1.
+template <class T>
+[[nodiscard]] constexpr view<T> block(view<T> const& v, Index i, Index j, Index m, Index n) {
+  return v.middle_rows(i, m).middle_cols(j, n);
+}
+
+namespace detail {
+
+/// Any strides, any types: tiles are copied to the stack, multiplied there and stored back.
+template <class C, class A, class B>
+void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumulate) {
+  using T = std::common_type_t<wide_t<C>, wide_t<A>, wide_t<B>>;
+  constexpr Index size = 48;
+  alignas(64) T left_data[size * size], right_data[size * size], sum_data[size * size];
+  auto const load = [](T* to, auto const& from) {
+    for (Index i = 0; i < from.rows; ++i)
+      for (Index j = 0; j < from.cols; ++j) to[i * from.cols + j] = static_cast<T>(from(i, j));
+  };
+  for (Index i = 0; i < c.rows; i += size) {
+    Index const rows = std::min(size, c.rows - i);
+    for (Index j = 0; j < c.cols; j += size) {
+      Index const cols = std::min(size, c.cols - j);
+      view<C> const result = block(c, i, j, rows, cols);
+      view<T> const sum(sum_data, rows, cols);
+      if (accumulate) load(sum_data, result);
+      for (Index k = 0; k < a.cols; k += size) {
+        Index const depth = std::min(size, a.cols - k);
+        load(left_data, block(a, i, k, rows, depth));
+        load(right_data, block(b, k, j, depth, cols));
+        multiply_panels<T>(sum, view<T>(left_data, rows, depth), view<T>(right_data, depth, cols), accumulate || k > 0);
+      }
+      for (Index p = 0; p < rows; ++p)
+        for (Index q = 0; q < cols; ++q) result(p, q) = static_cast<C>(sum(p, q));
+    }
+  }
+}
+
+}  // namespace detail
+
+/// c = a b, or c += a b, on the calling thread. Fast when c has a unit stride and the types agree; fastest when b has
+/// the same unit stride as c.
+template <class C, class A, class B>
+void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
+  if (c.rows == 0 || c.cols == 0) return;
+  if (a.cols == 0) {
+    if (!accumulate)
+      for (Index i = 0; i < c.rows; ++i)
+        for (Index j = 0; j < c.cols; ++j) c(i, j) = C(0);
+    return;
+  }
+  if constexpr (std::is_same_v<C, std::remove_const_t<A>> && std::is_same_v<C, std::remove_const_t<B>> &&
+                std::is_same_v<C, wide_t<C>>) {
+    if (c.col_stride == 1) return detail::multiply_panels<C>(c, a, b, accumulate);
+    if (c.row_stride == 1)
+      return detail::multiply_panels<C>(c.transposed(), b.transposed(), a.transposed(), accumulate);
+  }
+  detail::multiply_strided<C, std::remove_const_t<A>, std::remove_const_t<B>>(c, a, b, accumulate);
+}
+
+/// Extents of the tasks that a rows x cols result is cut into: large, but smaller when few tasks would leave threads
+/// without work.
+struct task_shape {
+  Index rows = 192, cols = 256;
+};
+[[nodiscard]] constexpr task_shape task_tiles(Index rows, Index cols) {
+  task_shape shape;
+  auto const few = [&] { return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < 8; };
+  if (few()) shape.cols = 128;
+  if (few()) shape.rows = 96;
+  if (few()) shape.cols = 64;
+  if (few()) shape.rows = 48;
+  return shape;
+}
+
+/// c = a b, or c += a b, for matrices (count 1) with any strides; the operands must not overlap c.
+/// With nothing to sum (a.cols == 0), c becomes 0 or is left alone.
+template <Executor E, class C, class A, class B>
+void gemm(E& executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
+  task_shape const shape = task_tiles(c.rows, c.cols);
+  Index const across = (c.cols + shape.cols - 1) / shape.cols;
+  Index const tasks = (c.rows + shape.rows - 1) / shape.rows * across;
+  auto const task = [&](Index t) {
+    Index const i = t / across * shape.rows, j = t % across * shape.cols;
+    Index const m = std::min(shape.rows, c.rows - i), n = std::min(shape.cols, c.cols - j);
+    multiply(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n), accumulate);
+  };
+  if (c.rows * c.cols * a.cols < parallel_threshold) {
+    serial::parallel_for(tasks, task);
+  } else {
+    executor.parallel_for(tasks, task);
+  }
+}
+
+}  // namespace headmix::cpu

@@ -1,0 +1,141 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Kernels over fused trees: map and sums. Rows (or columns) are cut into tasks by shape; along a row the work goes in
+// packs where every operation and every stride allows, and number by number elsewhere.
+
+#include <algorithm>
+
+#include "headmix/backend/cpu/pack.hpp"
+#include "headmix/backend/executor.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/tape/lower.hpp"
+
+namespace headmix::cpu {
+
+/// Elements that are worth a task of their own.
+inline constexpr Index task_elements = 16384;
+
+/// f(first, last) over ranges of `n` items of `cost` elements each.
+template <Executor E, class F>
+void for_each_range(E& executor, Index n, Index cost, F f) {
+  Index const each = std::max<Index>(1, task_elements / std::max<Index>(1, cost));
+  Index const tasks = (n + each - 1) / each;
+  if (tasks <= 1) {
+    if (n > 0) f(Index{0}, n);
+    return;
+  }
+  executor.parallel_for(tasks, [&](Index t) { f(t * each, std::min(n, (t + 1) * each)); });
+}
+
+template <class Tree, class T>
+inline constexpr bool packs = Tree::packable&& std::is_same_v<T, wide_t<T>>;
+
+/// y[j] (+)= row(j) for `n` elements.
+template <bool Packed, class T, class Row>
+void write_row(T* y, Index stride, Row const& row, Index n, bool accumulate) {
+  Index j = 0;
+  if constexpr (Packed) {
+    using P = pack<T>;
+    if (accumulate) {
+      for (; j + P::width <= n; j += P::width) (P::load(y + j) + row.template at<P>(j)).store(y + j);
+    } else {
+      for (; j + P::width <= n; j += P::width) row.template at<P>(j).store(y + j);
+    }
+  }
+  using W = wide_t<T>;
+  for (; j < n; ++j) {
+    W const value = row.template at<W>(j);
+    T& element = y[j * stride];
+    element = static_cast<T>(accumulate ? static_cast<W>(element) + value : value);
+  }
+}
+
+/// Calls f(std::bool_constant<packed>) with the widest way that the strides allow.
+template <class T, class Tree, class F>
+void choose_way(Tree const& tree, Index y_stride, F f) {
+  if constexpr (packs<Tree, T>) {
+    if (tree.unit_stride() && y_stride == 1) return f(std::true_type{});
+  }
+  f(std::false_type{});
+}
+
+template <Executor E, class T, class Tree>
+void map(E& executor, view<T> y, Tree const& tree, bool accumulate) {
+  choose_way<T>(tree, y.col_stride, [&](auto packed) {
+    for_each_range(executor, y.count * y.rows, y.cols, [&](Index first, Index last) {
+      for (Index i = first; i < last; ++i) {
+        write_row<decltype(packed)::value>(y.row(i), y.col_stride, tree.row(i), y.cols, accumulate);
+      }
+    });
+  });
+}
+
+template <Executor E, class T, class Tree>
+void row_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
+  using W = wide_t<T>;
+  choose_way<T>(a.tree, 1, [&](auto packed) {
+    for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
+      for (Index i = first; i < last; ++i) {
+        auto const row = a.tree.row(i);
+        W sum = 0;
+        Index j = 0;
+        if constexpr (decltype(packed)::value) {
+          using P = pack<T>;
+          P total(0.0);
+          for (; j + P::width <= a.cols; j += P::width) total = total + row.template at<P>(j);
+          sum = total.sum();
+        }
+        for (; j < a.cols; ++j) sum += row.template at<W>(j);
+        T& element = *y.row(i);
+        element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
+      }
+    });
+  });
+}
+
+/// Column sums of columns [j, j + width of P) over all rows.
+template <class P, class Tree>
+P column_total(lazy<Tree> const& a, Index j) {
+  P total(0.0);
+  for (Index i = 0; i < a.rows; ++i) total = total + a.tree.row(i).template at<P>(j);
+  return total;
+}
+
+template <Executor E, class T, class Tree>
+void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
+  using W = wide_t<T>;
+  constexpr Index block = 2 * pack<W>::width;
+  choose_way<T>(a.tree, y.col_stride, [&](auto packed) {
+    for_each_range(executor, (a.cols + block - 1) / block, a.rows * block, [&](Index first, Index last) {
+      Index j = first * block;
+      Index const end = std::min(a.cols, last * block);
+      if constexpr (decltype(packed)::value) {
+        using P = pack<T>;
+        for (; j + P::width <= end; j += P::width) {
+          P const total = column_total<P>(a, j);
+          (accumulate ? P::load(&y(0, j)) + total : total).store(&y(0, j));
+        }
+      }
+      for (; j < end; ++j) {
+        W const total = column_total<W>(a, j);
+        y(0, j) = static_cast<T>(accumulate ? static_cast<W>(y(0, j)) + total : total);
+      }
+    });
+  });
+}
+
+template <Executor E, class T, class Tree>
+void group_sum(E& executor, view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
+  choose_way<T>(a.tree, y.col_stride, [&](auto packed) {
+    for_each_range(executor, y.rows, n * y.cols, [&](Index first, Index last) {
+      for (Index i = first; i < last; ++i) {
+        for (Index s = 0; s < n; ++s) {
+          write_row<decltype(packed)::value>(y.row(i), y.col_stride, a.tree.row(i * n + s), y.cols,
+                                             accumulate || s > 0);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace headmix::cpu

@@ -1,0 +1,82 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Softmax and log-sum-exp of rows in packs. Rows whose elements do not follow each other go to the reference.
+
+#include <cmath>
+#include <limits>
+
+#include "headmix/backend/cpu/rows.hpp"
+#include "headmix/backend/reference.hpp"
+
+namespace headmix::cpu {
+
+template <class T>
+T row_maximum(T const* a, Index n) {
+  using array = Eigen::Array<T, Eigen::Dynamic, 1>;
+  return n == 0 ? -std::numeric_limits<T>::infinity() : Eigen::Map<array const>(a, n).maxCoeff();
+}
+
+/// sum_j exp(a_j - top)
+template <class T>
+T shifted_sum(T const* a, Index n, T top) {
+  using P = pack<T>;
+  P const shift(top);
+  P total(0.0);
+  Index j = 0;
+  for (; j + P::width <= n; j += P::width) total = total + exp(P::load(a + j) - shift);
+  T sum = total.sum();
+  for (; j < n; ++j) sum += std::exp(a[j] - top);
+  return sum;
+}
+
+template <Executor E, class T, class A>
+void softmax(E& executor, view<T> y, view<A const> a) {
+  if constexpr (std::is_same_v<T, A> && std::is_same_v<T, wide_t<T>>) {
+    if (a.col_stride == 1 && y.col_stride == 1) {
+      for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {
+        for (Index i = first; i < last; ++i) {
+          T const top = row_maximum(a.row(i), a.cols);
+          T* const out = y.row(i);
+          if (top == -std::numeric_limits<T>::infinity()) {
+            std::fill_n(out, a.cols, T(0));
+            continue;
+          }
+          using P = pack<T>;
+          P const shift(top);
+          P total(0.0);
+          Index j = 0;
+          for (; j + P::width <= a.cols; j += P::width) {
+            P const e = exp(P::load(a.row(i) + j) - shift);
+            e.store(out + j);
+            total = total + e;
+          }
+          T sum = total.sum();
+          for (; j < a.cols; ++j) sum += out[j] = std::exp(a.row(i)[j] - top);
+          T const inverse = 1 / sum;
+          for (j = 0; j < a.cols; ++j) out[j] *= inverse;
+        }
+      });
+      return;
+    }
+  }
+  Reference<T>{}.softmax(y, a);
+}
+
+template <Executor E, class T, class A>
+void log_sum_exp(E& executor, view<T> y, view<A const> a) {
+  if constexpr (std::is_same_v<T, A> && std::is_same_v<T, wide_t<T>>) {
+    if (a.col_stride == 1) {
+      for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {
+        for (Index i = first; i < last; ++i) {
+          T const top = row_maximum(a.row(i), a.cols);
+          y(i, 0) =
+              top == -std::numeric_limits<T>::infinity() ? top : top + std::log(shifted_sum(a.row(i), a.cols, top));
+        }
+      });
+      return;
+    }
+  }
+  Reference<T>{}.log_sum_exp(y, a);
+}
+
+}  // namespace headmix::cpu
