@@ -47,12 +47,17 @@ struct PreNorm {
 };
 
 /// Adds the attention's output to the residual stream, and then a GELU feed-forward layer's.
+///
+/// `scale` makes up for the size of a mixture: its weights sum to 1, so k experts together are as large as one head,
+/// where dense attention adds h heads. With AdamW, whose steps do not grow with the gradient, they also learn k times
+/// slower.
 struct FeedForward {
   struct D : headmix::size<dynamic> {};
   struct F : headmix::size<dynamic> {};
 
   struct x : headmix::input<headmix::tokens, D> {};  // the residual stream
   struct a : headmix::input<headmix::tokens, D> {};  // the attention's output
+  struct scale : headmix::constant<headmix::size<1>> {};
   struct gain : headmix::param<D> {
     using initial = headmix::ones;
   };
@@ -62,7 +67,7 @@ struct FeedForward {
   struct W_1 : headmix::param<D, F> {};
   struct W_2 : headmix::param<F, D> {};
 
-  struct h : headmix::let<decltype(x{} + a{})> {};
+  struct h : headmix::let<decltype(x{} + scale{} * a{})> {};
   static constexpr auto y = h{} + gelu(layer_norm(h{}, gain{}, bias{}) % W_1{}) % W_2{};
 
   using losses = headmix::type_list<>;

@@ -165,6 +165,7 @@ class LanguageModel {
       auto const a = b.attention.forward(b.norm.forward(), s);
       b.feed_forward.tape().bind(FeedForward::x{}, h, d_h);
       b.feed_forward.tape().bind(FeedForward::a{}, a, b.d_attention.at(a));
+      b.feed_forward.tape().bind(FeedForward::scale{}, {&scale_, 1, 1});
       h = b.feed_forward.forward();
     }
     return h;
@@ -198,6 +199,7 @@ class LanguageModel {
   }
 
   Options options_;
+  float scale_ = mixture ? static_cast<float>(options_.moa_scale) : 1.0f;
   Backend backend_;
   headmix::Module<Embedding, Backend> embedding_;
   std::vector<std::unique_ptr<Block>> blocks_;

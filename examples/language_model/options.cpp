@@ -49,6 +49,8 @@ constexpr std::array table{
     Option{"--warmup", "N", &Options::warmup, 0, 1e9, For::both, "steps until the largest learning rate", ""},
     Option{"--balance", "X", &Options::balance, 0, 1e6, For::moa, "weight of the load-balance loss", ""},
     Option{"--z", "X", &Options::z, 0, 1e6, For::moa, "weight of the router's z loss", ""},
+    Option{"--moa-scale", "X", &Options::moa_scale, 1e-6, 1e6, For::moa,
+           "factor of the mixture's output, whose weights sum to 1 (1: the paper)", "top-k"},
     Option{"--seed", "N", &Options::seed, 0, 0, For::both, "of the initial weights, the batches and the sample", ""},
     Option{"--threads", "N", &Options::threads, 1, 4096, For::both, "threads; the results do not depend on it",
            "all of the machine"},
@@ -146,6 +148,7 @@ void complete(Options& o, Given const& given) {
   };
   if (!given[position("--threads")]) o.threads = std::max<Index>(1, std::thread::hardware_concurrency());
   if (!given[position("--min-lr")]) o.min_lr = o.lr / 10;
+  if (!given[position("--moa-scale")]) o.moa_scale = static_cast<double>(o.top_k);
   if (o.min_lr > o.lr) mistake("--min-lr", "at most --lr, " + to_text(o.lr), to_text(o.min_lr));
   if (o.batch > std::numeric_limits<headmix::Int>::max() / o.context)
     mistake("--batch", "batch x context below 2^31", std::to_string(o.batch) + " x " + std::to_string(o.context));

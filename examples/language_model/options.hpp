@@ -34,6 +34,7 @@ struct Options {
   double lr = 1e-3;
   double min_lr = 1e-4;              ///< a tenth of lr unless given
   double balance = 0.01, z = 0.001;  ///< weights of the router's losses, moa only
+  double moa_scale = 4;              ///< of the mixture's output, moa only; top_k unless given
   std::uint64_t seed = 1;
   Index threads = 1;   ///< parse_options: all hardware threads unless given
   std::string report;  ///< folder; empty: no report

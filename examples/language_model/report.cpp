@@ -75,7 +75,8 @@ Json summary(Options const& o, Results const& r) {
   Json json;
   json("val_loss", r.val_loss)("train_loss", r.train_loss)("tokens_per_s", std::round(r.tokens_per_s));
   json("parameters", r.parameters)("steps", r.steps)("attention", name(o.attention));
-  if (o.attention == Attention::moa) json("experts", o.experts)("top_k", o.top_k)("balance", o.balance)("z", o.z);
+  if (o.attention == Attention::moa)
+    json("experts", o.experts)("top_k", o.top_k)("balance", o.balance)("z", o.z)("moa_scale", o.moa_scale);
   if (o.attention == Attention::dense) json("heads", o.heads);
   json("head_dim", o.head_dim)("layers", o.layers)("width", o.width)("context", o.context)("batch", o.batch);
   json("lr", o.lr)("min_lr", o.min_lr)("warmup", o.warmup)("seed", o.seed)("threads", o.threads)("text", o.text);

@@ -29,6 +29,7 @@ struct attention_gradient;
 /// Buffer 0: o, the shape of q. Buffer 1: the log-sum-exp of the scores, kept for the gradient.
 template <class Mask, class KvHeads, class QRows, class KRows>
 struct attention : operation {
+  static constexpr bool needs_scratch = true;
   static constexpr int outputs = 2;
   template <class Q, class K, class V>
   using shape_of = shape<rows<Q>, cols<Q>>;
@@ -69,6 +70,7 @@ struct attention : operation {
 /// Buffers 0, 1, 2: the gradients of q, k and v.
 template <class Mask, class KvHeads, class QRows, class KRows>
 struct attention_gradient : operation {
+  static constexpr bool needs_scratch = true;
   static constexpr bool differentiable = false;
   static constexpr int outputs = 3;
   static constexpr bool optional_outputs = true;

@@ -36,6 +36,7 @@ struct expert_outer;
 /// y_s = x_{s / SlotsPerRow} W_e for every slot s of expert e; zero for a slot without expert.
 template <class SlotsPerRow, class E>
 struct expert_linear : operation {
+  static constexpr bool needs_scratch = true;
   template <class X, class W, class Perm, class Offsets>
   using shape_of = shape<times<SlotsPerRow, rows<X>>, cols<W>>;
   template <class X, class W, class Perm, class Offsets>
@@ -58,6 +59,7 @@ struct expert_linear : operation {
 /// dW_e = sum over the slots s of expert e of x_{s / SlotsPerRow}^T g_s
 template <class SlotsPerRow>
 struct expert_outer : operation {
+  static constexpr bool needs_scratch = true;
   static constexpr bool accumulates = true;
   static constexpr bool differentiable = false;
   template <class X, class G, class W, class Perm, class Offsets>

@@ -102,6 +102,8 @@ struct operation {
   static constexpr bool optional_outputs = false;
   /// True when `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
+  /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.
+  static constexpr bool needs_scratch = false;
   /// True when operands arrive as unevaluated trees (see tape/lower.hpp) instead of views.
   static constexpr bool fuses_operands = false;
   template <class... A>

@@ -75,7 +75,7 @@ struct number {
   }
 };
 
-/// The value of an extent, as an expression: `row_sum(a) / value_of<cols<A>>{}` is a mean.
+/// The value of an extent, as an expression.
 template <Extent X>
 struct value_of {
   using args = type_list<>;
@@ -86,6 +86,16 @@ struct value_of {
   template <class T, class Run>
   static constexpr T value(Run const& run) {
     return static_cast<T>(run.template extent<X>());
+  }
+};
+
+/// The value of an extent to divide by: 1 when it is 0, so that a mean over nothing is 0.
+template <Extent X>
+struct divisor : value_of<X> {
+  template <class T, class Run>
+  static constexpr T value(Run const& run) {
+    Index const n = run.template extent<X>();
+    return static_cast<T>(n == 0 ? 1 : n);
   }
 };
 

@@ -13,13 +13,17 @@ constexpr auto cross_entropy(Z logits, I target) {
   return log_sum_exp(logits) - take(logits, target);
 }
 
+/// a / sum(a) for a row of numbers from 0; zeros for zeros. (The published codes bound the sum from below by 1e-12.)
+template <Expr A>
+constexpr auto shares(A a) {
+  return a / (row_sum(a) + number<1, 1'000'000'000'000>{});
+}
+
 /// E sum_e P_e f_e, P the share of the probability and f the share of the choices that went to expert e; 1 at balance.
 /// p [R, E], index Int [R, K]. (MoA, equations 13 to 15)
 template <Expr P, Selection I>
 constexpr auto load_balance(P p, I index) {
-  constexpr auto probability = col_sum(p);
-  constexpr auto choices = col_sum(one_hot(index));
-  return value_of<cols<P>>{} * sum((probability / row_sum(probability)) * (choices / row_sum(choices)));
+  return value_of<cols<P>>{} * sum(shares(col_sum(p)) * shares(col_sum(one_hot(index))));
 }
 
 /// The mean over rows of logsumexp(z)^2: z [R, E]. (MoA, equation 16)

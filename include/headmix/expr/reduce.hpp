@@ -84,17 +84,20 @@ constexpr auto group_sum(A a) {
     return make<ops::group_sum<N>>(a);
   }
 }
+/// [R, C] -> [R, 1]
 template <Expr A>
 constexpr auto row_mean(A a) {
-  return row_sum(a) / value_of<cols<A>>{};
+  return row_sum(a) / divisor<cols<A>>{};
 }
+/// [R, C] -> [1, C]; the mean of no rows is 0.
 template <Expr A>
 constexpr auto col_mean(A a) {
-  return col_sum(a) / value_of<rows<A>>{};
+  return col_sum(a) / divisor<rows<A>>{};
 }
+/// [R, C] -> [1, 1]; the mean of nothing is 0.
 template <Expr A>
 constexpr auto mean(A a) {
-  return sum(a) / (value_of<rows<A>>{} * value_of<cols<A>>{});
+  return sum(a) / (divisor<rows<A>>{} * divisor<cols<A>>{});
 }
 
 }  // namespace headmix

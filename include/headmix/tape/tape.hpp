@@ -231,16 +231,12 @@ class Tape : public Binding<Roots, typename Backend::scalar> {
   }
   template <class N, class Outputs>
   std::size_t scratch_of_call(Outputs outputs) {
-    auto const all = std::tuple_cat(outputs, operands<N>(typename N::args{}));
-    return std::apply(
-        [&](auto const&... v) -> std::size_t {
-          if constexpr (requires(Run const& r) { N::op::scratch(r, v...); }) {
-            return N::op::scratch(context(-1), v...);
-          } else {
-            return 0;
-          }
-        },
-        all);
+    if constexpr (N::op::needs_scratch) {
+      return std::apply([&](auto const&... v) { return N::op::scratch(context(-1), v...); },
+                        std::tuple_cat(outputs, operands<N>(typename N::args{})));
+    } else {
+      return 0;
+    }
   }
 
   // ---- running ----
