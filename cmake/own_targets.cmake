@@ -15,6 +15,8 @@ endfunction()
 
 # For what is run for its speed. Not for tests: those must hold at the compiler's default instruction set.
 function(headmix_native_target target)
+  # Without it std::sqrt may set errno, and the optimiser's update is not vectorised.
+  target_compile_options(${target} PRIVATE -fno-math-errno)
   if(HEADMIX_NATIVE)
     include(CheckCXXCompilerFlag)
     check_cxx_compiler_flag(-march=native HEADMIX_HAS_MARCH_NATIVE)
