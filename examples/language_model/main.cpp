@@ -25,7 +25,8 @@ int headmix_lm(std::vector<std::string_view> const& arguments) {
   for (auto const& note : options.notes) std::fprintf(stderr, "headmix-lm: note: %s\n", note.c_str());
   lm::Text const text = lm::load_text(options);
   lm::create_report_folder(options);
-  int const status = lm::run(options, text);
+  int const status =
+      options.attention == lm::Attention::moa ? lm::train_moa(options, text) : lm::train_dense(options, text);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw lm::UsageError("cannot write to stdout");
   return status;
 }

@@ -7,7 +7,8 @@
 
 namespace lm {
 
-/// Returns the exit status.
-int run(Options const& options, Text const& text);
+/// Both return the exit status.
+int train_dense(Options const& options, Text const& text);
+int train_moa(Options const& options, Text const& text);
 
 }  // namespace lm

@@ -1,5 +1,6 @@
+#pragma once
 // SPDX-License-Identifier: MIT
-#include "train.hpp"
+// Training, validation and sampling of one kind of model. Each kind is compiled in a file of its own.
 
 #include <algorithm>
 #include <cstdio>
@@ -9,10 +10,9 @@
 #include "model.hpp"
 #include "progress.hpp"
 #include "report.hpp"
+#include "text.hpp"
 
 namespace lm {
-
-namespace {
 
 /// Mean loss over the whole validation part, and how often each expert was chosen on the way.
 template <class Model>
@@ -102,13 +102,6 @@ int train(Options const& o, Text const& text) {
   write_report(o, results);
   std::puts(json_line(o, results).c_str());
   return 0;
-}
-
-}  // namespace
-
-int run(Options const& options, Text const& text) {
-  return options.attention == Attention::moa ? train<LanguageModel<MixtureOfHeads>>(options, text)
-                                             : train<LanguageModel<Dense>>(options, text);
 }
 
 }  // namespace lm

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// The same programs on Reference and on Cpu, forward and backward; on Cpu with one thread and with two, to the same
+// bits.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "headmix/expr/norm.hpp"
+#include "headmix/expr/rotary.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/multi_head.hpp"
+#include "headmix/testing/gradcheck.hpp"
+
+namespace {
+
+using namespace headmix;
+
+struct D : headmix::size<dynamic> {};
+struct H : headmix::size<37> {};
+struct E : headmix::size<5> {};
+struct K : headmix::size<2> {};
+struct x : input<tokens, D> {};
+struct W : param<D, H> {};
+struct U : param<D, H> {};
+struct V : param<D, headmix::size<24>> {};
+struct b : param<H> {};
+struct g : param<H> {};
+struct W_e : param<E, D, H> {};
+struct table : param<E, H> {};
+struct id : selection<tokens, headmix::size<1>, E> {};
+struct choice : selection<tokens, K, E> {};
+struct positive : let<decltype(exp(x{} % W{}))> {};
+
+/// The result and all gradients of y, one after another.
+template <class Scalar, class Backend, Expr Y>
+std::vector<Scalar> run(Backend backend, Y, Index n, Index width = 7) {
+  Tape<roots<Y>, Backend> tape(backend);
+  tape.set(tokens{}, n);
+  tape.set(D{}, width);
+  std::vector<AlignedBuffer> memory;
+  std::vector<view<Scalar>> gradients;
+  for_each(typename decltype(tape)::leaves{}, [&]<class L>() {
+    Index const c = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
+                w = tape.template extent<cols<L>>();
+    Random const random(3, memory.size());
+    memory.emplace_back(static_cast<std::size_t>(c * r * w) * sizeof(double));
+    if constexpr (Selection<L>) {
+      Int* const p = memory.back().template as<Int>();
+      for (Index i = 0; i < r * w; ++i) p[i] = static_cast<Int>(random.below(static_cast<std::uint64_t>(i), 5));
+      tape.bind(L{}, {p, c, r, w});
+    } else {
+      Scalar* const p = memory.back().template as<Scalar>();
+      for (Index i = 0; i < c * r * w; ++i) {
+        p[i] = static_cast<Scalar>(random.uniform(static_cast<std::uint64_t>(i)) - 0.4);
+      }
+      memory.emplace_back(static_cast<std::size_t>(c * r * w) * sizeof(double));
+      gradients.push_back({memory.back().template as<Scalar>(), c, r, w});
+      tape.bind(L{}, {p, c, r, w}, gradients.back());
+    }
+  });
+  AlignedBuffer workspace(tape.workspace_bytes());
+  tape.bind_workspace(workspace.bytes());
+  auto const y = tape.forward();
+  std::vector<Scalar> all(y.data, y.data + y.size());
+  std::vector<Scalar> dy(all.size());
+  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<Scalar>(Random(9).uniform(i) - 0.5);
+  tape.backward({dy.data(), y.rows, y.cols});
+  for (auto const& d : gradients) all.insert(all.end(), d.data, d.data + d.size());
+  return all;
+}
+
+template <class Scalar>
+void check_close(std::vector<Scalar> const& found, std::vector<Scalar> const& expected, double tolerance) {
+  REQUIRE(found.size() == expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    double const error = std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i])) /
+                         std::fmax(1, std::abs(static_cast<double>(expected[i])));
+    if (!(error <= worst)) worst = error;
+  }
+  CHECK(worst <= tolerance);
+}
+
+/// Cpu equals Reference for empty, single and many rows, and two threads equal one.
+template <Expr Y>
+void check_backends(Y y) {
+  thread_pool one(1), two(2);
+  using Threaded = Cpu<double, thread_pool>;
+  for (Index const n : {Index{0}, Index{1}, Index{7}, Index{900}}) {
+    CAPTURE(n);
+    auto const serially = run<double>(Threaded{one}, y, n);
+    check_close(serially, run<double>(Reference<double>{}, y, n), 1e-11);
+    CHECK(run<double>(Threaded{two}, y, n) == serially);
+  }
+}
+/// The same in float, whose vector functions are others than double's.
+template <Expr Y>
+void check_float(Y y) {
+  check_close(run<float>(Cpu<float>{}, y, 70), run<float>(Reference<float>{}, y, 70), 2e-4);
+}
+
+TEST_CASE("backends agree on arithmetic") {
+  check_backends((x{} % W{} + b{}) * g{} - (x{} % U{}) / (square(g{}) + number<1>{}));
+}
+TEST_CASE("backends agree on exp and log") { check_backends(log(exp(x{} % W{}) + number<1>{})); }
+TEST_CASE("backends agree on sqrt") { check_backends(sqrt(square(x{} % W{}) + number<1>{})); }
+TEST_CASE("backends agree on tanh") { check_backends(tanh(x{} % W{})); }
+TEST_CASE("backends agree on sigmoid and silu") { check_backends(sigmoid(x{} % W{}) * silu(x{} % U{})); }
+TEST_CASE("backends agree on gelu") { check_backends(gelu(x{} % W{})); }
+TEST_CASE("backends agree on relu") { check_backends(relu(x{} % W{})); }
+TEST_CASE("backends agree on a named value") { check_backends(positive{} * positive{} + row_sum(positive{})); }
+TEST_CASE("backends agree on transposed products") { check_backends(x{} % (t(x{}) % (x{} % W{}) % t(W{})) % U{}); }
+TEST_CASE("backends agree on row sums and means") { check_backends(row_sum(x{} % W{}) * col_mean(x{} % U{})); }
+TEST_CASE("backends agree on the sum of everything") { check_backends(sum(square(x{} % W{}))); }
+TEST_CASE("backends agree on softmax") { check_backends(softmax(x{} % W{})); }
+TEST_CASE("backends agree on log-sum-exp") { check_backends(log_sum_exp(x{} % W{})); }
+TEST_CASE("backends agree on layer norm") { check_backends(layer_norm(x{} % W{}, g{}, b{})); }
+TEST_CASE("backends agree on RMS norm") { check_backends(rms_norm(x{} % W{}, g{})); }
+TEST_CASE("backends agree on an embedding") { check_backends(gather_rows(table{}, id{}) * (x{} % W{})); }
+TEST_CASE("backends agree on cross entropy") { check_backends(cross_entropy(x{} % W{} % t(table{}), id{})); }
+TEST_CASE("backends agree on choosing the best columns") {
+  check_backends(put(take(x{} % W{}, top_k<headmix::size<3>>(x{} % U{})), top_k<headmix::size<3>>(x{} % U{})));
+}
+TEST_CASE("backends agree on expert products and mixing") {
+  check_backends(mix(take(x{} % W{} % t(table{}), choice{}), expert_linear(x{}, W_e{}, choice{})));
+}
+TEST_CASE("backends agree on rotary embedding") { check_backends(rotary<headmix::size<3>>(x{} % V{}, number<100>{})); }
+
+TEST_CASE("backends agree in float on vector functions") {
+  check_float(gelu(x{} % W{}) + tanh(x{} % U{}) * log(exp(x{} % W{}) + number<1>{}));
+}
+TEST_CASE("backends agree in float on a softmax of normalised rows") {
+  check_float(softmax(layer_norm(x{} % W{}, g{}, b{}) % t(table{})));
+}
+
+template <class L, class Scalar, class Backend, Extent... X>
+std::vector<Scalar> run_layer(Backend backend, Index sequences, Index length, std::initializer_list<double> weights,
+                              size_value<X>... sizes) {
+  Module<L, Backend> m(5, backend, sizes...);
+  for (auto const& p : m.parameters()) {
+    for (Index i = 0; i < p.value.size(); ++i) {
+      p.value.data[i] += static_cast<Scalar>(Random(6).uniform(static_cast<std::uint64_t>(i)) - 0.5);
+    }
+  }
+  Index const width = m.template get<typename L::W_k>().value.rows;
+  std::vector<Scalar> in(static_cast<std::size_t>(sequences * length * width)), dy(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    in[i] = static_cast<Scalar>(Random(7).uniform(i) - 0.5);
+    dy[i] = static_cast<Scalar>(Random(8).uniform(i) - 0.5);
+  }
+  auto const y = m.forward(view<Scalar const>(in.data(), sequences * length, width), uniform(sequences, length));
+  std::vector<Scalar> all(y.data, y.data + y.size());
+  m.backward(view<Scalar const>(dy.data(), y.rows, y.cols), weights);
+  for (auto const& p : m.parameters()) all.insert(all.end(), p.gradient.data, p.gradient.data + p.gradient.size());
+  all.insert(all.end(), m.input_gradient().data, m.input_gradient().data + in.size());
+  return all;
+}
+
+using MoaLayer = Moa<24, 16, SoftmaxTopK<6, 3>, causal>;
+using DenseLayer = MultiHead<24, 4, 16, causal, 2>;
+
+TEST_CASE("MoA on the CPU equals the reference") {
+  check_close(run_layer<MoaLayer, double>(Cpu<double>{}, 3, 29, {0.1, 0.2}),
+              run_layer<MoaLayer, double>(Reference<double>{}, 3, 29, {0.1, 0.2}), 1e-11);
+}
+TEST_CASE("MoA gives the same bits on one thread, on two, and again") {
+  thread_pool single(1), pool(2);
+  auto const one = run_layer<MoaLayer, float>(Cpu<float, thread_pool>{single}, 5, 150, {0.1, 0.2});
+  CHECK(run_layer<MoaLayer, float>(Cpu<float, thread_pool>{pool}, 5, 150, {0.1, 0.2}) == one);
+  CHECK(run_layer<MoaLayer, float>(Cpu<float, thread_pool>{pool}, 5, 150, {0.1, 0.2}) == one);
+}
+TEST_CASE("grouped-query attention on the CPU equals the reference") {
+  check_close(run_layer<DenseLayer, double>(Cpu<double>{}, 2, 31, {}),
+              run_layer<DenseLayer, double>(Reference<double>{}, 2, 31, {}), 1e-11);
+}
+TEST_CASE("grouped-query attention gives the same bits on one thread, on two, and again") {
+  thread_pool single(1), pool(2);
+  auto const one = run_layer<DenseLayer, float>(Cpu<float, thread_pool>{single}, 4, 200, {});
+  CHECK(run_layer<DenseLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
+  CHECK(run_layer<DenseLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
+}
+TEST_CASE("gradients of MoA on the CPU by finite differences") {
+  using L = Moa<5, 3, SoftmaxTopK<4, 2, gating::raw>, causal>;
+  CHECK(gradcheck_on(Cpu<double>{}, L::y, {}, at<tokens>(11)).ok());
+}
+
+}  // namespace
