@@ -3,6 +3,7 @@
 // Lists of types: a program is one. Membership is a base-class test, so it costs no pairwise instantiation.
 
 #include <type_traits>
+#include <utility>
 
 #include "headmix/core/config.hpp"
 
@@ -20,6 +21,17 @@ template <class L>
 struct tags;
 template <class... T>
 struct tags<type_list<T...>> : tagged<T>... {};
+
+template <int I, class T>
+struct at_position {};
+template <class I, class L>
+struct positions;
+template <int... I, class... T>
+struct positions<std::integer_sequence<int, I...>, type_list<T...>> : at_position<I, T>... {};
+template <class T, int I>
+constexpr int position_of(at_position<I, T> const*) {
+  return I;
+}
 
 template <class L, class T>
 struct append;
@@ -61,14 +73,15 @@ using concat = typename detail::joined<L...>::type;
 template <class L>
 using reverse = typename detail::reversed<L>::type;
 
+/// Where T stands in the list.
+template <class L, class T>
+inline constexpr int position_in =
+    detail::position_of<T>(static_cast<detail::positions<std::make_integer_sequence<int, L::size>, L> const*>(nullptr));
+
 /// Calls f.template operator()<T>() for every T of the list, in order.
 template <class... T, class F>
 constexpr void for_each(type_list<T...>, F&& f) {
   (f.template operator()<T>(), ...);
 }
-
-/// An address that stands for a type, for comparing types in constant expressions.
-template <class T>
-inline constexpr char type_id{};
 
 }  // namespace headmix

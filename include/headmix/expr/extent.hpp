@@ -123,6 +123,8 @@ struct sizes_below<plus_one<X>> : sizes_below<X> {};
 template <class X, class Unit>
 struct multiple_of_unit : std::is_same<X, Unit> {};
 template <class A, class B, class Unit>
+struct multiple_of_unit<quotient<A, B>, Unit> : multiple_of_unit<A, Unit> {};
+template <class A, class B, class Unit>
 struct multiple_of_unit<product<A, B>, Unit>
     : std::bool_constant<multiple_of_unit<A, Unit>::value || multiple_of_unit<B, Unit>::value> {};
 }  // namespace detail

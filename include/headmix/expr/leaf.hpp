@@ -78,6 +78,7 @@ struct number {
 /// The value of an extent, as an expression.
 template <Extent X>
 struct value_of {
+  using counted = X;
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
   static constexpr kind kind_of = kind::real;

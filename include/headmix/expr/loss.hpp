@@ -7,7 +7,8 @@
 
 namespace headmix {
 
-/// -log softmax(z)_target of each row, in nats: z [R, V], target Int [R, 1], result [R, 1].
+/// -log softmax(z)_target of each row, in nats: z [R, V], target Int [R, 1], result [R, 1]. Rows without a target are
+/// to be left out of z: a target of -1 does not make the row 0.
 template <Expr Z, Selection I>
 constexpr auto cross_entropy(Z logits, I target) {
   return log_sum_exp(logits) - take(logits, target);

@@ -36,14 +36,25 @@ struct broadcast<S, T, U...> : broadcast<shape<decltype(wider<typename S::rows, 
 template <class X, class Y>
 using same_or_one =
     std::conditional_t<X::extent::value == 1 || Y::extent::value == 1, type_list<>, type_list<equal<X, Y>>>;
+/// A row that is repeated down every matrix of a stack.
+template <class A>
+inline constexpr bool is_one_row = rows<A>::value == 1 && count<A>::value == 1;
 template <class A>
 constexpr type_list<> same_extents() {
   return {};
 }
+/// Rows and columns may be repeated; a stack meets a stack of the same extents, or one row.
 template <class A, class B, class... C>
 constexpr auto same_extents() {
-  return concat<same_or_one<rows_of<A>, rows_of<B>>, same_or_one<cols_of<A>, cols_of<B>>,
-                same_or_one<count_of<A>, count_of<B>>, decltype(same_extents<A, C...>())>{};
+  using columns = same_or_one<cols_of<A>, cols_of<B>>;
+  using others = decltype(same_extents<A, C...>());
+  if constexpr (is_one_row<A> || is_one_row<B>) {
+    return concat<columns, others>{};
+  } else if constexpr (count<A>::value != 1 || count<B>::value != 1) {
+    return concat<columns, type_list<equal<count_of<A>, count_of<B>>, equal<rows_of<A>, rows_of<B>>>, others>{};
+  } else {
+    return concat<columns, same_or_one<rows_of<A>, rows_of<B>>, others>{};
+  }
 }
 }  // namespace detail
 

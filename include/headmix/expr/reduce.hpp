@@ -92,12 +92,12 @@ constexpr auto row_mean(A a) {
 /// [R, C] -> [1, C]; the mean of no rows is 0.
 template <Expr A>
 constexpr auto col_mean(A a) {
-  return col_sum(a) / divisor<rows<A>>{};
+  return col_sum(a) / (divisor<rows<A>>{} * divisor<count<A>>{});
 }
 /// [R, C] -> [1, 1]; the mean of nothing is 0.
 template <Expr A>
 constexpr auto mean(A a) {
-  return sum(a) / (divisor<rows<A>>{} * divisor<cols<A>>{});
+  return sum(a) / (divisor<rows<A>>{} * divisor<cols<A>>{} * divisor<count<A>>{});
 }
 
 }  // namespace headmix

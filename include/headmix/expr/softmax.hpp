@@ -11,6 +11,8 @@ namespace ops {
 struct softmax : operation {
   template <class A>
   using shape_of = shape<rows<A>, cols<A>>;
+  template <class A>
+  using checks = type_list<equal<count_of<A>, the<size<1>>>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.softmax(y, a); }
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(y * (dy - headmix::row_sum(y * dy))); }
 };
@@ -19,8 +21,10 @@ struct softmax : operation {
 struct log_sum_exp : operation {
   template <class A>
   using shape_of = shape<rows<A>, size<1>>;
+  template <class A>
+  using checks = type_list<equal<count_of<A>, the<size<1>>>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.log_sum_exp(y, a); }
-  static constexpr auto vjp(auto dy, auto a, auto y) { return grads(dy * headmix::exp(a - y)); }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<softmax>(a)); }
 };
 
 }  // namespace ops

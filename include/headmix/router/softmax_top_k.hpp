@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The router of MoA (Zhang et al. 2022, section 3.1): the k most probable of E experts for every token.
 
+#include "headmix/expr/linear.hpp"
 #include "headmix/router/router.hpp"
 
 namespace headmix {

@@ -47,9 +47,29 @@ template <class L, class H, class... T>
 constexpr auto unique(type_list<H, T...>) {
   return unique<push_unique<L, H>>(type_list<T...>{});
 }
+template <template <class, class> class Rule, class X, class Y>
+constexpr auto sizes_of_check(Rule<X, Y>) {
+  return concat<named_sizes<typename X::extent>, named_sizes<typename Y::extent>>{};
+}
+template <class... C>
+constexpr auto sizes_of_checks(type_list<C...>) {
+  return concat<decltype(sizes_of_check(C{}))...>{};
+}
+template <class E, class... A>
+constexpr auto sizes_of_node(type_list<A...>) {
+  if constexpr (requires { typename E::op; }) {
+    return sizes_of_checks(typename E::op::template checks<A...>{});
+  } else if constexpr (requires { typename E::counted; }) {
+    return named_sizes<typename E::counted>{};
+  } else {
+    return type_list<>{};
+  }
+}
+/// The dynamic sizes that a list of expressions mentions.
 template <class... E>
 constexpr auto sizes_in(type_list<E...>) {
-  return unique<type_list<>>(concat<named_sizes<rows<E>>..., named_sizes<cols<E>>..., named_sizes<count<E>>...>{});
+  return unique<type_list<>>(concat<concat<named_sizes<rows<E>>, named_sizes<cols<E>>, named_sizes<count<E>>,
+                                           decltype(sizes_of_node<E>(typename E::args{}))>...>{});
 }
 
 /// A short description of an expression, for messages: names and operations, two levels deep.
@@ -113,7 +133,7 @@ class Binding {
   void bind(L, view<type<L> const> value, view<type<L>> gradient = {}) {
     static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
     auto& s = slot<L>();
-    if (!s.bound || !same_extents(s.value, value)) changed_ = true;
+    if (!s.bound || !same_extents(s.value, value) || s.value.contiguous() != value.contiguous()) changed_ = true;
     if (gradient.data != nullptr && !same_extents(value, gradient)) {
       fail("the gradient of ", name<L>(), " has extents ", text(gradient), ", its value has ", text(value));
     }
@@ -140,9 +160,9 @@ class Binding {
   }
 
   /// Says where each sequence of query tokens begins; one sequence without it.
-  void bind_tokens(segments s) { set_segments(tokens_, s, "tokens"); }
+  void bind_tokens(segments s) { set_segments<tokens>(tokens_, s); }
   /// Says where each sequence of key tokens begins, in programs whose keys come from another input.
-  void bind_memory(segments s) { set_segments(memory_, s, "memory_tokens"); }
+  void bind_memory(segments s) { set_segments<memory_tokens>(memory_, s); }
 
   template <Extent X>
   [[nodiscard]] Index extent() const {
@@ -212,8 +232,10 @@ class Binding {
     for_each(nodes{}, [&]<class N>() {
       if constexpr (requires { typename N::op; }) check_node<N>(typename N::args{});
     });
-    if (memory_.count > 0 && memory_.count != extent<sequences>()) {
-      fail("memory_tokens has ", memory_.count, " sequences, tokens has ", extent<sequences>());
+    Index const memory_sequences = memory_.count > 0 ? memory_.count : 1;
+    if (uses_memory(leaves{}) && memory_sequences != extent<sequences>()) {
+      fail("memory_tokens has ", memory_sequences, " sequences, tokens has ", extent<sequences>(),
+           "; bind_memory() and bind_tokens() say where they begin");
     }
     changed_ = false;
   }
@@ -261,6 +283,11 @@ class Binding {
     }
   }
 
+  template <class... L>
+  static constexpr bool uses_memory(type_list<L...>) {
+    return (counts<rows<L>, memory_tokens> || ...);
+  }
+
   template <class X>
   void fix(segments const& s) {
     if (s.count == 0) return;
@@ -268,7 +295,9 @@ class Binding {
     size<X>().source = "the sequences";
   }
 
-  void set_segments(segments& mine, segments s, char const* what) {
+  template <class X>
+  void set_segments(segments& mine, segments s) {
+    std::string_view const what = type_name<X>();
     if (s.count < 1) fail(what, ": there must be at least one sequence, found ", s.count);
     if (s.offsets == nullptr) {
       if (s.rows % s.count != 0) {
@@ -284,6 +313,7 @@ class Binding {
     }
     if (mine.rows != s.rows || mine.count != s.count) changed_ = true;
     mine = s;
+    size<X>().value = s.rows;
   }
 
   template <class L, class F>
@@ -296,15 +326,15 @@ class Binding {
 
   template <class N, class... A>
   void check_node(type_list<A...>) {
-    for_each(typename N::op::template checks<A...>{}, [&]<class C>() { check(C{}, detail::describe<N>()); });
+    for_each(typename N::op::template checks<A...>{}, [&]<class C>() { check<N>(C{}); });
     if constexpr (std::is_base_of_v<ops::reshape, typename N::op>) check_rows_follow<operand_of<N>>();
   }
-  template <template <class, class> class Rule, class X, class Y>
-  void check(Rule<X, Y>, std::string const& where) {
+  template <class N, template <class, class> class Rule, class X, class Y>
+  void check(Rule<X, Y>) {
     Index const x = extent<typename X::extent>(), y = extent<typename Y::extent>();
     if (!Rule<X, Y>::holds(x, y)) {
-      fail(where, ": ", detail::describe_side<X>(), " = ", x, " ", Rule<X, Y>::text, " ", detail::describe_side<Y>(),
-           " = ", y);
+      fail(detail::describe<N>(), ": ", detail::describe_side<X>(), " = ", x, " ", Rule<X, Y>::text, " ",
+           detail::describe_side<Y>(), " = ", y);
     }
   }
   template <class E>

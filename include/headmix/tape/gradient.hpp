@@ -14,6 +14,7 @@ namespace headmix {
 /// The gradient of the scalar objective with respect to root R: the caller gives it.
 template <Expr R>
 struct seed {
+  using seed_of = R;
   using args = type_list<>;
   using extents = typename R::extents;
   static constexpr kind kind_of = R::kind_of;

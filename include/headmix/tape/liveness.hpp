@@ -35,10 +35,10 @@ struct all_written<type_list<S...>> {
   using type = concat<typename written<S>::type...>;
 };
 
-/// Calls f(type_id) for every buffer that is read when E is in memory already.
+/// Calls f.template operator()<B>() for every buffer that is read when E is in memory already.
 template <class E, class F>
 constexpr void for_buffers_of_operand(F& f);
-/// Calls f(type_id) for every buffer that is read when E is evaluated element by element.
+/// Calls f.template operator()<B>() for every buffer that is read when E is evaluated element by element.
 template <class E, class F>
 constexpr void for_buffers_of_tree(F& f);
 
@@ -54,9 +54,9 @@ constexpr void for_buffers_of_trees(type_list<A...>, F& f) {
 template <class E, class F>
 constexpr void for_buffers_of_operand(F& f) {
   if constexpr (Pointwise<E> || Stored<E>) {
-    f(&type_id<E>);
+    f.template operator()<E>();
   } else if constexpr (E::form_of == form::view) {
-    for_buffers_of_operand<operand_of<E>>(f);
+    for_buffers_of_operand<source_of<E>>(f);
   } else if constexpr (E::form_of == form::let) {
     for_buffers_of_operand<typename first_of<terms<E>>::type>(f);
   }
@@ -138,29 +138,22 @@ using stored_terms = typename detail::stored_terms<E>::type;
 template <class Forward, class Steps, class Roots>
 constexpr auto last_reads() {
   using buffers = buffers_of<Steps>;
-  std::array<char const*, buffers::size + 1> ids{};
   std::array<int, buffers::size + 1> writer{}, last{};
-  int n = 0, step = 0;
-  auto const find = [&](char const* id) {
-    int i = 0;
-    while (ids[static_cast<std::size_t>(i)] != id) ++i;
-    return static_cast<std::size_t>(i);
-  };
+  int step = 0;
   for_each(Steps{}, [&]<class S>() {
-    auto read = [&](char const* id) {
-      auto const i = find(id);
+    auto read = [&]<class B>() {
+      constexpr auto i = static_cast<std::size_t>(position_in<buffers, B>);
       bool const survives = writer[i] < Forward::size && step >= Forward::size;
       last[i] = (survives || last[i] == Steps::size) ? Steps::size : step;
     };
     detail::step_reads<S>::visit(read);
     for_each(typename detail::written<S>::type{}, [&]<class B>() {
-      auto const i = static_cast<std::size_t>(n++);
-      ids[i] = &type_id<B>;
+      constexpr auto i = static_cast<std::size_t>(position_in<buffers, B>);
       writer[i] = last[i] = step;
     });
     ++step;
   });
-  auto keep = [&](char const* id) { last[find(id)] = Steps::size; };
+  auto keep = [&]<class B>() { last[static_cast<std::size_t>(position_in<buffers, B>)] = Steps::size; };
   for_each(typename Roots::list{}, [&]<class R>() { detail::for_buffers_of_operand<R>(keep); });
   return last;
 }

@@ -6,6 +6,7 @@
 //   auto y = m.forward(x);
 //   m.backward(dy);
 
+#include <algorithm>
 #include <vector>
 
 #include "headmix/core/aligned_buffer.hpp"
@@ -70,7 +71,7 @@ class Module {
   view<scalar const> forward(view<scalar const> x, segments s = {}) {
     reserve(input_gradient_, static_cast<std::size_t>(x.size()) * sizeof(scalar));
     view<scalar> dx{input_gradient_.template as<scalar>(), x.rows, x.cols};
-    std::memset(dx.data, 0, static_cast<std::size_t>(dx.size()) * sizeof(scalar));
+    std::fill_n(dx.data, dx.size(), scalar(0));
     tape_.bind(typename L::x{}, x, dx);
     tape_.bind_tokens(s.rows == 0 ? uniform(1, x.rows) : s);
     return forward();
@@ -109,7 +110,7 @@ class Module {
   }
   void zero_gradients() {
     for (auto const& p : parameters_) {
-      std::memset(p.gradient.data, 0, static_cast<std::size_t>(p.gradient.size()) * sizeof(scalar));
+      std::fill_n(p.gradient.data, p.gradient.size(), scalar(0));
     }
   }
   /// The tape, for binding further inputs, sequences and sizes.
@@ -157,12 +158,13 @@ class Module {
   }
   template <class X, class P>
   Index known() const {
-    Index const n = tape_.template extent<X>();
-    if (n < 0) {
-      fail(type_name<P>(), ": size ", type_name<X>(),
-           " is dynamic; give its value to the module's constructor: at<...>(n)");
-    }
-    return n;
+    for_each(named_sizes<X>{}, [&]<class N>() {
+      if (tape_.template extent<N>() < 0) {
+        fail(type_name<P>(), ": size ", type_name<N>(),
+             " is dynamic; give its value to the module's constructor: at<...::", type_name<N>(), ">(n)");
+      }
+    });
+    return tape_.template extent<X>();
   }
   template <class P>
   std::size_t elements() const {

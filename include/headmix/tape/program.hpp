@@ -3,7 +3,7 @@
 // From expressions to a program: the list of steps, operands first, that computes a set of roots. A program is a type;
 // nothing here runs.
 
-#include "headmix/expr/leaf.hpp"
+#include "headmix/expr/view_ops.hpp"
 
 namespace headmix {
 
@@ -67,6 +67,37 @@ template <class E>
 concept Stored = Expr<E> &&
     (E::form_of == form::barrier || E::form_of == form::output || (E::form_of == form::let && !Alias<E>));
 
+namespace detail {
+
+/// False when the rows of E may have gaps between them. The leaves of a caller are checked when they are bound.
+template <class E>
+constexpr bool gapless() {
+  if constexpr (Alias<E>) {
+    return gapless<typename first_of<terms<E>>::type>();
+  } else if constexpr (E::form_of == form::view) {
+    return std::is_base_of_v<ops::reshape, typename E::op>;
+  } else if constexpr (Leaf<E>) {
+    return !requires { typename E::seed_of; };
+  } else {
+    return true;
+  }
+}
+template <class E>
+constexpr auto source() {
+  using A = operand_of<E>;
+  if constexpr (std::is_base_of_v<ops::reshape, typename E::op> && !gapless<A>()) {
+    return std::type_identity<node<ops::identity, A>>{};
+  } else {
+    return std::type_identity<A>{};
+  }
+}
+
+}  // namespace detail
+
+/// What a view reads: its operand, or a copy of it where a reshape's operand may have gaps between its rows.
+template <Expr E>
+using source_of = typename decltype(detail::source<E>())::type;
+
 /// A term that can be added straight into the buffer of its sum.
 template <class E>
 concept AddsInPlace = Expr<E> && E::form_of == form::barrier&& E::op::accumulates&& E::op::outputs == 1;
@@ -124,7 +155,7 @@ constexpr auto visit() {
   } else if constexpr (E::form_of == form::pointwise) {
     return visit_all<Steps>(typename E::args{});
   } else if constexpr (E::form_of == form::view) {
-    return visit_operand<Steps, operand_of<E>>();
+    return visit_operand<Steps, source_of<E>>();
   } else if constexpr (E::form_of == form::output) {
     return visit<Steps, operand_of<E>>();
   } else if constexpr (Alias<E>) {

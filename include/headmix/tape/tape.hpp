@@ -84,8 +84,9 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
     if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
       fail("the workspace must be aligned to ", alignment, " bytes");
     }
+    if (memory.data() == workspace_.data() && memory.size() == workspace_.size()) return;
     workspace_ = memory;
-    placed_ = false;
+    placed_ = ran_ = false;
   }
 
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
@@ -100,6 +101,7 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
   /// `weights` has one number per further root that has a gradient.
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
+    static_assert(!std::is_same_v<Mode, inference>, "headmix: a tape for inference computes no gradients");
     if (!ran_ || this->changed()) fail("backward() needs a forward() over the same extents before it");
     this->bind_seeds(dy, weights);
     run_backward(steps{});

@@ -26,11 +26,6 @@ struct buffers;
 template <class... E, class Scalar>
 struct buffers<type_list<E...>, Scalar> : buffer<E, Scalar>... {};
 
-template <class E>
-struct is_seed : std::false_type {};
-template <class R>
-struct is_seed<seed<R>> : std::true_type {};
-
 }  // namespace detail
 
 /// Buffers of the program Steps with the roots Roots over Scalar.
@@ -65,12 +60,12 @@ class Values : public Binding<Roots, Scalar> {
 
   template <Expr E>
   view<type<E> const> value() const {
-    if constexpr (detail::is_seed<E>::value) {
+    if constexpr (requires { typename E::seed_of; }) {
       return static_cast<detail::leaf_slot<E, Scalar> const&>(seeds_).value;
     } else if constexpr (Leaf<E>) {
       return this->template slot<E>().value;
     } else if constexpr (E::form_of == form::view) {
-      return E::op::apply(*this, value<operand_of<E>>());
+      return E::op::apply(*this, value<source_of<E>>());
     } else if constexpr (Alias<E>) {
       return value<typename detail::first_of<terms<E>>::type>();
     } else {

@@ -88,7 +88,10 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
   auto const objective = [&] {
     auto const y = tape.forward();
     double sum = 0;
-    for (Index i = 0; i < y.size(); ++i) sum += y.data[i] * weights[static_cast<std::size_t>(i)];
+    std::size_t next = 0;
+    for (Index i = 0; i < y.count * y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) sum += y.row(i)[j * y.col_stride] * weights[next++];
+    }
     return sum;
   };
 

@@ -102,7 +102,7 @@ void gemm(E& executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
     Index const m = std::min(shape.rows, c.rows - i), n = std::min(shape.cols, c.cols - j);
     multiply(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n), accumulate);
   };
-  if (c.rows * c.cols * a.cols < parallel_threshold) {
+  if (parallel_threshold > c.rows * c.cols * a.cols) {
     serial::parallel_for(tasks, task);
   } else {
     executor.parallel_for(tasks, task);

@@ -1,0 +1,15 @@
+// expect: headmix: a loss is a single number
+// SPDX-License-Identifier: MIT
+#include "headmix/backend/reference.hpp"
+#include "headmix/expr/linear.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/tape/tape.hpp"
+
+using namespace headmix;
+struct a : input<tokens, size<3>> {};
+#ifdef MUST_FAIL
+using loss = decltype(row_sum(a{}));
+#else
+using loss = decltype(sum(a{}));
+#endif
+void use(Tape<roots<a, loss>, Reference<float>>& tape) { tape.backward(view<float const>(nullptr, 0, 3), {1.0}); }

@@ -1,0 +1,15 @@
+// expect: (Found = 4[^a-zA-Z]+[a-zA-Z: ]*Expected = 3|, 4L?, 3L?, false>)
+// SPDX-License-Identifier: MIT
+#include "headmix/backend/reference.hpp"
+#include "headmix/expr/linear.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/tape/tape.hpp"
+
+using namespace headmix;
+struct a : input<tokens, size<3>> {};
+#ifdef MUST_FAIL
+struct b : param<size<4>, size<5>> {};
+#else
+struct b : param<size<3>, size<5>> {};
+#endif
+constexpr auto y = a{} % b{};

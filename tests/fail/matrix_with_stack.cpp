@@ -1,0 +1,12 @@
+// expect: (Found = 3[^a-zA-Z]+[a-zA-Z: ]*Expected = 1|, 3L?, 1L?, false>)
+// SPDX-License-Identifier: MIT
+#include "headmix/expr/pointwise.hpp"
+
+using namespace headmix;
+struct W : param<size<3>, size<2>, size<5>> {};
+#ifdef MUST_FAIL
+struct M : param<size<2>, size<5>> {};  // would have to be repeated for every matrix of the stack
+#else
+struct M : param<size<3>, size<2>, size<5>> {};
+#endif
+constexpr auto y = W{} * M{};

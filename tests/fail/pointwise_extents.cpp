@@ -1,0 +1,15 @@
+// expect: (Found = 3[^a-zA-Z]+[a-zA-Z: ]*Expected = 4|, 3L?, 4L?, false>)
+// SPDX-License-Identifier: MIT
+#include "headmix/backend/reference.hpp"
+#include "headmix/expr/linear.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/tape/tape.hpp"
+
+using namespace headmix;
+struct a : input<tokens, size<3>> {};
+#ifdef MUST_FAIL
+struct b : input<tokens, size<4>> {};
+#else
+struct b : input<tokens, size<3>> {};
+#endif
+constexpr auto y = a{} + b{};

@@ -1,0 +1,23 @@
+// expect: gate
+// SPDX-License-Identifier: MIT
+#include "headmix/backend/reference.hpp"
+#include "headmix/expr/linear.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/tape/tape.hpp"
+
+using namespace headmix;
+struct router {
+  struct E : size<4> {};
+  struct K : size<2> {};
+  template <Expr X, class = void>
+  struct route {
+    struct W_g : param<cols<X>, E> {};
+    static constexpr auto p = softmax(X{} % W_g{});
+    static constexpr auto index = top_k<K>(p);
+#ifndef MUST_FAIL
+    static constexpr auto gate = take(p, index);
+#endif
+    using losses = type_list<>;
+  };
+};
+constexpr auto y = Moa<8, 4, router>::y;

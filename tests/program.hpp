@@ -1,0 +1,157 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A program with memory for a test: every leaf is filled with random numbers, every gradient starts at zero.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "headmix/testing/gradcheck.hpp"
+
+namespace headmix::test {
+
+/// The type of an expression, given as a constant.
+template <class E>
+using type_of = std::remove_cv_t<E>;
+
+inline bool close(double a, double b, double tolerance = 1e-12) {
+  return std::abs(a - b) <= tolerance * (1 + std::abs(b));
+}
+
+template <class L, class Scalar>
+struct leaf_memory {
+  std::vector<storage_t<L::kind_of, Scalar>> value, gradient;
+};
+template <class Leaves, class Scalar>
+struct leaf_memories;
+template <class... L, class Scalar>
+struct leaf_memories<type_list<L...>, Scalar> : leaf_memory<L, Scalar>... {};
+
+template <class Roots, class Mode = training, class Scalar = double>
+class Program {
+ public:
+  using tape_type = Tape<Roots, Reference<Scalar>, Mode>;
+
+  template <Extent... X>
+  explicit Program(gradcheck_options const& options, size_value<X>... sizes) {
+    (tape.set(X{}, sizes.n), ...);
+    if (options.token_sequences.rows > 0) {
+      tape.bind_tokens(options.token_sequences);
+      tape.set(tokens{}, options.token_sequences.rows);
+    }
+    if (options.memory_sequences.rows > 0) {
+      tape.bind_memory(options.memory_sequences);
+      tape.set(memory_tokens{}, options.memory_sequences.rows);
+    }
+    std::uint64_t stream = 0;
+    for_each(typename tape_type::leaves{}, [&]<class L>() {
+      auto& m = memory<L>();
+      Index const n = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
+                  c = tape.template extent<cols<L>>();
+      m.value.resize(static_cast<std::size_t>(n * r * c));
+      m.gradient.resize(m.value.size());
+      Random const random(options.seed, stream++);
+      for (std::size_t i = 0; i < m.value.size(); ++i) {
+        if constexpr (Selection<L>) {
+          m.value[i] = static_cast<Int>(random.below(i, static_cast<std::uint64_t>(tape.template extent<domain<L>>())));
+        } else {
+          m.value[i] = static_cast<Scalar>(options.low + (options.high - options.low) * random.uniform(i));
+        }
+      }
+      tape.bind(L{}, {m.value.data(), n, r, c}, {m.gradient.data(), n, r, c});
+    });
+  }
+  template <Extent... X>
+  explicit Program(size_value<X>... sizes) : Program(gradcheck_options{}, sizes...) {}
+
+  /// A leaf's memory; filling another program's leaf of the same elements is `p.values<a>() = q.values<b>()`.
+  template <Leaf L>
+  auto& values(L) {
+    return memory<L>().value;
+  }
+  template <Leaf L>
+  auto& gradients(L) {
+    return memory<L>().gradient;
+  }
+  template <Leaf L>
+  auto in(L) {
+    return shaped<L>(memory<L>().value);
+  }
+  template <Leaf L>
+  auto gradient(L) {
+    return shaped<L>(memory<L>().gradient);
+  }
+
+  auto forward() {
+    std::size_t const bytes = tape.workspace_bytes();
+    if (bytes > workspace.bytes().size()) workspace = AlignedBuffer(bytes);
+    tape.bind_workspace(workspace.bytes());
+    auto const y = tape.forward();
+    if (dy_values.size() != static_cast<std::size_t>(y.size())) {
+      dy_values.resize(static_cast<std::size_t>(y.size()));
+      for (std::size_t i = 0; i < dy_values.size(); ++i)
+        dy_values[i] = static_cast<Scalar>(2 * Random(99).uniform(i) - 1);
+    }
+    dy = {dy_values.data(), y.rows, y.cols};
+    return y;
+  }
+  void backward(std::initializer_list<double> weights = {}) { tape.backward(dy, weights); }
+  void zero_gradients() {
+    for_each(typename tape_type::leaves{},
+             [&]<class L>() { memory<L>().gradient.assign(memory<L>().value.size(), 0); });
+  }
+
+  Reference<Scalar> backend;
+  tape_type tape{backend};
+  AlignedBuffer workspace;
+  std::vector<Scalar> dy_values;
+  view<Scalar const> dy;
+
+ private:
+  template <class L>
+  leaf_memory<L, Scalar>& memory() {
+    return memories_;
+  }
+  template <class L, class T>
+  view<T> shaped(std::vector<T>& v) {
+    return {v.data(), tape.template extent<count<L>>(), tape.template extent<rows<L>>(),
+            tape.template extent<cols<L>>()};
+  }
+  leaf_memories<typename tape_type::leaves, Scalar> memories_;
+};
+
+/// Checks the gradients of y with 0, 1 and 7 tokens.
+template <Expr Y, Extent... X>
+void check_gradient(Y y, gradcheck_options const& options = {}, size_value<X>... sizes) {
+  for (Index const rows : {0, 1, 7}) {
+    auto const r = gradcheck(y, options, at<tokens>(rows), sizes...);
+    CAPTURE(rows);
+    CAPTURE(r.text);
+    CAPTURE(r.repeated);
+    CHECK(r.ok());
+  }
+}
+
+/// Checks y and its gradients with 0, 1 and 7 tokens; `formula(program, i, j)` is element (i, j) of y.
+template <Expr Y, class F, Extent... X>
+void check(Y y, F formula, gradcheck_options const& options = {}, size_value<X>... sizes) {
+  for (Index const rows : {0, 1, 7}) {
+    Program<roots<Y>> p(options, at<tokens>(rows), sizes...);
+    auto const found = p.forward();
+    for (Index i = 0; i < found.rows; ++i) {
+      for (Index j = 0; j < found.cols; ++j) {
+        CAPTURE(rows);
+        CAPTURE(i);
+        CAPTURE(j);
+        double const expected = formula(p, i, j);
+        CAPTURE(found(i, j));
+        CAPTURE(expected);
+        CHECK(close(found(i, j), expected));
+      }
+    }
+  }
+  check_gradient(y, options, sizes...);
+}
+
+}  // namespace headmix::test

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Expressions are empty types, the same type is the same value, and the concepts accept their archetypes.
+
+#include "headmix/headmix.hpp"
+
+using namespace headmix;
+
+namespace {
+
+template <class A, class B>
+inline constexpr bool same = std::is_same_v<A, B>;
+
+struct D : size<8> {};
+struct x : input<tokens, D> {};
+struct z : input<tokens, D> {};
+struct W : param<D, D> {};
+struct word : selection<tokens, size<1>, D> {};
+
+// Nothing is held.
+using layer = Moa<8, 4, SoftmaxTopK<4, 2>, causal>;
+static_assert(std::is_empty_v<x> && std::is_empty_v<decltype(x{} % W{})>);
+static_assert(std::is_empty_v<std::remove_cv_t<decltype(layer::y)>> &&
+              std::is_trivial_v<std::remove_cv_t<decltype(layer::y)>>);
+static_assert(sizeof(layer) == 1);
+
+// Type identity is value identity.
+static_assert(same<decltype(x{} % W{} + z{}), decltype(x{} % W{} + z{})>);
+static_assert(!same<decltype(x{} % W{}), decltype(z{} % W{})>);
+static_assert(same<decltype(t(t(x{}))), x>);
+static_assert(nodes_of<roots<decltype(x{} * x{} + x{} * x{})>>::size == 3);
+static_assert(nodes_of<roots<decltype(exp(x{}) * exp(x{}))>>::size == 3);
+static_assert(same<nodes_of<roots<decltype(x{} % W{})>>, type_list<x, W, decltype(x{} % W{})>>);
+static_assert(same<leaves_of<roots<decltype(x{} % W{} + x{} * z{})>>, type_list<x, W, z>>);
+static_assert(schedule<type_list<>, type_list<decltype(exp(x{} % W{}) * (x{} % W{}))>>::size == 2);
+// In a layer the selection, its order and the keys are computed once.
+using program = Tape<roots<std::remove_cv_t<decltype(layer::y)>>, Reference<float>, inference>;
+static_assert(leaves_of<roots<std::remove_cv_t<decltype(layer::y)>>>::size == 6);
+static_assert(contains<program::forward_steps, compute<std::remove_cv_t<decltype(expert_order(layer::r::index))>>>);
+
+// let.
+struct h : let<decltype(exp(x{}) + z{})> {};
+struct named : let<decltype(x{} % W{})> {};
+static_assert(Expr<h> && !Leaf<h> && h::grad && same<cols<h>, D> && same<rows<h>, tokens>);
+static_assert(!Alias<h> && Stored<h> && Alias<named> && !Stored<named>);
+struct chosen : let<decltype(top_k<size<2>>(x{}))> {};
+static_assert(Selection<chosen> && same<domain<chosen>, D> && !chosen::grad);
+
+// Gradients.
+static_assert(x::grad && W::grad && !word::grad && !constant<tokens, D>::grad && !number<1>::grad);
+static_assert((x{} % W{}).grad && !detach(x{} % W{}).grad && (x{} + detach(x{})).grad && !top_k<size<2>>(x{}).grad);
+static_assert(!(detach(x{}) * number<2>{}).grad && !one_hot(word{}).grad && gather_rows(W{}, word{}).grad);
+
+// Concepts.
+static_assert(Expr<x> && Leaf<x> && !Leaf<decltype(x{} % W{})> && !Expr<int> && !Expr<D>);
+static_assert(Pointwise<decltype(x{} + z{})> && Pointwise<number<1>> && !Pointwise<decltype(x{} % W{})> &&
+              !Pointwise<x>);
+static_assert(Selection<word> && !Selection<x>);
+static_assert(Parameter<W> && !Parameter<x> && !Parameter<word>);
+
+struct cube : pointwise {
+  template <class T>
+  static T f(T a) {
+    return a * a * a;
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(number<3>{} * dy * a * a); }
+};
+struct to_int : pointwise {
+  static int f(double a) { return static_cast<int>(a); }
+};
+struct no_operation {
+  template <class T>
+  static T f(T a) {
+    return a;
+  }
+};
+static_assert(ScalarOp<ops::tanh> && ScalarOp<cube> && !ScalarOp<to_int> && !ScalarOp<no_operation> &&
+              !ScalarOp<ops::add>);
+
+struct even {
+  static constexpr bool sees(Index, Index s) { return s % 2 == 0; }
+};
+struct blind {};
+static_assert(AttentionMask<full> && AttentionMask<causal> && AttentionMask<sliding_window<1>> && AttentionMask<even>);
+static_assert(!AttentionMask<blind> && !AttentionMask<int> && dense_mask<causal> && !dense_mask<even>);
+
+/// Everything goes to the first expert.
+struct first_expert {
+  struct E : size<3> {};
+  struct K : size<1> {};
+  template <Expr X, class = void>
+  struct route {
+    struct W_g : param<cols<X>, E> {};
+    static constexpr auto p = softmax(X{} % W_g{});
+    static constexpr auto index = top_k<K>(p);
+    static constexpr auto gate = take(p, index);
+    using losses = type_list<>;
+  };
+};
+struct without_gate {
+  struct E : size<3> {};
+  struct K : size<1> {};
+  template <Expr X, class = void>
+  struct route {
+    struct W_g : param<cols<X>, E> {};
+    static constexpr auto index = top_k<K>(X{} % W_g{});
+    using losses = type_list<>;
+  };
+};
+static_assert(Router<SoftmaxTopK<8, 2, gating::raw>> && Router<SoftmaxTopK<dynamic, 1>> && Router<first_expert>);
+static_assert(!Router<without_gate> && !Router<int> && !Router<full>);
+
+static_assert(Layer<layer> && Layer<Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>>> && Layer<MultiHead<8, 2, 4>>);
+static_assert(Layer<Moa<8, 4, first_expert>> && !Layer<x> && !Layer<int>);
+
+static_assert(Backend<Reference<float>> && Backend<Reference<double>> && !Backend<serial>);
+
+struct two_at_a_time {
+  template <class F>
+  void parallel_for(Index n, F&& f) const {
+    for (Index i = 0; i < n; i += 2) {
+      f(i);
+      if (i + 1 < n) f(i + 1);
+    }
+  }
+  static Index concurrency() { return 2; }
+};
+static_assert(Executor<serial> && Executor<two_at_a_time> && !Executor<Reference<float>>);
+
+}  // namespace

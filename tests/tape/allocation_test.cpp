@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// After binding nothing allocates: operator new is replaced for this executable and counts.
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "../program.hpp"
+#include "headmix/layer/moa.hpp"
+
+namespace {
+std::atomic<long> allocations{0};
+
+void* allocate(std::size_t bytes, std::size_t align) {
+  ++allocations;
+  void* const p = std::aligned_alloc(align, (bytes + align - 1) / align * align + (bytes == 0 ? align : 0));
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
+  return allocate(bytes, static_cast<std::size_t>(align));
+}
+[[gnu::noinline]] void* operator new[](std::size_t bytes, std::align_val_t align) {
+  return allocate(bytes, static_cast<std::size_t>(align));
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+using namespace headmix;
+using namespace headmix::test;
+
+namespace {
+using layer = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
+using program = roots<type_of<decltype(layer::y)>, type_of<decltype(layer::r::load)>, type_of<decltype(layer::r::z2)>>;
+}  // namespace
+
+TEST_CASE("tape: after binding neither forward nor backward allocates") {
+  Program<program, training, float> p(at<tokens>(11));
+  p.forward();
+  long const before = allocations;
+  REQUIRE(before > 0);
+  for (int i = 0; i < 3; ++i) {
+    p.tape.forward();
+    p.tape.backward(p.dy, {0.01, 0.001});
+  }
+  CHECK(allocations == before);
+}
+TEST_CASE("tape: the first forward pass allocates no more than the later ones") {
+  Program<program, training, float> p(at<tokens>(11));
+  p.workspace = AlignedBuffer(p.tape.workspace_bytes());
+  long const before = allocations;
+  p.tape.bind_workspace(p.workspace.bytes());
+  p.tape.forward();
+  CHECK(allocations == before);
+}
+TEST_CASE("tape: memory of other extents is bound, planned and run without allocating") {
+  Program<program, training, float> p(at<tokens>(11));
+  p.forward();
+  auto x = p.in(layer::x{});
+  auto dx = p.gradient(layer::x{});
+  long const before = allocations;
+  p.tape.set(tokens{}, 7);
+  p.tape.bind(layer::x{}, x.middle_rows(0, 7), dx.middle_rows(0, 7));
+  p.tape.forward();
+  p.tape.backward(p.dy.middle_rows(0, 7), {0, 0});
+  CHECK(allocations == before);
+}
+TEST_CASE("operator new: counts") {
+  long const before = allocations;
+  std::vector<int> v(10);
+  CHECK(v[3] == 0);
+  CHECK(allocations > before);
+}
