@@ -91,7 +91,7 @@ TEST_CASE("module: forward and backward are those of the tape") {
   auto const y = m.forward(view<double const>(x.data(), 7, 6));
   m.backward(view<double const>(dy.data(), 7, 6), {0.5, 0.25});
 
-  Program<M::root_list> p(at<tokens>(7));
+  Program<M::program> p(at<tokens>(7));
   p.values(L::x{}) = x;
   auto const copy = [&](auto leaf) {
     auto const& v = m.get<decltype(leaf)>().value;

@@ -54,7 +54,7 @@ static_assert(Extent<D> && Extent<tokens> && Extent<times<N, tokens>> && !Extent
 // Shapes.
 struct row : param<D> {};
 struct col : input<tokens, size<1>> {};
-struct one : param<size<1>> {};
+struct one : constant<size<1>> {};
 static_assert(has_shape<x, tokens, D> && has_shape<row, size<1>, D> && has_shape<stack, D, N, P>);
 static_assert(has_shape<decltype(x{} % w{}), tokens, N> && has_shape<decltype(t(x{})), D, tokens>);
 static_assert(has_shape<decltype(t(stack{})), N, D, P>);

@@ -48,7 +48,7 @@ class thread_pool {
     Index tasks;
     std::atomic<Index> next{0};
 
-    void work() {
+    void work() noexcept {
       for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) call(function, i);
     }
   };

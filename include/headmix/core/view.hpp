@@ -99,6 +99,8 @@ struct segments {
 /// `count` sequences of `length` rows each.
 [[nodiscard]] constexpr segments uniform(Index count, Index length) { return {nullptr, count, count * length}; }
 /// Ragged sequences: `offsets` holds count + 1 ascending row numbers that begin with 0.
-[[nodiscard]] inline segments ragged(Int const* offsets, Index count) { return {offsets, count, offsets[count]}; }
+[[nodiscard]] inline segments ragged(Int const* offsets, Index count) {
+  return {offsets, count, offsets ? offsets[count] : 0};
+}
 
 }  // namespace headmix

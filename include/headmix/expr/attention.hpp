@@ -4,6 +4,7 @@
 // scores are never stored. Its meaning is the composed expression softmax(q % t(k) / sqrt(d_h)) % v of each sequence
 // and head.
 
+#include "headmix/core/error.hpp"
 #include "headmix/expr/attention_problem.hpp"
 #include "headmix/expr/mask.hpp"
 #include "headmix/expr/view_ops.hpp"
@@ -31,6 +32,20 @@ template <class Mask, class KvHeads, class QRows, class KRows>
 struct attention : operation {
   static constexpr bool needs_scratch = true;
   static constexpr int outputs = 2;
+  static constexpr bool optional_outputs = true;
+  static constexpr bool validates = true;
+  template <class...>
+  static void validate(auto const& run) {
+    segments const q = run.template segments_of<QRows>(), k = run.template segments_of<KRows>();
+    Index const q_rows = run.template extent<QRows>(), k_rows = run.template extent<KRows>();
+    if (q.count != k.count) {
+      fail("attention: there are ", q.count, " sequences of queries and ", k.count, " of keys");
+    }
+    if (k_rows != k.rows) fail("attention: keys and values have ", k_rows, " rows for ", k.rows, " key tokens");
+    if (q.rows != 0 && q_rows % q.rows != 0) {
+      fail("attention: queries have ", q_rows, " rows, no multiple of the ", q.rows, " query tokens");
+    }
+  }
   template <class Q, class K, class V>
   using shape_of = shape<rows<Q>, cols<Q>>;
   template <class...>

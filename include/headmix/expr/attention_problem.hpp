@@ -41,7 +41,8 @@ struct attention_extents {
 };
 
 /// Operands of the forward pass: o = softmax(q k^T / sqrt(head_dim) where the mask allows) v, and the row log-sum-exp.
-/// A query that sees no key gets o = 0 and a log-sum-exp of minus infinity.
+/// A query that sees no key gets o = 0 and a log-sum-exp of minus infinity. The log-sum-exp is not wanted when its data
+/// is null.
 template <class T>
 struct attention_forward {
   attention_extents extents;

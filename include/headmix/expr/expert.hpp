@@ -3,6 +3,9 @@
 // Products with the weights of the chosen experts. A row with k choices has k slots, slot = row * k + choice. Rows are
 // read and written by slot number: nothing model-wide is ever permuted in memory, an expert without rows costs nothing.
 
+#include <limits>
+
+#include "headmix/core/error.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/select.hpp"
 
@@ -25,6 +28,15 @@ struct expert_order : operation {
   using output_shape = shape<size<1>, plus_one<E>>;
   template <int>
   static constexpr kind output_kind = kind::integer;
+  static constexpr bool validates = true;
+  template <class I>
+  static void validate(auto const& run) {
+    Index const slots = run.template extent<times<cols<I>, rows<I>>>();
+    if (slots > (std::numeric_limits<Int>::max)()) {
+      fail("expert_order: ", slots, " slots are more than the ", (std::numeric_limits<Int>::max)(),
+           " that an Int can number");
+    }
+  }
   static void eval(auto const& run, auto perm, auto offsets, auto index) {
     run.backend.expert_order(perm, offsets, index);
   }
@@ -36,13 +48,14 @@ struct expert_outer;
 /// y_s = x_{s / SlotsPerRow} W_e for every slot s of expert e; zero for a slot without expert.
 template <class SlotsPerRow, class E>
 struct expert_linear : operation {
+  static constexpr bool takes_stacks = true;
   static constexpr bool needs_scratch = true;
   template <class X, class W, class Perm, class Offsets>
   using shape_of = shape<times<SlotsPerRow, rows<X>>, cols<W>>;
   template <class X, class W, class Perm, class Offsets>
   static constexpr kind kind_of = kind::real;
   template <class X, class W, class Perm, class Offsets>
-  using checks = type_list<equal<rows_of<W>, cols_of<X>>, equal<count_of<W>, the<E>>,
+  using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<rows_of<W>, cols_of<X>>, equal<count_of<W>, the<E>>,
                            equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
   static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto) {
     return run.backend.grouped_gemm_scratch(y, x, w);
@@ -59,6 +72,7 @@ struct expert_linear : operation {
 /// dW_e = sum over the slots s of expert e of x_{s / SlotsPerRow}^T g_s
 template <class SlotsPerRow>
 struct expert_outer : operation {
+  static constexpr bool takes_stacks = true;
   static constexpr bool needs_scratch = true;
   static constexpr bool accumulates = true;
   static constexpr bool differentiable = false;
@@ -87,7 +101,9 @@ constexpr auto expert_order(I index) {
 template <Expr X, Expr W, Selection I>
 constexpr auto expert_linear(X x, W w, I index) {
   constexpr auto order = expert_order(index);
-  using slots_per_row = std::conditional_t<std::same_as<rows<X>, rows<I>>, cols<I>, size<1>>;
+  constexpr bool token_rows =
+      std::same_as<rows<X>, rows<I>> || (rows<X>::value != dynamic && rows<X>::value == rows<I>::value);
+  using slots_per_row = std::conditional_t<token_rows, cols<I>, size<1>>;
   return make<ops::expert_linear<slots_per_row, domain<I>>>(x, w, order, get_output<1>(order));
 }
 

@@ -104,6 +104,10 @@ struct operation {
   static constexpr bool accumulates = false;
   /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.
   static constexpr bool needs_scratch = false;
+  /// True when `validate(run)` checks, before anything runs, what extents alone do not say.
+  static constexpr bool validates = false;
+  /// True when an operand may be a stack of matrices; others refuse it.
+  static constexpr bool takes_stacks = false;
   /// True when operands arrive as unevaluated trees (see tape/lower.hpp) instead of views.
   static constexpr bool fuses_operands = false;
   template <class... A>
@@ -167,7 +171,9 @@ struct let : detail::choices_of<E> {
 /// The gradient of an operand that has none.
 struct none {};
 template <class... G>
-struct gradients {};
+struct gradients {
+  static constexpr int size = sizeof...(G);
+};
 /// What `vjp` returns: one expression or `none` per operand.
 template <class... G>
 constexpr gradients<G...> grads(G...) {
@@ -197,6 +203,12 @@ constexpr void check_all(type_list<C...>) {
 /// Applies an operation; extents that are known and do not fit are a compile error that prints both numbers.
 template <class Op, Expr... A>
 constexpr node<Op, A...> make(A...) {
+  static_assert(Op::takes_stacks || ((A::extents::count::value == 1) && ...),
+                "headmix: this operation takes matrices, and an operand is a stack of them");
+  static_assert(Op::form_of != form::pointwise || ((A::kind_of != kind::integer) && ...),
+                "headmix: there is no arithmetic with selections; see one_hot, take and put");
+  static_assert(Op::form_of != form::pointwise || sizeof...(A) <= 2,
+                "headmix: a pointwise operation has one or two operands");
   detail::check_all<Op>(typename Op::template checks<A...>{});
   return {};
 }

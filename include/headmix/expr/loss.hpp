@@ -7,11 +7,10 @@
 
 namespace headmix {
 
-/// -log softmax(z)_target of each row, in nats: z [R, V], target Int [R, 1], result [R, 1]. Rows without a target are
-/// to be left out of z: a target of -1 does not make the row 0.
+/// -log softmax(z)_target of each row, in nats, 0 for a target of -1: z [R, V], target Int [R, 1], result [R, 1].
 template <Expr Z, Selection I>
 constexpr auto cross_entropy(Z logits, I target) {
-  return log_sum_exp(logits) - take(logits, target);
+  return row_sum(one_hot(target)) * (log_sum_exp(logits) - take(logits, target));
 }
 
 /// a / sum(a) for a row of numbers from 0; zeros for zeros. (The published codes bound the sum from below by 1e-12.)
@@ -27,7 +26,7 @@ constexpr auto load_balance(P p, I index) {
   return value_of<cols<P>>{} * sum(shares(col_sum(p)) * shares(col_sum(one_hot(index))));
 }
 
-/// The mean over rows of logsumexp(z)^2: z [R, E]. (MoA, equation 16)
+/// The mean over rows of logsumexp(z)^2, 0 without rows: z [R, E]. (MoA, equation 16)
 template <Expr Z>
 constexpr auto z_loss(Z logits) {
   return mean(square(log_sum_exp(logits)));

@@ -61,6 +61,7 @@ constexpr auto same_extents() {
 /// Base of the pointwise operations; a user's own derives from it too.
 struct pointwise : operation {
   static constexpr form form_of = form::pointwise;
+  static constexpr bool takes_stacks = true;
   /// True when f also works on packs.
   static constexpr bool packable = false;
   template <class... A>

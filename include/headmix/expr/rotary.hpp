@@ -30,6 +30,7 @@ struct rotary : operation {
 /// The heads of each row of a [n T, Heads d_h], turned by their token's position in its sequence; `theta` is [1, 1].
 template <Extent Heads, Expr A, Expr Theta>
 constexpr auto rotary(A a, Theta theta) {
+  static_assert(!Theta::grad, "headmix: rotary has no gradient by theta; give a number or a constant");
   return make<ops::rotary<Heads, rows<A>, false>>(a, theta);
 }
 

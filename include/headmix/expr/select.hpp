@@ -18,7 +18,7 @@ struct top_k : operation {
   template <class A>
   using domain_of = cols<A>;
   template <class A>
-  using checks = type_list<at_most<the<K>, cols_of<A>>>;
+  using checks = type_list<at_most<the<size<1>>, the<K>>, at_most<the<K>, cols_of<A>>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.top_k(y, a); }
 };
 

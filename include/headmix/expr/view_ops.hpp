@@ -56,6 +56,7 @@ namespace ops {
 
 struct transpose : operation {
   static constexpr form form_of = form::view;
+  static constexpr bool takes_stacks = true;
   template <class A>
   using shape_of = shape<cols<A>, rows<A>, count<A>>;
   template <class T>

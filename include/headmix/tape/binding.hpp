@@ -6,10 +6,9 @@
 #include <string>
 
 #include "headmix/core/error.hpp"
-#include "headmix/core/type_name.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/expr/view_ops.hpp"
-#include "headmix/tape/program.hpp"
+#include "headmix/tape/describe.hpp"
 
 namespace headmix {
 
@@ -72,49 +71,6 @@ constexpr auto sizes_in(type_list<E...>) {
                                            decltype(sizes_of_node<E>(typename E::args{}))>...>{});
 }
 
-/// A short description of an expression, for messages: names and operations, two levels deep.
-template <class E>
-std::string describe(int depth = 2) {
-  if constexpr (Leaf<E> || E::form_of == form::let) {
-    return std::string(type_name<E>());
-  } else if constexpr (E::form_of == form::immediate) {
-    return "number";
-  } else if constexpr (E::form_of == form::output) {
-    return describe<operand_of<E>>(depth);
-  } else {
-    std::string text(type_name<typename E::op>());
-    if (std::size_t const template_arguments = text.find('<'); template_arguments != std::string::npos)
-      text.resize(template_arguments);
-    if (depth == 0) return text + "(...)";
-    text += '(';
-    bool first = true;
-    for_each(typename E::args{}, [&]<class A>() {
-      if (!first) text += ", ";
-      first = false;
-      text += describe<A>(depth - 1);
-    });
-    return text + ')';
-  }
-}
-
-template <class X>
-std::string describe_extent() {
-  if constexpr (X::value != dynamic) {
-    return std::to_string(X::value);
-  } else {
-    return std::string(type_name<X>());
-  }
-}
-/// One side of a check.
-template <class S>
-std::string describe_side() {
-  if constexpr (requires { typename S::of; }) {
-    return message(S::text, " of ", describe<typename S::of>());
-  } else {
-    return message("size ", describe_extent<typename S::extent>());
-  }
-}
-
 }  // namespace detail
 
 /// Memory and sizes of the leaves of a program over Scalar.
@@ -123,8 +79,8 @@ class Binding {
  public:
   using leaves = leaves_of<Roots>;
   using nodes = nodes_of<Roots>;
-  using sizes =
-      decltype(detail::unique<decltype(detail::sizes_in(nodes{}))>(type_list<tokens, memory_tokens, sequences>{}));
+  using mentioned = decltype(detail::sizes_in(nodes{}));
+  using sizes = decltype(detail::unique<mentioned>(type_list<tokens, memory_tokens, sequences>{}));
   template <Expr E>
   using type = storage_t<E::kind_of, Scalar>;
 
@@ -133,10 +89,18 @@ class Binding {
   void bind(L, view<type<L> const> value, view<type<L>> gradient = {}) {
     static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
     auto& s = slot<L>();
-    if (!s.bound || !same_extents(s.value, value) || s.value.contiguous() != value.contiguous()) changed_ = true;
-    if (gradient.data != nullptr && !same_extents(value, gradient)) {
-      fail("the gradient of ", name<L>(), " has extents ", text(gradient), ", its value has ", text(value));
+    check_extents<L>(value, "");
+    if (gradient.data != nullptr) {
+      check_extents<L>(gradient, "the gradient of ");
+      if (!same_extents(value, gradient)) {
+        fail("the gradient of ", name<L>(), " has extents ", text(gradient), ", its value has ", text(value));
+      }
+      if (overlaps_itself(gradient) || (gradient.size() > 0 && gradient.data == value.data)) {
+        fail("the gradient of ", name<L>(), " must have memory of its own for every element");
+      }
     }
+    if (!s.bound || !same_extents(s.value, value) || s.value.contiguous() != value.contiguous()) changed_ = true;
+    if (s.value.data != value.data) rebound_ = true;
     s.value = value;
     s.gradient = gradient;
     s.bound = true;
@@ -185,6 +149,15 @@ class Binding {
   }
 
  protected:
+  /// Planning needs extents only; running needs the memory too.
+  void check_memory() const {
+    for_each(leaves{}, [&]<class L>() {
+      auto const& v = slot<L>().value;
+      if (v.data == nullptr && v.size() > 0) {
+        fail(name<L>(), " is bound to a null pointer; its extents are ", text(v));
+      }
+    });
+  }
   template <Leaf L>
   detail::leaf_slot<L, Scalar>& slot() {
     return leaf_slots_;
@@ -215,8 +188,8 @@ class Binding {
         }
       });
     });
-    if (size<tokens>().value == dynamic) size<tokens>().value = 0;
-    if (size<memory_tokens>().value == dynamic) size<memory_tokens>().value = 0;
+    unused_is_zero<tokens>();
+    unused_is_zero<memory_tokens>();
     for_each(sizes{}, [&]<class X>() {
       if (size<X>().value == dynamic) {
         fail("size ", type_name<X>(), " is not known: no bound leaf has it; call set(", type_name<X>(), "{}, n) first");
@@ -283,6 +256,10 @@ class Binding {
     }
   }
 
+  template <class X>
+  void unused_is_zero() {
+    if constexpr (!contains<mentioned, X>) size<X>().value = 0;
+  }
   template <class... L>
   static constexpr bool uses_memory(type_list<L...>) {
     return (counts<rows<L>, memory_tokens> || ...);
@@ -291,6 +268,9 @@ class Binding {
   template <class X>
   void fix(segments const& s) {
     if (s.count == 0) return;
+    if (size<X>().given != dynamic && size<X>().given != s.rows) {
+      fail(name<X>(), ": set() says ", size<X>().given, ", the sequences have ", s.rows, " rows");
+    }
     size<X>().value = s.rows;
     size<X>().source = "the sequences";
   }
@@ -309,6 +289,9 @@ class Binding {
           fail(what, ": offsets must begin with 0 and never fall; offset ", b + 1, " is ", s.offsets[b + 1], " after ",
                s.offsets[b]);
         }
+      }
+      if (s.offsets[s.count] != s.rows) {
+        fail(what, ": the offsets end at ", s.offsets[s.count], ", there are ", s.rows, " rows");
       }
     }
     if (mine.rows != s.rows || mine.count != s.count) changed_ = true;
@@ -339,12 +322,24 @@ class Binding {
   }
   template <class E>
   void check_rows_follow() {
-    if constexpr (Leaf<E>) {
+    if constexpr (Alias<E>) {
+      check_rows_follow<typename detail::first_of<terms<E>>::type>();
+    } else if constexpr (Leaf<E>) {
       if (!slot<E>().value.contiguous()) {
         fail(name<E>(), " is split or merged, so its rows must follow each other; found row stride ",
              slot<E>().value.row_stride, " for ", slot<E>().value.cols, " columns");
       }
     }
+  }
+
+  template <class L, class T>
+  static void check_extents(view<T> const& v, char const* what) {
+    if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, name<L>(), " has a negative extent: ", text(v));
+  }
+  template <class T>
+  static bool overlaps_itself(view<T> const& v) {
+    return v.size() > 0 && ((v.count > 1 && v.stack_stride == 0) || (v.rows > 1 && v.row_stride == 0) ||
+                            (v.cols > 1 && v.col_stride == 0));
   }
 
   template <class A, class B>
@@ -356,6 +351,10 @@ class Binding {
   detail::size_slots<sizes> size_slots_;
   segments tokens_{nullptr, 0, 0}, memory_{nullptr, 0, 0};
   bool changed_ = true;
+
+ protected:
+  /// A leaf was bound to other memory since the last forward pass.
+  bool rebound_ = true;
 };
 
 }  // namespace headmix

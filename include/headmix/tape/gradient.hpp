@@ -84,7 +84,9 @@ constexpr auto gradient_of() {
 
 template <class C, class D, class... A>
 constexpr auto call_vjp(type_list<A...>) {
-  return C::op::vjp(D{}, A{}..., C{});
+  using slots = decltype(C::op::vjp(D{}, A{}..., C{}));
+  static_assert(slots::size == sizeof...(A), "headmix: vjp returns one gradient (or none) for each operand");
+  return slots{};
 }
 
 /// vjp of consumer C: `gradients` of its operands, empty when no gradient arrives at C.
@@ -121,7 +123,10 @@ constexpr auto matching(type_list<>, gradients<>, type_list<T...>) {
 template <class N, class A, class... As, class D, class... Ds, class... T>
 constexpr auto matching(type_list<A, As...>, gradients<D, Ds...>, type_list<T...>) {
   if constexpr (std::same_as<A, N> && !std::same_as<D, none>) {
-    return matching<N>(type_list<As...>{}, gradients<Ds...>{}, type_list<T..., decltype(fit<N>(D{}))>{});
+    using term = decltype(fit<N>(D{}));
+    static_assert(extents_agree<rows<term>::value, rows<N>::value> && extents_agree<cols<term>::value, cols<N>::value>,
+                  "headmix: a vjp returned a gradient of other extents than its operand");
+    return matching<N>(type_list<As...>{}, gradients<Ds...>{}, type_list<T..., term>{});
   } else {
     return matching<N>(type_list<As...>{}, gradients<Ds...>{}, type_list<T...>{});
   }

@@ -50,9 +50,10 @@ class Module {
  public:
   using layer = L;
   using scalar = typename Backend::scalar;
-  using root_list = typename detail::module_roots<std::remove_cvref_t<decltype(L::y)>, typename L::losses,
-                                                  typename L::observed>::type;
-  using tape_type = Tape<root_list, Backend, Mode>;
+  /// The layer's values; a class of its own, so that the names of types do not spell them out.
+  struct program
+      : detail::module_roots<std::remove_cvref_t<decltype(L::y)>, typename L::losses, typename L::observed>::type {};
+  using tape_type = Tape<program, Backend, Mode>;
   using parameter_leaves = decltype(detail::filter(typename tape_type::leaves{}, detail::is_parameter{}));
 
   /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
@@ -66,14 +67,20 @@ class Module {
   Module(Module const&) = delete;
   Module& operator=(Module const&) = delete;
 
-  /// y of x, [tokens, D]; the rows belong to the sequences `s`, without it to one. Keeps a reference to x, none to s'
-  /// memory after the pass. The result stays valid until the next forward pass.
-  view<scalar const> forward(view<scalar const> x, segments s = {}) {
+  /// y of x, [tokens, D], all of one sequence. Keeps a reference to x. The result stays valid until the next forward
+  /// pass.
+  view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
+  /// y of x, whose rows belong to the sequences `s`.
+  view<scalar const> forward(view<scalar const> x, segments s) {
     reserve(input_gradient_, static_cast<std::size_t>(x.size()) * sizeof(scalar));
     view<scalar> dx{input_gradient_.template as<scalar>(), x.rows, x.cols};
     std::fill_n(dx.data, dx.size(), scalar(0));
+    if (s.offsets != nullptr) {  // backward() reads them again
+      offsets_.assign(s.offsets, s.offsets + s.count + 1);
+      s.offsets = offsets_.data();
+    }
     tape_.bind(typename L::x{}, x, dx);
-    tape_.bind_tokens(s.rows == 0 ? uniform(1, x.rows) : s);
+    tape_.bind_tokens(s);
     return forward();
   }
   /// The same over leaves that were bound with bind().
@@ -93,11 +100,15 @@ class Module {
   /// Loss I of the layer.
   template <int I>
   [[nodiscard]] double loss() const {
+    static_assert(I >= 0 && I < L::losses::size, "headmix: the layer has no such loss");
+    require_forward("loss()");
     return static_cast<double>(tape_.get(nth<I>(typename L::losses{}))(0, 0));
   }
   /// Selection I of the layer, e.g. the experts chosen for every row.
   template <int I = 0>
   [[nodiscard]] view<Int const> observed() const {
+    static_assert(I >= 0 && I < L::observed::size, "headmix: the layer observes no such selection");
+    require_forward("observed()");
     return tape_.get(nth<I>(typename L::observed{}));
   }
 
@@ -106,7 +117,8 @@ class Module {
   /// One of them: `m.get<Layer::W_q>()`.
   template <Parameter P>
   [[nodiscard]] headmix::parameter<scalar> const& get() const {
-    return parameters_[position<P>(parameter_leaves{})];
+    static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
+    return parameters_[static_cast<std::size_t>(position_in<parameter_leaves, P>)];
   }
   void zero_gradients() {
     for (auto const& p : parameters_) {
@@ -125,12 +137,8 @@ class Module {
       return nth<I - 1>(type_list<T...>{});
     }
   }
-  template <class P, class... T>
-  static constexpr std::size_t position(type_list<T...>) {
-    std::size_t i = 0;
-    bool found = false;
-    ((found = found || std::same_as<P, T>, i += found ? 0 : 1), ...);
-    return i;
+  void require_forward(char const* what) const {
+    if (!tape_.has_run()) fail(what, " needs a forward() before it");
   }
   static void reserve(AlignedBuffer& b, std::size_t bytes) {
     if (b.bytes().size() < bytes) b = AlignedBuffer(bytes);
@@ -175,6 +183,7 @@ class Module {
   tape_type tape_;
   AlignedBuffer values_, gradients_, workspace_, input_gradient_;
   std::vector<headmix::parameter<scalar>> parameters_;
+  std::vector<Int> offsets_;
 };
 
 }  // namespace headmix

@@ -92,9 +92,11 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
   view<type<result> const> forward() {
     prepare();
+    this->check_memory();
     if constexpr (Backend::host_memory) this->check_selections();
     run<0>(forward_steps{});
     ran_ = true;
+    this->rebound_ = false;
     return this->get(result{});
   }
 
@@ -102,10 +104,14 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
   /// `weights` has one number per further root that has a gradient.
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
     static_assert(!std::is_same_v<Mode, inference>, "headmix: a tape for inference computes no gradients");
-    if (!ran_ || this->changed()) fail("backward() needs a forward() over the same extents before it");
+    if (!ran_ || this->rebound_ || this->changed())
+      fail("backward() needs a forward() over the same memory and extents before it");
     this->bind_seeds(dy, weights);
     run_backward(steps{});
   }
+
+  /// True when the values of the last forward pass are there to be read.
+  [[nodiscard]] bool has_run() const { return ran_; }
 
  private:
   using Run = run_context<Tape, Backend>;
@@ -115,6 +121,7 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
 
   void plan() {
     this->resolve();
+    for_each(forward_steps{}, [&]<class S>() { validate(S{}); });
     OffsetPlanner<static_cast<std::size_t>(buffer_list::size) + 1> planner;
     std::size_t const scratch_id = static_cast<std::size_t>(buffer_list::size);
     std::size_t next = 0;
@@ -160,6 +167,17 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
     placed_ = true;
   }
 
+  template <class S>
+  void validate(S) const {}
+  template <class N>
+  void validate(compute<N>) const {
+    if constexpr (N::op::validates) validate_node<N>(typename N::args{});
+  }
+  template <class N, class... A>
+  void validate_node(type_list<A...>) const {
+    N::op::template validate<A...>(context(-1));
+  }
+
   template <class N>
   std::size_t scratch_of(compute<N>) {
     return scratch_of_call<N>(
@@ -171,7 +189,10 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
   }
   template <class L, class T>
   std::size_t scratch_of(sink<L, T>) {
-    return scratch_of_terms(this->template slot<L>().gradient, T{});
+    // Sized by the leaf: its gradient may be bound later.
+    return scratch_of_terms(view<type<L>>(nullptr, this->template extent<count<L>>(), this->template extent<rows<L>>(),
+                                          this->template extent<cols<L>>()),
+                            T{});
   }
   template <class V, class... T>
   std::size_t scratch_of_terms(V y, type_list<T...>) {

@@ -135,6 +135,7 @@ class Values : public Binding<Roots, Scalar> {
       auto& s = static_cast<detail::leaf_slot<seed<R>, Scalar>&>(seeds_);
       if constexpr (std::same_as<R, result>) {
         auto const y = value<R>();
+        if (dy.data == nullptr && y.size() > 0) fail("dy is a null pointer; the result has extents ", Base::text(y));
         if (dy.count != y.count || dy.rows != y.rows || dy.cols != y.cols) {
           fail("dy has extents ", Base::text(dy), ", the result has ", Base::text(y));
         }

@@ -65,6 +65,9 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
     auto& m = static_cast<detail::checked_leaf<L, double>&>(memory);
     Index const n = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
                 c = tape.template extent<cols<L>>();
+    if (n < 0 || r < 0 || c < 0) {
+      fail("gradcheck: an extent of ", type_name<L>(), " is dynamic; give its value: at<...>(n)");
+    }
     Random const random(options.seed, stream++);
     m.value.resize(static_cast<std::size_t>(n * r * c));
     for (std::size_t i = 0; i < m.value.size(); ++i) {

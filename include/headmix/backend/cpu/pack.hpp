@@ -3,6 +3,8 @@
 // pack<T>: 64 bytes of numbers that pointwise operations treat like one number. Arithmetic and functions are Eigen's
 // vectorised ones, whatever instruction set the compiler was given.
 
+#include <limits>
+
 #include "headmix/backend/cpu/eigen.hpp"
 #include "headmix/core/config.hpp"
 
@@ -25,7 +27,12 @@ struct pack {
   friend pack operator*(pack const& a, pack const& b) { return pack(array(a.v * b.v)); }
   friend pack operator/(pack const& a, pack const& b) { return pack(array(a.v / b.v)); }
   friend pack operator-(pack const& a) { return pack(array(-a.v)); }
-  friend pack exp(pack const& a) { return pack(array(a.v.exp())); }
+  /// Eigen's exp of minus infinity is a small number; a masked score must be nothing.
+  friend pack exp(pack const& a) {
+    array e = a.v.exp();
+    for (int i = 0; i < e.size(); ++i) e[i] = a.v[i] == -std::numeric_limits<T>::infinity() ? T(0) : e[i];
+    return pack(e);
+  }
   friend pack log(pack const& a) { return pack(array(a.v.log())); }
   friend pack sqrt(pack const& a) { return pack(array(a.v.sqrt())); }
   friend pack tanh(pack const& a) { return pack(array(a.v.tanh())); }

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// What callers get wrong between binding, running and running again: an error with both numbers, or the right result.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/testing/gradcheck.hpp"
+
+namespace {
+
+using namespace headmix;
+
+struct D : headmix::size<4> {};
+struct Two : headmix::size<2> {};
+struct Three : headmix::size<3> {};
+struct x : input<tokens, D> {};
+struct w : param<D, D> {};
+struct memory : param<Three, D> {};
+struct target : selection<tokens, headmix::size<1>, D> {};
+
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (Error const& e) {
+    return e.what();
+  }
+  return "";
+}
+bool says(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
+
+template <Expr Y>
+struct program {
+  Reference<double> backend;
+  Tape<roots<Y>, Reference<double>> tape{backend};
+};
+template <Expr Y>
+program<Y> over(Y) {
+  return {};
+}
+
+TEST_CASE("misuse: a leaf bound to a null pointer") {
+  auto p = over(exp(x{}));
+  p.tape.bind(x{}, {nullptr, 3, 4});
+  AlignedBuffer workspace(p.tape.workspace_bytes());  // planning needs no memory
+  p.tape.bind_workspace(workspace.bytes());
+  auto const e = error_of([&] { p.tape.forward(); });
+  CHECK(says(e, "x is bound to a null pointer"));
+  CHECK(says(e, "[3, 4]"));
+}
+TEST_CASE("misuse: a leaf of negative extent") {
+  auto p = over(exp(x{}));
+  double v[8] = {};
+  CHECK(says(error_of([&] { p.tape.bind(x{}, {v, -2, 4}); }), "x has a negative extent: [-2, 4]"));
+}
+TEST_CASE("misuse: a gradient whose elements share memory") {
+  auto p = over(exp(x{}));
+  double v[8] = {}, g[8] = {};
+  view<double> rows_on_each_other{g, 2, 4};
+  rows_on_each_other.row_stride = 0;
+  CHECK(says(error_of([&] { p.tape.bind(x{}, {v, 2, 4}, rows_on_each_other); }), "the gradient of x"));
+  CHECK(says(error_of([&] { p.tape.bind(x{}, {v, 2, 4}, {v, 2, 4}); }), "memory of its own"));
+}
+TEST_CASE("misuse: offsets that do not end at the last row") {
+  auto p = over(exp(x{}));
+  Int const offsets[] = {0, 1, 2};
+  auto const e = error_of([&] { p.tape.bind_tokens({offsets, 2, 4}); });
+  CHECK(says(e, "the offsets end at 2, there are 4 rows"));
+}
+TEST_CASE("misuse: set() and the sequences disagree about the tokens") {
+  auto p = over(exp(x{}));
+  double v[8] = {};
+  p.tape.bind(x{}, {v, 2, 4});
+  p.tape.set(tokens{}, 3);
+  p.tape.bind_tokens(uniform(1, 2));
+  auto const e = error_of([&] { (void)p.tape.workspace_bytes(); });
+  CHECK(says(e, "set() says 3"));
+  CHECK(says(e, "2 rows"));
+}
+TEST_CASE("misuse: keys in more rows than there are key tokens") {
+  struct Split : let<decltype(split_rows<Two>(x{}))> {};
+  auto p = over(attention<full>(Split{}, Split{}, Split{}));
+  double v[8] = {};
+  p.tape.bind(x{}, {v, 2, 4});
+  auto const e = error_of([&] { (void)p.tape.workspace_bytes(); });
+  CHECK(says(e, "keys and values have 4 rows for 2 key tokens"));
+}
+TEST_CASE("misuse: one block of keys for two sequences of queries") {
+  auto p = over(attention<full>(x{}, memory{}, memory{}));
+  double v[16] = {};
+  p.tape.bind(x{}, {v, 4, 4});
+  p.tape.bind(memory{}, {v, 3, 4});
+  p.tape.bind_tokens(uniform(2, 2));
+  CHECK(says(error_of([&] { (void)p.tape.workspace_bytes(); }), "2 sequences of queries and 1 of keys"));
+}
+TEST_CASE("misuse: a split leaf with gaps, through a name") {
+  struct named : let<x> {};
+  auto p = over(exp(split_rows<Two>(named{})));
+  double v[16] = {};
+  view<double> gaps{v, 2, 4};
+  gaps.row_stride = 8;
+  p.tape.bind(x{}, gaps);
+  CHECK(says(error_of([&] { (void)p.tape.workspace_bytes(); }), "found row stride 8 for 4 columns"));
+}
+TEST_CASE("misuse: other memory is bound between forward and backward") {
+  auto p = over(exp(x{}));
+  double v[8] = {}, other[8] = {}, dy[8] = {};
+  p.tape.bind(x{}, {v, 2, 4});
+  AlignedBuffer workspace(p.tape.workspace_bytes());
+  p.tape.bind_workspace(workspace.bytes());
+  p.tape.forward();
+  p.tape.bind(x{}, {other, 2, 4});
+  CHECK(says(error_of([&] { p.tape.backward({dy, 2, 4}); }), "needs a forward()"));
+}
+TEST_CASE("misuse: dy is a null pointer") {
+  auto p = over(exp(x{}));
+  double v[8] = {};
+  p.tape.bind(x{}, {v, 2, 4});
+  AlignedBuffer workspace(p.tape.workspace_bytes());
+  p.tape.bind_workspace(workspace.bytes());
+  p.tape.forward();
+  CHECK(says(error_of([&] { p.tape.backward({nullptr, 2, 4}); }), "dy is a null pointer"));
+}
+TEST_CASE("misuse: no experts are to be chosen") {
+  struct K : headmix::size<dynamic> {};
+  auto p = over(take(x{}, top_k<K>(x{})));
+  double v[8] = {};
+  p.tape.bind(x{}, {v, 2, 4});
+  p.tape.set(K{}, 0);
+  CHECK(says(error_of([&] { (void)p.tape.workspace_bytes(); }), "K = 0"));
+}
+TEST_CASE("misuse: gradcheck is not told a size") {
+  CHECK(says(error_of([] { gradcheck(exp(x{})); }), "an extent of x is dynamic"));
+}
+TEST_CASE("misuse: a loss is asked for before a forward pass") {
+  Module<Moa<4, 2, SoftmaxTopK<3, 2>>, Reference<double>> m(1);
+  CHECK(says(error_of([&] { (void)m.loss<0>(); }), "needs a forward()"));
+}
+
+TEST_CASE("a gradient that is bound after planning is right") {
+  using L = Moa<40, 24, SoftmaxTopK<3, 2>, causal>;
+  using Tape_ = Tape<roots<std::remove_cv_t<decltype(L::y)>>, Cpu<float>>;
+  std::vector<std::vector<float>> results;
+  for (bool const late : {false, true}) {
+    Cpu<float> cpu;
+    Tape_ tape(cpu);
+    tape.set(tokens{}, 50);
+    std::vector<AlignedBuffer> buffers;
+    std::vector<view<float>> gradients;
+    auto const bind = [&](bool with_gradient) {
+      std::size_t i = 0;
+      for_each(Tape_::leaves{}, [&]<class E>() {
+        Index const n = tape.extent<count<E>>(), r = tape.extent<rows<E>>(), c = tape.extent<cols<E>>();
+        if (buffers.size() == 2 * i) {
+          buffers.emplace_back(static_cast<std::size_t>(n * r * c) * 4);
+          buffers.emplace_back(static_cast<std::size_t>(n * r * c) * 4);
+          float* const p = buffers[2 * i].as<float>();
+          for (Index j = 0; j < n * r * c; ++j)
+            p[j] = static_cast<float>(Random(1, i).uniform(static_cast<std::uint64_t>(j)) - 0.5);
+          gradients.push_back({buffers[2 * i + 1].as<float>(), n, r, c});
+        }
+        tape.bind(E{}, {buffers[2 * i].as<float>(), n, r, c}, with_gradient ? gradients[i] : view<float>{});
+        ++i;
+      });
+    };
+    bind(!late);
+    AlignedBuffer workspace(tape.workspace_bytes());
+    tape.bind_workspace(workspace.bytes());
+    bind(true);
+    auto const y = tape.forward();
+    std::vector<float> const dy(static_cast<std::size_t>(y.size()), 1.0f);
+    tape.backward({dy.data(), y.rows, y.cols});
+    results.emplace_back();
+    for (auto const& g : gradients) results.back().insert(results.back().end(), g.data, g.data + g.size());
+  }
+  CHECK(results[0] == results[1]);
+}
+TEST_CASE("a module keeps the offsets of its sequences") {
+  using L = Moa<4, 2, SoftmaxTopK<3, 2>, causal>;
+  Module<L, Reference<double>> kept(1), gone(1);
+  std::vector<double> const in{0, 1, 2, 3, 4, 5, 6, 7, 1, 0, 1, 0, 2, 2, 1, 3}, dy(16, 1.0);
+  std::vector<Int> const offsets{0, 1, 4};
+  kept.forward({in.data(), 4, 4}, ragged(offsets.data(), 2));
+  {
+    std::vector<Int> short_lived = offsets;
+    gone.forward({in.data(), 4, 4}, ragged(short_lived.data(), 2));
+    short_lived.assign(3, 99);
+  }
+  kept.backward({dy.data(), 4, 4}, {0, 0});
+  gone.backward({dy.data(), 4, 4}, {0, 0});
+  for (Index i = 0; i < 16; ++i) CHECK(kept.input_gradient().data[i] == gone.input_gradient().data[i]);
+}
+TEST_CASE("softmax does not hide what is not a number, and gives exactly nothing to minus infinity") {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  for (Index const n : {Index{3}, Index{16}, Index{21}}) {
+    std::vector<float> a(static_cast<std::size_t>(n), 1.0f), y(a.size());
+    auto const check = [&](auto backend) {
+      a[1] = -infinite;
+      backend.softmax(view<float>(y.data(), 1, n), view<float const>(a.data(), 1, n));
+      CHECK(y[1] == 0.0f);
+      CHECK(std::abs(y[0] - 1.0f / static_cast<float>(n - 1)) < 1e-6f);
+      a[1] = std::numeric_limits<float>::quiet_NaN();
+      backend.softmax(view<float>(y.data(), 1, n), view<float const>(a.data(), 1, n));
+      CHECK(std::isnan(y[0]));
+      std::fill(a.begin(), a.end(), -infinite);
+      backend.softmax(view<float>(y.data(), 1, n), view<float const>(a.data(), 1, n));
+      for (float const p : y) CHECK(p == 0.0f);
+      std::fill(a.begin(), a.end(), 1.0f);
+    };
+    check(Reference<float>{});
+    check(Cpu<float>{});
+  }
+}
+TEST_CASE("a row without target has no cross entropy and no gradient") {
+  auto p = over(cross_entropy(x{}, target{}));
+  double v[8] = {1, 2, 3, 4, 4, 3, 2, 1}, g[8] = {}, dy[2] = {1, 1};
+  Int const targets[] = {-1, 2};
+  p.tape.bind(x{}, {v, 2, 4}, {g, 2, 4});
+  p.tape.bind(target{}, {targets, 2, 1});
+  AlignedBuffer workspace(p.tape.workspace_bytes());
+  p.tape.bind_workspace(workspace.bytes());
+  auto const y = p.tape.forward();
+  CHECK(y(0, 0) == 0);
+  CHECK(y(1, 0) > 0);
+  p.tape.backward({dy, 2, 1});
+  for (int j = 0; j < 4; ++j) CHECK(g[j] == 0);
+  CHECK(g[6] < 0);
+}
+
+}  // namespace
