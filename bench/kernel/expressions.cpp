@@ -97,6 +97,9 @@ int const registered = [] {
   add("top_k+take/cpu/float", take(x{} % t(table{}), top_k<K>(x{} % t(table{}))));
   add("put/cpu/float", put(take(x{} % t(table{}), index{}), index{}));
   add("expert_linear/cpu/float", expert_linear(x{}, W{}, index{}));
+  add("mix/cpu/float", mix(take(x{} % t(table{}), index{}), expert_linear(x{}, W{}, index{})));
+  add("load_balance/cpu/float", load_balance(softmax(x{} % t(table{})), index{}));
+  add("z_loss/cpu/float", z_loss(x{} % t(table{})));
   return 0;
 }();
 

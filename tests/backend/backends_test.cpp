@@ -188,4 +188,24 @@ TEST_CASE("gradients of MoA on the CPU by finite differences") {
   CHECK(gradcheck_on(Cpu<double>{}, L::y, {}, at<tokens>(11)).ok());
 }
 
+struct head : headmix::size<64> {};
+struct q : input<tokens, head> {};
+struct k : input<tokens, head> {};
+struct v : input<tokens, head> {};
+
+/// Bytes that attention with its gradients needs on the CPU, over n tokens.
+std::size_t attention_workspace(Index n) {
+  using Y = decltype(attention<causal>(q{}, k{}, v{}));
+  thread_pool pool(2);
+  Cpu<float, thread_pool> backend(pool);
+  Tape<roots<Y>, Cpu<float, thread_pool>> tape(backend);
+  for_each(decltype(tape)::leaves{}, [&]<class L>() { tape.bind(L{}, {nullptr, n, 64}); });
+  return tape.workspace_bytes();
+}
+TEST_CASE("attention on the CPU needs no memory that grows with the square of the tokens") {
+  std::size_t const half = attention_workspace(4096), all = attention_workspace(8192);
+  CHECK(all <= 2 * half);
+  CHECK(all < std::size_t{8192} * 8192 * sizeof(float) / 3);
+}
+
 }  // namespace

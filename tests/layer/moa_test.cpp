@@ -22,7 +22,7 @@ double squares(std::vector<double> const& v) { return std::inner_product(v.begin
 bool golden(double found, double expected) { return std::abs(found - expected) < 2e-10; }
 
 template <class L>
-using moa_roots = roots<type_of<decltype(L::y)>, type_of<decltype(L::r::load)>, type_of<decltype(L::r::z2)>,
+using moa_roots = roots<type_of<decltype(L::y)>, type_of<decltype(L::r::load)>, type_of<decltype(L::r::z_2)>,
                         type_of<decltype(L::r::index)>>;
 
 /// The program of the published numbers: B = 2 sequences of T = 5, where the published x is [T, B, d].
@@ -109,7 +109,7 @@ TEST_CASE("moa: the published selection and losses") {
   auto const selected = g.p.tape.get(decltype(g)::layer::r::index);
   for (Index i = 0; i < 20; ++i) CHECK(selected.data[i] == expected[static_cast<std::size_t>(i)]);
   CHECK(golden(g.p.tape.get(decltype(g)::layer::r::load)(0, 0), 1.0614172932));
-  CHECK(golden(g.p.tape.get(decltype(g)::layer::r::z2)(0, 0), 17.3416197280));
+  CHECK(golden(g.p.tape.get(decltype(g)::layer::r::z_2)(0, 0), 17.3416197280));
 }
 TEST_CASE("moa: the published numbers of the raw gate") {
   Golden<gating::raw> g;
@@ -217,7 +217,7 @@ TEST_CASE("moa: permuting the experts permutes their gradients and leaves the re
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
   CHECK(close(p.tape.get(L::r::load)(0, 0), q.tape.get(L::r::load)(0, 0)));
-  CHECK(close(p.tape.get(L::r::z2)(0, 0), q.tape.get(L::r::z2)(0, 0)));
+  CHECK(close(p.tape.get(L::r::z_2)(0, 0), q.tape.get(L::r::z_2)(0, 0)));
   auto const chosen = p.tape.get(L::r::index), other = q.tape.get(L::r::index);
   for (Index i = 0; i < chosen.size(); ++i) CHECK(order[static_cast<std::size_t>(chosen.data[i])] == other.data[i]);
   p.backward({0.5, 0.25});

@@ -119,7 +119,7 @@ TEST_CASE("module: forward and backward are those of the tape") {
   auto const dx = m.input_gradient();
   CHECK(std::equal(dx.data, dx.data + dx.size(), p.gradients(L::x{}).begin()));
   CHECK(m.loss<0>() == p.tape.get(L::r::load)(0, 0));
-  CHECK(m.loss<1>() == p.tape.get(L::r::z2)(0, 0));
+  CHECK(m.loss<1>() == p.tape.get(L::r::z_2)(0, 0));
   auto const chosen = m.observed(), other = p.tape.get(L::r::index);
   CHECK(std::equal(chosen.data, chosen.data + chosen.size(), other.data));
 }

@@ -103,7 +103,7 @@ TEST_CASE("router: with one choice the renormalized gate is one and has no gradi
 TEST_CASE("router: weights of zero tie, so the first experts are chosen, with equal gates") {
   using r = routed<gating::detached, 2>;
   Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>, type_of<decltype(r::load)>,
-                type_of<decltype(r::z2)>>>
+                type_of<decltype(r::z_2)>>>
       p(at<tokens>(4));
   p.values(r::W_g{}).assign(15, 0.0);
   auto const gate = p.forward();
@@ -114,7 +114,7 @@ TEST_CASE("router: weights of zero tie, so the first experts are chosen, with eq
     CHECK(close(gate(t, 0), 0.5));
   }
   CHECK(close(p.tape.get(r::load)(0, 0), 1));
-  CHECK(close(p.tape.get(r::z2)(0, 0), std::pow(std::log(5.0), 2)));
+  CHECK(close(p.tape.get(r::z_2)(0, 0), std::pow(std::log(5.0), 2)));
 }
 TEST_CASE("router: the gradient of the load-balance loss") {
   using r = routed<gating::detached, 2>;
@@ -151,7 +151,7 @@ TEST_CASE("router: the gradient of the load-balance loss") {
 }
 TEST_CASE("router: the gradient of the z loss") {
   using r = routed<gating::detached, 2>;
-  Program<roots<type_of<decltype(r::z2)>>> loss(at<tokens>(6));
+  Program<roots<type_of<decltype(r::z_2)>>> loss(at<tokens>(6));
   loss.forward();
   loss.dy_values[0] = -2;
   loss.backward();

@@ -43,7 +43,7 @@ using namespace headmix::test;
 
 namespace {
 using layer = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
-using program = roots<type_of<decltype(layer::y)>, type_of<decltype(layer::r::load)>, type_of<decltype(layer::r::z2)>>;
+using program = roots<type_of<decltype(layer::y)>, type_of<decltype(layer::r::load)>, type_of<decltype(layer::r::z_2)>>;
 }  // namespace
 
 TEST_CASE("tape: after binding neither forward nor backward allocates") {

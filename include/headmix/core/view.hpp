@@ -39,25 +39,25 @@ struct view {
   /// Matrix `e` of the stack.
   HEADMIX_HD constexpr view operator[](Index e) const {
     view m = *this;
-    m.data = data + e * stack_stride;
+    m.data = at(e * stack_stride);
     m.count = 1;
     return m;
   }
   /// The first element of row i, where the rows of all matrices of the stack are numbered through.
   HEADMIX_HD constexpr T* row(Index i) const {
-    return count == 1 ? data + i * row_stride : data + (i / rows) * stack_stride + (i % rows) * row_stride;
+    return at(count == 1 ? i * row_stride : (i / rows) * stack_stride + (i % rows) * row_stride);
   }
   /// Rows i .. i + n - 1 of a matrix.
   [[nodiscard]] HEADMIX_HD constexpr view middle_rows(Index i, Index n) const {
     view m = *this;
-    m.data = data + i * row_stride;
+    m.data = at(i * row_stride);
     m.rows = n;
     return m;
   }
   /// Columns j .. j + n - 1.
   [[nodiscard]] HEADMIX_HD constexpr view middle_cols(Index j, Index n) const {
     view m = *this;
-    m.data = data + j * col_stride;
+    m.data = at(j * col_stride);
     m.cols = n;
     return m;
   }
@@ -75,6 +75,10 @@ struct view {
     return (cols <= 1 || col_stride == 1) && (rows <= 1 || row_stride == cols) &&
            (count <= 1 || stack_stride == rows * cols);
   }
+
+ private:
+  /// Views of nothing have no memory to move in.
+  [[nodiscard]] HEADMIX_HD constexpr T* at(Index offset) const { return data == nullptr ? data : data + offset; }
 };
 
 template <class T>

@@ -63,6 +63,13 @@ inline constexpr bool dense_mask = requires {
   requires M::dense;
 };
 
+namespace archetype {
+/// The least that a mask is.
+struct mask {
+  static bool sees(Index t, Index s) { return t != s; }
+};
+}  // namespace archetype
+static_assert(AttentionMask<archetype::mask>);
 static_assert(AttentionMask<full> && AttentionMask<causal> && AttentionMask<sliding_window<4>>);
 
 }  // namespace headmix

@@ -77,6 +77,24 @@ concept ScalarOp = std::is_base_of_v<pointwise, Op> && requires(double a, float 
   { Op::f(b) } -> std::same_as<float>;
 };
 
+namespace archetype {
+/// The least that a user's own scalar function is.
+struct scalar_op : pointwise {
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return a + a;
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(dy + dy); }
+};
+}  // namespace archetype
+static_assert(ScalarOp<archetype::scalar_op>);
+
+/// A user's own scalar function of every element: `apply<my_op>(a)`.
+template <ScalarOp Op, Expr A>
+constexpr auto apply(A a) {
+  return make<Op>(a);
+}
+
 namespace ops {
 
 struct add : pointwise {

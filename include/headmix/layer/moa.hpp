@@ -9,6 +9,9 @@
 
 namespace headmix {
 
+/// x [tokens, D] -> y [tokens, D], with W_q [E, D, H], W_k and W_v [D, H], W_o [E, H, D] and the router's parameters.
+/// The losses are the router's; the chosen experts, Int [tokens, K], can be observed.
+///
 /// @tparam Width model width d, or `dynamic`
 /// @tparam HeadDim head width d_h, or `dynamic`
 /// @tparam R how experts are chosen and weighed
@@ -30,13 +33,14 @@ struct Moa {
   };
   struct W_o : param<E, H, D> {};
 
+  // clang-format off
   using r = typename R::template route<x>;
-  static constexpr auto q = expert_linear(x{}, W_q{}, r::index);  // q_{t,i} = x_t W^q_i, i in G(t)      (10)
-  static constexpr auto k = x{} % W_k{};
-  static constexpr auto v = x{} % W_v{};
-  static constexpr auto o = attention<Mask>(q, k, v);  // softmax(q k^T / sqrt(d_h)) v        (10)(11)
-  static constexpr auto y =
-      mix(r::gate, expert_linear(o, W_o{}, r::index));  // y_t = sum_i w_{t,i} o_{t,i} W^o_i   (6)(12)
+  static constexpr auto q = expert_linear(x{}, W_q{}, r::index);              // q_{t,i} = x_t W^q_i, i in G(t)     (10)
+  static constexpr auto k = x{} % W_k{};                                      // K = X W^k, shared by all experts   (10)
+  static constexpr auto v = x{} % W_v{};                                      // V = X W^v, shared by all experts   (11)
+  static constexpr auto o = attention<Mask>(q, k, v);                         // softmax(q k^T / sqrt(d_h)) v       (10)(11)
+  static constexpr auto y = mix(r::gate, expert_linear(o, W_o{}, r::index));  // y_t = sum_i w_{t,i} o_{t,i} W^o_i  (6)(12)
+  // clang-format on
 
   using losses = typename r::losses;
   using observed = type_list<std::remove_cv_t<decltype(r::index)>>;

@@ -8,6 +8,8 @@
 
 namespace headmix {
 
+/// x [tokens, D] -> y [tokens, D], with W_q [D, N H], W_k and W_v [D, P H] and W_o [N H, D]. No losses.
+///
 /// @tparam Width model width d, or `dynamic`
 /// @tparam Heads number of heads h, or `dynamic`
 /// @tparam HeadDim head width d_h, or `dynamic`; h d_h need not be d

@@ -26,4 +26,19 @@ concept Router = requires {
   typename R::template route<archetype::x>::losses;
 };
 
+namespace archetype {
+/// The least that a router is.
+struct router {
+  struct E : size<4> {};
+  struct K : size<2> {};
+  template <Expr X>
+  struct route {
+    static constexpr auto index = top_k<K>(X{});
+    static constexpr auto gate = take(X{}, index);
+    using losses = type_list<>;
+  };
+};
+}  // namespace archetype
+static_assert(Router<archetype::router>);
+
 }  // namespace headmix

@@ -26,6 +26,9 @@ constexpr auto gate_weights(P p) {
   }
 }
 
+/// route<X>: X [rows, d] -> index Int [rows, K], best first, and gate [rows, K]; parameter W_g [d, E], zero at the start.
+/// Losses: load balance (1 at balance) and z, each [1, 1]. Choosing 0 or more than E experts is an error.
+///
 /// @tparam Experts number of experts, or `dynamic`
 /// @tparam TopK experts per token, or `dynamic`
 template <Index Experts, Index TopK, gating Gating = gating::detached>
@@ -38,14 +41,16 @@ struct SoftmaxTopK {
     struct W_g : param<cols<X>, E> {
       using initial = zeros;
     };
-    static constexpr auto z = wide(X{} % W_g{});
-    static constexpr auto p = softmax(z);                       // p_t = softmax(q_t W_g)                        (7)
-    static constexpr auto index = top_k<K>(p);                  // G(t) = top-k of p_t                           (8)
+    // clang-format off
+    static constexpr auto z = wide(X{} % W_g{});                // z_t = q_t W_g
+    static constexpr auto p = softmax(z);                       // p_t = softmax(z_t)                        (7)
+    static constexpr auto index = top_k<K>(p);                  // G(t) = top-k of p_t                       (8)
     static constexpr auto chosen = take(p, index);              // p_{t,i}, i in G(t)
-    static constexpr auto gate = gate_weights<Gating>(chosen);  // w_{t,i} = p_{t,i} / detach(sum_j p_{t,j})      (9)
-    static constexpr auto load = load_balance(p, index);  // L_a = E sum_i P_i f_i                         (13)-(15)
-    static constexpr auto z2 = z_loss(z);                 // L_z = mean_t (log sum_i exp z_{t,i})^2         (16)
-    using losses = type_list<std::remove_cv_t<decltype(load)>, std::remove_cv_t<decltype(z2)>>;
+    static constexpr auto gate = gate_weights<Gating>(chosen);  // w_{t,i} = p_{t,i} / detach(sum_j p_{t,j}) (9)
+    static constexpr auto load = load_balance(p, index);        // L_a = E sum_i P_i f_i                     (13)-(15)
+    static constexpr auto z_2 = z_loss(z);                      // L_z = mean_t (log sum_i exp z_{t,i})^2    (16)
+    // clang-format on
+    using losses = type_list<std::remove_cv_t<decltype(load)>, std::remove_cv_t<decltype(z_2)>>;
   };
 };
 
