@@ -196,6 +196,17 @@ TEST_CASE("a module keeps the offsets of its sequences") {
   gone.backward({dy.data(), 4, 4}, {0, 0});
   for (Index i = 0; i < 16; ++i) CHECK(kept.input_gradient().data[i] == gone.input_gradient().data[i]);
 }
+TEST_CASE("a backward pass without loss weights is one with weights of zero") {
+  using L = Moa<4, 2, SoftmaxTopK<3, 2>, causal>;
+  Module<L, Reference<double>> without(1), zero(1);
+  std::vector<double> const in{0, 1, 2, 3, 4, 5, 6, 7, 1, 0, 1, 0, 2, 2, 1, 3}, dy(16, 1.0);
+  without.forward({in.data(), 4, 4});
+  zero.forward({in.data(), 4, 4});
+  without.backward({dy.data(), 4, 4});
+  zero.backward({dy.data(), 4, 4}, {0, 0});
+  auto const &a = without.get<L::r::W_g>().gradient, &b = zero.get<L::r::W_g>().gradient;
+  for (Index i = 0; i < a.size(); ++i) CHECK(a.data[i] == b.data[i]);
+}
 TEST_CASE("softmax does not hide what is not a number, and gives exactly nothing to minus infinity") {
   constexpr float infinite = std::numeric_limits<float>::infinity();
   for (Index const n : {Index{3}, Index{16}, Index{21}}) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Cpu: Eigen for dense products and vector functions, own kernels for attention, grouped products and fused trees. Work
-// is cut by shape, so results are bitwise equal for every executor.
+// Cpu: own kernels for products, grouped products, attention and fused trees; Eigen's vector functions. Work is cut by
+// shape, so results are bitwise equal for every executor.
 
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
@@ -13,7 +13,7 @@
 namespace headmix {
 
 /// @tparam Scalar float or double
-/// @tparam Exec who runs the tasks: `serial`, `thread_pool&`'s type, or the caller's own Executor
+/// @tparam Exec who runs the tasks: `serial`, `thread_pool`, or the caller's own Executor
 template <class Scalar, Executor Exec = serial>
 class Cpu {
  public:

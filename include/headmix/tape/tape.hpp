@@ -101,7 +101,7 @@ class Tape : public Values<Roots, typename detail::program<Roots, Mode>::steps, 
   }
 
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
-  /// `weights` has one number per further root that has a gradient.
+  /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
     static_assert(!std::is_same_v<Mode, inference>, "headmix: a tape for inference computes no gradients");
     if (!ran_ || this->rebound_ || this->changed())

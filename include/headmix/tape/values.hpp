@@ -126,7 +126,7 @@ class Values : public Binding<Roots, Scalar> {
 
   void bind_seeds(view<type<result> const> dy, std::initializer_list<double> weights) {
     auto const expected = static_cast<std::size_t>(objective::size - (result::grad ? 1 : 0));
-    if (weights.size() != expected) {
+    if (weights.size() != 0 && weights.size() != expected) {
       fail("backward() got ", weights.size(), " loss weights, the program has ", expected, " losses");
     }
     auto weight = weights.begin();
@@ -142,7 +142,7 @@ class Values : public Binding<Roots, Scalar> {
         s.value = dy;
       } else {
         static_assert(rows<R>::value == 1 && cols<R>::value == 1, "headmix: a loss is a single number, [1, 1]");
-        weights_[i] = static_cast<wide_t<Scalar>>(*weight++);
+        weights_[i] = static_cast<wide_t<Scalar>>(weight == weights.end() ? 0.0 : *weight++);
         s.value = {&weights_[i++], 1, 1};
       }
     });
