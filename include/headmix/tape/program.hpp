@@ -60,7 +60,8 @@ using terms = typename detail::terms_of<E>::type;
 /// A let that needs no buffer because what it stands for has one.
 template <class E>
 concept Alias =
-    Expr<E> && E::form_of == form::let&& terms<E>::size == 1 && !Pointwise<typename detail::first_of<terms<E>>::type>;
+    Expr<E> && (E::form_of == form::let) && (terms<E>::size == 1) &&
+    !Pointwise<typename detail::first_of<terms<E>>::type>;
 
 /// True when the value is written by a step of its own.
 template <class E>
@@ -100,7 +101,7 @@ using source_of = typename decltype(detail::source<E>())::type;
 
 /// A term that can be added straight into the buffer of its sum.
 template <class E>
-concept AddsInPlace = Expr<E> && E::form_of == form::barrier&& E::op::accumulates&& E::op::outputs == 1;
+concept AddsInPlace = Expr<E> && (E::form_of == form::barrier) && (E::op::accumulates) && (E::op::outputs == 1);
 
 namespace detail {
 

@@ -7,12 +7,13 @@
 #include <span>
 
 #include "headmix/backend/executor.hpp"
+#include "headmix/core/arena.hpp"
 #include "headmix/core/config.hpp"
 
 namespace headmix::cpu {
 
 /// Scratch begins on a cache line, so that two workers never write to the same one.
-inline constexpr Index scratch_alignment = 64;
+inline constexpr Index scratch_alignment = static_cast<Index>(alignment);
 
 /// Calls f(task, worker) for every task in [0, tasks). Workers are numbered from 0 to e.concurrency() - 1 and two tasks
 /// that run at the same time have different ones, so scratch may be indexed by worker. Results must not depend on it.
@@ -33,8 +34,7 @@ void for_each_task(E& e, Index tasks, F f) {
 /// Bytes that `n` elements of T take in a scratch span, rounded up to whole cache lines.
 template <class T>
 [[nodiscard]] constexpr Index scratch_bytes(Index n) {
-  Index const bytes = n * static_cast<Index>(sizeof(T));
-  return (bytes + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
+  return static_cast<Index>(aligned(static_cast<std::size_t>(n) * sizeof(T)));
 }
 
 /// Cuts a scratch span into aligned arrays, one after the other.

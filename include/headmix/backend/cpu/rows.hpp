@@ -28,7 +28,7 @@ void for_each_range(E& executor, Index n, Index cost, F f) {
 }
 
 template <class Tree, class T>
-inline constexpr bool packs = Tree::packable&& std::is_same_v<T, wide_t<T>>;
+inline constexpr bool packs = (Tree::packable) && std::is_same_v<T, wide_t<T>>;
 
 /// y[j] (+)= row(j) for `n` elements.
 template <bool Packed, class T, class Row>
