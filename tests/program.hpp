@@ -55,6 +55,8 @@ class Program {
       for (std::size_t i = 0; i < m.value.size(); ++i) {
         if constexpr (Selection<L>) {
           m.value[i] = static_cast<Int>(random.below(i, static_cast<std::uint64_t>(tape.template extent<domain<L>>())));
+        } else if constexpr (std::is_base_of_v<random_key, L>) {
+          m.value[i] = randomness(options.seed).word[i];
         } else {
           m.value[i] = static_cast<Scalar>(options.low + (options.high - options.low) * random.uniform(i));
         }

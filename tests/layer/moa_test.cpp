@@ -26,7 +26,7 @@ using moa_roots = roots<type_of<decltype(L::y)>, type_of<decltype(L::r::load)>, 
                         type_of<decltype(L::r::index)>>;
 
 /// The program of the published numbers: B = 2 sequences of T = 5, where the published x is [T, B, d].
-template <gating G>
+template <class G>
 struct Golden {
   using layer = Moa<8, 4, SoftmaxTopK<6, 2, G>, causal>;
   static gradcheck_options options() {

@@ -15,11 +15,11 @@ namespace {
 struct D : size<3> {};
 struct x : input<tokens, D> {};
 
-template <gating G, Index K>
+template <class G, Index K>
 using routed = typename SoftmaxTopK<5, K, G>::template route<x>;
 
 /// p, a and dz of row t by the formulas of the paper and the published code; dy is the gradient by the gate.
-template <gating G>
+template <class G>
 void check_gating() {
   using r = routed<G, 2>;
   Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>>> p(at<tokens>(6));
@@ -44,18 +44,18 @@ void check_gating() {
       }
     }
     for (Index k = 0; k < 2; ++k) {
-      double const expected = prob[index(t, k)] / (G == gating::raw ? 1 : D_sum);
+      double const expected = prob[index(t, k)] / (std::is_same_v<G, gating::raw> ? 1 : D_sum);
       CHECK(close(gate(t, k), expected));
       a[index(t, k)] = p.dy(t, k);
     }
     double mean = 0;
-    if (G == gating::renormalized) {
+    if (std::is_same_v<G, gating::renormalized>) {
       for (Index k = 0; k < 2; ++k) mean += gate(t, k) * p.dy(t, k);
       std::fill(d_z, d_z + 5, 0.0);
       for (Index k = 0; k < 2; ++k) d_z[index(t, k)] = gate(t, k) * (p.dy(t, k) - mean);
     } else {
       for (Index e = 0; e < 5; ++e) mean += prob[e] * a[e];
-      for (Index e = 0; e < 5; ++e) d_z[e] = prob[e] * (a[e] - mean) / (G == gating::raw ? 1 : D_sum);
+      for (Index e = 0; e < 5; ++e) d_z[e] = prob[e] * (a[e] - mean) / (std::is_same_v<G, gating::raw> ? 1 : D_sum);
     }
     for (Index c = 0; c < 3; ++c) {
       double d_x = 0;

@@ -27,6 +27,7 @@ concept Backend = requires(B& b, view<typename B::scalar> y, view<typename B::sc
   b.top_k(selected, a);
   b.take(y, a, index);
   b.put(y, a, index);
+  b.copy(selected, index);
   b.one_hot(y, index);
   b.gather_rows(y, a, index);
   b.scatter_rows(y, a, index, flag);

@@ -72,6 +72,7 @@ class Cpu {
       reference_.put(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
     });
   }
+  void copy(view<Int> y, view<Int const> a) { reference_.copy(y, a); }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) {
     each_row_range(y.rows, y.cols, [&](Index first, Index n) {
@@ -84,12 +85,13 @@ class Cpu {
       reference_.gather_rows(y.middle_rows(first, n), table, index.middle_rows(first, n));
     });
   }
-  /// Several rows may go to the same row of y, so columns are cut instead.
+  /// Several rows may go to the same row of y, so columns are cut instead, into whole cache lines.
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
-    cpu::for_each_range(executor(), y.cols, a.rows, [&](Index first, Index last) {
-      reference_.scatter_rows(y.middle_cols(first, last - first), a.middle_cols(first, last - first), index,
-                              accumulate);
+    constexpr Index line = 64;
+    cpu::for_each_range(executor(), (y.cols + line - 1) / line, a.rows * line, [&](Index first, Index last) {
+      Index const begin = first * line, n = (std::min)(last * line, y.cols) - begin;
+      reference_.scatter_rows(y.middle_cols(begin, n), a.middle_cols(begin, n), index, accumulate);
     });
   }
 

@@ -127,6 +127,11 @@ struct Reference {
       }
     }
   }
+  void copy(view<Int> y, view<Int const> a) const {
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) y(i, j) = a(i, j);
+    }
+  }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) const {
     zero(y);
@@ -216,7 +221,7 @@ struct Reference {
       for (Index c = 0; c < d; ++c) {
         wide o = 0;
         each_key<Mask>(p.extents, r, b, [&](Index s) {
-          o += exp_below(score(p, r, s, kv), top) / sum * static_cast<wide>(p.v(s, kv * d + c));
+          o += exp_below(score(p, r, s, kv), top) / sum * kept(p, r, b, s) * static_cast<wide>(p.v(s, kv * d + c));
         });
         p.o(r.row, r.col + c) = static_cast<T>(o);
       }
@@ -245,12 +250,13 @@ struct Reference {
         for (Index c = 0; c < d; ++c) {
           d_probability += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.v(s, kv * d + c));
         }
-        wide const d_score = probability * (d_probability - delta) * scale;
+        wide const keep = kept(p, r, b, s);
+        wide const d_score = probability * (keep * d_probability - delta) * scale;
         for (Index c = 0; c < d; ++c) {
           if (p.d_q.data) p.d_q(r.row, r.col + c) += static_cast<T>(d_score * static_cast<wide>(p.k(s, kv * d + c)));
           if (p.d_k.data) p.d_k(s, kv * d + c) += static_cast<T>(d_score * static_cast<wide>(p.q(r.row, r.col + c)));
           if (p.d_v.data)
-            p.d_v(s, kv * d + c) += static_cast<T>(probability * static_cast<wide>(p.d_o(r.row, r.col + c)));
+            p.d_v(s, kv * d + c) += static_cast<T>(keep * probability * static_cast<wide>(p.d_o(r.row, r.col + c)));
         }
       });
     });
@@ -304,6 +310,17 @@ struct Reference {
   template <class A>
   static bool ranks_before(A a, A b) {
     return a > b || (b != b && a == a);
+  }
+  /// What dropout multiplies the probability of a key by.
+  template <class P>
+  static wide kept(P const& p, query_row r, Index b, Index s) {
+    wide factor = 1;
+    Index const position = s - p.extents.keys.begin(b);
+    if (p.dropout.on()) {
+      p.dropout.each_factor(p.extents, r, position, position + 1,
+                            [&](Index, double f) { factor = static_cast<wide>(f); });
+    }
+    return factor;
   }
   template <class P>
   static wide score(P const& p, query_row r, Index s, Index kv) {

@@ -30,21 +30,48 @@ struct philox_block {
   return counter;
 }
 
+/// What all random values of a program depend on, besides the position of an element: six Ints, so that they can lie
+/// beside the data they are for.
+struct randomness {
+  Int word[6] = {};
+
+  randomness() = default;
+  /// @param step  of the training: every step draws anew
+  /// @param module  which of a model's modules this is, so that each draws its own; below 2^24
+  /// @param first_token  the number of the program's first token in the whole batch, where a batch is cut into parts
+  HEADMIX_HD explicit constexpr randomness(std::uint64_t seed, std::uint32_t step = 0, std::uint32_t module = 0,
+                                           std::uint32_t first_token = 0)
+      : word{static_cast<Int>(static_cast<std::uint32_t>(seed)),
+             static_cast<Int>(static_cast<std::uint32_t>(seed >> 32)),
+             static_cast<Int>(step),
+             static_cast<Int>(module),
+             static_cast<Int>(first_token),
+             1} {}
+  /// No randomness: noise is 0, dropout keeps everything. For evaluation; also what a default-made one is.
+  HEADMIX_HD static constexpr randomness off() { return {}; }
+};
+
 /// A stream of random numbers named by (seed, stream); element i does not depend on the elements before it.
 class Random {
  public:
-  explicit constexpr Random(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
+  HEADMIX_HD explicit constexpr Random(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
+  /// Words 4 n .. 4 n + 3 of the stream.
+  [[nodiscard]] HEADMIX_HD constexpr philox_block block(std::uint64_t n) const {
+    return philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32),
+                    static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)}},
+                  seed_);
+  }
   /// Word i of the stream.
-  [[nodiscard]] constexpr std::uint32_t word(std::uint64_t i) const { return block(i / 4).word[i % 4]; }
+  [[nodiscard]] HEADMIX_HD constexpr std::uint32_t word(std::uint64_t i) const { return block(i / 4).word[i % 4]; }
   /// Element i, uniform on [0, 1).
-  [[nodiscard]] constexpr double uniform(std::uint64_t i) const { return word(i) * 0x1p-32; }
+  [[nodiscard]] HEADMIX_HD constexpr double uniform(std::uint64_t i) const { return word(i) * 0x1p-32; }
   /// Element i, uniform on {0, ..., n - 1}.
-  [[nodiscard]] constexpr std::uint64_t below(std::uint64_t i, std::uint64_t n) const {
+  [[nodiscard]] HEADMIX_HD constexpr std::uint64_t below(std::uint64_t i, std::uint64_t n) const {
     return (std::uint64_t{word(i)} * n) >> 32;
   }
   /// Element i, standard normal (Box-Muller).
-  [[nodiscard]] double normal(std::uint64_t i) const {
+  [[nodiscard]] HEADMIX_HD double normal(std::uint64_t i) const {
     auto const b = block(i / 2);
     std::size_t const k = i % 2 * 2;
     double const radius = std::sqrt(-2 * std::log((b.word[k] + 0.5) * 0x1p-32));
@@ -52,12 +79,20 @@ class Random {
   }
 
  private:
-  [[nodiscard]] constexpr philox_block block(std::uint64_t n) const {
-    return philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32),
-                    static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)}},
-                  seed_);
-  }
   std::uint64_t seed_, stream_;
 };
+
+/// The stream of a program's random values that has this number, below 2^8; `key` holds the words of a `randomness`.
+[[nodiscard]] HEADMIX_HD inline Random random_stream_of(Int const* key, std::uint32_t number) {
+  auto const word = [key](int n) { return std::uint64_t{static_cast<std::uint32_t>(key[n])}; };
+  return Random(word(0) | word(1) << 32, word(2) << 32 | word(3) << 8 | number);
+}
+/// The number, in the whole batch, of row i of a value with so many rows per token.
+[[nodiscard]] HEADMIX_HD inline std::uint64_t row_in_batch(Int const* key, Index i, Index rows_per_token) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(key[4])) * static_cast<std::uint64_t>(rows_per_token) +
+         static_cast<std::uint64_t>(i);
+}
+/// False when nothing is to be drawn.
+[[nodiscard]] HEADMIX_HD inline bool randomness_is_on(Int const* key) { return key[5] != 0; }
 
 }  // namespace headmix

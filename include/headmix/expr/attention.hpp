@@ -7,6 +7,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/expr/attention_problem.hpp"
 #include "headmix/expr/mask.hpp"
+#include "headmix/expr/random.hpp"
 #include "headmix/expr/view_ops.hpp"
 
 namespace headmix {
@@ -24,11 +25,22 @@ attention_extents attention_extents_of(auto const& run, Index q_cols, Index k_co
   return e;
 }
 
-template <class Mask, class KvHeads, class QRows, class KRows>
+/// What dropout needs of the run: nothing without it.
+template <class Keep>
+attention_dropout dropout_of(auto... key) {
+  if constexpr (sizeof...(key) == 0) {
+    return {};
+  } else {
+    return {key.data..., static_cast<std::uint32_t>(random_stream::attention_dropout), Keep::rate};
+  }
+}
+
+template <class Mask, class KvHeads, class QRows, class KRows, class Keep>
 struct attention_gradient;
 
-/// Buffer 0: o, the shape of q. Buffer 1: the log-sum-exp of the scores, kept for the gradient.
-template <class Mask, class KvHeads, class QRows, class KRows>
+/// Buffer 0: o, the shape of q. Buffer 1: the log-sum-exp of the scores, kept for the gradient. Operands are q, k, v
+/// and, with dropout (`Keep` is not void), the random key.
+template <class Mask, class KvHeads, class QRows, class KRows, class Keep>
 struct attention : operation {
   static constexpr bool needs_scratch = true;
   static constexpr int outputs = 2;
@@ -46,19 +58,19 @@ struct attention : operation {
       fail("attention: queries have ", q_rows, " rows, no multiple of the ", q.rows, " query tokens");
     }
   }
-  template <class Q, class K, class V>
+  template <class Q, class K, class V, class...>
   using shape_of = shape<rows<Q>, cols<Q>>;
   template <class...>
   static constexpr kind kind_of = kind::real;
   template <int>
   static constexpr kind output_kind = kind::wide;
-  template <class Q, class K, class V>
+  template <class Q, class K, class V, class...>
   using checks = type_list<equal<rows_of<V>, rows_of<K>>, equal<cols_of<V>, cols_of<K>>,
                            multiple_of<cols_of<K>, the<KvHeads>>, multiple_of<cols_of<Q>, cols_of<K>>>;
   template <int, class Args>
   struct output_of;
-  template <int I, class Q, class K, class V>
-  struct output_of<I, type_list<Q, K, V>> {
+  template <int I, class Q, class K, class V, class... Key>
+  struct output_of<I, type_list<Q, K, V, Key...>> {
     using type = shape<rows<Q>, over<cols<Q>, over<cols<K>, KvHeads>>>;
   };
   template <int I, class Args>
@@ -66,8 +78,9 @@ struct attention : operation {
 
   template <class T, class W>
   static attention_forward<T> problem(auto const& run, view<T> o, view<W> lse, view<T const> q, view<T const> k,
-                                      view<T const> v) {
-    return {attention_extents_of<KvHeads, QRows, KRows>(run, q.cols, k.cols), q, k, v, o, lse};
+                                      view<T const> v, auto... key) {
+    return {
+        attention_extents_of<KvHeads, QRows, KRows>(run, q.cols, k.cols), q, k, v, o, lse, dropout_of<Keep>(key...)};
   }
   static std::size_t scratch(auto const& run, auto... operands) {
     return run.backend.attention_scratch(problem(run, operands...));
@@ -76,14 +89,19 @@ struct attention : operation {
     run.backend.template attention<Mask>(problem(run, operands...), run.scratch);
   }
   static constexpr auto vjp(auto dy, auto q, auto k, auto v, auto y) {
-    constexpr auto g =
-        make<attention_gradient<Mask, KvHeads, QRows, KRows>>(q, k, v, decltype(y){}, get_output<1>(decltype(y){}), dy);
+    constexpr auto g = make<attention_gradient<Mask, KvHeads, QRows, KRows, Keep>>(q, k, v, decltype(y){},
+                                                                                   get_output<1>(decltype(y){}), dy);
     return grads(g, get_output<1>(g), get_output<2>(g));
+  }
+  static constexpr auto vjp(auto dy, auto q, auto k, auto v, auto key, auto y) {
+    constexpr auto g = make<attention_gradient<Mask, KvHeads, QRows, KRows, Keep>>(
+        q, k, v, decltype(y){}, get_output<1>(decltype(y){}), dy, key);
+    return grads(g, get_output<1>(g), get_output<2>(g), none{});
   }
 };
 
 /// Buffers 0, 1, 2: the gradients of q, k and v.
-template <class Mask, class KvHeads, class QRows, class KRows>
+template <class Mask, class KvHeads, class QRows, class KRows, class Keep>
 struct attention_gradient : operation {
   static constexpr bool needs_scratch = true;
   static constexpr bool differentiable = false;
@@ -107,8 +125,18 @@ struct attention_gradient : operation {
   template <class T, class W>
   static attention_backward<T> problem(auto const& run, view<T> d_q, view<T> d_k, view<T> d_v, view<T const> q,
                                        view<T const> k, view<T const> v, view<T const> o, view<W> lse,
-                                       view<T const> d_o) {
-    return {attention_extents_of<KvHeads, QRows, KRows>(run, q.cols, k.cols), q, k, v, o, d_o, lse, d_q, d_k, d_v};
+                                       view<T const> d_o, auto... key) {
+    return {attention_extents_of<KvHeads, QRows, KRows>(run, q.cols, k.cols),
+            q,
+            k,
+            v,
+            o,
+            d_o,
+            lse,
+            d_q,
+            d_k,
+            d_v,
+            dropout_of<Keep>(key...)};
   }
   static std::size_t scratch(auto const& run, auto... operands) {
     return run.backend.attention_gradient_scratch(problem(run, operands...));
@@ -124,9 +152,16 @@ struct attention_gradient : operation {
 ///
 /// q [n T, heads d_h] (MoA: n rows per token, one for each chosen expert), k and v [S, KvHeads d_h]; the result has the
 /// shape of q. Head i of a row reads key/value head i KvHeads / heads. A query that sees no key gives 0.
-template <AttentionMask Mask, Extent KvHeads = size<1>, Expr Q, Expr K, Expr V>
+///
+/// @tparam Keep  dropout of the probabilities, `draws::keep<n, d>`; void for none
+template <AttentionMask Mask, Extent KvHeads = size<1>, class Keep = void, Expr Q, Expr K, Expr V>
 constexpr auto attention(Q q, K k, V v) {
-  return make<ops::attention<Mask, KvHeads, rows<Q>, rows<K>>>(q, k, v);
+  using op = ops::attention<Mask, KvHeads, rows<Q>, rows<K>, Keep>;
+  if constexpr (std::is_void_v<Keep>) {
+    return make<op>(q, k, v);
+  } else {
+    return make<op>(q, k, v, random_key{});
+  }
 }
 
 }  // namespace headmix

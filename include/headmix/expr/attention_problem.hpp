@@ -3,6 +3,7 @@
 // What an attention kernel is given. Multi-head, grouped-query and multi-query attention, MoA (several rows of one
 // token on one key/value head) and ragged batches are all the same problem with another list of query rows.
 
+#include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -40,6 +41,28 @@ struct attention_extents {
   }
 };
 
+/// Dropout of the probabilities: that of key s for a query's head is multiplied by 0 with probability `rate`, else by
+/// 1 / (1 - rate). Which one is a function of the key, of the row in the whole batch, and of the position s.
+struct attention_dropout {
+  Int const* key = nullptr;  ///< the words of a `randomness`; null without dropout
+  std::uint32_t stream = 0;
+  double rate = 0;
+
+  [[nodiscard]] HEADMIX_HD bool on() const { return key != nullptr && randomness_is_on(key); }
+  /// Calls f(s, factor) for the keys [begin, end) of a sequence, as the query row sees them.
+  template <class F>
+  HEADMIX_HD void each_factor(attention_extents const& x, query_row at, Index begin, Index end, F f) const {
+    Random const random = random_stream_of(key, stream);
+    auto const row = row_in_batch(key, at.row, x.rows_per_token) * static_cast<std::uint64_t>(x.heads) +
+                     static_cast<std::uint64_t>(at.col / x.head_dim);
+    double const kept = 1 / (1 - rate);
+    for (Index s = begin; s < end;) {
+      auto const four = random.block(row << 30 | static_cast<std::uint64_t>(s) / 4);
+      for (Index i = s % 4; i < 4 && s < end; ++i, ++s) f(s, four.word[i] * 0x1p-32 < rate ? 0 : kept);
+    }
+  }
+};
+
 /// Operands of the forward pass: o = softmax(q k^T / sqrt(head_dim) where the mask allows) v, and the row log-sum-exp.
 /// A query that sees no key gets o = 0 and a log-sum-exp of minus infinity. The log-sum-exp is not wanted when its data
 /// is null.
@@ -49,6 +72,7 @@ struct attention_forward {
   view<T const> q, k, v;
   view<T> o;
   view<wide_t<T>> lse;
+  attention_dropout dropout = {};
 };
 
 /// Operands of the backward pass. A gradient whose data is null is not wanted; the others are overwritten.
@@ -58,6 +82,7 @@ struct attention_backward {
   view<T const> q, k, v, o, d_o;
   view<wide_t<T> const> lse;
   view<T> d_q, d_k, d_v;
+  attention_dropout dropout = {};
 };
 
 }  // namespace headmix

@@ -107,6 +107,12 @@ constexpr auto expert_linear(X x, W w, I index) {
   return make<ops::expert_linear<slots_per_row, domain<I>>>(x, w, order, get_output<1>(order));
 }
 
+/// The bias of each slot's expert: b [E, D], index Int [R, K], result [R * K, D].
+template <Expr B, Selection I>
+constexpr auto expert_bias(B b, I index) {
+  return gather_rows(b, split_rows<cols<I>>(index));
+}
+
 /// y_r = sum over j of gate_{r,j} z_{r K + j}: gate [R, K], z [R * K, D], result [R, D].
 template <Expr G, Expr Z>
 constexpr auto mix(G gate, Z z) {

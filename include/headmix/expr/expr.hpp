@@ -52,8 +52,11 @@ template <class E>
 concept Leaf = Expr<E> && E::form_of == form::leaf;
 template <class E>
 concept Pointwise = Expr<E> &&(E::form_of == form::pointwise || E::form_of == form::immediate);
+/// Int values in [0, domain), -1 for nothing.
 template <class E>
-concept Selection = Expr<E> && E::kind_of == kind::integer;
+concept Selection = Expr<E> && E::kind_of == kind::integer && requires {
+  typename E::domain;
+};
 
 /// One past the largest value of a selection: the number of columns that it chooses from.
 template <Selection E>

@@ -25,6 +25,9 @@ struct size {
 struct tokens : size<dynamic> {};
 /// The number of key rows, over all sequences, where keys come from another input than queries.
 struct memory_tokens : size<dynamic> {};
+/// The rows of an input that holds padding too; `tokens` counts the real ones among them.
+struct padded_tokens : size<dynamic> {};
+struct padded_memory_tokens : size<dynamic> {};
 /// The number of sequences.
 struct sequences : size<dynamic> {};
 
@@ -33,6 +36,16 @@ concept Extent = std::is_empty_v<X> && requires {
   { X::value } -> std::convertible_to<Index>;
 };
 
+/// A dynamic size and its value: `at<Layer::D>(512)`.
+template <Extent X>
+struct size_value {
+  Index n;
+};
+template <Extent X>
+[[nodiscard]] constexpr size_value<X> at(Index n) {
+  return {n};
+}
+
 template <Extent A, Extent B>
 struct product {
   static constexpr Index value = dynamic;
@@ -40,6 +53,11 @@ struct product {
 template <Extent A, Extent B>
 struct quotient {
   static constexpr Index value = dynamic;
+};
+/// A + B: columns side by side.
+template <Extent A, Extent B>
+struct together {
+  static constexpr Index value = A::value == dynamic || B::value == dynamic ? dynamic : A::value + B::value;
 };
 
 /// X + 1: the offsets of X groups.
@@ -116,6 +134,8 @@ struct sizes_below<product<A, B>> {
 };
 template <class A, class B>
 struct sizes_below<quotient<A, B>> : sizes_below<product<A, B>> {};
+template <class A, class B>
+struct sizes_below<together<A, B>> : sizes_below<product<A, B>> {};
 
 template <class X>
 struct sizes_below<plus_one<X>> : sizes_below<X> {};

@@ -45,6 +45,17 @@ struct param : leaf<kind::real, true, X...> {
   using initial = xavier_uniform<>;
 };
 
+/// A parameter that is added to every row; it starts at zero.
+template <Extent... X>
+struct bias_param : param<X...> {
+  using initial = zeros;
+};
+/// A parameter of a router; it starts at zero, where all experts are tied.
+template <Extent... X>
+struct router_param : param<X...> {
+  using initial = zeros;
+};
+
 /// A value without a gradient.
 template <Extent... X>
 struct constant : leaf<kind::real, false, X...> {};
@@ -87,6 +98,16 @@ struct value_of {
   template <class T, class Run>
   static constexpr T value(Run const& run) {
     return static_cast<T>(run.template extent<X>());
+  }
+};
+
+/// X - 1, or 1 for a single one: what the variance of X numbers is divided by.
+template <Extent X>
+struct others : value_of<X> {
+  template <class T, class Run>
+  static constexpr T value(Run const& run) {
+    Index const n = run.template extent<X>();
+    return static_cast<T>(n > 1 ? n - 1 : 1);
   }
 };
 

@@ -26,6 +26,19 @@ constexpr auto load_balance(P p, I index) {
   return value_of<cols<P>>{} * sum(shares(col_sum(p)) * shares(col_sum(one_hot(index))));
 }
 
+/// What share of all gates' sum went to each expert: [1, E].
+template <Expr G, Selection I>
+struct importance : let<decltype(shares(col_sum(put(G{}, I{}))))> {};
+
+/// The squared coefficient of variation of the gates' sums over the experts, 0 for a single expert:
+/// gate [R, K], index Int [R, K]. (Shazeer et al. 2017, equation 7; the published code of MoA)
+template <Expr G, Selection I>
+constexpr auto cv_squared(G, I) {
+  constexpr auto mean = row_mean(importance<G, I>{});
+  constexpr auto variance = row_sum(square(importance<G, I>{} - mean)) / others<domain<I>>{};
+  return variance / (square(mean) + number<1, 10'000'000'000>{});
+}
+
 /// The mean over rows of logsumexp(z)^2, 0 without rows: z [R, E]. (MoA, equation 16)
 template <Expr Z>
 constexpr auto z_loss(Z logits) {

@@ -199,6 +199,16 @@ struct relu : pointwise {
   }
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<step>(a)); }
 };
+/// log(1 + exp(a)), without overflow.
+struct softplus : pointwise {
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    using std::exp;
+    using std::log1p;
+    return maximum(a, T(0)) + log1p(exp(a > T(0) ? -a : a));
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<sigmoid>(a)); }
+};
 /// The density of the standard normal distribution.
 struct normal_density : pointwise {
   static constexpr bool packable = true;
@@ -283,6 +293,10 @@ constexpr auto sigmoid(A a) {
 template <Expr A>
 constexpr auto relu(A a) {
   return make<ops::relu>(a);
+}
+template <Expr A>
+constexpr auto softplus(A a) {
+  return make<ops::softplus>(a);
 }
 /// a Phi(a), Phi the standard normal distribution function (Hendrycks & Gimpel 2016, the exact form).
 template <Expr A>

@@ -64,6 +64,23 @@ struct one_hot : operation {
   static void eval(auto const& run, auto y, auto index) { run.backend.one_hot(y, index); }
 };
 
+/// The columns of a, then those of b.
+struct join : operation {
+  static constexpr bool differentiable = false;
+  template <class A, class B>
+  using shape_of = shape<rows<A>, together<cols<A>, cols<B>>>;
+  template <class A, class B>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A, class B>
+  using domain_of = headmix::domain<A>;
+  template <class A, class B>
+  using checks = type_list<equal<rows_of<B>, rows_of<A>>, equal<headmix::domain_of<B>, the<headmix::domain<A>>>>;
+  static void eval(auto const& run, auto y, auto a, auto b) {
+    run.backend.copy(y.middle_cols(0, a.cols), a);
+    run.backend.copy(y.middle_cols(a.cols, b.cols), b);
+  }
+};
+
 template <class V>
 struct scatter_rows;
 
@@ -89,6 +106,9 @@ struct scatter_rows : operation {
   using shape_of = shape<V, cols<A>>;
   template <class A, class I>
   static constexpr kind kind_of = A::kind_of;
+  template <class A, class I>
+  using checks =
+      type_list<equal<rows_of<I>, rows_of<A>>, equal<cols_of<I>, the<size<1>>>, equal<headmix::domain_of<I>, the<V>>>;
   static void eval(auto const& run, auto y, bool accumulate, auto a, auto index) {
     run.backend.scatter_rows(y, a, index, accumulate);
   }
@@ -118,10 +138,20 @@ template <Selection I>
 constexpr auto one_hot(I index) {
   return make<ops::one_hot<domain<I>>>(index);
 }
+/// Choices side by side, [R, K] and [R, L] -> [R, K + L].
+template <Selection A, Selection B>
+constexpr auto join(A a, B b) {
+  return make<ops::join>(a, b);
+}
 /// [V, D], Int [R, 1] -> [R, D]: an embedding lookup.
 template <Expr W, Selection I>
 constexpr auto gather_rows(W table, I index) {
   return make<ops::gather_rows>(table, index);
+}
+/// [R, D], Int [R, 1] -> [V, D], V the number of choices: every row is added to the row that it chose.
+template <Expr A, Selection I>
+constexpr auto scatter_rows(A a, I index) {
+  return make<ops::scatter_rows<domain<I>>>(a, index);
 }
 
 }  // namespace headmix

@@ -69,12 +69,16 @@ struct transpose : operation {
 /// Views that need the rows of their operand to follow each other without gaps.
 struct reshape : operation {
   static constexpr form form_of = form::view;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
 };
 
 template <class N>
 struct split_rows : reshape {
   template <class A>
   using shape_of = shape<times<N, rows<A>>, over<cols<A>, N>>;
+  template <Selection A>
+  using domain_of = headmix::domain<A>;
   template <class A>
   using checks = type_list<multiple_of<cols_of<A>, the<N>>>;
   template <class T>

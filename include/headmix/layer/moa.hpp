@@ -5,41 +5,89 @@
 
 #include "headmix/expr/attention.hpp"
 #include "headmix/expr/expert.hpp"
+#include "headmix/layer/options.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 
 namespace headmix {
 
-/// x [tokens, D] -> y [tokens, D], with W_q [E, D, H], W_k and W_v [D, H], W_o [E, H, D] and the router's parameters.
-/// The losses are the router's; the chosen experts, Int [tokens, K], can be observed.
+/// x [tokens, D] -> y [tokens, D], with W_q [E, D, P H], W_k and W_v [D, P H], W_o [E, P H, D] and the router's
+/// parameters. The losses are the router's; the chosen experts, Int [tokens, K], can be observed.
+///
+/// Options, in any order:
+/// - a mask: which keys a query sees (`full` without one; `causal`, `sliding_window<n>` or the user's own);
+/// - `query_bias` [E, P H], `key_bias` [P H], `value_bias` [P H], `output_bias` [E, D], each on its own;
+/// - `kv_heads<P>`: an expert is P heads, head j reads key/value head j (JetMoE; 1 without it);
+/// - `memory_width<M>`: keys and values come from a second input `memory` [memory_tokens, M] (cross-attention);
+/// - `padded`: x is [padded_tokens, D], and only the rows that `kept` names are real (of memory: `kept_memory`);
+/// - `rope<theta>`: rotary embedding of queries and keys;
+/// - `probability_dropout<n, d>`, `output_dropout<n, d>`: dropout of the attention's probabilities, and of the mixture,
+///   at the rate n / d.
 ///
 /// @tparam Width model width d, or `dynamic`
 /// @tparam HeadDim head width d_h, or `dynamic`
 /// @tparam R how experts are chosen and weighed
-/// @tparam Mask which keys a query sees
-template <Index Width, Index HeadDim, Router R, AttentionMask Mask = full>
+template <Index Width, Index HeadDim, Router R, class... Options>
 struct Moa {
+  static_assert(((detail::is_mask<Options>::value || detail::is_switch<Options>::value ||
+                  detail::is_kv_heads<Options>::value || detail::is_memory<Options>::value ||
+                  detail::is_rope<Options>::value || detail::is_probability_dropout<Options>::value ||
+                  detail::is_output_dropout<Options>::value) &&
+                 ...),
+                "headmix: the options of Moa are a mask, query_bias, key_bias, value_bias, output_bias, kv_heads<P>, "
+                "memory_width<M>, padded, rope<theta>, probability_dropout<n, d> and output_dropout<n, d>");
+  using Mask = find_option<detail::is_mask, full, Options...>;
+  using Position = find_option<detail::is_rope, no_rope, Options...>;
+  using Keep = typename find_option<detail::is_probability_dropout, no_probability_dropout, Options...>::keep;
+  using Dropout = find_option<detail::is_output_dropout, no_output_dropout, Options...>;
+  template <class O>
+  static constexpr bool has = has_option<O, Options...>;
+  static constexpr bool cross = (detail::is_memory<Options>::value || ...);
+  static constexpr bool pads = has<padded>;
+
   struct D : size<Width> {};
   struct H : size<HeadDim> {};
+  struct P : size<find_option<detail::is_kv_heads, kv_heads<1>, Options...>::value> {};
+  struct M : size<find_option<detail::is_memory, memory_width<Width>, Options...>::value> {};
   using E = typename R::E;
   using K = typename R::K;
 
-  struct x : input<tokens, D> {};
-  struct W_q : param<E, D, H> {};
-  struct W_k : param<D, H> {
-    using initial = xavier_uniform<1, 2>;
+  struct x : input<std::conditional_t<pads, padded_tokens, tokens>, D> {};
+  struct kept : real_rows<tokens, padded_tokens> {};
+  struct memory : input<std::conditional_t<pads, padded_memory_tokens, memory_tokens>, M> {};
+  struct kept_memory : real_rows<memory_tokens, padded_memory_tokens> {};
+
+  /// Of W_k and W_v: gain 1 / sqrt(2) where queries, keys and values are made from the same width.
+  using initial_kv = std::conditional_t<!cross || (M::value == D::value && D::value != dynamic), xavier_uniform<1, 2>,
+                                        xavier_uniform<>>;
+  struct W_q : param<E, D, times<P, H>> {};
+  struct W_k : param<std::conditional_t<cross, M, D>, times<P, H>> {
+    using initial = initial_kv;
   };
-  struct W_v : param<D, H> {
-    using initial = xavier_uniform<1, 2>;
+  struct W_v : param<std::conditional_t<cross, M, D>, times<P, H>> {
+    using initial = initial_kv;
   };
-  struct W_o : param<E, H, D> {};
+  struct W_o : param<E, times<P, H>, D> {};
+  struct b_q : bias_param<E, times<P, H>> {};
+  struct b_k : bias_param<times<P, H>> {};
+  struct b_v : bias_param<times<P, H>> {};
+  struct b_o : bias_param<E, D> {};
 
   // clang-format off
-  using r = typename R::template route<x>;
-  static constexpr auto q = expert_linear(x{}, W_q{}, r::index);              // q_{t,i} = x_t W^q_i, i in G(t)     (10)
-  static constexpr auto k = x{} % W_k{};                                      // K = X W^k, shared by all experts   (10)
-  static constexpr auto v = x{} % W_v{};                                      // V = X W^v, shared by all experts   (11)
-  static constexpr auto o = attention<Mask>(q, k, v);                         // softmax(q k^T / sqrt(d_h)) v       (10)(11)
-  static constexpr auto y = mix(r::gate, expert_linear(o, W_o{}, r::index));  // y_t = sum_i w_{t,i} o_{t,i} W^o_i  (6)(12)
+  static constexpr auto x_q = either<pads>(gather_rows(x{}, kept{}), x{});                      // real rows of queries,
+  static constexpr auto x_m = either<pads>(gather_rows(memory{}, kept_memory{}), memory{});     // of the memory,
+  static constexpr auto x_k = either<cross>(x_m, x_q);                                          // of keys and values
+
+  using r = typename R::template route<std::remove_cv_t<decltype(x_q)>>;
+  static constexpr auto q = expert_linear(x_q, W_q{}, r::index)                     // q_{t,i} = x_t W^q_i, i in G(t)    (10)
+                          + when<has<query_bias>>(expert_bias(b_q{}, r::index));
+  static constexpr auto k = x_k % W_k{} + when<has<key_bias>>(b_k{});               // K = X W^k, shared by all experts  (10)
+  static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});             // V = X W^v, shared by all experts  (11)
+  static constexpr auto o = attention<Mask, P, Keep>(Position::template turn<P>(q), // softmax(q k^T / sqrt(d_h)) v      (10)(11)
+                                                     Position::template turn<P>(k), v);
+  static constexpr auto e = expert_linear(o, W_o{}, r::index)                       // E_i = o_{t,i} W^o_i               (12)
+                          + when<has<output_bias>>(expert_bias(b_o{}, r::index));
+  static constexpr auto mixed = Dropout::drop(mix(r::gate, e));                     // y_t = sum_i w_{t,i} E_i           (6)
+  static constexpr auto y = either<pads>(scatter_rows(mixed, kept{}), mixed);
   // clang-format on
 
   using losses = typename r::losses;

@@ -3,58 +3,72 @@
 // The router of MoA (Zhang et al. 2022, section 3.1): the k most probable of E experts for every token.
 
 #include "headmix/expr/linear.hpp"
+#include "headmix/expr/padding.hpp"
+#include "headmix/router/options.hpp"
 #include "headmix/router/router.hpp"
 
 namespace headmix {
 
-/// How the weights of the chosen experts follow from their probabilities p.
-enum class gating {
-  detached,     ///< p / detach(sum p): the paper's equation 9; also the only chosen expert's router learns
-  raw,          ///< p: the published code
-  renormalized  ///< p / sum p: no gradient reaches the experts that were not chosen
-};
-
-/// w from p, both [R, K].
-template <gating Gating, Expr P>
-constexpr auto gate_weights(P p) {
-  if constexpr (Gating == gating::raw) {
-    return p;
-  } else if constexpr (Gating == gating::renormalized) {
-    return p / row_sum(p);
-  } else {
-    return p / detach(row_sum(p));
-  }
-}
-
-/// route<X>: X [rows, d] -> index Int [rows, K], best first, and gate [rows, K]; parameter W_g [d, E], zero at the start.
-/// Losses: load balance (1 at balance) and z, each [1, 1]. Choosing 0 or more than E experts is an error.
+/// route<X>: X [rows, d] -> index Int [rows, K], best first, and gate [rows, K]; parameter W_g [d, E], zero at the
+/// start, and with noise W_noise [d, E], too. Choosing 0 or more than E experts is an error.
 ///
 /// @tparam Experts number of experts, or `dynamic`
 /// @tparam TopK experts per token, or `dynamic`
-template <Index Experts, Index TopK, gating Gating = gating::detached>
+/// @tparam Options a gating (`gating::detached` without one), `noise<>`, `sampled<N>`, and the losses in their order
+///   (`loss::load_balance, loss::z` without any)
+template <Index Experts, Index TopK, class... Options>
 struct SoftmaxTopK {
+  static_assert(((detail::is_gating<Options>::value || detail::is_noise<Options>::value ||
+                  detail::is_sampling<Options>::value || detail::is_loss<Options>::value) &&
+                 ...),
+                "headmix: the options of SoftmaxTopK are a gating, noise<>, sampled<N> and losses");
+  using Gating = find_option<detail::is_gating, gating::detached, Options...>;
+  using Noise = find_option<detail::is_noise, noiseless, Options...>;
+  using Choice = find_option<detail::is_sampling, best, Options...>;
   struct E : size<Experts> {};
   struct K : size<TopK> {};
 
-  template <Expr X, class Tag = void>
-  struct route {
-    struct W_g : param<cols<X>, E> {
-      using initial = zeros;
-    };
+  /// The values of a route, for its losses to read.
+  template <Expr X, class Tag>
+  struct values {
+    struct W_g : router_param<cols<X>, E> {};
+    struct W_noise : router_param<cols<X>, E> {};
+    static constexpr bool all = has_option<loss::z_with_padding, Options...>;
     // clang-format off
-    static constexpr auto z = wide(X{} % W_g{});                // z_t = q_t W_g
-    static constexpr auto p = softmax(z);                       // p_t = softmax(z_t)                        (7)
-    static constexpr auto index = top_k<K>(p);                  // G(t) = top-k of p_t                       (8)
-    static constexpr auto chosen = take(p, index);              // p_{t,i}, i in G(t)
-    static constexpr auto gate = gate_weights<Gating>(chosen);  // w_{t,i} = p_{t,i} / detach(sum_j p_{t,j}) (9)
-    static constexpr auto load = load_balance(p, index);        // L_a = E sum_i P_i f_i                     (13)-(15)
-    static constexpr auto z_2 = z_loss(z);                      // L_z = mean_t (log sum_i exp z_{t,i})^2    (16)
+    static constexpr auto z_all = Noise::template logits<W_g, W_noise>(either<all>(with_padding(X{}), X{}));
+    static constexpr auto z = either<all>(without_padding_as(X{}, z_all), z_all);  // z_t = q_t W_g (+ noise)
+    static constexpr auto p = softmax(z);                        // p_t = softmax(z_t)                        (7)
+    static constexpr auto index = Choice::template choose<K>(p); // G(t) = top-k of p_t                       (8)
+    static constexpr auto chosen = take(p, index);               // p_{t,i}, i in G(t)
+    static constexpr auto gate = Gating::weights(chosen);        // w_{t,i} = p_{t,i} / detach(sum_j p_{t,j}) (9)
+    static constexpr auto load = load_balance(p, index);         // L_a = E sum_i P_i f_i                     (13)-(15)
+    static constexpr auto z_2 = z_loss(z);                       // L_z = mean_t (log sum_i exp z_{t,i})^2    (16)
     // clang-format on
-    using losses = type_list<std::remove_cv_t<decltype(load)>, std::remove_cv_t<decltype(z_2)>>;
+  };
+  template <Expr X, class Tag = void>
+  struct route : values<X, Tag> {
+   private:
+    template <class... L>
+    static constexpr auto chosen_losses(type_list<L...>) {
+      if constexpr (sizeof...(L) == 0) {
+        return chosen_losses(type_list<loss::load_balance, loss::z>{});
+      } else {
+        return type_list<std::remove_cv_t<decltype(L::template of<values<X, Tag>>)>...>{};
+      }
+    }
+
+   public:
+    using losses = decltype(chosen_losses(
+        concat<std::conditional_t<detail::is_loss<Options>::value, type_list<Options>, type_list<>>...>{}));
   };
 };
 
+/// The noisy top-k router (MoA, equations 2 and 3).
+template <Index Experts, Index TopK, class... Options>
+using NoisyTopK = SoftmaxTopK<Experts, TopK, Options..., gating::renormalized, noise<>>;
+
 static_assert(Router<SoftmaxTopK<8, 2>>);
 static_assert(Router<SoftmaxTopK<dynamic, dynamic>>);
+static_assert(Router<NoisyTopK<8, 2, sampled<1>, loss::cv_squared>>);
 
 }  // namespace headmix

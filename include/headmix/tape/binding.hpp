@@ -241,6 +241,10 @@ class Binding {
     Index const b = extent<B>();
     return b == 0 ? 0 : extent<A>() / b;
   }
+  template <class A, class B>
+  Index composite(together<A, B>) const {
+    return extent<A>() + extent<B>();
+  }
   template <class A>
   Index composite(plus_one<A>) const {
     return extent<A>() + 1;

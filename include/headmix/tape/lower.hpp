@@ -8,6 +8,7 @@
 
 #include <type_traits>
 
+#include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -125,6 +126,32 @@ struct tree_repeat {
   Index repeats;
   [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride(); }
   HEADMIX_HD auto row(Index i) const { return a.row(i / repeats); }
+};
+
+template <class Distribution>
+struct row_random {
+  Random random;
+  std::uint64_t first;
+  bool on;
+  template <class P>
+  HEADMIX_HD P at(Index j) const {
+    return P(on ? Distribution::value(random, first + static_cast<std::uint64_t>(j)) : Distribution::off);
+  }
+};
+/// Random values; `key` holds the words of a `randomness`. Element (i, j) is number i * cols + j of its stream, where
+/// rows are numbered through all parts of a batch.
+template <class Distribution>
+struct tree_random {
+  static constexpr bool packable = false;
+  static constexpr bool one_col = false;
+  Int const* key;
+  std::uint32_t stream;
+  Index cols, rows_per_token;
+  [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
+  HEADMIX_HD row_random<Distribution> row(Index i) const {
+    return {random_stream_of(key, stream), row_in_batch(key, i, rows_per_token) * static_cast<std::uint64_t>(cols),
+            randomness_is_on(key)};
+  }
 };
 
 /// A fused operand: a tree and its extents (`rows` counts the rows of all matrices of a stack).

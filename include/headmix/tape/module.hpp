@@ -10,22 +10,15 @@
 #include <vector>
 
 #include "headmix/core/aligned_buffer.hpp"
+#include "headmix/core/padding.hpp"
+#include "headmix/expr/random.hpp"
 #include "headmix/tape/parameter.hpp"
 #include "headmix/tape/tape.hpp"
 
 namespace headmix {
 
-/// A dynamic size and its value, for the constructor of a module: `at<Layer::D>(512)`.
-template <Extent X>
-struct size_value {
-  Index n;
-};
-template <Extent X>
-[[nodiscard]] constexpr size_value<X> at(Index n) {
-  return {n};
-}
-
 /// A layer names its input `x` and its result `y`; further roots are `losses`, [1, 1] each, and `observed` selections.
+/// It may have a second input `memory`, and leaves `kept` and `kept_memory` for inputs with padding.
 template <class L>
 concept Layer = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
   typename L::losses;
@@ -60,9 +53,10 @@ class Module {
   /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`.
   template <Extent... X>
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
-      : backend_(std::move(backend)), tape_(backend_) {
+      : backend_(std::move(backend)), tape_(backend_), seed_(seed) {
     (tape_.set(X{}, sizes.n), ...);
     allocate_parameters(seed);
+    if constexpr (draws_randomness) tape_.bind(random_key{}, {randomness_.word, 1, 6});
   }
   Module(Module const&) = delete;
   Module& operator=(Module const&) = delete;
@@ -70,21 +64,27 @@ class Module {
   /// y of x, [tokens, D], all of one sequence. Keeps a reference to x. The result stays valid until the next forward
   /// pass.
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
-  /// y of x, whose rows belong to the sequences `s`.
-  view<scalar const> forward(view<scalar const> x, segments s) {
-    reserve(input_gradient_, static_cast<std::size_t>(x.size()) * sizeof(scalar));
-    view<scalar> dx{input_gradient_.template as<scalar>(), x.rows, x.cols};
-    std::fill_n(dx.data, dx.size(), scalar(0));
-    if (s.offsets != nullptr) {  // backward() reads them again
-      offsets_.assign(s.offsets, s.offsets + s.count + 1);
-      s.offsets = offsets_.data();
-    }
-    tape_.bind(typename L::x{}, x, dx);
-    tape_.bind_tokens(s);
+  /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
+  view<scalar const> forward(view<scalar const> x, batch const& b) {
+    bind_input<typename L::x>(x, input_gradient_);
+    tape_.bind_tokens(kept(b, offsets_));
+    if constexpr (requires { typename L::kept; }) bind_real_rows<typename L::kept>(b, "x");
+    if constexpr (!requires { typename L::kept; }) refuse_padding(b, "x");
     return forward();
   }
-  /// The same over leaves that were bound with bind().
+  /// y of x and of the second input, from which keys and values are made (cross-attention).
+  view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
+    static_assert(has_leaf<typename L::memory>, "headmix: the layer has no second input; see the option memory_width");
+    bind_input<typename L::memory>(memory, memory_gradient_);
+    tape_.bind_memory(kept(m, memory_offsets_));
+    bind_real_rows<typename L::kept_memory>(m, "memory");
+    return forward(x, b);
+  }
+  /// The same over leaves that were bound with tape().bind().
   view<scalar const> forward() {
+    if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
+      if (!fixed_randomness_) randomness_ = randomness(seed_, passes_++);
+    }
     std::size_t const bytes = tape_.workspace_bytes();
     if (bytes > workspace_.bytes().size()) {
       workspace_ = AlignedBuffer(bytes);
@@ -97,6 +97,15 @@ class Module {
 
   /// The gradient by the input of forward(x), zeroed there.
   [[nodiscard]] view<scalar const> input_gradient() const { return tape_.gradient(typename L::x{}); }
+  /// The gradient by the second input, zeroed by forward(x, b, memory, m).
+  [[nodiscard]] view<scalar const> memory_gradient() const { return tape_.gradient(typename L::memory{}); }
+
+  /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
+  /// training draws with the module's seed, the number of the forward pass being the step, and inference draws nothing.
+  void set_randomness(randomness r) {
+    randomness_ = r;
+    fixed_randomness_ = true;
+  }
   /// Loss I of the layer.
   template <int I>
   [[nodiscard]] double loss() const {
@@ -136,6 +145,38 @@ class Module {
     } else {
       return nth<I - 1>(type_list<T...>{});
     }
+  }
+  template <class Leaf>
+  static constexpr bool has_leaf = contains<typename tape_type::leaves, Leaf>;
+  static constexpr bool draws_randomness = has_leaf<random_key>;
+
+  template <class Leaf>
+  void bind_input(view<scalar const> value, AlignedBuffer& memory) {
+    reserve(memory, static_cast<std::size_t>(value.size()) * sizeof(scalar));
+    view<scalar> const gradient{memory.template as<scalar>(), value.rows, value.cols};
+    std::fill_n(gradient.data, gradient.size(), scalar(0));
+    tape_.bind(Leaf{}, value, gradient);
+  }
+  /// The sequences, with a copy of the offsets: backward() reads them again.
+  static segments kept(batch const& b, std::vector<Int>& offsets) {
+    segments s = b.sequences;
+    if (s.offsets != nullptr) {
+      offsets.assign(s.offsets, s.offsets + s.count + 1);
+      s.offsets = offsets.data();
+    }
+    return s;
+  }
+  template <class RealRows>
+  void bind_real_rows(batch const& b, char const* input) {
+    if constexpr (has_leaf<RealRows>) {
+      if (!b.has_padding) fail("the layer is padded; give a Padding of ", input, " that says which rows are real");
+      tape_.bind(RealRows{}, b.real_rows);
+    } else {
+      refuse_padding(b, input);
+    }
+  }
+  static void refuse_padding(batch const& b, char const* input) {
+    if (b.has_padding) fail(input, " is given with Padding, but the layer has not the option `padded`");
   }
   void require_forward(char const* what) const {
     if (!tape_.has_run()) fail(what, " needs a forward() before it");
@@ -181,9 +222,13 @@ class Module {
 
   Backend backend_;
   tape_type tape_;
-  AlignedBuffer values_, gradients_, workspace_, input_gradient_;
+  std::uint64_t seed_;
+  std::uint32_t passes_ = 0;
+  bool fixed_randomness_ = false;
+  randomness randomness_;
+  AlignedBuffer values_, gradients_, workspace_, input_gradient_, memory_gradient_;
   std::vector<headmix::parameter<scalar>> parameters_;
-  std::vector<Int> offsets_;
+  std::vector<Int> offsets_, memory_offsets_;
 };
 
 }  // namespace headmix

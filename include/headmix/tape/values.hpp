@@ -100,7 +100,12 @@ class Values : public Binding<Roots, Scalar> {
   }
   template <class E, class... A>
   auto lower_node(type_list<A...>) const {
-    if constexpr (requires { typename E::op::repeats; }) {
+    if constexpr (requires { typename E::op::draws; }) {
+      Index const batch = this->template extent<tokens>();
+      return tree_random<typename E::op::draws>{value<A...>().data, static_cast<std::uint32_t>(E::op::stream),
+                                                this->template extent<cols<E>>(),
+                                                batch == 0 ? 0 : this->template extent<rows<E>>() / batch};
+    } else if constexpr (requires { typename E::op::repeats; }) {
       return tree_repeat<decltype(lower<A>())...>{lower<A>()..., this->template extent<typename E::op::repeats>()};
     } else {
       return tree_node<wide_t<Scalar>, typename E::op, decltype(lower<A>())...>{lower<A>()...};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "headmix/backend/reference.hpp"
+#include "headmix/expr/random.hpp"
 #include "headmix/tape/module.hpp"
 
 namespace headmix {
@@ -73,6 +74,8 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
     for (std::size_t i = 0; i < m.value.size(); ++i) {
       if constexpr (Selection<L>) {
         m.value[i] = static_cast<Int>(random.below(i, static_cast<std::uint64_t>(tape.template extent<domain<L>>())));
+      } else if constexpr (std::is_base_of_v<random_key, L>) {
+        m.value[i] = randomness(options.seed).word[i];
       } else {
         m.value[i] = options.low + (options.high - options.low) * random.uniform(i);
       }

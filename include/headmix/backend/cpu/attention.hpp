@@ -190,6 +190,16 @@ void exponentiate(T* sums, T* scores, tile_part const& part, Index keys, T shift
   std::memcpy(sums, &sum, sizeof(vector));
 }
 
+/// to = p times the factors of dropout in the part, for keys that begin at `tile_begin`; 0 outside.
+template <class T>
+void drop(T* to, T const* p, attention_dropout const& dropout, attention_extents const& x, query_row at,
+          tile_part const& part, Index keys, Index tile_begin) {
+  std::fill(to, to + part.begin, T(0));
+  std::fill(to + part.end, to + padded<T>(keys), T(0));
+  dropout.each_factor(x, at, tile_begin + part.begin, tile_begin + part.end,
+                      [&](Index s, double factor) { to[s - tile_begin] = p[s - tile_begin] * static_cast<T>(factor); });
+}
+
 /// result[i] = the lanes of row i, one after the other combined into it by `combine`; `by_row` holds n x lanes, `room`
 /// as many again.
 template <class T, class F>
@@ -215,6 +225,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, scra
   view<T> const o(cut.take<T>(attention_tile::rows * dim), n, dim);
   T* const scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
 
+  bool const drops = a.dropout.on();
   key_range const all = describe_rows<M>(x, block, rows);
   gather_heads<T>(q, a.q, rows, T(1) / std::sqrt(static_cast<T>(dim)));
   std::fill_n(top, n, hidden);
@@ -248,6 +259,12 @@ void attention_block(attention_forward<T> const& a, row_block const& block, scra
     }
     fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result += lane; });
     array_map<T>(total, n) += array_map<T>(update, n);
+    if (drops) {
+      for (Index i = 0; i < n; ++i) {
+        drop(tile.row(i), tile.row(i), a.dropout, x, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end), end - begin,
+             begin);
+      }
+    }
     multiply(o, tile, v.middle_rows(begin, end - begin), begin > all.begin);
   }
 

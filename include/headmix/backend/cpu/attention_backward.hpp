@@ -55,6 +55,7 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   T* const d_scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
 
   T const scale = T(1) / std::sqrt(static_cast<T>(dim));
+  bool const drops = a.dropout.on();
   key_range const all = describe_rows<M>(x, block, rows);
   gather_heads<T>(q, a.o, rows, T(1));
   gather_heads<T>(d_o, a.d_o, rows, T(1));
@@ -79,9 +80,19 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
       T sums[lanes<T>];
       exponentiate(sums, p.row(i), part, keys, lse[i]);
     }
-    if (d_v.data) multiply(d_v.middle_rows(begin, keys), p.transposed(), d_o, true);
+    auto const drop_rows = [&](T const* from) {
+      for (Index i = 0; i < n; ++i) {
+        drop(d_s.row(i), from + i * p.row_stride, a.dropout, x, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end),
+             keys, begin);
+      }
+    };
+    if (d_v.data) {
+      if (drops) drop_rows(scores);
+      multiply(d_v.middle_rows(begin, keys), (drops ? d_s : p).transposed(), d_o, true);
+    }
     if (!d_k.data && !a.d_q.data) continue;
     multiply(d_s, d_o, v.middle_rows(begin, keys).transposed(), false);
+    if (drops) drop_rows(d_scores);
     for (Index i = 0; i < n; ++i) {
       score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), keys, delta[i]);
     }

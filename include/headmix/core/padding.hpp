@@ -1,0 +1,60 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Padding: which rows of padded sequences are real, as a layer with the option `padded` wants to know it.
+
+#include <limits>
+#include <vector>
+
+#include "headmix/core/error.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix {
+
+/// Made from a mask [sequences, length], nonzero = real. Real tokens may lie anywhere in a sequence.
+///
+///   Padding p(mask);
+///   auto y = m.forward(x, p);  // x and y [sequences * length, D]; rows of padding are not read, and are 0 in y
+class Padding {
+ public:
+  template <class T>
+  explicit Padding(view<T> mask) : all_(mask.rows * mask.cols) {
+    if (1 > mask.rows) fail("Padding: the mask has no sequences; expected at least one row");
+    if (all_ > (std::numeric_limits<Int>::max)()) {
+      fail("Padding: ", all_, " rows are more than the ", (std::numeric_limits<Int>::max)(), " that an Int can number");
+    }
+    offsets_.reserve(static_cast<std::size_t>(mask.rows) + 1);
+    offsets_.push_back(0);
+    for (Index b = 0; b < mask.rows; ++b) {
+      for (Index t = 0; t < mask.cols; ++t) {
+        if (mask(b, t) != 0) rows_.push_back(static_cast<Int>(b * mask.cols + t));
+      }
+      offsets_.push_back(static_cast<Int>(rows_.size()));
+    }
+  }
+
+  /// The numbers of the real rows, ascending: Int [real, 1].
+  [[nodiscard]] view<Int const> real_rows() const { return {rows_.data(), static_cast<Index>(rows_.size()), 1}; }
+  /// Where each sequence begins among the real rows. Refers to this object.
+  [[nodiscard]] segments sequences() const {
+    return {offsets_.data(), static_cast<Index>(offsets_.size()) - 1, static_cast<Index>(rows_.size())};
+  }
+  /// Rows in total.
+  [[nodiscard]] Index rows() const { return all_; }
+
+ private:
+  std::vector<Int> rows_, offsets_;
+  Index all_;
+};
+
+/// How the rows of an input belong to sequences: all of them (`segments`) or the real ones (`Padding`, to which it
+/// refers).
+struct batch {
+  segments sequences;
+  view<Int const> real_rows;
+  bool has_padding = false;
+
+  batch(segments s) : sequences(s) {}
+  batch(Padding const& p) : sequences(p.sequences()), real_rows(p.real_rows()), has_padding(true) {}
+};
+
+}  // namespace headmix

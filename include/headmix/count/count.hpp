@@ -1,0 +1,213 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The parameters of a layer and the multiply-accumulates (MACs) of its forward pass, from the layer's own equations: a
+// layer's y is a type that mentions all its operands, so counting is a sum over them, and no formula can fall behind.
+//
+//   using layer = Moa<512, 128, SoftmaxTopK<8, 8>>;
+//   static_assert(count_parameters<layer>({.router = false}) == (2 * 8 + 2) * 128 * 512);
+//   Index const n = count_macs<layer>(at<tokens>(10));
+//
+// Zhang et al. 2022 give, for T tokens, widths d and d_h, and k of E experts,
+//
+//   MACs        MoA         k T^2 d_h + 2 (k + 1) T d_h d   (18)
+//               multi-head  T^2 d + 4 T d^2                 (19)
+//   parameters  MoA         (2 E + 2) d_h d                 (20)
+//
+// What runs differs from them: q k^T and p v are a T^2 term each, where they have one for both; a mask leaves scores
+// out; and the router has T d E MACs and d E parameters, which they omit. The flags of `counted` leave terms out.
+
+#include <algorithm>
+
+#include "headmix/core/error.hpp"
+#include "headmix/expr/attention.hpp"
+#include "headmix/expr/expert.hpp"
+#include "headmix/tape/program.hpp"
+
+namespace headmix {
+
+/// What is counted: everything, unless a flag is cleared, e.g. `count_macs<L>({.attention_term = false}, ...)`.
+struct counted {
+  bool bias = true;    ///< parameters that are added to rows: leaves that derive from `bias_param`
+  bool router = true;  ///< parameters of routers, leaves that derive from `router_param`, and products with them
+  bool attention_term = true;  ///< the MACs of q k^T and p v, the T^2 term
+};
+
+namespace detail {
+
+/// Extents under the sizes that a caller gives.
+template <Extent... X>
+struct given_sizes : size_value<X>... {
+  static_assert(((X::value == dynamic) && ...), "headmix: this size is static; it needs no value");
+
+  template <Extent Y>
+  [[nodiscard]] constexpr Index extent() const {
+    if constexpr (Y::value != dynamic) {
+      return Y::value;
+    } else {
+      return value(Y{});
+    }
+  }
+  /// The sequences, of equal length, that the rows counted by Y belong to.
+  template <Extent Y>
+  [[nodiscard]] constexpr segments segments_of() const {
+    if constexpr (counts<Y, tokens>) {
+      return divided(extent<tokens>());
+    } else if constexpr (counts<Y, memory_tokens>) {
+      return divided(extent<memory_tokens>());
+    } else {
+      return uniform(1, extent<Y>());
+    }
+  }
+
+ private:
+  template <class Y>
+  constexpr Index value(Y) const {
+    if constexpr (contains<type_list<X...>, Y>) {
+      Index const found = size_value<Y>::n;
+      if (0 > found) fail("a size must not be negative; found ", found);
+      return found;
+    } else {
+      static_assert(std::is_same_v<Y, sequences>, "headmix: a dynamic size has no value; give it: at<...>(n)");
+      return 1;
+    }
+  }
+  template <class A, class B>
+  constexpr Index value(product<A, B>) const {
+    return extent<A>() * extent<B>();
+  }
+  template <class A, class B>
+  constexpr Index value(quotient<A, B>) const {
+    return part(extent<A>(), extent<B>());
+  }
+  template <class A, class B>
+  constexpr Index value(together<A, B>) const {
+    return extent<A>() + extent<B>();
+  }
+  template <class A>
+  constexpr Index value(plus_one<A>) const {
+    return extent<A>() + 1;
+  }
+  static constexpr Index part(Index whole, Index parts) {
+    if (1 > parts || whole % parts != 0) fail(whole, " cannot be divided into ", parts, " equal parts");
+    return whole / parts;
+  }
+  constexpr segments divided(Index rows) const {
+    Index const parts = extent<sequences>();
+    return uniform(parts, part(rows, parts));
+  }
+};
+
+template <Extent... X>
+void as_bias(bias_param<X...> const&);
+template <Extent... X>
+void as_router_param(router_param<X...> const&);
+template <class L>
+concept Bias = requires(L const& leaf) {
+  as_bias(leaf);
+};
+template <class L>
+concept RouterParameter = requires(L const& leaf) {
+  as_router_param(leaf);
+};
+
+template <class... L>
+constexpr bool all_of_router(type_list<L...>) {
+  return sizeof...(L) > 0 && (RouterParameter<L> && ...);
+}
+/// True when one of the operands is made of a router's parameters alone.
+template <class... A>
+constexpr bool reads_router(type_list<A...>) {
+  return (all_of_router(leaves_of<roots<A>>{}) || ...);
+}
+
+/// Pairs of a query and a key that it sees, in a sequence; with fewer queries than keys the queries are the last ones.
+template <AttentionMask Mask>
+constexpr Index visible_pairs(Index queries, Index keys) {
+  Index pairs = 0;
+  for (Index t = keys - queries; t < keys; ++t) {
+    key_range const range = visible_keys<Mask>(t, keys);
+    if constexpr (dense_mask<Mask>) {
+      pairs += (std::max)(range.end - range.begin, Index{0});
+    } else {
+      for (Index s = range.begin; s < range.end; ++s) pairs += Mask::sees(t, s) ? 1 : 0;
+    }
+  }
+  return pairs;
+}
+
+/// The values that a module of the layer has parameters for.
+template <class L>
+struct layer_roots {
+  using list = concat<type_list<std::remove_cvref_t<decltype(L::y)>>, typename L::losses, typename L::observed>;
+};
+
+}  // namespace detail
+
+// What a node costs: `macs`, and `attention_macs` for what the flag attention_term is about. A node that has neither
+// costs nothing. Such a function beside an operation of your own makes it count; `sizes` answers as `run` does.
+
+/// [R, K] % [K, C]: R K C.
+template <kind K, Expr A, Expr B>
+constexpr Index macs(node<ops::matmul<K>, A, B>, auto const& sizes) {
+  return sizes.template extent<rows<A>>() * sizes.template extent<cols<A>>() * sizes.template extent<cols<B>>();
+}
+/// One row times one matrix for every slot, also for one that chose nothing.
+template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
+constexpr Index macs(node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
+  return sizes.template extent<times<SlotsPerRow, rows<X>>>() * sizes.template extent<cols<X>>() *
+         sizes.template extent<cols<W>>();
+}
+/// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds heads * d_h columns.
+template <class Mask, class KvHeads, class QRows, class KRows, class Keep, Expr Q, Expr... KV>
+constexpr Index attention_macs(node<ops::attention<Mask, KvHeads, QRows, KRows, Keep>, Q, KV...>, auto const& sizes) {
+  segments const queries = sizes.template segments_of<QRows>(), keys = sizes.template segments_of<KRows>();
+  Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<QRows>() / queries.rows;
+  return 2 * queries.count * detail::visible_pairs<Mask>(queries.length(0), keys.length(0)) * rows_per_token *
+         sizes.template extent<cols<Q>>();
+}
+
+/// The number of parameters that a Module of layer L owns. Dynamic sizes of the layer follow as `at<L::D>(512)`; one
+/// that is missing is a compile error.
+template <class L, Extent... X>
+[[nodiscard]] constexpr Index count_parameters(counted what, size_value<X>... given) {
+  detail::given_sizes<X...> const sizes = {given...};
+  Index n = 0;
+  for_each(leaves_of<detail::layer_roots<L>>{}, [&]<class P>() {
+    if constexpr (Parameter<P>) {
+      if (!what.bias && detail::Bias<P>) return;
+      if (!what.router && detail::RouterParameter<P>) return;
+      n += sizes.template extent<count<P>>() * sizes.template extent<rows<P>>() * sizes.template extent<cols<P>>();
+    }
+  });
+  return n;
+}
+template <class L, Extent... X>
+[[nodiscard]] constexpr Index count_parameters(size_value<X>... given) {
+  return count_parameters<L>(counted{}, given...);
+}
+
+/// The MACs of y of layer L. Matrix products, products with experts and attention count; sums, softmax, norms and other
+/// work element by element do not, nor do losses, which only training computes.
+///
+/// Sizes are `at<tokens>(n)`, with keys from another input `at<memory_tokens>(n)`, and the dynamic ones of the layer;
+/// one that is missing is a compile error. Tokens are all of one sequence, or of `at<sequences>(n)` equally long ones.
+template <class L, Extent... X>
+[[nodiscard]] constexpr Index count_macs(counted what, size_value<X>... given) {
+  detail::given_sizes<X...> const sizes = {given...};
+  Index n = 0;
+  for_each(nodes_of<roots<std::remove_cvref_t<decltype(L::y)>>>{}, [&]<class Y>() {
+    if constexpr (requires { macs(Y{}, sizes); }) {
+      if (what.router || !detail::reads_router(typename Y::args{})) n += macs(Y{}, sizes);
+    }
+    if constexpr (requires { attention_macs(Y{}, sizes); }) {
+      if (what.attention_term) n += attention_macs(Y{}, sizes);
+    }
+  });
+  return n;
+}
+template <class L, Extent... X>
+[[nodiscard]] constexpr Index count_macs(size_value<X>... given) {
+  return count_macs<L>(counted{}, given...);
+}
+
+}  // namespace headmix

@@ -1,0 +1,39 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Padding ends at the door of a layer: the real rows are gathered, everything inside works on them alone, and the
+// result is scattered back, so that a padded row costs nothing and gives exactly zero.
+
+#include "headmix/expr/select.hpp"
+
+namespace headmix {
+
+/// The leaf that numbers the real rows, ascending, among all: Int [real, 1]. See the class Padding for making one.
+template <Extent Real, Extent All>
+struct real_rows : selection<Real, size<1>, All> {};
+
+namespace detail {
+template <class I>
+inline constexpr bool numbers_real_rows = false;
+template <class I>
+requires requires { typename I::domain; }
+inline constexpr bool numbers_real_rows<I> = std::is_base_of_v<real_rows<rows<I>, typename I::domain>, I>;
+}  // namespace detail
+
+/// The value with its padding, where X is one without it; X itself otherwise.
+template <Expr X>
+constexpr auto with_padding(X x) {
+  return x;
+}
+template <Expr X, Expr I>
+requires(detail::numbers_real_rows<I>) constexpr auto with_padding(node<ops::gather_rows, X, I>) { return X{}; }
+/// The rows of `a` that are rows of X: the real ones, where X is a value without its padding.
+template <Expr X, Expr A>
+constexpr auto without_padding_as(X, A a) {
+  return a;
+}
+template <Expr X, Expr I, Expr A>
+requires(detail::numbers_real_rows<I>) constexpr auto without_padding_as(node<ops::gather_rows, X, I>, A a) {
+  return gather_rows(a, I{});
+}
+
+}  // namespace headmix
