@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+// Counts against what really runs: the products that a backend is asked for and the memory that a module owns; then
+// what each flag, mask and size does to them. The papers' tables are in static/counts.cpp.
+
+#include "headmix/count/count.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "headmix/backend/reference.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/multi_head.hpp"
+#include "headmix/tape/module.hpp"
+
+using namespace headmix;
+
+namespace {
+
+/// Adds up the multiply-accumulates of the kernels that it runs, from the memory that they are given.
+struct Counting : Reference<double> {
+  Index* total;
+  explicit Counting(Index& sum) : total(&sum) {}
+
+  template <class T, class A, class B>
+  void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
+    *total += y.size() * a.cols;
+    Reference::gemm(y, a, b, accumulate);
+  }
+  template <class T>
+  void grouped_gemm(view<T> y, view<T const> x, view<T const> w, view<Int const> perm, view<Int const> offsets,
+                    Index slots_per_row, std::span<std::byte> scratch) const {
+    *total += Index{offsets(0, w.count)} * w.rows * w.cols;
+    Reference::grouped_gemm(y, x, w, perm, offsets, slots_per_row, scratch);
+  }
+  template <AttentionMask Mask, class T>
+  void attention(attention_forward<T> const& p, std::span<std::byte> scratch) const {
+    auto const& e = p.extents;
+    for (Index b = 0; b < e.queries.count; ++b) {
+      for (Index kv = 0; kv < e.kv_heads; ++kv) {
+        for (Index i = 0; i < e.list_length(b); ++i) {
+          for (Index s = 0; s < e.keys.length(b); ++s) {
+            if (Mask::sees(e.row(b, kv, i).position, s)) *total += 2 * e.head_dim;
+          }
+        }
+      }
+    }
+    Reference::attention<Mask>(p, scratch);
+  }
+};
+
+/// Compares the counts with a forward pass over n sequences of `length` tokens (and, for cross-attention, `keys` keys).
+template <class L, Extent... X>
+void check(Index n, Index length, Index keys, size_value<X>... sizes) {
+  Index macs = 0, parameters = 0;
+  Module<L, Counting, inference> m(1, Counting(macs), sizes...);
+  for (auto const& p : m.parameters()) parameters += p.value.size();
+  Index const width = m.tape().template extent<typename L::D>();
+  std::vector<double> const x(static_cast<std::size_t>(n * length * width), 0.5);
+  if constexpr (requires { requires L::cross; }) {
+    Index const memory_width = m.tape().template extent<typename L::M>();
+    std::vector<double> const memory(static_cast<std::size_t>(n * keys * memory_width), 0.25);
+    m.forward({x.data(), n * length, width}, uniform(n, length), {memory.data(), n * keys, memory_width},
+              uniform(n, keys));
+  } else {
+    m.forward({x.data(), n * length, width}, uniform(n, length));
+  }
+  CHECK(count_macs<L>(at<tokens>(n * length), at<memory_tokens>(n * keys), at<sequences>(n), sizes...) == macs);
+  CHECK(count_parameters<L>(sizes...) == parameters);
+}
+
+struct even {
+  static bool sees(Index, Index s) { return s % 2 == 0; }
+};
+
+using router = SoftmaxTopK<5, 2>;
+using plain = Moa<6, 4, router>;
+using biased = Moa<6, 4, router, causal, query_bias, key_bias, value_bias, output_bias>;
+using grouped = Moa<6, 4, router, sliding_window<3>, kv_heads<2>, rope<>, query_bias, key_bias, output_bias>;
+using sampling = Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, even>;
+using any_size = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal, memory_width<dynamic>, key_bias>;
+using multi_query = MultiHead<6, 4, 3, causal, 2>;
+
+}  // namespace
+
+TEST_CASE("count: products are those that a backend runs, parameters those that a module owns") {
+  for (Index const n : {1, 3}) {
+    for (Index const length : {1, 7}) {
+      check<grouped>(n, length, 0);
+      check<sampling>(n, length, 0);
+      check<multi_query>(n, length, 0);
+      for (Index const keys : {0, 4, 9}) {
+        check<any_size>(n, length, keys, at<any_size::D>(6), at<any_size::H>(4), at<any_size::M>(3), at<any_size::E>(5),
+                        at<any_size::K>(2));
+      }
+    }
+  }
+}
+
+// ---- flags ----
+
+static_assert(count_parameters<biased>() - count_parameters<biased>({.bias = false}) == 5 * 4 + 4 + 4 + 5 * 6);
+static_assert(count_parameters<biased>({.bias = false}) == count_parameters<plain>());
+static_assert(count_parameters<plain>() - count_parameters<plain>({.router = false}) == 6 * 5);
+// Noise has a product and weights of its own.
+static_assert(count_parameters<sampling>() - count_parameters<sampling>({.router = false}) == 2 * 6 * 5);
+static_assert(count_macs<plain>(at<tokens>(9)) - count_macs<plain>({.router = false}, at<tokens>(9)) == 9 * 6 * 5);
+static_assert(count_macs<biased>(at<tokens>(9)) ==
+              count_macs<plain>(at<tokens>(9)) - 2 * 2 * 4 * (9 * 8 / 2));  // the mask's scores, 2 d_h in 2 heads
+// Padding costs nothing.
+static_assert(count_macs<Moa<6, 4, router, padded>>(at<tokens>(9)) == count_macs<plain>(at<tokens>(9)));
+// Sequences do not see each other.
+static_assert(count_macs<grouped>(at<tokens>(4 * 9), at<sequences>(4)) == 4 * count_macs<grouped>(at<tokens>(9)));
+
+// ---- masks ----
+
+static_assert(detail::visible_pairs<full>(3, 5) == 15 && detail::visible_pairs<causal>(4, 4) == 10);
+static_assert(detail::visible_pairs<causal>(1, 5) == 5 && detail::visible_pairs<causal>(2, 5) == 4 + 5);
+static_assert(detail::visible_pairs<causal>(5, 2) == 1 + 2 && detail::visible_pairs<causal>(0, 3) == 0);
+static_assert(detail::visible_pairs<sliding_window<2>>(5, 5) == 1 + 4 * 2);
+
+// ---- layers and operations of one's own ----
+
+namespace {
+
+/// A layer of products without a header in the library: weights seen through views, names and pointwise operations.
+struct Own {
+  struct D : size<8> {};
+  struct H : size<4> {};
+  struct x : input<tokens, D> {};
+  struct W : param<D, H> {};
+  struct b : bias_param<D> {};
+  struct W_g : router_param<D, H> {};
+  struct scaled : let<decltype(W_g{} * number<2>{})> {};
+  struct b_g : router_param<H> {};
+  struct unused : param<D, D> {};
+  struct observed_only : router_param<D, H> {};
+  static constexpr auto h = x{} % W{};
+  static constexpr auto z = x{} % scaled{} + softmax(x{} % W_g{});
+  static constexpr auto y = (h + h * sigmoid(z + b_g{})) % t(W{}) + b{};
+  using losses = type_list<decltype(sum(x{} % W{}))>;
+  using observed = type_list<decltype(top_k<size<1>>(x{} % observed_only{}))>;
+};
+static_assert(count_macs<Own>(at<tokens>(3)) == 3 * 8 * 4 * 4);  // h once, two routers, y
+static_assert(count_macs<Own>({.router = false}, at<tokens>(3)) == 3 * 8 * 4 * 2);
+static_assert(count_parameters<Own>() == 8 * 4 + 8 + 2 * 8 * 4 + 4);
+static_assert(count_parameters<Own>({.bias = false, .router = false}) == 8 * 4);
+
+/// x U^T U x^T of each row, as one kernel.
+struct quadratic : operation {
+  template <class X, class U>
+  using shape_of = shape<rows<X>, size<1>>;
+};
+template <Expr X, Expr U>
+constexpr Index macs(node<quadratic, X, U>, auto const& sizes) {
+  return sizes.template extent<rows<X>>() * (sizes.template extent<cols<U>>() + 1) * sizes.template extent<rows<U>>();
+}
+/// Attention by running sums: an operation's attention_macs is what the flag attention_term is about.
+struct running : operation {
+  template <class Q, class V>
+  using shape_of = shape<rows<Q>, cols<V>>;
+};
+template <Expr Q, Expr V>
+constexpr Index attention_macs(node<running, Q, V>, auto const& sizes) {
+  return 2 * sizes.template extent<rows<Q>>() * sizes.template extent<cols<Q>>() * sizes.template extent<cols<V>>();
+}
+struct OwnOperations {
+  struct D : size<8> {};
+  struct R : size<dynamic> {};
+  struct x : input<tokens, D> {};
+  struct U : param<R, D> {};
+  static constexpr auto y = make<quadratic>(x{}, U{}) * make<running>(x{}, x{});
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+static_assert(count_macs<OwnOperations>(at<tokens>(3), at<OwnOperations::R>(5)) == 3 * (8 + 1) * 5 + 2 * 3 * 8 * 8);
+static_assert(count_macs<OwnOperations>({.attention_term = false}, at<tokens>(3), at<OwnOperations::R>(5)) ==
+              3 * (8 + 1) * 5);
+
+/// Extents that are composed of sizes.
+struct Composed {
+  struct D : size<dynamic> {};
+  struct N : size<dynamic> {};
+  struct x : input<tokens, D> {};
+  struct W : param<over<D, N>, size<3>> {};
+  struct V : param<plus_one<N>, times<D, N>, together<D, N>> {};
+  static constexpr auto y = split_rows<N>(x{}) % W{} + sum(V{});
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+
+}  // namespace
+
+static_assert(count_macs<Composed>(at<tokens>(7), at<Composed::D>(8), at<Composed::N>(2)) == 7 * 2 * 4 * 3);
+static_assert(count_parameters<Composed>(at<Composed::D>(8), at<Composed::N>(2)) == 4 * 3 + 3 * 16 * 10);
+
+TEST_CASE("count: sizes that cannot be are refused") {
+  CHECK_THROWS_WITH_AS((void)count_macs<plain>(at<tokens>(-3)), "headmix: a size must not be negative; found -3",
+                       Error);
+  CHECK_THROWS_WITH_AS((void)count_macs<plain>(at<tokens>(7), at<sequences>(2)),
+                       "headmix: 7 cannot be divided into 2 equal parts", Error);
+  CHECK_THROWS_WITH_AS((void)count_macs<plain>(at<tokens>(7), at<sequences>(0)),
+                       "headmix: 7 cannot be divided into 0 equal parts", Error);
+  CHECK_THROWS_WITH_AS((void)count_parameters<Composed>(at<Composed::D>(8), at<Composed::N>(3)),
+                       "headmix: 8 cannot be divided into 3 equal parts", Error);
+}
