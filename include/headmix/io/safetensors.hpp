@@ -70,6 +70,13 @@ struct tensor_view {
   std::span<std::byte const> bytes;  ///< as many as `type` and `shape` say
 };
 
+/// "F32 [2, 3]"
+[[nodiscard]] inline std::string type_text(dtype type, std::span<Index const> shape) {
+  std::string text = message(name_of(type), " [");
+  for (std::size_t i = 0; i < shape.size() && i < 8; ++i) text += message(i ? ", " : "", shape[i]);
+  return text += shape.size() > 8 ? ", ...]" : "]";
+}
+
 using TensorMap = std::map<std::string, tensor_view, std::less<>>;
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
@@ -87,13 +94,6 @@ inline constexpr std::uint64_t max_header = 100'000'000;
     if (n > 0) bytes *= n;
   }
   return is_empty ? 0 : bytes;
-}
-
-/// "F32 [2, 3]"
-[[nodiscard]] inline std::string type_text(dtype type, std::span<Index const> shape) {
-  std::string text = message(name_of(type), " [");
-  for (std::size_t i = 0; i < shape.size() && i < 8; ++i) text += message(i ? ", " : "", shape[i]);
-  return text += shape.size() > 8 ? ", ...]" : "]";
 }
 
 /// Where the data of a tensor begins and ends, in bytes.
@@ -280,8 +280,8 @@ inline void write_safetensors(std::string const& path, TensorMap const& tensors,
     Index const bytes = detail::byte_count(t.type, t.shape);
     if (bytes < 0 || t.bytes.size() != static_cast<std::size_t>(bytes)) {
       fail(path, ": ", shown(name), ": expected ",
-           bytes < 0 ? "a size that fits into memory" : message(bytes, " bytes"), " for ",
-           detail::type_text(t.type, t.shape), ", found ", t.bytes.size(), " bytes");
+           bytes < 0 ? "a size that fits into memory" : message(bytes, " bytes"), " for ", type_text(t.type, t.shape),
+           ", found ", t.bytes.size(), " bytes");
     }
     std::size_t const begin = std::exchange(end, end + t.bytes.size());
     std::string shape;

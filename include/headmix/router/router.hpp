@@ -24,6 +24,11 @@ concept Router = requires {
   requires Selection<std::remove_cvref_t<decltype(R::template route<archetype::x>::index)>>;
   requires Expr<std::remove_cvref_t<decltype(R::template route<archetype::x>::gate)>>;
   typename R::template route<archetype::x>::losses;
+  // One weight for each of the K choices.
+  requires extents_agree<cols<std::remove_cvref_t<decltype(R::template route<archetype::x>::index)>>::value,
+                         R::K::value>;
+  requires extents_agree<cols<std::remove_cvref_t<decltype(R::template route<archetype::x>::gate)>>::value,
+                         R::K::value>;
 };
 
 namespace archetype {

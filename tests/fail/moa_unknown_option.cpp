@@ -1,0 +1,13 @@
+// expect: headmix: the options of Moa are a mask, query_bias
+// SPDX-License-Identifier: MIT
+#include "headmix/layer/moa.hpp"
+
+using namespace headmix;
+
+struct sparse {};
+#ifdef MUST_FAIL
+using layer = Moa<8, 4, SoftmaxTopK<4, 2>, sparse>;
+#else
+using layer = Moa<8, 4, SoftmaxTopK<4, 2>, causal>;
+#endif
+constexpr auto y = layer::y;

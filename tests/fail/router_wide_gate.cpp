@@ -1,0 +1,24 @@
+// expect: extents_agree
+// SPDX-License-Identifier: MIT
+#include "headmix/layer/moa.hpp"
+
+using namespace headmix;
+
+/// Gives a weight to every expert instead of to the chosen ones.
+struct wide_router {
+  struct E : size<4> {};
+  struct K : size<2> {};
+  template <Expr X, class Tag = void>
+  struct route {
+    struct W_g : router_param<cols<X>, E> {};
+    static constexpr auto p = softmax(X{} % W_g{});
+    static constexpr auto index = top_k<K>(p);
+#ifdef MUST_FAIL
+    static constexpr auto gate = p;
+#else
+    static constexpr auto gate = take(p, index);
+#endif
+    using losses = type_list<>;
+  };
+};
+constexpr auto y = Moa<8, 4, wide_router>::y;
