@@ -1,39 +1,103 @@
 # SPDX-License-Identifier: MIT
-# cmake -DCOMPILER=... -DFLAGS=... -DINCLUDES=... -P compile_time.cmake
-# What one translation unit pays for including headmix: the best of three runs of the compiler's front end, in seconds.
-# `core` is all of core/; std shows what the language's own headers cost, as a yardstick for the machine.
+# cmake -DCOMPILER=... -DFLAGS=... -DINCLUDES=... -DOUT=compile.json -P compile_time.cmake
+# What a translation unit pays for headmix, in seconds beside the project's goals: each group of headers through the
+# compiler's front end, a test file of a layer with the flags of the tests, and one more instantiation of a layer. std
+# and Eigen/Core are yardsticks for the machine. The least of several runs is shown, all of them are in OUT, which
+# headmix-bench-compare reads.
+cmake_path(SET root NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../..")
 list(TRANSFORM INCLUDES PREPEND "-I")
-cmake_path(SET own_include NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../../include")
-file(GLOB core RELATIVE "${own_include}" "${own_include}/headmix/core/*.hpp")
+list(APPEND FLAGS ${INCLUDES} "-I${root}")
+set(test_flags -O2 -UNDEBUG)
+set(source "${OUT}.cpp")
+set(rows "")
 
-function(print_time name)
-  set(text "")
-  foreach(header IN LISTS ARGN)
-    string(APPEND text "#include <${header}>\n")
-  endforeach()
-  set(source "${CMAKE_CURRENT_BINARY_DIR}/compile_time.cpp")
-  file(WRITE "${source}" "${text}")
-  set(best 1000000000)
-  foreach(run RANGE 1 3)
-    string(TIMESTAMP start "%s%f")
-    execute_process(COMMAND "${COMPILER}" ${FLAGS} ${INCLUDES} -fsyntax-only "${source}" COMMAND_ERROR_IS_FATAL ANY)
-    string(TIMESTAMP end "%s%f")
-    math(EXPR time "(${end} - ${start}) / 10000") # hundredths
-    if(time LESS best)
-      set(best ${time})
-    endif()
-  endforeach()
-  file(REMOVE "${source}")
-  math(EXPR whole "${best} / 100")
-  math(EXPR cents "${best} % 100 + 100")
-  string(SUBSTRING ${cents} 1 2 cents)
-  execute_process(COMMAND "${CMAKE_COMMAND}" -E echo "  ${whole}.${cents}  ${name}")
+function(say)
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E echo ${ARGN})
 endfunction()
 
-execute_process(COMMAND "${CMAKE_COMMAND}" -E echo "Seconds to compile the includes alone (${COMPILER}):")
-print_time("std (vector, span, cmath)" vector span cmath)
-print_time("Eigen/Core" Eigen/Core)
-print_time("headmix/core/*" ${core})
-foreach(header IN ITEMS headmix/layer/moa.hpp headmix/headmix.hpp)
-  print_time(${header} ${header})
+# Microseconds that the compiler takes for `source`: all runs, the least first.
+function(time_source out runs)
+  set(times "")
+  foreach(run RANGE 1 ${runs})
+    string(TIMESTAMP start "%s%f")
+    execute_process(COMMAND "${COMPILER}" ${FLAGS} ${ARGN} "${source}" -o "${source}.o" COMMAND_ERROR_IS_FATAL ANY)
+    string(TIMESTAMP end "%s%f")
+    math(EXPR time "${end} - ${start}")
+    list(APPEND times ${time})
+  endforeach()
+  list(SORT times COMPARE NATURAL)
+  set(${out} ${times} PARENT_SCOPE)
+endfunction()
+
+# A line of the table and the entries of OUT: goal (empty: none), name, microseconds.
+function(report goal name)
+  list(GET ARGN 0 least)
+  math(EXPR whole "${least} / 1000000")
+  math(EXPR cents "${least} % 1000000 / 10000 + 100")
+  string(SUBSTRING ${cents} 1 2 cents)
+  if(goal)
+    set(goal "  (goal ${goal})")
+  endif()
+  say("  ${whole}.${cents}  ${name}${goal}")
+  foreach(time IN LISTS ARGN)
+    list(APPEND rows
+         "{\"name\": \"compile/${name}\", \"run_type\": \"iteration\", \"real_time\": ${time}, \"time_unit\": \"us\"}")
+  endforeach()
+  set(rows "${rows}" PARENT_SCOPE)
+endfunction()
+
+macro(report_headers goal name)
+  set(text "")
+  foreach(header ${ARGN})
+    string(APPEND text "#include <${header}>\n")
+  endforeach()
+  file(WRITE "${source}" "${text}")
+  time_source(times 3 -fsyntax-only)
+  report("${goal}" "${name}" ${times})
+endmacro()
+
+say("Seconds to compile with ${COMPILER}, headers alone:")
+report_headers("" "std (vector, span, cmath)" vector span cmath)
+report_headers("" Eigen/Core Eigen/Core)
+foreach(group IN ITEMS core expr tape router layer backend train count analysis io testing)
+  file(GLOB headers RELATIVE "${root}/include" "${root}/include/headmix/${group}/*.hpp")
+  set(goal "")
+  if(group STREQUAL "core")
+    set(goal 0.5)
+  endif()
+  if(headers)
+    report_headers("${goal}" "headmix/${group}/*" ${headers})
+  endif()
 endforeach()
+report_headers("" headmix/headmix.hpp headmix/headmix.hpp)
+
+list(JOIN test_flags " " shown)
+say("with ${shown}, as the tests are:")
+set(layer_test tests/layer/moa_test.cpp)
+file(WRITE "${source}" "#include <${layer_test}>\n")
+time_source(times 1 ${test_flags} -c)
+report(8 ${layer_test} ${times})
+
+# A layer trained at n widths: what two widths more cost, halved.
+foreach(n IN ITEMS 1 3)
+  set(text "#include <headmix/headmix.hpp>
+template <int Width>
+void train(headmix::view<float const> x) {
+  headmix::Module<headmix::Moa<Width, 8, headmix::SoftmaxTopK<8, 2>>, headmix::Cpu<float>> m(1);
+  m.backward(m.forward(x), {0.01, 0.001});
+}
+")
+  foreach(i RANGE 1 ${n})
+    math(EXPR width "${i} * 16")
+    string(APPEND text "template void train<${width}>(headmix::view<float const>);\n")
+  endforeach()
+  file(WRITE "${source}" "${text}")
+  time_source(times_${n} 1 ${test_flags} -c)
+endforeach()
+report("" "one layer in a file of its own" ${times_1})
+math(EXPR difference "(${times_3} - ${times_1}) / 2")
+report(0.6 "one more instantiation of a layer" ${difference})
+
+file(REMOVE "${source}" "${source}.o")
+list(JOIN rows ",\n    " rows)
+file(WRITE "${OUT}" "{\n  \"context\": {\"headmix_compiler\": \"${COMPILER}\"},\n  \"benchmarks\": [\n    ${rows}\n  ]\n}\n")

@@ -1,24 +1,40 @@
 // SPDX-License-Identifier: MIT
-// The attention kernel forward and backward: K rows of every token on one key/value head, as in MoA.
+// The attention kernel: K rows of every token on one key/value head, as in MoA. `attention_gradient` is the backward
+// pass alone.
+#include <set>
+
 #include "../common.hpp"
-#include "headmix/backend/cpu.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
 namespace {
 
 using namespace bench;
 
+/// K query rows for each of the last `queries` of t tokens; every token is a key.
 template <class Mask>
-struct problem {
-  Index t, d, k;
-  Matrix<float> q{t * k, d}, key{t, d}, v{t, d}, o{t * k, d}, lse{t * k, 1}, d_o{t * k, d};
-  Matrix<float> d_q{t * k, d}, d_k{t, d}, d_v{t, d};
+struct Problem {
+  Index t, queries, d, k;
+  Matrix<float> q{queries * k, d}, key{t, d}, v{t, d}, o{queries * k, d}, lse{queries * k, 1}, d_o{queries * k, d};
+  Matrix<float> d_q{queries * k, d}, d_k{t, d}, d_v{t, d};
 
-  headmix::attention_extents extents() const { return {headmix::uniform(1, t), headmix::uniform(1, t), k, 1, 1, d}; }
+  headmix::attention_extents extents() const {
+    return {headmix::uniform(1, queries), headmix::uniform(1, t), k, 1, 1, d};
+  }
   headmix::attention_forward<float> forward() { return {extents(), q.get(), key.get(), v.get(), o.get(), lse.get()}; }
   headmix::attention_backward<float> backward() {
     return {extents(), q.get(),   key.get(), v.get(), o.get(), d_o.get(), view<float const>(lse.get()),
             d_q.get(), d_k.get(), d_v.get()};
+  }
+  template <class Backend>
+  void run(Backend backend, bool gradient) {
+    std::size_t const wanted =
+        gradient ? backend.attention_gradient_scratch(backward()) : backend.attention_scratch(forward());
+    headmix::AlignedBuffer scratch(wanted);
+    if (gradient) {
+      backend.template attention_gradient<Mask>(backward(), scratch.bytes());
+    } else {
+      backend.template attention<Mask>(forward(), scratch.bytes());
+    }
   }
   /// Products of the forward pass; the backward pass counts twice as many.
   double flops() const {
@@ -28,64 +44,71 @@ struct problem {
   }
 };
 
+/// All results at a small, uneven shape.
 template <class Mask>
-void check() {
-  static bool const once = [] {
-    problem<Mask> ours{70, 16, 3}, plain{70, 16, 3};
-    headmix::Cpu<float> cpu;
-    headmix::AlignedBuffer scratch(cpu.attention_gradient_scratch(ours.backward()) +
-                                   cpu.attention_scratch(ours.forward()));
-    cpu.attention<Mask>(ours.forward(), scratch.bytes());
-    cpu.attention_gradient<Mask>(ours.backward(), scratch.bytes());
-    headmix::Reference<float> reference;
-    reference.attention<Mask>(plain.forward(), {});
-    reference.attention_gradient<Mask>(plain.backward(), {});
-    check_equal("attention", ours.o.values(), plain.o.values(), 1e-5);
-    check_equal("attention d_q", ours.d_q.values(), plain.d_q.values(), 1e-5);
-    check_equal("attention d_k", ours.d_k.values(), plain.d_k.values(), 1e-5);
-    check_equal("attention d_v", ours.d_v.values(), plain.d_v.values(), 1e-5);
-    return true;
-  }();
-  (void)once;
-}
-
-template <class Mask>
-void attention(benchmark::State& state) {
-  check<Mask>();
-  problem<Mask> p{state.range(0), state.range(1), state.range(2)};
-  headmix::Cpu<float> cpu;
-  headmix::AlignedBuffer scratch(cpu.attention_scratch(p.forward()));
-  for (auto _ : state) {
-    cpu.template attention<Mask>(p.forward(), scratch.bytes());
-    benchmark::ClobberMemory();
+void check_small(Index threads) {
+  static std::set<Index> checked;
+  if (!checked.insert(threads).second) return;
+  Problem<Mask> ours{300, 300, 16, 3}, plain{300, 300, 16, 3};
+  for (bool const gradient : {false, true}) {
+    ours.run(Cpu<float>(pool(threads)), gradient);
+    plain.run(headmix::Reference<float>{}, gradient);
   }
-  count_flops(state, p.flops());
+  check_equal<float>("attention", ours.o.get(), plain.o.get(), 1e-5);
+  check_equal<float>("attention d_q", ours.d_q.get(), plain.d_q.get(), 1e-5);
+  check_equal<float>("attention d_k", ours.d_k.get(), plain.d_k.get(), 1e-5);
+  check_equal<float>("attention d_v", ours.d_v.get(), plain.d_v.get(), 1e-5);
+}
+
+/// What was timed: the last two tokens again, alone.
+template <class Mask>
+void check_timed(Problem<Mask>& timed, bool gradient) {
+  Problem<Mask> last{timed.t, 2, timed.d, timed.k};
+  Index const rows = last.queries * last.k, first = timed.queries * timed.k - rows;
+  auto const copy = [&](Matrix<float>& to, Matrix<float>& from) {
+    view<float> const source = from.get().middle_rows(first, rows);
+    std::copy_n(source.data, source.size(), to.get().data);
+  };
+  copy(last.q, timed.q);
+  copy(last.d_o, timed.d_o);
+  last.run(headmix::Reference<float>{}, false);
+  check_equal<float>("attention", timed.o.get().middle_rows(first, rows), last.o.get(), 1e-4);
+  if (!gradient) return;
+  last.run(headmix::Reference<float>{}, true);
+  check_equal<float>("attention d_q", timed.d_q.get().middle_rows(first, rows), last.d_q.get(), 1e-4);
 }
 
 template <class Mask>
-void attention_gradient(benchmark::State& state) {
-  check<Mask>();
-  problem<Mask> p{state.range(0), state.range(1), state.range(2)};
-  headmix::Cpu<float> cpu;
-  headmix::AlignedBuffer scratch(cpu.attention_gradient_scratch(p.backward()) + cpu.attention_scratch(p.forward()));
-  cpu.template attention<Mask>(p.forward(), scratch.bytes());
-  for (auto _ : state) {
-    cpu.template attention_gradient<Mask>(p.backward(), scratch.bytes());
-    benchmark::ClobberMemory();
-  }
-  count_flops(state, 2 * p.flops());
+auto attention(bool gradient) {
+  return [gradient](benchmark::State& state) {
+    Index const t = state.range(0), d = state.range(1), k = state.range(2), threads = state.range(3);
+    check_small<Mask>(threads);
+    Problem<Mask> p{t, t, d, k};
+    Cpu<float> cpu(pool(threads));
+    p.run(cpu, false);
+    headmix::AlignedBuffer scratch(gradient ? cpu.attention_gradient_scratch(p.backward())
+                                            : cpu.attention_scratch(p.forward()));
+    time_calls(state, [&] {
+      if (gradient) {
+        cpu.template attention_gradient<Mask>(p.backward(), scratch.bytes());
+      } else {
+        cpu.template attention<Mask>(p.forward(), scratch.bytes());
+      }
+    });
+    check_timed(p, gradient);
+    count_flops(state, threads, (gradient ? 2 : 1) * p.flops());
+  };
 }
 
-void shapes(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"T", "D", "K"})
-      ->Args({64, 32, 4})
-      ->Args({1024, 64, 8})
-      ->Args({1024, 128, 8})
-      ->Unit(benchmark::kMillisecond);
-}
-BENCHMARK(attention<headmix::full>)->Name("attention/full/cpu/float")->Apply(shapes);
-BENCHMARK(attention<headmix::causal>)->Name("attention/causal/cpu/float")->Apply(shapes);
-BENCHMARK(attention_gradient<headmix::full>)->Name("attention_gradient/full/cpu/float")->Apply(shapes);
-BENCHMARK(attention_gradient<headmix::causal>)->Name("attention_gradient/causal/cpu/float")->Apply(shapes);
+int const registered = [] {
+  std::vector<std::string> const sizes = {"T", "D", "K"};
+  std::vector<std::vector<std::int64_t>> const shapes = {{64, 32, 4}, {1024, 64, 8}, {1024, 128, 8}};
+  for (bool const gradient : {false, true}) {
+    std::string const op = gradient ? "attention_gradient_" : "attention_";
+    add(op + "full/cpu/float", sizes, shapes, {1, 2}, attention<headmix::full>(gradient));
+    add(op + "causal/cpu/float", sizes, shapes, {1, 2}, attention<headmix::causal>(gradient));
+  }
+  return 0;
+}();
 
 }  // namespace

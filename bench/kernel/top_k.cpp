@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Choosing: top-k of the scores of E experts, and reading (take) or writing (put) the chosen ones. The scores x W are
+// part of each row, so that there is something for the gradient to reach.
+#include "../expression.hpp"
+#include "headmix/expr/linear.hpp"
+#include "headmix/expr/select.hpp"
+
+namespace {
+
+using namespace bench;
+
+int const registered = [] {
+  auto const scores = x{} % headmix::t(table{});
+  add("scores_top_k", headmix::take(scores, headmix::top_k<K>(scores)));
+  add("scores_take", headmix::take(scores, chosen{}));
+  add("scores_put", headmix::put(headmix::take(scores, chosen{}), chosen{}));
+  return 0;
+}();
+
+}  // namespace

@@ -1,0 +1,52 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What the rows of all layers share.
+
+#include <set>
+
+#include "../common.hpp"
+#include "headmix/tape/module.hpp"
+
+namespace bench {
+
+template <class Layer, class Backend>
+using Module = headmix::Module<Layer, Backend>;
+
+/// Replaces the zeros that a router starts with, which send every token to the same experts.
+template <class P, class M>
+void spread(M& module) {
+  view<float> const w = module.template get<P>().value;
+  Matrix<float> const start(w.rows, w.cols);
+  std::copy_n(start.get().data, w.size(), w.data);
+}
+
+/// The result and all gradients of two modules of one layer, over two sequences of `length` tokens of width `width`.
+template <class A, class B>
+void check_equal_modules(std::string const& name, A& ours, B& plain, Index length, Index width,
+                         std::initializer_list<double> loss_weights) {
+  Matrix<float> const x(2 * length, width), dy(2 * length, width);
+  view<float const> const y = ours.forward(x.get(), headmix::uniform(2, length));
+  check_equal<float>(name, y, plain.forward(x.get(), headmix::uniform(2, length)), 1e-4);
+  ours.backward(dy.get(), loss_weights);
+  plain.backward(dy.get(), loss_weights);
+  check_equal<float>(name + " dx", ours.input_gradient(), plain.input_gradient(), 1e-4);
+  for (std::size_t i = 0; i < ours.parameters().size(); ++i) {
+    check_equal<float>(name + " d" + std::string(ours.parameters()[i].name), ours.parameters()[i].gradient,
+                       plain.parameters()[i].gradient, 1e-4);
+  }
+}
+
+/// Times the passes of a module. `macs`: multiply-adds of one forward pass; the backward pass counts twice as many.
+template <class M>
+void time_module(benchmark::State& state, M& module, Index threads, Index sequences, Index length, Index width,
+                 bool backward, std::initializer_list<double> loss_weights, double macs) {
+  Matrix<float> const x(sequences * length, width), dy(sequences * length, width);
+  time_calls(state, [&] {
+    module.forward(x.get(), headmix::uniform(sequences, length));
+    if (backward) module.backward(dy.get(), loss_weights);
+  });
+  count_flops(state, threads, (backward ? 6 : 2) * macs);
+  count_tokens(state, sequences * length);
+}
+
+}  // namespace bench

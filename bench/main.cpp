@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// headmix-bench: runs the rows and prints one line for each. Google Benchmark's options and environment variables work.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headmix/core/version.hpp"
+#include "machine.hpp"
+#include "table.hpp"
+
+namespace {
+
+/// Numbers of this run that a reader of the JSON needs; the table prints them too.
+std::vector<std::pair<std::string, std::string>> describe_run() {
+#if defined(__clang__)
+  std::string const compiler = "clang++ " __clang_version__;
+#else
+  std::string const compiler = "g++ " __VERSION__;
+#endif
+  std::vector<std::pair<std::string, std::string>> lines = {
+      {"cpu", bench::cpu_model()},
+      {"cpus", std::to_string(bench::cpus())},
+      {"simd_bits", std::to_string(bench::simd_bits())},
+      {"compiler", compiler},
+      {"flags", HEADMIX_BENCH_FLAGS},
+      {"headmix", std::to_string(HEADMIX_VERSION_MAJOR) + "." + std::to_string(HEADMIX_VERSION_MINOR) + "." +
+                      std::to_string(HEADMIX_VERSION_PATCH)},
+      {"openblas", bench::openblas_description()},
+  };
+  for (headmix::Index const threads : {1, 2}) {
+    if (threads > bench::cpus()) continue;
+    bench::Ceilings const& c = bench::ceilings(threads);
+    auto const rate = [&](char const* name, double flops) {
+      if (flops > 0) {
+        lines.emplace_back(std::string(name) + "_gflops_" + std::to_string(threads) + "_threads",
+                           std::to_string(static_cast<int>(flops * 1e-9 + 0.5)));
+      }
+    };
+    rate("fma_peak", c.fma);
+    rate("fma_peak_double", c.fma_double);
+    rate("eigen_product", c.eigen);
+    rate("openblas_product", c.openblas);
+  }
+  return lines;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Seven repetitions are enough for bench/compare to tell two runs apart. What the caller asks for, here or in the
+  // environment, goes before these defaults.
+  std::vector<std::string> arguments = {argv[0]};
+  auto const by_default = [&](char const* variable, char const* option) {
+    if (!std::getenv(variable)) arguments.emplace_back(option);
+  };
+  by_default("BENCHMARK_REPETITIONS", "--benchmark_repetitions=7");
+  by_default("BENCHMARK_MIN_TIME", "--benchmark_min_time=0.03");
+  arguments.insert(arguments.end(), argv + 1, argv + argc);
+  std::vector<char*> pointers;
+  for (auto& a : arguments) pointers.push_back(a.data());
+  int count = static_cast<int>(pointers.size());
+  pointers.push_back(nullptr);
+  benchmark::Initialize(&count, pointers.data());
+  if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 2;
+
+  auto const context = describe_run();
+  for (auto const& [key, value] : context) benchmark::AddCustomContext("headmix_" + key, value);
+  bench::Table table(context);
+  std::size_t const rows = benchmark::RunSpecifiedBenchmarks(&table);
+  benchmark::Shutdown();
+  return rows == 0 ? 2 : 0;  // a filter that matches nothing is a mistake
+}
