@@ -5,6 +5,7 @@
 #include "headmix/core/version.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
+#include "headmix/count/count.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/rotary.hpp"
 #include "headmix/layer/moa.hpp"

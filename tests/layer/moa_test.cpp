@@ -233,10 +233,12 @@ TEST_CASE("moa: permuting the experts permutes their gradients and leaves the re
   for (std::size_t i = 0; i < p.gradients(L::x{}).size(); ++i)
     CHECK(close(p.gradients(L::x{})[i], q.gradients(L::x{})[i]));
 }
-TEST_CASE("moa: equal experts are single-head attention, whatever was chosen") {
+TEST_CASE("moa: equal experts are single-head attention times the sum of the gates, whatever was chosen") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
+  using Raw = Moa<6, 4, SoftmaxTopK<5, 2, gating::raw>, causal>;
   using M = MultiHead<6, 1, 4, causal>;
   Program<moa_roots<L>> p(at<tokens>(7));
+  Program<roots<type_of<decltype(Raw::y)>, type_of<decltype(Raw::r::chosen)>>, inference> raw(at<tokens>(7));
   Program<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
   q.values(M::x{}) = p.values(L::x{});
   q.values(M::W_k{}) = p.values(L::W_k{});
@@ -247,8 +249,20 @@ TEST_CASE("moa: equal experts are single-head attention, whatever was chosen") {
       p.in(L::W_o{})[e].data[i] = q.in(M::W_o{}).data[i];
     }
   }
-  auto const y = p.forward(), z = q.forward();
-  for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
+  raw.values(Raw::x{}) = p.values(L::x{});
+  raw.values(Raw::r::W_g{}) = p.values(L::r::W_g{});
+  raw.values(Raw::W_q{}) = p.values(L::W_q{});
+  raw.values(Raw::W_k{}) = p.values(L::W_k{});
+  raw.values(Raw::W_v{}) = p.values(L::W_v{});
+  raw.values(Raw::W_o{}) = p.values(L::W_o{});
+  auto const y = p.forward(), z = q.forward(), r = raw.forward();
+  auto const chosen = raw.tape.get(Raw::r::chosen);
+  for (Index i = 0; i < 7; ++i) {
+    for (Index j = 0; j < 6; ++j) {
+      CHECK(close(y(i, j), z(i, j)));
+      CHECK(close(r(i, j), z(i, j) * (chosen(i, 0) + chosen(i, 1))));
+    }
+  }
 }
 TEST_CASE("moa: all experts with a router of zeros are multi-query attention, averaged") {
   using L = Moa<6, 4, SoftmaxTopK<3, 3, gating::renormalized>, causal>;

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Options of layers and routers: types in any order after the required arguments. An equation says where one applies.
+// Options of layers and routers: types in any order after the required arguments. Options of one kind share a base
+// class; an equation says where one applies.
 
 #include "headmix/expr/pointwise.hpp"
 
@@ -10,19 +11,23 @@ namespace headmix {
 template <class O, class... Options>
 inline constexpr bool has_option = (std::is_same_v<O, Options> || ...);
 
+/// True when the option O is of one of these kinds.
+template <class O, class... Kinds>
+inline constexpr bool is_option = (std::is_base_of_v<Kinds, O> || ...);
+
 namespace detail {
-template <template <class> class Is, class Default, class... Options>
+template <class Kind, class Default, class... Options>
 struct option {
   using type = Default;
 };
-template <template <class> class Is, class Default, class H, class... T>
-struct option<Is, Default, H, T...>
-    : std::conditional_t<Is<H>::value, std::type_identity<H>, option<Is, Default, T...>> {};
+template <class Kind, class Default, class H, class... T>
+struct option<Kind, Default, H, T...>
+    : std::conditional_t<std::is_base_of_v<Kind, H>, std::type_identity<H>, option<Kind, Default, T...>> {};
 }  // namespace detail
 
-/// The first option of its kind, or the default: `Is<O>::value` tells the kind.
-template <template <class> class Is, class Default, class... Options>
-using find_option = typename detail::option<Is, Default, Options...>::type;
+/// The first option of this kind, or the default.
+template <class Kind, class Default, class... Options>
+using find_option = typename detail::option<Kind, Default, Options...>::type;
 
 /// What an equation adds where an option is absent.
 struct absent {};

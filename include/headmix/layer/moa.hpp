@@ -28,26 +28,25 @@ namespace headmix {
 /// @tparam R how experts are chosen and weighed
 template <Index Width, Index HeadDim, Router R, class... Options>
 struct Moa {
-  static_assert(((detail::is_mask<Options>::value || detail::is_switch<Options>::value ||
-                  detail::is_kv_heads<Options>::value || detail::is_memory<Options>::value ||
-                  detail::is_rope<Options>::value || detail::is_probability_dropout<Options>::value ||
-                  detail::is_output_dropout<Options>::value) &&
-                 ...),
-                "headmix: the options of Moa are a mask, query_bias, key_bias, value_bias, output_bias, kv_heads<P>, "
-                "memory_width<M>, padded, rope<theta>, probability_dropout<n, d> and output_dropout<n, d>");
-  using Mask = find_option<detail::is_mask, full, Options...>;
-  using Position = find_option<detail::is_rope, no_rope, Options...>;
-  using Keep = typename find_option<detail::is_probability_dropout, no_probability_dropout, Options...>::keep;
-  using Dropout = find_option<detail::is_output_dropout, no_output_dropout, Options...>;
+  static_assert(
+      ((AttentionMask<Options> ||
+        is_option<Options, query_bias, key_bias, value_bias, output_bias, padded, option::kv_heads, option::memory,
+                  option::position, option::probability_dropout, option::output_dropout>)&&...),
+      "headmix: the options of Moa are a mask, query_bias, key_bias, value_bias, output_bias, kv_heads<P>, "
+      "memory_width<M>, padded, rope<theta>, probability_dropout<n, d> and output_dropout<n, d>");
+  using Mask = find_mask<Options...>;
+  using Position = find_option<option::position, option::no_position, Options...>;
+  using Keep = typename find_option<option::probability_dropout, option::no_probability_dropout, Options...>::keep;
+  using Dropout = find_option<option::output_dropout, option::no_output_dropout, Options...>;
   template <class O>
   static constexpr bool has = has_option<O, Options...>;
-  static constexpr bool cross = (detail::is_memory<Options>::value || ...);
+  static constexpr bool cross = (is_option<Options, option::memory> || ...);
   static constexpr bool pads = has<padded>;
 
   struct D : size<Width> {};
   struct H : size<HeadDim> {};
-  struct P : size<find_option<detail::is_kv_heads, kv_heads<1>, Options...>::value> {};
-  struct M : size<find_option<detail::is_memory, memory_width<Width>, Options...>::value> {};
+  struct P : size<find_option<option::kv_heads, kv_heads<1>, Options...>::value> {};
+  struct M : size<find_option<option::memory, memory_width<Width>, Options...>::value> {};
   using E = typename R::E;
   using K = typename R::K;
 

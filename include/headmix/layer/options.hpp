@@ -19,46 +19,58 @@ struct output_bias {};
 /// gives zeros for the others; see the class Padding. Positions count real rows.
 struct padded {};
 
+/// The kinds of the other options: what they do is said by the options themselves.
+namespace option {
+struct kv_heads {};
+struct memory {};
+struct position {};
+struct output_dropout {};
+struct probability_dropout {};
+}  // namespace option
+
 /// Number of key/value heads.
 template <Index Count>
-struct kv_heads {
+struct kv_heads : option::kv_heads {
   static constexpr Index value = Count;
 };
 
 /// Cross-attention: keys and values are made from a second input `memory` of this width (or `dynamic`).
 template <Index Width>
-struct memory_width {
+struct memory_width : option::memory {
   static constexpr Index value = Width;
 };
 
 /// Rotary embedding of queries and keys with theta = Num / Den (see rotary).
 template <Index Num = 10'000, Index Den = 1>
-struct rope {
+struct rope : option::position {
   template <Extent Heads, Expr A>
   static constexpr auto turn(A a) {
     return rotary<Heads>(a, number<Num, Den>{});
   }
 };
-/// No embedding of positions.
-struct no_rope {
-  template <Extent, Expr A>
-  static constexpr auto turn(A a) {
-    return a;
-  }
+
+/// Dropout of the attention's probabilities at the rate Num / Den.
+template <Index Num, Index Den>
+struct probability_dropout : option::probability_dropout {
+  using keep = draws::keep<Num, Den>;
 };
 
 /// Dropout of the layer's result at the rate Num / Den.
 template <Index Num, Index Den>
-struct output_dropout {
+struct output_dropout : option::output_dropout {
   template <Expr A>
   static constexpr auto drop(A a) {
     return dropout<Num, Den>(a);
   }
 };
-/// Dropout of the attention's probabilities at the rate Num / Den.
-template <Index Num, Index Den>
-struct probability_dropout {
-  using keep = draws::keep<Num, Den>;
+
+/// What layers do without such an option.
+namespace option {
+struct no_position {
+  template <Extent, Expr A>
+  static constexpr auto turn(A a) {
+    return a;
+  }
 };
 struct no_probability_dropout {
   using keep = void;
@@ -69,32 +81,19 @@ struct no_output_dropout {
     return a;
   }
 };
+}  // namespace option
 
 namespace detail {
-template <class O>
-struct is_mask : std::bool_constant<AttentionMask<O>> {};
-template <class O>
-struct is_kv_heads : std::false_type {};
-template <Index Count>
-struct is_kv_heads<kv_heads<Count>> : std::true_type {};
-template <class O>
-struct is_memory : std::false_type {};
-template <Index Width>
-struct is_memory<memory_width<Width>> : std::true_type {};
-template <class O>
-struct is_rope : std::false_type {};
-template <Index Num, Index Den>
-struct is_rope<rope<Num, Den>> : std::true_type {};
-template <class O>
-struct is_output_dropout : std::false_type {};
-template <Index Num, Index Den>
-struct is_output_dropout<output_dropout<Num, Den>> : std::true_type {};
-template <class O>
-struct is_probability_dropout : std::false_type {};
-template <Index Num, Index Den>
-struct is_probability_dropout<probability_dropout<Num, Den>> : std::true_type {};
-template <class O>
-struct is_switch : std::bool_constant<has_option<O, query_bias, key_bias, value_bias, output_bias, padded>> {};
+template <class... Options>
+struct mask_among {
+  using type = full;
+};
+template <class H, class... T>
+struct mask_among<H, T...> : std::conditional_t<AttentionMask<H>, std::type_identity<H>, mask_among<T...>> {};
 }  // namespace detail
+
+/// The first mask among the options, `full` without one.
+template <class... Options>
+using find_mask = typename detail::mask_among<Options...>::type;
 
 }  // namespace headmix

@@ -8,6 +8,11 @@
 
 namespace headmix {
 
+namespace option {
+struct noise {};
+struct sampling {};
+}  // namespace option
+
 /// How the weights of the chosen experts follow from their probabilities p, [R, K]. A gating of one's own derives from
 /// `gating::policy`.
 namespace gating {
@@ -35,18 +40,11 @@ struct renormalized : policy {
 };
 }  // namespace gating
 
-/// Logits z = x W_g.
-struct noiseless {
-  template <class W_g, class, Expr X>
-  static constexpr auto logits(X x) {
-    return wide(x % W_g{});
-  }
-};
 /// Noisy logits, z = x W_g + eps (softplus(x W_noise) + Floor) with eps ~ N(0, 1) drawn for every row and expert
 /// (Shazeer et al. 2017, equations 4 and 5). The published code of MoA has a floor of 0.01, the papers none:
 /// `noise<number<0>>`.
 template <class Floor = number<1, 100>>
-struct noise {
+struct noise : option::noise {
   template <class W_g, class W_noise, Expr X>
   static constexpr auto logits(X x) {
     constexpr auto z = wide(X{} % W_g{});
@@ -54,17 +52,10 @@ struct noise {
   }
 };
 
-/// Experts are the K most probable ones.
-struct best {
-  template <class K, Expr P>
-  static constexpr auto choose(P p) {
-    return top_k<K>(p);
-  }
-};
 /// The K - Sampled most probable experts, and Sampled more drawn without replacement with probabilities proportional to
 /// p + 1e-6 (the published code of MoA). Without randomness, the K most probable ones.
 template <Index Sampled>
-struct sampled {
+struct sampled : option::sampling {
   static_assert(Sampled >= 1, "headmix: sampled<N> draws at least one expert");
   template <class K, Expr P>
   static constexpr auto choose(P p) {
@@ -77,7 +68,7 @@ struct sampled {
       return top_k<K>(scores);
     } else {
       constexpr auto first = top_k<size<K::value - Sampled>>(p);
-      // Far below every score, far above the sum of two such: an expert is not chosen twice.
+      // A million is far more than scores differ by, so no expert is chosen twice.
       return join(first, top_k<size<Sampled>>(scores - one_hot(first) * number<1'000'000>{}));
     }
   }
@@ -109,19 +100,22 @@ struct cv_squared : policy {
 };
 }  // namespace loss
 
-namespace detail {
-template <class O>
-struct is_gating : std::is_base_of<gating::policy, O> {};
-template <class O>
-struct is_loss : std::is_base_of<loss::policy, O> {};
-template <class O>
-struct is_noise : std::false_type {};
-template <class Floor>
-struct is_noise<noise<Floor>> : std::true_type {};
-template <class O>
-struct is_sampling : std::false_type {};
-template <Index Sampled>
-struct is_sampling<sampled<Sampled>> : std::true_type {};
-}  // namespace detail
+/// What the router does without such an option.
+namespace option {
+/// Logits z = x W_g.
+struct noiseless {
+  template <class W_g, class, Expr X>
+  static constexpr auto logits(X x) {
+    return wide(x % W_g{});
+  }
+};
+/// Experts are the K most probable ones.
+struct best {
+  template <class K, Expr P>
+  static constexpr auto choose(P p) {
+    return top_k<K>(p);
+  }
+};
+}  // namespace option
 
 }  // namespace headmix

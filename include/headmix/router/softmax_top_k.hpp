@@ -18,13 +18,11 @@ namespace headmix {
 ///   (`loss::load_balance, loss::z` without any)
 template <Index Experts, Index TopK, class... Options>
 struct SoftmaxTopK {
-  static_assert(((detail::is_gating<Options>::value || detail::is_noise<Options>::value ||
-                  detail::is_sampling<Options>::value || detail::is_loss<Options>::value) &&
-                 ...),
+  static_assert((is_option<Options, gating::policy, option::noise, option::sampling, loss::policy> && ...),
                 "headmix: the options of SoftmaxTopK are a gating, noise<>, sampled<N> and losses");
-  using Gating = find_option<detail::is_gating, gating::detached, Options...>;
-  using Noise = find_option<detail::is_noise, noiseless, Options...>;
-  using Choice = find_option<detail::is_sampling, best, Options...>;
+  using Gating = find_option<gating::policy, gating::detached, Options...>;
+  using Noise = find_option<option::noise, option::noiseless, Options...>;
+  using Choice = find_option<option::sampling, option::best, Options...>;
   struct E : size<Experts> {};
   struct K : size<TopK> {};
 
@@ -59,7 +57,7 @@ struct SoftmaxTopK {
 
    public:
     using losses = decltype(chosen_losses(
-        concat<std::conditional_t<detail::is_loss<Options>::value, type_list<Options>, type_list<>>...>{}));
+        concat<std::conditional_t<is_option<Options, loss::policy>, type_list<Options>, type_list<>>...>{}));
   };
 };
 
