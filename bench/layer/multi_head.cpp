@@ -15,7 +15,7 @@ using Layer = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::full>;
 template <class Backend>
 struct MultiHead : Module<Layer, Backend> {
   MultiHead(Backend backend, Index d, Index n)
-      : Module<Layer, Backend>(1, backend, at<Layer::D>(d), at<Layer::H>(d / n), at<Layer::N>(n), at<Layer::P>(n)) {}
+      : Module<Layer, Backend>(1, backend, at<Layer::D>(d), at<Layer::H>(d / n), at<Layer::Q>(n), at<Layer::P>(n)) {}
 };
 
 void check(Index threads) {

@@ -140,7 +140,7 @@ class LanguageModel {
                                            headmix::at<typename L::E>(o.experts), headmix::at<typename L::K>(o.top_k));
       } else {
         return headmix::Module<L, Backend>(o.seed, backend, headmix::at<typename L::D>(o.width),
-                                           headmix::at<typename L::H>(o.head_dim), headmix::at<typename L::N>(o.heads),
+                                           headmix::at<typename L::H>(o.head_dim), headmix::at<typename L::Q>(o.heads),
                                            headmix::at<typename L::P>(o.heads));
       }
     }

@@ -8,8 +8,8 @@
 using namespace headmix;
 struct a : input<tokens, size<3>> {};
 #ifdef MUST_FAIL
-using loss = decltype(row_sum(a{}));
+using penalty = decltype(row_sum(a{}));
 #else
-using loss = decltype(sum(a{}));
+using penalty = decltype(sum(a{}));
 #endif
-void use(Tape<roots<a, loss>, Reference<float>>& tape) { tape.backward(view<float const>(nullptr, 0, 3), {1.0}); }
+void use(Tape<roots<a, penalty>, Reference<float>>& tape) { tape.backward(view<float const>(nullptr, 0, 3), {1.0}); }

@@ -187,7 +187,7 @@ TEST_CASE("module: a dynamic size that was not told is named") {
 TEST_CASE("module: dynamic sizes that appear as a product and were not told are named") {
   using F = MultiHead<6, dynamic, dynamic>;
   using free = Module<F, Reference<double>>;
-  CHECK_THROWS_WITH_AS(free(1), doctest::Contains("size N is dynamic"), Error);
+  CHECK_THROWS_WITH_AS(free(1), doctest::Contains("size Q is dynamic"), Error);
 }
 TEST_CASE("module: inference gives the same values") {
   M m(4);

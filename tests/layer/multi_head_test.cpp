@@ -34,7 +34,7 @@ void check_layer(segments s) {
   auto const q = product(p.in(typename L::x{}), p.in(typename L::W_q{})),
              k = product(p.in(typename L::x{}), p.in(typename L::W_k{})),
              v = product(p.in(typename L::x{}), p.in(typename L::W_v{}));
-  std::size_t const h = L::N::value, d = L::H::value, group = h / L::P::value;
+  std::size_t const h = L::Q::value, d = L::H::value, group = h / L::P::value;
   auto const W_o = p.in(typename L::W_o{});
   for (Index b = 0; b < s.count; ++b) {
     for (Index row = s.begin(b); row < s.end(b); ++row) {
@@ -88,7 +88,7 @@ TEST_CASE("multi-head: dynamic sizes give what static ones give") {
   using L = MultiHead<6, 4, 3, causal, 2>;
   using F = MultiHead<dynamic, dynamic, dynamic, causal, dynamic>;
   Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
-  Program<roots<type_of<decltype(F::y)>>> q(at<tokens>(7), at<F::D>(6), at<F::N>(4), at<F::H>(3), at<F::P>(2));
+  Program<roots<type_of<decltype(F::y)>>> q(at<tokens>(7), at<F::D>(6), at<F::Q>(4), at<F::H>(3), at<F::P>(2));
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
   p.backward();

@@ -20,7 +20,7 @@ namespace headmix {
 class thread_pool {
  public:
   /// One thread means: no pool, everything on the caller.
-  explicit thread_pool(Index threads) : threads_(std::max(threads, Index{1})) {
+  explicit thread_pool(Index threads) : threads_((std::max)(threads, Index{1})) {
     if (threads_ > 1) pool_ = std::make_unique<Eigen::ThreadPool>(static_cast<int>(threads_ - 1));
   }
   thread_pool(thread_pool const&) = delete;
@@ -56,7 +56,7 @@ class thread_pool {
   void run(job& work) {
     current_.store(&work);
     // A helper that an earlier call asked for and that has not woken up yet serves this call: the queues stay short.
-    Index const wanted = std::min(threads_, work.tasks) - 1;
+    Index const wanted = (std::min)(threads_, work.tasks) - 1;
     while (asked_.load() < wanted) {
       asked_.fetch_add(1);
       pool_->Schedule([this] { help(); });  // one pointer: fits into std::function without an allocation

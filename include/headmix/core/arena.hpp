@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "headmix/core/config.hpp"
 
@@ -17,9 +18,15 @@ inline constexpr std::size_t alignment = 64;
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-template <std::size_t MaxBlocks>
-class OffsetPlanner {
+/// Plans in memory of the caller.
+class AddressPlanner {
  public:
+  struct block {
+    std::size_t id, begin, end;
+  };
+  /// `blocks` has room for one block more than will live at a time.
+  constexpr explicit AddressPlanner(std::span<block> blocks) : blocks_(blocks) {}
+
   /// Reserves bytes for block `id` and returns its offset.
   constexpr std::size_t acquire(std::size_t id, std::size_t bytes) {
     std::size_t const need = aligned(bytes);
@@ -44,11 +51,24 @@ class OffsetPlanner {
   [[nodiscard]] constexpr std::size_t peak() const { return peak_; }
 
  private:
-  struct block {
-    std::size_t id, begin, end;
-  };
-  std::array<block, MaxBlocks + 1> blocks_{};  // sorted by begin
+  std::span<block> blocks_;  // sorted by begin
   std::size_t live_ = 0, peak_ = 0;
+};
+
+namespace detail {
+template <std::size_t MaxBlocks>
+struct planner_memory {
+  std::array<AddressPlanner::block, MaxBlocks + 1> blocks{};
+};
+}  // namespace detail
+
+/// The same with memory of its own.
+template <std::size_t MaxBlocks>
+class OffsetPlanner : detail::planner_memory<MaxBlocks>, public AddressPlanner {
+ public:
+  constexpr OffsetPlanner() : AddressPlanner(detail::planner_memory<MaxBlocks>::blocks) {}
+  OffsetPlanner(OffsetPlanner const&) = delete;
+  OffsetPlanner& operator=(OffsetPlanner const&) = delete;
 };
 
 }  // namespace headmix

@@ -22,16 +22,18 @@ struct tags;
 template <class... T>
 struct tags<type_list<T...>> : tagged<T>... {};
 
-template <int I, class T>
+template <int Which, class T>
 struct at_position {};
-template <class I, class L>
+template <class Which, class L>
 struct positions;
-template <int... I, class... T>
-struct positions<std::integer_sequence<int, I...>, type_list<T...>> : at_position<I, T>... {};
-template <class T, int I>
-constexpr int position_of(at_position<I, T> const*) {
-  return I;
-}
+template <int... Which, class... T>
+struct positions<std::integer_sequence<int, Which...>, type_list<T...>> : at_position<Which, T>... {};
+template <class T, int Which>
+std::integral_constant<int, Which> position_of(at_position<Which, T> const*);
+template <int Which, class T>
+std::type_identity<T> type_at(at_position<Which, T> const*);
+template <class L>
+using positions_in = positions<std::make_integer_sequence<int, L::size>, L>;
 
 template <class L, class T>
 struct append;
@@ -48,8 +50,17 @@ template <class... A>
 struct joined<type_list<A...>> {
   using type = type_list<A...>;
 };
-template <class... A, class... B, class... L>
-struct joined<type_list<A...>, type_list<B...>, L...> : joined<type_list<A..., B...>, L...> {};
+template <class... A, class... B>
+struct joined<type_list<A...>, type_list<B...>> {
+  using type = type_list<A..., B...>;
+};
+template <class... A, class... B, class... C, class... D, class... L>
+struct joined<type_list<A...>, type_list<B...>, type_list<C...>, type_list<D...>, L...>
+    : joined<type_list<A..., B..., C..., D...>, L...> {};
+template <class... A, class... B, class... C>
+struct joined<type_list<A...>, type_list<B...>, type_list<C...>> {
+  using type = type_list<A..., B..., C...>;
+};
 
 template <class L>
 struct reversed {
@@ -67,16 +78,50 @@ inline constexpr bool contains = std::is_base_of_v<detail::tagged<T>, detail::ta
 template <class L, class T>
 using push_unique = typename std::conditional_t<contains<L, T>, std::type_identity<L>, detail::append<L, T>>::type;
 
+namespace detail {
+template <class L, class... T>
+struct united {
+  using type = L;
+};
+template <class L, class H, class... T>
+struct united<L, H, T...> : united<push_unique<L, H>, T...> {};
+template <class L>
+struct distinct;
+template <class... T>
+struct distinct<type_list<T...>> : united<type_list<>, T...> {};
+}  // namespace detail
+
+/// The list without repetitions.
+template <class L>
+using unique = typename detail::distinct<L>::type;
+
 template <class... L>
 using concat = typename detail::joined<L...>::type;
+
+namespace detail {
+template <class L, class Keep>
+struct filtered;
+template <class... T, class Keep>
+struct filtered<type_list<T...>, Keep> {
+  using type = concat<std::conditional_t<Keep::template value<T>, type_list<T>, type_list<>>...>;
+};
+}  // namespace detail
 
 template <class L>
 using reverse = typename detail::reversed<L>::type;
 
+/// The elements T of the list for which Keep::value<T>.
+template <class L, class Keep>
+using filter = typename detail::filtered<L, Keep>::type;
+
 /// Where T stands in the list.
 template <class L, class T>
 inline constexpr int position_in =
-    detail::position_of<T>(static_cast<detail::positions<std::make_integer_sequence<int, L::size>, L> const*>(nullptr));
+    decltype(detail::position_of<T>(static_cast<detail::positions_in<L> const*>(nullptr)))::value;
+
+/// What stands at a position of the list.
+template <int Position, class L>
+using nth = typename decltype(detail::type_at<Position>(static_cast<detail::positions_in<L> const*>(nullptr)))::type;
 
 /// Calls f.template operator()<T>() for every T of the list, in order.
 template <class... T, class F>

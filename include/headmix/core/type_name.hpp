@@ -10,13 +10,15 @@ namespace headmix {
 
 namespace detail {
 template <class T>
-constexpr std::string_view signature() {
+constexpr char const* signature() {
   return __PRETTY_FUNCTION__;
 }
 
 constexpr std::string_view unqualified(std::string_view text) {
   // g++: "... signature() [with T = a::b<c>::W_q; ...]", clang++: "... signature() [T = a::b<c>::W_q]"
-  std::size_t const begin = text.find("T = ") + 4;
+  std::size_t const found = text.find("T = ");
+  if (found == std::string_view::npos) return text;
+  std::size_t const begin = found + 4;
   int depth = 0;
   std::size_t first = begin, last = begin;
   for (; last < text.size(); ++last) {
@@ -28,16 +30,22 @@ constexpr std::string_view unqualified(std::string_view text) {
   }
   return text.substr(first, last - first);
 }
+/// What `unqualified` makes a name of. Tables hold this: cutting the name out costs the compiler time, the program
+/// none.
+template <class T>
+constexpr char const* name_source() {
+  if constexpr (requires { T::name; }) {
+    return T::name;
+  } else {
+    return signature<T>();
+  }
+}
 }  // namespace detail
 
 /// The unqualified name of a type; a class may give another one as `static constexpr char const* name`.
 template <class T>
 constexpr std::string_view type_name() {
-  if constexpr (requires { T::name; }) {
-    return T::name;
-  } else {
-    return detail::unqualified(detail::signature<T>());
-  }
+  return detail::unqualified(detail::name_source<T>());
 }
 
 }  // namespace headmix

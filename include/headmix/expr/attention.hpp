@@ -69,12 +69,12 @@ struct attention : operation {
                            multiple_of<cols_of<K>, the<KvHeads>>, multiple_of<cols_of<Q>, cols_of<K>>>;
   template <int, class Args>
   struct output_of;
-  template <int I, class Q, class K, class V, class... Key>
-  struct output_of<I, type_list<Q, K, V, Key...>> {
+  template <int Which, class Q, class K, class V, class... Key>
+  struct output_of<Which, type_list<Q, K, V, Key...>> {
     using type = shape<rows<Q>, over<cols<Q>, over<cols<K>, KvHeads>>>;
   };
-  template <int I, class Args>
-  using output_shape = typename output_of<I, Args>::type;
+  template <int Which, class Args>
+  using output_shape = typename output_of<Which, Args>::type;
 
   template <class T, class W>
   static attention_forward<T> problem(auto const& run, view<T> o, view<W> lse, view<T const> q, view<T const> k,

@@ -20,18 +20,18 @@ struct expert_order : operation {
   static constexpr int outputs = 2;
   template <class...>
   static constexpr kind kind_of = kind::integer;
-  template <class I>
-  using shape_of = shape<size<1>, times<cols<I>, rows<I>>>;
-  template <class I>
-  using domain_of = times<cols<I>, rows<I>>;
+  template <class Chosen>
+  using shape_of = shape<size<1>, times<cols<Chosen>, rows<Chosen>>>;
+  template <class Chosen>
+  using domain_of = times<cols<Chosen>, rows<Chosen>>;
   template <int, class>
   using output_shape = shape<size<1>, plus_one<E>>;
   template <int>
   static constexpr kind output_kind = kind::integer;
   static constexpr bool validates = true;
-  template <class I>
+  template <class Chosen>
   static void validate(auto const& run) {
-    Index const slots = run.template extent<times<cols<I>, rows<I>>>();
+    Index const slots = run.template extent<times<cols<Chosen>, rows<Chosen>>>();
     if (slots > (std::numeric_limits<Int>::max)()) {
       fail("expert_order: ", slots, " slots are more than the ", (std::numeric_limits<Int>::max)(),
            " that an Int can number");
@@ -91,26 +91,26 @@ struct expert_outer : operation {
 }  // namespace ops
 
 /// The slots of a selection, grouped by expert. Every product over the same selection shares it.
-template <Selection I>
-constexpr auto expert_order(I index) {
-  return make<ops::expert_order<domain<I>>>(index);
+template <Selection Chosen>
+constexpr auto expert_order(Chosen index) {
+  return make<ops::expert_order<domain<Chosen>>>(index);
 }
 
 /// Row r times the weights of its chosen experts: x [R, D] or, slot by slot, [R * K, D]; W [E, D, H]; index Int [R, K];
 /// result [R * K, H].
-template <Expr X, Expr W, Selection I>
-constexpr auto expert_linear(X x, W w, I index) {
+template <Expr X, Expr W, Selection Chosen>
+constexpr auto expert_linear(X x, W w, Chosen index) {
   constexpr auto order = expert_order(index);
   constexpr bool token_rows =
-      std::same_as<rows<X>, rows<I>> || (rows<X>::value != dynamic && rows<X>::value == rows<I>::value);
-  using slots_per_row = std::conditional_t<token_rows, cols<I>, size<1>>;
-  return make<ops::expert_linear<slots_per_row, domain<I>>>(x, w, order, get_output<1>(order));
+      std::same_as<rows<X>, rows<Chosen>> || (rows<X>::value != dynamic && rows<X>::value == rows<Chosen>::value);
+  using slots_per_row = std::conditional_t<token_rows, cols<Chosen>, size<1>>;
+  return make<ops::expert_linear<slots_per_row, domain<Chosen>>>(x, w, order, get_output<1>(order));
 }
 
 /// The bias of each slot's expert: b [E, D], index Int [R, K], result [R * K, D].
-template <Expr B, Selection I>
-constexpr auto expert_bias(B b, I index) {
-  return gather_rows(b, split_rows<cols<I>>(index));
+template <Expr B, Selection Chosen>
+constexpr auto expert_bias(B b, Chosen index) {
+  return gather_rows(b, split_rows<cols<Chosen>>(index));
 }
 
 /// y_r = sum over j of gate_{r,j} z_{r K + j}: gate [R, K], z [R * K, D], result [R, D].

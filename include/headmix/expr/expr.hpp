@@ -54,7 +54,7 @@ template <class E>
 concept Pointwise = Expr<E> &&(E::form_of == form::pointwise || E::form_of == form::immediate);
 /// Int values in [0, domain), -1 for nothing.
 template <class E>
-concept Selection = Expr<E> && E::kind_of == kind::integer && requires {
+concept Selection = Expr<E> && E::kind_of == kind::integer&& requires {
   typename E::domain;
 };
 
@@ -99,7 +99,7 @@ struct the {
 struct operation {
   static constexpr form form_of = form::barrier;
   static constexpr bool differentiable = true;
-  /// Buffers that a barrier writes. Buffer 0 is the value of the node, `output<I>(node)` names the others.
+  /// Buffers that a barrier writes. Buffer 0 is the value of the node, `output<Which>(node)` names the others.
   static constexpr int outputs = 1;
   /// True when `eval` leaves out an output whose data is null: one that nobody reads.
   static constexpr bool optional_outputs = false;
@@ -148,13 +148,13 @@ struct node : detail::choices<Op, type_list<A...>> {
   static constexpr bool grad = Op::differentiable && (A::grad || ...);
 };
 
-/// Buffer I of a barrier that writes several. The gradient flows through buffer 0 only.
-template <int I, Expr N>
+/// Buffer `Which` of a barrier that writes several. The gradient flows through buffer 0 only.
+template <int Which, Expr Node>
 struct output {
-  static_assert(I >= 1 && I < N::op::outputs, "headmix: the operation has no such output");
-  using args = type_list<N>;
-  using extents = typename N::op::template output_shape<I, typename N::args>;
-  static constexpr kind kind_of = N::op::template output_kind<I>;
+  static_assert(Which >= 1 && Which < Node::op::outputs, "headmix: the operation has no such output");
+  using args = type_list<Node>;
+  using extents = typename Node::op::template output_shape<Which, typename Node::args>;
+  static constexpr kind kind_of = Node::op::template output_kind<Which>;
   static constexpr form form_of = form::output;
   static constexpr bool grad = false;
 };
@@ -216,9 +216,9 @@ constexpr node<Op, A...> make(A...) {
   return {};
 }
 
-/// Buffer I of a barrier.
-template <int I, Expr N>
-constexpr output<I, N> get_output(N) {
+/// Buffer `Which` of a barrier.
+template <int Which, Expr Node>
+constexpr output<Which, Node> get_output(Node) {
   return {};
 }
 

@@ -15,10 +15,10 @@ namespace headmix {
 inline constexpr Index dynamic = -1;
 
 /// A size: `size<64>` or `size<dynamic>`. Derive from it to give it a name.
-template <Index N>
+template <Index Value>
 struct size {
-  static_assert(N >= 0 || N == dynamic, "headmix: a size is a number from 0 or `dynamic`");
-  static constexpr Index value = N;
+  static_assert(Value >= 0 || Value == dynamic, "headmix: a size is a number from 0 or `dynamic`");
+  static constexpr Index value = Value;
 };
 
 /// The number of query rows, over all sequences.
@@ -157,21 +157,27 @@ using named_sizes = typename detail::sizes_below<X>::type;
 template <Extent X, Extent Unit>
 inline constexpr bool counts = detail::multiple_of_unit<X, Unit>::value;
 
-/// A requirement that an operation places on its operands, with the two sides as the message shall name them.
-template <class X, class Y>
+namespace rules {
 struct equal {
   static constexpr bool holds(Index x, Index y) { return x == y; }
   static constexpr char const* text = "must equal";
 };
-template <class X, class Y>
 struct at_most {
   static constexpr bool holds(Index x, Index y) { return x <= y; }
   static constexpr char const* text = "must be at most";
 };
-template <class X, class Y>
 struct multiple_of {
   static constexpr bool holds(Index x, Index y) { return y > 0 && x % y == 0; }
   static constexpr char const* text = "must be a multiple of";
 };
+}  // namespace rules
+
+/// A requirement that an operation places on its operands, with the two sides as the message shall name them.
+template <class X, class Y>
+struct equal : rules::equal {};
+template <class X, class Y>
+struct at_most : rules::at_most {};
+template <class X, class Y>
+struct multiple_of : rules::multiple_of {};
 
 }  // namespace headmix

@@ -9,25 +9,25 @@
 
 namespace headmix {
 
-/// U(-a, a) with a = gain sqrt(6 / (fan_in + fan_out)), gain^2 = N / D (Glorot & Bengio 2010).
-template <int N = 1, int D = 1>
+/// U(-a, a) with a = gain sqrt(6 / (fan_in + fan_out)), gain^2 = Num / Den (Glorot & Bengio 2010).
+template <int Num = 1, int Den = 1>
 struct xavier_uniform {
   static double value(Random const& random, std::uint64_t i, Index rows, Index cols) {
-    double const a = std::sqrt(6.0 * N / D / static_cast<double>(rows + cols));
+    double const a = std::sqrt(6.0 * Num / Den / static_cast<double>(rows + cols));
     return a * (2 * random.uniform(i) - 1);
   }
 };
 
-/// N(0, sigma^2) with sigma = N / D.
-template <int N, int D>
+/// Num(0, sigma^2) with sigma = Num / Den.
+template <int Num, int Den>
 struct normal {
-  static double value(Random const& random, std::uint64_t i, Index, Index) { return N * random.normal(i) / D; }
+  static double value(Random const& random, std::uint64_t i, Index, Index) { return Num * random.normal(i) / Den; }
 };
 
-/// The same number N everywhere.
-template <int N>
+/// The same number `Value` everywhere.
+template <int Value>
 struct filled {
-  static double value(Random const&, std::uint64_t, Index, Index) { return N; }
+  static double value(Random const&, std::uint64_t, Index, Index) { return Value; }
 };
 using zeros = filled<0>;
 using ones = filled<1>;

@@ -18,9 +18,9 @@ template <class R, class C>
 struct leaf_shape<R, C> {
   using type = shape<R, C>;
 };
-template <class N, class R, class C>
-struct leaf_shape<N, R, C> {
-  using type = shape<R, C, N>;
+template <class Count, class R, class C>
+struct leaf_shape<Count, R, C> {
+  using type = shape<R, C, Count>;
 };
 }  // namespace detail
 
@@ -71,10 +71,10 @@ concept Parameter = Leaf<L> && requires {
   typename L::initial;
 };
 
-/// The number N / D, as an expression (floating-point template arguments are not portable).
-template <long long N, long long D = 1>
+/// The number Num / Den, as an expression (floating-point template arguments are not portable).
+template <long long Num, long long Den = 1>
 struct number {
-  static_assert(D > 0, "headmix: number<N, D> is N / D with a positive D");
+  static_assert(Den > 0, "headmix: number<Num, Den> is Num / Den with a positive Den");
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
   static constexpr kind kind_of = kind::real;
@@ -82,7 +82,7 @@ struct number {
   static constexpr bool grad = false;
   template <class T, class Run>
   static constexpr T value(Run const&) {
-    return static_cast<T>(static_cast<double>(N) / static_cast<double>(D));
+    return static_cast<T>(static_cast<double>(Num) / static_cast<double>(Den));
   }
 };
 

@@ -8,8 +8,8 @@
 namespace headmix {
 
 /// -log softmax(z)_target of each row, in nats, 0 for a target of -1: z [R, V], target Int [R, 1], result [R, 1].
-template <Expr Z, Selection I>
-constexpr auto cross_entropy(Z logits, I target) {
+template <Expr Z, Selection Chosen>
+constexpr auto cross_entropy(Z logits, Chosen target) {
   return row_sum(one_hot(target)) * (log_sum_exp(logits) - take(logits, target));
 }
 
@@ -21,21 +21,21 @@ constexpr auto shares(A a) {
 
 /// E sum_e P_e f_e, P the share of the probability and f the share of the choices that went to expert e; 1 at balance.
 /// p [R, E], index Int [R, K]. (MoA, equations 13 to 15)
-template <Expr P, Selection I>
-constexpr auto load_balance(P p, I index) {
+template <Expr P, Selection Chosen>
+constexpr auto load_balance(P p, Chosen index) {
   return value_of<cols<P>>{} * sum(shares(col_sum(p)) * shares(col_sum(one_hot(index))));
 }
 
 /// What share of all gates' sum went to each expert: [1, E].
-template <Expr G, Selection I>
-struct importance : let<decltype(shares(col_sum(put(G{}, I{}))))> {};
+template <Expr G, Selection Chosen>
+struct importance : let<decltype(shares(col_sum(put(G{}, Chosen{}))))> {};
 
 /// The squared coefficient of variation of the gates' sums over the experts, 0 for a single expert:
 /// gate [R, K], index Int [R, K]. (Shazeer et al. 2017, equation 7; the published code of MoA)
-template <Expr G, Selection I>
-constexpr auto cv_squared(G, I) {
-  constexpr auto mean = row_mean(importance<G, I>{});
-  constexpr auto variance = row_sum(square(importance<G, I>{} - mean)) / others<domain<I>>{};
+template <Expr G, Selection Chosen>
+constexpr auto cv_squared(G, Chosen) {
+  constexpr auto mean = row_mean(importance<G, Chosen>{});
+  constexpr auto variance = row_sum(square(importance<G, Chosen>{} - mean)) / others<domain<Chosen>>{};
   return variance / (square(mean) + number<1, 10'000'000'000>{});
 }
 

@@ -12,11 +12,12 @@ template <Extent Real, Extent All>
 struct real_rows : selection<Real, size<1>, All> {};
 
 namespace detail {
-template <class I>
+template <class Which>
 inline constexpr bool numbers_real_rows = false;
-template <class I>
-requires requires { typename I::domain; }
-inline constexpr bool numbers_real_rows<I> = std::is_base_of_v<real_rows<rows<I>, typename I::domain>, I>;
+template <class Which>
+requires requires { typename Which::domain; }
+inline constexpr bool numbers_real_rows<Which> =
+    std::is_base_of_v<real_rows<rows<Which>, typename Which::domain>, Which>;
 }  // namespace detail
 
 /// The value with its padding, where X is one without it; X itself otherwise.
@@ -24,16 +25,16 @@ template <Expr X>
 constexpr auto with_padding(X x) {
   return x;
 }
-template <Expr X, Expr I>
-requires(detail::numbers_real_rows<I>) constexpr auto with_padding(node<ops::gather_rows, X, I>) { return X{}; }
+template <Expr X, Expr Which>
+requires(detail::numbers_real_rows<Which>) constexpr auto with_padding(node<ops::gather_rows, X, Which>) { return X{}; }
 /// The rows of `a` that are rows of X: the real ones, where X is a value without its padding.
 template <Expr X, Expr A>
 constexpr auto without_padding_as(X, A a) {
   return a;
 }
-template <Expr X, Expr I, Expr A>
-requires(detail::numbers_real_rows<I>) constexpr auto without_padding_as(node<ops::gather_rows, X, I>, A a) {
-  return gather_rows(a, I{});
+template <Expr X, Expr Which, Expr A>
+requires(detail::numbers_real_rows<Which>) constexpr auto without_padding_as(node<ops::gather_rows, X, Which>, A a) {
+  return gather_rows(a, Which{});
 }
 
 }  // namespace headmix

@@ -8,10 +8,10 @@ namespace headmix {
 namespace ops {
 
 /// The value repeated to a larger shape along the extents where it is 1: the transpose of a sum.
-template <class R, class C, class N>
+template <class R, class C, class Parts>
 struct expand : identity {
   template <class>
-  using shape_of = shape<R, C, N>;
+  using shape_of = shape<R, C, Parts>;
   template <class>
   using checks = type_list<>;
 };
@@ -47,17 +47,17 @@ struct col_sum : reduction {
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(headmix::expand(dy, a)); }
 };
 
-/// y_r = sum over j < N of a_{r N + j}
-template <class N>
+/// y_r = sum over j < Parts of a_{r Parts + j}
+template <class Parts>
 struct group_sum : reduction {
   template <class A>
-  using shape_of = shape<over<rows<A>, N>, cols<A>>;
+  using shape_of = shape<over<rows<A>, Parts>, cols<A>>;
   template <class A>
-  using checks = type_list<multiple_of<rows_of<A>, the<N>>>;
+  using checks = type_list<multiple_of<rows_of<A>, the<Parts>>>;
   static void eval(auto const& run, auto y, bool accumulate, auto const& a) {
-    run.backend.group_sum(y, a, run.template extent<N>(), accumulate);
+    run.backend.group_sum(y, a, run.template extent<Parts>(), accumulate);
   }
-  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::repeat_rows<N>(dy)); }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::repeat_rows<Parts>(dy)); }
 };
 
 }  // namespace ops
@@ -77,13 +77,13 @@ template <Expr A>
 constexpr auto sum(A a) {
   return row_sum(col_sum(a));
 }
-/// [R * N, C] -> [R, C]: the sum over N consecutive rows (the slots of a token).
-template <Extent N, Expr A>
+/// [R * Parts, C] -> [R, C]: the sum over Parts consecutive rows (the slots of a token).
+template <Extent Parts, Expr A>
 constexpr auto group_sum(A a) {
-  if constexpr (N::value == 1) {
+  if constexpr (Parts::value == 1) {
     return a;
   } else {
-    return make<ops::group_sum<N>>(a);
+    return make<ops::group_sum<Parts>>(a);
   }
 }
 /// [R, C] -> [R, 1]

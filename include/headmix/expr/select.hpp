@@ -27,12 +27,12 @@ struct put;
 
 /// y_ij = a_{i, index_ij}
 struct take : operation {
-  template <class A, class I>
-  using shape_of = shape<rows<A>, cols<I>>;
-  template <class A, class I>
+  template <class A, class Chosen>
+  using shape_of = shape<rows<A>, cols<Chosen>>;
+  template <class A, class Chosen>
   static constexpr kind kind_of = A::kind_of;
-  template <class A, class I>
-  using checks = type_list<equal<rows_of<I>, rows_of<A>>, equal<headmix::domain_of<I>, cols_of<A>>>;
+  template <class A, class Chosen>
+  using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<headmix::domain_of<Chosen>, cols_of<A>>>;
   static void eval(auto const& run, auto y, auto a, auto index) { run.backend.take(y, a, index); }
   static constexpr auto vjp(auto dy, auto a, auto index, auto) {
     return grads(make<put<cols<decltype(a)>>>(dy, index), none{});
@@ -42,13 +42,13 @@ struct take : operation {
 /// Zeros, and at the chosen columns of each row the given values; values of the same column are added.
 template <class E>
 struct put : operation {
-  template <class A, class I>
+  template <class A, class Chosen>
   using shape_of = shape<rows<A>, E>;
-  template <class A, class I>
+  template <class A, class Chosen>
   static constexpr kind kind_of = A::kind_of;
-  template <class A, class I>
-  using checks =
-      type_list<equal<rows_of<I>, rows_of<A>>, equal<cols_of<I>, cols_of<A>>, equal<headmix::domain_of<I>, the<E>>>;
+  template <class A, class Chosen>
+  using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<cols_of<Chosen>, cols_of<A>>,
+                           equal<headmix::domain_of<Chosen>, the<E>>>;
   static void eval(auto const& run, auto y, auto a, auto index) { run.backend.put(y, a, index); }
   static constexpr auto vjp(auto dy, auto, auto index, auto) { return grads(make<take>(dy, index), none{}); }
 };
@@ -57,9 +57,9 @@ struct put : operation {
 template <class E>
 struct one_hot : operation {
   static constexpr bool differentiable = false;
-  template <class I>
-  using shape_of = shape<rows<I>, E>;
-  template <class I>
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, E>;
+  template <class Chosen>
   static constexpr kind kind_of = kind::wide;
   static void eval(auto const& run, auto y, auto index) { run.backend.one_hot(y, index); }
 };
@@ -86,12 +86,12 @@ struct scatter_rows;
 
 /// y_i = table_{index_i}
 struct gather_rows : operation {
-  template <class W, class I>
-  using shape_of = shape<rows<I>, cols<W>>;
-  template <class W, class I>
+  template <class W, class Chosen>
+  using shape_of = shape<rows<Chosen>, cols<W>>;
+  template <class W, class Chosen>
   static constexpr kind kind_of = W::kind_of;
-  template <class W, class I>
-  using checks = type_list<equal<cols_of<I>, the<size<1>>>, equal<headmix::domain_of<I>, rows_of<W>>>;
+  template <class W, class Chosen>
+  using checks = type_list<equal<cols_of<Chosen>, the<size<1>>>, equal<headmix::domain_of<Chosen>, rows_of<W>>>;
   static void eval(auto const& run, auto y, auto table, auto index) { run.backend.gather_rows(y, table, index); }
   static constexpr auto vjp(auto dy, auto table, auto index, auto) {
     return grads(make<scatter_rows<rows<decltype(table)>>>(dy, index), none{});
@@ -102,13 +102,13 @@ struct gather_rows : operation {
 template <class V>
 struct scatter_rows : operation {
   static constexpr bool accumulates = true;
-  template <class A, class I>
+  template <class A, class Chosen>
   using shape_of = shape<V, cols<A>>;
-  template <class A, class I>
+  template <class A, class Chosen>
   static constexpr kind kind_of = A::kind_of;
-  template <class A, class I>
-  using checks =
-      type_list<equal<rows_of<I>, rows_of<A>>, equal<cols_of<I>, the<size<1>>>, equal<headmix::domain_of<I>, the<V>>>;
+  template <class A, class Chosen>
+  using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<cols_of<Chosen>, the<size<1>>>,
+                           equal<headmix::domain_of<Chosen>, the<V>>>;
   static void eval(auto const& run, auto y, bool accumulate, auto a, auto index) {
     run.backend.scatter_rows(y, a, index, accumulate);
   }
@@ -124,19 +124,19 @@ constexpr auto top_k(A scores) {
   return make<ops::top_k<K>>(scores);
 }
 /// [R, E], Int [R, K] -> [R, K]
-template <Expr A, Selection I>
-constexpr auto take(A a, I index) {
+template <Expr A, Selection Chosen>
+constexpr auto take(A a, Chosen index) {
   return make<ops::take>(a, index);
 }
 /// [R, K], Int [R, K] -> [R, E], E the number of choices: the transpose of take.
-template <Expr A, Selection I>
-constexpr auto put(A a, I index) {
-  return make<ops::put<domain<I>>>(a, index);
+template <Expr A, Selection Chosen>
+constexpr auto put(A a, Chosen index) {
+  return make<ops::put<domain<Chosen>>>(a, index);
 }
 /// Int [R, K] -> [R, E]
-template <Selection I>
-constexpr auto one_hot(I index) {
-  return make<ops::one_hot<domain<I>>>(index);
+template <Selection Chosen>
+constexpr auto one_hot(Chosen index) {
+  return make<ops::one_hot<domain<Chosen>>>(index);
 }
 /// Choices side by side, [R, K] and [R, L] -> [R, K + L].
 template <Selection A, Selection B>
@@ -144,14 +144,14 @@ constexpr auto join(A a, B b) {
   return make<ops::join>(a, b);
 }
 /// [V, D], Int [R, 1] -> [R, D]: an embedding lookup.
-template <Expr W, Selection I>
-constexpr auto gather_rows(W table, I index) {
+template <Expr W, Selection Chosen>
+constexpr auto gather_rows(W table, Chosen index) {
   return make<ops::gather_rows>(table, index);
 }
 /// [R, D], Int [R, 1] -> [V, D], V the number of choices: every row is added to the row that it chose.
-template <Expr A, Selection I>
-constexpr auto scatter_rows(A a, I index) {
-  return make<ops::scatter_rows<domain<I>>>(a, index);
+template <Expr A, Selection Chosen>
+constexpr auto scatter_rows(A a, Chosen index) {
+  return make<ops::scatter_rows<domain<Chosen>>>(a, index);
 }
 
 }  // namespace headmix

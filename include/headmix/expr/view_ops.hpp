@@ -9,11 +9,11 @@ namespace headmix {
 
 namespace ops {
 struct transpose;
-template <class N>
+template <class Parts>
 struct split_rows;
-template <class N>
+template <class Parts>
 struct merge_rows;
-template <class N>
+template <class Parts>
 struct group_sum;
 template <kind K>
 struct matmul;
@@ -33,22 +33,23 @@ constexpr auto t(node<ops::matmul<K>, A, B>) {
   return make<ops::matmul<K>>(t(B{}), t(A{}));
 }
 
-/// [R, N * C] as [R * N, C]: the N parts of a row become rows (heads of a token, sub-tokens, gates of slots).
-template <Extent N, Expr A>
+/// [R, Parts * C] as [R * Parts, C]: the Parts parts of a row become rows (heads of a token, sub-tokens, gates of
+/// slots).
+template <Extent Parts, Expr A>
 constexpr auto split_rows(A a) {
-  if constexpr (N::value == 1) {
+  if constexpr (Parts::value == 1) {
     return a;
   } else {
-    return make<ops::split_rows<N>>(a);
+    return make<ops::split_rows<Parts>>(a);
   }
 }
-/// [R * N, C] as [R, N * C]: the inverse of split_rows.
-template <Extent N, Expr A>
+/// [R * Parts, C] as [R, Parts * C]: the inverse of split_rows.
+template <Extent Parts, Expr A>
 constexpr auto merge_rows(A a) {
-  if constexpr (N::value == 1) {
+  if constexpr (Parts::value == 1) {
     return a;
   } else {
-    return make<ops::merge_rows<N>>(a);
+    return make<ops::merge_rows<Parts>>(a);
   }
 }
 
@@ -73,55 +74,55 @@ struct reshape : operation {
   static constexpr kind kind_of = A::kind_of;
 };
 
-template <class N>
+template <class Parts>
 struct split_rows : reshape {
   template <class A>
-  using shape_of = shape<times<N, rows<A>>, over<cols<A>, N>>;
+  using shape_of = shape<times<Parts, rows<A>>, over<cols<A>, Parts>>;
   template <Selection A>
   using domain_of = headmix::domain<A>;
   template <class A>
-  using checks = type_list<multiple_of<cols_of<A>, the<N>>>;
+  using checks = type_list<multiple_of<cols_of<A>, the<Parts>>>;
   template <class T>
   static constexpr view<T> apply(auto const& run, view<T> a) {
-    Index const n = run.template extent<N>();
+    Index const n = run.template extent<Parts>();
     return {a.data, a.rows * n, a.cols / n};
   }
-  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::merge_rows<N>(dy)); }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::merge_rows<Parts>(dy)); }
 };
 
-template <class N>
+template <class Parts>
 struct merge_rows : reshape {
   template <class A>
-  using shape_of = shape<over<rows<A>, N>, times<N, cols<A>>>;
+  using shape_of = shape<over<rows<A>, Parts>, times<Parts, cols<A>>>;
   template <class A>
-  using checks = type_list<multiple_of<rows_of<A>, the<N>>>;
+  using checks = type_list<multiple_of<rows_of<A>, the<Parts>>>;
   template <class T>
   static constexpr view<T> apply(auto const& run, view<T> a) {
-    Index const n = run.template extent<N>();
+    Index const n = run.template extent<Parts>();
     return {a.data, a.rows / n, a.cols * n};
   }
-  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::split_rows<N>(dy)); }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(headmix::split_rows<Parts>(dy)); }
 };
 
-/// Every row N times, one after the other. It only renumbers rows, so it fuses like a pointwise operation.
-template <class N>
+/// Every row Parts times, one after the other. It only renumbers rows, so it fuses like a pointwise operation.
+template <class Parts>
 struct repeat_rows : operation {
   static constexpr form form_of = form::pointwise;
-  using repeats = N;
+  using repeats = Parts;
   template <class A>
-  using shape_of = shape<times<N, rows<A>>, cols<A>>;
-  static constexpr auto vjp(auto dy, auto, auto) { return grads(make<group_sum<N>>(dy)); }
+  using shape_of = shape<times<Parts, rows<A>>, cols<A>>;
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(make<group_sum<Parts>>(dy)); }
 };
 
 }  // namespace ops
 
-/// [R, C] -> [R * N, C], row i N times in a row: a value of the token for each of its N slots.
-template <Extent N, Expr A>
+/// [R, C] -> [R * Parts, C], row i Parts times in a row: a value of the token for each of its Parts slots.
+template <Extent Parts, Expr A>
 constexpr auto repeat_rows(A a) {
-  if constexpr (N::value == 1) {
+  if constexpr (Parts::value == 1) {
     return a;
   } else {
-    return make<ops::repeat_rows<N>>(a);
+    return make<ops::repeat_rows<Parts>>(a);
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace headmix {
 
-/// x [tokens, D] -> y [tokens, D], with W_q [D, N H], W_k and W_v [D, P H] and W_o [N H, D]. No losses.
+/// x [tokens, D] -> y [tokens, D], with W_q [D, Q H], W_k and W_v [D, P H] and W_o [Q H, D]. No losses.
 ///
 /// @tparam Width model width d, or `dynamic`
 /// @tparam Heads number of heads h, or `dynamic`
@@ -18,15 +18,15 @@ namespace headmix {
 template <Index Width, Index Heads, Index HeadDim, AttentionMask Mask = full, Index KvHeads = Heads>
 struct MultiHead {
   struct D : size<Width> {};
-  struct N : size<Heads> {};
+  struct Q : size<Heads> {};
   struct H : size<HeadDim> {};
   struct P : size<KvHeads> {};
 
   struct x : input<tokens, D> {};
-  struct W_q : param<D, times<N, H>> {};
+  struct W_q : param<D, times<Q, H>> {};
   struct W_k : param<D, times<P, H>> {};
   struct W_v : param<D, times<P, H>> {};
-  struct W_o : param<times<N, H>, D> {};
+  struct W_o : param<times<Q, H>, D> {};
 
   static constexpr auto q = x{} % W_q{};
   static constexpr auto k = x{} % W_k{};

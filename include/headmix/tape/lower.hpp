@@ -140,16 +140,15 @@ struct row_random {
 };
 /// Random values; `key` holds the words of a `randomness`. Element (i, j) is number i * cols + j of its stream, where
 /// rows are numbered through all parts of a batch.
-template <class Distribution>
+template <class Distribution, std::uint32_t Stream>
 struct tree_random {
   static constexpr bool packable = false;
   static constexpr bool one_col = false;
   Int const* key;
-  std::uint32_t stream;
   Index cols, rows_per_token;
   [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
   HEADMIX_HD row_random<Distribution> row(Index i) const {
-    return {random_stream_of(key, stream), row_in_batch(key, i, rows_per_token) * static_cast<std::uint64_t>(cols),
+    return {random_stream_of(key, Stream), row_in_batch(key, i, rows_per_token) * static_cast<std::uint64_t>(cols),
             randomness_is_on(key)};
   }
 };

@@ -24,7 +24,7 @@ template <class Mode, class Leaves>
 struct wanted_leaves;
 template <class Leaves>
 struct wanted_leaves<training, Leaves> {
-  using type = decltype(filter(Leaves{}, has_gradient{}));
+  using type = filter<Leaves, has_gradient>;
 };
 template <class Leaves>
 struct wanted_leaves<inference, Leaves> {

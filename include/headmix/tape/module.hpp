@@ -36,6 +36,22 @@ struct is_parameter {
   template <class E>
   static constexpr bool value = Parameter<E>;
 };
+/// Which leaf a parameter is, and how it starts.
+struct parameter_row {
+  std::size_t leaf;
+  double (*initial)(Random const&, std::uint64_t element, Index rows, Index cols);
+};
+template <class Initial>
+double initial_value(Random const& random, std::uint64_t element, Index rows, Index cols) {
+  return Initial::value(random, element, rows, cols);
+}
+template <class Leaves, class Parameters>
+struct parameter_table;
+template <class Leaves, class... P>
+struct parameter_table<Leaves, type_list<P...>> {
+  static constexpr std::array<parameter_row, sizeof...(P)> value = {
+      parameter_row{position_in<Leaves, P>, &initial_value<typename P::initial>}...};
+};
 }  // namespace detail
 
 template <Layer L, class Backend, class Mode = training>
@@ -47,7 +63,7 @@ class Module {
   struct program
       : detail::module_roots<std::remove_cvref_t<decltype(L::y)>, typename L::losses, typename L::observed>::type {};
   using tape_type = Tape<program, Backend, Mode>;
-  using parameter_leaves = decltype(detail::filter(typename tape_type::leaves{}, detail::is_parameter{}));
+  using parameter_leaves = filter<typename tape_type::leaves, detail::is_parameter>;
 
   /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
   /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`.
@@ -68,16 +84,20 @@ class Module {
   view<scalar const> forward(view<scalar const> x, batch const& b) {
     bind_input<typename L::x>(x, input_gradient_);
     tape_.bind_tokens(kept(b, offsets_));
-    if constexpr (requires { typename L::kept; }) bind_real_rows<typename L::kept>(b, "x");
-    if constexpr (!requires { typename L::kept; }) refuse_padding(b, "x");
+    if constexpr (requires { typename L::kept; }) {
+      bind_real_rows<typename L::kept>(b, "x");
+    } else {
+      refuse_padding(b, "x");
+    }
     return forward();
   }
   /// y of x and of the second input, from which keys and values are made (cross-attention).
+  template <class Of = L>
   view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
-    static_assert(has_leaf<typename L::memory>, "headmix: the layer has no second input; see the option memory_width");
-    bind_input<typename L::memory>(memory, memory_gradient_);
+    static_assert(has_leaf<typename Of::memory>, "headmix: the layer has no second input; see the option memory_width");
+    bind_input<typename Of::memory>(memory, memory_gradient_);
     tape_.bind_memory(kept(m, memory_offsets_));
-    bind_real_rows<typename L::kept_memory>(m, "memory");
+    bind_real_rows<typename Of::kept_memory>(m, "memory");
     return forward(x, b);
   }
   /// The same over leaves that were bound with tape().bind().
@@ -98,7 +118,10 @@ class Module {
   /// The gradient by the input of forward(x), zeroed there.
   [[nodiscard]] view<scalar const> input_gradient() const { return tape_.gradient(typename L::x{}); }
   /// The gradient by the second input, zeroed by forward(x, b, memory, m).
-  [[nodiscard]] view<scalar const> memory_gradient() const { return tape_.gradient(typename L::memory{}); }
+  template <class Of = L>
+  [[nodiscard]] view<scalar const> memory_gradient() const {
+    return tape_.gradient(typename Of::memory{});
+  }
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
   /// training draws with the module's seed, the number of the forward pass being the step, and inference draws nothing.
@@ -106,19 +129,19 @@ class Module {
     randomness_ = r;
     fixed_randomness_ = true;
   }
-  /// Loss I of the layer.
-  template <int I>
+  /// Loss `Which` of the layer.
+  template <int Which>
   [[nodiscard]] double loss() const {
-    static_assert(I >= 0 && I < L::losses::size, "headmix: the layer has no such loss");
+    static_assert(Which >= 0 && Which < L::losses::size, "headmix: the layer has no such loss");
     require_forward("loss()");
-    return static_cast<double>(tape_.get(nth<I>(typename L::losses{}))(0, 0));
+    return static_cast<double>(tape_.get(nth<Which, typename L::losses>{})(0, 0));
   }
-  /// Selection I of the layer, e.g. the experts chosen for every row.
-  template <int I = 0>
+  /// Selection `Which` of the layer, e.g. the experts chosen for every row.
+  template <int Which = 0>
   [[nodiscard]] view<Int const> observed() const {
-    static_assert(I >= 0 && I < L::observed::size, "headmix: the layer observes no such selection");
+    static_assert(Which >= 0 && Which < L::observed::size, "headmix: the layer observes no such selection");
     require_forward("observed()");
-    return tape_.get(nth<I>(typename L::observed{}));
+    return tape_.get(nth<Which, typename L::observed>{});
   }
 
   /// Name, value and gradient of every parameter.
@@ -138,14 +161,8 @@ class Module {
   [[nodiscard]] tape_type& tape() { return tape_; }
 
  private:
-  template <int I, class H, class... T>
-  static constexpr auto nth(type_list<H, T...>) {
-    if constexpr (I == 0) {
-      return H{};
-    } else {
-      return nth<I - 1>(type_list<T...>{});
-    }
-  }
+  using parameter_rows = detail::parameter_table<typename tape_type::leaves, parameter_leaves>;
+
   template <class Leaf>
   static constexpr bool has_leaf = contains<typename tape_type::leaves, Leaf>;
   static constexpr bool draws_randomness = has_leaf<random_key>;
@@ -187,37 +204,30 @@ class Module {
 
   void allocate_parameters(std::uint64_t seed) {
     std::size_t bytes = 0;
-    for_each(parameter_leaves{}, [&]<class P>() { bytes += aligned(elements<P>() * sizeof(scalar)); });
+    for (auto const& row : parameter_rows::value) bytes += aligned(elements(row.leaf) * sizeof(scalar));
     values_ = AlignedBuffer(bytes);
     gradients_ = AlignedBuffer(bytes);
     std::size_t offset = 0;
     std::uint64_t stream = 0;
-    for_each(parameter_leaves{}, [&]<class P>() {
-      Index const n = known<count<P>, P>(), r = known<rows<P>, P>(), c = known<cols<P>, P>();
-      view<scalar> value{values_.template as<scalar>(offset), n, r, c};
-      view<scalar> gradient{gradients_.template as<scalar>(offset), n, r, c};
+    for (auto const& row : parameter_rows::value) {
+      auto const shape = tape_.leaf_shape(row.leaf);
+      view<scalar> const value{values_.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
+      view<scalar> const gradient{gradients_.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       Random const random(seed, stream++);
       for (Index i = 0; i < value.size(); ++i) {
-        value.data[i] = static_cast<scalar>(P::initial::value(random, static_cast<std::uint64_t>(i), r, c));
+        value.data[i] = static_cast<scalar>(row.initial(random, static_cast<std::uint64_t>(i), shape.rows, shape.cols));
       }
-      tape_.bind(P{}, value, gradient);
-      parameters_.push_back({type_name<P>(), value, gradient});
-      offset += aligned(elements<P>() * sizeof(scalar));
-    });
+      tape_.bind_leaf(row.leaf, detail::untyped(value), detail::untyped(gradient));
+      parameters_.push_back({tape_.leaf_name(row.leaf), value, gradient});
+      offset += aligned(elements(row.leaf) * sizeof(scalar));
+    }
   }
-  template <class X, class P>
-  Index known() const {
-    for_each(named_sizes<X>{}, [&]<class N>() {
-      if (tape_.template extent<N>() < 0) {
-        fail(type_name<P>(), ": size ", type_name<N>(),
-             " is dynamic; give its value to the module's constructor: at<...::", type_name<N>(), ">(n)");
-      }
-    });
-    return tape_.template extent<X>();
-  }
-  template <class P>
-  std::size_t elements() const {
-    return static_cast<std::size_t>(known<count<P>, P>() * known<rows<P>, P>() * known<cols<P>, P>());
+  std::size_t elements(std::size_t leaf) const {
+    if (auto const size = tape_.unknown_size_of(leaf); !size.empty()) {
+      fail(tape_.leaf_name(leaf), ": size ", size,
+           " is dynamic; give its value to the module's constructor: at<...::", size, ">(n)");
+    }
+    return static_cast<std::size_t>(tape_.leaf_shape(leaf).size());
   }
 
   Backend backend_;

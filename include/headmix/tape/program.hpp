@@ -14,7 +14,7 @@ struct roots {
 };
 
 /// Step: a barrier writes its buffers.
-template <Expr N>
+template <Expr Node>
 struct compute {};
 /// Step: a pointwise value, a named value or a sum of gradients is written to a buffer of its own.
 template <Expr E>
@@ -59,9 +59,8 @@ using terms = typename detail::terms_of<E>::type;
 
 /// A let that needs no buffer because what it stands for has one.
 template <class E>
-concept Alias =
-    Expr<E> && (E::form_of == form::let) && (terms<E>::size == 1) &&
-    !Pointwise<typename detail::first_of<terms<E>>::type>;
+concept Alias = Expr<E> &&(E::form_of == form::let) && (terms<E>::size == 1) &&
+                !Pointwise<typename detail::first_of<terms<E>>::type>;
 
 /// True when the value is written by a step of its own.
 template <class E>
@@ -101,123 +100,102 @@ using source_of = typename decltype(detail::source<E>())::type;
 
 /// A term that can be added straight into the buffer of its sum.
 template <class E>
-concept AddsInPlace = Expr<E> && (E::form_of == form::barrier) && (E::op::accumulates) && (E::op::outputs == 1);
+concept AddsInPlace = Expr<E> &&(E::form_of == form::barrier) && (E::op::accumulates) && (E::op::outputs == 1);
 
 namespace detail {
 
-template <class Steps, class E>
-constexpr auto visit();
-template <class Steps, class E>
-constexpr auto visit_operand();
+// Steps with those appended after which E can be read element by element (visited), lies in memory (visited_operand),
+// after which the operands of a barrier are as it takes them (visited_operands_of), or a sum of terms can be formed
+// (visited_terms). Classes, not functions: nothing of them reaches the compiler's back end.
 
-template <class Steps>
-constexpr auto visit_all(type_list<>) {
-  return Steps{};
-}
+template <class Steps, class E, form = E::form_of>
+struct visited {
+  using type = Steps;  // a leaf or a number
+};
+template <class Steps, class E, bool = Pointwise<E>>
+struct visited_operand : visited<Steps, E> {};
+
+template <class Steps, class... E>
+struct visited_all {
+  using type = Steps;
+};
 template <class Steps, class H, class... T>
-constexpr auto visit_all(type_list<H, T...>) {
-  return visit_all<decltype(visit<Steps, H>())>(type_list<T...>{});
-}
-template <class Steps>
-constexpr auto visit_operands(type_list<>) {
-  return Steps{};
-}
+struct visited_all<Steps, H, T...> : visited_all<typename visited<Steps, H>::type, T...> {};
+template <class Steps, class... E>
+struct visited_operands {
+  using type = Steps;
+};
 template <class Steps, class H, class... T>
-constexpr auto visit_operands(type_list<H, T...>) {
-  return visit_operands<decltype(visit_operand<Steps, H>())>(type_list<T...>{});
-}
-template <class Steps, class N>
-constexpr auto visit_operands_of() {
-  if constexpr (N::op::fuses_operands) {
-    return visit_all<Steps>(typename N::args{});
-  } else {
-    return visit_operands<Steps>(typename N::args{});
-  }
-}
-/// The steps before a sum of terms can be formed.
-template <class Steps>
-constexpr auto visit_terms(type_list<>) {
-  return Steps{};
-}
+struct visited_operands<Steps, H, T...> : visited_operands<typename visited_operand<Steps, H>::type, T...> {};
+
+template <class Steps, bool Fuses, class Args>
+struct visited_operands_of;
+template <class Steps, class... A>
+struct visited_operands_of<Steps, true, type_list<A...>> : visited_all<Steps, A...> {};
+template <class Steps, class... A>
+struct visited_operands_of<Steps, false, type_list<A...>> : visited_operands<Steps, A...> {};
+
+template <class Steps, class E, bool = AddsInPlace<E>>
+struct visited_term : visited<Steps, E> {};
+template <class Steps, class E>
+struct visited_term<Steps, E, true> : visited_operands_of<Steps, E::op::fuses_operands, typename E::args> {};
+template <class Steps, class Terms>
+struct visited_terms {
+  using type = Steps;
+};
 template <class Steps, class H, class... T>
-constexpr auto visit_terms(type_list<H, T...>) {
-  if constexpr (AddsInPlace<H>) {
-    return visit_terms<decltype(visit_operands_of<Steps, H>())>(type_list<T...>{});
-  } else {
-    return visit_terms<decltype(visit<Steps, H>())>(type_list<T...>{});
-  }
-}
+struct visited_terms<Steps, type_list<H, T...>>
+    : visited_terms<typename visited_term<Steps, H>::type, type_list<T...>> {};
 
-/// The steps after which E can be read element by element, appended to Steps.
+template <class Steps, class E, bool Done>
+struct visited_let {
+  using type = Steps;
+};
 template <class Steps, class E>
-constexpr auto visit() {
-  if constexpr (E::form_of == form::leaf || E::form_of == form::immediate) {
-    return Steps{};
-  } else if constexpr (E::form_of == form::pointwise) {
-    return visit_all<Steps>(typename E::args{});
-  } else if constexpr (E::form_of == form::view) {
-    return visit_operand<Steps, source_of<E>>();
-  } else if constexpr (E::form_of == form::output) {
-    return visit<Steps, operand_of<E>>();
-  } else if constexpr (Alias<E>) {
-    return visit<Steps, typename first_of<terms<E>>::type>();
-  } else if constexpr (E::form_of == form::let) {
-    if constexpr (contains<Steps, store<E>>) {
-      return Steps{};
-    } else {
-      return push_unique<decltype(visit_terms<Steps>(terms<E>{})), store<E>>{};
-    }
-  } else {
-    if constexpr (contains<Steps, compute<E>>) {
-      return Steps{};
-    } else {
-      return push_unique<decltype(visit_operands_of<Steps, E>()), compute<E>>{};
-    }
-  }
-}
-
-/// The steps after which E lies in memory, appended to Steps.
+struct visited_let<Steps, E, false> : append<typename visited_terms<Steps, terms<E>>::type, store<E>> {};
+template <class Steps, class E, bool Done>
+struct visited_barrier {
+  using type = Steps;
+};
 template <class Steps, class E>
-constexpr auto visit_operand() {
-  if constexpr (Pointwise<E>) {
-    return push_unique<decltype(visit<Steps, E>()), store<E>>{};
-  } else {
-    return visit<Steps, E>();
-  }
-}
+struct visited_barrier<Steps, E, false>
+    : append<typename visited_operands_of<Steps, E::op::fuses_operands, typename E::args>::type, compute<E>> {};
 
-template <class Nodes, class E>
-constexpr auto collect();
-template <class Nodes>
-constexpr auto collect_all(type_list<>) {
-  return Nodes{};
-}
+template <class Steps, class E>
+struct visited<Steps, E, form::pointwise> : visited_operands_of<Steps, true, typename E::args> {};
+template <class Steps, class E>
+struct visited<Steps, E, form::view> : visited_operand<Steps, source_of<E>> {};
+template <class Steps, class E>
+struct visited<Steps, E, form::output> : visited<Steps, operand_of<E>> {};
+template <class Steps, class E>
+struct visited<Steps, E, form::let> : visited_let<Steps, E, contains<Steps, store<E>>> {};
+template <class Steps, Alias E>
+struct visited<Steps, E, form::let> : visited<Steps, typename first_of<terms<E>>::type> {};
+template <class Steps, class E>
+struct visited<Steps, E, form::barrier> : visited_barrier<Steps, E, contains<Steps, compute<E>>> {};
+
+template <class Steps, class E>
+struct visited_operand<Steps, E, true> {
+  using type = push_unique<typename visited<Steps, E>::type, store<E>>;
+};
+
+template <class Steps, class List>
+struct scheduled;
+template <class Steps, class... E>
+struct scheduled<Steps, type_list<E...>> : visited_operands<Steps, E...> {};
+
+template <class Nodes, class E, bool Done = contains<Nodes, E>>
+struct collected {
+  using type = Nodes;
+};
+template <class Nodes, class List>
+struct collected_all {
+  using type = Nodes;
+};
 template <class Nodes, class H, class... T>
-constexpr auto collect_all(type_list<H, T...>) {
-  return collect_all<decltype(collect<Nodes, H>())>(type_list<T...>{});
-}
+struct collected_all<Nodes, type_list<H, T...>> : collected_all<typename collected<Nodes, H>::type, type_list<T...>> {};
 template <class Nodes, class E>
-constexpr auto collect() {
-  if constexpr (contains<Nodes, E>) {
-    return Nodes{};
-  } else {
-    return push_unique<decltype(collect_all<Nodes>(typename E::args{})), E>{};
-  }
-}
-
-template <class Keep>
-constexpr auto filter(type_list<>, Keep) {
-  return type_list<>{};
-}
-template <class Keep, class H, class... T>
-constexpr auto filter(type_list<H, T...>, Keep keep) {
-  using rest = decltype(filter(type_list<T...>{}, keep));
-  if constexpr (Keep::template value<H>) {
-    return concat<type_list<H>, rest>{};
-  } else {
-    return rest{};
-  }
-}
+struct collected<Nodes, E, false> : append<typename collected_all<Nodes, typename E::args>::type, E> {};
 
 struct is_leaf {
   template <class E>
@@ -228,14 +206,14 @@ struct is_leaf {
 
 /// Steps followed by those that compute the listed values and put them into memory.
 template <class Steps, class List>
-using schedule = decltype(detail::visit_operands<Steps>(List{}));
+using schedule = typename detail::scheduled<Steps, List>::type;
 
 /// Every distinct expression below the roots, operands first.
 template <class Roots>
-using nodes_of = decltype(detail::collect_all<type_list<>>(typename Roots::list{}));
+using nodes_of = typename detail::collected_all<type_list<>, typename Roots::list>::type;
 
 /// The leaves among them, in order of first use.
 template <class Roots>
-using leaves_of = decltype(detail::filter(nodes_of<Roots>{}, detail::is_leaf{}));
+using leaves_of = filter<nodes_of<Roots>, detail::is_leaf>;
 
 }  // namespace headmix

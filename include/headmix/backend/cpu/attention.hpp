@@ -62,7 +62,7 @@ inline row_block find_row_block(attention_extents const& x, Index i) {
     for (Index blocks; i >= (blocks = row_blocks(x, b) * x.kv_heads); ++b) i -= blocks;
   }
   Index const blocks = row_blocks(x, b), first = i % blocks * attention_tile::rows;
-  return {b, i / blocks, first, std::min(attention_tile::rows, x.list_length(b) - first)};
+  return {b, i / blocks, first, (std::min)(attention_tile::rows, x.list_length(b) - first)};
 }
 
 /// Keys of the sequence and head as a matrix; `v` is k, v or one of their gradients.
@@ -81,11 +81,11 @@ key_range describe_rows(attention_extents const& x, row_block const& block, bloc
   key_range all{keys, 0};
   for (Index i = 0; i < block.rows; ++i) {
     key_range seen = visible_keys<M>(at.position, keys);
-    seen = {std::max(seen.begin, Index{0}), std::min(seen.end, keys)};
+    seen = {(std::max)(seen.begin, Index{0}), (std::min)(seen.end, keys)};
     if (seen.begin >= seen.end) {
       seen = {0, 0};
     } else {
-      all = {std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
+      all = {(std::min)(all.begin, seen.begin), (std::max)(all.end, seen.end)};
     }
     rows[i] = {at, seen};
     at.col += x.head_dim;
@@ -134,7 +134,8 @@ struct tile_part {
 };
 template <class T>
 tile_part part_of_tile(key_range keys, Index tile_begin, Index tile_end) {
-  Index const begin = std::max(keys.begin, tile_begin) - tile_begin, end = std::min(keys.end, tile_end) - tile_begin;
+  Index const begin = (std::max)(keys.begin, tile_begin) - tile_begin,
+              end = (std::min)(keys.end, tile_end) - tile_begin;
   if (begin >= end) return {0, 0, 0, 0};
   constexpr Index line = scratch_alignment / static_cast<Index>(sizeof(T));
   return {begin, end, begin / line * line, padded<T>(end)};
@@ -234,7 +235,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, scra
   view<T const> const v = keys_of(x, a.v, block.sequence, block.kv_head);
 
   for (Index begin = all.begin; begin < all.end; begin += attention_tile::keys) {
-    Index const end = std::min(begin + attention_tile::keys, all.end);
+    Index const end = (std::min)(begin + attention_tile::keys, all.end);
     view<T> tile(scores, n, end - begin);
     tile.row_stride = padded<T>(end - begin);
     multiply(tile, q, k.middle_rows(begin, end - begin).transposed(), false);
@@ -243,7 +244,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, scra
       hide<M>(tile.row(i), part, rows[i].at.position, begin);
       highest_lanes(by_row + i * lanes<T>, tile.row(i), part);
     }
-    fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result = result.max(lane); });
+    fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result = (result.max)(lane); });
     for (Index i = 0; i < n; ++i) {
       if (update[i] > top[i]) {
         if (top[i] != hidden) {

@@ -18,9 +18,9 @@ namespace detail {
 
 /// Parts that every row list is cut into: enough for 16 threads in all, and of one block of rows at least on average.
 inline Index gradient_parts(attention_extents const& x) {
-  Index const lists = std::max(Index{1}, x.queries.count * x.kv_heads);
+  Index const lists = (std::max)(Index{1}, x.queries.count * x.kv_heads);
   Index const blocks = x.queries.rows * x.rows_per_token * x.heads / (lists * attention_tile::rows);
-  return std::clamp((16 + lists - 1) / lists, Index{1}, std::max(Index{1}, blocks));
+  return std::clamp((16 + lists - 1) / lists, Index{1}, (std::max)(Index{1}, blocks));
 }
 
 /// Scratch of one worker of the backward pass.
@@ -70,7 +70,7 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   view<T const> const v = keys_of(x, a.v, block.sequence, block.kv_head);
 
   for (Index begin = all.begin; begin < all.end; begin += attention_tile::keys) {
-    Index const end = std::min(begin + attention_tile::keys, all.end), keys = end - begin;
+    Index const end = (std::min)(begin + attention_tile::keys, all.end), keys = end - begin;
     view<T> p(scores, n, keys), d_s(d_scores, n, keys);
     p.row_stride = d_s.row_stride = padded<T>(keys);
     multiply(p, q, k.middle_rows(begin, keys).transposed(), false);
@@ -163,7 +163,7 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
     view<T> const d_k = target(a.d_k, part_k), d_v = target(a.d_v, part_v);
     Index const blocks = detail::row_blocks(x, sequence), length = x.list_length(sequence);
     for (Index b = blocks * part / parts; b < blocks * (part + 1) / parts; ++b) {
-      Index const first = b * attention_tile::rows, rows = std::min(attention_tile::rows, length - first);
+      Index const first = b * attention_tile::rows, rows = (std::min)(attention_tile::rows, length - first);
       detail::attention_gradient_block<M, T>(a, {sequence, kv_head, first, rows}, d_k, d_v,
                                              scratch_cutter(begin + worker * bytes));
     }
@@ -171,7 +171,7 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
   if (parts == 1) return;
   Index const slice = 64;
   executor.parallel_for((x.keys.rows + slice - 1) / slice, [&](Index t) {
-    Index const first = t * slice, n = std::min(slice, x.keys.rows - first);
+    Index const first = t * slice, n = (std::min)(slice, x.keys.rows - first);
     if (a.d_k.data) detail::add_parts<T>(a.d_k, part_k, parts - 1, first, n);
     if (a.d_v.data) detail::add_parts<T>(a.d_v, part_v, parts - 1, first, n);
   });

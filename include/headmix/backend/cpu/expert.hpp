@@ -95,14 +95,14 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
   if (offsets(0, w.count) < y.count * y.rows) {
     Index const block = 1024, rows = y.count * y.rows;
     executor.parallel_for((rows + block - 1) / block, [&](Index t) {
-      for (Index i = t * block; i < std::min(rows, (t + 1) * block); ++i)
+      for (Index i = t * block; i < (std::min)(rows, (t + 1) * block); ++i)
         for (Index j = 0; j < y.cols; ++j) y.row(i)[j * y.col_stride] = T(0);
     });
   }
   Index tasks = 0;
   for (Index e = 0; e < w.count; ++e) tasks += detail::slot_blocks(offsets, e, gather_rows);
   // Few blocks of rows: the columns are cut too, and every part of them gathers its rows again.
-  Index const parts = tasks >= 8 ? 1 : std::max(Index{1}, w.cols / 64);
+  Index const parts = tasks >= 8 ? 1 : (std::max)(Index{1}, w.cols / 64);
   Index const part = (w.cols + parts - 1) / parts;
   scratch_cutter const begin(scratch);
   Index const bytes = scratch_bytes<T>(gather_rows * w.rows) + scratch_bytes<T>(gather_rows * w.cols);
@@ -110,8 +110,8 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
     Index e = 0, b = task / parts;
     for (Index blocks; b >= (blocks = detail::slot_blocks(offsets, e, gather_rows)); ++e) b -= blocks;
     Index const first = offsets(0, e) + b * gather_rows;
-    Index const n = std::min(gather_rows, offsets(0, e + 1) - first);
-    Index const col = task % parts * part, cols = std::min(part, w.cols - col);
+    Index const n = (std::min)(gather_rows, offsets(0, e + 1) - first);
+    Index const col = task % parts * part, cols = (std::min)(part, w.cols - col);
     if (cols <= 0) return;
     scratch_cutter cut(begin.position() + worker * bytes);
     view<T> const rows(cut.take<T>(gather_rows * w.rows), n, w.rows);
@@ -137,14 +137,14 @@ void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> 
   Index const bytes = scratch_bytes<T>(gather_rows * dw.rows) + scratch_bytes<T>(gather_rows * dw.cols);
   for_each_task(executor, dw.count * tiles, [&](Index task, Index worker) {
     Index const e = task / tiles, i = task % tiles / across * shape.rows, j = task % across * shape.cols;
-    Index const m = std::min(shape.rows, dw.rows - i), n = std::min(shape.cols, dw.cols - j);
+    Index const m = (std::min)(shape.rows, dw.rows - i), n = (std::min)(shape.cols, dw.cols - j);
     view<T> const result = block(dw[e], i, j, m, n);
     scratch_cutter cut(begin.position() + worker * bytes);
     T* const left_data = cut.take<T>(gather_rows * dw.rows);
     T* const right_data = cut.take<T>(gather_rows * dw.cols);
     bool add = accumulate;
     for (Index first = offsets(0, e), end = offsets(0, e + 1); first < end; first += gather_rows) {
-      Index const depth = std::min(gather_rows, end - first);
+      Index const depth = (std::min)(gather_rows, end - first);
       view<T> const left(left_data, depth, m), right(right_data, depth, n);
       detail::gather<T>(left, x, &perm(0, first), perm.col_stride, slots_per_row, i);
       detail::gather<T>(right, dy, &perm(0, first), perm.col_stride, 1, j);

@@ -35,14 +35,14 @@ void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumula
       for (Index j = 0; j < from.cols; ++j) to[i * from.cols + j] = static_cast<T>(from(i, j));
   };
   for (Index i = 0; i < c.rows; i += size) {
-    Index const rows = std::min(size, c.rows - i);
+    Index const rows = (std::min)(size, c.rows - i);
     for (Index j = 0; j < c.cols; j += size) {
-      Index const cols = std::min(size, c.cols - j);
+      Index const cols = (std::min)(size, c.cols - j);
       view<C> const result = block(c, i, j, rows, cols);
       view<T> const sum(sum_data, rows, cols);
       if (accumulate) load(sum_data, result);
       for (Index k = 0; k < a.cols; k += size) {
-        Index const depth = std::min(size, a.cols - k);
+        Index const depth = (std::min)(size, a.cols - k);
         load(left_data, block(a, i, k, rows, depth));
         load(right_data, block(b, k, j, depth, cols));
         multiply_panels<T>(sum, view<T>(left_data, rows, depth), view<T>(right_data, depth, cols), accumulate || k > 0);
@@ -99,7 +99,7 @@ void gemm(E& executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
   Index const tasks = (c.rows + shape.rows - 1) / shape.rows * across;
   auto const task = [&](Index t) {
     Index const i = t / across * shape.rows, j = t % across * shape.cols;
-    Index const m = std::min(shape.rows, c.rows - i), n = std::min(shape.cols, c.cols - j);
+    Index const m = (std::min)(shape.rows, c.rows - i), n = (std::min)(shape.cols, c.cols - j);
     multiply(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n), accumulate);
   };
   if (parallel_threshold > c.rows * c.cols * a.cols) {

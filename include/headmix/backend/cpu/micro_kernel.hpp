@@ -91,7 +91,7 @@ void multiply_panel(view<T> c, view<T const> a, T const* b, Index b_row, bool ac
   bool const whole = c.cols == vectors * block::lanes;
   T edge[block::rows * block::cols];
   for (Index i = 0; i < c.rows; i += block::rows) {
-    int const rows = static_cast<int>(std::min(Index{block::rows}, c.rows - i));
+    int const rows = static_cast<int>((std::min)(Index{block::rows}, c.rows - i));
     T* to = c.row(i);
     Index to_row = c.row_stride;
     if (!whole) {
@@ -153,15 +153,15 @@ void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulat
   using block = register_block<T>;
   alignas(64) T packed[block::depth * block::cols];
   for (Index k = 0; k < a.cols; k += block::depth) {
-    Index const depth = std::min(block::depth, a.cols - k);
+    Index const depth = (std::min)(block::depth, a.cols - k);
     for (Index j = 0; j < c.cols; j += block::cols) {
-      Index const cols = std::min(block::cols, c.cols - j),
+      Index const cols = (std::min)(block::cols, c.cols - j),
                   width = (cols + block::lanes - 1) / block::lanes * block::lanes;
       view<T const> const panel = b.middle_rows(k, depth).middle_cols(j, cols);
       T const* from = panel.data;
       Index row = panel.row_stride;
-      bool const near = row * static_cast<Index>(sizeof(T)) <= 1024 || c.rows <= 2 * block::rows;
-      if (panel.col_stride != 1 || cols != width || !near) {
+      bool const rows_near = row * static_cast<Index>(sizeof(T)) <= 1024 || c.rows <= 2 * block::rows;
+      if (panel.col_stride != 1 || cols != width || !rows_near) {
         if (panel.col_stride == 1) {
           for (Index i = 0; i < depth; ++i) std::copy_n(panel.row(i), cols, packed + i * width);
         } else {

@@ -37,7 +37,7 @@ struct pack {
   friend pack sqrt(pack const& a) { return pack(array(a.v.sqrt())); }
   friend pack tanh(pack const& a) { return pack(array(a.v.tanh())); }
   friend pack erf(pack const& a) { return pack(array(Eigen::erf(a.v))); }
-  friend pack maximum(pack const& a, pack const& b) { return pack(array(a.v.max(b.v))); }
+  friend pack maximum(pack const& a, pack const& b) { return pack(array((a.v.max)(b.v))); }
   friend pack unit_step(pack const& a) { return pack(array((a.v > T(0)).template cast<T>())); }
 };
 

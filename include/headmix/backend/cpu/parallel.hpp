@@ -20,7 +20,7 @@ inline constexpr Index scratch_alignment = static_cast<Index>(alignment);
 /// A worker receives its tasks in ascending order.
 template <Executor E, class F>
 void for_each_task(E& e, Index tasks, F f) {
-  Index const workers = std::min(static_cast<Index>(e.concurrency()), tasks);
+  Index const workers = (std::min)(static_cast<Index>(e.concurrency()), tasks);
   if (workers <= 1) {
     for (Index task = 0; task < tasks; ++task) f(task, Index{0});
     return;

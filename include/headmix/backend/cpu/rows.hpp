@@ -24,7 +24,7 @@ void for_each_range(E& executor, Index n, Index cost, F f) {
     if (n > 0) f(Index{0}, n);
     return;
   }
-  executor.parallel_for(tasks, [&](Index t) { f(t * each, std::min(n, (t + 1) * each)); });
+  executor.parallel_for(tasks, [&](Index t) { f(t * each, (std::min)(n, (t + 1) * each)); });
 }
 
 template <class Tree, class T>
@@ -108,7 +108,7 @@ void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   choose_way<T>(a.tree, y.col_stride, [&](auto packed) {
     for_each_range(executor, (a.cols + block - 1) / block, a.rows * block, [&](Index first, Index last) {
       Index j = first * block;
-      Index const end = std::min(a.cols, last * block);
+      Index const end = (std::min)(a.cols, last * block);
       if constexpr (decltype(packed)::value) {
         using P = pack<T>;
         for (; j + P::width <= end; j += P::width) {

@@ -1,0 +1,293 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The kernel calls of a program as data. A call is a function that depends on the operation and on the types of its
+// operands only, and the numbers of the values that it works on; so programs of the same operations share the code.
+
+#include <array>
+#include <span>
+
+#include "headmix/tape/binding.hpp"
+#include "headmix/tape/lower.hpp"
+#include "headmix/tape/program.hpp"
+
+namespace headmix {
+
+/// What an operation sees of the running tape: the backend, the extents and the call's scratch memory.
+/// @tparam Sizes the dynamic sizes of the program
+template <class Sizes, class Backend>
+struct run_context {
+  Backend& backend;
+  detail::bound_sizes const& sizes;
+  std::span<std::byte> scratch;
+
+  template <Extent X>
+  [[nodiscard]] Index extent() const {
+    return detail::extent_in<Sizes, X>(sizes);
+  }
+  template <Extent X>
+  [[nodiscard]] segments segments_of() const {
+    return detail::segments_in<Sizes, X>(sizes);
+  }
+};
+
+namespace detail {
+
+// ---- what an expression becomes, and the values that it reads ----
+
+/// The value whose memory holds E: E itself, unless it is another name for it.
+template <class E>
+struct in_memory {
+  using type = E;
+};
+template <Alias E>
+struct in_memory<E> : in_memory<typename first_of<terms<E>>::type> {};
+template <class E>
+using memory_of = typename in_memory<E>::type;
+
+/// A value of which only the extents are looked at.
+template <class E>
+struct extents_of {};
+
+/// The number that an immediate expression is, which it may also be stored as elsewhere.
+template <class E>
+struct number_in {
+  using extents = typename E::extents;
+  static constexpr form form_of = form::immediate;
+};
+
+/// E, read element by element: the tree that a kernel receives, and the values that `reader` makes it of.
+template <class E, class Scalar>
+struct lowered {
+  using tree =
+      tree_leaf<storage_t<E::kind_of, Scalar>, rows<E>::value == 1 && count<E>::value == 1, cols<E>::value == 1>;
+  using values = type_list<memory_of<E>>;
+};
+template <class E, class Scalar>
+requires(E::form_of == form::immediate) struct lowered<E, Scalar> {
+  using tree = tree_number<wide_t<Scalar>>;
+  using values = type_list<number_in<E>>;
+};
+template <class Op, class... A, class Scalar>
+requires(Op::form_of == form::pointwise) struct lowered<node<Op, A...>, Scalar> {
+  using tree = tree_node<wide_t<Scalar>, Op, typename lowered<A, Scalar>::tree...>;
+  using values = concat<typename lowered<A, Scalar>::values...>;
+};
+template <class Op, class A, class Scalar>
+requires requires { typename Op::repeats; }
+struct lowered<node<Op, A>, Scalar> {
+  using tree = tree_repeat<typename lowered<A, Scalar>::tree>;
+  using values =
+      concat<type_list<extents_of<node<Op, A>>, extents_of<memory_of<A>>>, typename lowered<A, Scalar>::values>;
+};
+template <class Op, class Key, class Scalar>
+requires requires { typename Op::draws; }
+struct lowered<node<Op, Key>, Scalar> {
+  using tree = tree_random<typename Op::draws, static_cast<std::uint32_t>(Op::stream)>;
+  using values = type_list<extents_of<node<Op, Key>>, memory_of<Key>>;
+};
+
+/// The operand A of a kernel that reads memory, or one that fuses.
+template <bool Fuses, class A, class Scalar>
+struct operand {
+  using type = view<storage_t<A::kind_of, Scalar> const>;
+  using values = type_list<memory_of<A>>;
+};
+template <class A, class Scalar>
+struct operand<true, A, Scalar> {
+  using type = lazy<typename lowered<A, Scalar>::tree>;
+  using values = concat<type_list<extents_of<memory_of<A>>>, typename lowered<A, Scalar>::values>;
+};
+
+// ---- making operands of the values of a running program ----
+
+/// Numbers of values. Where only the extents of value i are looked at, the number is ~i.
+using value_number = int;
+struct value_reader {
+  untyped_view const* values;
+  value_number const* next;
+
+  untyped_view const& memory() { return values[*next++]; }
+  untyped_view const& extents() { return values[~*next++]; }
+};
+
+template <class Operand>
+struct reader;
+template <class T>
+struct reader<view<T>> {
+  static view<T> read(value_reader& from, bound_sizes const&) { return typed<T>(from.memory()); }
+};
+template <class T, bool OneRow, bool OneCol>
+struct reader<tree_leaf<T, OneRow, OneCol>> {
+  static tree_leaf<T, OneRow, OneCol> read(value_reader& from, bound_sizes const&) {
+    return {typed<T const>(from.memory())};
+  }
+};
+template <class W>
+struct reader<tree_number<W>> {
+  static tree_number<W> read(value_reader& from, bound_sizes const&) {
+    return {static_cast<W>(*typed<double const>(from.memory()).data)};
+  }
+};
+template <class W, class Op, class... A>
+struct reader<tree_node<W, Op, A...>> {
+  static tree_node<W, Op, A...> read(value_reader& from, bound_sizes const& sizes) {
+    return {reader<A>::read(from, sizes)...};  // braces: from left to right
+  }
+};
+template <class A>
+struct reader<tree_repeat<A>> {
+  static tree_repeat<A> read(value_reader& from, bound_sizes const& sizes) {
+    Index const repeated = from.extents().rows, rows = from.extents().rows;
+    return {reader<A>::read(from, sizes), rows == 0 ? 1 : repeated / rows};
+  }
+};
+template <class Distribution, std::uint32_t Stream>
+struct reader<tree_random<Distribution, Stream>> {
+  static tree_random<Distribution, Stream> read(value_reader& from, bound_sizes const& sizes) {
+    untyped_view const& drawn = from.extents();
+    Index const batch = sizes.value[tokens_size];
+    return {typed<Int const>(from.memory()).data, drawn.cols, batch == 0 ? 0 : drawn.rows / batch};
+  }
+};
+template <class Tree>
+struct reader<lazy<Tree>> {
+  static lazy<Tree> read(value_reader& from, bound_sizes const& sizes) {
+    untyped_view const& extents = from.extents();
+    return {reader<Tree>::read(from, sizes), extents.count * extents.rows, extents.cols};
+  }
+};
+
+// ---- the calls ----
+
+/// Calls f(a...) with arguments that braces made from left to right.
+struct in_order {
+  template <class F, class... A>
+  in_order(F const& f, A const&... a) {
+    f(a...);
+  }
+};
+
+/// The kernel of an operation: outputs of type Out, operands of type In.
+template <class Op, class Out, class In>
+struct kernel;
+template <class Op, class... Out, class... In>
+struct kernel<Op, type_list<Out...>, type_list<In...>> {
+  template <class Run>
+  static void run(Run const& run, value_reader from, bool accumulate) {
+    if constexpr (Op::accumulates) {
+      auto const y = reader<Out...>::read(from, run.sizes);
+      in_order{[&](In const&... in) { Op::eval(run, y, accumulate, in...); }, reader<In>::read(from, run.sizes)...};
+    } else {
+      in_order{[&](Out const&... out, In const&... in) { Op::eval(run, out..., in...); },
+               reader<Out>::read(from, run.sizes)..., reader<In>::read(from, run.sizes)...};
+    }
+  }
+  template <class Run>
+  static std::size_t scratch(Run const& run, value_reader from) {
+    std::size_t bytes = 0;
+    in_order{[&](auto const&... operand) { bytes = Op::scratch(run, operand...); },
+             reader<Out>::read(from, run.sizes)..., reader<In>::read(from, run.sizes)...};
+    return bytes;
+  }
+  static constexpr bool needs_scratch = Op::needs_scratch;
+};
+/// y (+)= tree
+template <class T, class Tree>
+struct map_kernel {
+  template <class Run>
+  static void run(Run const& run, value_reader from, bool accumulate) {
+    auto const y = reader<view<T>>::read(from, run.sizes);
+    run.backend.map(y, reader<Tree>::read(from, run.sizes), accumulate);
+  }
+  static constexpr bool needs_scratch = false;
+};
+
+/// One call: outputs and operands are lists of values.
+template <class Kernel, class Outputs, class Operands, bool Accumulate, bool IntoLeaf>
+struct call {
+  using kernel = Kernel;
+  using outputs = Outputs;
+  using values = concat<Outputs, Operands>;
+  static constexpr bool accumulate = Accumulate, into_leaf = IntoLeaf;
+};
+
+template <class Node, class Numbers>
+struct buffers_of_node;
+template <class Node, int... Number>
+struct buffers_of_node<Node, std::integer_sequence<int, Number...>> {
+  using type = type_list<Node, output<Number + 1, Node>...>;
+};
+/// The buffers that the barrier Node writes.
+template <class Node>
+using written_by = typename buffers_of_node<Node, std::make_integer_sequence<int, Node::op::outputs - 1>>::type;
+
+template <class Node, class Scalar, class Outputs, class T, class Args = typename Node::args>
+struct kernel_of;
+template <class Node, class Scalar, class... Y, class... T, class... A>
+struct kernel_of<Node, Scalar, type_list<Y...>, type_list<T...>, type_list<A...>> {
+  static constexpr bool fuses = Node::op::fuses_operands;
+  template <bool Accumulate, bool IntoLeaf>
+  using call_with =
+      call<kernel<typename Node::op, type_list<view<T>...>, type_list<typename operand<fuses, A, Scalar>::type...>>,
+           type_list<Y...>, concat<typename operand<fuses, A, Scalar>::values...>, Accumulate, IntoLeaf>;
+};
+
+/// The gradient of leaf L, in the caller's memory.
+template <class L>
+struct gradient_of_leaf {};
+
+struct fuses {
+  template <class E>
+  static constexpr bool value = !AddsInPlace<E>;
+};
+struct adds_in_place {
+  template <class E>
+  static constexpr bool value = AddsInPlace<E>;
+};
+
+/// y (+)= the sum of the terms: one pass for all that is pointwise, then the kernels that add in place.
+template <class Y, class T, class Scalar, class Fused, class InPlace, bool Accumulate, bool IntoLeaf>
+struct sum_calls;
+template <class Y, class T, class Scalar, class H, class... Node, bool Accumulate, bool IntoLeaf>
+struct sum_calls<Y, T, Scalar, type_list<>, type_list<H, Node...>, Accumulate, IntoLeaf> {
+  template <class X, bool Adds>
+  using in_place = typename kernel_of<X, Scalar, type_list<Y>, type_list<T>>::template call_with<Adds, IntoLeaf>;
+  using type = type_list<in_place<H, Accumulate>, in_place<Node, true>...>;
+};
+template <class Y, class T, class Scalar, class... F, class... Node, bool Accumulate, bool IntoLeaf>
+struct sum_calls<Y, T, Scalar, type_list<F...>, type_list<Node...>, Accumulate, IntoLeaf> {
+  using sum = lowered<decltype((F{} + ...)), Scalar>;
+  using type =
+      type_list<call<map_kernel<T, typename sum::tree>, type_list<Y>, typename sum::values, Accumulate, IntoLeaf>,
+                typename kernel_of<Node, Scalar, type_list<Y>, type_list<T>>::template call_with<true, IntoLeaf>...>;
+};
+template <class Y, class T, class Scalar, class Terms, bool Accumulate, bool IntoLeaf>
+using sum_of_terms =
+    typename sum_calls<Y, T, Scalar, filter<Terms, fuses>, filter<Terms, adds_in_place>, Accumulate, IntoLeaf>::type;
+
+/// The calls that a step makes, and the buffers that it writes.
+template <class Step, class Scalar>
+struct calls_of;
+template <class Node, class Scalar>
+struct calls_of<compute<Node>, Scalar> {
+  using buffers = written_by<Node>;
+  template <class... B>
+  static auto call_for(type_list<B...>) ->
+      typename kernel_of<Node, Scalar, buffers, type_list<storage_t<B::kind_of, Scalar>...>>::template call_with<false,
+                                                                                                                 false>;
+  using type = type_list<decltype(call_for(buffers{}))>;
+};
+template <class E, class Scalar>
+struct calls_of<store<E>, Scalar> {
+  using buffers = type_list<E>;
+  using stored = typename std::conditional_t<Pointwise<E>, std::type_identity<type_list<E>>, terms_of<E>>::type;
+  using type = sum_of_terms<E, storage_t<E::kind_of, Scalar>, Scalar, stored, false, false>;
+};
+template <class L, class T, class Scalar>
+struct calls_of<sink<L, T>, Scalar> {
+  using buffers = type_list<>;
+  using type = sum_of_terms<gradient_of_leaf<L>, storage_t<L::kind_of, Scalar>, Scalar, T, true, true>;
+};
+
+}  // namespace detail
+}  // namespace headmix

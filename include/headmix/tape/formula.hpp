@@ -1,0 +1,112 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Extents as data: how an extent follows from the dynamic sizes of a program, so that one loop, compiled once, sizes
+// the values of every program.
+
+#include <vector>
+
+#include "headmix/core/type_name.hpp"
+#include "headmix/core/view.hpp"
+#include "headmix/expr/extent.hpp"
+
+namespace headmix::detail {
+
+/// A number, a size of the program, or an operation on two other formulas.
+struct formula {
+  enum class op { number, size, product, quotient, sum };
+  op what = op::number;
+  Index value = 0;  ///< the number, or which size
+  char const* name_source = nullptr;
+  formula const* a = nullptr;
+  formula const* b = nullptr;
+};
+
+/// The value of a formula, where size i of the program is `sizes[i]`.
+inline Index evaluate(formula const& f, Index const* sizes) {
+  switch (f.what) {
+    case formula::op::number:
+      return f.value;
+    case formula::op::size:
+      return sizes[f.value];
+    case formula::op::product:
+      return evaluate(*f.a, sizes) * evaluate(*f.b, sizes);
+    case formula::op::sum:
+      return evaluate(*f.a, sizes) + evaluate(*f.b, sizes);
+    case formula::op::quotient:
+      break;
+  }
+  Index const parts = evaluate(*f.b, sizes);
+  return parts == 0 ? 0 : evaluate(*f.a, sizes) / parts;
+}
+
+/// A size below the formula that is not known yet, or null.
+inline formula const* unknown_size(formula const& f, Index const* sizes) {
+  if (f.what == formula::op::size) return sizes[f.value] == dynamic ? &f : nullptr;
+  if (f.what == formula::op::number) return nullptr;
+  formula const* const below = unknown_size(*f.a, sizes);
+  return below != nullptr ? below : unknown_size(*f.b, sizes);
+}
+
+template <class Sizes, class X>
+inline constexpr formula formula_of = {formula::op::size, position_in<Sizes, X>, name_source<X>()};
+template <class Sizes, Index Number>
+inline constexpr formula formula_of<Sizes, size<Number>> = {formula::op::number, Number};
+
+/// Static extents are their numbers, so that programs which differ only in names share them.
+template <class X>
+using unnamed = std::conditional_t<X::value == dynamic, X, size<X::value == dynamic ? 0 : X::value>>;
+template <class Sizes, class X>
+inline constexpr formula const* formula_for = &formula_of<Sizes, unnamed<X>>;
+
+template <class Sizes, class A, class B>
+inline constexpr formula formula_of<Sizes, product<A, B>> = {formula::op::product, 0, name_source<product<A, B>>(),
+                                                             formula_for<Sizes, A>, formula_for<Sizes, B>};
+template <class Sizes, class A, class B>
+inline constexpr formula formula_of<Sizes, quotient<A, B>> = {formula::op::quotient, 0, name_source<quotient<A, B>>(),
+                                                              formula_for<Sizes, A>, formula_for<Sizes, B>};
+template <class Sizes, class A, class B>
+inline constexpr formula formula_of<Sizes, together<A, B>> = {formula::op::sum, 0, name_source<together<A, B>>(),
+                                                              formula_for<Sizes, A>, formula_for<Sizes, B>};
+template <class Sizes, class A>
+inline constexpr formula formula_of<Sizes, plus_one<A>> = {formula::op::sum, 0, name_source<plus_one<A>>(),
+                                                           formula_for<Sizes, A>, formula_for<Sizes, size<1>>};
+
+/// Count, rows and columns of a value.
+struct shape_formula {
+  formula const* extent[3];
+};
+template <class Sizes, class Shape>
+inline constexpr shape_formula shape_formula_of = {{formula_for<Sizes, typename Shape::count>,
+                                                    formula_for<Sizes, typename Shape::rows>,
+                                                    formula_for<Sizes, typename Shape::cols>}};
+
+/// What the sizes of a program are, and where its sequences begin.
+struct bound_sizes {
+  std::vector<Index> value;
+  segments tokens{nullptr, 0, 0}, memory{nullptr, 0, 0};  // count 0: not given
+};
+
+/// Extent X of a program whose dynamic sizes are the list Sizes.
+template <class Sizes, class X>
+Index extent_in(bound_sizes const& sizes) {
+  if constexpr (X::value != dynamic) {
+    return X::value;
+  } else if constexpr (contains<Sizes, X>) {
+    return sizes.value[position_in<Sizes, X>];
+  } else {
+    return evaluate(formula_of<Sizes, X>, sizes.value.data());
+  }
+}
+/// The sequences that the rows counted by X belong to; one sequence where nobody said.
+template <class Sizes, class X>
+segments segments_in(bound_sizes const& sizes) {
+  if constexpr (counts<X, headmix::tokens>) {
+    return sizes.tokens.count > 0 ? sizes.tokens : uniform(1, extent_in<Sizes, headmix::tokens>(sizes));
+  } else if constexpr (counts<X, memory_tokens>) {
+    return sizes.memory.count > 0 ? sizes.memory : uniform(1, extent_in<Sizes, memory_tokens>(sizes));
+  } else {
+    return uniform(1, extent_in<Sizes, X>(sizes));
+  }
+}
+
+}  // namespace headmix::detail

@@ -1,0 +1,172 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Where the values of a program lie: every buffer lives from the call that writes it to the last call that reads it,
+// and gets memory that no other living buffer has.
+
+#include "headmix/core/arena.hpp"
+#include "headmix/tape/binding.hpp"
+
+namespace headmix::detail {
+
+struct call_row {
+  int begin, values;  ///< its values among the numbers of all calls: outputs first, then operands
+  bool accumulate;
+  bool into_leaf;  ///< adds to the gradient of a leaf, which may be unbound
+};
+struct buffer_row {
+  std::size_t element;  ///< bytes
+  bool optional;        ///< left out by its kernel if nobody reads it
+};
+
+/// A program: its values are the leaves, their gradients, the seeds, the buffers in the order in which they are
+/// written, and the values derived from others.
+struct program_table {
+  binding_table binding;
+  std::span<call_row const> calls;
+  std::size_t forward_calls;
+  std::span<int const> numbers;           ///< values of all calls; ~i where only the extents of i are read
+  std::span<shape_formula const> shapes;  ///< of seeds, buffers and derived values
+  std::size_t seeds;
+  std::span<buffer_row const> buffers;
+  std::span<int const> sources;  ///< of the derived values, -1 for none
+  std::span<int const> roots;    ///< values that survive the program
+  bool result_has_gradient;
+
+  [[nodiscard]] std::size_t first_seed() const { return 2 * binding.leaves.size(); }
+  [[nodiscard]] std::size_t first_buffer() const { return first_seed() + seeds; }
+  [[nodiscard]] std::size_t first_derived() const { return first_buffer() + buffers.size(); }
+  [[nodiscard]] std::size_t values() const { return first_derived() + sources.size(); }
+};
+
+/// Memory of all values of a program.
+class Plan : public Binding {
+ protected:
+  struct call_memory {
+    std::size_t offset = 0, bytes = 0;
+  };
+
+  explicit Plan(program_table const& table)
+      : Binding(table.binding, table.values()),
+        program_(&table),
+        scratch_(table.calls.size()),
+        buffers_(table.buffers.size()),
+        living_(table.buffers.size() + 2) {}
+
+  /// Gives the values that have no memory yet their extents.
+  void shape_values() {
+    for (std::size_t i = 0; i < program_->shapes.size(); ++i) {
+      auto const& extent = program_->shapes[i].extent;
+      values_[program_->first_seed() + i] = {nullptr, value_of(*extent[0]), value_of(*extent[1]), value_of(*extent[2])};
+    }
+  }
+  /// Lays out the buffers and the scratch memory of the calls; the bytes of the latter are known.
+  void lay_out() {
+    std::size_t const calls = program_->calls.size();
+    for (buffer& b : buffers_) b.writer = calls;
+    for (std::size_t c = 0; c < calls; ++c) {
+      for (int const n : values_of_call(c)) {
+        buffer* const b = buffer_below(n);
+        if (b == nullptr) continue;
+        if (b->writer == calls) {
+          b->writer = b->last = c;
+        } else if (b->last != calls) {
+          // What the forward pass made and the backward pass reads survives: a backward pass can be repeated.
+          b->last = b->writer < program_->forward_calls && c >= program_->forward_calls ? calls : c;
+        }
+      }
+    }
+    for (int const root : program_->roots) {
+      if (buffer* const b = buffer_below(root)) b->last = calls;
+    }
+    AddressPlanner planner(living_);
+    for (std::size_t c = 0; c < calls; ++c) {
+      for (std::size_t i = 0; i < buffers_.size(); ++i) {
+        buffer& b = buffers_[i];
+        if (b.writer != c) continue;
+        b.used = b.last > c || !program_->buffers[i].optional;
+        auto const elements = static_cast<std::size_t>(values_[program_->first_buffer() + i].size());
+        if (b.used) b.offset = planner.acquire(i, elements * program_->buffers[i].element);
+      }
+      if (scratch_[c].bytes > 0) {
+        scratch_[c].offset = planner.acquire(buffers_.size(), scratch_[c].bytes);
+        planner.release(buffers_.size());
+      }
+      for (std::size_t i = 0; i < buffers_.size(); ++i) {
+        if (buffers_[i].last == c) planner.release(i);
+      }
+    }
+    bytes_ = planner.peak();
+    placed_ = ran_ = false;
+  }
+  void set_workspace(std::span<std::byte> memory) {
+    if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
+      fail("the workspace must be aligned to ", alignment, " bytes");
+    }
+    if (memory.data() == workspace_.data() && memory.size() == workspace_.size()) return;
+    workspace_ = memory;
+    placed_ = ran_ = false;
+  }
+  void place() {
+    if (placed_) return;
+    if (workspace_.size() < bytes_) {
+      fail("the workspace has ", workspace_.size(), " bytes, the program needs ", bytes_);
+    }
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      values_[program_->first_buffer() + i].data = buffers_[i].used ? workspace_.data() + buffers_[i].offset : nullptr;
+    }
+    placed_ = true;
+    derived_ = false;
+  }
+  /// The gradient that arrives at the result; the other seeds are the weights of the losses.
+  void check_seeds(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
+    if (!ran_ || rebound_ || changed()) fail("backward() needs a forward() over the same memory and extents before it");
+    std::size_t const losses = program_->seeds - (program_->result_has_gradient ? 1 : 0);
+    if (weights != 0 && weights != losses) {
+      fail("backward() got ", weights, " loss weights, the program has ", losses, " losses");
+    }
+    if (!program_->result_has_gradient) return;
+    if (dy.data == nullptr && result.size() > 0) {
+      fail("dy is a null pointer; the result has extents ", text(result));
+    }
+    if (!same_extents(dy, result)) fail("dy has extents ", text(dy), ", the result has ", text(result));
+  }
+  void bind_seed(std::size_t seed, untyped_view const& value) {
+    untyped_view& mine = values_[program_->first_seed() + seed];
+    if (!same_view(mine, value)) derived_ = false;
+    mine = value;
+  }
+  [[nodiscard]] std::span<int const> values_of_call(std::size_t c) const {
+    call_row const& row = program_->calls[c];
+    return program_->numbers.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
+  }
+  [[nodiscard]] std::span<std::byte> scratch_of(std::size_t c) const {
+    return workspace_.subspan(scratch_[c].offset, scratch_[c].bytes);
+  }
+
+ private:
+  struct buffer {
+    std::size_t writer = 0, last = 0;  // calls; their number for a buffer that survives them all
+    std::size_t offset = 0;
+    bool used = false;
+  };
+  /// The buffer that lies below value n, if one does and its elements are read.
+  buffer* buffer_below(int n) {
+    auto const first = static_cast<int>(program_->first_buffer()), end = static_cast<int>(program_->first_derived());
+    while (n >= end) n = program_->sources[static_cast<std::size_t>(n - end)];
+    return n < first ? nullptr : &buffers_[static_cast<std::size_t>(n - first)];
+  }
+
+ protected:
+  program_table const* program_;
+  std::vector<call_memory> scratch_;  // of every call
+  std::size_t bytes_ = 0;
+  bool ran_ = false;
+
+ private:
+  std::vector<buffer> buffers_;
+  std::vector<AddressPlanner::block> living_;
+  std::span<std::byte> workspace_;
+  bool placed_ = false;
+};
+
+}  // namespace headmix::detail

@@ -1,0 +1,378 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A program as tables: types go in, constant arrays of numbers and of pointers to shared functions come out. What runs
+// (tape/binding.hpp, tape/plan.hpp) are loops over them.
+
+#include "headmix/tape/call.hpp"
+#include "headmix/tape/describe.hpp"
+#include "headmix/tape/gradient.hpp"
+#include "headmix/tape/plan.hpp"
+
+namespace headmix::detail {
+
+// ---- sizes and checks ----
+
+/// True when the requirement holds whatever the dynamic sizes are; `make` has checked what is static.
+template <class Check>
+inline constexpr bool certain = false;
+template <template <class, class> class Rule, class X, class Y>
+inline constexpr bool certain<Rule<X, Y>> = X::extent::value != dynamic&& Y::extent::value != dynamic;
+template <class X, class Y>
+inline constexpr bool certain<equal<X, Y>> = (X::extent::value != dynamic && Y::extent::value != dynamic) ||
+                                             std::is_same_v<typename X::extent, typename Y::extent>;
+template <class X, class Y>
+inline constexpr bool certain<multiple_of<X, Y>> = Y::extent::value > 0 &&
+                                                   (X::extent::value != dynamic ||
+                                                    factor_of<typename X::extent, typename Y::extent>::value);
+
+struct is_uncertain {
+  template <class Check>
+  static constexpr bool value = !certain<Check>;
+};
+/// The requirements of node E that are to be checked when its program is bound.
+template <class E>
+struct checks_of {
+  using type = type_list<>;
+};
+template <class Op, class... A>
+struct checks_of<node<Op, A...>> {
+  using type = filter<typename Op::template checks<A...>, is_uncertain>;
+};
+
+template <class Shape>
+struct sizes_of_shape {
+  using type =
+      concat<named_sizes<typename Shape::rows>, named_sizes<typename Shape::cols>, named_sizes<typename Shape::count>>;
+};
+template <class Checks>
+struct sizes_of_checks;
+template <template <class, class> class... Rule, class... X, class... Y>
+struct sizes_of_checks<type_list<Rule<X, Y>...>> {
+  using type = concat<named_sizes<typename X::extent>..., named_sizes<typename Y::extent>...>;
+};
+template <class E>
+struct sizes_of_number {
+  using type = type_list<>;
+};
+template <class E>
+requires requires { typename E::counted; }
+struct sizes_of_number<E> {
+  using type = named_sizes<typename E::counted>;
+};
+/// The dynamic sizes that a list of expressions mentions.
+template <class Nodes>
+struct sizes_in;
+template <class... E>
+struct sizes_in<type_list<E...>> {
+  using type =
+      concat<concat<typename sizes_of_shape<typename E::extents>::type,
+                    typename sizes_of_checks<typename checks_of<E>::type>::type, typename sizes_of_number<E>::type>...>;
+};
+
+/// The leaf whose rows must follow each other because E is a reshape of it, or none.
+template <class E, form = E::form_of>
+struct leaf_below {
+  using type = type_list<>;
+};
+template <class E>
+struct leaf_below<E, form::leaf> {
+  using type = type_list<E>;
+};
+template <Alias E>
+struct leaf_below<E, form::let> : leaf_below<typename first_of<terms<E>>::type> {};
+template <class E>
+struct reshaped_leaf {
+  using type = type_list<>;
+};
+template <class Op, class A>
+requires std::is_base_of_v<ops::reshape, Op>
+struct reshaped_leaf<node<Op, A>> : leaf_below<A> {
+};
+
+template <class E, class Check>
+struct check_texts;
+template <class E, template <class, class> class Rule, class X, class Y>
+struct check_texts<E, Rule<X, Y>> {
+  static std::string node() { return describe<E>(); }
+  template <class Sizes>
+  static constexpr check_row row = {formula_for<Sizes, typename X::extent>,
+                                    formula_for<Sizes, typename Y::extent>,
+                                    &Rule<X, Y>::holds,
+                                    Rule<X, Y>::text,
+                                    &node,
+                                    &describe_side<X>,
+                                    &describe_side<Y>};
+};
+
+template <class L, class Sizes>
+constexpr formula const* domain_formula() {
+  if constexpr (Selection<L>) {
+    return formula_for<Sizes, domain<L>>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <class Sizes, class Checks, class Leaves, class Reshaped>
+struct binding_arrays;
+template <class... X, class... E, class... Check, class... L, class... R>
+struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_list<L...>, type_list<R...>> {
+  using sizes = type_list<X...>;
+  static constexpr std::array<char const*, sizeof...(X)> names = {name_source<X>()...};
+  static constexpr std::array<leaf_row, sizeof...(L)> leaves = {
+      leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, domain_formula<L, sizes>()}...};
+  static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
+  static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>...};
+  static constexpr bool keys_from_memory = (counts<rows<L>, memory_tokens> || ...);
+};
+
+template <class E, class Checks = typename checks_of<E>::type>
+struct checks_with_node;
+template <class E, class... C>
+struct checks_with_node<E, type_list<C...>> {
+  using type = type_list<std::pair<E, C>...>;
+};
+template <class Nodes>
+struct bound_nodes;
+template <class... E>
+struct bound_nodes<type_list<E...>> {
+  using mentioned = unique<typename sizes_in<type_list<E...>>::type>;
+  using checks = concat<typename checks_with_node<E>::type...>;
+  using reshaped = concat<typename reshaped_leaf<E>::type...>;
+};
+
+// ---- values and calls ----
+
+template <class Scalar, class Steps>
+struct program_calls;
+template <class Scalar, class... S>
+struct program_calls<Scalar, type_list<S...>> {
+  using calls = concat<typename calls_of<S, Scalar>::type...>;
+  using buffers = concat<typename calls_of<S, Scalar>::buffers...>;
+};
+template <class Calls>
+struct values_of_calls;
+template <class... C>
+struct values_of_calls<type_list<C...>> {
+  using type = concat<typename C::values...>;
+};
+
+/// The values that are made of others without a kernel, in the order in which they can be made: views, numbers, and
+/// expressions of which only the extents are asked for.
+template <class E>
+struct derived_for {
+  using type = type_list<E>;
+};
+template <class E>
+requires(E::form_of == form::view) struct derived_for<E> {
+  using type = concat<typename derived_for<memory_of<source_of<E>>>::type, type_list<E>>;
+};
+template <class E>
+struct derived_for<extents_of<E>> : derived_for<E> {};
+template <class Values>
+struct all_derived;
+template <class... E>
+struct all_derived<type_list<E...>> {
+  using type = concat<typename derived_for<E>::type...>;
+};
+template <class Stored, class E>
+inline constexpr bool lacks = !contains<Stored, E>;
+template <class Stored, class E>
+inline constexpr bool lacks<Stored, extents_of<E>> = !contains<Stored, E>;
+template <class Stored>
+struct is_derived {
+  template <class E>
+  static constexpr bool value = lacks<Stored, E>;
+};
+
+template <class List>
+struct seeds_of;
+template <class... R>
+struct seeds_of<type_list<R...>> {
+  using type = type_list<seed<R>...>;
+};
+template <class List>
+struct leaf_gradients;
+template <class... L>
+struct leaf_gradients<type_list<L...>> {
+  using type = type_list<gradient_of_leaf<L>...>;
+};
+
+/// The buffer (or leaf) that lies below E.
+template <class E>
+struct memory_below {
+  using type = memory_of<E>;
+};
+template <class E>
+requires(memory_of<E>::form_of == form::view) struct memory_below<E> : memory_below<source_of<memory_of<E>>> {
+};
+
+template <class Values, class E>
+inline constexpr value_number number_of = position_in<Values, E>;
+template <class Values, class E>
+inline constexpr value_number number_of<Values, extents_of<E>> = ~position_in<Values, E>;
+
+/// True when the kernel leaves this buffer out if nobody reads it.
+template <class E, form = E::form_of>
+inline constexpr bool is_optional = false;
+template <class E>
+inline constexpr bool is_optional<E, form::barrier> = E::op::optional_outputs;
+template <class E>
+inline constexpr bool is_optional<E, form::output> = operand_of<E>::op::optional_outputs;
+
+/// How a derived value is made of `source` when a pass begins.
+template <class Run>
+struct derived_row {
+  untyped_view (*view)(Run const&, untyped_view const& source);
+  double (*number)(Run const&);
+  int source;
+};
+template <class Op, class T>
+struct view_kernel {
+  template <class Run>
+  static untyped_view apply(Run const& run, untyped_view const& source) {
+    return untyped(Op::apply(run, typed<T>(source)));
+  }
+};
+template <class E>
+struct number_from {
+  template <class Run>
+  static double value(Run const& run) {
+    return E::template value<double>(run);
+  }
+};
+/// Of an expression of which only the extents are asked for, unless it is a view or a number.
+template <class Run, class Values, class Scalar, class E, form = E::form_of>
+inline constexpr derived_row<Run> derived_row_of = {nullptr, nullptr, -1};
+template <class Run, class Values, class Scalar, class E>
+inline constexpr derived_row<Run> derived_row_of<Run, Values, Scalar, E, form::view> = {
+    &view_kernel<typename E::op, storage_t<E::kind_of, Scalar>>::template apply<Run>, nullptr,
+    position_in<Values, memory_of<source_of<E>>>};
+template <class Run, class Values, class Scalar, class E>
+inline constexpr derived_row<Run> derived_row_of<Run, Values, Scalar, number_in<E>, form::immediate> = {
+    nullptr, &number_from<E>::template value<Run>, -1};
+
+/// The functions of a call.
+template <class Run>
+struct call_functions {
+  void (*run)(Run const&, value_reader, bool accumulate);
+  std::size_t (*scratch)(Run const&, value_reader);
+};
+template <class Run, class Kernel>
+constexpr call_functions<Run> functions_of() {
+  if constexpr (Kernel::needs_scratch) {
+    return {&Kernel::template run<Run>, &Kernel::template scratch<Run>};
+  } else {
+    return {&Kernel::template run<Run>, nullptr};
+  }
+}
+template <std::size_t Calls>
+constexpr std::array<call_row, Calls> with_begins(std::array<call_row, Calls> rows) {
+  int begin = 0;
+  for (call_row& r : rows) {
+    r.begin = begin;
+    begin += r.values;
+  }
+  return rows;
+}
+
+/// validate() of an operation applied to operands.
+template <class E>
+struct validator;
+template <class Op, class... A>
+struct validator<node<Op, A...>> {
+  template <class Run>
+  static void check(Run const& run) {
+    Op::template validate<A...>(run);
+  }
+};
+template <class Step>
+inline constexpr bool validates = false;
+template <class E>
+inline constexpr bool validates<compute<E>> = E::op::validates;
+struct is_validated {
+  template <class Step>
+  static constexpr bool value = validates<Step>;
+};
+
+template <class Run, class Sizes, class Scalar, class Values, class Calls, class Numbers, class Shaped, class Buffers,
+          class Derived, class Roots, class Validated>
+struct tape_arrays;
+template <class Run, class Sizes, class Scalar, class Values, class... C, class... V, class... X, class... B,
+          class... D, class... R, class... E>
+struct tape_arrays<Run, Sizes, Scalar, Values, type_list<C...>, type_list<V...>, type_list<X...>, type_list<B...>,
+                   type_list<D...>, type_list<R...>, type_list<compute<E>...>> {
+  static constexpr std::array<call_row, sizeof...(C)> calls =
+      with_begins<sizeof...(C)>({call_row{0, C::values::size, C::accumulate, C::into_leaf}...});
+  static constexpr std::array<call_functions<Run>, sizeof...(C)> functions = {
+      functions_of<Run, typename C::kernel>()...};
+  static constexpr std::array<value_number, sizeof...(V)> numbers = {number_of<Values, V>...};
+  static constexpr std::array<shape_formula, sizeof...(X)> shapes = {shape_formula_of<Sizes, typename X::extents>...};
+  static constexpr std::array<buffer_row, sizeof...(B)> buffers = {
+      buffer_row{sizeof(storage_t<B::kind_of, Scalar>), is_optional<B>}...};
+  static constexpr std::array<derived_row<Run>, sizeof...(D)> derived = {derived_row_of<Run, Values, Scalar, D>...};
+  static constexpr std::array<int, sizeof...(D)> sources = {derived_row_of<Run, Values, Scalar, D>.source...};
+  static constexpr std::array<value_number, sizeof...(R)> roots = {
+      position_in<Values, typename memory_below<R>::type>...};
+  static constexpr std::array<void (*)(Run const&), sizeof...(E)> validators = {&validator<E>::template check<Run>...};
+};
+
+/// All of a program.
+template <class Roots, class Backend, class Mode>
+struct program {
+  using scalar = typename Backend::scalar;
+  using graph_of = graph<Roots, Mode>;
+  using root_list = typename Roots::list;
+  using leaves = leaves_of<Roots>;
+  using objective = filter<root_list, has_gradient>;
+  using forward_steps = schedule<type_list<>, root_list>;
+  using steps = schedule_gradients<forward_steps, graph_of>;
+
+  using bound = bound_nodes<typename graph_of::nodes>;
+  using sizes = unique<concat<type_list<tokens, memory_tokens, sequences>, typename bound::mentioned>>;
+  using run = run_context<sizes, Backend>;
+
+  using made = program_calls<scalar, steps>;
+  using numbers = typename values_of_calls<typename made::calls>::type;
+  using seeds = typename seeds_of<objective>::type;
+  using stored = concat<leaves, typename leaf_gradients<leaves>::type, seeds, typename made::buffers>;
+  using derived = unique<filter<typename all_derived<filter<numbers, is_derived<stored>>>::type, is_derived<stored>>>;
+  using values = concat<stored, derived>;
+
+  using binding = binding_arrays<sizes, typename bound::checks, leaves, unique<typename bound::reshaped>>;
+  using arrays = tape_arrays<run, sizes, scalar, values, typename made::calls, numbers,
+                             concat<seeds, typename made::buffers, derived>, typename made::buffers, derived, root_list,
+                             filter<forward_steps, is_validated>>;
+  // Copies: the arrays' own names spell out all lists, and would go into every object file.
+  static constexpr auto size_names = binding::names;
+  static constexpr auto leaf_rows = binding::leaves;
+  static constexpr auto checks = binding::checks;
+  static constexpr auto reshaped = binding::reshaped;
+  static constexpr auto calls = arrays::calls;
+  static constexpr auto functions = arrays::functions;
+  static constexpr auto numbers_of_calls = arrays::numbers;
+  static constexpr auto shapes = arrays::shapes;
+  static constexpr auto buffers = arrays::buffers;
+  static constexpr auto derived_rows = arrays::derived;
+  static constexpr auto sources = arrays::sources;
+  static constexpr auto surviving = arrays::roots;
+  static constexpr auto validators = arrays::validators;
+  static constexpr program_table table = {
+      {size_names,
+       {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, memory_tokens>},
+       binding::keys_from_memory,
+       leaf_rows,
+       checks,
+       reshaped},
+      calls,
+      static_cast<std::size_t>(program_calls<scalar, forward_steps>::calls::size),
+      numbers_of_calls,
+      shapes,
+      static_cast<std::size_t>(seeds::size),
+      buffers,
+      sources,
+      surviving,
+      first_of<root_list>::type::grad};
+};
+
+}  // namespace headmix::detail
