@@ -1,0 +1,107 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A case to replay: options and tensors, taken from a file one by one. What is missing, is not as expected or was taken
+// by nobody is an error that names it.
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headmix/io/safetensors.hpp"
+
+namespace replay {
+
+using headmix::Index;
+using Shape = std::vector<Index>;
+
+class Case {
+ public:
+  explicit Case(std::string const& path) : file_(headmix::Safetensors::read(path)), path_(path) {}
+
+  /// An option that is one of `values`; the first one where the case does not say.
+  std::string_view choice(std::string_view name, std::vector<std::string_view> const& values);
+  /// The same for an option that must be there.
+  std::string_view require(std::string_view name, std::vector<std::string_view> const& values);
+  /// A whole number in [low, high].
+  Index count(std::string_view name, Index low, Index high, std::optional<Index> fallback = {});
+  /// A finite number, `fallback` where the case does not say.
+  double number(std::string_view name, double fallback);
+
+  [[nodiscard]] bool has(std::string_view tensor) const { return file_.tensors().contains(tensor); }
+  /// The dtype of a tensor that must be there: F64 or F32.
+  [[nodiscard]] headmix::dtype float_type(std::string_view tensor) const;
+  /// The extents of a tensor that must be there, each at least 1; `names` says what they are, e.g. "B, T, d".
+  [[nodiscard]] Shape extents(std::string_view tensor, std::size_t rank, char const* names) const;
+  /// The elements of a tensor that must be there.
+  template <class T>
+  std::vector<T> take(std::string_view tensor, Shape const& shape) {
+    check(tensor, headmix::dtype_of<T>, shape);
+    return file_.values<T>(tensor);
+  }
+  /// A mask of zeros and ones; all ones where there is none.
+  std::vector<std::uint8_t> take_mask(std::string_view tensor, Shape const& shape);
+
+  /// Fails for an option or tensor that was not taken.
+  void finish() const;
+  /// Fails with the name of an option or tensor, what was expected and what was found.
+  [[noreturn]] void reject(std::string_view name, std::string_view expected, std::string_view found) const;
+
+ private:
+  /// Null where the case has no such option.
+  std::string const* option(std::string_view name);
+  void check(std::string_view tensor, headmix::dtype type, Shape const& shape);
+
+  headmix::Safetensors file_;
+  std::string path_;
+  std::set<std::string, std::less<>> taken_options_, taken_tensors_;
+};
+
+/// The tensors that a replay gives back.
+class Result {
+ public:
+  template <class T>
+  void add(std::string const& name, Shape shape, std::vector<T> const& elements) {
+    auto const bytes = std::as_bytes(std::span(elements));
+    auto const& copy = memory_.emplace_back(bytes.begin(), bytes.end());
+    tensors_.insert_or_assign(name, headmix::tensor_view{headmix::dtype_of<T>, std::move(shape), copy});
+  }
+  void write(std::string const& path) const { headmix::write_safetensors(path, tensors_); }
+
+ private:
+  std::vector<std::vector<std::byte>> memory_;
+  headmix::TensorMap tensors_;
+};
+
+/// A tensor [count, rows, cols] of the case with its gradient. `present` is false for an optional one that the case
+/// does not have: then it is zero, and its gradient is not given back.
+template <class T>
+struct Tensor {
+  std::string name;
+  Shape shape;
+  bool present = true;
+  std::vector<T> value, gradient;
+
+  Tensor(Case& c, std::string n, Shape s) : name(std::move(n)), shape(std::move(s)), value(c.take<T>(name, shape)) {}
+  static Tensor optional(Case& c, std::string n, Shape s) { return c.has(n) ? Tensor(c, n, s) : Tensor(n, s); }
+
+  void give_back(Result& result) const {
+    if (present) result.add("d." + name, shape, gradient);
+  }
+
+ private:
+  Tensor(std::string n, Shape s) : name(std::move(n)), shape(std::move(s)), present(false) {
+    std::size_t size = 1;
+    for (Index const e : shape) size *= static_cast<std::size_t>(e);
+    value.resize(size);
+  }
+};
+
+/// One layer over numbers of type T.
+template <class T>
+void replay_moa(Case& c, Result& result);
+extern template void replay_moa<float>(Case&, Result&);
+extern template void replay_moa<double>(Case&, Result&);
+
+}  // namespace replay
