@@ -29,8 +29,8 @@ struct Ceilings {
   [[nodiscard]] double product() const { return eigen > openblas ? eigen : openblas; }
 };
 
-/// Measured again when the last measurement is older than a second. One thread by CPU time, more by wall clock, as the
-/// rows are.
+/// The multiply-adds measured now, the products when their last measurement is older than a second. One thread by CPU
+/// time, more by wall clock, as the rows are.
 [[nodiscard]] Ceilings const& ceilings(Index threads);
 
 /// What ceilings() knows of OpenBLAS: its core type and build, or why it is left out.

@@ -38,10 +38,12 @@ std::string time_text(double seconds) {
 bool Table::ReportContext(Context const& context) {
   for (auto const& [key, value] : context_) std::printf("%-30s %s\n", key.c_str(), value.c_str());
   std::printf(
-      "\nMedians. +-: half the distance from the fastest to the slowest repetition. %%peak: of the multiply-add peak,\n"
-      "%%product: of the best large float product (Eigen, OpenBLAS), both measured within a second of the row with as\n"
-      "many threads. One thread by CPU time, more by wall clock. `library_build_type: debug` in the JSON is about the\n"
-      "Google Benchmark library, which Debian builds with asserts, not about headmix.\n");
+      "\nMedians. +-: half the distance from the fastest to the slowest repetition. %%peak: of the multiply-add peak "
+      "that\n"
+      "was measured after each repetition; %%product: of the best large float product (Eigen, OpenBLAS), measured "
+      "within\n"
+      "a second of it; both with as many threads. One thread by CPU time, more by wall clock. The word debug in the\n"
+      "JSON's library_build_type is about Google Benchmark, which Debian builds with asserts, not about headmix.\n");
   name_width_ = static_cast<int>(std::min<std::size_t>(context.name_field_width, 72));
   std::printf("\n%-*s %10s %5s %9s %6s %9s %11s\n", name_width_, "row", "time", "+-%", "GFLOP/s", "%peak", "%product",
               "tokens/s");

@@ -156,7 +156,7 @@ struct attention_gradient : operation {
 /// @tparam Keep  dropout of the probabilities, `draws::keep<n, d>`; void for none
 template <AttentionMask Mask, Extent KvHeads = size<1>, class Keep = void, Expr Q, Expr K, Expr V>
 constexpr auto attention(Q q, K k, V v) {
-  using op = ops::attention<Mask, KvHeads, rows<Q>, rows<K>, Keep>;
+  using op = ops::attention<Mask, unnamed<KvHeads>, rows<Q>, rows<K>, Keep>;
   if constexpr (std::is_void_v<Keep>) {
     return make<op>(q, k, v);
   } else {

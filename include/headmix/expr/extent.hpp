@@ -119,6 +119,10 @@ using times = typename decltype(detail::multiply<A, B>())::type;
 template <Extent A, Extent B>
 using over = typename decltype(detail::divide<A, B>())::type;
 
+/// A static extent without its name: what is made for one is shared by all of the same number.
+template <Extent X>
+using unnamed = std::conditional_t<X::value == dynamic, X, size<X::value == dynamic ? 0 : X::value>>;
+
 /// False when both numbers are known and differ. The compiler prints both of them.
 template <Index Found, Index Expected>
 inline constexpr bool extents_agree = Found == Expected || Found == dynamic || Expected == dynamic;

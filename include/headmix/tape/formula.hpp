@@ -52,9 +52,6 @@ inline constexpr formula formula_of = {formula::op::size, position_in<Sizes, X>,
 template <class Sizes, Index Number>
 inline constexpr formula formula_of<Sizes, size<Number>> = {formula::op::number, Number};
 
-/// Static extents are their numbers, so that programs which differ only in names share them.
-template <class X>
-using unnamed = std::conditional_t<X::value == dynamic, X, size<X::value == dynamic ? 0 : X::value>>;
 template <class Sizes, class X>
 inline constexpr formula const* formula_for = &formula_of<Sizes, unnamed<X>>;
 

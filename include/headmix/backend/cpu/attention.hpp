@@ -103,6 +103,62 @@ key_range describe_rows(attention_extents const& x, row_block const& block, bloc
 template <class T>
 using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
 
+/// The keys (or values) of all sequences as columns: what q k^T reads as whole vectors. Made once, where every block of
+/// rows would else transpose them for itself. A panel is as wide as a register block; panel p of a sequence holds its
+/// keys [p width, (p + 1) width), zeros behind the last one.
+template <class T>
+class key_panels {
+ public:
+  static constexpr Index width = register_block<T>::cols;
+
+  /// Elements of all panels: every sequence may waste a part of one.
+  [[nodiscard]] static constexpr Index size(attention_extents const& x) {
+    return (x.keys.rows / width + x.keys.count) * x.kv_heads * x.head_dim * width;
+  }
+
+  key_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}
+
+  template <Executor E>
+  void pack(E& executor, view<T const> k) const {
+    if (x_.keys.count == 0) return;
+    executor.parallel_for(x_.keys.rows / width + x_.keys.count, [this, k](Index p) {
+      Index sequence = 0;  // the last one whose panels do not begin behind p
+      for (Index n = x_.keys.count; n > 1;) {
+        Index const half = n / 2;
+        if (first(sequence + half) <= p) sequence += half;
+        n -= half;
+      }
+      Index const begin = (p - first(sequence)) * width, n = (std::min)(width, x_.keys.length(sequence) - begin);
+      if (n <= 0) return;
+      for (Index head = 0; head < x_.kv_heads; ++head) {
+        T* const to = panel(p, head);
+        transpose<T>(to, width, keys_of(x_, k, sequence, head).middle_rows(begin, n));
+        for (Index i = 0; i < x_.head_dim; ++i) std::fill(to + i * width + n, to + (i + 1) * width, T(0));
+      }
+    });
+  }
+
+  /// scores = rows times the keys from `begin` on, which is a multiple of `width`. Whole vectors are written: columns
+  /// of scores up to the next multiple of their length.
+  void multiply(view<T> scores, view<T const> rows, Index sequence, Index head, Index begin) const {
+    using block = register_block<T>;
+    scores.cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
+    for (Index j = 0; j < scores.cols; j += width) {
+      T const* const from = panel(first(sequence) + (begin + j) / width, head);
+      for (Index k = 0; k < rows.cols; k += block::depth)
+        multiply_panel<T>(scores.middle_cols(j, (std::min)(width, scores.cols - j)),
+                          rows.middle_cols(k, (std::min)(block::depth, rows.cols - k)), from + k * width, width, k > 0);
+    }
+  }
+
+ private:
+  [[nodiscard]] Index first(Index sequence) const { return x_.keys.begin(sequence) / width + sequence; }
+  [[nodiscard]] T* panel(Index p, Index head) const { return memory_ + (p * x_.kv_heads + head) * x_.head_dim * width; }
+
+  attention_extents x_;
+  T* memory_;
+};
+
 /// to = from * scale, element by element; the stride of one side or the other may differ from 1.
 template <class T>
 void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index n, T scale) {
@@ -212,7 +268,8 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
 }
 
 template <AttentionMask M, class T>
-void attention_block(attention_forward<T> const& a, row_block const& block, scratch_cutter cut) {
+void attention_block(attention_forward<T> const& a, row_block const& block, key_panels<T> const& keys,
+                     scratch_cutter cut) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim;
@@ -231,14 +288,14 @@ void attention_block(attention_forward<T> const& a, row_block const& block, scra
   gather_heads<T>(q, a.q, rows, T(1) / std::sqrt(static_cast<T>(dim)));
   std::fill_n(top, n, hidden);
   std::fill_n(total, n, T(0));
-  view<T const> const k = keys_of(x, a.k, block.sequence, block.kv_head);
   view<T const> const v = keys_of(x, a.v, block.sequence, block.kv_head);
 
-  for (Index begin = all.begin; begin < all.end; begin += attention_tile::keys) {
+  Index const first = all.begin / key_panels<T>::width * key_panels<T>::width;
+  for (Index begin = first; begin < all.end; begin += attention_tile::keys) {
     Index const end = (std::min)(begin + attention_tile::keys, all.end);
     view<T> tile(scores, n, end - begin);
     tile.row_stride = padded<T>(end - begin);
-    multiply(tile, q, k.middle_rows(begin, end - begin).transposed(), false);
+    keys.multiply(tile, q, block.sequence, block.kv_head, begin);
     for (Index i = 0; i < n; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
       hide<M>(tile.row(i), part, rows[i].at.position, begin);
@@ -266,7 +323,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, scra
              begin);
       }
     }
-    multiply(o, tile, v.middle_rows(begin, end - begin), begin > all.begin);
+    multiply(o, tile, v.middle_rows(begin, end - begin), begin > first);
   }
 
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
@@ -293,7 +350,8 @@ constexpr Index attention_worker_bytes(Index head_dim) {
 /// Scratch that attention needs, in bytes.
 template <class T>
 [[nodiscard]] constexpr Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
-  return scratch_alignment + concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
+  return scratch_alignment + scratch_bytes<T>(detail::key_panels<T>::size(extents)) +
+         concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
 }
 
 /// o = softmax(q k^T / sqrt(head_dim) where M allows) v, and the log-sum-exp of each row unless a.lse.data is null.
@@ -302,11 +360,13 @@ template <AttentionMask M, Executor E, class T>
 void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> scratch) {
   static_assert(std::is_same_v<T, wide_t<T>>, "headmix: the CPU's attention computes in the type that it stores");
   if (a.extents.head_dim == 0) return;
-  scratch_cutter const begin(scratch);
+  scratch_cutter begin(scratch);
+  detail::key_panels<T> const keys(a.extents, begin.take<T>(detail::key_panels<T>::size(a.extents)));
+  keys.pack(executor, a.k);
   Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = detail::row_blocks(a.extents);
   // The last blocks of a causal sequence see the most keys and go first, so that no thread is left with one at the end.
   for_each_task(executor, tasks, [&](Index task, Index worker) {
-    detail::attention_block<M, T>(a, detail::find_row_block(a.extents, tasks - 1 - task),
+    detail::attention_block<M, T>(a, detail::find_row_block(a.extents, tasks - 1 - task), keys,
                                   scratch_cutter(begin.position() + worker * bytes));
   });
 }

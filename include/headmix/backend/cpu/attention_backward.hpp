@@ -41,8 +41,8 @@ void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta
 
 /// The gradient of one block of rows: adds to d_k and d_v (of the sequence and head), overwrites its rows of a.d_q.
 template <AttentionMask M, class T>
-void attention_gradient_block(attention_backward<T> const& a, row_block const& block, view<T> d_k, view<T> d_v,
-                              scratch_cutter cut) {
+void attention_gradient_block(attention_backward<T> const& a, row_block const& block, key_panels<T> const& all_keys,
+                              key_panels<T> const& all_values, view<T> d_k, view<T> d_v, scratch_cutter cut) {
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim;
   auto* const rows = cut.take<block_row>(attention_tile::rows);
@@ -67,13 +67,13 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   }
   gather_heads<T>(q, a.q, rows, scale);
   view<T const> const k = keys_of(x, a.k, block.sequence, block.kv_head);
-  view<T const> const v = keys_of(x, a.v, block.sequence, block.kv_head);
 
-  for (Index begin = all.begin; begin < all.end; begin += attention_tile::keys) {
+  Index const first = all.begin / key_panels<T>::width * key_panels<T>::width;
+  for (Index begin = first; begin < all.end; begin += attention_tile::keys) {
     Index const end = (std::min)(begin + attention_tile::keys, all.end), keys = end - begin;
     view<T> p(scores, n, keys), d_s(d_scores, n, keys);
     p.row_stride = d_s.row_stride = padded<T>(keys);
-    multiply(p, q, k.middle_rows(begin, keys).transposed(), false);
+    all_keys.multiply(p, q, block.sequence, block.kv_head, begin);
     for (Index i = 0; i < n; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
       hide<M>(p.row(i), part, rows[i].at.position, begin);
@@ -91,13 +91,13 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
       multiply(d_v.middle_rows(begin, keys), (drops ? d_s : p).transposed(), d_o, true);
     }
     if (!d_k.data && !a.d_q.data) continue;
-    multiply(d_s, d_o, v.middle_rows(begin, keys).transposed(), false);
+    all_values.multiply(d_s, d_o, block.sequence, block.kv_head, begin);
     if (drops) drop_rows(d_scores);
     for (Index i = 0; i < n; ++i) {
       score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), keys, delta[i]);
     }
     if (d_k.data) multiply(d_k.middle_rows(begin, keys), d_s.transposed(), q, true);
-    if (a.d_q.data) multiply(d_q, d_s, k.middle_rows(begin, keys), begin > all.begin);
+    if (a.d_q.data) multiply(d_q, d_s, k.middle_rows(begin, keys), begin > first);
   }
 
   if (!a.d_q.data) return;
@@ -132,6 +132,7 @@ template <class T>
 [[nodiscard]] Index attention_gradient_scratch_bytes(attention_extents const& x, Index concurrency) {
   Index const copies = detail::gradient_parts(x) - 1;
   return scratch_alignment + concurrency * detail::gradient_worker_bytes<T>(x.head_dim) +
+         2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
          2 * scratch_bytes<T>(copies * x.keys.rows * x.kv_heads * x.head_dim);
 }
 
@@ -144,6 +145,10 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
   if (x.head_dim == 0) return;
   scratch_cutter cut(scratch);
   Index const parts = detail::gradient_parts(x), size = x.keys.rows * x.kv_heads * x.head_dim;
+  detail::key_panels<T> const keys(x, cut.take<T>(detail::key_panels<T>::size(x)));
+  detail::key_panels<T> const values(x, cut.take<T>(detail::key_panels<T>::size(x)));
+  keys.pack(executor, a.k);
+  if (a.d_k.data || a.d_q.data) values.pack(executor, a.v);
   T* const part_k = cut.take<T>((parts - 1) * size);
   T* const part_v = cut.take<T>((parts - 1) * size);
   std::byte* const begin = cut.position();
@@ -164,7 +169,7 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
     Index const blocks = detail::row_blocks(x, sequence), length = x.list_length(sequence);
     for (Index b = blocks * part / parts; b < blocks * (part + 1) / parts; ++b) {
       Index const first = b * attention_tile::rows, rows = (std::min)(attention_tile::rows, length - first);
-      detail::attention_gradient_block<M, T>(a, {sequence, kv_head, first, rows}, d_k, d_v,
+      detail::attention_gradient_block<M, T>(a, {sequence, kv_head, first, rows}, keys, values, d_k, d_v,
                                              scratch_cutter(begin + worker * bytes));
     }
   });

@@ -146,6 +146,18 @@ void transpose(T* to, Index to_row, view<T const> from) {
     for (Index j = i < rows ? cols : 0; j < from.cols; ++j) to[j * to_row + i] = from(i, j);
 }
 
+/// Copies n elements, whole vectors. Rows of a panel are short and far apart: with wide loads more of them are under
+/// way to the cache at the same time.
+template <class T>
+void copy_vectors(T* to, T const* from, Index n) {
+  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
+  for (Index j = 0; j < n; j += register_block<T>::lanes) {
+    vector v;
+    std::memcpy(&v, from + j, sizeof v);
+    std::memcpy(to + j, &v, sizeof v);
+  }
+}
+
 /// c = a b or c += a b; c has col_stride 1, a and b any strides. Panels of b that are not rows of whole vectors, close
 /// to each other, are copied to the stack first.
 template <class T>
@@ -162,7 +174,9 @@ void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulat
       Index row = panel.row_stride;
       bool const rows_near = row * static_cast<Index>(sizeof(T)) <= 1024 || c.rows <= 2 * block::rows;
       if (panel.col_stride != 1 || cols != width || !rows_near) {
-        if (panel.col_stride == 1) {
+        if (panel.col_stride == 1 && cols == width) {
+          for (Index i = 0; i < depth; ++i) copy_vectors(packed + i * width, panel.row(i), width);
+        } else if (panel.col_stride == 1) {
           for (Index i = 0; i < depth; ++i) std::copy_n(panel.row(i), cols, packed + i * width);
         } else {
           transpose<T>(packed, width, panel.transposed());
