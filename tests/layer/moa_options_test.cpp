@@ -2,24 +2,17 @@
 // MoA's options: padding against the numbers of the published code, cross-attention, biases, several key/value heads,
 // rotary embedding, noise and dropout.
 
-#include <numeric>
-
 #include "../program.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/core/padding.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
+#include "published.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
 
 namespace {
-
-/// S(s)[i] = sin(s (i + 1))
-double S(double s, Index i) { return std::sin(s * static_cast<double>(i + 1)); }
-double total(std::vector<double> const& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
-double squares(std::vector<double> const& v) { return std::inner_product(v.begin(), v.end(), v.begin(), 0.0); }
-bool golden(double found, double expected, double tolerance = 2e-10) { return std::abs(found - expected) < tolerance; }
 
 /// The published code divides by the sum + 1e-6 where the lines that do it are not commented out.
 struct published_detached : gating::policy {
@@ -33,33 +26,6 @@ template <class Y, class... Loss>
 roots<Y, Loss...> roots_of(Y, type_list<Loss...>);
 template <class L>
 using layer_roots = decltype(roots_of(type_of<decltype(L::y)>{}, typename L::losses{}));
-
-/// The program of the published numbers: B = 2 sequences of T = 5, where the published x is [T, B, d].
-template <class L>
-void fill_golden(auto& p) {
-  auto const fill = [](auto v, double scale, double s) {
-    for (Index i = 0; i < v.size(); ++i) v.data[i] = scale * S(s, i);
-  };
-  auto const transposed = [](auto v, double scale, double s) {
-    for (Index i = 0; i < v.rows; ++i) {
-      for (Index j = 0; j < v.cols; ++j) v(i, j) = scale * S(s, j * v.rows + i);
-    }
-  };
-  fill(p.in(typename L::r::W_g{}), 1, 0.7);
-  fill(p.in(typename L::W_q{}), 0.5, 1.1);
-  fill(p.in(typename L::W_o{}), 0.5, 1.3);
-  transposed(p.in(typename L::W_k{}), 0.5, 1.7);
-  transposed(p.in(typename L::W_v{}), 0.5, 1.9);
-  p.forward();
-  for (Index b = 0; b < 2; ++b) {
-    for (Index t = 0; t < 5; ++t) {
-      for (Index j = 0; j < 8; ++j) {
-        p.in(typename L::x{})(b * 5 + t, j) = S(2.3, (t * 2 + b) * 8 + j);
-        p.dy_values[static_cast<std::size_t>((b * 5 + t) * 8 + j)] = S(2.9, (t * 2 + b) * 8 + j);
-      }
-    }
-  }
-}
 
 constexpr auto every_bias = [](auto... options) {
   return Moa<6, 4, SoftmaxTopK<5, 2, gating::raw>, query_bias, key_bias, value_bias, output_bias,
@@ -77,7 +43,7 @@ TEST_CASE("moa options: the published numbers with padding of queries and keys")
   options.token_sequences = real.sequences();
   Program<layer_roots<L>> p(options, at<padded_tokens>(10));
   std::copy_n(real.real_rows().data, 8, p.values(L::kept{}).data());
-  fill_golden<L>(p);
+  fill_as_published<L>(p);
   auto const y = p.forward();
   std::vector<double> const y_values(y.data, y.data + y.size());
   p.backward({0, 0, 0});
@@ -109,7 +75,7 @@ TEST_CASE("moa options: the published numbers of a gating of one's own") {
   gradcheck_options options;
   options.token_sequences = uniform(2, 5);
   Program<layer_roots<L>> p(options);
-  fill_golden<L>(p);
+  fill_as_published<L>(p);
   auto const y = p.forward();
   p.backward({0});
   CHECK(golden(y(0, 0), 0.1419696122));

@@ -4,22 +4,15 @@
 #include "headmix/layer/moa.hpp"
 
 #include <array>
-#include <numeric>
 
 #include "../program.hpp"
 #include "headmix/layer/multi_head.hpp"
+#include "published.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
 
 namespace {
-
-/// S(s)[i] = sin(s (i + 1))
-double S(double s, Index i) { return std::sin(s * static_cast<double>(i + 1)); }
-
-double total(std::vector<double> const& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
-double squares(std::vector<double> const& v) { return std::inner_product(v.begin(), v.end(), v.begin(), 0.0); }
-bool golden(double found, double expected) { return std::abs(found - expected) < 2e-10; }
 
 template <class L>
 using moa_roots = roots<type_of<decltype(L::y)>, type_of<decltype(L::r::load)>, type_of<decltype(L::r::z_2)>,
@@ -39,29 +32,7 @@ struct Golden {
   std::vector<double> y_values;
 
   explicit Golden() {
-    auto const fill = [](auto v, double scale, double s) {
-      for (Index i = 0; i < v.size(); ++i) v.data[i] = scale * S(s, i);
-    };
-    auto const transposed = [](auto v, double scale, double s) {
-      for (Index i = 0; i < v.rows; ++i) {
-        for (Index j = 0; j < v.cols; ++j) v(i, j) = scale * S(s, j * v.rows + i);
-      }
-    };
-    fill(p.in(typename layer::r::W_g{}), 1, 0.7);
-    fill(p.in(typename layer::W_q{}), 0.5, 1.1);
-    fill(p.in(typename layer::W_o{}), 0.5, 1.3);
-    transposed(p.in(typename layer::W_k{}), 0.5, 1.7);
-    transposed(p.in(typename layer::W_v{}), 0.5, 1.9);
-    auto const x = p.in(typename layer::x{});
-    y = p.forward();
-    for (Index b = 0; b < 2; ++b) {
-      for (Index t = 0; t < 5; ++t) {
-        for (Index j = 0; j < 8; ++j) {
-          x(b * 5 + t, j) = S(2.3, (t * 2 + b) * 8 + j);
-          p.dy_values[static_cast<std::size_t>((b * 5 + t) * 8 + j)] = S(2.9, (t * 2 + b) * 8 + j);
-        }
-      }
-    }
+    fill_as_published<layer>(p);
     y = p.forward();
     y_values.assign(y.data, y.data + y.size());
     p.backward({0, 0});

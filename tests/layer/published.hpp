@@ -1,0 +1,46 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The program of the published numbers of MoA: how its parameters and its input are filled, and how numbers compare.
+
+#include <numeric>
+
+#include "../program.hpp"
+
+namespace headmix::test {
+
+/// S(s)[i] = sin(s (i + 1))
+inline double S(double s, Index i) { return std::sin(s * static_cast<double>(i + 1)); }
+inline double total(std::vector<double> const& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
+inline double squares(std::vector<double> const& v) { return std::inner_product(v.begin(), v.end(), v.begin(), 0.0); }
+inline bool golden(double found, double expected, double tolerance = 2e-10) {
+  return std::abs(found - expected) < tolerance;
+}
+
+/// The program of the published numbers: B = 2 sequences of T = 5, where the published x is [T, B, d].
+template <class L>
+void fill_as_published(auto& p) {
+  auto const fill = [](auto v, double scale, double s) {
+    for (Index i = 0; i < v.size(); ++i) v.data[i] = scale * S(s, i);
+  };
+  auto const transposed = [](auto v, double scale, double s) {
+    for (Index i = 0; i < v.rows; ++i) {
+      for (Index j = 0; j < v.cols; ++j) v(i, j) = scale * S(s, j * v.rows + i);
+    }
+  };
+  fill(p.in(typename L::r::W_g{}), 1, 0.7);
+  fill(p.in(typename L::W_q{}), 0.5, 1.1);
+  fill(p.in(typename L::W_o{}), 0.5, 1.3);
+  transposed(p.in(typename L::W_k{}), 0.5, 1.7);
+  transposed(p.in(typename L::W_v{}), 0.5, 1.9);
+  p.forward();
+  for (Index b = 0; b < 2; ++b) {
+    for (Index t = 0; t < 5; ++t) {
+      for (Index j = 0; j < 8; ++j) {
+        p.in(typename L::x{})(b * 5 + t, j) = S(2.3, (t * 2 + b) * 8 + j);
+        p.dy_values[static_cast<std::size_t>((b * 5 + t) * 8 + j)] = S(2.9, (t * 2 + b) * 8 + j);
+      }
+    }
+  }
+}
+
+}  // namespace headmix::test
