@@ -52,9 +52,11 @@ void run_layer() {
 
 int main() {
   using route = Router::route<x>;
-  bool const ok = check("scalar function", headmix::apply<custom::squared_relu>(x{})) & check("gates", route::gate) &
-                  check("loss", route::load) & check("layer", Layer::y);
-  bool const found = !check("a wrong gradient", headmix::apply<wrong>(x{}));
+  bool ok = check("scalar function", headmix::apply<custom::squared_relu>(x{}));
+  ok = check("gates", route::gate) && ok;
+  ok = check("loss", route::load) && ok;
+  ok = check("layer", Layer::y) && ok;
+  ok = !check("a wrong gradient", headmix::apply<wrong>(x{})) && ok;
   run_layer();
-  return ok && found ? 0 : 1;
+  return ok ? 0 : 1;
 }
