@@ -132,8 +132,8 @@ TEST_CASE("moa options: all experts of several heads with a router of zeros are 
   q.values(M::W_k{}) = p.values(L::W_k{});
   q.values(M::W_v{}) = p.values(L::W_v{});
   for (Index e = 0; e < 3; ++e) {
-    for (Index head = 0; head < 2;
-         ++head) {  // the heads of a key/value head lie side by side in M, in L they are apart
+    // The heads of a key/value head lie side by side in M, in L they are apart.
+    for (Index head = 0; head < 2; ++head) {
       for (Index c = 0; c < 4; ++c) {
         for (Index i = 0; i < 6; ++i) {
           q.in(M::W_q{})(i, (head * 3 + e) * 4 + c) = p.in(L::W_q{})[e](i, head * 4 + c);
@@ -187,6 +187,8 @@ TEST_CASE("moa options: a module of a padded layer, and what it refuses") {
   for (Index j = 0; j < 3; ++j) CHECK((m.memory_gradient()(3, j) == 0 && m.memory_gradient()(0, j) != 0));
   CHECK_THROWS_WITH_AS(m.forward(in, uniform(2, 3), other, of_memory), doctest::Contains("the layer is padded"), Error);
   CHECK_THROWS_WITH_AS(m.forward(in, real, other, uniform(2, 2)), doctest::Contains("Padding of memory"), Error);
+  CHECK_THROWS_WITH_AS(m.forward({x.data(), 5, 6}, real, other, of_memory),
+                       doctest::Contains("x has 5 rows, its Padding is about 6"), Error);
   CHECK_THROWS_WITH_AS(static_cast<void>(Padding(view<std::uint8_t const>(nullptr, 0, 3))),
                        doctest::Contains("no sequences"), Error);
 }

@@ -38,7 +38,7 @@ class Padding {
   [[nodiscard]] segments sequences() const {
     return {offsets_.data(), static_cast<Index>(offsets_.size()) - 1, static_cast<Index>(rows_.size())};
   }
-  /// Rows in total.
+  /// Rows in total, those of the padded input.
   [[nodiscard]] Index rows() const { return all_; }
 
  private:
@@ -51,10 +51,11 @@ class Padding {
 struct batch {
   segments sequences;
   view<Int const> real_rows;
+  Index rows = 0;  ///< of the input, real or not
   bool has_padding = false;
 
-  batch(segments s) : sequences(s) {}
-  batch(Padding const& p) : sequences(p.sequences()), real_rows(p.real_rows()), has_padding(true) {}
+  batch(segments s) : sequences(s), rows(s.rows) {}
+  batch(Padding const& p) : sequences(p.sequences()), real_rows(p.real_rows()), rows(p.rows()), has_padding(true) {}
 };
 
 }  // namespace headmix

@@ -85,7 +85,7 @@ class Module {
     bind_input<typename L::x>(x, input_gradient_);
     tape_.bind_tokens(kept(b, offsets_));
     if constexpr (requires { typename L::kept; }) {
-      bind_real_rows<typename L::kept>(b, "x");
+      bind_real_rows<typename L::kept>(b, "x", x.rows);
     } else {
       refuse_padding(b, "x");
     }
@@ -97,7 +97,7 @@ class Module {
     static_assert(has_leaf<typename Of::memory>, "headmix: the layer has no second input; see the option memory_width");
     bind_input<typename Of::memory>(memory, memory_gradient_);
     tape_.bind_memory(kept(m, memory_offsets_));
-    bind_real_rows<typename Of::kept_memory>(m, "memory");
+    bind_real_rows<typename Of::kept_memory>(m, "memory", memory.rows);
     return forward(x, b);
   }
   /// The same over leaves that were bound with tape().bind().
@@ -184,9 +184,10 @@ class Module {
     return s;
   }
   template <class RealRows>
-  void bind_real_rows(batch const& b, char const* input) {
+  void bind_real_rows(batch const& b, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {
       if (!b.has_padding) fail("the layer is padded; give a Padding of ", input, " that says which rows are real");
+      if (b.rows != rows) fail(input, " has ", rows, " rows, its Padding is about ", b.rows);
       tape_.bind(RealRows{}, b.real_rows);
     } else {
       refuse_padding(b, input);
