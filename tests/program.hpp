@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "headmix/testing/gradcheck.hpp"
@@ -18,15 +20,6 @@ using type_of = std::remove_cv_t<E>;
 inline bool close(double a, double b, double tolerance = 1e-12) {
   return std::abs(a - b) <= tolerance * (1 + std::abs(b));
 }
-
-template <class L, class Scalar>
-struct leaf_memory {
-  std::vector<storage_t<L::kind_of, Scalar>> value, gradient;
-};
-template <class Leaves, class Scalar>
-struct leaf_memories;
-template <class... L, class Scalar>
-struct leaf_memories<type_list<L...>, Scalar> : leaf_memory<L, Scalar>... {};
 
 template <class Roots, class Mode = training, class Scalar = double>
 class Program {
@@ -44,33 +37,19 @@ class Program {
       tape.bind_memory(options.memory_sequences);
       tape.set(memory_tokens{}, options.memory_sequences.rows);
     }
-    std::uint64_t stream = 0;
-    for_each(typename tape_type::leaves{}, [&]<class L>() {
-      auto& m = memory<L>();
-      Index const n = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
-                  c = tape.template extent<cols<L>>();
-      m.value.resize(static_cast<std::size_t>(n * r * c));
-      m.gradient.resize(m.value.size());
-      Random const random(options.seed, stream++);
-      for (std::size_t i = 0; i < m.value.size(); ++i) {
-        if constexpr (Selection<L>) {
-          m.value[i] = static_cast<Int>(random.below(i, static_cast<std::uint64_t>(tape.template extent<domain<L>>())));
-        } else if constexpr (std::is_base_of_v<random_key, L>) {
-          m.value[i] = randomness(options.seed).word[i];
-        } else {
-          m.value[i] = static_cast<Scalar>(options.low + (options.high - options.low) * random.uniform(i));
-        }
-      }
-      tape.bind(L{}, {m.value.data(), n, r, c}, {m.gradient.data(), n, r, c});
-    });
+    memory_.emplace(tape, options);
   }
   template <Extent... X>
   explicit Program(size_value<X>... sizes) : Program(gradcheck_options{}, sizes...) {}
 
-  /// A leaf's memory; filling another program's leaf of the same elements is `p.values<a>() = q.values<b>()`.
+  /// A leaf's memory; filling another program's leaf of the same elements is `p.values(a{}) = q.values(b{})`.
   template <Leaf L>
   auto& values(L) {
-    return memory<L>().value;
+    if constexpr (L::kind_of == kind::integer) {
+      return memory<L>().chosen;
+    } else {
+      return memory<L>().value;
+    }
   }
   template <Leaf L>
   auto& gradients(L) {
@@ -78,7 +57,7 @@ class Program {
   }
   template <Leaf L>
   auto in(L) {
-    return shaped<L>(memory<L>().value);
+    return shaped<L>(values(L{}));
   }
   template <Leaf L>
   auto gradient(L) {
@@ -100,8 +79,9 @@ class Program {
   }
   void backward(std::initializer_list<double> weights = {}) { tape.backward(dy, weights); }
   void zero_gradients() {
-    for_each(typename tape_type::leaves{},
-             [&]<class L>() { memory<L>().gradient.assign(memory<L>().value.size(), 0); });
+    for (std::size_t l = 0; l < memory_->size(); ++l) {
+      std::fill((*memory_)[l].gradient.begin(), (*memory_)[l].gradient.end(), Scalar(0));
+    }
   }
 
   Reference<Scalar> backend;
@@ -112,15 +92,15 @@ class Program {
 
  private:
   template <class L>
-  leaf_memory<L, Scalar>& memory() {
-    return memories_;
+  auto& memory() {
+    return (*memory_)[static_cast<std::size_t>(position_in<typename tape_type::leaves, L>)];
   }
   template <class L, class T>
   view<T> shaped(std::vector<T>& v) {
     return {v.data(), tape.template extent<count<L>>(), tape.template extent<rows<L>>(),
             tape.template extent<cols<L>>()};
   }
-  leaf_memories<typename tape_type::leaves, Scalar> memories_;
+  std::optional<detail::LeafMemory<Scalar>> memory_;
 };
 
 /// Checks the gradients of y with 0, 1 and 7 tokens.

@@ -1,12 +1,18 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The program of the published numbers of MoA: how its parameters and its input are filled, and how numbers compare.
+// What the tests of MoA share: the program of the published numbers, how numbers compare, ragged sequences.
 
+#include <array>
 #include <numeric>
 
 #include "../program.hpp"
 
 namespace headmix::test {
+
+/// What tests look at of a mixture of attention heads.
+template <class L>
+using moa_roots = roots<type_of<decltype(L::y)>, type_of<decltype(L::r::load)>, type_of<decltype(L::r::z_2)>,
+                        type_of<decltype(L::r::index)>>;
 
 /// S(s)[i] = sin(s (i + 1))
 inline double S(double s, Index i) { return std::sin(s * static_cast<double>(i + 1)); }
@@ -41,6 +47,14 @@ void fill_as_published(auto& p) {
       }
     }
   }
+}
+
+inline constexpr std::array<Int, 4> ragged_offsets{0, 2, 2, 7};
+/// Three sequences, one of them empty.
+inline gradcheck_options ragged_options() {
+  gradcheck_options o;
+  o.token_sequences = ragged(ragged_offsets.data(), 3);
+  return o;
 }
 
 }  // namespace headmix::test

@@ -19,7 +19,7 @@ namespace {
 
 /// A [count, rows, cols] parameter over two arrays.
 template <class T>
-parameter<T> over(std::vector<T>& value, std::vector<T>& gradient, Index count, Index rows, Index cols) {
+parameter<T> whole(std::vector<T>& value, std::vector<T>& gradient, Index count, Index rows, Index cols) {
   return {"w", view<T>(value.data(), count, rows, cols), view<T>(gradient.data(), count, rows, cols)};
 }
 
@@ -28,7 +28,7 @@ parameter<T> over(std::vector<T>& value, std::vector<T>& gradient, Index count, 
 TEST_CASE("adamw: the first step moves by the rate, against the sign of the gradient") {
   // m / (1 - beta1) = g and sqrt(v / (1 - beta2)) = |g|, whatever the betas are.
   std::vector<double> w{1, 1, 1}, g{0.5, -3, 0};
-  AdamW<double> optimiser({over(w, g, 1, 1, 3)}, {.beta1 = 0.7, .beta2 = 0.9, .eps = 0});
+  AdamW<double> optimiser({whole(w, g, 1, 1, 3)}, {.beta1 = 0.7, .beta2 = 0.9, .eps = 0});
   g[2] = 1e-3;
   optimiser.step(0.01);
   CHECK(w[0] == Approx(0.99).epsilon(1e-14));
@@ -42,7 +42,7 @@ TEST_CASE("adamw: two steps by hand") {
   // t = 1: m = 1, v = 1; m / (1/2) = 2, sqrt(v / (1/4)) = 2, step 2 / (2 + 1) = 2/3.
   // t = 2: m = 1/2 + 2 = 5/2, v = 3/4 + 4 = 19/4; m / (3/4) = 10/3, sqrt(v / (7/16)) = sqrt(76/7).
   std::vector<double> w{1}, g{2};
-  AdamW<double> optimiser({over(w, g, 1, 1, 1)}, {.beta1 = 0.5, .beta2 = 0.75, .eps = 1});
+  AdamW<double> optimiser({whole(w, g, 1, 1, 1)}, {.beta1 = 0.5, .beta2 = 0.75, .eps = 1});
   optimiser.step(0.3);
   CHECK(w[0] == Approx(0.8).epsilon(1e-14));
   g[0] = 4;
@@ -52,7 +52,7 @@ TEST_CASE("adamw: two steps by hand") {
 
 TEST_CASE("adamw: a constant gradient moves by the rate at every step, thanks to the correction of the bias") {
   std::vector<float> w{0}, g{-0.25F};
-  AdamW<float> optimiser({over(w, g, 1, 1, 1)});
+  AdamW<float> optimiser({whole(w, g, 1, 1, 1)});
   for (int t = 1; t <= 50; ++t) {
     optimiser.step(1e-2);
     CHECK(w[0] == Approx(0.01 * t).epsilon(1e-5));
@@ -61,7 +61,7 @@ TEST_CASE("adamw: a constant gradient moves by the rate at every step, thanks to
 
 TEST_CASE("adamw: eps is added to the corrected root") {
   std::vector<double> w{0}, g{1e-8};
-  AdamW<double> optimiser({over(w, g, 1, 1, 1)}, {.eps = 1e-8});
+  AdamW<double> optimiser({whole(w, g, 1, 1, 1)}, {.eps = 1e-8});
   optimiser.step(1);
   CHECK(w[0] == Approx(-0.5).epsilon(1e-12));
 }
@@ -70,7 +70,7 @@ TEST_CASE("adamw: weight decay is decoupled, and for matrices and stacks of matr
   std::vector<double> zero(12, 0.0);
   auto const after = [&zero](Index count, Index rows, Index cols) {
     std::vector<double> w(12, 2.0);
-    AdamW<double> optimiser({over(w, zero, count, rows, cols)}, {.weight_decay = 0.5});
+    AdamW<double> optimiser({whole(w, zero, count, rows, cols)}, {.weight_decay = 0.5});
     optimiser.step(0.1);
     for (double const e : w) CHECK(e == w[0]);
     return w[0];
@@ -84,7 +84,7 @@ TEST_CASE("adamw: weight decay is decoupled, and for matrices and stacks of matr
 
 TEST_CASE("adamw: the decay multiplies the value from before the step") {
   std::vector<double> w{1, 2, 3, 4}, g{1, 1, -1, -1};
-  AdamW<double> optimiser({over(w, g, 1, 2, 2)}, {.eps = 0, .weight_decay = 0.1});
+  AdamW<double> optimiser({whole(w, g, 1, 2, 2)}, {.eps = 0, .weight_decay = 0.1});
   optimiser.step(0.2);
   CHECK(w[0] == Approx(1 - 0.2 * (1 + 0.1 * 1)).epsilon(1e-14));
   CHECK(w[1] == Approx(2 - 0.2 * (1 + 0.1 * 2)).epsilon(1e-14));
@@ -95,8 +95,8 @@ TEST_CASE("adamw: the decay multiplies the value from before the step") {
 TEST_CASE("adamw: every parameter has its own moments, in one step or alone") {
   std::vector<double> a{1, 2, 3, 4, 5, 6}, b{7, 8, 9}, ga(6), gb(3);
   auto a2 = a, b2 = b;
-  AdamW<double> both({over(a, ga, 1, 2, 3), over(b, gb, 1, 1, 3)});
-  AdamW<double> first({over(a2, ga, 1, 2, 3)}), second({over(b2, gb, 1, 1, 3)});
+  AdamW<double> both({whole(a, ga, 1, 2, 3), whole(b, gb, 1, 1, 3)});
+  AdamW<double> first({whole(a2, ga, 1, 2, 3)}), second({whole(b2, gb, 1, 1, 3)});
   for (int t = 0; t < 5; ++t) {
     std::iota(ga.begin(), ga.end(), t - 3.0);
     std::iota(gb.begin(), gb.end(), 2.0 - t);
@@ -110,7 +110,7 @@ TEST_CASE("adamw: every parameter has its own moments, in one step or alone") {
 
 TEST_CASE("adamw: the gradient scale is the same as scaled gradients") {
   std::vector<double> w{1, 2, 3, 4}, g{1, -2, 3, -4}, w2 = w, g2{0.25, -0.5, 0.75, -1};
-  AdamW<double> scaled({over(w, g, 1, 2, 2)}, {.eps = 0.1}), plain({over(w2, g2, 1, 2, 2)}, {.eps = 0.1});
+  AdamW<double> scaled({whole(w, g, 1, 2, 2)}, {.eps = 0.1}), plain({whole(w2, g2, 1, 2, 2)}, {.eps = 0.1});
   scaled.step(0.1, 0.25);
   plain.step(0.1);
   CHECK(w == w2);
@@ -119,7 +119,7 @@ TEST_CASE("adamw: the gradient scale is the same as scaled gradients") {
 TEST_CASE("adamw: minimises a quadratic bowl") {
   std::vector<float> w{3, -2, 0.5F, 1}, g(4);
   std::vector<float> const target{1, 1, -1, 0};
-  AdamW<float> optimiser({over(w, g, 1, 2, 2)}, {.weight_decay = 0});
+  AdamW<float> optimiser({whole(w, g, 1, 2, 2)}, {.weight_decay = 0});
   for (int t = 0; t < 2000; ++t) {
     for (std::size_t i = 0; i < 4; ++i) g[i] = 2 * (w[i] - target[i]);
     optimiser.step(warmup_cosine(t, 100, 2000, 0.05, 0));
@@ -150,7 +150,7 @@ TEST_CASE("adamw: a parameter it cannot update is named, with both extents") {
 TEST_CASE_TEMPLATE("clip_scale: the norm is over all gradients together", T, float, double) {
   std::vector<T> w(37), g(37), w2(1), g2{4};
   g[36] = 3;  // the remainder of the blocked sum, too
-  std::vector<parameter<T>> const p{over(w, g, 1, 1, 37), over(w2, g2, 1, 1, 1)};
+  std::vector<parameter<T>> const p{whole(w, g, 1, 1, 37), whole(w2, g2, 1, 1, 1)};
   CHECK(clip_scale(p, 1.0) == Approx(0.2).epsilon(1e-15));
   CHECK(clip_scale(p, 5.0) == 1);
   CHECK(clip_scale(p, 100.0) == 1);
@@ -162,12 +162,12 @@ TEST_CASE_TEMPLATE("clip_scale: the norm is over all gradients together", T, flo
 
 TEST_CASE("clip_scale: gradients near the largest float do not overflow") {
   std::vector<float> w(4), g(4, 3e38F);
-  CHECK(clip_scale<float>({over(w, g, 1, 2, 2)}, 1.0) == Approx(1 / 6e38).epsilon(1e-6));
+  CHECK(clip_scale<float>({whole(w, g, 1, 2, 2)}, 1.0) == Approx(1 / 6e38).epsilon(1e-6));
 }
 
 TEST_CASE("zero_gradients: all of them, and no value") {
   std::vector<double> w{1, 2, 3}, g{4, 5, 6}, w2{7}, g2{8};
-  zero_gradients<double>({over(w, g, 3, 1, 1), over(w2, g2, 1, 1, 1)});
+  zero_gradients<double>({whole(w, g, 3, 1, 1), whole(w2, g2, 1, 1, 1)});
   CHECK(g == std::vector<double>{0, 0, 0});
   CHECK(g2 == std::vector<double>{0});
   CHECK(w == std::vector<double>{1, 2, 3});

@@ -13,8 +13,9 @@ namespace headmix {
 /// The kernels that every backend has. A fused kernel beyond them never defines a meaning of its own.
 template <class B>
 concept Backend = requires(B& b, view<typename B::scalar> y, view<typename B::scalar const> a, view<Int> selected,
-                           view<Int const> index, lazy<tree_number<wide_t<typename B::scalar>>> tree, Index n,
-                           bool flag, std::span<std::byte> scratch, attention_forward<typename B::scalar> forward,
+                           view<wide_t<typename B::scalar> const> number, view<Int const> index,
+                           lazy<tree_number<wide_t<typename B::scalar>>> tree, Index n, bool flag,
+                           std::span<std::byte> scratch, attention_forward<typename B::scalar> forward,
                            attention_backward<typename B::scalar> backward, segments sequences) {
   { B::host_memory } -> std::convertible_to<bool>;
   b.map(y, tree.tree, flag);
@@ -40,7 +41,7 @@ concept Backend = requires(B& b, view<typename B::scalar> y, view<typename B::sc
   b.template attention<causal>(forward, scratch);
   { b.attention_gradient_scratch(backward) } -> std::same_as<std::size_t>;
   b.template attention_gradient<causal>(backward, scratch);
-  b.rotary(y, a, a, sequences, n, flag);
+  b.rotary(y, a, number, sequences, n, flag);
 };
 
 }  // namespace headmix

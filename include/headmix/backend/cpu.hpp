@@ -25,6 +25,14 @@ class Cpu {
   /// Keeps a reference to the executor.
   explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>) : executor_(&executor) {}
 
+  /// f(i) for i < n, in any order.
+  template <class F>
+  void for_each(Index n, F const f) {
+    cpu::for_each_range(executor(), n, 4, [&](Index first, Index last) {
+      for (Index i = first; i < last; ++i) f(i);
+    });
+  }
+
   template <class T, class Tree>
   void map(view<T> y, Tree const& tree, bool accumulate) {
     cpu::map(executor(), y, tree, accumulate);
@@ -127,7 +135,7 @@ class Cpu {
   void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cpu::attention_gradient<Mask>(executor(), p, scratch);
   }
-  void rotary(view<Scalar> y, view<Scalar const> a, view<Scalar const> theta, segments s, Index heads, bool inverse) {
+  void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads, bool inverse) {
     reference_.rotary(y, a, theta, s, heads, inverse);
   }
 

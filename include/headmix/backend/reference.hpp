@@ -123,7 +123,7 @@ struct Reference {
     zero(y);
     for (Index i = 0; i < a.rows; ++i) {
       for (Index k = 0; k < a.cols; ++k) {
-        if (index(i, k) >= 0) y(i, index(i, k)) += a(i, k);
+        if (index(i, k) >= 0) put_element(y(i, index(i, k)), static_cast<wide>(a(i, k)), true);
       }
     }
   }
@@ -137,7 +137,7 @@ struct Reference {
     zero(y);
     for (Index i = 0; i < index.rows; ++i) {
       for (Index k = 0; k < index.cols; ++k) {
-        if (index(i, k) >= 0) y(i, index(i, k)) += T(1);
+        if (index(i, k) >= 0) put_element(y(i, index(i, k)), wide(1), true);
       }
     }
   }
@@ -152,7 +152,7 @@ struct Reference {
     if (!accumulate) zero(y);
     for (Index i = 0; i < a.rows; ++i) {
       if (index(i, 0) < 0) continue;
-      for (Index j = 0; j < a.cols; ++j) y(index(i, 0), j) += a(i, j);
+      for (Index j = 0; j < a.cols; ++j) put_element(y(index(i, 0), j), static_cast<wide>(a(i, j)), true);
     }
   }
 
@@ -253,10 +253,12 @@ struct Reference {
         wide const keep = kept(p, r, b, s);
         wide const d_score = probability * (keep * d_probability - delta) * scale;
         for (Index c = 0; c < d; ++c) {
-          if (p.d_q.data) p.d_q(r.row, r.col + c) += static_cast<T>(d_score * static_cast<wide>(p.k(s, kv * d + c)));
-          if (p.d_k.data) p.d_k(s, kv * d + c) += static_cast<T>(d_score * static_cast<wide>(p.q(r.row, r.col + c)));
-          if (p.d_v.data)
-            p.d_v(s, kv * d + c) += static_cast<T>(keep * probability * static_cast<wide>(p.d_o(r.row, r.col + c)));
+          auto const add = [](view<T> const& y, Index row, Index col, wide value) {
+            if (y.data) put_element(y(row, col), value, true);
+          };
+          add(p.d_q, r.row, r.col + c, d_score * static_cast<wide>(p.k(s, kv * d + c)));
+          add(p.d_k, s, kv * d + c, d_score * static_cast<wide>(p.q(r.row, r.col + c)));
+          add(p.d_v, s, kv * d + c, keep * probability * static_cast<wide>(p.d_o(r.row, r.col + c)));
         }
       });
     });
@@ -264,10 +266,10 @@ struct Reference {
 
   /// Turns the pair (i, i + d_h / 2) of every head by position * theta^(-2 i / d_h), backwards when `inverse`.
   template <class T>
-  void rotary(view<T> y, view<T const> a, view<T const> theta, segments s, Index heads, bool inverse) const {
+  void rotary(view<T> y, view<T const> a, view<wide const> theta, segments s, Index heads, bool inverse) const {
     Index const d = a.cols / heads, half = d / 2, rows_per_token = s.rows == 0 ? 1 : a.rows / s.rows;
     for (Index c = 0; c < half; ++c) {
-      wide const turn = std::pow(static_cast<wide>(theta(0, 0)), -2 * static_cast<wide>(c) / static_cast<wide>(d));
+      wide const turn = std::pow(theta(0, 0), -2 * static_cast<wide>(c) / static_cast<wide>(d));
       for (Index b = 0; b < s.count; ++b) {
         for (Index i = s.begin(b) * rows_per_token; i < s.end(b) * rows_per_token; ++i) {
           wide const angle = static_cast<wide>(i / rows_per_token - s.begin(b)) * turn;

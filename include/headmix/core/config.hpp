@@ -15,8 +15,11 @@
 
 #ifdef __CUDACC__
 #define HEADMIX_HD __host__ __device__
+// Before a function template for both that calls what it is given, which may be for one only.
+#define HEADMIX_CALLS_GIVEN _Pragma("nv_exec_check_disable")
 #else
 #define HEADMIX_HD
+#define HEADMIX_CALLS_GIVEN
 #endif
 
 namespace headmix {

@@ -63,7 +63,12 @@ class Random {
                   seed_);
   }
   /// Word i of the stream.
-  [[nodiscard]] HEADMIX_HD constexpr std::uint32_t word(std::uint64_t i) const { return block(i / 4).word[i % 4]; }
+  [[nodiscard]] HEADMIX_HD constexpr std::uint32_t word(std::uint64_t i) const {
+    // Not word[i % 4]: a device would keep the block in memory to index it.
+    auto const b = block(i / 4);
+    std::uint32_t const even = i & 2 ? b.word[2] : b.word[0], odd = i & 2 ? b.word[3] : b.word[1];
+    return i & 1 ? odd : even;
+  }
   /// Element i, uniform on [0, 1).
   [[nodiscard]] HEADMIX_HD constexpr double uniform(std::uint64_t i) const { return word(i) * 0x1p-32; }
   /// Element i, uniform on {0, ..., n - 1}.

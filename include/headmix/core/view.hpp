@@ -106,5 +106,7 @@ struct segments {
 [[nodiscard]] inline segments ragged(Int const* offsets, Index count) {
   return {offsets, count, offsets ? offsets[count] : 0};
 }
+/// The same where the host cannot read the offsets: they lie in the memory of a device. The last one must be `rows`.
+[[nodiscard]] constexpr segments ragged(Int const* offsets, Index count, Index rows) { return {offsets, count, rows}; }
 
 }  // namespace headmix

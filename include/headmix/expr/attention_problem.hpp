@@ -50,6 +50,7 @@ struct attention_dropout {
 
   [[nodiscard]] HEADMIX_HD bool on() const { return key != nullptr && randomness_is_on(key); }
   /// Calls f(s, factor) for the keys [begin, end) of a sequence, as the query row sees them.
+  HEADMIX_CALLS_GIVEN
   template <class F>
   HEADMIX_HD void each_factor(attention_extents const& x, query_row at, Index begin, Index end, F f) const {
     Random const random = random_stream_of(key, stream);

@@ -117,7 +117,7 @@ constexpr auto expert_bias(B b, Chosen index) {
 template <Expr G, Expr Z>
 constexpr auto mix(G gate, Z z) {
   using K = cols<G>;
-  return group_sum<K>(split_rows<K>(gate) * z);
+  return group_sum<K>(narrow(split_rows<K>(gate) * z));
 }
 
 }  // namespace headmix

@@ -246,6 +246,11 @@ struct widen : identity {
   template <class...>
   static constexpr kind kind_of = kind::wide;
 };
+/// The value in the backend's Scalar.
+struct narrow : identity {
+  template <class...>
+  static constexpr kind kind_of = kind::real;
+};
 
 }  // namespace ops
 
@@ -321,6 +326,11 @@ constexpr auto detach(A a) {
 template <Expr A>
 constexpr auto wide(A a) {
   return make<ops::widen>(a);
+}
+/// The value rounded to the backend's Scalar: what was computed from statistics or gates, on its way to a product.
+template <Expr A>
+constexpr auto narrow(A a) {
+  return make<ops::narrow>(a);
 }
 
 }  // namespace headmix

@@ -33,6 +33,8 @@ namespace ops {
 
 struct row_sum : reduction {
   static constexpr bool takes_stacks = true;
+  template <class>
+  static constexpr kind kind_of = kind::wide;
   template <class A>
   using shape_of = shape<rows<A>, size<1>, count<A>>;
   static void eval(auto const& run, auto y, bool accumulate, auto const& a) { run.backend.row_sum(y, a, accumulate); }
@@ -41,6 +43,8 @@ struct row_sum : reduction {
 
 struct col_sum : reduction {
   static constexpr bool takes_stacks = true;
+  template <class>
+  static constexpr kind kind_of = kind::wide;
   template <class A>
   using shape_of = shape<size<1>, cols<A>>;
   static void eval(auto const& run, auto y, bool accumulate, auto const& a) { run.backend.col_sum(y, a, accumulate); }

@@ -19,6 +19,8 @@ struct softmax : operation {
 
 /// y_i = log sum_j exp(a_ij)
 struct log_sum_exp : operation {
+  template <class>
+  static constexpr kind kind_of = kind::wide;
   template <class A>
   using shape_of = shape<rows<A>, size<1>>;
   template <class A>

@@ -46,12 +46,17 @@ struct SoftmaxTopK {
   template <Expr X, class Tag = void>
   struct route : values<X, Tag> {
    private:
+    /// By value: nvcc 13 keeps the const of decltype(variable template), and an expression is no const type.
+    template <Expr... E>
+    static constexpr type_list<E...> list_of(E...) {
+      return {};
+    }
     template <class... L>
     static constexpr auto chosen_losses(type_list<L...>) {
       if constexpr (sizeof...(L) == 0) {
         return chosen_losses(type_list<loss::load_balance, loss::z>{});
       } else {
-        return type_list<std::remove_cv_t<decltype(L::template of<values<X, Tag>>)>...>{};
+        return list_of(L::template of<values<X, Tag>>...);
       }
     }
 

@@ -48,6 +48,8 @@ inline bool same_extents(untyped_view const& a, untyped_view const& b) {
 struct leaf_row {
   char const* name_source;
   shape_formula shape;
+  kind kind_of;
+  bool grad;
   formula const* domain;  ///< of a selection, else null
 };
 /// A requirement of a node on its operands. The texts are made only for a message.
@@ -71,6 +73,27 @@ struct binding_table {
   std::span<int const> reshaped;  ///< leaves whose rows must follow each other
 };
 
+/// Fails unless the sequences cover their rows; `readable` says whether the host can look at the offsets.
+inline void check_segments(char const* name_source, segments const& s, bool readable) {
+  auto const what = [&] { return unqualified(name_source); };  // only for messages: it takes time
+  if (s.count < 1) fail(what(), ": there must be at least one sequence, found ", s.count);
+  if (s.offsets == nullptr) {
+    if (s.rows % s.count != 0) {
+      fail(what(), ": ", s.rows, " rows do not divide evenly into ", s.count, " sequences; give offsets");
+    }
+  } else if (readable) {
+    for (Index b = 0; b < s.count; ++b) {
+      if (s.offsets[0] != 0 || s.offsets[b + 1] < s.offsets[b]) {
+        fail(what(), ": offsets must begin with 0 and never fall; offset ", b + 1, " is ", s.offsets[b + 1], " after ",
+             s.offsets[b]);
+      }
+    }
+    if (s.offsets[s.count] != s.rows) {
+      fail(what(), ": the offsets end at ", s.offsets[s.count], ", there are ", s.rows, " rows");
+    }
+  }
+}
+
 /// Memory and sizes of the leaves of the program that `table` describes.
 class Binding {
  public:
@@ -81,6 +104,14 @@ class Binding {
 
   // Leaves by number, for code that handles all of them alike.
 
+  [[nodiscard]] std::size_t leaf_count() const { return table_->leaves.size(); }
+  [[nodiscard]] kind leaf_kind(std::size_t leaf) const { return table_->leaves[leaf].kind_of; }
+  [[nodiscard]] bool leaf_has_gradient(std::size_t leaf) const { return table_->leaves[leaf].grad; }
+  /// What a selection chooses from; 0 for a leaf that is none.
+  [[nodiscard]] Index leaf_domain(std::size_t leaf) const {
+    formula const* const f = table_->leaves[leaf].domain;
+    return f == nullptr ? 0 : value_of(*f);
+  }
   [[nodiscard]] std::string_view leaf_name(std::size_t leaf) const {
     return unqualified(table_->leaves[leaf].name_source);
   }
@@ -122,12 +153,14 @@ class Binding {
 
  protected:
   /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the tape.
-  Binding(binding_table const& table, std::size_t values)
+  /// @param host_memory  the host may read what the caller binds
+  Binding(binding_table const& table, std::size_t values, bool host_memory)
       : table_(&table),
         values_(values),
         bound_(table.leaves.size()),
         given_(table.sizes.size(), dynamic),
-        source_(table.sizes.size()) {
+        source_(table.sizes.size()),
+        host_memory_(host_memory) {
     sizes_.value.assign(table.sizes.size(), dynamic);
   }
 
@@ -250,23 +283,7 @@ class Binding {
     source_[size] = "the sequences";
   }
   void set_segments(segments& mine, std::size_t size, segments const& s) {
-    auto const what = [&] { return size_name(size); };  // only for messages: it takes time
-    if (s.count < 1) fail(what(), ": there must be at least one sequence, found ", s.count);
-    if (s.offsets == nullptr) {
-      if (s.rows % s.count != 0) {
-        fail(what(), ": ", s.rows, " rows do not divide evenly into ", s.count, " sequences; give offsets");
-      }
-    } else {
-      for (Index b = 0; b < s.count; ++b) {
-        if (s.offsets[0] != 0 || s.offsets[b + 1] < s.offsets[b]) {
-          fail(what(), ": offsets must begin with 0 and never fall; offset ", b + 1, " is ", s.offsets[b + 1],
-               " after ", s.offsets[b]);
-        }
-      }
-      if (s.offsets[s.count] != s.rows) {
-        fail(what(), ": the offsets end at ", s.offsets[s.count], ", there are ", s.rows, " rows");
-      }
-    }
+    check_segments(table_->sizes[size], s, host_memory_);
     if (mine.rows != s.rows || mine.count != s.count) changed_ = true;
     mine = s;
     sizes_.value[size] = s.rows;
@@ -283,6 +300,7 @@ class Binding {
   std::vector<Index> given_;         // by set()
   std::vector<char const*> source_;  // the leaf that fixed a size
   bound_sizes sizes_;
+  bool host_memory_;
   bool changed_ = true;
 };
 

@@ -5,13 +5,15 @@
 //   Module<Moa<512, 64, SoftmaxTopK<8, 2>>, Cpu<float>> m(seed);
 //   auto y = m.forward(x);
 //   m.backward(dy);
+//
+// What goes in and comes out (x, y, dy, parameters, gradients, selections) lies in the memory of the backend; batches,
+// sizes and losses are the host's.
 
-#include <algorithm>
 #include <vector>
 
-#include "headmix/core/aligned_buffer.hpp"
 #include "headmix/core/padding.hpp"
 #include "headmix/expr/random.hpp"
+#include "headmix/tape/memory.hpp"
 #include "headmix/tape/parameter.hpp"
 #include "headmix/tape/tape.hpp"
 
@@ -59,6 +61,7 @@ class Module {
  public:
   using layer = L;
   using scalar = typename Backend::scalar;
+  using memory_type = backend_memory<Backend>;
   /// The layer's values; a class of its own, so that the names of types do not spell them out.
   struct program
       : detail::module_roots<std::remove_cvref_t<decltype(L::y)>, typename L::losses, typename L::observed>::type {};
@@ -72,7 +75,7 @@ class Module {
       : backend_(std::move(backend)), tape_(backend_), seed_(seed) {
     (tape_.set(X{}, sizes.n), ...);
     allocate_parameters(seed);
-    if constexpr (draws_randomness) tape_.bind(random_key{}, {randomness_.word, 1, 6});
+    if constexpr (draws_randomness) bind_randomness();
   }
   Module(Module const&) = delete;
   Module& operator=(Module const&) = delete;
@@ -83,9 +86,9 @@ class Module {
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
     bind_input<typename L::x>(x, input_gradient_);
-    tape_.bind_tokens(kept(b, offsets_));
+    tape_.bind_tokens(carried<tokens>(b, offsets_));
     if constexpr (requires { typename L::kept; }) {
-      bind_real_rows<typename L::kept>(b, "x", x.rows);
+      bind_real_rows<typename L::kept>(b, real_rows_, "x", x.rows);
     } else {
       refuse_padding(b, "x");
     }
@@ -96,8 +99,8 @@ class Module {
   view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
     static_assert(has_leaf<typename Of::memory>, "headmix: the layer has no second input; see the option memory_width");
     bind_input<typename Of::memory>(memory, memory_gradient_);
-    tape_.bind_memory(kept(m, memory_offsets_));
-    bind_real_rows<typename Of::kept_memory>(m, "memory", memory.rows);
+    tape_.bind_memory(carried<memory_tokens>(m, memory_offsets_));
+    bind_real_rows<typename Of::kept_memory>(m, real_memory_rows_, "memory", memory.rows);
     return forward(x, b);
   }
   /// The same over leaves that were bound with tape().bind().
@@ -105,10 +108,8 @@ class Module {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
       if (!fixed_randomness_) randomness_ = randomness(seed_, passes_++);
     }
-    std::size_t const bytes = tape_.workspace_bytes();
-    if (bytes > workspace_.bytes().size()) {
-      workspace_ = AlignedBuffer(bytes);
-    }
+    if constexpr (draws_randomness) bind_randomness();
+    reserve(workspace_, tape_.workspace_bytes());
     tape_.bind_workspace(workspace_.bytes());
     return tape_.forward();
   }
@@ -129,12 +130,15 @@ class Module {
     randomness_ = r;
     fixed_randomness_ = true;
   }
-  /// Loss `Which` of the layer.
+  /// Loss `Which` of the layer. Waits for the pass that computes it.
   template <int Which>
   [[nodiscard]] double loss() const {
     static_assert(Which >= 0 && Which < L::losses::size, "headmix: the layer has no such loss");
     require_forward("loss()");
-    return static_cast<double>(tape_.get(nth<Which, typename L::losses>{})(0, 0));
+    auto const loss = tape_.get(nth<Which, typename L::losses>{});
+    std::remove_const_t<std::remove_reference_t<decltype(*loss.data)>> number;
+    download(backend_, &number, loss.data, 1);
+    return static_cast<double>(number);
   }
   /// Selection `Which` of the layer, e.g. the experts chosen for every row.
   template <int Which = 0>
@@ -153,9 +157,10 @@ class Module {
     return parameters_[static_cast<std::size_t>(position_in<parameter_leaves, P>)];
   }
   void zero_gradients() {
-    for (auto const& p : parameters_) {
-      std::fill_n(p.gradient.data, p.gradient.size(), scalar(0));
-    }
+    // One kernel for all: they lie in one piece.
+    constexpr Index line = alignment / sizeof(scalar);
+    set_to_zero(
+        {gradients_.template as<scalar>(), static_cast<Index>(gradients_.bytes().size()) / Index{alignment}, line});
   }
   /// The tape, for binding further inputs, sequences and sizes.
   [[nodiscard]] tape_type& tape() { return tape_; }
@@ -167,28 +172,33 @@ class Module {
   static constexpr bool has_leaf = contains<typename tape_type::leaves, Leaf>;
   static constexpr bool draws_randomness = has_leaf<random_key>;
 
+  void set_to_zero(view<scalar> const& v) { backend_.map(v, tree_number<wide_t<scalar>>{0}, false); }
+  void bind_randomness() { tape_.bind(random_key{}, {random_words_.assign(backend_, randomness_.word, 6), 1, 6}); }
   template <class Leaf>
-  void bind_input(view<scalar const> value, AlignedBuffer& memory) {
+  void bind_input(view<scalar const> value, memory_type& memory) {
     reserve(memory, static_cast<std::size_t>(value.size()) * sizeof(scalar));
     view<scalar> const gradient{memory.template as<scalar>(), value.rows, value.cols};
-    std::fill_n(gradient.data, gradient.size(), scalar(0));
+    set_to_zero(gradient);
     tape_.bind(Leaf{}, value, gradient);
   }
   /// The sequences, with a copy of the offsets: backward() reads them again.
-  static segments kept(batch const& b, std::vector<Int>& offsets) {
+  template <class Tokens>
+  segments carried(batch const& b, HostInts<Backend>& offsets) {
     segments s = b.sequences;
     if (s.offsets != nullptr) {
-      offsets.assign(s.offsets, s.offsets + s.count + 1);
-      s.offsets = offsets.data();
+      // Checked before they are read, and here because a device's tape cannot look at them.
+      detail::check_segments(detail::name_source<Tokens>(), s, true);
+      s.offsets = offsets.assign(backend_, s.offsets, static_cast<std::size_t>(s.count) + 1);
     }
     return s;
   }
   template <class RealRows>
-  void bind_real_rows(batch const& b, char const* input, Index rows) {
+  void bind_real_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {
       if (!b.has_padding) fail("the layer is padded; give a Padding of ", input, " that says which rows are real");
       if (b.rows != rows) fail(input, " has ", rows, " rows, its Padding is about ", b.rows);
-      tape_.bind(RealRows{}, b.real_rows);
+      auto const real = static_cast<std::size_t>(b.real_rows.rows);
+      tape_.bind(RealRows{}, {numbers.assign(backend_, b.real_rows.data, real), b.real_rows.rows, 1});
     } else {
       refuse_padding(b, input);
     }
@@ -199,15 +209,13 @@ class Module {
   void require_forward(char const* what) const {
     if (!tape_.has_run()) fail(what, " needs a forward() before it");
   }
-  static void reserve(AlignedBuffer& b, std::size_t bytes) {
-    if (b.bytes().size() < bytes) b = AlignedBuffer(bytes);
-  }
 
   void allocate_parameters(std::uint64_t seed) {
     std::size_t bytes = 0;
     for (auto const& row : parameter_rows::value) bytes += aligned(elements(row.leaf) * sizeof(scalar));
-    values_ = AlignedBuffer(bytes);
-    gradients_ = AlignedBuffer(bytes);
+    values_ = memory_type(bytes);
+    gradients_ = memory_type(bytes);
+    std::vector<scalar> start;
     std::size_t offset = 0;
     std::uint64_t stream = 0;
     for (auto const& row : parameter_rows::value) {
@@ -215,9 +223,11 @@ class Module {
       view<scalar> const value{values_.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       view<scalar> const gradient{gradients_.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       Random const random(seed, stream++);
-      for (Index i = 0; i < value.size(); ++i) {
-        value.data[i] = static_cast<scalar>(row.initial(random, static_cast<std::uint64_t>(i), shape.rows, shape.cols));
+      start.resize(static_cast<std::size_t>(value.size()));
+      for (std::size_t i = 0; i < start.size(); ++i) {
+        start[i] = static_cast<scalar>(row.initial(random, i, shape.rows, shape.cols));
       }
+      upload(backend_, value.data, start.data(), start.size());
       tape_.bind_leaf(row.leaf, detail::untyped(value), detail::untyped(gradient));
       parameters_.push_back({tape_.leaf_name(row.leaf), value, gradient});
       offset += aligned(elements(row.leaf) * sizeof(scalar));
@@ -237,9 +247,9 @@ class Module {
   std::uint32_t passes_ = 0;
   bool fixed_randomness_ = false;
   randomness randomness_;
-  AlignedBuffer values_, gradients_, workspace_, input_gradient_, memory_gradient_;
+  memory_type values_, gradients_, workspace_, input_gradient_, memory_gradient_;
   std::vector<headmix::parameter<scalar>> parameters_;
-  std::vector<Int> offsets_, memory_offsets_;
+  HostInts<Backend> random_words_, offsets_, memory_offsets_, real_rows_, real_memory_rows_;
 };
 
 }  // namespace headmix

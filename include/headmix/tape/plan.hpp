@@ -45,8 +45,8 @@ class Plan : public Binding {
     std::size_t offset = 0, bytes = 0;
   };
 
-  explicit Plan(program_table const& table)
-      : Binding(table.binding, table.values()),
+  Plan(program_table const& table, bool host_memory)
+      : Binding(table.binding, table.values(), host_memory),
         program_(&table),
         scratch_(table.calls.size()),
         buffers_(table.buffers.size()),
@@ -95,7 +95,8 @@ class Plan : public Binding {
         if (buffers_[i].last == c) planner.release(i);
       }
     }
-    bytes_ = planner.peak();
+    weights_ = planner.peak();
+    bytes_ = weights_ + aligned(losses() * sizeof(double));
     placed_ = ran_ = false;
   }
   void set_workspace(std::span<std::byte> memory) {
@@ -120,9 +121,8 @@ class Plan : public Binding {
   /// The gradient that arrives at the result; the other seeds are the weights of the losses.
   void check_seeds(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
     if (!ran_ || rebound_ || changed()) fail("backward() needs a forward() over the same memory and extents before it");
-    std::size_t const losses = program_->seeds - (program_->result_has_gradient ? 1 : 0);
-    if (weights != 0 && weights != losses) {
-      fail("backward() got ", weights, " loss weights, the program has ", losses, " losses");
+    if (weights != 0 && weights != losses()) {
+      fail("backward() got ", weights, " loss weights, the program has ", losses(), " losses");
     }
     if (!program_->result_has_gradient) return;
     if (dy.data == nullptr && result.size() > 0) {
@@ -134,6 +134,11 @@ class Plan : public Binding {
     untyped_view& mine = values_[program_->first_seed() + seed];
     if (!same_view(mine, value)) derived_ = false;
     mine = value;
+  }
+  /// Memory of the seed of loss i, which is a number.
+  template <class T>
+  [[nodiscard]] view<T> weight(std::size_t i) const {
+    return {reinterpret_cast<T*>(workspace_.data() + weights_) + i, 1, 1};
   }
   [[nodiscard]] std::span<int const> values_of_call(std::size_t c) const {
     call_row const& row = program_->calls[c];
@@ -149,6 +154,7 @@ class Plan : public Binding {
     std::size_t offset = 0;
     bool used = false;
   };
+  [[nodiscard]] std::size_t losses() const { return program_->seeds - (program_->result_has_gradient ? 1 : 0); }
   /// The buffer that lies below value n, if one does and its elements are read.
   buffer* buffer_below(int n) {
     auto const first = static_cast<int>(program_->first_buffer()), end = static_cast<int>(program_->first_derived());
@@ -159,6 +165,7 @@ class Plan : public Binding {
  protected:
   program_table const* program_;
   std::vector<call_memory> scratch_;  // of every call
+  std::size_t weights_ = 0;           // where those of the losses begin
   std::size_t bytes_ = 0;
   bool ran_ = false;
 

@@ -57,10 +57,11 @@ using operand_of = typename detail::first_of<typename E::args>::type;
 template <Expr E>
 using terms = typename detail::terms_of<E>::type;
 
-/// A let that needs no buffer because what it stands for has one.
+/// A let that needs no buffer because what it stands for has one, of the same kind.
 template <class E>
 concept Alias = Expr<E> &&(E::form_of == form::let) && (terms<E>::size == 1) &&
-                !Pointwise<typename detail::first_of<terms<E>>::type>;
+                !Pointwise<typename detail::first_of<terms<E>>::type> &&
+                (detail::first_of<terms<E>>::type::kind_of == E::kind_of);
 
 /// True when the value is written by a step of its own.
 template <class E>

@@ -5,6 +5,7 @@
 
 #include "headmix/tape/call.hpp"
 #include "headmix/tape/describe.hpp"
+#include "headmix/tape/fuse.hpp"
 #include "headmix/tape/gradient.hpp"
 #include "headmix/tape/plan.hpp"
 
@@ -120,7 +121,8 @@ struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_l
   using sizes = type_list<X...>;
   static constexpr std::array<char const*, sizeof...(X)> names = {name_source<X>()...};
   static constexpr std::array<leaf_row, sizeof...(L)> leaves = {
-      leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, domain_formula<L, sizes>()}...};
+      leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, L::kind_of, L::grad,
+               domain_formula<L, sizes>()}...};
   static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
   static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>...};
   static constexpr bool keys_from_memory = (counts<rows<L>, memory_tokens> || ...);
@@ -332,7 +334,7 @@ struct program {
   using sizes = unique<concat<type_list<tokens, memory_tokens, sequences>, typename bound::mentioned>>;
   using run = run_context<sizes, Backend>;
 
-  using made = program_calls<scalar, steps>;
+  using made = program_calls<scalar, fuse<Backend, steps>>;
   using numbers = typename values_of_calls<typename made::calls>::type;
   using seeds = typename seeds_of<objective>::type;
   using stored = concat<leaves, typename leaf_gradients<leaves>::type, seeds, typename made::buffers>;
@@ -365,7 +367,7 @@ struct program {
        checks,
        reshaped},
       calls,
-      static_cast<std::size_t>(program_calls<scalar, forward_steps>::calls::size),
+      static_cast<std::size_t>(program_calls<scalar, fuse<Backend, forward_steps>>::calls::size),
       numbers_of_calls,
       shapes,
       static_cast<std::size_t>(seeds::size),

@@ -20,6 +20,7 @@ template <class Roots, class Backend, class Mode = training>
 class Tape : public detail::Plan {
   using program = detail::program<Roots, Backend, Mode>;
   using Run = typename program::run;
+  using wide = wide_t<typename Backend::scalar>;
 
  public:
   using scalar = typename Backend::scalar;
@@ -34,7 +35,7 @@ class Tape : public detail::Plan {
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
-  explicit Tape(Backend& backend) : Plan(program::table), backend_(&backend) {}
+  explicit Tape(Backend& backend) : Plan(program::table, Backend::host_memory), backend_(&backend) {}
   /// Values point to numbers in the tape.
   Tape(Tape const&) = delete;
   Tape& operator=(Tape const&) = delete;
@@ -94,8 +95,10 @@ class Tape : public detail::Plan {
     std::size_t seed = 0;
     if (result::grad) bind_seed(seed++, detail::untyped(dy));
     for (std::size_t i = 0; seed < program::table.seeds; ++i) {
-      weights_[i] = weights.size() == 0 ? 0 : static_cast<wide_t<scalar>>(weights.begin()[i]);
-      bind_seed(seed++, detail::untyped(view<wide_t<scalar>>(&weights_[i], 1, 1)));
+      auto const number = weights.size() == 0 ? wide{0} : static_cast<wide>(weights.begin()[i]);
+      auto const memory = weight<wide>(i);
+      backend_->map(memory, tree_number<wide>{number}, false);  // written by the backend: it may be a device's memory
+      bind_seed(seed++, detail::untyped(memory));
     }
     run(program::table.forward_calls, program::table.calls.size());
   }
@@ -133,14 +136,15 @@ class Tape : public detail::Plan {
   }
   /// Makes the values that need no kernel.
   void derive() {
-    for (std::size_t i = 0; i < program::derived_rows.size(); ++i) {
-      detail::derived_row<Run> const& row = program::derived_rows[i];
+    std::size_t i = 0;
+    for (detail::derived_row<Run> const& row : program::derived_rows) {
       detail::untyped_view& value = values_[program::table.first_derived() + i];
       if (row.view != nullptr) value = row.view(context({}), values_[static_cast<std::size_t>(row.source)]);
       if (row.number != nullptr) {
         numbers_[i] = row.number(context({}));
         value.data = reinterpret_cast<std::byte*>(&numbers_[i]);
       }
+      ++i;
     }
     derived_ = true;
   }
@@ -159,7 +163,6 @@ class Tape : public detail::Plan {
   }
 
   Backend* backend_;
-  std::array<wide_t<scalar>, static_cast<std::size_t>(objective::size) + 1> weights_{};
   std::array<double, static_cast<std::size_t>(program::derived::size) + 1> numbers_{};
 };
 

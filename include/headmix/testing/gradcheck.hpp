@@ -7,7 +7,6 @@
 //   if (!r.ok()) std::puts(r.text.c_str());
 
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -39,14 +38,127 @@ struct gradcheck_result {
 
 namespace detail {
 
-template <class L, class Scalar>
-struct checked_leaf {
-  std::vector<storage_t<L::kind_of, Scalar>> value, gradient;
+/// The memory of all leaves of a program over T: random numbers, and gradients of zero.
+template <class T>
+class LeafMemory {
+ public:
+  struct leaf {
+    std::vector<T> value, gradient;
+    std::vector<Int> chosen;  // of a selection, and the words of a random key
+  };
+
+  /// The dynamic sizes that leaves have are known.
+  LeafMemory(Binding& program, gradcheck_options const& options) : leaves_(program.leaf_count()) {
+    for (std::size_t l = 0; l < leaves_.size(); ++l) {
+      if (auto const size = program.unknown_size_of(l); !size.empty()) {
+        fail("gradcheck: an extent of ", program.leaf_name(l), " is dynamic; give its value: at<", size, ">(n)");
+      }
+      fill(program, l, Random(options.seed, l), options);
+    }
+  }
+  leaf& operator[](std::size_t l) { return leaves_[l]; }
+  leaf const& operator[](std::size_t l) const { return leaves_[l]; }
+  [[nodiscard]] std::size_t size() const { return leaves_.size(); }
+
+ private:
+  void fill(Binding& program, std::size_t l, Random const& random, gradcheck_options const& options) {
+    leaf& m = leaves_[l];
+    untyped_view const shape = program.leaf_shape(l);
+    auto const n = static_cast<std::size_t>(shape.size());
+    if (program.leaf_kind(l) == kind::integer) {
+      m.chosen.resize(n);
+      auto const domain = static_cast<std::uint64_t>(program.leaf_domain(l));
+      for (std::size_t i = 0; i < n; ++i) {
+        m.chosen[i] = domain == 0 ? randomness(options.seed).word[i] : static_cast<Int>(random.below(i, domain));
+      }
+      program.bind_leaf(l, untyped(view<Int>(m.chosen.data(), shape.count, shape.rows, shape.cols)), {});
+      return;
+    }
+    m.value.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      m.value[i] = static_cast<T>(options.low + (options.high - options.low) * random.uniform(i));
+    }
+    if (program.leaf_has_gradient(l)) m.gradient.resize(n);
+    auto const matrix = [&](std::vector<T>& v) {
+      return untyped(view<T>(v.data(), shape.count, shape.rows, shape.cols));
+    };
+    program.bind_leaf(l, matrix(m.value), program.leaf_has_gradient(l) ? matrix(m.gradient) : untyped_view{});
+  }
+
+  std::vector<leaf> leaves_;
 };
-template <class L>
-struct checked_leaves;
-template <class... L>
-struct checked_leaves<type_list<L...>> : checked_leaf<L, double>... {};
+
+/// The check, for all programs: a tape is what it binds and two functions.
+class GradientCheck {
+ public:
+  using forward_pass = view<double const> (*)(void* tape);
+  using backward_pass = void (*)(void* tape, view<double const> dy);
+
+  GradientCheck(void* tape, forward_pass f, backward_pass b) : tape_(tape), forward_(f), backward_(b) {}
+
+  gradcheck_result run(Binding& program, LeafMemory<double>& memory, gradcheck_options const& options) {
+    auto const first = forward_(tape_);
+    Random const random(options.seed, memory.size());
+    weights_.resize(static_cast<std::size_t>(first.size()));
+    for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] = 2 * random.uniform(i) - 1;
+    view<double const> const dy{weights_.data(), first.count, first.rows, first.cols};
+
+    gradcheck_result result;
+    backward_(tape_, dy);
+    LeafMemory<double> const once = memory;
+    backward_(tape_, dy);
+    for (std::size_t l = 0; l < memory.size(); ++l) {
+      for (std::size_t i = 0; i < memory[l].gradient.size(); ++i) {
+        double const gradient = once[l].gradient[i];
+        double const deviation = std::abs(memory[l].gradient[i] - 2 * gradient);
+        result.repeated = (std::max)(result.repeated, deviation / (std::max)(1.0, std::abs(gradient)));
+        memory[l].gradient[i] = 0;
+      }
+    }
+    forward_(tape_);
+    backward_(tape_, dy);
+    for (std::size_t l = 0; l < memory.size(); ++l) {
+      result.reproducible = result.reproducible && memory[l].gradient == once[l].gradient;
+    }
+    for (std::size_t l = 0; l < memory.size(); ++l) {
+      for (std::size_t i = 0; i < memory[l].gradient.size(); ++i) {
+        double const gradient = once[l].gradient[i], quotient = difference(memory[l].value[i], options.step);
+        double const error = std::abs(quotient - gradient) / (std::max)(1.0, std::abs(gradient));
+        if (!(error <= result.error)) {  // also when it is not a number
+          result.error = error;
+          result.text = message("element ", i, " of ", program.leaf_name(l), ": gradient ", gradient,
+                                ", difference quotient ", quotient);
+        }
+      }
+    }
+    return result;
+  }
+
+ private:
+  double objective() {
+    auto const y = forward_(tape_);
+    double sum = 0;
+    std::size_t next = 0;
+    for (Index i = 0; i < y.count * y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) sum += y.row(i)[j * y.col_stride] * weights_[next++];
+    }
+    return sum;
+  }
+  double difference(double& value, double step) {
+    double const kept = value;
+    value = kept + step;
+    double const above = objective();
+    value = kept - step;
+    double const below = objective();
+    value = kept;
+    return (above - below) / (2 * step);
+  }
+
+  void* tape_;
+  forward_pass forward_;
+  backward_pass backward_;
+  std::vector<double> weights_;
+};
 
 }  // namespace detail
 
@@ -54,97 +166,18 @@ struct checked_leaves<type_list<L...>> : checked_leaf<L, double>... {};
 /// them. Dynamic sizes are given by `at<X>(n)`.
 template <class Backend, Expr Y, Extent... X>
 gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& options, size_value<X>... sizes) {
-  Tape<roots<Y>, Backend> tape(backend);
-  using leaves = typename decltype(tape)::leaves;
+  using tape_type = Tape<roots<Y>, Backend>;
+  tape_type tape(backend);
   (tape.set(X{}, sizes.n), ...);
   if (options.token_sequences.rows > 0) tape.bind_tokens(options.token_sequences);
   if (options.memory_sequences.rows > 0) tape.bind_memory(options.memory_sequences);
-
-  detail::checked_leaves<leaves> memory;
-  std::uint64_t stream = 0;
-  for_each(leaves{}, [&]<class L>() {
-    auto& m = static_cast<detail::checked_leaf<L, double>&>(memory);
-    Index const n = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
-                c = tape.template extent<cols<L>>();
-    if (n < 0 || r < 0 || c < 0) {
-      fail("gradcheck: an extent of ", type_name<L>(), " is dynamic; give its value: at<...>(n)");
-    }
-    Random const random(options.seed, stream++);
-    m.value.resize(static_cast<std::size_t>(n * r * c));
-    for (std::size_t i = 0; i < m.value.size(); ++i) {
-      if constexpr (Selection<L>) {
-        m.value[i] = static_cast<Int>(random.below(i, static_cast<std::uint64_t>(tape.template extent<domain<L>>())));
-      } else if constexpr (std::is_base_of_v<random_key, L>) {
-        m.value[i] = randomness(options.seed).word[i];
-      } else {
-        m.value[i] = options.low + (options.high - options.low) * random.uniform(i);
-      }
-    }
-    if constexpr (L::grad) m.gradient.resize(m.value.size());
-    tape.bind(L{}, {m.value.data(), n, r, c}, {L::grad ? m.gradient.data() : nullptr, n, r, c});
-  });
+  detail::LeafMemory<double> memory(tape, options);
   AlignedBuffer workspace(tape.workspace_bytes());
   tape.bind_workspace(workspace.bytes());
-
-  auto const first = tape.forward();
-  Random const random(options.seed, stream);
-  std::vector<double> weights(static_cast<std::size_t>(first.size()));
-  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 2 * random.uniform(i) - 1;
-  view<double const> const dy{weights.data(), first.count, first.rows, first.cols};
-  auto const objective = [&] {
-    auto const y = tape.forward();
-    double sum = 0;
-    std::size_t next = 0;
-    for (Index i = 0; i < y.count * y.rows; ++i) {
-      for (Index j = 0; j < y.cols; ++j) sum += y.row(i)[j * y.col_stride] * weights[next++];
-    }
-    return sum;
-  };
-
-  gradcheck_result result;
-  tape.backward(dy);
-  auto const once = memory;
-  tape.backward(dy);
-  for_each(leaves{}, [&]<class L>() {
-    auto& m = static_cast<detail::checked_leaf<L, double>&>(memory);
-    auto const& o = static_cast<detail::checked_leaf<L, double> const&>(once);
-    for (std::size_t i = 0; i < m.gradient.size(); ++i) {
-      auto const gradient = static_cast<double>(o.gradient[i]);
-      double const deviation = std::abs(static_cast<double>(m.gradient[i]) - 2 * gradient);
-      result.repeated = (std::max)(result.repeated, deviation / (std::max)(1.0, std::abs(gradient)));
-      m.gradient[i] = 0;
-    }
-  });
-  tape.forward();
-  tape.backward(dy);
-  for_each(leaves{}, [&]<class L>() {
-    auto const& m = static_cast<detail::checked_leaf<L, double>&>(memory);
-    auto const& o = static_cast<detail::checked_leaf<L, double> const&>(once);
-    result.reproducible = result.reproducible && m.gradient == o.gradient;
-  });
-
-  for_each(leaves{}, [&]<class L>() {
-    if constexpr (L::grad) {
-      auto& m = static_cast<detail::checked_leaf<L, double>&>(memory);
-      auto const& o = static_cast<detail::checked_leaf<L, double> const&>(once);
-      for (std::size_t i = 0; i < m.value.size(); ++i) {
-        double const kept = m.value[i];
-        m.value[i] = kept + options.step;
-        double const above = objective();
-        m.value[i] = kept - options.step;
-        double const below = objective();
-        m.value[i] = kept;
-        double const quotient = (above - below) / (2 * options.step);
-        double const error = std::abs(quotient - o.gradient[i]) / (std::max)(1.0, std::abs(o.gradient[i]));
-        if (!(error <= result.error)) {  // also when it is not a number
-          result.error = error;
-          result.text = message("element ", i, " of ", type_name<L>(), ": gradient ", o.gradient[i],
-                                ", difference quotient ", quotient);
-        }
-      }
-    }
-  });
-  return result;
+  return detail::GradientCheck(
+             &tape, [](void* t) { return static_cast<tape_type*>(t)->forward(); },
+             [](void* t, view<double const> dy) { static_cast<tape_type*>(t)->backward(dy); })
+      .run(tape, memory, options);
 }
 
 /// The same on the reference backend.

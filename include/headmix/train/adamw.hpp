@@ -15,6 +15,9 @@
 
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
+#include "headmix/expr/pointwise.hpp"
+#include "headmix/tape/lower.hpp"
+#include "headmix/tape/memory.hpp"
 #include "headmix/tape/parameter.hpp"
 
 namespace headmix {
@@ -40,37 +43,43 @@ struct adamw_step {
   T keep;  ///< \f$ 1 - \eta\lambda \f$
 };
 
-/// One pass over memory. Compilers use vector instructions for the root only with -fno-math-errno (then 4 to 10 times
-/// faster), since std::sqrt has to set errno otherwise.
+/// The update of the elements of one parameter.
 template <class T>
-void adamw_update(T* __restrict value, T const* __restrict gradient, T* __restrict m, T* __restrict v, Index n,
-                  adamw_step<T> const c) {
-  for (Index i = 0; i < n; ++i) {
+struct adamw_update {
+  T* __restrict value;
+  T const* __restrict gradient;
+  T* __restrict m, * __restrict v;
+  adamw_step<T> c;
+
+  HEADMIX_HD void operator()(Index i) const {
+    using std::sqrt;
     T const g = c.scale * gradient[i];
     m[i] = c.beta1 * m[i] + c.one_minus1 * g;
     v[i] = c.beta2 * v[i] + c.one_minus2 * (g * g);
-    value[i] = c.keep * value[i] - c.rate * m[i] / (std::sqrt(v[i]) * c.root + c.eps);
+    value[i] = c.keep * value[i] - c.rate * m[i] / (sqrt(v[i]) * c.root + c.eps);
   }
-}
+};
 
-/// The sum of squares in double, in an order that depends on n alone.
-template <class T>
-[[nodiscard]] double sum_of_squares(T const* x, Index n) {
+/// The sum of f(x_i) in double, in an order that depends on n alone.
+template <class T, class F>
+[[nodiscard]] double ordered_sum(T const* x, Index n, F f) {
   constexpr Index lanes = 16;
   std::array<double, lanes> sum{};
   Index i = 0;
   for (; i + lanes <= n; i += lanes)
-    for (Index j = 0; j < lanes; ++j) {
-      auto const e = static_cast<double>(x[i + j]);
-      sum[static_cast<std::size_t>(j)] += e * e;
-    }
-  for (; i < n; ++i) {
-    auto const e = static_cast<double>(x[i]);
-    sum[static_cast<std::size_t>(i % lanes)] += e * e;
-  }
+    for (Index j = 0; j < lanes; ++j) sum[static_cast<std::size_t>(j)] += f(static_cast<double>(x[i + j]));
+  for (; i < n; ++i) sum[static_cast<std::size_t>(i % lanes)] += f(static_cast<double>(x[i]));
   double total = 0;
   for (double const s : sum) total += s;
   return total;
+}
+template <class T>
+[[nodiscard]] double sum_of_squares(T const* x, Index n) {
+  return ordered_sum(x, n, [](double e) { return e * e; });
+}
+[[nodiscard]] inline double clip_scale_of(double squares, double max_norm) {
+  double const norm = std::sqrt(squares);
+  return norm > max_norm ? max_norm / norm : 1.0;
 }
 
 template <class T>
@@ -95,8 +104,7 @@ template <class T>
 [[nodiscard]] double clip_scale(std::vector<parameter<T>> const& parameters, double max_norm) {
   double sum = 0;
   for (auto const& p : parameters) sum += detail::sum_of_squares(p.gradient.data, p.gradient.size());
-  double const norm = std::sqrt(sum);
-  return norm > max_norm ? max_norm / norm : 1.0;
+  return detail::clip_scale_of(sum, max_norm);
 }
 
 /// Sets all gradients to zero.
@@ -105,25 +113,64 @@ void zero_gradients(std::vector<parameter<T>> const& parameters) {
   for (auto const& p : parameters) std::fill_n(p.gradient.data, p.gradient.size(), T{0});
 }
 
+/// The backend of what lies in the host's memory and is worked on by the calling thread.
+struct host {
+  static constexpr bool host_memory = true;
+  /// f(i) for i < n. Compilers use vector instructions for a root only with -fno-math-errno (then 4 to 10 times
+  /// faster), since std::sqrt has to set errno otherwise.
+  template <class F>
+  void for_each(Index n, F const f) const {
+    for (Index i = 0; i < n; ++i) f(i);
+  }
+};
+
 /// Adam with decoupled weight decay. With the gradient g, at step t = 1, 2, ... with the rate \f$ \eta \f$:
 /// \f[ m \leftarrow \beta_1 m + (1 - \beta_1) g, \qquad v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \f]
 /// \f[ \theta \leftarrow \theta - \eta \left( \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
 ///     + \lambda \theta \right). \f]
 /// The paper's schedule multiplier times its \f$ \alpha \f$ is our \f$ \eta \f$, and multiplies the decay as well.
 /// The parameters' memory must stay where it is while the optimiser lives.
-template <std::floating_point T>
+///
+/// @tparam Backend whose memory the parameters lie in: it has for_each(n, f)
+template <std::floating_point T, class Backend = host>
 class AdamW {
  public:
   /// Allocates the two moments; nothing allocates afterwards.
-  explicit AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options = {})
-      : parameters_(std::move(parameters)), options_(options) {
-    std::size_t n = 0;
+  explicit AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options = {}, Backend backend = {})
+      : backend_(std::move(backend)), parameters_(std::move(parameters)), options_(options) {
+    std::size_t n = 0, rows = 0;
     for (auto const& p : parameters_) {
       check(p);
       n += static_cast<std::size_t>(p.value.size());
+      rows += static_cast<std::size_t>(p.value.count * p.value.rows);
     }
-    m_.assign(n, T{0});
-    v_.assign(n, T{0});
+    m_ = backend_memory<Backend>(n * sizeof(T));
+    v_ = backend_memory<Backend>(n * sizeof(T));
+    if constexpr (!Backend::host_memory) {
+      row_squares_ = backend_memory<Backend>(rows * sizeof(T));
+      squares_.resize(rows);
+    }
+  }
+
+  /// clip_scale() of its parameters' gradients. Waits for them.
+  [[nodiscard]] double clip_scale(double max_norm) {
+    if constexpr (Backend::host_memory) {
+      return headmix::clip_scale(parameters_, max_norm);
+    } else {
+      using leaf = tree_leaf<T, false, false>;
+      using tree = tree_node<T, ops::multiply, leaf, leaf>;
+      T* next = row_squares_.template as<T>();
+      for (auto const& p : parameters_) {
+        Index const rows = p.gradient.count * p.gradient.rows;
+        leaf const g{view<T const>(p.gradient.data, rows, p.gradient.cols)};
+        backend_.row_sum(view<T>(next, rows, 1), lazy<tree>{{g, g}, rows, p.gradient.cols}, false);
+        next += rows;
+      }
+      download(backend_, squares_.data(), row_squares_.template as<T>(), squares_.size());
+      return detail::clip_scale_of(
+          detail::ordered_sum(squares_.data(), static_cast<Index>(squares_.size()), [](double e) { return e; }),
+          max_norm);
+    }
   }
 
   /// One update with the rate `lr`; gradients count `gradient_scale` times (see clip_scale).
@@ -143,7 +190,8 @@ class AdamW {
     Index begin = 0;
     for (auto const& p : parameters_) {
       c.keep = decays(p) ? static_cast<T>(1 - lr * o.weight_decay) : T{1};
-      detail::adamw_update<T>(p.value.data, p.gradient.data, m_.data() + begin, v_.data() + begin, p.value.size(), c);
+      T *const m = m_.template as<T>() + begin, *const v = v_.template as<T>() + begin;
+      backend_.for_each(p.value.size(), detail::adamw_update<T>{p.value.data, p.gradient.data, m, v, c});
       begin += p.value.size();
     }
   }
@@ -166,9 +214,13 @@ class AdamW {
       fail("AdamW: " + name + ": expected memory for value and gradient, found a null pointer");
   }
 
+  [[no_unique_address]] Backend backend_;
   std::vector<parameter<T>> parameters_;
   AdamWOptions options_;
-  std::vector<T> m_, v_;  // the moments of all parameters, one after another
+  backend_memory<Backend> m_, v_;  // the moments of all parameters, one after another
+  // Where the host cannot read gradients: the sum of squares of every row of them.
+  backend_memory<Backend> row_squares_;
+  std::vector<T> squares_;
   Index steps_ = 0;
 };
 

@@ -1,0 +1,76 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Memory of a backend. A backend whose kernels work elsewhere than in the host's memory names the type `memory` of what
+// it owns there, and has upload(to, from, bytes) and download(to, from, bytes).
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "headmix/core/aligned_buffer.hpp"
+
+namespace headmix {
+
+namespace detail {
+template <class Backend>
+struct backend_memory {
+  using type = AlignedBuffer;
+};
+template <class Backend>
+requires requires { typename Backend::memory; }
+struct backend_memory<Backend> {
+  using type = typename Backend::memory;
+};
+}  // namespace detail
+
+/// Owned bytes that the kernels of a backend work on; zero at first, movable.
+template <class Backend>
+using backend_memory = typename detail::backend_memory<Backend>::type;
+
+/// Copies n elements from the host's memory to the backend's.
+template <class Backend, class T>
+void upload(Backend& backend, T* to, T const* from, std::size_t n) {
+  if constexpr (requires { backend.upload(to, from, n); }) {
+    backend.upload(to, from, n * sizeof(T));
+  } else if (n > 0) {
+    std::memcpy(to, from, n * sizeof(T));
+  }
+}
+/// Copies n elements from the backend's memory to the host's, after all work before it.
+template <class Backend, class T>
+void download(Backend& backend, T* to, T const* from, std::size_t n) {
+  if constexpr (requires { backend.download(to, from, n); }) {
+    backend.download(to, from, n * sizeof(T));
+  } else if (n > 0) {
+    std::memcpy(to, from, n * sizeof(T));
+  }
+}
+
+/// Makes `memory` at least so large; what was in it is lost if it grows.
+template <class Memory>
+void reserve(Memory& memory, std::size_t bytes) {
+  if (memory.bytes().size() < bytes) memory = Memory(bytes);
+}
+
+/// A copy, in the backend's memory, of integers that the caller has on the host. It moves only when they change.
+template <class Backend>
+class HostInts {
+ public:
+  Int const* assign(Backend& backend, Int const* from, std::size_t n) {
+    bool const same = host_.size() == n && std::equal(from, from + n, host_.begin());
+    if (!same) host_.assign(from, from + n);
+    if constexpr (Backend::host_memory) {
+      return host_.data();
+    } else {
+      reserve(memory_, n * sizeof(Int));
+      if (!same) upload(backend, memory_.template as<Int>(), host_.data(), n);
+      return memory_.template as<Int>();
+    }
+  }
+
+ private:
+  std::vector<Int> host_;
+  backend_memory<Backend> memory_;
+};
+
+}  // namespace headmix
