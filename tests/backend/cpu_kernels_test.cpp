@@ -333,7 +333,33 @@ TEST_CASE_TEMPLATE("cpu grouped products match plain loops", T, float, double) {
   }
 }
 
+TEST_CASE("cpu grouped products of rows that are no successive elements") {
+  routing const r = random_routing(250, 2, 3, true);
+  auto const x = numbers<float>(4 * 251 * 20, 1), w = numbers<float>(3 * 19 * 23, 2);
+  view<float const> const vw(w.data(), 3, 19, 23);
+  serial one;
+  scratch_room room(cpu::grouped_scratch_bytes<float>(19, 23, 1));
+  for (int layout : {1, 3}) {
+    std::vector<float> near_x = values(laid_out(x.data(), 250, 19, layout)), near_y(500 * 23), y(4 * 501 * 24);
+    view<float> const vy = laid_out(y.data(), 500, 23, layout);
+    cpu::grouped_gemm(one, vy, laid_out(x.data(), 250, 19, layout), vw, r.perm_view(), r.offsets_view(), 2, room.span);
+    cpu::grouped_gemm(one, view<float>(near_y.data(), 500, 23), view<float const>(near_x.data(), 250, 19), vw,
+                      r.perm_view(), r.offsets_view(), 2, room.span);
+    CHECK(values<float>(vy) == near_y);
+  }
+}
+
 // ---------------------------------------------------------------- attention
+
+TEST_CASE("the exponential of scores") {
+  using vector = cpu::detail::vector<float>;
+  auto const e = [](float x) { return cpu::detail::exp_of_negative(vector{} + x)[0]; };
+  for (float x = 0; x > -86; x -= 0.37f) CHECK(e(x) == doctest::Approx(std::exp(x)).epsilon(1e-5));
+  CHECK(e(0) == 1);
+  CHECK(e(-100) == 0);
+  CHECK(e(-std::numeric_limits<float>::infinity()) == 0);
+  CHECK(std::isnan(e(std::numeric_limits<float>::quiet_NaN())));
+}
 
 namespace {
 
@@ -467,6 +493,7 @@ std::vector<extents_case> attention_cases() {
       {{0, 301}, {0, 301}, 2, 1, 1, 16},  // several blocks and tiles of one list
       {{0, 8}, {0, 0}, 2, 1, 1, 4},       // no keys at all
       {{0, 64, 128, 192}, {0, 64, 128, 192}, 1, 4, 4, 32},
+      {{0, 20}, {0, 20}, 1, 2, 2, 100},  // heads of several panels, the last one not whole
   };
 }
 

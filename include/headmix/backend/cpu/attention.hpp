@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -22,7 +23,7 @@ namespace headmix::cpu {
 /// Query rows of a block and keys of a tile. Wide tiles rescale the output less often; their scores stay in the L2
 /// cache.
 struct attention_tile {
-  static constexpr Index rows = 128;
+  static constexpr Index rows = 96;  // a multiple of register_block::rows
   static constexpr Index keys = 256;
 };
 
@@ -143,17 +144,75 @@ class key_panels {
   void multiply(view<T> scores, view<T const> rows, Index sequence, Index head, Index begin) const {
     using block = register_block<T>;
     scores.cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
-    for (Index j = 0; j < scores.cols; j += width) {
-      T const* const from = panel(first(sequence) + (begin + j) / width, head);
+    left_operand<strided_rows<T const>> const left{{rows.data, rows.row_stride}, rows.col_stride};
+    for (Index j = 0, next; j < scores.cols; j = next) {
+      int const vectors = panel_vectors<T>(scores.cols - j);
+      next = j + vectors * block::lanes;
+      T const* const from = panel(first(sequence) + (begin + j) / width, head) + (begin + j) % width;
       for (Index k = 0; k < rows.cols; k += block::depth)
-        multiply_panel<T>(scores.middle_cols(j, (std::min)(width, scores.cols - j)),
-                          rows.middle_cols(k, (std::min)(block::depth, rows.cols - k)), from + k * width, width, k > 0);
+        multiply_panel<T>(scores.rows, next - j, vectors, k, (std::min)(block::depth, rows.cols - k), left,
+                          from + k * width, width, strided_rows<T>{scores.data + j, scores.row_stride}, k > 0);
     }
   }
 
  private:
   [[nodiscard]] Index first(Index sequence) const { return x_.keys.begin(sequence) / width + sequence; }
   [[nodiscard]] T* panel(Index p, Index head) const { return memory_ + (p * x_.kv_heads + head) * x_.head_dim * width; }
+
+  attention_extents x_;
+  T* memory_;
+};
+
+/// The values of all sequences in panels of columns, each as wide as a register block or a part of one: what p v reads
+/// is then near to each other.
+template <class T>
+class value_panels {
+ public:
+  using block = register_block<T>;
+  [[nodiscard]] static constexpr Index padded_dim(attention_extents const& x) {
+    return (x.head_dim + block::lanes - 1) / block::lanes * block::lanes;
+  }
+  /// Elements of all panels.
+  [[nodiscard]] static constexpr Index size(attention_extents const& x) {
+    return x.keys.rows * x.kv_heads * padded_dim(x);
+  }
+
+  value_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}
+
+  template <Executor E>
+  void pack(E& executor, view<T const> v) const {
+    Index const each = 64;
+    executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v, each](Index task) {
+      Index const row = task * each, n = (std::min)(each, x_.keys.rows - row);
+      for (Index head = 0; head < x_.kv_heads; ++head)
+        for_each_panel([&](Index j, int, Index width) {
+          Index const cols = (std::min)(width, x_.head_dim - j);
+          pack_panel<T>(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, n, cols));
+        });
+    });
+  }
+
+  /// o (+)= p times the values from `begin` on; o has padded_dim columns.
+  void multiply(view<T> o, view<T const> p, Index sequence, Index head, Index begin, bool accumulate) const {
+    left_operand<strided_rows<T const>> const left{{p.data, p.row_stride}, p.col_stride};
+    for_each_panel([&](Index j, int vectors, Index width) {
+      T const* const from = panel(head, j) + (x_.keys.begin(sequence) + begin) * width;
+      for (Index k = 0; k < p.cols; k += block::depth)
+        multiply_panel<T>(o.rows, width, vectors, k, (std::min)(block::depth, p.cols - k), left, from + k * width,
+                          width, strided_rows<T>{o.data + j, o.row_stride}, accumulate || k > 0);
+    });
+  }
+
+ private:
+  template <class F>
+  void for_each_panel(F f) const {
+    for (Index j = 0; j < x_.head_dim;) {
+      int const vectors = panel_vectors<T>(x_.head_dim - j);
+      f(j, vectors, Index{vectors * block::lanes});
+      j += vectors * block::lanes;
+    }
+  }
+  [[nodiscard]] T* panel(Index head, Index j) const { return memory_ + x_.keys.rows * (head * padded_dim(x_) + j); }
 
   attention_extents x_;
   T* memory_;
@@ -213,38 +272,84 @@ void hide(T* scores, tile_part const& part, Index position, Index tile_begin) {
 template <class T>
 inline constexpr Index lanes = register_block<T>::lanes;
 
-/// out[lane] = the highest score of the part in this lane.
 template <class T>
-void highest_lanes(T* out, T const* scores, tile_part const& part) {
-  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
-  vector top = vector{} - std::numeric_limits<T>::infinity();
-  for (Index j = part.first; j < part.last; j += lanes<T>) {
-    vector s;
-    std::memcpy(&s, scores + j, sizeof(vector));
-    top = top > s ? top : s;
-  }
-  std::memcpy(out, &top, sizeof(vector));
+struct vector_of {
+  typedef T type __attribute__((vector_size(register_block<T>::bytes)));
+};
+template <class T>
+using vector = typename vector_of<T>::type;
+
+template <class T>
+vector<T> load(T const* from) {
+  vector<T> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class T>
+void store(T* to, vector<T> v) {
+  std::memcpy(to, &v, sizeof v);
 }
 
-/// scores = exp(scores - shift) in the part, and exactly 0 where they are hidden (Eigen's exp(-inf) is not) or outside;
-/// sums[lane] = their sum in this lane.
+/// out[lane] = the highest score of the part in this lane. Two maxima: one would wait for itself.
+template <class T>
+void highest_lanes(T* out, T const* scores, tile_part const& part) {
+  vector<T> even = vector<T>{} - std::numeric_limits<T>::infinity(), odd = even;
+  Index j = part.first;
+  for (; j + 2 * lanes<T> <= part.last; j += 2 * lanes<T>) {
+    vector<T> const s = load(scores + j), t = load(scores + j + lanes<T>);
+    even = even > s ? even : s;
+    odd = odd > t ? odd : t;
+  }
+  if (j < part.last) {
+    vector<T> const s = load(scores + j);
+    even = even > s ? even : s;
+  }
+  store(out, vector<T>(even > odd ? even : odd));
+}
+
+/// e^x for scores less their highest or their log-sum-exp: x <= 0 but for rounding. 1 at 0, and 0 below e^-87.
+inline vector<float> exp_of_negative(vector<float> x) {
+  typedef std::int32_t bits __attribute__((vector_size(register_block<float>::bytes)));
+  // e^x = 2^n 2^f, f in [-1/2, 1/2]. Adding 1.5 2^23 rounds to an integer, which is then in the last bits.
+  constexpr float log2_e = 1.44269504088896f, round = 12582912.0f;
+  vector<float> const shifted = x * log2_e + round;
+  vector<float> const n = shifted - round;
+  vector<float> const f = x * log2_e - n;
+  bits exponent;
+  std::memcpy(&exponent, &shifted, sizeof exponent);
+  exponent = (exponent << 23) + 0x3f800000;
+  vector<float> power;
+  std::memcpy(&power, &exponent, sizeof power);
+  // The polynomial through (0, 1) that is nearest to 2^f, off by 9e-8 at most.
+  vector<float> p = f * 0.001326472707771847f + 0.009671512648947672f;
+  p = p * f + 0.055507337436513364f;
+  p = p * f + 0.2402224208517232f;
+  p = p * f + 0.693146977598883f;
+  p = p * f + 1.0f;
+  return x < -87.0f ? vector<float>{} : p * power;
+}
+/// Eigen's, which is not 0 of minus infinity.
+inline vector<double> exp_of_negative(vector<double> x) {
+  using array = Eigen::Array<double, lanes<double>, 1>;
+  array e;
+  std::memcpy(e.data(), &x, sizeof x);
+  e = e.exp();
+  return x == vector<double>{} - std::numeric_limits<double>::infinity() ? vector<double>{} : load(e.data());
+}
+
+/// scores = exp(scores - shift) in the part, and exactly 0 where they are hidden or outside; sums[lane] = their sum in
+/// this lane.
 template <class T>
 void exponentiate(T* sums, T* scores, tile_part const& part, Index keys, T shift) {
-  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
-  vector sum{};
-  for (Index j = 0; j < part.first; j += lanes<T>) std::memcpy(scores + j, &sum, sizeof(vector));
-  for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) std::memcpy(scores + j, &sum, sizeof(vector));
+  vector<T> sum{};
+  for (Index j = 0; j < part.first; j += lanes<T>) store(scores + j, sum);
+  for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) store(scores + j, sum);
   for (Index j = part.first; j < part.last; j += lanes<T>) {
-    vector s, p;
-    std::memcpy(&s, scores + j, sizeof(vector));
-    Eigen::Array<T, lanes<T>, 1> e = Eigen::Map<Eigen::Array<T, lanes<T>, 1> const>(scores + j);
-    e = (e - shift).exp();
-    std::memcpy(&p, e.data(), sizeof(vector));
-    p = s == vector{} - std::numeric_limits<T>::infinity() ? vector{} : p;
-    std::memcpy(scores + j, &p, sizeof(vector));
+    vector<T> const p = exp_of_negative(vector<T>(load(scores + j) - shift));
+    store(scores + j, p);
     sum += p;
   }
-  std::memcpy(sums, &sum, sizeof(vector));
+  store(sums, sum);
 }
 
 /// to = p times the factors of dropout in the part, for keys that begin at `tile_begin`; 0 outside.
@@ -269,7 +374,7 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
 
 template <AttentionMask M, class T>
 void attention_block(attention_forward<T> const& a, row_block const& block, key_panels<T> const& keys,
-                     scratch_cutter cut) {
+                     value_panels<T> const& values, scratch_cutter cut) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim;
@@ -280,7 +385,8 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
   T* const by_row = cut.take<T>(attention_tile::rows * lanes<T>);
   T* const room = cut.take<T>(attention_tile::rows * lanes<T>);
   view<T> const q(cut.take<T>(attention_tile::rows * dim), n, dim);
-  view<T> const o(cut.take<T>(attention_tile::rows * dim), n, dim);
+  Index const o_row = value_panels<T>::padded_dim(x);
+  view<T> const o(cut.take<T>(attention_tile::rows * o_row), n, o_row);
   T* const scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
 
   bool const drops = a.dropout.on();
@@ -288,7 +394,6 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
   gather_heads<T>(q, a.q, rows, T(1) / std::sqrt(static_cast<T>(dim)));
   std::fill_n(top, n, hidden);
   std::fill_n(total, n, T(0));
-  view<T const> const v = keys_of(x, a.v, block.sequence, block.kv_head);
 
   Index const first = all.begin / key_panels<T>::width * key_panels<T>::width;
   for (Index begin = first; begin < all.end; begin += attention_tile::keys) {
@@ -307,7 +412,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
         if (top[i] != hidden) {
           T const shrink = std::exp(top[i] - update[i]);
           total[i] *= shrink;
-          array_map<T>(o.row(i), dim) *= shrink;
+          array_map<T>(o.row(i), o_row) *= shrink;
         }
         top[i] = update[i];
       }
@@ -323,7 +428,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
              begin);
       }
     }
-    multiply(o, tile, v.middle_rows(begin, end - begin), begin > first);
+    values.multiply(o, tile, block.sequence, block.kv_head, begin, begin > first);
   }
 
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
@@ -341,7 +446,8 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
 template <class T>
 constexpr Index attention_worker_bytes(Index head_dim) {
   return scratch_bytes<block_row>(attention_tile::rows) + 3 * scratch_bytes<T>(attention_tile::rows) +
-         2 * scratch_bytes<T>(attention_tile::rows * lanes<T>) + 2 * scratch_bytes<T>(attention_tile::rows * head_dim) +
+         2 * scratch_bytes<T>(attention_tile::rows * lanes<T>) + scratch_bytes<T>(attention_tile::rows * head_dim) +
+         scratch_bytes<T>(attention_tile::rows * (head_dim + lanes<T>)) +
          scratch_bytes<T>(attention_tile::rows * attention_tile::keys);
 }
 
@@ -351,6 +457,7 @@ constexpr Index attention_worker_bytes(Index head_dim) {
 template <class T>
 [[nodiscard]] constexpr Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
   return scratch_alignment + scratch_bytes<T>(detail::key_panels<T>::size(extents)) +
+         scratch_bytes<T>(detail::value_panels<T>::size(extents)) +
          concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
 }
 
@@ -362,11 +469,13 @@ void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> 
   if (a.extents.head_dim == 0) return;
   scratch_cutter begin(scratch);
   detail::key_panels<T> const keys(a.extents, begin.take<T>(detail::key_panels<T>::size(a.extents)));
+  detail::value_panels<T> const values(a.extents, begin.take<T>(detail::value_panels<T>::size(a.extents)));
   keys.pack(executor, a.k);
+  values.pack(executor, a.v);
   Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = detail::row_blocks(a.extents);
   // The last blocks of a causal sequence see the most keys and go first, so that no thread is left with one at the end.
   for_each_task(executor, tasks, [&](Index task, Index worker) {
-    detail::attention_block<M, T>(a, detail::find_row_block(a.extents, tasks - 1 - task), keys,
+    detail::attention_block<M, T>(a, detail::find_row_block(a.extents, tasks - 1 - task), keys, values,
                                   scratch_cutter(begin.position() + worker * bytes));
   });
 }

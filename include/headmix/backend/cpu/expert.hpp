@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Products with one weight matrix per expert. A slot is one (row, choice) pair, slot = row * slots_per_row + choice;
-// the slots of an expert are a list, and its rows are gathered, multiplied as dense blocks and scattered.
+// the slots of an expert are a list. Products read and write its rows where they lie; only with strides that do not
+// allow that, and in outer products, are they gathered into dense blocks.
 
 #include <algorithm>
 #include <span>
@@ -52,6 +53,9 @@ template <class T>
 
 namespace detail {
 
+/// Slots of one expert that are multiplied by one copy of its weights, at most.
+inline constexpr Index product_rows = 288;
+
 /// Blocks of at most `size` slots in the list of expert e.
 inline Index slot_blocks(view<Int const> offsets, Index e, Index size) {
   return (offsets(0, e + 1) - offsets(0, e) + size - 1) / size;
@@ -100,26 +104,42 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
     });
   }
   Index tasks = 0;
-  for (Index e = 0; e < w.count; ++e) tasks += detail::slot_blocks(offsets, e, gather_rows);
-  // Few blocks of rows: the columns are cut too, and every part of them gathers its rows again.
+  for (Index e = 0; e < w.count; ++e) tasks += detail::slot_blocks(offsets, e, detail::product_rows);
+  // Few blocks of rows: the columns are cut too.
   Index const parts = tasks >= 8 ? 1 : (std::max)(Index{1}, w.cols / 64);
   Index const part = (w.cols + parts - 1) / parts;
   scratch_cutter const begin(scratch);
   Index const bytes = scratch_bytes<T>(gather_rows * w.rows) + scratch_bytes<T>(gather_rows * w.cols);
   for_each_task(executor, tasks * parts, [&](Index task, Index worker) {
-    Index e = 0, b = task / parts;
-    for (Index blocks; b >= (blocks = detail::slot_blocks(offsets, e, gather_rows)); ++e) b -= blocks;
-    Index const first = offsets(0, e) + b * gather_rows;
-    Index const n = (std::min)(gather_rows, offsets(0, e + 1) - first);
+    Index e = 0, b = task / parts, blocks;
+    for (; b >= (blocks = detail::slot_blocks(offsets, e, detail::product_rows)); ++e) b -= blocks;
+    Index const slots = offsets(0, e + 1) - offsets(0, e);
+    Index const begin_row = slots * b / blocks, end_row = slots * (b + 1) / blocks;
     Index const col = task % parts * part, cols = (std::min)(part, w.cols - col);
     if (cols <= 0) return;
-    scratch_cutter cut(begin.position() + worker * bytes);
-    view<T> const rows(cut.take<T>(gather_rows * w.rows), n, w.rows);
-    view<T> const products(cut.take<T>(gather_rows * w.cols), n, cols);
-    Int const* const slots = &perm(0, first);
-    detail::gather<T>(rows, x, slots, perm.col_stride, slots_per_row, 0);
-    multiply(products, rows, w[e].middle_cols(col, cols), false);
-    detail::scatter<T>(y, products, slots, perm.col_stride, col);
+    view<T const> const weights = w[e].middle_cols(col, cols);
+    // Row by row in place, where rows are successive elements.
+    if (x.col_stride == 1 && y.col_stride == 1 && w.rows > 0) {
+      T const* from[detail::product_rows];
+      T* to[detail::product_rows];
+      for (Index i = 0; i < end_row - begin_row; ++i) {
+        Index const slot = perm(0, offsets(0, e) + begin_row + i);
+        from[i] = x.row(slot / slots_per_row);
+        to[i] = y.row(slot) + col;
+      }
+      detail::left_operand<detail::listed_rows<T const>> const left{{from}, 1};
+      return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false);
+    }
+    for (Index i = begin_row; i < end_row; i += gather_rows) {
+      Index const n = (std::min)(gather_rows, end_row - i);
+      scratch_cutter cut(begin.position() + worker * bytes);
+      view<T> const rows(cut.take<T>(gather_rows * w.rows), n, w.rows);
+      view<T> const products(cut.take<T>(gather_rows * w.cols), n, cols);
+      Int const* const list = &perm(0, offsets(0, e) + i);
+      detail::gather<T>(rows, x, list, perm.col_stride, slots_per_row, 0);
+      multiply(products, rows, weights, false);
+      detail::scatter<T>(y, products, list, perm.col_stride, col);
+    }
   });
 }
 

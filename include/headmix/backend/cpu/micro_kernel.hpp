@@ -1,11 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Dense products on one thread: a block of c stays in vector registers while the depth runs, a is read element by
-// element with any strides, b by whole vectors. Nothing has to be packed for that, which is what Eigen loses a third of
-// its time with in the small blocks of attention and of experts.
+// element, b by whole vectors. Only b is ever copied: the rows of a and c may lie anywhere, so that what experts read
+// and write is neither gathered nor scattered.
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "headmix/core/config.hpp"
 #include "headmix/core/view.hpp"
@@ -30,10 +31,40 @@ struct register_block {
 
 namespace detail {
 
-/// c (R x V vectors) = or += a b over the given depth. The loops over R and V are unrolled: every sum is a register.
-template <int R, int V, class T>
-void multiply_registers(Index depth, T const* a, Index a_row, Index a_col, T const* b, Index b_row, T* c, Index c_row,
-                        bool accumulate) {
+/// Rows that begin `stride` elements after each other.
+template <class T>
+struct strided_rows {
+  T* data;
+  Index stride;
+  [[nodiscard]] T* operator()(Index i) const { return data + i * stride; }
+};
+
+/// Rows anywhere in memory: row i begins at `col` of rows[i].
+template <class T>
+struct listed_rows {
+  T* const* rows;
+  Index col = 0;
+  [[nodiscard]] T* operator()(Index i) const { return rows[i] + col; }
+};
+
+/// How the register block reads a: R rows of successive elements,
+template <int R, class T>
+struct left_rows {
+  T const* row[R];
+  [[nodiscard]] T operator()(int r, Index k) const { return row[r][k]; }
+};
+/// or anything with two strides.
+template <class T>
+struct left_strides {
+  T const* data;
+  Index row, col;
+  [[nodiscard]] T operator()(int r, Index k) const { return data[r * row + k * col]; }
+};
+
+/// c (R rows of V vectors) = or += a b over the given depth. The loops over R and V are unrolled: every sum is a
+/// register. So is a part of the loop over k: what it costs itself would show where two threads share a core.
+template <int R, int V, class T, class Left>
+void multiply_registers(Index depth, Left const& a, T const* b, Index b_row, T* const* c, bool accumulate) {
   constexpr int lanes = register_block<T>::lanes;
   typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
   vector sum[R][V];
@@ -42,18 +73,20 @@ void multiply_registers(Index depth, T const* a, Index a_row, Index a_col, T con
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       if (accumulate) {
-        std::memcpy(&sum[r][v], c + r * c_row + v * lanes, sizeof(vector));
+        std::memcpy(&sum[r][v], c[r] + v * lanes, sizeof(vector));
       } else {
         sum[r][v] = vector{};
+        __builtin_prefetch(c[r] + v * lanes, 1);  // else the stores at the end would wait for the cache lines
       }
     }
+#pragma GCC unroll 4
   for (Index k = 0; k < depth; ++k) {
     vector right[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) std::memcpy(&right[v], b + k * b_row + v * lanes, sizeof(vector));
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      T const left = a[r * a_row + k * a_col];
+      T const left = a(r, k);
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sum[r][v] += left * right[v];
     }
@@ -61,65 +94,100 @@ void multiply_registers(Index depth, T const* a, Index a_row, Index a_col, T con
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) std::memcpy(c + r * c_row + v * lanes, &sum[r][v], sizeof(vector));
+    for (int v = 0; v < V; ++v) std::memcpy(c[r] + v * lanes, &sum[r][v], sizeof(vector));
 }
 
-template <int V, class T>
-void multiply_rows(int rows, Index depth, T const* a, Index a_row, Index a_col, T const* b, Index b_row, T* c,
-                   Index c_row, bool accumulate) {
-  switch (rows) {
-    case 1:
-      return multiply_registers<1, V>(depth, a, a_row, a_col, b, b_row, c, c_row, accumulate);
-    case 2:
-      return multiply_registers<2, V>(depth, a, a_row, a_col, b, b_row, c, c_row, accumulate);
-    case 3:
-      return multiply_registers<3, V>(depth, a, a_row, a_col, b, b_row, c, c_row, accumulate);
-    case 4:
-      return multiply_registers<4, V>(depth, a, a_row, a_col, b, b_row, c, c_row, accumulate);
-    case 5:
-      return multiply_registers<5, V>(depth, a, a_row, a_col, b, b_row, c, c_row, accumulate);
-    default:
-      return multiply_registers<6, V>(depth, a, a_row, a_col, b, b_row, c, c_row, accumulate);
+/// The left operand of a product: its rows, and the distance of the elements in a row.
+template <class Rows>
+struct left_operand {
+  Rows rows;
+  Index col_stride;
+};
+
+/// R rows from row i on, of which only `rows` exist: where a is read row by row, the last one stands in for the others
+/// and is written more than once.
+template <int R, int V, class T, class A, class C>
+void multiply_block(int rows, Index i, Index k, Index depth, left_operand<A> const& a, T const* b, Index b_row, C c,
+                    bool accumulate) {
+  T* to[R];
+  for (int r = 0; r < R; ++r) to[r] = c((std::min)(r, rows - 1));
+  if constexpr (std::is_same_v<A, strided_rows<T const>>) {
+    if (a.col_stride != 1) {
+      left_strides<T> const left{a.rows(i) + k * a.col_stride, a.rows.stride, a.col_stride};
+      return multiply_registers<R, V>(depth, left, b, b_row, to, accumulate);
+    }
   }
+  left_rows<R, T> left;
+  for (int r = 0; r < R; ++r) left.row[r] = a.rows(i + (std::min)(r, rows - 1)) + k;
+  multiply_registers<R, V>(depth, left, b, b_row, to, accumulate);
 }
 
-/// One panel: c is at most register_block::cols wide and b holds whole vectors behind every row.
+/// Brings a panel of b nearer to the caches, some rows at every step of another product.
 template <class T>
-void multiply_panel(view<T> c, view<T const> a, T const* b, Index b_row, bool accumulate) {
-  using block = register_block<T>;
-  int const vectors = static_cast<int>((c.cols + block::lanes - 1) / block::lanes);
-  bool const whole = c.cols == vectors * block::lanes;
-  T edge[block::rows * block::cols];
-  for (Index i = 0; i < c.rows; i += block::rows) {
-    int const rows = static_cast<int>((std::min)(Index{block::rows}, c.rows - i));
-    T* to = c.row(i);
-    Index to_row = c.row_stride;
-    if (!whole) {
-      to = edge;
-      to_row = vectors * block::lanes;
-      std::fill_n(edge, block::rows * block::cols, T(0));
-      if (accumulate)
-        for (int r = 0; r < rows; ++r) std::copy_n(c.row(i + r), c.cols, edge + r * to_row);
-    }
-    T const* const from = a.row(i);
-    switch (vectors) {
-      case 1:
-        multiply_rows<1>(rows, a.cols, from, a.row_stride, a.col_stride, b, b_row, to, to_row, accumulate);
-        break;
-      case 2:
-        multiply_rows<2>(rows, a.cols, from, a.row_stride, a.col_stride, b, b_row, to, to_row, accumulate);
-        break;
-      case 3:
-        if constexpr (block::vectors > 2)
-          multiply_rows<3>(rows, a.cols, from, a.row_stride, a.col_stride, b, b_row, to, to_row, accumulate);
-        break;
-      default:
-        if constexpr (block::vectors > 2)
-          multiply_rows<4>(rows, a.cols, from, a.row_stride, a.col_stride, b, b_row, to, to_row, accumulate);
-    }
-    if (!whole)
-      for (int r = 0; r < rows; ++r) std::copy_n(edge + r * to_row, c.cols, c.row(i + r));
+class read_ahead {
+ public:
+  read_ahead(view<T const> panel, Index steps)
+      : panel_(panel), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
+  void step() {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    for (Index const end = (std::min)(next_ + rows_, panel_.rows); next_ < end; ++next_)
+      for (Index j = 0; j < panel_.cols; j += line) __builtin_prefetch(panel_.row(next_) + j, 0, 2);
   }
+
+ private:
+  view<T const> panel_;
+  Index rows_, next_ = 0;
+};
+struct read_nothing {
+  static void step() {}
+};
+
+/// c (+)= a[k .. k + depth) b for V vectors of columns, of which only `cols` elements may be written.
+template <int V, class T, class A, class C, class Ahead>
+void multiply_columns(Index m, Index cols, Index k, Index depth, left_operand<A> const& a, T const* b, Index b_row, C c,
+                      bool accumulate, Ahead& ahead) {
+  using block = register_block<T>;
+  constexpr Index width = V * block::lanes;
+  alignas(64) T edge[block::rows * width];
+  int rows;
+  for (Index i = 0; i < m; i += rows) {
+    rows = static_cast<int>((std::min)(Index{block::rows}, m - i));
+    // Nothing can stand in for missing rows of a transposed matrix: 5 rows are 4 and 1, 3 are 2 and 1.
+    if (a.col_stride != 1 && rows < block::rows && rows > 1) rows = rows / 2 * 2;
+    ahead.step();
+    auto const run = [&](auto to) {
+      if (rows > 4) return multiply_block<block::rows, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+      if (rows > 2) return multiply_block<4, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+      if (rows > 1) return multiply_block<2, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+      multiply_block<1, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+    };
+    if (cols == width) {
+      run([&c, i](int r) { return c(i + r); });
+      continue;
+    }
+    if (accumulate)
+      for (int r = 0; r < rows; ++r) std::fill_n(std::copy_n(c(i + r), cols, edge + r * width), width - cols, T(0));
+    run([&edge](int r) { return edge + r * width; });
+    for (int r = 0; r < rows; ++r) std::copy_n(edge + r * width, cols, c(i + r));
+  }
+}
+
+/// Vectors of the next panel when `cols` columns are left: a whole register block, or 2 or 1.
+template <class T>
+constexpr int panel_vectors(Index cols) {
+  using block = register_block<T>;
+  Index const vectors = (cols + block::lanes - 1) / block::lanes;
+  return vectors >= block::vectors ? block::vectors : vectors >= 2 ? 2 : 1;
+}
+
+/// The same for a number of vectors that panel_vectors returned; b holds whole vectors behind every row.
+template <class T, class A, class C, class Ahead = read_nothing>
+void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, left_operand<A> const& a, T const* b,
+                    Index b_row, C c, bool accumulate, Ahead ahead = {}) {
+  if (vectors == 1) return multiply_columns<1>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
+  if constexpr (register_block<T>::vectors > 2)
+    if (vectors == 2) return multiply_columns<2>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
+  multiply_columns<register_block<T>::vectors>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
 }
 
 /// to (row-major, `to_row` elements from row to row) = the transpose of `from`.
@@ -158,37 +226,61 @@ void copy_vectors(T* to, T const* from, Index n) {
   }
 }
 
-/// c = a b or c += a b; c has col_stride 1, a and b any strides. Panels of b that are not rows of whole vectors, close
-/// to each other, are copied to the stack first.
+/// Copies a panel of b to rows of `width` elements, zeros behind the last column.
 template <class T>
-void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulate) {
+void pack_panel(T* to, Index width, view<T const> panel) {
+  if (panel.col_stride != 1) {
+    transpose<T>(to, width, panel.transposed());
+  } else if (panel.cols == width) {
+    for (Index i = 0; i < panel.rows; ++i) copy_vectors(to + i * width, panel.row(i), width);
+  } else {
+    for (Index i = 0; i < panel.rows; ++i) std::copy_n(panel.row(i), panel.cols, to + i * width);
+  }
+  if (panel.cols != width)
+    for (Index i = 0; i < panel.rows; ++i) std::fill_n(to + i * width + panel.cols, width - panel.cols, T(0));
+}
+
+/// c = a b or c += a b for m rows c(i) of successive elements and any b. Panels of b are copied to the stack first,
+/// unless they lie like that already or are hardly used.
+template <class T, class A, class C>
+void multiply_panels(Index m, C c, left_operand<A> const& a, view<T const> b, bool accumulate) {
   using block = register_block<T>;
   alignas(64) T packed[block::depth * block::cols];
-  for (Index k = 0; k < a.cols; k += block::depth) {
-    Index const depth = (std::min)(block::depth, a.cols - k);
-    for (Index j = 0; j < c.cols; j += block::cols) {
-      Index const cols = (std::min)(block::cols, c.cols - j),
-                  width = (cols + block::lanes - 1) / block::lanes * block::lanes;
+  for (Index k = 0; k < b.rows; k += block::depth) {
+    Index const depth = (std::min)(block::depth, b.rows - k);
+    for (Index j = 0, next; j < b.cols; j = next) {
+      int const vectors = panel_vectors<T>(b.cols - j);
+      Index const width = vectors * block::lanes, cols = (std::min)(width, b.cols - j);
+      next = j + cols;
       view<T const> const panel = b.middle_rows(k, depth).middle_cols(j, cols);
       T const* from = panel.data;
       Index row = panel.row_stride;
-      bool const rows_near = row * static_cast<Index>(sizeof(T)) <= 1024 || c.rows <= 2 * block::rows;
-      if (panel.col_stride != 1 || cols != width || !rows_near) {
-        if (panel.col_stride == 1 && cols == width) {
-          for (Index i = 0; i < depth; ++i) copy_vectors(packed + i * width, panel.row(i), width);
-        } else if (panel.col_stride == 1) {
-          for (Index i = 0; i < depth; ++i) std::copy_n(panel.row(i), cols, packed + i * width);
-        } else {
-          transpose<T>(packed, width, panel.transposed());
-        }
-        if (cols != width)
-          for (Index i = 0; i < depth; ++i) std::fill_n(packed + i * width + cols, width - cols, T(0));
+      if (panel.col_stride != 1 || cols != width || (row != width && m > 2 * block::rows)) {
+        pack_panel(packed, width, panel);
         from = packed;
         row = width;
       }
-      multiply_panel<T>(c.middle_cols(j, cols), a.middle_cols(k, depth), from, row, accumulate || k > 0);
+      view<T const> ahead(nullptr, 0, 0);
+      if (b.col_stride == 1) {
+        if (next < b.cols) {
+          ahead = b.middle_rows(k, depth).middle_cols(next, (std::min)(block::cols, b.cols - next));
+        } else if (k + depth < b.rows) {
+          ahead = b.middle_rows(k + depth, (std::min)(block::depth, b.rows - k - depth))
+                      .middle_cols(0, (std::min)(block::cols, b.cols));
+        }
+      }
+      multiply_panel<T>(
+          m, cols, vectors, k, depth, a, from, row, [&c, j](Index i) { return c(i) + j; }, accumulate || k > 0,
+          read_ahead<T>(ahead, m / block::rows));
     }
   }
+}
+
+/// The same for matrices: c has col_stride 1.
+template <class T>
+void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulate) {
+  left_operand<strided_rows<T const>> const left{{a.data, a.row_stride}, a.col_stride};
+  multiply_panels<T>(c.rows, strided_rows<T>{c.data, c.row_stride}, left, b, accumulate);
 }
 
 }  // namespace detail

@@ -124,16 +124,39 @@ void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   });
 }
 
+/// y[j] (+)= the sum over s of row i + s of the tree, for n rows.
+template <bool Packed, class T, class Tree>
+void write_sum(T* y, Index stride, Tree const& tree, Index i, Index n, Index cols, bool accumulate) {
+  using W = wide_t<T>;
+  Index j = 0;
+  if constexpr (Packed) {
+    using P = pack<T>;
+    constexpr Index several = 4;  // sums at once: they need not wait for each other
+    for (; j + several * P::width <= cols; j += several * P::width) {
+      P sum[several] = {P(0.0), P(0.0), P(0.0), P(0.0)};
+      if (accumulate)
+        for (Index q = 0; q < several; ++q) sum[q] = P::load(y + j + q * P::width);
+      for (Index s = 0; s < n; ++s) {
+        auto const row = tree.row(i + s);
+        for (Index q = 0; q < several; ++q) sum[q] = sum[q] + row.template at<P>(j + q * P::width);
+      }
+      for (Index q = 0; q < several; ++q) sum[q].store(y + j + q * P::width);
+    }
+  }
+  for (; j < cols; ++j) {
+    T& element = y[j * stride];
+    W sum = accumulate ? static_cast<W>(element) : W(0);
+    for (Index s = 0; s < n; ++s) sum += tree.row(i + s).template at<W>(j);
+    element = static_cast<T>(sum);
+  }
+}
+
 template <Executor E, class T, class Tree>
 void group_sum(E& executor, view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
   choose_way<T>(a.tree, y.col_stride, [&](auto packed) {
     for_each_range(executor, y.rows, n * y.cols, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i) {
-        for (Index s = 0; s < n; ++s) {
-          write_row<decltype(packed)::value>(y.row(i), y.col_stride, a.tree.row(i * n + s), y.cols,
-                                             accumulate || s > 0);
-        }
-      }
+      for (Index i = first; i < last; ++i)
+        write_sum<decltype(packed)::value>(y.row(i), y.col_stride, a.tree, i * n, n, y.cols, accumulate);
     });
   });
 }
