@@ -13,6 +13,19 @@ function(headmix_own_target target)
   endif()
 endfunction()
 
+# The same for a program that nvcc compiles, in part or in whole. Never with -rdc.
+function(headmix_own_cuda_target target)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF CUDA_EXTENSIONS OFF CUDA_SEPARABLE_COMPILATION OFF)
+  target_link_libraries(${target} PRIVATE headmix::cuda)
+  set(cxx "-Wall;-Wextra;-Wconversion;-Wshadow")
+  set(cuda "-Xcompiler=-Wall,-Wextra") # it chokes on -Wpedantic
+  if(HEADMIX_WERROR)
+    list(APPEND cxx -Werror)
+    list(APPEND cuda -Werror=all-warnings -Xcompiler=-Werror)
+  endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${cxx}>" "$<$<COMPILE_LANGUAGE:CUDA>:${cuda}>")
+endfunction()
+
 # For what is run for its speed. Not for tests: those must hold at the compiler's default instruction set.
 function(headmix_native_target target)
   # Without it std::sqrt may set errno, and the optimiser's update is not vectorised.

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# headmix::cuda: headmix and the libraries that its CUDA backend calls. Read by the build and by find_package(headmix)
+# with the component cuda; sets headmix_cuda_FOUND or headmix_cuda_NOT_FOUND_MESSAGE. Not find_dependency, whose error
+# would end the configuration of those who can do without.
+set(headmix_cuda_FOUND FALSE)
+set(headmix_cuda_NOT_FOUND_MESSAGE "")
+find_package(CUDAToolkit QUIET)
+if(NOT CUDAToolkit_FOUND)
+  set(headmix_cuda_NOT_FOUND_MESSAGE "no CUDA toolkit was found; set CUDAToolkit_ROOT or put nvcc on PATH")
+elseif(CUDAToolkit_VERSION VERSION_LESS 12)
+  set(headmix_cuda_NOT_FOUND_MESSAGE
+      "C++20 needs CUDA 12 or newer, found ${CUDAToolkit_VERSION} in ${CUDAToolkit_BIN_DIR}")
+elseif(NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cudart_static)
+  set(headmix_cuda_NOT_FOUND_MESSAGE "the CUDA toolkit in ${CUDAToolkit_BIN_DIR} has no cuBLAS or no static runtime")
+else()
+  set(headmix_cuda_FOUND TRUE)
+  if(NOT TARGET headmix::cuda)
+    add_library(headmix::cuda INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(headmix::cuda INTERFACE headmix::headmix CUDA::cudart_static CUDA::cublas)
+    # cxx_std_20 does not reach files of the language CUDA, for which CMake knows C++20 from 3.26 on.
+    if("cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
+      target_compile_features(headmix::cuda INTERFACE cuda_std_20)
+    else()
+      target_compile_options(headmix::cuda INTERFACE $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-std=c++20>)
+    endif()
+  endif()
+endif()

@@ -1,0 +1,161 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Cuda: the kernels of every backend on a GPU, or emulated on the CPU. Every call is asynchronous on the backend's
+// queue, allocates nothing and reads nothing back; results depend on the operands' extents and values alone.
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "headmix/backend/backend.hpp"
+#include "headmix/backend/cuda/kernel/attention.hpp"
+#include "headmix/backend/cuda/kernel/attention_backward.hpp"
+#include "headmix/backend/cuda/kernel/expert_order.hpp"
+#include "headmix/backend/cuda/kernel/gemm.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/grouped_outer.hpp"
+#include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/backend/cuda/kernel/reduce.hpp"
+#include "headmix/backend/cuda/kernel/rotary.hpp"
+#include "headmix/backend/cuda/kernel/route.hpp"
+#include "headmix/backend/cuda/kernel/scatter.hpp"
+#include "headmix/backend/cuda/kernel/select.hpp"
+#include "headmix/backend/cuda/kernel/softmax.hpp"
+#include "headmix/backend/cuda/kernel/top_k.hpp"
+
+namespace headmix {
+
+/// Operands lie in memory of the device; copies share the queue.
+/// @tparam Scalar bfloat16, float or double; sums run in wide_t<Scalar>
+/// @tparam Device Sm80 or Sm90a (backend/cuda/sm80.cuh), or Emulated (backend/cuda/emulated.hpp)
+template <class Scalar, class Device>
+class Cuda {
+  using wide = wide_t<Scalar>;
+
+ public:
+  using scalar = Scalar;
+  using device = Device;
+  using memory = typename Device::memory;
+  using queue_type = typename Device::queue;
+  static constexpr bool host_memory = Device::host_memory;
+
+  /// Work goes to a queue of its own.
+  Cuda() = default;
+  explicit Cuda(queue_type queue) : queue_(std::move(queue)) {}
+
+  [[nodiscard]] queue_type& queue() { return queue_; }
+  void upload(void* to, void const* from, std::size_t bytes) { queue_.upload(to, from, bytes); }
+  /// Waits for the work that was given before.
+  void download(void* to, void const* from, std::size_t bytes) { queue_.download(to, from, bytes); }
+  void synchronize() { queue_.synchronize(); }
+  /// f(i) for all i < n, on the device: f is trivially copyable, its call is marked HEADMIX_DEVICE or HEADMIX_HD.
+  template <class F>
+  void for_each(Index n, F f) {
+    using kernel = cuda::each_kernel<F>;
+    queue_.launch(kernel{f, n}, cuda::blocks_for(n, kernel::threads));
+  }
+
+  template <class T, class Tree>
+  void map(view<T> y, Tree const& tree, bool accumulate) {
+    cuda::map<wide>(queue_, y, tree, accumulate);
+  }
+  template <class T, class Tree>
+  void row_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
+    cuda::row_sum<wide>(queue_, y, a, accumulate);
+  }
+  template <class T, class Tree>
+  void col_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
+    cuda::col_sum<wide>(queue_, y, a, accumulate);
+  }
+  template <class T, class Tree>
+  void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
+    cuda::map<wide>(queue_, y, cuda::tree_group<Tree>{a.tree, n}, accumulate);
+  }
+
+  /// By the vendor's library where it does these types and strides.
+  template <class T, class A, class B>
+  void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
+    if (!queue_.gemm(y, a, b, accumulate)) cuda::gemm<wide>(queue_, y, a, b, accumulate);
+  }
+  template <class T, class A>
+  void softmax(view<T> y, view<A const> a) {
+    cuda::softmax<wide>(queue_, y, a);
+  }
+  template <class T, class A>
+  void log_sum_exp(view<T> y, view<A const> a) {
+    cuda::log_sum_exp<wide>(queue_, y, a);
+  }
+
+  template <class A>
+  void top_k(view<Int> y, view<A const> a) {
+    cuda::top_k(queue_, y, a);
+  }
+  /// Fused: z = x w, p = softmax(z), index = the best columns of p (see tape/fuse.hpp).
+  void route(view<wide> z, view<wide> p, view<Int> index, view<Scalar const> x, view<Scalar const> w) {
+    if (cuda::route_on_tensor_cores(queue_, z, p, index, x, w)) return;
+    gemm(z, x, w, false);
+    cuda::softmax_top_k(queue_, p, index, view<wide const>(z));
+  }
+  template <class T>
+  void take(view<T> y, view<T const> a, view<Int const> index) {
+    cuda::map<wide>(queue_, y, cuda::tree_take<T>{a, index}, false);
+  }
+  template <class T>
+  void put(view<T> y, view<T const> a, view<Int const> index) {
+    cuda::map<wide>(queue_, y, cuda::tree_put<T>{a, index}, false);
+  }
+  void copy(view<Int> y, view<Int const> a) { cuda::map<Int>(queue_, y, tree_leaf<Int, false, false>{a}, false); }
+  template <class T>
+  void one_hot(view<T> y, view<Int const> index) {
+    cuda::map<wide>(queue_, y, cuda::tree_put<T>{{}, index}, false);
+  }
+  template <class T>
+  void gather_rows(view<T> y, view<T const> table, view<Int const> index) {
+    cuda::map<wide>(queue_, y, cuda::tree_gather<T>{table, index}, false);
+  }
+  template <class T>
+  void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
+    cuda::scatter_rows<wide>(queue_, y, a, index, accumulate);
+  }
+
+  /// Unlike that of Reference, perm ends with the slots without an expert, from offsets(0, experts) on.
+  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index) {
+    cuda::expert_order(queue_, perm, offsets, index);
+  }
+  std::size_t grouped_gemm_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
+    return cuda::grouped_gemm_scratch_bytes(y, x, w);
+  }
+  void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
+                    view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
+    cuda::grouped_gemm(queue_, y, x, w, perm, offsets, slots_per_row, scratch);
+  }
+  std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
+    return cuda::grouped_outer_scratch_bytes(y, x, g);
+  }
+  void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
+                     view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+    cuda::grouped_outer(queue_, y, x, g, perm, offsets, slots_per_row, accumulate, scratch);
+  }
+
+  std::size_t attention_scratch(attention_forward<Scalar> const& p) { return cuda::attention_scratch_bytes(p); }
+  template <AttentionMask Mask>
+  void attention(attention_forward<Scalar> const& p, std::span<std::byte> scratch) {
+    cuda::attention<Mask>(queue_, p, scratch);
+  }
+  std::size_t attention_gradient_scratch(attention_backward<Scalar> const& p) {
+    return cuda::attention_gradient_scratch_bytes(p);
+  }
+  template <AttentionMask Mask>
+  void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+    cuda::attention_gradient<Mask>(queue_, p, scratch);
+  }
+  void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads,
+              bool inverse) {
+    cuda::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
+  }
+
+ private:
+  queue_type queue_;
+};
+
+}  // namespace headmix

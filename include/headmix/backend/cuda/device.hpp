@@ -1,0 +1,122 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a kernel of the Cuda backend is, and what it may ask of the device that runs it. Kernels are written once, over
+// these functions: Sm80 and Sm90a (sm80.cuh) are CUDA and PTX, Emulated (emulated.hpp) runs the same source on the CPU.
+//
+// A kernel is a trivially copyable struct whose members are its operands:
+//
+//   struct double_all {
+//     static constexpr int threads = 128;         // of a block, a multiple of 32
+//     static constexpr bool cooperative = false;  // true: its threads meet (anything below from `shared` on)
+//     static constexpr int shared_bytes = 0;      // of a block
+//     view<float> y;
+//     static Index blocks(Index n);               // by convention: how many blocks to launch
+//     template <class Device>
+//     HEADMIX_DEVICE void operator()(Device& device) const {
+//       Index const i = device.block() * threads + device.thread();
+//       if (i < y.cols) device.store(&y(0, i), 2 * device.load(&y(0, i)));
+//     }
+//   };
+//   queue.launch(double_all{y}, blocks);
+//
+// The functions of a device object, all for the thread that calls:
+//
+//   int thread(), lane(), warp()         its number in the block, in the warp, and its warp's number
+//   Index block(), blocks()              one dimension only
+//
+//   T load(T const* p)                   of global memory. Trees and read-only operands may be read directly; what this
+//   void store(T* p, T value)            launch writes may not: the emulator sees only these
+//   words<4> load16(T const* p)          16 bytes at an address that is a multiple of 16
+//   void store16(T* p, words<4>)
+//   float exp2(float), log2(float)       the hardware's approximations, relative error about 2^-22
+//
+//   shared_pointer<T> shared<T>(int byte_offset)   shared memory; uninitialised. Supports p[i], *p, p + i, p += i
+//   words<4> load16(shared_pointer<T>), void store16(shared_pointer<T>, words<4>)
+//   void sync()                          barrier of the block, orders its memory
+//   void sync_warp()                     barrier of the warp, orders its memory
+//   T shuffle_xor(T, int mask)           all 32 lanes of the warp must call, as for everything below
+//   T shuffle(T, int lane)
+//   T shuffle_up(T, int delta)           lanes below delta keep their own
+//   std::uint32_t ballot(bool)
+//
+//   void copy_async16(shared_pointer<T> to, T const* from, bool real)   cp.async, 16 bytes; zeros where not real
+//   void commit_copies()                 closes a group of copies of this thread
+//   void wait_copies<n>()                until at most the n latest groups of this thread are on their way; a barrier
+//                                        must follow before other threads read them
+//   words<4> load_matrices(shared_pointer<bfloat16> row)              ldmatrix.x4: lane l gives row l % 8 of matrix
+//   words<4> load_matrices_transposed(shared_pointer<bfloat16> row)   l / 8; the latter is ldmatrix.x4.trans
+//   void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b)   mma.sync.m16n8k16, bfloat16, into float
+//
+// The host's side is `Device::queue`, a stream of work that cheap copies share:
+//
+//   void launch(kernel, Index blocks)    nothing for no blocks; returns at once, work runs in order
+//   bool gemm(y, a, b, accumulate)       by the vendor's library; false if it does not do these types or strides
+//   std::span<std::byte> workspace()     scratch memory that every call may use until it returns to the next one
+//   int processors()                     multiprocessors of the device
+//   void upload(void* device, void const* host, std::size_t bytes)
+//   void download(void* host, void const* device, std::size_t bytes)   waits for the work before it
+//   void synchronize()
+//
+// and `Device::memory`: owned, zeroed memory of the device like AlignedBuffer (bytes(), as<T>(offset)).
+// `Device::host_memory` says whether the host may read it.
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "headmix/core/config.hpp"
+
+#ifdef __CUDACC__
+#define HEADMIX_DEVICE __device__
+#else
+#define HEADMIX_DEVICE
+#endif
+
+namespace headmix {
+
+/// n registers of 32 bits, as the matrix instructions want them: two bfloat16 each, the first in the low half.
+template <int n>
+struct words {
+  std::uint32_t word[n];
+};
+
+namespace cuda {
+
+template <class K>
+concept Kernel = std::is_trivially_copyable_v<K> && requires {
+  { K::threads } -> std::convertible_to<int>;
+  { K::cooperative } -> std::convertible_to<bool>;
+  { K::shared_bytes } -> std::convertible_to<int>;
+};
+
+/// Blocks that cover n elements by so many each.
+[[nodiscard]] HEADMIX_HD constexpr Index blocks_for(Index n, Index each) { return (n + each - 1) / each; }
+
+// Rows of several segments (experts, sequences) are worked on in tiles of a fixed number of rows. Their lengths lie in
+// device memory, so a launch has as many tiles as there could be, and those that are too many find nothing to do: the
+// tiles of segment s begin at begin(s) / rows + s, which leaves room for every segment's last, partial tile.
+
+/// A bound on the tiles of `count` segments with n rows in total.
+[[nodiscard]] HEADMIX_HD constexpr Index tile_bound(Index n, Index count, Index rows) { return n / rows + count; }
+
+/// The segment of tile t; its rows are begin(segment) + first_row_of_tile ... and may be none. begin(s) never falls.
+template <class Begin>
+[[nodiscard]] HEADMIX_DEVICE constexpr Index segment_of_tile(Index t, Index count, Index rows, Begin const& begin) {
+  Index low = 0, high = count - 1;  // the last segment whose tiles begin at t or before
+  while (low < high) {
+    Index const middle = (low + high + 1) / 2;
+    if (begin(middle) / rows + middle <= t) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+/// The first row of tile t, counted from the beginning of its segment.
+[[nodiscard]] HEADMIX_HD constexpr Index first_row_of_tile(Index t, Index segment, Index begin, Index rows) {
+  return (t - (begin / rows + segment)) * rows;
+}
+
+}  // namespace cuda
+}  // namespace headmix

@@ -1,0 +1,293 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Emulated: the device trait that runs the kernels of the Cuda backend on the CPU, and watches them. The layouts of the
+// matrix instructions are those of the PTX ISA, written down from its text. Every launch is checked; what is found is
+// an Error thrown by launch(), which names the kernel, the block, the threads and the byte:
+//
+//   - accesses outside shared memory, outside an Emulated::memory, or at an address that does not fit their size;
+//   - reads of shared memory that nobody has written, or that a copy is still on its way to;
+//   - races: two threads touch a byte, one of them writes, and no barrier of the block or of their warp orders that.
+//     Blocks of a launch are never ordered. Global memory is watched where the kernel says load and store;
+//   - threads that wait for others that never come, and lanes of a warp that do different things together;
+//   - more threads, shared memory or operands than a block can have.
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/emulator/machine.hpp"
+#include "headmix/backend/cuda/emulator/memory.hpp"
+#include "headmix/backend/cuda/emulator/shared_pointer.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/type_name.hpp"
+
+namespace headmix {
+
+/// One thread of an emulated block, as its kernel sees it.
+struct Emulated {
+  template <class T>
+  using shared_pointer = cuda::emulator::shared_pointer<T>;
+
+  class queue;
+  using memory = cuda::emulator::memory;
+  /// While one lives, kernels may load and store in Emulated::memory only, not in other memory of the host.
+  using strict_memory = cuda::emulator::strict_memory;
+
+  static constexpr bool host_memory = false;
+
+  Emulated(cuda::emulator::machine& m, int thread) : machine_(m), thread_(thread) {}
+
+  [[nodiscard]] int thread() const { return thread_; }
+  [[nodiscard]] int lane() const { return thread_ % 32; }
+  [[nodiscard]] int warp() const { return thread_ / 32; }
+  [[nodiscard]] Index block() const { return machine_.block(); }
+  [[nodiscard]] Index blocks() const { return machine_.blocks(); }
+
+  // ---- global memory ----
+
+  template <class T>
+  [[nodiscard]] T load(T const* p) const {
+    machine_.global(thread_, p, size_of<T>, alignment_of<T>, false);
+    return *p;
+  }
+  template <class T>
+  void store(T* p, std::type_identity_t<T> value) const {
+    machine_.global(thread_, p, size_of<T>, alignment_of<T>, true);
+    *p = value;
+  }
+  template <class T>
+  [[nodiscard]] words<4> load16(T const* p) const {
+    machine_.global(thread_, p, 16, 16, false);
+    words<4> w;
+    std::memcpy(&w, p, 16);
+    return w;
+  }
+  template <class T>
+  void store16(T* p, words<4> w) const {
+    machine_.global(thread_, p, 16, 16, true);
+    std::memcpy(static_cast<void*>(p), &w, 16);
+  }
+
+  [[nodiscard]] static float exp2(float x) { return std::exp2(x); }
+  [[nodiscard]] static float log2(float x) { return std::log2(x); }
+
+  // ---- shared memory and meetings ----
+
+  template <class T>
+  [[nodiscard]] shared_pointer<T> shared(int byte_offset) const {
+    machine_.must_cooperate(thread_, "shared");
+    return {machine_, thread_, byte_offset};
+  }
+  template <class T>
+  [[nodiscard]] words<4> load16(shared_pointer<T> p) const {
+    words<4> w;
+    std::memcpy(&w, machine_.shared(thread_, p.offset(), 16, 16, false), 16);
+    return w;
+  }
+  template <class T>
+  void store16(shared_pointer<T> p, words<4> w) const {
+    std::memcpy(machine_.shared(thread_, p.offset(), 16, 16, true), &w, 16);
+  }
+  void sync() const { machine_.sync(thread_); }
+  void sync_warp() const { machine_.sync_warp(thread_); }
+
+  template <class T>
+  [[nodiscard]] T shuffle_xor(T value, int mask) const {
+    static constexpr cuda::emulator::warp_function function{"shuffle_xor", size_of<T>, &perform_exchange<size_of<T>>};
+    return exchange(function, value, lane() ^ mask);
+  }
+  template <class T>
+  [[nodiscard]] T shuffle(T value, int from) const {
+    static constexpr cuda::emulator::warp_function function{"shuffle", size_of<T>, &perform_exchange<size_of<T>>};
+    return exchange(function, value, from & 31);
+  }
+  template <class T>
+  [[nodiscard]] T shuffle_up(T value, int delta) const {
+    static constexpr cuda::emulator::warp_function function{"shuffle_up", size_of<T>, &perform_exchange<size_of<T>>};
+    return exchange(function, value, delta < 0 ? lane() : lane() - delta);
+  }
+  [[nodiscard]] std::uint32_t ballot(bool vote) const {
+    ballot_operands operands{vote, 0};
+    static constexpr cuda::emulator::warp_function function{"ballot", 0, &perform_ballot};
+    machine_.meet(thread_, function, &operands);
+    return operands.votes;
+  }
+
+  // ---- copies and matrices ----
+
+  template <class T>
+  void copy_async16(shared_pointer<T> to, std::type_identity_t<T> const* from, bool real) const {
+    machine_.copy_async16(thread_, to.offset(), from, real);
+  }
+  void commit_copies() const { machine_.commit_copies(thread_); }
+  template <int n>
+  void wait_copies() const {
+    static_assert(n >= 0);
+    machine_.wait_copies(thread_, n);
+  }
+  [[nodiscard]] words<4> load_matrices(shared_pointer<bfloat16 const> row) const {
+    static constexpr cuda::emulator::warp_function function{"load_matrices", 0, &perform_load<false>};
+    return load_by(function, row);
+  }
+  [[nodiscard]] words<4> load_matrices_transposed(shared_pointer<bfloat16 const> row) const {
+    static constexpr cuda::emulator::warp_function function{"load_matrices_transposed", 0, &perform_load<true>};
+    return load_by(function, row);
+  }
+  void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b) const {
+    multiply_operands operands{c, a.word, b.word};
+    static constexpr cuda::emulator::warp_function function{"multiply_add", 0, &perform_multiply};
+    machine_.meet(thread_, function, &operands);
+  }
+
+ private:
+  template <class T>
+  static constexpr int size_of = static_cast<int>(sizeof(T));
+  template <class T>
+  static constexpr int alignment_of = static_cast<int>(alignof(T));
+  using lanes = std::array<void*, 32>;
+
+  template <int bytes>
+  struct exchange_operands {
+    std::array<std::byte, bytes> value, result;
+    int from;
+  };
+  template <int bytes>
+  static void perform_exchange(lanes const& all) {
+    for (int l = 0; l < 32; ++l) {
+      auto& mine = *static_cast<exchange_operands<bytes>*>(all[static_cast<std::size_t>(l)]);
+      int const from = mine.from < 0 || mine.from >= 32 ? l : mine.from;
+      mine.result = static_cast<exchange_operands<bytes> const*>(all[static_cast<std::size_t>(from)])->value;
+    }
+  }
+  template <class T>
+  [[nodiscard]] T exchange(cuda::emulator::warp_function const& function, T const& value, int from) const {
+    static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) <= 4 || sizeof(T) == 8));
+    exchange_operands<size_of<T>> operands;
+    operands.from = from;
+    std::memcpy(&operands.value, &value, sizeof(T));
+    machine_.meet(thread_, function, &operands);
+    T result;
+    std::memcpy(static_cast<void*>(&result), &operands.result, sizeof(T));
+    return result;
+  }
+
+  struct ballot_operands {
+    bool vote;
+    std::uint32_t votes;
+  };
+  static void perform_ballot(lanes const& all) {
+    std::uint32_t votes = 0;
+    for (unsigned l = 0; l < 32; ++l) votes |= std::uint32_t{static_cast<ballot_operands*>(all[l])->vote} << l;
+    for (void* one : all) static_cast<ballot_operands*>(one)->votes = votes;
+  }
+
+  struct load_operands {
+    std::byte const* row;
+    words<4> result;
+  };
+  /// Each 8 x 8 matrix has the rows of 8 lanes in a row. Lane l gets the elements 2 (l % 4) and the next of its row
+  /// l / 4; transposed, of its column.
+  template <bool transposed>
+  static void perform_load(lanes const& all) {
+    std::uint16_t element[32][8];
+    for (std::size_t l = 0; l < 32; ++l) std::memcpy(element[l], static_cast<load_operands const*>(all[l])->row, 16);
+    for (int l = 0; l < 32; ++l) {
+      words<4>& result = static_cast<load_operands*>(all[static_cast<std::size_t>(l)])->result;
+      for (int matrix = 0; matrix < 4; ++matrix) {
+        auto const* const rows = element + 8 * matrix;
+        int const one = l / 4, pair = 2 * (l % 4);
+        std::uint32_t const low = transposed ? rows[pair][one] : rows[one][pair];
+        std::uint32_t const high = transposed ? rows[pair + 1][one] : rows[one][pair + 1];
+        result.word[matrix] = low | high << 16;
+      }
+    }
+  }
+  [[nodiscard]] words<4> load_by(cuda::emulator::warp_function const& function,
+                                 shared_pointer<bfloat16 const> row) const {
+    load_operands operands{machine_.shared_row(thread_, row.offset()), {}};
+    machine_.meet(thread_, function, &operands);
+    return operands.result;
+  }
+
+  struct multiply_operands {
+    float* c;
+    std::uint32_t const* a;
+    std::uint32_t const* b;
+  };
+  /// Element i of a lane's registers, two to a register.
+  static float element(std::uint32_t const* words, int i) {
+    return std::bit_cast<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
+  }
+  /// c += a b; c is 16 x 8, a 16 x 16, b 16 x 8. With group = l / 4 and member = l % 4, lane l has, as element i,
+  ///   a: row group, or group + 8 for i = 2, 3, 6, 7; column 2 member + i % 2, and 8 more for i >= 4
+  ///   b: row 2 member + i % 2, and 8 more for i >= 2; column group
+  ///   c: row group, or group + 8 for i >= 2; column 2 member + i % 2
+  static void perform_multiply(lanes const& all) {
+    using row_of_8 [[gnu::vector_size(32)]] = float;
+    float a[16][16];
+    row_of_8 b[16], c[16];
+    for (int l = 0; l < 32; ++l) {
+      auto const& own = *static_cast<multiply_operands const*>(all[static_cast<std::size_t>(l)]);
+      int const group = l / 4, member = l % 4;
+      for (int i = 0; i < 8; ++i) {
+        a[group + (i / 2 % 2 == 0 ? 0 : 8)][2 * member + i % 2 + (i < 4 ? 0 : 8)] = element(own.a, i);
+      }
+      for (int i = 0; i < 4; ++i) b[2 * member + i % 2 + (i < 2 ? 0 : 8)][group] = element(own.b, i);
+      for (int i = 0; i < 4; ++i) c[group + (i < 2 ? 0 : 8)][2 * member + i % 2] = own.c[i];
+    }
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < 16; ++k) c[row] += a[row][k] * b[k];
+    }
+    for (int l = 0; l < 32; ++l) {
+      auto const& own = *static_cast<multiply_operands const*>(all[static_cast<std::size_t>(l)]);
+      for (int i = 0; i < 4; ++i) own.c[i] = c[l / 4 + (i < 2 ? 0 : 8)][2 * (l % 4) + i % 2];
+    }
+  }
+
+  cuda::emulator::machine& machine_;
+  int thread_;
+};
+
+/// A stream: what is launched has run when launch() returns.
+class Emulated::queue {
+ public:
+  queue() : workspace_(std::make_shared<memory>(std::size_t{1} << 20)) {}
+
+  template <cuda::Kernel K>
+  void launch(K const& kernel, Index blocks) const {
+    cuda::emulator::machine::launch({type_name<K>(), K::threads, K::cooperative, K::shared_bytes, sizeof(K)}, &run<K>,
+                                    &kernel, blocks);
+  }
+  /// There is no vendor's library.
+  template <class... Operand>
+  bool gemm(Operand const&...) const {
+    return false;
+  }
+  [[nodiscard]] std::span<std::byte> workspace() const { return workspace_->bytes(); }
+  [[nodiscard]] int processors() const { return 4; }
+  void upload(void* device, void const* host, std::size_t bytes) const {
+    if (bytes > 0) std::memcpy(device, host, bytes);
+  }
+  void download(void* host, void const* device, std::size_t bytes) const {
+    if (bytes > 0) std::memcpy(host, device, bytes);
+  }
+  void synchronize() const {}
+
+ private:
+  template <class K>
+  static void run(cuda::emulator::machine& machine, void const* kernel, int thread) {
+    Emulated device(machine, thread);
+    (*static_cast<K const*>(kernel))(device);
+  }
+
+  std::shared_ptr<memory> workspace_;
+};
+
+}  // namespace headmix

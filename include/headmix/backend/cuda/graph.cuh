@@ -1,0 +1,69 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// CUDA graphs: record a pass once, run it again with one launch.
+
+#include <utility>
+
+#include "headmix/backend/cuda/sm80.cuh"
+
+namespace headmix {
+
+/// What a callable put into a queue, to be run again as often as wanted, on the same memory. Movable, not copyable.
+///
+///   cuda_graph step(queue, [&] { module.forward(); module.backward(); });
+///   step.launch();
+///
+/// The callable runs once, for its calls to be recorded; nothing is computed until launch(). Record a callable that has
+/// run before: its first run may load code, which a recording does not allow.
+class cuda_graph {
+ public:
+  template <class Queue, class Work>
+  cuda_graph(Queue const& queue, Work&& work) : stream_(queue.stream()) {
+    if (stream_ == nullptr) fail("a graph needs a stream: CUDA's default stream cannot be recorded");
+    recording record{stream_};
+    std::forward<Work>(work)();
+    record.end();
+    cuda::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
+  }
+  cuda_graph(cuda_graph&& other) noexcept
+      : stream_(other.stream_), executable_(std::exchange(other.executable_, nullptr)) {}
+  cuda_graph& operator=(cuda_graph&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    std::swap(executable_, other.executable_);
+    return *this;
+  }
+  ~cuda_graph() {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+  }
+
+  /// Puts the recorded work into the stream; returns at once.
+  void launch() const { cuda::check(cudaGraphLaunch(executable_, stream_), "launching a CUDA graph"); }
+
+ private:
+  /// A stream that was left recording, by an exception say, would refuse all that follows.
+  struct recording {
+    cudaStream_t stream;
+    cudaGraph_t graph = nullptr;
+    bool open = false;
+
+    explicit recording(cudaStream_t s) : stream(s) {
+      cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a CUDA graph");
+      open = true;
+    }
+    recording(recording const&) = delete;
+    recording& operator=(recording const&) = delete;
+    void end() {
+      open = false;
+      cuda::check(cudaStreamEndCapture(stream, &graph), "recording a CUDA graph");
+    }
+    ~recording() {
+      if (open) cudaStreamEndCapture(stream, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+    }
+  };
+
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace headmix

@@ -1,0 +1,317 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention over row lists with an online softmax (Milakov and Gimelshein 2018, Dao et al. 2022). A block has a tile of
+// the row list of a (sequence, key/value head) and walks over the keys that its rows see; nothing of the size queries x
+// keys is stored.
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention_tile.hpp"
+
+namespace headmix::cuda {
+
+/// Any type, strides and head width, with dropout.
+template <AttentionMask Mask, class T>
+struct attention_plain {
+  using wide = wide_t<T>;
+  using tile = plain_tile;
+  static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
+  static constexpr int threads = tile::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
+  static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
+  static constexpr int values_at = 3 * small_bytes;
+  static constexpr int places_at = values_at + tile::rows * columns * wide_bytes;
+  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+
+  attention_forward<T> p;
+  view<float const> gate;
+  attention_tiles tiles;
+  wide scale;
+  bool only_dropout;  ///< somebody else does it when there is none
+
+  [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    bool const drops = p.dropout.on();
+    if (only_dropout && !drops) return;
+    attention_extents const& x = p.extents;
+    Index const across = blocks_for(x.head_dim, columns);
+    Index const col0 = device.block() % across * columns;
+    Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
+    attention_tile const mine = tiles(device.block() / across);
+    Index const length = x.list_length(mine.sequence), keys = x.keys.length(mine.sequence);
+    if (mine.first >= length) return;
+
+    auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
+    auto const weights = device.template shared<wide>(2 * small_bytes);
+    auto const values = device.template shared<wide>(values_at);
+    auto const rows = device.template shared<Index>(places_at);
+    auto const cols = rows + tile::rows;
+    auto const sights = device.template shared<int>(sights_at);
+    plain_find_rows<Mask>(device, x, mine.sequence, mine.kv_head, mine.first, rows, cols, sights);
+    device.sync();
+    plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
+    Index const last = (length < mine.first + tile::rows ? length : mine.first + tile::rows) - 1;
+    tile_sight const sight = sight_by_warp<Mask>(device, x.row(mine.sequence, mine.kv_head, mine.first).position,
+                                                 x.row(mine.sequence, mine.kv_head, last).position, keys);
+    constexpr wide hidden = minus_infinity<wide>;
+    int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+    wide top[2] = {hidden, hidden}, total[2] = {}, out[2][my_columns] = {};
+
+    for (int first = sight.begin / tile::rows * tile::rows; first < sight.end; first += tile::rows) {
+      wide score[2][4];
+      plain_products(device, score, left, right, queries, plain_keys_of(x, p.k, mine.sequence, mine.kv_head, first),
+                     x.head_dim);
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        row_sight const row = row_sight_at(sights, i0 + i);
+        wide highest = top[i];
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          score[i][j] = row.template sees<Mask>(first + j0 + j) ? score[i][j] * scale : hidden;
+          highest = score[i][j] > highest ? score[i][j] : highest;
+        }
+        HEADMIX_UNROLL
+        for (int step = 1; step < 8; step *= 2) {
+          wide const other = device.shuffle_xor(highest, step);
+          highest = other > highest ? other : highest;
+        }
+        // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
+        wide const shift = highest == hidden ? wide(0) : highest;
+        wide const shrink = exponential(device, top[i] - shift);
+        top[i] = highest;
+        wide sum = 0;
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          score[i][j] = exponential(device, score[i][j] - shift);
+          sum += score[i][j];
+        }
+        total[i] = total[i] * shrink + sum;
+        HEADMIX_UNROLL
+        for (int j = 0; j < my_columns; ++j) out[i][j] *= shrink;
+        if (drops && rows[i0 + i] >= 0) {
+          wide factor[4];
+          dropout_factors<wide>(p.dropout, x, rows[i0 + i], cols[i0 + i]).four(first + j0, factor);
+          HEADMIX_UNROLL
+          for (int j = 0; j < 4; ++j) score[i][j] *= factor[j];
+        }
+      }
+      plain_put(device, weights, score);
+      plain_stage<wide, columns, columns>(device, values, plain_keys_of(x, p.v, mine.sequence, mine.kv_head, first),
+                                          col0, col0 + width);
+      device.sync();
+      plain_accumulate(device, out, weights, values, width);
+      device.sync();
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      HEADMIX_UNROLL
+      for (int step = 1; step < 8; step *= 2) total[i] += device.shuffle_xor(total[i], step);
+      Index const row = rows[i0 + i], col = cols[i0 + i];
+      if (row < 0) continue;
+      Index const head = col / x.head_dim;
+      wide factor = total[i] == 0 ? wide(0) : 1 / total[i];
+      if (gate.data) factor *= static_cast<wide>(device.load(&gate(row, head)));
+      HEADMIX_UNROLL
+      for (int j = 0; j < my_columns; ++j) {
+        Index const c = device.thread() % 8 + 8 * j;
+        if (c < width) device.store(&p.o(row, col + col0 + c), static_cast<T>(out[i][j] * factor));
+      }
+      if (p.lse.data && col0 == 0 && device.thread() % 8 == 0) {
+        device.store(&p.lse(row, head), log_of_sum(top[i], total[i]));
+      }
+    }
+  }
+};
+
+/// bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is small.
+template <AttentionMask Mask, int width, int m, int keys>
+struct attention_tensor {
+  static constexpr int warps = 4, threads = 32 * warps;
+  static constexpr bool cooperative = true;
+  static constexpr int rows = 16 * m * warps;
+  static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
+  static constexpr int stages_at = query_bytes;  // keys and values, two of each
+  static constexpr int sights_at = stages_at + 4 * key_bytes;
+  static constexpr int shared_bytes = sights_at + 3 * rows * 4;
+
+  attention_forward<bfloat16> p;
+  view<float const> gate;
+  attention_tiles tiles;
+  divisor group, per_token;
+  float scale;
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // the plain kernel's
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device.block());
+    small_row_list const list(x, mine.sequence, mine.kv_head, group, per_token);
+    if (mine.first >= list.length) return;
+    small_keys const all_keys(x, mine, width);
+    int const first_row = static_cast<int>(mine.first), count = all_keys.count;
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+
+    auto const queries = device.template shared<bfloat16>(0);
+    auto const sights = device.template shared<int>(sights_at);
+    tile_copy<rows, width, threads>::start(device, queries, thread, width,
+                                           [&](int, int i) { return list.of(p.q, first_row + i, width); });
+    for (int i = thread; i < rows; i += threads) {
+      put_row_sight(sights, i, sight_of_row<Mask>(first_row + i, list.length, list.position_of(first_row + i), count));
+    }
+    int const last_row = (list.length < first_row + rows ? list.length : first_row + rows) - 1;
+    tile_sight const sight =
+        sight_by_warp<Mask>(device, list.position_of(first_row), list.position_of(last_row), count);
+
+    auto const start = [&](int first, int stage) {
+      using copy = tile_copy<keys, width, threads>;
+      auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      copy::start(device, to, thread, width, [&](int, int s) { return all_keys.of(p.k, first + s); });
+      copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
+    };
+
+    constexpr float hidden = minus_infinity<float>;
+    constexpr int key_blocks = keys / 8, out_blocks = width / 8;
+    float top[m][2], total[m][2] = {}, out[m][out_blocks][4] = {};
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) top[i][0] = top[i][1] = hidden;
+
+    int const begin = sight.begin / keys * keys;
+    if (begin < sight.end) start(begin, 0);
+    device.commit_copies();
+    int stage = 0;
+    for (int first = begin; first < sight.end; first += keys) {
+      device.template wait_copies<0>();
+      device.sync();  // this stage is there, and nobody reads the other one any more
+      if (first + keys < sight.end) start(first + keys, stage ^ 1);
+      device.commit_copies();
+      auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      auto const value = key + keys * width;
+      stage ^= 1;
+
+      float score[m][key_blocks][4] = {};
+      multiply_transposed<width>(device, score, queries, own, key, 0);
+      if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          float highest = top[i][half];
+          HEADMIX_UNROLL
+          for (int j = 0; j < key_blocks; ++j) {
+            HEADMIX_UNROLL
+            for (int e = 0; e < 2; ++e) {
+              float const s = score[i][j][2 * half + e];
+              highest = s > highest ? s : highest;
+            }
+          }
+          HEADMIX_UNROLL
+          for (int step = 1; step < 4; step *= 2) {
+            float const other = device.shuffle_xor(highest, step);
+            highest = other > highest ? other : highest;
+          }
+          float const shift = highest == hidden ? 0.f : highest * scale;
+          float const shrink = device.exp2(top[i][half] * scale - shift);
+          top[i][half] = highest;
+          float sum = 0;
+          HEADMIX_UNROLL
+          for (int j = 0; j < key_blocks; ++j) {
+            HEADMIX_UNROLL
+            for (int e = 0; e < 2; ++e) {
+              float& s = score[i][j][2 * half + e];
+              s = device.exp2(s * scale - shift);
+              sum += s;
+            }
+          }
+          total[i][half] = total[i][half] * shrink + sum;
+          HEADMIX_UNROLL
+          for (int j = 0; j < out_blocks; ++j) {
+            out[i][j][2 * half] *= shrink;
+            out[i][j][2 * half + 1] *= shrink;
+          }
+        }
+      }
+
+      multiply_sums<width>(device, out, score, value, 0);
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float sum = total[i][half];
+        sum += device.shuffle_xor(sum, 1);
+        sum += device.shuffle_xor(sum, 2);
+        float factor = sum == 0 ? 0.f : 1 / sum;
+        int const r = first_row + own + 16 * i + 8 * half + lane / 4;
+        if (r < list.length) {
+          Index const row = list.row_of(r), head = list.head_of(r);
+          if (gate.data) factor *= device.load(&gate(row, head));
+          if (p.lse.data && lane % 4 == 0) {
+            device.store(&p.lse(row, head), log_of_sum(top[i][half] * scale, sum));
+          }
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < out_blocks; ++j) {
+          out[i][j][2 * half] *= factor;
+          out[i][j][2 * half + 1] *= factor;
+        }
+      }
+    }
+    device.template wait_copies<0>();
+    device.sync();  // also the queries are there where no key was seen
+    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
+    device.sync_warp();
+    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return list.of(p.o, first_row + i, width); });
+  }
+};
+
+/// Scratch that attention needs, in bytes.
+template <class T>
+[[nodiscard]] std::size_t attention_scratch_bytes(attention_forward<T> const&) {
+  return 0;
+}
+
+/// As below, with the rows of o times gate(row, head), unless its data is null. The log-sum-exp is as without it.
+template <AttentionMask Mask, class Queue, class T>
+void attention(Queue& queue, attention_forward<T> const& p, view<float const> gate, std::span<std::byte>) {
+  attention_extents const& x = p.extents;
+  if (x.head_dim == 0 || x.queries.count == 0 || x.queries.rows == 0) return;
+  bool done = false;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.o) &&
+        is_small(x) && (x.head_dim == 64 || x.head_dim == 128)) {
+      done = true;
+      divisor const group(x.group()), per_token(x.rows_per_token * x.group());
+      float const scale = score_scale<float>(x.head_dim);
+      auto const launch = [&]<class K>(K) {
+        K const kernel{p, gate, query_tiles(x, K::rows, sizeof(T)), group, per_token, scale};
+        queue.launch(kernel, kernel.blocks());
+      };
+      if (x.head_dim == 64) launch(attention_tensor<Mask, 64, 2, 64>{});
+      if (x.head_dim == 128) launch(attention_tensor<Mask, 128, 2, 32>{});
+      if (p.dropout.key == nullptr) return;
+    }
+  }
+  attention_plain<Mask, T> const kernel{p, gate, query_tiles(x, plain_tile::rows, sizeof(T)),
+                                        score_scale<wide_t<T>>(x.head_dim), done};
+  queue.launch(kernel, kernel.blocks());
+}
+
+/// o = softmax(q k^T / sqrt(head_dim) where the mask allows) v, and the log-sum-exp of each row unless its data is
+/// null. A row that sees nothing gets o = 0 and a log-sum-exp of minus infinity.
+template <AttentionMask Mask, class Queue, class T>
+void attention(Queue& queue, attention_forward<T> const& p, std::span<std::byte> scratch) {
+  attention<Mask>(queue, p, view<float const>{}, scratch);
+}
+
+}  // namespace headmix::cuda

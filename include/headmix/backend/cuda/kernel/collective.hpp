@@ -1,0 +1,94 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Threads that work together on one row, and what they do together. Every order of additions is fixed by the extents.
+
+#include <limits>
+
+#include "headmix/backend/cuda/device.hpp"
+
+namespace headmix::cuda {
+
+/// Device code may read it, where it may not call std::numeric_limits.
+template <class W>
+inline constexpr W minus_infinity = -std::numeric_limits<W>::infinity();
+
+/// Threads of a block of any kernel that works by teams.
+inline constexpr int team_threads = 256;
+
+/// 2^shift threads of a block: a part of a warp, a warp, or the whole block.
+struct team {
+  int shift;
+
+  /// Few enough for short rows that no lane idles, the whole block for long ones.
+  [[nodiscard]] static constexpr team for_row_of(Index elements) {
+    if (elements > 1024) return {8};
+    int shift = 0;
+    while (shift < 5 && (Index{4} << shift) < elements) ++shift;
+    return {shift};
+  }
+  /// One lane for each element as far as a warp has them.
+  [[nodiscard]] static constexpr team of_lanes_for(Index elements) {
+    int shift = 0;
+    while (shift < 5 && (Index{1} << shift) < elements) ++shift;
+    return {shift};
+  }
+
+  [[nodiscard]] HEADMIX_HD constexpr int size() const { return 1 << shift; }
+  [[nodiscard]] HEADMIX_HD constexpr int per_block() const { return team_threads >> shift; }
+  /// Blocks that have a team for every one of n rows.
+  [[nodiscard]] HEADMIX_HD constexpr Index blocks(Index n) const { return blocks_for(n, per_block()); }
+  /// The row of the calling thread's team, which may be beyond the last.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Index row(Device const& device) const {
+    return device.block() * per_block() + (device.thread() >> shift);
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE int member(Device const& device) const {
+    return device.thread() & (size() - 1);
+  }
+};
+/// Shared memory that combining values of a type takes.
+template <class V>
+inline constexpr int team_bytes = team_threads / 32 * static_cast<int>(sizeof(V));
+
+/// combine(a, combine(b, ...)) over the values of a team, the same for all its members. All threads of the block call.
+template <class V, class Combine, class Device>
+[[nodiscard]] HEADMIX_DEVICE V combined(Device& device, team t, V value, Combine combine) {
+  for (int mask = (t.size() < 32 ? t.size() : 32) / 2; mask > 0; mask /= 2) {
+    value = combine(value, device.shuffle_xor(value, mask));
+  }
+  if (t.size() > 32) {
+    auto const partial = device.template shared<V>(0);
+    if (device.lane() == 0) partial[device.warp()] = value;
+    device.sync();
+    value = partial[0];
+    for (int w = 1; w < team_threads / 32; ++w) {
+      V const other = partial[w];
+      value = combine(value, other);
+    }
+    device.sync();
+  }
+  return value;
+}
+
+struct add_numbers {
+  template <class W>
+  HEADMIX_HD W operator()(W a, W b) const {
+    return a + b;
+  }
+};
+/// The larger number; what is not a number stays.
+struct larger_number {
+  template <class W>
+  HEADMIX_HD W operator()(W a, W b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+
+/// *p (+)= value
+template <class T, class W, class Device>
+HEADMIX_DEVICE void put_element(Device& device, T* p, W value, bool accumulate) {
+  device.store(p, static_cast<T>(accumulate ? static_cast<W>(device.load(p)) + value : value));
+}
+
+}  // namespace headmix::cuda

@@ -1,0 +1,293 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A stable sort of slots by what they chose: by expert, or by row of a table. Counting sort by digits, in three
+// launches each: blocks count the digits of their chunks, one block makes places of the counts, and the slots go there.
+// Slots that chose nothing come last. Experts take a single digit; a large table takes two or three.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/core/error.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+/// What the slots of an index, row by row, chose among `choices`. Nothing counts as one more choice.
+struct slot_keys {
+  view<Int const> index;
+  Int choices;
+
+  [[nodiscard]] HEADMIX_HD Index slots() const { return index.rows * index.cols; }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Int key(Device& device, Int slot) const {
+    auto const cols = static_cast<Int>(index.cols);
+    Int const k = device.load(&index(slot / cols, slot % cols));
+    return k < 0 || k >= choices ? choices : k;
+  }
+};
+
+/// What the kernels of one pass know: it orders the slots in the order `from` (numerical without one) by one digit of
+/// their keys.
+struct digit_pass {
+  static constexpr int threads = 256, warps = threads / 32;
+  static constexpr int most_bits = 10;  ///< of a digit, so that every warp's counters fit into shared memory
+  static constexpr Int most_digits = Int{1} << most_bits;
+  static constexpr int counter_bytes = warps * most_digits * static_cast<int>(sizeof(Int));
+  static constexpr Index most_chunks = 128;
+
+  slot_keys keys;
+  view<Int const> from;  ///< [1, slots]; null: 0, 1, ...
+  view<Int> to;          ///< [1, slots]
+  int shift, bits;       ///< digit = (key >> shift) & (2^bits - 1)
+  Int digits;            ///< that occur
+  Index chunks, slots_per_warp;
+  Int* counts;       ///< [digits, chunks]: slots of each chunk; after the scan those of the chunks before it
+  view<Int> begins;  ///< [1, digits]: slots with smaller digits
+
+  /// The slots of the calling thread's warp are in the places begin .. end - 1.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Index begin(Device& device) const {
+    return (device.block() * warps + device.warp()) * slots_per_warp;
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Index end(Device& device) const {
+    Index const end = begin(device) + slots_per_warp, n = keys.slots();
+    return end < n ? end : n;
+  }
+  /// Sets the counters of all warps to zero.
+  template <class Device, class Counters>
+  HEADMIX_DEVICE void clear(Device& device, Counters counters) const {
+    for (int d = device.thread(); d < warps * digits; d += threads) counters[d] = 0;
+    device.sync();
+  }
+  /// Counts the digits of the warp's slots, starting from what its counters hold. Calls f(slot, count) with the count
+  /// of its digit before it.
+  template <class Device, class Counters, class F>
+  HEADMIX_DEVICE void count(Device& device, Counters counters, F const& f) const {
+    Index const last = end(device);
+    Int const mask = (Int{1} << bits) - 1;
+    for (Index place = begin(device); place < last; place += 32) {
+      Index const mine = place + device.lane();
+      bool const real = mine < last;
+      Int slot = 0, digit = 0;
+      if (real) {
+        slot = from.data == nullptr ? static_cast<Int>(mine) : device.load(&from(0, mine));
+        digit = keys.key(device, slot) >> shift & mask;
+      }
+      std::uint32_t same = device.ballot(real);  // lanes with this lane's digit
+      for (int b = 0; b < bits; ++b) {
+        bool const set = (digit >> b & 1) != 0;
+        std::uint32_t const others = device.ballot(set);
+        same &= set ? others : ~others;
+      }
+      Int const rank = ones(same & ((std::uint32_t{1} << device.lane()) - 1));
+      Int before = 0;
+      if (real) {
+        before = counters[digit];
+        f(slot, before + rank);
+      }
+      device.sync_warp();
+      if (real && rank == 0) counters[digit] = before + ones(same);
+      device.sync_warp();
+    }
+  }
+  /// How many bits of a word are set.
+  [[nodiscard]] HEADMIX_HD static Int ones(std::uint32_t w) {
+    w -= w >> 1 & 0x55555555u;
+    w = (w & 0x33333333u) + (w >> 2 & 0x33333333u);
+    return static_cast<Int>(((w + (w >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24);
+  }
+};
+
+/// Counts the digits of chunks of slots, a block for each.
+struct count_digits {
+  static constexpr int threads = digit_pass::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = digit_pass::counter_bytes;
+
+  digit_pass pass;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const counters = device.template shared<Int>(0);
+    pass.clear(device, counters);
+    pass.count(device, counters + device.warp() * pass.digits, [](Int, Int) {});
+    device.sync();
+    for (int d = device.thread(); d < pass.digits; d += threads) {
+      Int sum = 0;
+      for (int w = 0; w < digit_pass::warps; ++w) sum += static_cast<Int>(counters[w * pass.digits + d]);
+      device.store(pass.counts + d * pass.chunks + device.block(), sum);
+    }
+  }
+};
+
+/// Sums up the counts: over the chunks before each chunk, and over the digits before each digit. One block.
+struct scan_digits {
+  static constexpr int threads = 1024;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = digit_pass::most_digits * static_cast<int>(sizeof(Int));
+
+  digit_pass pass;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const totals = device.template shared<Int>(0);
+    for (Int d = device.warp(); d < pass.digits; d += threads / 32) {
+      Int* const counts = pass.counts + d * pass.chunks;
+      Int total = 0;
+      for (Index c = device.lane(); c - device.lane() < pass.chunks; c += 32) {
+        Int const count = c < pass.chunks ? device.load(counts + c) : 0;
+        Int const before = scan(device, count, total);
+        if (c < pass.chunks) device.store(counts + c, before);
+      }
+      if (device.lane() == 0) totals[d] = total;
+    }
+    device.sync();
+    if (device.warp() != 0) return;
+    Int total = 0;
+    for (Int d = device.lane(); d - device.lane() < pass.digits; d += 32) {
+      Int count = 0;
+      if (d < pass.digits) count = totals[d];
+      Int const before = scan(device, count, total);
+      if (d < pass.digits) device.store(&pass.begins(0, d), before);
+    }
+  }
+
+ private:
+  /// `total` and the counts of the lanes before this one; adds all of them to `total`.
+  template <class Device>
+  HEADMIX_DEVICE static Int scan(Device& device, Int count, Int& total) {
+    Int sum = count;
+    for (int delta = 1; delta < 32; delta *= 2) {
+      Int const other = device.shuffle_up(sum, delta);
+      if (device.lane() >= delta) sum += other;
+    }
+    Int const before = total + sum - count;
+    total += device.shuffle(sum, 31);
+    return before;
+  }
+};
+
+/// Puts the slots of chunks where the counts say.
+struct place_slots {
+  static constexpr int threads = digit_pass::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = digit_pass::counter_bytes;
+
+  digit_pass pass;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const counters = device.template shared<Int>(0);
+    auto const mine = counters + device.warp() * pass.digits;
+    pass.clear(device, counters);
+    pass.count(device, mine, [](Int, Int) {});
+    device.sync();
+    for (int d = device.thread(); d < pass.digits; d += threads) {
+      Int place = device.load(&pass.begins(0, d)) + device.load(pass.counts + d * pass.chunks + device.block());
+      for (int w = 0; w < digit_pass::warps; ++w) {
+        Int const count = counters[w * pass.digits + d];
+        counters[w * pass.digits + d] = place;
+        place += count;
+      }
+    }
+    device.sync();
+    pass.count(device, mine, [&](Int slot, Int place) { device.store(&pass.to(0, place), slot); });
+  }
+};
+
+/// Where the slots of every choice begin in an order of them, and the end of the last.
+struct find_begins {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  slot_keys keys;
+  view<Int const> order;
+  view<Int> begins;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const choice = device.block() * threads + device.thread();
+    if (choice > keys.choices) return;
+    Index low = 0, high = keys.slots();  // the first place that this choice or a later one has
+    while (low < high) {
+      Index const middle = (low + high) / 2;
+      if (keys.key(device, device.load(&order(0, middle))) < choice) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    device.store(&begins(0, choice), static_cast<Int>(low));
+  }
+};
+
+/// How the keys of some choices are cut into digits.
+struct digit_plan {
+  int passes, bits;
+  Int digits;  ///< of a pass
+
+  explicit digit_plan(Int choices) {
+    int total = 0;
+    while (choices >> total != 0) ++total;
+    if (choices < digit_pass::most_digits) {
+      passes = 1, bits = total, digits = choices + 1;
+    } else {
+      passes = (total + digit_pass::most_bits - 1) / digit_pass::most_bits;
+      bits = (total + passes - 1) / passes;
+      digits = Int{1} << bits;
+    }
+  }
+  /// Bytes of workspace to sort so many slots: counts, begins, and the order between passes.
+  [[nodiscard]] std::size_t bytes(Index slots) const {
+    return sizeof(Int) * static_cast<std::size_t>(digits * (digit_pass::most_chunks + 1) + (passes > 1 ? slots : 0));
+  }
+};
+
+/// order: the slots by choice, ascending in each, those that chose nothing last; begins: [1, choices + 1], where each
+/// choice begins, then the number of those that chose something.
+template <class Queue>
+void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const& keys,
+                std::span<std::byte> workspace) {
+  digit_plan const plan(keys.choices);
+  Index const n = keys.slots();
+  if (workspace.size() < plan.bytes(n)) {
+    fail("the Cuda backend's workspace has ", workspace.size(), " bytes; ordering ", n, " slots by ", keys.choices,
+         " choices takes ", plan.bytes(n));
+  }
+  constexpr Index warps = digit_pass::warps;
+  Index const slots_per_warp = blocks_for(blocks_for(n, digit_pass::most_chunks * warps), 32) * 32;
+  Index const chunks = n == 0 ? 0 : blocks_for(n, warps * slots_per_warp);
+  Int* const counts = reinterpret_cast<Int*>(workspace.data());
+  Int* const digit_begins = counts + plan.digits * digit_pass::most_chunks;
+  view<Int> const other(digit_begins + plan.digits, 1, n);
+  view<Int const> from;
+  for (int p = 0; p < plan.passes; ++p) {
+    // The last pass writes the order, and those before it take turns.
+    view<Int> const to = (plan.passes - p) % 2 == 1 ? order : other;
+    digit_pass const pass = {keys,      from,
+                             to,        p * plan.bits,
+                             plan.bits, plan.digits,
+                             chunks,    slots_per_warp,
+                             counts,    plan.passes == 1 ? begins : view<Int>(digit_begins, 1, plan.digits)};
+    queue.launch(count_digits{pass}, chunks);
+    queue.launch(scan_digits{pass}, 1);
+    queue.launch(place_slots{pass}, chunks);
+    from = to;
+  }
+  if (plan.passes > 1) {
+    queue.launch(find_begins{keys, order, begins}, blocks_for(keys.choices + 1, find_begins::threads));
+  }
+}
+
+/// perm: the slots (row * columns + column) of an index by expert, ascending in each, then the slots without an expert;
+/// offsets: where each expert begins, then the number of slots with one.
+template <class Queue>
+void expert_order(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index) {
+  sort_slots(queue, perm, offsets, {index, static_cast<Int>(offsets.cols - 1)}, queue.workspace());
+}
+
+}  // namespace headmix::cuda

@@ -1,0 +1,294 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// One weight matrix per expert: y_s = x_{s / slots_per_row} w_e for every slot s of expert e. A block makes a tile of
+// the slots of one expert, whose rows of x it gathers and whose rows of y it writes where they belong; nothing is
+// permuted in memory. The slots without an expert are one more segment behind those of the experts, with y = 0.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+/// The slots of some experts: perm holds them expert after expert, offsets where each expert's begin. Those without an
+/// expert follow. Slot s belongs to row s / per_row.
+struct slot_lists {
+  view<Int const> perm, offsets;
+  divisor per_row;
+
+  slot_lists(view<Int const> p, view<Int const> o, Index slots_per_row) : perm(p), offsets(o), per_row(slots_per_row) {}
+
+  [[nodiscard]] HEADMIX_HD Index count() const { return perm.cols; }
+  [[nodiscard]] HEADMIX_HD Index experts() const { return offsets.cols - 1; }
+  /// Expert number experts() stands for no expert.
+  [[nodiscard]] HEADMIX_DEVICE Index begin(Index e) const { return e > experts() ? count() : offsets(0, e); }
+  [[nodiscard]] HEADMIX_DEVICE Index end(Index e) const { return begin(e + 1); }
+  [[nodiscard]] HEADMIX_DEVICE Int slot(Index place) const { return perm(0, place); }
+  [[nodiscard]] HEADMIX_DEVICE Int row_of(Int slot) const { return slot / per_row; }
+};
+
+/// At most `rows` slots of one expert, or of none.
+struct slot_tile {
+  Index expert, begin;
+  int count;  ///< not positive: nothing to do
+
+  /// Tile number t of those that tile_bound(slots, experts + 1, rows) counts. All lanes of the warp call: they find
+  /// what segment_of_tile finds, but look at 32 offsets at once.
+  template <class Device>
+  HEADMIX_DEVICE slot_tile(Device& device, slot_lists const& slots, Index t, int rows) {
+    Index const segments = slots.experts() + 1;
+    expert = -1;
+    for (Index e = device.lane();; e += 32) {
+      int const begun = count_bits(device.ballot(e < segments && slots.begin(e) / rows + e <= t));
+      expert += begun;
+      if (begun < 32) break;
+    }
+    Index const first = slots.begin(expert);
+    begin = first + first_row_of_tile(t, expert, first, rows);
+    Index const left = slots.end(expert) - begin;
+    count = static_cast<int>(left < rows ? left : rows);
+  }
+  /// Of a row of the tile; a row that is not there gets the slot of one that is.
+  [[nodiscard]] HEADMIX_DEVICE Int slot(slot_lists const& slots, int i) const {
+    return slots.slot(begin + (i < count ? i : 0));
+  }
+};
+
+/// True when chunks of 16 bytes of the rows can be copied, and a row's columns and stride are ints.
+template <class T>
+[[nodiscard]] bool rows_are_aligned(view<T> const& a) {
+  constexpr Index chunk = 16 / sizeof(T), most = (std::numeric_limits<int>::max)() / 2;
+  return a.col_stride == 1 && a.cols % chunk == 0 && a.row_stride % chunk == 0 && a.cols <= most &&
+         (a.row_stride < 0 ? -a.row_stride : a.row_stride) <= most && (a.count == 1 || a.stack_stride % chunk == 0) &&
+         reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
+}
+
+/// Any type, any strides: 64 slots x 64 columns by 256 threads, which have 4 x 4 sums each.
+template <class T>
+struct grouped_gemm_plain {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = true;
+  static constexpr int tile = 64, depth = 16, left_row = tile + 1;  // one more: threads write columns of it
+  static constexpr int shared_bytes = depth * (left_row + tile) * static_cast<int>(sizeof(wide_t<T>));
+
+  view<T> y;
+  view<T const> x, w;
+  slot_lists slots;
+
+  [[nodiscard]] Index blocks() const {
+    return tile_bound(slots.count(), slots.experts() + 1, tile) * blocks_for(y.cols, tile);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    using wide = wide_t<T>;
+    Index const across = blocks_for(y.cols, tile);
+    slot_tile const mine(device, slots, device.block() / across, tile);
+    if (mine.count <= 0) return;
+    bool const some = mine.expert < slots.experts();
+    Index const col0 = device.block() % across * tile;
+    int const thread = device.thread(), down = thread / 16, right = thread % 16;
+    auto const left = device.template shared<wide>(0);
+    auto const other = device.template shared<wide>(depth * left_row * static_cast<int>(sizeof(wide)));
+    view<T const> const weight = some ? w[mine.expert] : w;
+    bool const by_column = w.col_stride != 1;  // neighbouring threads read neighbouring elements, if any are
+
+    wide sum[4][4] = {};
+    for (Index k0 = 0; some && k0 < w.rows; k0 += depth) {
+      HEADMIX_UNROLL
+      for (int p = 0; p < tile * depth / threads; ++p) {
+        int const i = thread / depth + p * (threads / depth), k = thread % depth;
+        bool const real = i < mine.count && k0 + k < w.rows;
+        left[k * left_row + i] =
+            real ? static_cast<wide>(x.row(slots.row_of(slots.slot(mine.begin + i)))[(k0 + k) * x.col_stride])
+                 : wide(0);
+      }
+      HEADMIX_UNROLL
+      for (int p = 0; p < tile * depth / threads; ++p) {
+        int const n = thread + p * threads;
+        int const k = by_column ? n % depth : n / tile, j = by_column ? n / depth : n % tile;
+        bool const real = k0 + k < w.rows && col0 + j < w.cols;
+        other[k * tile + j] = real ? static_cast<wide>(weight(k0 + k, col0 + j)) : wide(0);
+      }
+      device.sync();
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth; ++k) {
+        wide a[4], b[4];
+        HEADMIX_UNROLL
+        for (int i = 0; i < 4; ++i) a[i] = left[k * left_row + down + 16 * i];
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) b[j] = other[k * tile + right + 16 * j];
+        HEADMIX_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          HEADMIX_UNROLL
+          for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
+        }
+      }
+      device.sync();
+    }
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (down + 16 * i >= mine.count) continue;
+      T* const to = y.row(slots.slot(mine.begin + down + 16 * i));
+      HEADMIX_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        Index const col = col0 + right + 16 * j;
+        if (col < y.cols) device.store(to + col * y.col_stride, static_cast<T>(sum[i][j]));
+      }
+    }
+  }
+};
+
+/// On tensor cores: 128 slots x `columns` columns by four warps, two by two. Rows of x and y, and of w or of its
+/// transpose, are aligned. While one step of the depth is multiplied, the next ones are on their way.
+template <int columns, bool transposed>
+struct grouped_gemm_tensor {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = true;
+  static constexpr int rows = 128, depth = 64, stages = 3;
+  static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static_assert(rows * columns * 2 <= shared_bytes);
+
+  view<bfloat16> y;
+  view<bfloat16 const> x, w;
+  slot_lists slots;
+
+  [[nodiscard]] Index blocks() const {
+    return tile_bound(slots.count(), slots.experts() + 1, rows) * blocks_for(y.cols, columns);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    int const block = static_cast<int>(device.block()), across = static_cast<int>(blocks_for(y.cols, columns));
+    slot_tile const mine(device, slots, block / across, rows);
+    if (mine.count <= 0) return;
+    int const col0 = block % across * columns;
+    int const thread = device.thread(), lane = device.lane(), warp = device.warp();
+    bool const some = mine.expert < slots.experts();
+    int const inner = static_cast<int>(w.rows), width = static_cast<int>(w.cols);
+
+    // The rows of x that this thread copies. All loads first: their latencies overlap.
+    using left_copy = tile_copy<rows, depth, threads>;
+    Int row[left_copy::count];
+    HEADMIX_UNROLL
+    for (int p = 0; p < left_copy::count; ++p) row[p] = mine.slot(slots, left_copy::row(thread, p));
+    HEADMIX_UNROLL
+    for (int p = 0; p < left_copy::count; ++p) row[p] = slots.row_of(row[p]);
+    int const x_stride = static_cast<int>(x.row_stride);
+    int const w_stride = static_cast<int>(transposed ? w.col_stride : w.row_stride);
+    bfloat16 const* const weight =
+        w.data + (some ? mine.expert * w.stack_stride : 0) + (transposed ? Index{col0} * w_stride : Index{col0});
+    auto const start = [&](int step, int stage) {
+      int const k0 = step * depth;
+      left_copy::start(device, device.template shared<bfloat16>(stage * left_bytes), thread, mine.count, inner - k0,
+                       [&](int p, int) { return x.data + k0 + Index{row[p]} * x_stride; });
+      auto const to = device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes);
+      if constexpr (transposed) {
+        tile_copy<columns, depth, threads>::start(device, to, thread, width - col0, inner - k0,
+                                                  [&](int, int j) { return weight + k0 + Index{j} * w_stride; });
+      } else {
+        tile_copy<depth, columns, threads>::start(device, to, thread, inner - k0, width - col0,
+                                                  [&](int, int k) { return weight + (Index{k0} + k) * w_stride; });
+      }
+    };
+
+    constexpr int m = 4, n = columns / 16;  // a warp makes 16 m x 8 n sums
+    int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
+    fragment_position<depth, true> const left_position(lane, down, 0);
+    fragment_position<transposed ? depth : columns, !transposed> const right_position(lane, transposed ? right : 0,
+                                                                                      transposed ? 0 : right);
+    float sum[m][n][4] = {};
+    int const steps = some ? (inner + depth - 1) / depth : 0;
+    HEADMIX_UNROLL
+    for (int step = 0; step < stages - 1; ++step) {
+      if (step < steps) start(step, step);
+      device.commit_copies();
+    }
+    int stage = 0, next = stages - 1;
+    for (int step = 0; step < steps; ++step) {
+      device.template wait_copies<stages - 2>();
+      device.sync();  // this step's tiles are there, and nobody reads the last step's, which are the next to be written
+      if (step + stages - 1 < steps) start(step + stages - 1, next);
+      device.commit_copies();
+      auto const left = device.template shared<bfloat16>(stage * left_bytes);
+      auto const other = device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth; k += 16) {
+        words<4> a[m], b[n / 2];
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i) a[i] = load_left(device, left, left_position, 16 * i, k);
+        HEADMIX_UNROLL
+        for (int j = 0; j < n / 2; ++j) {
+          if constexpr (transposed) {
+            b[j] = load_right_transposed(device, other, right_position, 16 * j, k);
+          } else {
+            b[j] = load_right(device, other, right_position, k, 16 * j);
+          }
+        }
+        multiply_add<m, n>(device, sum, a, b);
+      }
+      stage = stage + 1 == stages ? 0 : stage + 1;
+      next = next + 1 == stages ? 0 : next + 1;
+    }
+
+    // Through shared memory, so that whole rows are written.
+    device.template wait_copies<0>();
+    device.sync();
+    put_sums<columns>(device.template shared<std::uint32_t>(0), sum, lane, down, right);
+    using out = tile_copy<rows, columns, threads>;
+    Int slot[out::count];
+    HEADMIX_UNROLL
+    for (int p = 0; p < out::count; ++p) slot[p] = mine.slot(slots, out::row(thread, p));
+    device.sync();
+    auto const made = device.template shared<bfloat16>(0);
+    int const col = out::col(thread), y_stride = static_cast<int>(y.row_stride);
+    bfloat16* const to = y.data + col0 + col;
+    HEADMIX_UNROLL
+    for (int p = 0; p < out::count; ++p) {
+      int const i = out::row(thread, p);
+      if (i < mine.count && col0 + col < width)
+        device.store16(to + Index{slot[p]} * y_stride, device.load16(made + out::layout::offset(i, col / 8)));
+    }
+  }
+};
+
+/// Scratch memory of grouped_gemm, in bytes.
+template <class T>
+[[nodiscard]] std::size_t grouped_gemm_scratch_bytes(view<T>, std::type_identity_t<view<T const>>,
+                                                     std::type_identity_t<view<T const>>) {
+  return 0;
+}
+
+/// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot without expert. w is a stack [experts,
+/// depth, columns], transposed ones included; perm, [1, slots], and offsets, [1, experts + 1], are the expert order,
+/// with the slots without expert at perm's end.
+template <class Queue, class T>
+void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x, std::type_identity_t<view<T const>> w,
+                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte>) {
+  slot_lists const slots(perm, offsets, slots_per_row);
+  if (slots.count() == 0 || y.cols == 0) return;
+  auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
+    if (aligned && rows_are_aligned(w)) {
+      if (y.cols <= 64) return launch(grouped_gemm_tensor<64, false>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<128, false>{y, x, w, slots});
+    }
+    if (aligned && rows_are_aligned(w.transposed())) {
+      if (y.cols <= 64) return launch(grouped_gemm_tensor<64, true>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<128, true>{y, x, w, slots});
+    }
+  }
+  launch(grouped_gemm_plain<T>{y, x, w, slots});
+}
+
+}  // namespace headmix::cuda

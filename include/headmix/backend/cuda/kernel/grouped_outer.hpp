@@ -1,0 +1,330 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gradient of one weight matrix per expert: y_e (+)= the sum over the slots s of expert e of x_{s /
+// slots_per_row}^T g_s. A block makes a tile of one expert's matrix and runs through its slots, whose rows of x and g
+// it gathers. Where there are few tiles, several blocks share the slots of a tile and a second launch adds what they
+// found, in order.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+/// Any type, any strides: 64 x 64 elements by 256 threads, which have 4 x 4 of them each.
+template <class T>
+struct grouped_outer_plain {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = true;
+  static constexpr int tile = 64, depth = 16;
+  static constexpr int shared_bytes = 2 * depth * tile * static_cast<int>(sizeof(wide_t<T>));
+
+  view<T> y;
+  view<T const> x, g;
+  slot_lists slots;
+  bool accumulate;
+
+  [[nodiscard]] Index blocks() const { return y.count * blocks_for(y.rows, tile) * blocks_for(y.cols, tile); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    using wide = wide_t<T>;
+    Index const across = blocks_for(y.cols, tile), tiles = blocks_for(y.rows, tile) * across;
+    Index const expert = device.block() / tiles;
+    Index const row0 = device.block() % tiles / across * tile, col0 = device.block() % across * tile;
+    Index const begin = slots.begin(expert), end = slots.end(expert);
+    int const thread = device.thread(), down = thread / 16, right = thread % 16;
+    auto const left = device.template shared<wide>(0);
+    auto const other = device.template shared<wide>(depth * tile * static_cast<int>(sizeof(wide)));
+
+    wide sum[4][4] = {};
+    for (Index first = begin; first < end; first += depth) {
+      HEADMIX_UNROLL
+      for (int p = 0; p < tile * depth / threads; ++p) {
+        int const k = thread / tile + p * (threads / tile), i = thread % tile;
+        bool const real = first + k < end;
+        Int const slot = real ? slots.slot(first + k) : 0;
+        left[k * tile + i] = real && row0 + i < y.rows
+                                 ? static_cast<wide>(x.row(slots.row_of(slot))[(row0 + i) * x.col_stride])
+                                 : wide(0);
+        other[k * tile + i] =
+            real && col0 + i < y.cols ? static_cast<wide>(g.row(slot)[(col0 + i) * g.col_stride]) : wide(0);
+      }
+      device.sync();
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth; ++k) {
+        wide a[4], b[4];
+        HEADMIX_UNROLL
+        for (int i = 0; i < 4; ++i) a[i] = left[k * tile + down + 16 * i];
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) b[j] = other[k * tile + right + 16 * j];
+        HEADMIX_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          HEADMIX_UNROLL
+          for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
+        }
+      }
+      device.sync();
+    }
+    view<T> const made = y[expert];
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      HEADMIX_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        Index const row = row0 + down + 16 * i, col = col0 + right + 16 * j;
+        if (row >= y.rows || col >= y.cols) continue;
+        wide const old = accumulate ? static_cast<wide>(device.load(&made(row, col))) : wide(0);
+        device.store(&made(row, col), static_cast<T>(old + sum[i][j]));
+      }
+    }
+  }
+};
+
+/// On tensor cores: `rows` x `columns` elements by four warps, two by two, of rows that are aligned. While one step of
+/// slots is multiplied, the next ones are on their way.
+template <int columns, int rows = 128>
+struct grouped_outer_tensor {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = true;
+  static constexpr int depth = 32, stages = 4;
+  static constexpr int left_bytes = depth * rows * 2, right_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static_assert(rows * columns * 2 <= shared_bytes);
+
+  view<bfloat16> y;
+  view<bfloat16 const> x, g;
+  slot_lists slots;
+  bool accumulate;
+  int parts;       ///< blocks that share the slots of a tile
+  float* partial;  ///< of more than one part the sums, [parts, experts, y.rows, y.cols]
+
+  [[nodiscard]] Index blocks() const {
+    return y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns) * parts;
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    int const block = static_cast<int>(device.block()), across = static_cast<int>(blocks_for(y.cols, columns));
+    int const tiles = static_cast<int>(blocks_for(y.rows, rows)) * across;
+    int const part = block / tiles % parts;
+    Index const expert = block / (tiles * parts);
+    int const row0 = block % tiles / across * rows, col0 = block % across * columns;
+    Index const all_begin = slots.begin(expert), all_end = slots.end(expert);
+    Index const each = blocks_for(blocks_for(all_end - all_begin, parts), depth) * depth;
+    Index const begin = all_begin + part * each;
+    int const count = static_cast<int>((begin + each < all_end ? begin + each : all_end) - begin);
+    int const steps = count > 0 ? (count + depth - 1) / depth : 0;
+    if (steps == 0 && accumulate && parts == 1) return;
+    int const thread = device.thread(), lane = device.lane(), warp = device.warp();
+    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+
+    // The slots that this thread copies rows of, read one step ahead.
+    using left_copy = tile_copy<depth, rows, threads>;
+    using right_copy = tile_copy<depth, columns, threads>;
+    Int left_slot[left_copy::count], right_slot[right_copy::count];
+    auto const read_slots = [&](int step) {
+      int const first = step * depth;
+      HEADMIX_UNROLL
+      for (int p = 0; p < left_copy::count; ++p) {
+        int const place = first + left_copy::row(thread, p);
+        left_slot[p] = place < count ? slots.slot(begin + place) : 0;
+      }
+      HEADMIX_UNROLL
+      for (int p = 0; p < right_copy::count; ++p) {
+        int const place = first + right_copy::row(thread, p);
+        right_slot[p] = place < count ? slots.slot(begin + place) : 0;
+      }
+    };
+    int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
+    bfloat16 const *const left0 = x.data + row0, *const right0 = g.data + col0;
+    auto const start = [&](int step, int stage) {
+      left_copy::start(device, device.template shared<bfloat16>(stage * left_bytes), thread, count - step * depth,
+                       height - row0, [&](int p, int) { return left0 + Index{slots.row_of(left_slot[p])} * x_stride; });
+      right_copy::start(device, device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes), thread,
+                        count - step * depth, width - col0,
+                        [&](int p, int) { return right0 + Index{right_slot[p]} * g_stride; });
+    };
+
+    constexpr int m = rows / 32, n = columns / 16;  // a warp makes 16 m x 8 n sums
+    int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
+    fragment_position<rows, false> const left_position(lane, 0, down);
+    fragment_position<columns, true> const right_position(lane, 0, right);
+    float sum[m][n][4] = {};
+    read_slots(0);
+    HEADMIX_UNROLL
+    for (int step = 0; step < stages - 1; ++step) {
+      if (step < steps) start(step, step);
+      read_slots(step + 1);
+      device.commit_copies();
+    }
+    int stage = 0, next = stages - 1;
+    for (int step = 0; step < steps; ++step) {
+      device.template wait_copies<stages - 2>();
+      device.sync();  // this step's tiles are there, and nobody reads the last step's, which are the next to be written
+      if (step + stages - 1 < steps) start(step + stages - 1, next);
+      read_slots(step + stages);
+      device.commit_copies();
+      auto const left = device.template shared<bfloat16>(stage * left_bytes);
+      auto const other = device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth; k += 16) {
+        words<4> a[m], b[n / 2];
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i) a[i] = load_left_transposed(device, left, left_position, k, 16 * i);
+        HEADMIX_UNROLL
+        for (int j = 0; j < n / 2; ++j) b[j] = load_right(device, other, right_position, k, 16 * j);
+        multiply_add<m, n>(device, sum, a, b);
+      }
+      stage = stage + 1 == stages ? 0 : stage + 1;
+      next = next + 1 == stages ? 0 : next + 1;
+    }
+
+    if (parts > 1) {
+      float* const to = partial + (part * y.count + expert) * y.rows * y.cols;
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int j = 0; j < n; ++j) {
+          HEADMIX_UNROLL
+          for (int c = 0; c < 4; ++c) {
+            int const row = row0 + down + 16 * i + lane / 4 + c / 2 * 8,
+                      col = col0 + right + 8 * j + lane % 4 * 2 + c % 2;
+            if (row < height && col < width) device.store(to + Index{row} * width + col, sum[i][j][c]);
+          }
+        }
+      }
+      return;
+    }
+
+    // Through shared memory, so that whole rows are read and written.
+    device.template wait_copies<0>();
+    device.sync();
+    using out = tile_copy<rows, columns, threads>;
+    auto const made = device.template shared<bfloat16>(0);
+    int const col = out::col(thread);
+    bfloat16* const to = y.data + expert * y.stack_stride + row0 * y.row_stride + col0 + col;
+    if (accumulate) {
+      HEADMIX_UNROLL
+      for (int p = 0; p < out::count; ++p) {
+        int const i = out::row(thread, p);
+        bool const real = row0 + i < height && col0 + col < width;
+        device.store16(made + out::layout::offset(i, col / 8),
+                       real ? device.load16(to + i * y.row_stride) : words<4>{});
+      }
+      device.sync();
+    }
+    put_sums<columns>(device.template shared<std::uint32_t>(0), sum, lane, down, right, accumulate);
+    device.sync();
+    HEADMIX_UNROLL
+    for (int p = 0; p < out::count; ++p) {
+      int const i = out::row(thread, p);
+      if (row0 + i < height && col0 + col < width)
+        device.store16(to + i * y.row_stride, device.load16(made + out::layout::offset(i, col / 8)));
+    }
+  }
+};
+
+/// y (+)= the sum of the parts of grouped_outer_tensor, in order; a thread makes 8 elements of a row.
+struct grouped_outer_sum {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<bfloat16> y;
+  float const* partial;
+  int parts;
+  bool accumulate;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(y.size() / 8, threads); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const first = (device.block() * threads + device.thread()) * 8;
+    if (first >= y.size()) return;
+    bfloat16* const to = y.row(first / y.cols) + first % y.cols;
+    words<4> made = accumulate ? device.load16(to) : words<4>{};
+    float sum[8] = {};
+    for (int part = 0; part < parts; ++part) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        words<4> const four = device.load16(partial + part * y.size() + first + 4 * half);
+        HEADMIX_UNROLL
+        for (int i = 0; i < 4; ++i) sum[4 * half + i] += __builtin_bit_cast(float, four.word[i]);
+      }
+    }
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      std::uint32_t& word = made.word[i];
+      word = pack(low_of(word) + sum[2 * i], high_of(word) + sum[2 * i + 1]);
+    }
+    device.store16(to, made);
+  }
+};
+
+/// What grouped_outer does with aligned rows. By the shapes alone, since the order of the sums depends on it.
+struct grouped_outer_plan {
+  int rows = 128, columns = 128;  ///< of a tile
+  int parts = 1;                  ///< enough blocks to occupy a large device, unless they had too little to do
+
+  grouped_outer_plan(view<bfloat16> const& y, Index slots) {
+    if (y.size() == 0) return;
+    if (y.cols <= 64) {
+      columns = 64;
+    } else if (y.rows <= 64) {
+      rows = 64;
+    }
+    Index const tiles = y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns);
+    Index const enough = 256 / tiles, worthwhile = slots / (512 * y.count);
+    parts = static_cast<int>((std::clamp)((std::min)(enough, worthwhile), Index{1}, Index{16}));
+  }
+};
+
+/// Scratch memory of grouped_outer, in bytes.
+template <class T>
+[[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>>,
+                                                      std::type_identity_t<view<T const>> g) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    int const parts = grouped_outer_plan(y, g.count * g.rows).parts;
+    if (parts > 1) return 16 + static_cast<std::size_t>(parts * y.size()) * sizeof(float);
+  }
+  return 0;
+}
+
+/// y_e (+)= the sum over the slots s of expert e of x_{s / slots_per_row}^T g_s. y is a stack with a matrix for each
+/// expert; perm and offsets are the expert order. An expert without slots gets 0, or keeps what it has.
+template <class Queue, class T>
+void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
+                   std::type_identity_t<view<T const>> g, view<Int const> perm, view<Int const> offsets,
+                   Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+  slot_lists const slots(perm, offsets, slots_per_row);
+  if (y.size() == 0) return;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (x.count == 1 && g.count == 1 && rows_are_aligned(x) && rows_are_aligned(g) && rows_are_aligned(y)) {
+      auto const [rows, columns, parts] = grouped_outer_plan(y, g.rows);
+      auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+      auto* const partial = parts > 1 ? reinterpret_cast<float*>(scratch.data() + (16 - address % 16) % 16) : nullptr;
+      auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
+      if (columns == 64) {
+        launch(grouped_outer_tensor<64>{y, x, g, slots, accumulate, parts, partial});
+      } else if (rows == 64) {
+        launch(grouped_outer_tensor<128, 64>{y, x, g, slots, accumulate, parts, partial});
+      } else {
+        launch(grouped_outer_tensor<128>{y, x, g, slots, accumulate, parts, partial});
+      }
+      if (parts > 1) launch(grouped_outer_sum{y, partial, parts, accumulate});
+      return;
+    }
+  }
+  grouped_outer_plain<T> const kernel{y, x, g, slots, accumulate};
+  queue.launch(kernel, kernel.blocks());
+}
+
+}  // namespace headmix::cuda

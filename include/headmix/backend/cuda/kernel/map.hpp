@@ -1,0 +1,107 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// One thread per element, or for a few: fused trees, sums over consecutive rows, and functions of a number.
+
+#include <cstdint>
+
+#include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+#include "headmix/tape/lower.hpp"
+
+namespace headmix::cuda {
+
+/// Elements of a tree that a thread computes side by side; one where an element is a loop of its own.
+template <class Tree>
+inline constexpr int elements_per_thread = 4;
+template <class Tree>
+requires(Tree::is_loop) inline constexpr int elements_per_thread<Tree> = 1;
+
+/// y (+)= tree, computed in W: rows first_row .. first_row + rows - 1 of all matrices of the stack.
+template <class W, class T, class Tree>
+struct map_kernel {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+  static constexpr int per_thread = elements_per_thread<Tree>;
+  /// Of a launch: divisions of 32 bits are several times as fast as of 64.
+  static constexpr Index most_elements = Index{1} << 31;
+
+  view<T> y;
+  Tree tree;
+  bool accumulate;
+  Index first_row, rows;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(rows * y.cols, threads * per_thread); }
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const n = static_cast<std::uint32_t>(rows * y.cols), cols = static_cast<std::uint32_t>(y.cols);
+    // Neighbouring threads take neighbouring elements.
+    auto const first = static_cast<std::uint32_t>(device.block() * (threads * per_thread) + device.thread());
+    // All loads before the first store: the compiler cannot know that they are of other memory.
+    W value[per_thread] = {};
+    T* to[per_thread] = {};
+    for (int k = 0; k < per_thread; ++k) {
+      std::uint32_t const e = first + static_cast<std::uint32_t>(k * threads);
+      if (e >= n) continue;
+      std::uint32_t const i = e / cols, j = e - i * cols;
+      Index const row = first_row + i, col = j;
+      value[k] = tree.row(row).template at<W>(col);
+      to[k] = y.row(row) + col * y.col_stride;
+      if (accumulate) value[k] += static_cast<W>(device.load(to[k]));
+    }
+    for (int k = 0; k < per_thread; ++k) {
+      if (to[k] != nullptr) device.store(to[k], static_cast<T>(value[k]));
+    }
+  }
+};
+
+template <class W, class Queue, class T, class Tree>
+void map(Queue& queue, view<T> y, Tree const& tree, bool accumulate) {
+  using kernel = map_kernel<W, T, Tree>;
+  if (y.size() == 0) return;
+  Index const rows = y.count * y.rows, most = kernel::most_elements / y.cols;
+  for (Index first = 0; first < rows; first += most) {
+    kernel const part = {y, tree, accumulate, first, rows - first < most ? rows - first : most};
+    queue.launch(part, part.blocks());
+  }
+}
+
+/// Row i: the sum of rows i n .. i n + n - 1 of a tree, in order.
+template <class Tree>
+struct tree_group {
+  static constexpr bool is_loop = true;
+  Tree tree;
+  Index n;
+
+  struct group {
+    Tree const& tree;
+    Index first, n;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      P sum(0);
+      for (Index s = 0; s < n; ++s) sum = sum + tree.row(first + s).template at<P>(j);
+      return sum;
+    }
+  };
+  HEADMIX_HD group row(Index i) const { return {tree, i * n, n}; }
+};
+
+/// f(i) for all i < n. F is what a kernel may be: trivially copyable, its call marked HEADMIX_DEVICE or HEADMIX_HD.
+template <class F>
+struct each_kernel {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  F f;
+  Index n;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const i = device.block() * threads + device.thread();
+    if (i < n) f(i);
+  }
+};
+
+}  // namespace headmix::cuda

@@ -1,0 +1,194 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Tiles of bfloat16 in shared memory for the tensor cores: how they lie there, how rows of global memory get there by
+// asynchronous copies, and how a warp reads the operands of a product from them.
+
+#include <cstdint>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/core/scalar.hpp"
+
+/// Before a loop whose trip count the compiler knows and whose body indexes registers.
+#ifdef __CUDACC__
+#define HEADMIX_UNROLL _Pragma("unroll")
+#else
+#define HEADMIX_UNROLL
+#endif
+
+namespace headmix::cuda {
+
+/// A tile whose rows hold `cols` elements, a power of two. A row is cut into chunks of 16 bytes, and these are permuted
+/// among themselves so that eight rows' chunks of the same number lie in different banks: neither the copies nor the
+/// matrix loads meet a bank conflict.
+template <int cols>
+struct tile_layout {
+  static_assert(cols >= 16 && (cols & (cols - 1)) == 0);
+  static constexpr int chunks = cols / 8;  ///< of a row
+
+  /// Where chunk c of row i begins, in elements from the tile's beginning.
+  [[nodiscard]] static HEADMIX_HD constexpr int offset(int i, int c) {
+    // Unsigned: the remainder is some bits, and 8 more rows do not change them.
+    int const turn = static_cast<int>(static_cast<unsigned>(i) / rows_per_line % (chunks < 8 ? chunks : 8));
+    return i * cols + (c ^ turn) * 8;
+  }
+
+ private:
+  static constexpr unsigned rows_per_line =
+      chunks < 8 ? 8 / chunks : 1;  ///< rows within 128 bytes, which are all banks
+};
+
+/// The bits of two numbers rounded to bfloat16, `low` in the low half: two elements of a row, or of a fragment.
+[[nodiscard]] HEADMIX_HD inline std::uint32_t pack(float low, float high) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+#else
+  return std::uint32_t{static_cast<bfloat16>(low).bits} | std::uint32_t{static_cast<bfloat16>(high).bits} << 16;
+#endif
+}
+[[nodiscard]] HEADMIX_HD inline float low_of(std::uint32_t both) { return __builtin_bit_cast(float, both << 16); }
+[[nodiscard]] HEADMIX_HD inline float high_of(std::uint32_t both) {
+  return __builtin_bit_cast(float, both & 0xFFFF0000u);
+}
+
+/// How many bits of a ballot are set.
+[[nodiscard]] HEADMIX_HD inline int count_bits(std::uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  return __popc(bits);
+#else
+  return __builtin_popcount(bits);
+#endif
+}
+
+/// Copies `rows` x `cols` elements into a tile, by `threads` threads of which the caller is number `thread`. A thread
+/// copies the same chunk of several rows: number p is row(thread, p).
+template <int rows, int cols, int threads>
+struct tile_copy {
+  using layout = tile_layout<cols>;
+  static constexpr int rows_at_once = threads / layout::chunks;
+  static constexpr int count = rows / rows_at_once;  ///< rows of a thread
+  static_assert(threads % layout::chunks == 0 && rows % rows_at_once == 0);
+
+  /// Which row of the tile the thread copies p-th.
+  [[nodiscard]] static HEADMIX_HD constexpr int row(int thread, int p) {
+    return static_cast<int>(static_cast<unsigned>(thread) / layout::chunks) + p * rows_at_once;
+  }
+  /// The first column of what the thread copies.
+  [[nodiscard]] static HEADMIX_HD constexpr int col(int thread) {
+    return static_cast<int>(static_cast<unsigned>(thread) % layout::chunks) * 8;
+  }
+
+  /// source(p, row) is where column 0 of the tile lies for that row, a multiple of 16 bytes, or null for a row of
+  /// zeros. Only the first `width` columns are read, a multiple of 8; the others become 0. The caller commits.
+  template <class Device, class Pointer, class Source>
+  static HEADMIX_DEVICE void start(Device& device, Pointer tile, int thread, int width, Source const& source) {
+    int const c = col(thread);
+    HEADMIX_UNROLL
+    for (int p = 0; p < count; ++p) {
+      int const i = row(thread, p);
+      bfloat16 const* const from = source(p, i);
+      bool const real = from != nullptr && c < width;
+      device.copy_async16(tile + layout::offset(i, c / 8), real ? from + c : from, real);
+    }
+  }
+  /// Only the first `height` rows and `width` columns are read; what source says of other rows does not matter.
+  template <class Device, class Pointer, class Source>
+  static HEADMIX_DEVICE void start(Device& device, Pointer tile, int thread, int height, int width,
+                                   Source const& source) {
+    int const c = col(thread), known = c < width ? c : 0;
+    if (c >= width) height = 0;
+    HEADMIX_UNROLL
+    for (int p = 0; p < count; ++p) {
+      int const i = row(thread, p);
+      device.copy_async16(tile + layout::offset(i, c / 8), source(p, i) + known, i < height);
+    }
+  }
+};
+
+/// Where a lane points the matrix loads at to get 16 x 16 elements of a tile. Matrices 0 1 2 3 of the four that one
+/// load gives are the quarters
+///
+///     0 2    `down_first`: the fragment of A from a tile of A, or two of B from a tile of B (both untransposed,
+///     1 3                  rows x depth and depth x columns; B's load is the transposed one)
+///     0 1    otherwise: the fragment of A from a tile of A^T (by the transposed load),
+///     2 3               or two of B from a tile of B^T
+///
+/// The offset of a lane is computed once; another part of the tile is one exclusive-or and one addition away.
+template <int cols, bool down_first>
+class fragment_position {
+ public:
+  /// The part of the tile that begins at `row`, a multiple of 8, and `col`, a multiple of 16.
+  HEADMIX_HD fragment_position(int lane, int row, int col)
+      : offset_(tile_layout<cols>::offset(row + (down_first ? lane % 16 : lane % 8 + lane / 16 * 8),
+                                          col / 8 + (down_first ? lane / 16 : lane / 8 % 2))) {}
+  /// `down` rows further, a multiple of 8, and `right` columns, a multiple of 16. The columns are added to a part that
+  /// begins at column 0, or in a way that no bit is carried: a part of n columns, n a power of two, begins at a
+  /// multiple of n and right is less than n.
+  [[nodiscard]] HEADMIX_HD int at(int down, int right) const { return (offset_ ^ right) + down * cols; }
+
+ private:
+  int offset_;
+};
+
+/// A lane's part of the 16 x 16 left operand of a product, from a tile with a row for each row of A.
+template <class Device, class Pointer, int cols>
+HEADMIX_DEVICE words<4> load_left(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
+                                  int col) {
+  return device.load_matrices(tile + position.at(row, col));
+}
+/// From a tile of A^T: row and col are the tile's, and so depth and row of A.
+template <class Device, class Pointer, int cols>
+HEADMIX_DEVICE words<4> load_left_transposed(Device& device, Pointer tile,
+                                             fragment_position<cols, false> const& position, int row, int col) {
+  return device.load_matrices_transposed(tile + position.at(row, col));
+}
+/// The right operand, 16 deep and 16 columns wide, from a tile with a row for each step of the depth: words 0 and 1 are
+/// the operand of the first 8 columns, 2 and 3 of the others.
+template <class Device, class Pointer, int cols>
+HEADMIX_DEVICE words<4> load_right(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
+                                   int col) {
+  return device.load_matrices_transposed(tile + position.at(row, col));
+}
+/// From a tile of B^T: row and col are the tile's, and so column and depth of B.
+template <class Device, class Pointer, int cols>
+HEADMIX_DEVICE words<4> load_right_transposed(Device& device, Pointer tile,
+                                              fragment_position<cols, false> const& position, int row, int col) {
+  return device.load_matrices(tile + position.at(row, col));
+}
+
+/// c[i][j] += a[i] b[j]: 16 m x 8 n sums, b as load_right gives it. Lane l holds of the 16 x 8 sums of c[i][j] those of
+/// row l / 4, columns l % 4 * 2 and the next (0, 1), and of row l / 4 + 8, the same columns (2, 3).
+template <int m, int n, class Device>
+HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> const (&a)[m],
+                                 words<4> const (&b)[n / 2]) {
+  static_assert(n % 2 == 0);
+  HEADMIX_UNROLL
+  for (int i = 0; i < m; ++i) {
+    HEADMIX_UNROLL
+    for (int j = 0; j < n / 2; ++j) {
+      device.multiply_add(c[i][2 * j], a[i], words<2>{{b[j].word[0], b[j].word[1]}});
+      device.multiply_add(c[i][2 * j + 1], a[i], words<2>{{b[j].word[2], b[j].word[3]}});
+    }
+  }
+}
+
+/// Rounds sums to bfloat16 and puts them into a tile, from (row, col) on, or adds them to what lies there. `pairs` are
+/// the tile's words of two elements; every word has one thread that touches it.
+template <int cols, int m, int n, class Pointer>
+HEADMIX_DEVICE void put_sums(Pointer pairs, float const (&c)[m][n][4], int lane, int row, int col, bool add = false) {
+  HEADMIX_UNROLL
+  for (int i = 0; i < m; ++i) {
+    HEADMIX_UNROLL
+    for (int j = 0; j < n; ++j) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        int const at = tile_layout<cols>::offset(row + 16 * i + 8 * half + lane / 4, col / 8 + j) / 2 + lane % 4;
+        std::uint32_t const old = add ? pairs[at] : 0;
+        pairs[at] = pack(low_of(old) + c[i][j][2 * half], high_of(old) + c[i][j][2 * half + 1]);
+      }
+    }
+  }
+}
+
+}  // namespace headmix::cuda

@@ -1,0 +1,111 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Sums of fused trees along rows and down columns. The order of additions depends on the extents alone.
+
+#include <cstddef>
+#include <span>
+
+#include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+#include "headmix/tape/lower.hpp"
+
+namespace headmix::cuda {
+
+/// Element i of y (+)= the sum of row i of the tree. A team per row.
+template <class W, class T, class Tree>
+struct row_sum_kernel {
+  static constexpr int threads = team_threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = team_bytes<W>;
+
+  view<T> y;
+  lazy<Tree> a;
+  bool accumulate;
+  team members;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const i = members.row(device);
+    W sum = 0;
+    if (i < a.rows) {
+      auto const row = a.tree.row(i);
+      for (Index j = members.member(device); j < a.cols; j += members.size()) sum += row.template at<W>(j);
+    }
+    sum = combined(device, members, sum, add_numbers{});
+    if (i < a.rows && members.member(device) == 0) put_element(device, y.row(i), sum, accumulate);
+  }
+};
+
+template <class W, class Queue, class T, class Tree>
+void row_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
+  team const members = team::for_row_of(a.cols);
+  queue.launch(row_sum_kernel<W, T, Tree>{y, a, accumulate, members}, members.blocks(a.rows));
+}
+
+/// Sums down the columns of chunks of rows: element (j, c) of y (+)= the sum of column j over chunk c. A block has up
+/// to 32 columns of one chunk.
+template <class W, class T, class Tree>
+struct col_sum_kernel {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = threads * static_cast<int>(sizeof(W));
+
+  view<T> y;
+  lazy<Tree> a;
+  bool accumulate;
+  team columns;  ///< of a block; its other threads take other rows
+  Index column_blocks, rows_per_chunk;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const chunk = device.block() / column_blocks;
+    Index const j = device.block() % column_blocks * columns.size() + columns.member(device);
+    int const first_row = device.thread() >> columns.shift, step = columns.per_block();
+    W sum = 0;
+    if (j < a.cols) {
+      Index const begin = chunk * rows_per_chunk, left = a.rows - begin;
+      Index const end = begin + (left < rows_per_chunk ? left : rows_per_chunk);
+      for (Index i = begin + first_row; i < end; i += step) sum += a.tree.row(i).template at<W>(j);
+    }
+    auto const partial = device.template shared<W>(0);
+    partial[device.thread()] = sum;
+    for (int half = threads / 2; half >= columns.size(); half /= 2) {
+      device.sync();
+      if (device.thread() < half) {
+        W const mine = partial[device.thread()], other = partial[device.thread() + half];
+        partial[device.thread()] = mine + other;
+      }
+    }
+    // A thread of the first row read and wrote its own element last.
+    if (first_row == 0 && j < a.cols) {
+      W const total = partial[device.thread()];
+      put_element(device, &y(j, chunk), total, accumulate);
+    }
+  }
+};
+
+/// Many rows are summed in chunks, which are summed in order by a second launch.
+template <class W, class Queue, class T, class Tree>
+void col_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
+  constexpr Index enough_blocks = 1024, least_rows = 64;
+  if (a.cols == 0) return;
+  team const columns = team::of_lanes_for(a.cols);
+  Index const column_blocks = blocks_for(a.cols, columns.size());
+  Index chunks = enough_blocks / column_blocks, most = blocks_for(a.rows, least_rows);
+  if (chunks > most) chunks = most;
+  if (chunks <= 1) {
+    queue.launch(col_sum_kernel<W, T, Tree>{y.transposed(), a, accumulate, columns, column_blocks, a.rows},
+                 column_blocks);
+    return;
+  }
+  Index const rows_per_chunk = blocks_for(a.rows, chunks);
+  chunks = blocks_for(a.rows, rows_per_chunk);
+  // At most enough_blocks * 32 numbers.
+  view<W> const partial(reinterpret_cast<W*>(queue.workspace().data()), a.cols, chunks);
+  queue.launch(col_sum_kernel<W, W, Tree>{partial, a, false, columns, column_blocks, rows_per_chunk},
+               column_blocks * chunks);
+  row_sum<W>(queue, y.transposed(), lazy<tree_leaf<W, false, false>>{{partial}, a.cols, chunks}, accumulate);
+}
+
+}  // namespace headmix::cuda

@@ -1,0 +1,100 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Rotary position embedding: a thread turns one pair of columns of a token, in all heads of all its rows.
+
+#include <cmath>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+/// The sequence of row i: the last one that begins there or before.
+[[nodiscard]] HEADMIX_DEVICE inline Index sequence_of(segments const& s, Index i) {
+  if (s.offsets == nullptr) return i / (s.rows / s.count);
+  Index low = 0, high = s.count - 1;
+  while (low < high) {
+    Index const middle = (low + high + 1) / 2;
+    if (s.begin(middle) <= i) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+template <class W>
+struct cosine_and_sine {
+  W cosine, sine;
+};
+[[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<double> turned_by(double angle) {
+  return {std::cos(angle), std::sin(angle)};
+}
+/// For angles below 2^22. The functions of the library are ready for larger ones, at the price of local memory.
+[[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<float> turned_by(float angle) {
+  // angle = quarters * pi / 2 + r, pi / 2 in three parts
+  float const quarters = std::floor(angle * 0.636619772f + 0.5f);
+  float r = std::fma(quarters, -1.57079637e+00f, angle);
+  r = std::fma(quarters, 4.37113883e-08f, r);
+  r = std::fma(quarters, 1.71512451e-15f, r);
+  // The polynomials of the Cephes library for |r| <= pi / 4.
+  float const s = r * r;
+  float const cosine = 1 - s / 2 + s * s * (4.166664568e-2f + s * (-1.388731625e-3f + s * 2.443315711e-5f));
+  float const sine = r + r * s * (-1.6666654611e-1f + s * (8.3321608736e-3f + s * -1.9515295891e-4f));
+  int const n = static_cast<int>(quarters) & 3;
+  float const along = n % 2 == 0 ? cosine : sine, across = n % 2 == 0 ? sine : cosine;
+  return {n == 1 || n == 2 ? -along : along, n >= 2 ? -across : across};
+}
+
+template <class W, class T>
+struct rotary_kernel {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<T> y;
+  view<T const> a;
+  view<W const> theta;
+  segments tokens;
+  Index heads;
+  bool inverse;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const d = a.cols / heads, half = d / 2, rows_per_token = a.rows / tokens.rows;
+    Index const e = device.block() * threads + device.thread();
+    if (e >= tokens.rows * half) return;
+    Index const t = e / half, c = e % half;
+    W const turn = std::pow(device.load(theta.data), -2 * static_cast<W>(c) / static_cast<W>(d));
+    W const angle = static_cast<W>(t - tokens.begin(sequence_of(tokens, t))) * turn;
+    auto const by = turned_by(angle);
+    W const cosine = by.cosine, sine = inverse ? -by.sine : by.sine;
+    // The heads of all rows of the token, some at a time: all loads of a step before its stores.
+    constexpr int step = 4;
+    Index const n = rows_per_token * heads;
+    for (Index h = 0; h < n; h += step) {
+      W u[step], v[step];
+      for (int k = 0; k < step; ++k) {
+        Index const i = t * rows_per_token + (h + k) / heads, j = c + (h + k) % heads * d;
+        u[k] = h + k < n ? static_cast<W>(device.load(&a(i, j))) : W(0);
+        v[k] = h + k < n ? static_cast<W>(device.load(&a(i, j + half))) : W(0);
+      }
+      for (int k = 0; k < step; ++k) {
+        if (h + k >= n) break;
+        Index const i = t * rows_per_token + (h + k) / heads, j = c + (h + k) % heads * d;
+        device.store(&y(i, j), static_cast<T>(u[k] * cosine - v[k] * sine));
+        device.store(&y(i, j + half), static_cast<T>(v[k] * cosine + u[k] * sine));
+      }
+    }
+  }
+};
+
+template <class W, class Queue, class T>
+void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, segments tokens, Index heads, bool inverse) {
+  using kernel = rotary_kernel<W, T>;
+  if (tokens.rows == 0) return;
+  queue.launch(kernel{y, a, theta, tokens, heads, inverse}, blocks_for(tokens.rows * (a.cols / heads / 2), 256));
+}
+
+}  // namespace headmix::cuda

@@ -1,0 +1,75 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Choosing by an index, as trees that `map` evaluates: what each element of the result is, found from the result's
+// side. An index below 0 chooses nothing.
+
+#include "headmix/core/config.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+/// Element (i, k) is a(i, index(i, k)).
+template <class T>
+struct tree_take {
+  view<T const> a;
+  view<Int const> index;
+
+  struct taken {
+    T const* data;
+    Int const* chosen;
+    Index stride, chosen_stride;
+    template <class P>
+    HEADMIX_HD P at(Index k) const {
+      Int const j = chosen[k * chosen_stride];
+      return j < 0 ? P(0) : static_cast<P>(data[j * stride]);
+    }
+  };
+  HEADMIX_HD taken row(Index i) const { return {&a(i, 0), &index(i, 0), a.col_stride, index.col_stride}; }
+};
+
+/// Element (i, j) is the sum of a(i, k) over the k with index(i, k) = j, in order; of ones where a is null.
+template <class T>
+struct tree_put {
+  static constexpr bool is_loop = true;
+  view<T const> a;
+  view<Int const> index;
+
+  struct put {
+    T const* data;
+    Int const* chosen;
+    Index stride, chosen_stride, n;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      P sum(0);
+      for (Index k = 0; k < n; ++k) {
+        if (chosen[k * chosen_stride] == j) sum += data == nullptr ? P(1) : static_cast<P>(data[k * stride]);
+      }
+      return sum;
+    }
+  };
+  HEADMIX_HD put row(Index i) const {
+    return {a.data == nullptr ? nullptr : &a(i, 0), &index(i, 0), a.col_stride, index.col_stride, index.cols};
+  }
+};
+
+/// Row i is row index(i, 0) of a table.
+template <class T>
+struct tree_gather {
+  view<T const> table;
+  view<Int const> index;
+
+  struct gathered {
+    T const* data;  ///< null: zeros
+    Index stride;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      return data == nullptr ? P(0) : static_cast<P>(data[j * stride]);
+    }
+  };
+  HEADMIX_HD gathered row(Index i) const {
+    Int const v = index(i, 0);
+    return {v < 0 ? nullptr : &table(v, 0), table.col_stride};
+  }
+};
+
+}  // namespace headmix::cuda

@@ -1,0 +1,17 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Everything for the GPU, to be compiled by nvcc. Link cudart and cuBLAS (in CMake: headmix::cuda).
+
+#include "headmix/backend/cuda.hpp"
+#include "headmix/backend/cuda/graph.cuh"
+#include "headmix/backend/cuda/sm80.cuh"
+#include "headmix/core/version.hpp"
+#include "headmix/count/count.hpp"
+#include "headmix/expr/norm.hpp"
+#include "headmix/expr/rotary.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/multi_head.hpp"
+#include "headmix/tape/module.hpp"
+#include "headmix/testing/gradcheck.hpp"
+#include "headmix/train/adamw.hpp"
+#include "headmix/train/schedule.hpp"

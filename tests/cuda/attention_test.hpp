@@ -1,0 +1,303 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention of the Cuda backend and its gradient on one device, against Reference in double on the same, rounded,
+// inputs.
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cuda/device_array.hpp"
+#include "headmix/backend/cuda/kernel/attention.hpp"
+#include "headmix/backend/cuda/kernel/attention_backward.hpp"
+#include "headmix/backend/reference.hpp"
+#include "headmix/core/random.hpp"
+
+namespace headmix::testing {
+
+/// A mask that says nothing about ranges: every third key, and none at all for some rows.
+struct every_third {
+  HEADMIX_HD static constexpr bool sees(Index t, Index s) { return t % 5 != 2 && (t + s) % 3 == 0; }
+};
+/// One that bounds the keys, but does not see all within the bounds.
+struct every_third_before {
+  HEADMIX_HD static constexpr bool sees(Index t, Index s) { return s <= t && (t + s) % 3 == 0; }
+  HEADMIX_HD static constexpr key_range range(Index t, Index keys) { return {0, t + 1 < keys ? t + 1 : keys}; }
+};
+
+struct attention_case {
+  char const* name;
+  std::vector<Int> queries, keys;  ///< offsets of the sequences
+  Index rows_per_token, heads, kv_heads, head_dim;
+  bool even = false;  ///< the same lengths, given without offsets
+
+  [[nodiscard]] Index rows() const { return queries.back() * rows_per_token; }
+  /// With the offsets where they can be read.
+  [[nodiscard]] attention_extents extents(Int const* of_queries, Int const* of_keys) const {
+    attention_extents x;
+    auto const count = static_cast<Index>(queries.size()) - 1;
+    x.queries = {even ? nullptr : of_queries, count, queries.back()};
+    x.keys = {even ? nullptr : of_keys, count, keys.back()};
+    x.rows_per_token = rows_per_token;
+    x.heads = heads;
+    x.kv_heads = kv_heads;
+    x.head_dim = head_dim;
+    return x;
+  }
+};
+
+enum class attention_layout { plain, gaps, transposed };
+
+struct attention_variant {
+  attention_layout layout = attention_layout::plain;
+  double dropout = 0;
+  bool off = false;   ///< the randomness: dropout does nothing
+  bool gate = false;  ///< of the output
+  bool no_lse = false, no_d_q = false, no_d_k = false, no_d_v = false;
+};
+
+/// A matrix on the device and in double on the host.
+template <class T, class Device>
+struct attention_operand {
+  std::vector<double> host;
+  device_array<T, Device> array;
+  view<T> device;
+  view<double> reference;
+
+  attention_operand(typename Device::queue queue, std::vector<T> const& values, Index rows, Index cols,
+                    attention_layout layout)
+      : host(converted<double>(values)), array(queue, values) {
+    // Gaps keep rows aligned; a transposed matrix is not.
+    Index const row_stride = layout == attention_layout::gaps ? (cols + 15) / 8 * 8 : cols;
+    auto const shaped = [&]<class U>(U* data) {
+      view<U> v(data, rows, cols);
+      v.row_stride = layout == attention_layout::transposed ? 1 : row_stride;
+      v.col_stride = layout == attention_layout::transposed ? rows : 1;
+      return v;
+    };
+    device = shaped(array.data());
+    reference = shaped(host.data());
+  }
+  static Index size(Index rows, Index cols, attention_layout layout) {
+    return rows * (layout == attention_layout::gaps ? (cols + 15) / 8 * 8 : cols);
+  }
+  static attention_operand random(typename Device::queue queue, std::uint64_t stream, Index rows, Index cols,
+                                  attention_layout layout, double scale) {
+    std::vector<T> values = random_numbers<T>(size(rows, cols, layout), stream);
+    for (T& v : values) v = static_cast<T>(static_cast<double>(v) * scale);
+    return {queue, values, rows, cols, layout};
+  }
+  /// Of what a kernel has to overwrite.
+  static attention_operand garbage(typename Device::queue queue, Index rows, Index cols, attention_layout layout) {
+    std::vector<T> const values(static_cast<std::size_t>(size(rows, cols, layout)), static_cast<T>(77.0));
+    return {queue, values, rows, cols, layout};
+  }
+  /// || device - host || / || host ||
+  [[nodiscard]] double error() const { return relative_error(array.get(), host); }
+};
+
+template <class T>
+constexpr double attention_tolerance = std::is_same_v<T, double>  ? 1e-10
+                                       : std::is_same_v<T, float> ? 1e-5
+                                                                  : 1e-2;
+
+template <AttentionMask Mask, class T, class Device>
+void check_attention(attention_case const& c, attention_variant const& how = {}) {
+  using wide = wide_t<T>;
+  using operand = attention_operand<T, Device>;
+  using wide_operand = attention_operand<wide, Device>;
+  INFO(c.name, ", head_dim ", c.head_dim, ", layout ", static_cast<int>(how.layout));
+  typename Device::queue queue;
+  Index const cols = c.heads * c.head_dim, key_cols = c.kv_heads * c.head_dim;
+  device_array<Int, Device> const of_queries(queue, c.queries), of_keys(queue, c.keys);
+  attention_extents const x = c.extents(of_queries.data(), of_keys.data());
+  attention_extents const host_x = c.extents(c.queries.data(), c.keys.data());
+  randomness const draws = how.off ? randomness::off() : randomness(3, 1, 2, 5);
+  device_array<Int, Device> const key(queue, std::vector<Int>(draws.word, draws.word + 6));
+  attention_dropout dropout, host_dropout;
+  if (how.dropout > 0) {
+    dropout = {key.data(), 4, how.dropout};
+    host_dropout = {draws.word, 4, how.dropout};
+  }
+
+  // Scores with some spread, so that a wrong maximum shows.
+  operand const q = operand::random(queue, 1, c.rows(), cols, how.layout, 6),
+                k = operand::random(queue, 2, c.keys.back(), key_cols, how.layout, 2),
+                v = operand::random(queue, 3, c.keys.back(), key_cols, how.layout, 2),
+                d_o = operand::random(queue, 4, c.rows(), cols, how.layout, 2),
+                o = operand::garbage(queue, c.rows(), cols, how.layout);
+  wide_operand const lse = wide_operand::garbage(queue, c.rows(), c.heads, attention_layout::plain);
+
+  attention_forward<T> forward{x, q.device, k.device, v.device, o.device, lse.device, dropout};
+  attention_forward<double> const host_forward{host_x,      q.reference,   k.reference, v.reference,
+                                               o.reference, lse.reference, host_dropout};
+  std::vector<std::byte> room(cuda::attention_scratch_bytes(forward));
+  CHECK(room.empty());
+  Reference<double>{}.attention<Mask>(host_forward, {});
+  if (how.no_lse) {
+    forward.lse.data = nullptr;
+    cuda::attention<Mask>(queue, forward, {});
+    CHECK(o.error() <= attention_tolerance<T>);
+    for (wide n : lse.array.get()) CHECK(n == 77);
+    forward.lse = lse.device;
+  }
+  cuda::attention<Mask>(queue, forward, {});
+  CHECK(o.error() <= attention_tolerance<T>);
+  CHECK(lse.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
+  if (how.gate) {
+    attention_operand<float, Device> const gate =
+        attention_operand<float, Device>::random(queue, 9, c.rows(), c.heads, attention_layout::gaps, 3);
+    operand gated = operand::garbage(queue, c.rows(), cols, how.layout);
+    forward.o = gated.device;
+    for (Index i = 0; i < c.rows(); ++i)
+      for (Index j = 0; j < cols; ++j) gated.reference(i, j) = o.reference(i, j) * gate.reference(i, j / c.head_dim);
+    cuda::attention<Mask>(queue, forward, view<float const>(gate.device), {});
+    CHECK(gated.error() <= attention_tolerance<T>);
+    CHECK(lse.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
+  }
+
+  operand d_q = operand::garbage(queue, c.rows(), cols, how.layout),
+          d_k = operand::garbage(queue, c.keys.back(), key_cols, how.layout),
+          d_v = operand::garbage(queue, c.keys.back(), key_cols, how.layout);
+  auto const unless = [](bool none, auto m) {
+    if (none) m.data = nullptr;
+    return m;
+  };
+  attention_backward<double> const host_backward{host_x,
+                                                 q.reference,
+                                                 k.reference,
+                                                 v.reference,
+                                                 o.reference,
+                                                 d_o.reference,
+                                                 lse.reference,
+                                                 unless(how.no_d_q, d_q.reference),
+                                                 unless(how.no_d_k, d_k.reference),
+                                                 unless(how.no_d_v, d_v.reference),
+                                                 host_dropout};
+  attention_backward<T> const backward{x,
+                                       q.device,
+                                       k.device,
+                                       v.device,
+                                       o.device,
+                                       d_o.device,
+                                       lse.device,
+                                       unless(how.no_d_q, d_q.device),
+                                       unless(how.no_d_k, d_k.device),
+                                       unless(how.no_d_v, d_v.device),
+                                       dropout};
+  Reference<double>{}.attention_gradient<Mask>(host_backward, {});
+  typename Device::memory const scratch(cuda::attention_gradient_scratch_bytes(backward));
+  cuda::attention_gradient<Mask>(queue, backward, scratch.bytes());
+  CHECK(d_q.error() <= attention_tolerance<T>);
+  CHECK(d_k.error() <= attention_tolerance<T>);
+  CHECK(d_v.error() <= attention_tolerance<T>);
+}
+
+#ifndef __CUDACC__  // it calls what is for the device
+/// Every row of every list is in one tile, whatever the order of the tiles.
+inline void test_attention_tiles() {
+  std::vector<Int> const offsets{0, 0, 7, 7, 30, 31, 64, 64};
+  for (bool const ragged : {false, true}) {
+    for (bool const last_first : {false, true}) {
+      for (Index together = 1; together < 16; ++together) {
+        segments const tokens = ragged ? segments{offsets.data(), 7, 64} : segments{nullptr, 7, 7 * 9};
+        Index const per_token = 3, heads = 2, rows = 8;
+        cuda::attention_tiles const tiles{tokens, per_token, heads, rows, together, last_first};
+        std::vector<int> seen(static_cast<std::size_t>(tokens.rows * per_token * heads));
+        for (Index i = 0; i < tiles.count(); ++i) {
+          cuda::attention_tile const t = tiles(i);
+          Index const begin = tokens.begin(t.sequence) * per_token, n = tokens.length(t.sequence) * per_token;
+          for (Index r = t.first; r < n && r < t.first + rows; ++r) {
+            ++seen[static_cast<std::size_t>((begin + r) * heads + t.kv_head)];
+          }
+        }
+        for (int const times : seen) CHECK(times == 1);
+        if (!ragged) CHECK(tiles(0).first == (last_first ? 24 : 0));
+      }
+    }
+  }
+}
+#endif
+
+/// For kernels of any sizes.
+inline std::vector<attention_case> plain_attention_cases() {
+  return {
+      {"MoA", {0, 21}, {0, 21}, 3, 1, 1, 5},
+      {"multi-head", {0, 18, 36}, {0, 18, 36}, 1, 4, 4, 24, true},
+      {"grouped queries", {0, 37}, {0, 37}, 1, 4, 2, 5},
+      {"fewer queries than keys", {0, 7}, {0, 70}, 2, 2, 1, 8},
+      {"more queries than keys", {0, 40}, {0, 9}, 1, 2, 2, 6},
+      {"ragged", {0, 0, 1, 20, 20, 27, 28}, {0, 3, 4, 23, 31, 31, 64}, 2, 2, 1, 7},
+      {"one", {0, 1}, {0, 1}, 1, 1, 1, 1},
+      {"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, 4},
+      {"no keys", {0, 5}, {0, 0}, 1, 2, 1, 4},
+  };
+}
+template <class T, class Device>
+void test_plain_attention() {
+  for (attention_case const& c : plain_attention_cases()) {
+    check_attention<causal, T, Device>(c);
+    check_attention<every_third, T, Device>(c);
+    if constexpr (std::is_same_v<T, double>) {
+      check_attention<full, T, Device>(c);
+      check_attention<sliding_window<5>, T, Device>(c);
+      check_attention<every_third_before, T, Device>(c);
+    }
+  }
+}
+template <class T, class Device>
+void test_plain_attention_variants() {
+  attention_case const c{"variants", {0, 9, 30}, {0, 12, 40}, 2, 2, 1, 12};
+  check_attention<causal, T, Device>(c, {.layout = attention_layout::gaps, .gate = true, .no_lse = true});
+  check_attention<causal, T, Device>(c, {.layout = attention_layout::transposed, .gate = true});
+  check_attention<causal, T, Device>(c, {.dropout = 0.3});
+  check_attention<causal, T, Device>({"dropout", {0, 33}, {0, 66}, 3, 4, 2, 6}, {.dropout = 0.3, .gate = true});
+  check_attention<causal, T, Device>(c, {.dropout = 0.3, .off = true});
+  check_attention<causal, T, Device>(c, {.no_d_q = true});
+  check_attention<causal, T, Device>(c, {.no_d_k = true});
+  check_attention<causal, T, Device>(c, {.no_d_v = true});
+  check_attention<causal, T, Device>(c, {.no_d_k = true, .no_d_v = true});
+  check_attention<causal, T, Device>(c, {.no_d_q = true, .no_d_k = true, .no_d_v = true});
+  check_attention<causal, T, Device>({"wide head", {0, 5}, {0, 34}, 1, 1, 1, 256});
+  check_attention<every_third, T, Device>({"odd wide head", {0, 3}, {0, 4}, 1, 2, 1, 133});
+}
+
+/// For kernels on tensor cores.
+template <Index head_dim, class Device>
+void test_tensor_attention() {
+  attention_case const moa{"MoA", {0, 67}, {0, 67}, 3, 1, 1, head_dim};
+  attention_case const multi_head{"multi-head", {0, 70, 140}, {0, 70, 140}, 1, 2, 2, head_dim, true};
+  attention_case const grouped{"grouped queries", {0, 50}, {0, 50}, 1, 4, 2, head_dim};
+  attention_case const decode{"fewer queries than keys", {0, 3}, {0, 200}, 2, 2, 1, head_dim};
+  attention_case const wide{"more queries than keys", {0, 80}, {0, 9}, 1, 2, 2, head_dim};
+  attention_case const ragged{"ragged", {0, 0, 1, 40, 40, 47, 48}, {0, 3, 4, 43, 51, 51, 84}, 2, 2, 1, head_dim};
+  check_attention<causal, bfloat16, Device>(moa, {.gate = true, .no_lse = true});
+  check_attention<sliding_window<20>, bfloat16, Device>(moa);
+  check_attention<causal, bfloat16, Device>(multi_head, {.layout = attention_layout::gaps});
+  check_attention<causal, bfloat16, Device>(grouped, {.gate = true});
+  check_attention<every_third, bfloat16, Device>(decode);
+  check_attention<causal, bfloat16, Device>(decode, {.no_d_q = true});
+  check_attention<causal, bfloat16, Device>(wide, {.no_d_k = true});
+  check_attention<every_third, bfloat16, Device>(ragged);
+  check_attention<causal, bfloat16, Device>(ragged, {.no_d_v = true});
+  // Long enough for the rows of a tile of keys to be shared by blocks.
+  check_attention<causal, bfloat16, Device>({"long MoA", {0, 180}, {0, 180}, 3, 1, 1, head_dim});
+  check_attention<every_third, bfloat16, Device>({"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, head_dim});
+  check_attention<every_third, bfloat16, Device>({"no keys", {0, 5}, {0, 0}, 1, 2, 1, head_dim});
+}
+/// What tensor cores do not do, and the kernels that decide on the device which of them works.
+template <class Device>
+void test_tensor_attention_otherwise() {
+  attention_case const c{"otherwise", {0, 10, 21}, {0, 10, 30}, 2, 2, 1, 64};
+  check_attention<causal, bfloat16, Device>(c, {.dropout = 0.3});
+  check_attention<causal, bfloat16, Device>(c, {.dropout = 0.3, .off = true});
+  check_attention<causal, bfloat16, Device>(c, {.layout = attention_layout::transposed});
+  check_attention<causal, bfloat16, Device>({"odd", {0, 20}, {0, 20}, 1, 2, 1, 24});
+}
+
+}  // namespace headmix::testing

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Attention of the Cuda backend, on a GPU. Not in double, which would double the time of compiling: emulated, it
+// passes.
+
+#include "cuda/attention_test.hpp"
+#include "headmix/backend/cuda/sm80.cuh"
+
+using namespace headmix;
+
+TEST_CASE("cuda: attention of any sizes") { testing::test_plain_attention<float, Sm80>(); }
+TEST_CASE("cuda: attention with strides, dropout, gates and null operands") {
+  testing::test_plain_attention_variants<float, Sm80>();
+}
+TEST_CASE("cuda: attention on tensor cores, 64 columns a head") { testing::test_tensor_attention<64, Sm80>(); }
+TEST_CASE("cuda: attention on tensor cores, 128 columns a head") { testing::test_tensor_attention<128, Sm80>(); }
+TEST_CASE("cuda: attention in bfloat16 without tensor cores") { testing::test_tensor_attention_otherwise<Sm80>(); }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The grouped products of the Cuda backend, on a GPU. Not in double, as attention.cu.
+
+#include "cuda/grouped_test.hpp"
+#include "headmix/backend/cuda/sm80.cuh"
+
+using namespace headmix;
+
+TEST_CASE_TEMPLATE("cuda: grouped products of any sizes and strides", T, float, bfloat16) {
+  testing::test_plain_grouped_products<T, Sm80>();
+}
+TEST_CASE("cuda: grouped_gemm on tensor cores") { testing::test_aligned_grouped_gemm<Sm80>(); }
+TEST_CASE("cuda: grouped_outer on tensor cores") { testing::test_aligned_grouped_outer<Sm80>(); }

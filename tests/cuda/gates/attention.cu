@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Attention and its gradient, with the tiles that they are launched with.
+// expect: attention_tensor HMMA LDSM LDGSTS
+// expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
+// expect: attention_key_gradient_tensor HMMA LDSM LDGSTS
+#include "gate.cuh"
+#include "headmix/backend/cuda/kernel/attention.hpp"
+#include "headmix/backend/cuda/kernel/attention_backward.hpp"
+
+using headmix::bfloat16, headmix::attention_forward, headmix::attention_backward;
+
+void gate(gate_queue queue, attention_forward<bfloat16> const& forward, attention_backward<bfloat16> const& backward,
+          attention_forward<float> const& wide_forward, attention_backward<float> const& wide_backward) {
+  headmix::cuda::attention<headmix::full>(queue, forward, {});
+  headmix::cuda::attention<headmix::causal>(queue, forward, {});
+  headmix::cuda::attention_gradient<headmix::causal>(queue, backward, {});
+  headmix::cuda::attention<headmix::causal>(queue, wide_forward, {});
+  headmix::cuda::attention_gradient<headmix::causal>(queue, wide_backward, {});
+}

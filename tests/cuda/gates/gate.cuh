@@ -1,0 +1,26 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// How a source names the kernels that the gate looks at: by HEADMIX_GATE(kernel), or by giving gate_queue to the
+// function that launches them, which brings all that it could launch, with the tiles it launches them with.
+
+#include "headmix/backend/cuda/sm80.cuh"
+
+/// Tells the gate the block size and the shared memory of K.
+template <class K, int threads, int bytes>
+__global__ void sizes() {}
+
+#define HEADMIX_GATE(...)                                                                 \
+  template __global__ void headmix::cuda::run<headmix::HEADMIX_GATE_DEVICE, __VA_ARGS__>( \
+      __grid_constant__ __VA_ARGS__ const);                                               \
+  template __global__ void sizes<__VA_ARGS__, __VA_ARGS__::threads, __VA_ARGS__::shared_bytes>();
+
+/// A queue that is only compiled.
+struct gate_queue {
+  template <class K>
+  void launch(K const& kernel, headmix::Index) const {
+    headmix::cuda::run<headmix::HEADMIX_GATE_DEVICE, K><<<1, K::threads>>>(kernel);
+    sizes<K, K::threads, K::shared_bytes><<<1, 1>>>();
+  }
+  [[nodiscard]] std::span<std::byte> workspace() const { return {}; }
+  [[nodiscard]] int processors() const { return 1; }
+};

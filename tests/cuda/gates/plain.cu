@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// The kernels without tensor cores.
+#include "gate.cuh"
+#include "headmix/backend/cuda/kernel/expert_order.hpp"
+#include "headmix/backend/cuda/kernel/gemm.hpp"
+#include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/backend/cuda/kernel/reduce.hpp"
+#include "headmix/backend/cuda/kernel/rotary.hpp"
+#include "headmix/backend/cuda/kernel/scatter.hpp"
+#include "headmix/backend/cuda/kernel/softmax.hpp"
+#include "headmix/backend/cuda/kernel/top_k.hpp"
+#include "headmix/tape/lower.hpp"
+
+using namespace headmix::cuda;
+using headmix::bfloat16;
+using leaf = headmix::tree_leaf<bfloat16, false, false>;
+
+HEADMIX_GATE(map_kernel<float, bfloat16, leaf>)
+HEADMIX_GATE(map_kernel<float, bfloat16, tree_group<leaf>>)
+HEADMIX_GATE(row_sum_kernel<float, bfloat16, leaf>)
+HEADMIX_GATE(col_sum_kernel<float, bfloat16, leaf>)
+HEADMIX_GATE(gemm_kernel<float, bfloat16, bfloat16, bfloat16>)
+HEADMIX_GATE(gemm_kernel<float, float, float, float>)
+HEADMIX_GATE(softmax_kernel<float, float, float>)
+HEADMIX_GATE(log_sum_exp_kernel<float, float, float>)
+HEADMIX_GATE(top_k_kernel<float, float>)
+HEADMIX_GATE(count_digits)
+HEADMIX_GATE(scan_digits)
+HEADMIX_GATE(place_slots)
+HEADMIX_GATE(find_begins)
+HEADMIX_GATE(scatter_kernel<float, bfloat16>)
+HEADMIX_GATE(scatter_long_kernel<float, bfloat16>)
+HEADMIX_GATE(rotary_kernel<float, bfloat16>)

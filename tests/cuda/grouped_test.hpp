@@ -1,0 +1,229 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The grouped products of the Cuda backend on one device, against Reference in double on the same, rounded, inputs.
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cuda/device_array.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/grouped_outer.hpp"
+#include "headmix/backend/reference.hpp"
+#include "headmix/core/error.hpp"
+#include "headmix/core/random.hpp"
+
+namespace headmix::testing {
+
+/// What the slots of a test chose.
+enum class choices { random, sparse, one, none };
+
+struct grouped_case {
+  Index rows, per_row, depth, width, experts;
+  choices chosen = choices::random;
+  bool transposed = false;  ///< the weights
+  Index gap = 0;            ///< between the rows of every operand
+  bool scattered = false;   ///< columns of x that are not neighbours
+
+  [[nodiscard]] Index slots() const { return rows * per_row; }
+  [[nodiscard]] std::string text() const {
+    return message("rows ", rows, " per_row ", per_row, " depth ", depth, " width ", width, " experts ", experts,
+                   " chosen ", static_cast<int>(chosen), " transposed ", transposed, " gap ", gap, " scattered ",
+                   scattered);
+  }
+};
+
+/// The expert order of some choices, as the Cuda backend makes it.
+struct host_order {
+  std::vector<Int> perm, offsets;
+
+  explicit host_order(grouped_case const& c) {
+    std::vector<Int> index(static_cast<std::size_t>(c.slots()));
+    Random const random(5, 0);
+    for (std::size_t s = 0; s < index.size(); ++s) {
+      auto const expert = static_cast<Int>(random.uniform(s) * static_cast<double>(c.experts));
+      switch (c.chosen) {
+        case choices::random:
+          index[s] = expert;
+          break;
+        case choices::sparse:
+          index[s] = expert % 2 == 1 || s % 7 == 3 ? Int{-1} : expert;
+          break;  // odd ones get none
+        case choices::one:
+          index[s] = static_cast<Int>(c.experts - 1);
+          break;
+        case choices::none:
+          index[s] = -1;
+          break;
+      }
+    }
+    for (Index e = 0; e <= c.experts; ++e) {
+      offsets.push_back(static_cast<Int>(perm.size()));
+      for (std::size_t s = 0; s < index.size(); ++s)
+        if (index[s] == (e < c.experts ? e : -1)) perm.push_back(static_cast<Int>(s));
+    }
+  }
+};
+
+/// A matrix or a stack of them on the device and its copy on the host.
+template <class T, class Device>
+struct operand {
+  std::vector<double> host;
+  device_array<T, Device> array;
+  view<T> device;
+  view<double> reference;
+
+  /// Gaps lie between rows; `stride` is that between columns. Transposed, the rows are those of the transposed matrix.
+  operand(typename Device::queue queue, std::uint64_t stream, Index count, Index rows, Index cols, Index gap = 0,
+          bool transposed = false, Index stride = 1)
+      : operand(queue, random_numbers<T>(count * elements(rows, cols, gap, transposed, stride), stream), count, rows,
+                cols, gap, transposed, stride) {}
+  operand(typename Device::queue queue, std::vector<T> const& values, Index count, Index rows, Index cols, Index gap,
+          bool transposed = false, Index stride = 1)
+      : host(converted<double>(values)), array(queue, values) {
+    Index const row_stride = (transposed ? rows : cols) * stride + gap;
+    auto const strided = [&](auto* data) {
+      view v(data, count, rows, cols);
+      v.stack_stride = elements(rows, cols, gap, transposed, stride);
+      v.row_stride = transposed ? stride : row_stride;
+      v.col_stride = transposed ? row_stride : stride;
+      return v;
+    };
+    device = strided(array.data());
+    reference = strided(host.data());
+  }
+
+  [[nodiscard]] static Index elements(Index rows, Index cols, Index gap, bool transposed, Index stride) {
+    return (transposed ? cols : rows) * ((transposed ? rows : cols) * stride + gap);
+  }
+  /// What the device has, gaps included, against the host's.
+  [[nodiscard]] double error() const { return relative_error(array.get(), host); }
+};
+
+/// Sums in at least float, one rounding: its relative error is at most 2^-8 for bfloat16.
+template <class T>
+constexpr double grouped_tolerance = std::is_same_v<T, float>    ? 1e-5
+                                     : std::is_same_v<T, double> ? 1e-12
+                                                                 : 4e-3;
+
+/// Runs the case twice, and both times find the same.
+template <class T, class Device>
+void check_grouped_gemm(grouped_case const& c) {
+  INFO(c.text());
+  typename Device::queue queue;
+  host_order const order(c);
+  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  operand<T, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap, false, c.scattered ? 2 : 1);
+  operand<T, Device> const w(queue, 2, c.experts, c.depth, c.width, c.gap, c.transposed);
+  // Never written: gaps. All else must be.
+  std::vector<T> const poison(static_cast<std::size_t>(c.slots() * (c.width + c.gap)),
+                              static_cast<T>(std::numeric_limits<double>::quiet_NaN()));
+  operand<T, Device> y(queue, poison, 1, c.slots(), c.width, c.gap), again(queue, poison, 1, c.slots(), c.width, c.gap);
+  device_array<std::byte, Device> const scratch(queue,
+                                                cuda::grouped_gemm_scratch_bytes<T>(y.device, x.device, w.device));
+  for (operand<T, Device>* const result : {&y, &again}) {
+    cuda::grouped_gemm<typename Device::queue, T>(
+        queue, result->device, x.device, w.device, perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()),
+        c.per_row, {scratch.data(), static_cast<std::size_t>(scratch.size())});
+  }
+  Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference,
+                                                    view(order.perm.data(), 1, c.slots()),
+                                                    view(order.offsets.data(), 1, c.experts + 1), c.per_row, {});
+  CHECK(y.error() <= grouped_tolerance<T>);
+  CHECK(relative_error(again.array.get(), y.array.get()) == 0);
+}
+
+template <class T, class Device>
+void check_grouped_outer(grouped_case const& c, bool accumulate) {
+  INFO(c.text());
+  CAPTURE(accumulate);
+  typename Device::queue queue;
+  host_order const order(c);
+  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  operand<T, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap, false, c.scattered ? 2 : 1);
+  operand<T, Device> const g(queue, 2, 1, c.slots(), c.width, c.gap);
+  using result_type = operand<T, Device>;
+  std::vector<T> before =
+      random_numbers<T>(c.experts * result_type::elements(c.depth, c.width, c.gap, c.transposed, 1), 3);
+  if (!accumulate)
+    for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
+  result_type y(queue, before, c.experts, c.depth, c.width, c.gap, c.transposed);
+  result_type again(queue, before, c.experts, c.depth, c.width, c.gap, c.transposed);
+  device_array<std::byte, Device> const scratch(queue,
+                                                cuda::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device));
+  for (result_type* const result : {&y, &again}) {
+    cuda::grouped_outer<typename Device::queue, T>(
+        queue, result->device, x.device, g.device, perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()),
+        c.per_row, accumulate, {scratch.data(), static_cast<std::size_t>(scratch.size())});
+  }
+  Reference<double>{}.template grouped_outer<double>(
+      y.reference, x.reference, g.reference, view(order.perm.data(), 1, c.slots()),
+      view(order.offsets.data(), 1, c.experts + 1), c.per_row, accumulate, {});
+  CHECK(y.error() <= grouped_tolerance<T>);
+  CHECK(relative_error(again.array.get(), y.array.get()) == 0);
+}
+
+/// Sizes that divide nothing, and whatever else the kernels for aligned rows leave over.
+template <class T, class Device>
+void test_plain_grouped_products() {
+  for (grouped_case const& c : {
+           grouped_case{0, 2, 5, 7, 3},
+           {1, 1, 1, 1, 1},
+           {1, 1, 0, 3, 1},  // a sum of nothing
+           {1, 3, 9, 5, 4, choices::none},
+           {67, 3, 37, 70, 5, choices::sparse},
+           {100, 2, 21, 33, 5, choices::random, true},
+           {150, 1, 18, 9, 4, choices::one, false, 3},
+           {40, 2, 66, 35, 3, choices::sparse, true, 1, true},
+       }) {
+    check_grouped_gemm<T, Device>(c);
+    check_grouped_outer<T, Device>(c, false);
+    check_grouped_outer<T, Device>(c, true);
+  }
+}
+
+/// Rows of 16-byte chunks: tensor cores.
+template <class Device>
+void test_aligned_grouped_gemm() {
+  for (grouped_case c : {
+           grouped_case{0, 2, 8, 8, 3},
+           {1, 1, 8, 8, 1},
+           {1, 2, 64, 128, 3, choices::none},
+           {100, 2, 64, 64, 5, choices::sparse},
+           {43, 3, 72, 136, 5},
+           {300, 1, 264, 40, 2, choices::one, false, 8},  // more steps than there are stages
+           {20, 2, 136, 200, 3, choices::random, false, 24},
+           {80, 1, 16, 8, 31},  // as many segments as a warp looks at together, and more
+           {80, 1, 16, 8, 40, choices::sparse},
+       }) {
+    for (bool const transposed : {false, true}) {
+      c.transposed = transposed;
+      check_grouped_gemm<bfloat16, Device>(c);
+    }
+  }
+}
+
+template <class Device>
+void test_aligned_grouped_outer() {
+  for (grouped_case const& c : {
+           grouped_case{0, 2, 8, 8, 3},
+           {1, 1, 8, 8, 1},
+           {1, 2, 64, 128, 3, choices::none},
+           {100, 2, 64, 64, 5, choices::sparse},
+           {43, 3, 136, 72, 3},
+           {300, 1, 24, 40, 2, choices::one, false, 8},  // more steps than there are stages
+           {20, 2, 128, 136, 3, choices::random, false, 24},
+           {30, 2, 56, 144, 2},                    // fewer rows than a tile has
+           {1100, 2, 16, 24, 2, choices::sparse},  // two blocks for a tile, and an expert without slots
+       }) {
+    check_grouped_outer<bfloat16, Device>(c, false);
+    check_grouped_outer<bfloat16, Device>(c, true);
+  }
+}
+
+}  // namespace headmix::testing

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+// The fused router of the Cuda backend, emulated on the CPU.
+
+#include "headmix/backend/cuda/emulated.hpp"
+
+using test_device = headmix::Emulated;
+
+#include "cuda/route_test.hpp"

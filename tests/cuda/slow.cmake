@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+# As tests/slow.cmake.
+foreach(test IN LISTS headmix_tests)
+  if(test MATCHES "\\[slow\\]")
+    set_tests_properties("${test}" PROPERTIES LABELS "emulated;slow" TIMEOUT 240)
+  endif()
+endforeach()
