@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,30 @@
 
 namespace {
 
+[[noreturn]] void not_built(std::string_view what, std::string_view how) {
+  throw lm::UsageError(std::string(what) + " is not in this build" + std::string(how));
+}
+
+int train(lm::Options const& options, lm::Text const& text) {
+  bool const moa = options.attention == lm::Attention::moa;
+  if (options.backend == lm::Device::cuda) {
+#ifdef HEADMIX_LM_CUDA
+    return moa ? lm::train_moa_cuda(options, text) : lm::train_dense_cuda(options, text);
+#else
+    not_built("--backend cuda", ": configure with HEADMIX_CUDA=ON");
+#endif
+  }
+  if (options.backend == lm::Device::emulated) {
+#ifdef HEADMIX_LM_EMULATED
+    if (moa) return lm::train_moa_emulated(options, text);
+    not_built("--backend emulated with --attention dense", "");
+#else
+    not_built("--backend emulated", ": configure with HEADMIX_BUILD_TESTS=ON");
+#endif
+  }
+  return moa ? lm::train_moa(options, text) : lm::train_dense(options, text);
+}
+
 int headmix_lm(std::vector<std::string_view> const& arguments) {
   lm::Options const options = lm::parse_options(arguments);
   if (options.help) {
@@ -25,8 +50,7 @@ int headmix_lm(std::vector<std::string_view> const& arguments) {
   for (auto const& note : options.notes) std::fprintf(stderr, "headmix-lm: note: %s\n", note.c_str());
   lm::Text const text = lm::load_text(options);
   lm::create_report_folder(options);
-  int const status =
-      options.attention == lm::Attention::moa ? lm::train_moa(options, text) : lm::train_dense(options, text);
+  int const status = train(options, text);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw lm::UsageError("cannot write to stdout");
   return status;
 }

@@ -16,8 +16,8 @@
 namespace lm {
 namespace {
 
-using Member = std::variant<std::string Options::*, Attention Options::*, ProgressMode Options::*, Index Options::*,
-                            std::uint64_t Options::*, double Options::*>;
+using Member = std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
+                            Index Options::*, std::uint64_t Options::*, double Options::*>;
 enum class For { both, dense, moa };
 
 struct Option {
@@ -35,6 +35,8 @@ constexpr std::array table{
            "C++ standard library headers"},
     Option{"--attention", "dense|moa", &Options::attention, 0, 0, For::both, "multi-head or mixture of attention heads",
            ""},
+    Option{"--backend", "cpu|cuda|emulated", &Options::backend, 0, 0, For::both,
+           "what computes (emulated: the GPU's kernels on the CPU, slowly)", ""},
     Option{"--experts", "N", &Options::experts, 1, 4096, For::moa, "experts E of every layer", ""},
     Option{"--top-k", "N", &Options::top_k, 1, 4096, For::moa, "experts k that each token uses", ""},
     Option{"--head-dim", "N", &Options::head_dim, 1, most, For::both, "width of a head (dense: width / heads)", ""},
@@ -115,6 +117,14 @@ struct Set {
     if (text != "dense" && text != "moa") mistake(o.name, "dense or moa", in_quotes(text));
     options.*member = text == "dense" ? Attention::dense : Attention::moa;
   }
+  void operator()(Device Options::*member) const {
+    for (Device const d : {Device::cpu, Device::cuda, Device::emulated}) {
+      if (text != name(d)) continue;
+      options.*member = d;
+      return;
+    }
+    mistake(o.name, "cpu, cuda or emulated", in_quotes(text));
+  }
   void operator()(ProgressMode Options::*member) const {
     if (text != "auto" && text != "on" && text != "off") mistake(o.name, "auto, on or off", in_quotes(text));
     options.*member = text == "on" ? ProgressMode::on : text == "off" ? ProgressMode::off : ProgressMode::automatic;
@@ -130,6 +140,7 @@ struct Show {
 
   std::string operator()(std::string Options::*member) const { return options.*member; }
   std::string operator()(Attention Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(Device Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(ProgressMode Options::*) const { return "auto"; }
   std::string operator()(double Options::*member) const { return to_text(options.*member); }
   template <class T>
@@ -165,6 +176,8 @@ void complete(Options& o, Given const& given) {
               std::to_string(o.head_dim));
     o.head_dim = head_dim;
   }
+  if (given[position("--threads")] && o.backend != Device::cpu)
+    o.notes.push_back("--threads has no effect with --backend " + std::string(name(o.backend)));
   for (std::size_t i = 0; i < table.size(); ++i)
     if (given[i] && table[i].use == (moa ? For::dense : For::moa))
       o.notes.push_back(std::string(table[i].name) + " has no effect with --attention " +
@@ -174,6 +187,10 @@ void complete(Options& o, Given const& given) {
 }  // namespace
 
 std::string_view name(Attention attention) { return attention == Attention::dense ? "dense" : "moa"; }
+
+std::string_view name(Device device) {
+  return device == Device::cpu ? "cpu" : device == Device::cuda ? "cuda" : "emulated";
+}
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 200;

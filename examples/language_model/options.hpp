@@ -21,11 +21,13 @@ struct UsageError : std::runtime_error {
 };
 
 enum class Attention { dense, moa };
+enum class Device { cpu, cuda, emulated };
 enum class ProgressMode { automatic, on, off };
 
 struct Options {
   std::string text;  ///< file or folder; empty: the default text
   Attention attention = Attention::moa;
+  Device backend = Device::cpu;
   Index experts = 8, top_k = 4;  ///< moa only
   Index head_dim = 32;           ///< dense: width / heads, filled in by parse_options
   Index heads = 4;               ///< dense only
@@ -48,6 +50,7 @@ struct Options {
 /// The text of --help, with all defaults.
 [[nodiscard]] std::string help_text();
 [[nodiscard]] std::string_view name(Attention attention);
+[[nodiscard]] std::string_view name(Device device);
 
 /// 'text', shortened and with everything but printable ASCII replaced, so that messages stay one line.
 [[nodiscard]] std::string in_quotes(std::string_view text);

@@ -54,7 +54,7 @@ void sample(Model& model, Options const& o, Text const& text) {
     auto const p = model.next_byte(bytes.data() + bytes.size() - n, n);
     double rest = random.uniform(static_cast<std::uint64_t>(i));
     Int next = 0;
-    while (next < 255 && (rest -= static_cast<double>(p(0, next))) >= 0) ++next;
+    while (next < 255 && (rest -= static_cast<double>(p[static_cast<std::size_t>(next)])) >= 0) ++next;
     bytes.push_back(next);
   }
   std::span<Int const> const all(bytes);
@@ -63,11 +63,10 @@ void sample(Model& model, Options const& o, Text const& text) {
               printable(all.subspan(static_cast<std::size_t>(prompt))).c_str());
 }
 
-template <class Model>
-int train(Options const& o, Text const& text) {
-  headmix::thread_pool threads(o.threads);
-  Model model(o, threads);
-  headmix::AdamW<float> optimiser(model.parameters());
+template <class AttentionLayer, class Backend>
+int train(Options const& o, Text const& text, Backend const& backend) {
+  LanguageModel<AttentionLayer, Backend> model(o, backend);
+  headmix::AdamW<float, Backend> optimiser(model.parameters(), {}, backend);
   Results results;
   results.steps = o.steps;
   for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
@@ -78,10 +77,10 @@ int train(Options const& o, Text const& text) {
   Progress progress(o.progress, o.steps, o.batch * o.context);
   for (Index step = 0; step < o.steps; ++step) {
     sample_batch(text, o.context, o.seed, step, inputs, targets);
-    headmix::zero_gradients(optimiser.parameters());
+    model.zero_gradients();
     double const loss = model.forward(inputs.data(), targets.data(), headmix::uniform(o.batch, o.context));
     model.backward();
-    double const scale = headmix::clip_scale(optimiser.parameters(), 1.0);
+    double const scale = optimiser.clip_scale(1.0);
     optimiser.step(headmix::warmup_cosine(step, o.warmup, o.steps, o.lr, o.min_lr), scale);
     results.train.push_back({step + 1, loss});
     progress.update(step + 1, loss);

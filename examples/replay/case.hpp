@@ -98,10 +98,13 @@ struct Tensor {
   }
 };
 
-/// One layer over numbers of type T.
-template <class T>
+// What computes: On::backend<T>, over numbers of type T. Each is compiled in files of its own.
+struct on_cpu;
+struct on_cuda;
+struct on_emulated;
+
+/// One layer.
+template <class T, class On>
 void replay_moa(Case& c, Result& result);
-extern template void replay_moa<float>(Case&, Result&);
-extern template void replay_moa<double>(Case&, Result&);
 
 }  // namespace replay

@@ -11,15 +11,34 @@
 namespace {
 
 constexpr char usage[] =
-    "usage: headmix-replay CASE.safetensors OUT.safetensors\n"
-    "Runs the layer that CASE describes, forward and backward, and writes its result, gradients and losses to OUT.\n";
+    "usage: headmix-replay [--backend cpu|cuda|emulated] CASE.safetensors OUT.safetensors\n"
+    "Runs the layer that CASE describes, forward and backward, and writes its result, gradients and losses to OUT.\n"
+    "The backend `emulated` runs the kernels of the GPU on the CPU, slowly.\n";
 
-void replay_case(char const* from, char const* to) {
-  replay::Case c(from);
-  replay::Result result;
+template <class On>
+void replay_layer(replay::Case& c, replay::Result& result) {
   bool const wide = c.float_type("x") == headmix::dtype::f64;
   c.require("layer", {"moa"});
-  wide ? replay::replay_moa<double>(c, result) : replay::replay_moa<float>(c, result);
+  wide ? replay::replay_moa<double, On>(c, result) : replay::replay_moa<float, On>(c, result);
+}
+
+/// What replays a layer on a backend of this name; null for one that is not in this build.
+using Replay = void (*)(replay::Case&, replay::Result&);
+Replay find_replay(std::string_view backend) {
+  if (backend == "cpu") return &replay_layer<replay::on_cpu>;
+#ifdef HEADMIX_REPLAY_CUDA
+  if (backend == "cuda") return &replay_layer<replay::on_cuda>;
+#endif
+#ifdef HEADMIX_REPLAY_EMULATED
+  if (backend == "emulated") return &replay_layer<replay::on_emulated>;
+#endif
+  return nullptr;
+}
+
+void replay_case(Replay replay_on, char const* from, char const* to) {
+  replay::Case c(from);
+  replay::Result result;
+  replay_on(c, result);
   result.write(to);
 }
 
@@ -30,12 +49,27 @@ int main(int argc, char** argv) {
     std::fputs(usage, stdout);
     return 0;
   }
+  std::string_view backend = "cpu";
+  if (argc > 2 && std::string_view(argv[1]) == "--backend") {
+    backend = argv[2];
+    argv += 2;
+    argc -= 2;
+  }
   if (argc != 3) {
     std::fprintf(stderr, "headmix-replay: expected two file names, found %d; see --help\n", argc - 1);
     return 2;
   }
+  Replay const replay_on = find_replay(backend);
+  if (replay_on == nullptr) {
+    bool const known = backend == "cuda" || backend == "emulated";
+    std::fprintf(stderr,
+                 known ? "headmix-replay: --backend %.*s is not in this build\n"
+                       : "headmix-replay: --backend: expected cpu, cuda or emulated, found '%.*s'\n",
+                 static_cast<int>(backend.size()), backend.data());
+    return 2;
+  }
   try {
-    replay_case(argv[1], argv[2]);
+    replay_case(replay_on, argv[1], argv[2]);
     return 0;
   } catch (headmix::Error const& e) {
     std::fprintf(stderr, "%s\n", e.what());

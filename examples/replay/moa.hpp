@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "case.hpp"
-#include "headmix/backend/cpu.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/tape/module.hpp"
 
@@ -49,83 +48,97 @@ struct MoaCase {
   std::vector<T> dy = c.take<T>("dy", shape);
 };
 
-template <class Gating, class... Options, class T>
+template <class On, class Gating, class... Options, class T>
 void run(MoaCase<T>& m, Result& result) {
   using R = SoftmaxTopK<dynamic, dynamic, Gating, loss::load_balance, loss::z, loss::z_with_padding>;
   using L =
       Moa<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, padded, Options...>;
-  Module<L, Cpu<T>> module(0, {}, at<typename L::D>(m.d), at<typename L::M>(m.dm), at<typename L::H>(m.head_dim),
+  using Backend = typename On::template backend<T>;
+  Backend backend;
+  Module<L, Backend> layer(0, backend, at<typename L::D>(m.d), at<typename L::M>(m.dm), at<typename L::H>(m.head_dim),
                            at<typename L::P>(m.kv_heads), at<typename L::E>(m.experts), at<typename L::K>(m.top_k));
 
   auto const each_parameter = [&](auto f) {
-    f(module.template get<typename L::r::W_g>(), m.W_g);
-    f(module.template get<typename L::W_q>(), m.W_q);
-    f(module.template get<typename L::W_k>(), m.W_k);
-    f(module.template get<typename L::W_v>(), m.W_v);
-    f(module.template get<typename L::W_o>(), m.W_o);
-    f(module.template get<typename L::b_q>(), m.b_q);
-    f(module.template get<typename L::b_k>(), m.b_k);
-    f(module.template get<typename L::b_v>(), m.b_v);
-    f(module.template get<typename L::b_o>(), m.b_o);
+    f(layer.template get<typename L::r::W_g>(), m.W_g);
+    f(layer.template get<typename L::W_q>(), m.W_q);
+    f(layer.template get<typename L::W_k>(), m.W_k);
+    f(layer.template get<typename L::W_v>(), m.W_v);
+    f(layer.template get<typename L::W_o>(), m.W_o);
+    f(layer.template get<typename L::b_q>(), m.b_q);
+    f(layer.template get<typename L::b_k>(), m.b_k);
+    f(layer.template get<typename L::b_v>(), m.b_v);
+    f(layer.template get<typename L::b_o>(), m.b_o);
   };
-  each_parameter([](auto& p, Tensor<T>& t) { std::copy(t.value.begin(), t.value.end(), p.value.data); });
+  each_parameter([&](auto& p, Tensor<T>& t) { upload(backend, p.value.data, t.value.data(), t.value.size()); });
 
   Index const rows = m.B * m.L;
   Padding const real(view<std::uint8_t const>(m.x_valid.data(), m.B, m.L));
   Padding const real_memory(view<std::uint8_t const>(m.memory_valid.data(), m.B, m.S));
-  view<T const> const x(m.x.value.data(), rows, m.d), memory(m.memory.value.data(), m.B * m.S, m.dm);
+  backend_memory<Backend> x_memory, memory_memory, dy_memory;
+  auto const put = [&](backend_memory<Backend>& to, std::vector<T> const& from, Index cols) -> view<T const> {
+    reserve(to, from.size() * sizeof(T));
+    upload(backend, to.template as<T>(), from.data(), from.size());
+    return {to.template as<T>(), static_cast<Index>(from.size()) / cols, cols};
+  };
+  view<T const> const x = put(x_memory, m.x.value, m.d), memory = put(memory_memory, m.memory.value, m.dm);
   view<T const> y;
   if constexpr (L::cross) {
-    y = module.forward(x, real, memory, real_memory);
+    y = layer.forward(x, real, memory, real_memory);
   } else {
-    y = module.forward(x, real);
+    y = layer.forward(x, real);
   }
   double const d_z = m.d_z;
-  module.backward({m.dy.data(), rows, m.d}, {m.d_load_balance, m.z_with_padding ? 0 : d_z, m.z_with_padding ? d_z : 0});
+  layer.backward(put(dy_memory, m.dy, m.d), {m.d_load_balance, m.z_with_padding ? 0 : d_z, m.z_with_padding ? d_z : 0});
 
-  result.add("y", m.shape, std::vector<T>(y.data, y.data + y.size()));
+  auto const get = [&]<class U>(view<U const> v) {
+    std::vector<U> host(static_cast<std::size_t>(v.size()));
+    download(backend, host.data(), v.data, host.size());
+    return host;
+  };
+  result.add("y", m.shape, get(y));
   auto const give_gradient = [&](Tensor<T>& t, view<T const> g) {
-    t.gradient.assign(g.data, g.data + g.size());
+    t.gradient = get(g);
     t.give_back(result);
   };
-  give_gradient(m.x, module.input_gradient());
-  if constexpr (L::cross) give_gradient(m.memory, module.memory_gradient());
+  give_gradient(m.x, layer.input_gradient());
+  if constexpr (L::cross) give_gradient(m.memory, layer.memory_gradient());
   each_parameter([&](auto& p, Tensor<T>& t) { give_gradient(t, p.gradient); });
 
-  double const z = m.z_with_padding ? module.template loss<2>() : module.template loss<1>();
-  result.add("loss.load_balance", {1}, std::vector<T>{static_cast<T>(module.template loss<0>())});
+  double const z = m.z_with_padding ? layer.template loss<2>() : layer.template loss<1>();
+  result.add("loss.load_balance", {1}, std::vector<T>{static_cast<T>(layer.template loss<0>())});
   result.add("loss.z", {1}, std::vector<T>{static_cast<T>(z)});
   std::vector<std::int64_t> selected(static_cast<std::size_t>(rows * m.top_k), -1);
-  auto const chosen = module.observed();
-  for (Index i = 0; i < chosen.rows; ++i) {
-    Index const row = real.real_rows()(i, 0);
-    for (Index j = 0; j < m.top_k; ++j) selected[static_cast<std::size_t>(row * m.top_k + j)] = chosen(i, j);
+  auto const chosen = get(layer.observed());
+  auto const k = static_cast<std::size_t>(m.top_k);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    auto const row = static_cast<std::size_t>(real.real_rows()(static_cast<Index>(i / k), 0));
+    selected[row * k + i % k] = chosen[i];
   }
   result.add("selected", {rows, m.top_k}, selected);
 }
 
-template <class Gating, class T>
+template <class On, class Gating, class T>
 void choose_keys(MoaCase<T>& m, Result& result) {
   if (m.cross) {
-    run<Gating, memory_width<dynamic>>(m, result);
+    run<On, Gating, memory_width<dynamic>>(m, result);
   } else if (m.mask == "causal") {
-    run<Gating, causal>(m, result);
+    run<On, Gating, causal>(m, result);
   } else {
-    run<Gating>(m, result);
+    run<On, Gating>(m, result);
   }
 }
 
-template <class T>
+template <class T, class On>
 void replay_moa(Case& c, Result& result) {
   MoaCase<T> m{c};
   c.finish();
   if (m.cross && m.mask == "causal") c.reject("mask", "none where keys come from memory", "\"causal\"");
   if (m.gate == "raw") {
-    choose_keys<gating::raw>(m, result);
+    choose_keys<On, gating::raw>(m, result);
   } else if (m.gate == "renormalized") {
-    choose_keys<gating::renormalized>(m, result);
+    choose_keys<On, gating::renormalized>(m, result);
   } else {
-    choose_keys<gating::detached>(m, result);
+    choose_keys<On, gating::detached>(m, result);
   }
 }
 

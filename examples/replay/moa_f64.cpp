@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "headmix/backend/cpu.hpp"
 #include "moa.hpp"
 
-template void replay::replay_moa<double>(Case&, Result&);
+struct replay::on_cpu {
+  template <class T>
+  using backend = headmix::Cpu<T>;
+};
+template void replay::replay_moa<double, replay::on_cpu>(Case&, Result&);

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "headmix/headmix.cuh"
+#include "../train.hpp"
+#include "../training.hpp"
+
+int lm::train_moa_cuda(Options const& options, Text const& text) {
+  return train<MixtureOfHeads>(options, text, headmix::Cuda<float, headmix::Sm80>());
+}
