@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""What PyTorch makes of the same work on the same GPU: dense attention, attention alone, and MoA as ScatterMoE does it
+(rows sorted and expanded, grouped products). Prints rows as common.cuh describes; one that cannot run says why.
+
+usage: baselines.py [--tflops=T] [--tbytes=T]"""
+
+import statistics
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+B, T, D, H, K, E = 8, 2048, 1024, 128, 8, 32
+N = B * T
+ceilings = dict(a[2:].split("=") for a in sys.argv[1:])
+peak = float(ceilings.get("tflops", 0))
+
+
+def numbers(*shape, scale=1.0, grad=False):
+    x = (torch.rand(*shape, device="cuda") * 2 - 1).mul_(scale).to(torch.bfloat16)
+    return x.requires_grad_(grad)
+
+
+def median_us(f, times):
+    for i in range(3):
+        f(i)
+    events = [(torch.cuda.Event(True), torch.cuda.Event(True)) for _ in range(times)]
+    torch.cuda._sleep(4_000_000)  # all that is timed lies in the stream before the first of it begins
+    for i, (begin, end) in enumerate(events):
+        begin.record()
+        f(i % 3)
+        end.record()
+    torch.cuda.synchronize()
+    return 1000 * statistics.median(b.elapsed_time(e) for b, e in events)
+
+
+def row(name, gflop, make, times=50):
+    """make() prepares and gives the f(i) that is timed."""
+    try:
+        f = make()
+        us = median_us(f, times)
+        floor = f"{gflop / peak * 1e3:.1f}\t{gflop / peak * 1e3 / us:.2f}" if peak else "-\t-"
+        print(f"torch\t{name}\t{us:.1f}\t{gflop / us * 1e3:.0f}\t{floor}", flush=True)
+    except Exception as error:  # a kernel that this version or GPU lacks
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        print(f"torch\t{name}: not run ({reason[0][:90]})\t-\t-\t-\t-", flush=True)
+    torch.cuda.empty_cache()
+
+
+def with_backward(forward, *leaves):
+    """The pass forward and backward, with gradients made anew."""
+
+    def both(i):
+        y = forward(i)
+        mine = [leaf[i] if isinstance(leaf, list) else leaf for leaf in leaves]
+        torch.autograd.backward(y, torch.ones_like(y), inputs=mine)
+        for leaf in mine:
+            leaf.grad = None
+
+    return both
+
+
+def attention_alone(backend, causal, backward):
+    """As many queries as MoA has: K rows a token over one key/value head."""
+
+    def make():
+        q = [numbers(B, K, T, H, grad=backward) for _ in range(3)]
+        k = [numbers(B, 1, T, H, grad=backward) for _ in range(3)]
+        v = [numbers(B, 1, T, H, grad=backward) for _ in range(3)]
+
+        def forward(i):
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(q[i], k[i], v[i], is_causal=causal, enable_gqa=True)
+
+        return with_backward(forward, q, k, v) if backward else forward
+
+    return make
+
+
+def dense_attention(backend, causal, backward):
+    """Multi-head attention with K heads of H columns: the activated width of MoA."""
+
+    def make():
+        x = [numbers(B, T, D, grad=backward) for _ in range(3)]
+        w_qkv = numbers(3 * K * H, D, scale=0.05, grad=backward)
+        w_o = numbers(D, K * H, scale=0.05, grad=backward)
+
+        def forward(i):
+            q, k, v = F.linear(x[i], w_qkv).view(B, T, 3, K, H).permute(2, 0, 3, 1, 4)
+            with sdpa_kernel(backend):
+                o = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            return F.linear(o.transpose(1, 2).reshape(B, T, K * H), w_o)
+
+        return with_backward(forward, x, w_qkv, w_o) if backward else forward
+
+    return make
+
+
+def grouped(x, w, offsets):
+    return F.grouped_mm(x, w, offs=offsets) if hasattr(F, "grouped_mm") else torch._grouped_mm(x, w, offs=offsets)
+
+
+def expanded_moa(backend, causal, backward):
+    def make():
+        x = [numbers(N, D, grad=backward) for _ in range(3)]
+        w_g = numbers(E, D, scale=0.05, grad=backward)
+        w_q = numbers(E, D, H, scale=0.05, grad=backward)
+        w_o = numbers(E, H, D, scale=0.05, grad=backward)
+        w_kv = numbers(2 * H, D, scale=0.05, grad=backward)
+
+        def forward(i):
+            p = F.linear(x[i], w_g).float().softmax(-1)
+            gate, index = p.topk(K)
+            gate = gate / gate.sum(-1, keepdim=True)
+            perm = index.view(-1).argsort(stable=True)
+            offsets = torch.zeros(E, dtype=torch.int32, device="cuda").index_add_(
+                0, index.view(-1), torch.ones(N * K, dtype=torch.int32, device="cuda")
+            ).cumsum(0, dtype=torch.int32)
+            place = torch.empty_like(perm).scatter_(0, perm, torch.arange(N * K, device="cuda"))
+            q = grouped(x[i][perm // K], w_q, offsets)[place].view(B, T, K, H).transpose(1, 2)
+            k, v = F.linear(x[i], w_kv).view(B, 1, T, 2 * H).split(H, dim=-1)
+            with sdpa_kernel(backend):
+                o = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+            o = o.transpose(1, 2).reshape(N * K, H)
+            z = grouped(o[perm], w_o, offsets)[place].view(N, K, D)
+            return torch.bmm(gate.to(z.dtype).unsqueeze(1), z).squeeze(1)
+
+        return with_backward(forward, x, w_g, w_q, w_o, w_kv) if backward else forward
+
+    return make
+
+
+def main():
+    print(f"# torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}")
+    giga = 1e-9
+    core = 4 * N * K * T * H * giga
+    dense = 2 * N * D * 4 * K * H * giga
+    moa = 2 * N * D * (E + 2 * H + 2 * K * H) * giga
+    backends = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+    for causal in (False, True):
+        mask, part = ("causal", 0.5) if causal else ("all keys", 1.0)
+        for name, backend in backends.items():
+            for what, gflop, backward_gflop, make in (
+                ("attention alone", part * core, 3.5 * part * core, attention_alone),
+                ("dense 8 x 128", dense + part * core, 3 * (dense + part * core), dense_attention),
+                ("MoA as ScatterMoE", moa + part * core, 3 * (moa + part * core), expanded_moa),
+            ):
+                row(f"{what}, {mask}, {name}, forward", gflop, make(backend, causal, False))
+                row(f"{what}, {mask}, {name}, forward and backward", backward_gflop, make(backend, causal, True), 20)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// What the GPU can do at best, to compare with: copies, reads from the second-level cache, a large product, launches.
+// The last two lines are for gpu.sh: --tflops=... and --tbytes=...
+#include "common.cuh"
+
+using namespace bench;
+
+/// Every thread sums 16-byte words of a buffer that fits the second-level cache, several times.
+struct read_again {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+  float const* data;
+  Index chunks;
+  int times;
+  float* sum;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    std::uint32_t bits = 0;
+    Index const stride = device.blocks() * threads;
+    for (int n = 0; n < times; ++n) {
+      // Another block's part each time, which the first-level cache of this multiprocessor has not.
+      Index const first = (device.block() + n * 7) % device.blocks() * threads + device.thread();
+      for (Index i = first; i < chunks; i += stride) {
+        headmix::words<4> const w = device.load16(data + 4 * i);
+        bits ^= w.word[0] ^ w.word[1] ^ w.word[2] ^ w.word[3];
+      }
+    }
+    if (bits == 12345) device.store(sum, 1.0F);
+  }
+};
+
+struct nothing {
+  static constexpr int threads = 32;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device&) const {}
+};
+
+int main() {
+  try {
+    Backend backend;
+    auto& queue = backend.queue();
+    cudaStream_t const stream = queue.stream();
+
+    Index const bytes = Index{1} << 30;
+    headmix::cuda::memory const from(static_cast<std::size_t>(bytes)), to(static_cast<std::size_t>(bytes));
+    double const copy = median_us(
+        stream,
+        [&](int) {
+          headmix::cuda::check(cudaMemcpyAsync(to.bytes().data(), from.bytes().data(), static_cast<std::size_t>(bytes),
+                                               cudaMemcpyDeviceToDevice, stream),
+                               "copying");
+        },
+        20);
+    double const tbytes = 2 * static_cast<double>(bytes) / copy * 1e-6;
+    std::printf("ceiling\tcopy of 1 GiB, read and written: %.2f TB/s\t%.1f\t-\t-\t-\n", tbytes, copy);
+
+    Index const small = Index{16} << 20;
+    int const times = 20;
+    double const read = median_us(stream, [&](int) {
+      queue.launch(read_again{from.as<float>(), small / 16, times, to.as<float>()}, 8 * queue.processors());
+    });
+    std::printf("ceiling\t16 MiB read %d times from the L2 cache: %.2f TB/s\t%.1f\t-\t-\t-\n", times,
+                static_cast<double>(small) * times / read * 1e-6, read);
+
+    Index const n = 8192;
+    Buffers<bfloat16> const a(backend, n, n), b(backend, n, n), y(backend, n, n);
+    double const product = median_us(
+        stream,
+        [&](int i) {
+          if (!queue.gemm(y(i), view<bfloat16 const>(a(i)), view<bfloat16 const>(b(i)), false)) std::abort();
+        },
+        30);
+    double const gflop = 2e-9 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    double const tflops = gflop / product * 1e3;
+    std::printf("ceiling\tcuBLAS, bfloat16, 8192^3, random numbers: %.0f TFLOP/s\t%.1f\t%.0f\t-\t-\n", tflops, product,
+                tflops);
+
+    double const empty = median_us(stream, [&](int) { queue.launch(nothing{}, 1); });
+    headmix::cuda_graph const graph(queue, [&] {
+      for (int i = 0; i < 100; ++i) queue.launch(nothing{}, 1);
+    });
+    double const in_graph = median_us(stream, [&](int) { graph.launch(); }) / 100;
+    std::printf("ceiling\tempty kernel between two events\t%.1f\t-\t-\t-\n", empty);
+    std::printf("ceiling\tempty kernel in a graph of 100\t%.1f\t-\t-\t-\n", in_graph);
+    std::printf("--tflops=%.1f\n--tbytes=%.3f\n", tflops, tbytes);
+  } catch (headmix::Error const& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,135 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// How the GPU programs measure and report. A row of theirs is a line of fields with tabs between them:
+//
+//   group, name, microseconds, TFLOP/s, floor in microseconds, floor / time        "-" where there is none
+//
+// A floor is the larger of FLOPs over the measured rate of a large product and bytes over the measured rate of a copy.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "headmix/headmix.cuh"
+
+namespace bench {
+
+using headmix::bfloat16, headmix::Index, headmix::view;
+using Backend = headmix::Cuda<bfloat16, headmix::Sm80>;
+
+/// What this GPU can do, as ceilings.cu measured it.
+struct Ceilings {
+  double tflops = 0;  ///< bfloat16 product of 8192^3
+  double tbytes = 0;  ///< per second, read and written by a copy
+};
+/// From arguments that are written --tflops=800 --tbytes=3.
+inline Ceilings ceilings_of(int argc, char** argv) {
+  Ceilings c;
+  for (int i = 1; i < argc; ++i) {
+    std::sscanf(argv[i], "--tflops=%lf", &c.tflops);
+    std::sscanf(argv[i], "--tbytes=%lf", &c.tbytes);
+  }
+  return c;
+}
+inline std::string option(int argc, char** argv, std::string const& name) {
+  for (int i = 1; i < argc; ++i) {
+    std::string const argument = argv[i];
+    if (argument.starts_with("--" + name + "=")) return argument.substr(name.size() + 3);
+  }
+  return {};
+}
+
+/// Keeps the GPU busy, so that all that is timed lies in the stream before the first of it begins.
+template <int = 0>
+__global__ void wait_cycles(long long cycles) {
+  long long const start = clock64();
+  while (clock64() - start < cycles) {
+  }
+}
+
+/// The median time of f(0), f(1), f(2), f(0), ... in microseconds, by events. Different numbers are different buffers,
+/// so that the cache is not warm.
+inline double median_us(cudaStream_t stream, std::function<void(int)> const& f, int times = 50) {
+  for (int i = 0; i < 3; ++i) f(i);
+  std::vector<cudaEvent_t> events(2 * static_cast<std::size_t>(times));
+  for (auto& e : events) headmix::cuda::check(cudaEventCreate(&e), "creating an event");
+  wait_cycles<><<<1, 1, 0, stream>>>(4'000'000);
+  for (int i = 0; i < times; ++i) {
+    auto const n = 2 * static_cast<std::size_t>(i);
+    headmix::cuda::check(cudaEventRecord(events[n], stream), "an event");
+    f(i % 3);
+    headmix::cuda::check(cudaEventRecord(events[n + 1], stream), "an event");
+  }
+  headmix::cuda::check(cudaStreamSynchronize(stream), "waiting for the GPU");
+  std::vector<double> us;
+  for (std::size_t n = 0; n < events.size(); n += 2) {
+    float ms = 0;
+    headmix::cuda::check(cudaEventElapsedTime(&ms, events[n], events[n + 1]), "reading an event");
+    us.push_back(1000.0 * static_cast<double>(ms));
+  }
+  for (auto& e : events) cudaEventDestroy(e);
+  std::sort(us.begin(), us.end());
+  return us[us.size() / 2];
+}
+
+/// Prints a row; gflop and megabytes may be 0.
+inline void row(char const* group, std::string const& name, double us, double gflop, double megabytes,
+                Ceilings const& c) {
+  double const compute = c.tflops > 0 ? gflop / c.tflops * 1e3 : 0, memory = c.tbytes > 0 ? megabytes / c.tbytes : 0;
+  double const floor = std::max(compute, memory);
+  std::printf("%s\t%s\t%.1f\t", group, name.c_str(), us);
+  if (gflop > 0) {
+    std::printf("%.0f\t", gflop / us * 1e3);
+  } else {
+    std::printf("-\t");
+  }
+  if (floor > 0) {
+    std::printf("%.1f\t%.2f\n", floor, floor / us);
+  } else {
+    std::printf("-\t-\n");
+  }
+  std::fflush(stdout);
+}
+
+/// Numbers that look random, in about [-scale, scale].
+template <class T>
+struct fill {
+  T* data;
+  float scale;
+  std::uint32_t seed;
+
+  HEADMIX_HD void operator()(Index i) const {
+    auto h = static_cast<std::uint32_t>(i) * 0x9E3779B9U + seed * 0x85EBCA6BU;
+    h = (h ^ h >> 16) * 0x7FEB352DU;
+    h = (h ^ h >> 15) * 0x846CA68BU;
+    h ^= h >> 16;
+    data[i] = static_cast<T>(scale * (static_cast<float>(h >> 8) * 0x1p-23F - 1.0F));
+  }
+};
+
+/// A matrix, or a stack of them, in three copies.
+template <class T>
+struct Buffers {
+  Index count, rows, cols;
+  std::vector<headmix::cuda::memory> memory;
+
+  Buffers(Backend& backend, Index n, Index r, Index c, float scale = 1) : count(n), rows(r), cols(c) {
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      memory.emplace_back(static_cast<std::size_t>(n * r * c) * sizeof(T));
+      if constexpr (!std::is_same_v<T, headmix::Int>) {
+        backend.for_each(n * r * c, fill<T>{memory.back().template as<T>(), scale, i + 1});
+      }
+    }
+  }
+  Buffers(Backend& backend, Index r, Index c, float scale = 1) : Buffers(backend, 1, r, c, scale) {}
+
+  [[nodiscard]] view<T> operator()(int i) const {
+    return {memory[static_cast<std::size_t>(i)].template as<T>(), count, rows, cols};
+  }
+  [[nodiscard]] double megabytes() const { return static_cast<double>(count * rows * cols) * sizeof(T) * 1e-6; }
+};
+
+}  // namespace bench
