@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "../program.hpp"
+#include "headmix/layer/moa.hpp"
 
 namespace headmix::test {
 
@@ -48,6 +49,27 @@ void fill_as_published(auto& p) {
     }
   }
 }
+
+/// The program of the published numbers: B = 2 sequences of T = 5, where the published x is [T, B, d].
+template <class G>
+struct Golden {
+  using layer = Moa<8, 4, SoftmaxTopK<6, 2, G>, causal>;
+  static gradcheck_options options() {
+    gradcheck_options o;
+    o.token_sequences = uniform(2, 5);
+    return o;
+  }
+  Program<moa_roots<layer>> p{options()};
+  view<double const> y;
+  std::vector<double> y_values;
+
+  explicit Golden() {
+    fill_as_published<layer>(p);
+    y = p.forward();
+    y_values.assign(y.data, y.data + y.size());
+    p.backward({0, 0});
+  }
+};
 
 inline constexpr std::array<Int, 4> ragged_offsets{0, 2, 2, 7};
 /// Three sequences, one of them empty.

@@ -3,6 +3,8 @@
 // Cpu: own kernels for products, grouped products, attention and fused trees; Eigen's vector functions. Work is cut by
 // shape, so results are bitwise equal for every executor.
 
+#include <algorithm>
+
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
 #include "headmix/backend/cpu/expert.hpp"
@@ -135,7 +137,8 @@ class Cpu {
   void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cpu::attention_gradient<Mask>(executor(), p, scratch);
   }
-  void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads, bool inverse) {
+  void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads,
+              bool inverse) {
     reference_.rotary(y, a, theta, s, heads, inverse);
   }
 

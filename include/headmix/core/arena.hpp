@@ -3,7 +3,6 @@
 // A planner of addresses: gives each block the lowest offset that no live block overlaps. It runs before execution and
 // allocates nothing itself; the owner of the memory asks `peak()` how much is needed.
 
-#include <algorithm>
 #include <array>
 #include <span>
 
@@ -33,12 +32,12 @@ class AddressPlanner {
     std::size_t offset = 0, place = 0;
     for (; place < live_; ++place) {
       if (offset + need <= blocks_[place].begin) break;
-      offset = (std::max)(offset, blocks_[place].end);
+      offset = larger(offset, blocks_[place].end);
     }
     for (std::size_t i = live_; i > place; --i) blocks_[i] = blocks_[i - 1];
     blocks_[place] = {id, offset, offset + need};
     ++live_;
-    peak_ = (std::max)(peak_, offset + need);
+    peak_ = larger(peak_, offset + need);
     return offset;
   }
   constexpr void release(std::size_t id) {
@@ -51,6 +50,9 @@ class AddressPlanner {
   [[nodiscard]] constexpr std::size_t peak() const { return peak_; }
 
  private:
+  /// <algorithm> would be a third of what the headers of this folder take to compile.
+  static constexpr std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
+
   std::span<block> blocks_;  // sorted by begin
   std::size_t live_ = 0, peak_ = 0;
 };

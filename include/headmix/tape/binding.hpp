@@ -4,6 +4,7 @@
 // that the compiler could not make. Messages name the leaf, the size, what was expected and what was found. A program
 // is described by tables, so all of this is compiled once and not for every program.
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>

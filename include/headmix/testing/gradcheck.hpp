@@ -6,6 +6,7 @@
 //   auto r = gradcheck(softmax(x{} % W{}), at<tokens>(7));
 //   if (!r.ok()) std::puts(r.text.c_str());
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Softmax and log-sum-exp of rows in packs. Rows whose elements do not follow each other go to the reference.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
