@@ -192,3 +192,19 @@ TEST_CASE("moa options: a module of a padded layer, and what it refuses") {
   CHECK_THROWS_WITH_AS(static_cast<void>(Padding(view<std::uint8_t const>(nullptr, 0, 3))),
                        doctest::Contains("no sequences"), Error);
 }
+namespace {
+/// The largest gradient of the key bias, in float.
+template <class L>
+float key_bias_gradient() {
+  Program<roots<type_of<decltype(L::y)>>, training, float> p(at<tokens>(7));
+  p.forward();
+  p.backward();
+  float largest = 0;
+  for (float const g : p.gradients(typename L::b_k{})) largest = std::max(largest, std::abs(g));
+  return largest;
+}
+}  // namespace
+TEST_CASE("moa options: a key bias moves all scores of a query alike, so its gradient is 0 to the bit") {
+  CHECK(key_bias_gradient<Moa<6, 4, SoftmaxTopK<5, 2>, causal, key_bias>>() == 0);
+  CHECK(key_bias_gradient<Moa<6, 4, SoftmaxTopK<5, 2>, causal, key_bias, rope<>>>() > 1e-4f);
+}

@@ -79,7 +79,8 @@ struct Moa {
   using r = typename R::template route<std::remove_cv_t<decltype(x_q)>>;
   static constexpr auto q = expert_linear(x_q, W_q{}, r::index)                     // q_{t,i} = x_t W^q_i, i in G(t)    (10)
                           + when<has<query_bias>>(expert_bias(b_q{}, r::index));
-  static constexpr auto k = x_k % W_k{} + when<has<key_bias>>(b_k{});               // K = X W^k, shared by all experts  (10)
+  static constexpr auto k = x_k % W_k{}                                             // K = X W^k, shared by all experts  (10)
+                          + when<has<key_bias>>(Position::key_bias(b_k{}));
   static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});             // V = X W^v, shared by all experts  (11)
   static constexpr auto o = attention<Mask, P, Keep>(Position::template turn<P>(q), // softmax(q k^T / sqrt(d_h)) v      (10)(11)
                                                      Position::template turn<P>(k), v);

@@ -47,6 +47,10 @@ struct rope : option::position {
   static constexpr auto turn(A a) {
     return rotary<Heads>(a, number<Num, Den>{});
   }
+  template <Expr B>
+  static constexpr auto key_bias(B b) {
+    return b;
+  }
 };
 
 /// Dropout of the attention's probabilities at the rate Num / Den.
@@ -70,6 +74,11 @@ struct no_position {
   template <Extent, Expr A>
   static constexpr auto turn(A a) {
     return a;
+  }
+  /// It moves all scores of a query alike, which softmax does not see: the gradient is 0, and not 0 but for rounding.
+  template <Expr B>
+  static constexpr auto key_bias(B b) {
+    return detach(b);
   }
 };
 struct no_probability_dropout {
