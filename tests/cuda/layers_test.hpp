@@ -120,7 +120,9 @@ Outcome outcome(Backend backend, batch const& x_batch, Index rows, batch const* 
 
 inline void check_same(Outcome const& found, Outcome const& expected, double tolerance) {
   REQUIRE(found.size() == expected.size());
-  for (auto const& [name, numbers] : expected) {
+  for (auto const& entry : expected) {
+    std::string const& name = entry.first;  // clang 14 captures no structured bindings
+    std::vector<double> const& numbers = entry.second;
     CAPTURE(name);
     CHECK(relative_error(found.at(name), numbers) < tolerance);
   }
@@ -136,7 +138,9 @@ void check_layer(batch const& b, Index rows, Memory... memory) {
     // As exact as bfloat16 storage allows: what the reference loses with it is the measure.
     auto const rounded = outcome<L>(Reference<bfloat16>(), b, rows, memory...);
     auto const found = outcome<L>(Cuda<bfloat16, test_device>(), b, rows, memory...);
-    for (auto const& [name, numbers] : expected) {
+    for (auto const& entry : expected) {
+      std::string const& name = entry.first;  // clang 14 captures no structured bindings
+      std::vector<double> const& numbers = entry.second;
       CAPTURE(name);
       double const error = relative_error(found.at(name), numbers), storage = relative_error(rounded.at(name), numbers);
       CAPTURE(storage);
