@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Everything for the GPU, to be compiled by nvcc. Link cudart and cuBLAS (in CMake: headmix::cuda).
+// Everything for the GPU, to be compiled by nvcc for compute capability 8.0 or newer. Link cudart and cuBLAS (in CMake:
+// headmix::cuda). Without a GPU, and without nvcc: headmix/backend/cuda.hpp and headmix/backend/cuda/emulated.hpp.
 
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/graph.cuh"

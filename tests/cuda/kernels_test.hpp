@@ -299,6 +299,9 @@ TEST_CASE("cuda: dense products of mixed types") {
   check_gemm<bfloat16, float, float, bfloat16>(70, 3, 19, layout::transposed, layout::plain, layout::plain, true);
   check_gemm<bfloat16, bfloat16, bfloat16, float>(7, 66, 19, layout::plain, layout::transposed, layout::plain, false);
   check_gemm<double, double, double, double>(7, 66, 300, layout::gaps, layout::transposed, layout::gaps, false);
+  // Long sums of few elements are made in parts.
+  check_gemm<bfloat16, float, bfloat16, float>(20, 70, 3001, layout::plain, layout::transposed, layout::plain, false);
+  check_gemm<double, double, double, double>(3, 5, 1100, layout::gaps, layout::plain, layout::transposed, true);
 }
 
 /// Rows that are easily wrong: nothing but minus infinities, some of them, infinity, some or nothing but not a number.

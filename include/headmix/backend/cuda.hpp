@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Cuda: the kernels of every backend on a GPU, or emulated on the CPU. Every call is asynchronous on the backend's
-// queue, allocates nothing and reads nothing back; results depend on the operands' extents and values alone.
+// Cuda: the kernels of every backend on a GPU, or emulated on the CPU. Every kernel is asynchronous on the backend's
+// queue, allocates nothing and reads nothing back. On one GPU with one version of cuBLAS, results depend on the
+// operands' extents, strides and values alone.
 
 #include <cstddef>
 #include <span>
@@ -44,10 +45,10 @@ class Cuda {
   explicit Cuda(queue_type queue) : queue_(std::move(queue)) {}
 
   [[nodiscard]] queue_type& queue() { return queue_; }
-  void upload(void* to, void const* from, std::size_t bytes) { queue_.upload(to, from, bytes); }
+  void upload(void* to, void const* from, std::size_t bytes) const { queue_.upload(to, from, bytes); }
   /// Waits for the work that was given before.
-  void download(void* to, void const* from, std::size_t bytes) { queue_.download(to, from, bytes); }
-  void synchronize() { queue_.synchronize(); }
+  void download(void* to, void const* from, std::size_t bytes) const { queue_.download(to, from, bytes); }
+  void synchronize() const { queue_.synchronize(); }
   /// f(i) for all i < n, on the device: f is trivially copyable, its call is marked HEADMIX_DEVICE or HEADMIX_HD.
   template <class F>
   void for_each(Index n, F f) {

@@ -285,7 +285,9 @@ class Binding {
   }
   void set_segments(segments& mine, std::size_t size, segments const& s) {
     check_segments(table_->sizes[size], s, host_memory_);
-    if (mine.rows != s.rows || mine.count != s.count) changed_ = true;
+    // Kernels may cut even and ragged sequences differently, and so need other scratch memory.
+    bool const same_form = (mine.offsets == nullptr) == (s.offsets == nullptr);
+    if (mine.rows != s.rows || mine.count != s.count || !same_form) changed_ = true;
     mine = s;
     sizes_.value[size] = s.rows;
   }

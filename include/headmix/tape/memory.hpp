@@ -29,8 +29,8 @@ using backend_memory = typename detail::backend_memory<Backend>::type;
 
 /// Copies n elements from the host's memory to the backend's.
 template <class Backend, class T>
-void upload(Backend& backend, T* to, T const* from, std::size_t n) {
-  if constexpr (requires { backend.upload(to, from, n); }) {
+void upload(Backend const& backend, T* to, T const* from, std::size_t n) {
+  if constexpr (!Backend::host_memory) {
     backend.upload(to, from, n * sizeof(T));
   } else if (n > 0) {
     std::memcpy(to, from, n * sizeof(T));
@@ -38,8 +38,8 @@ void upload(Backend& backend, T* to, T const* from, std::size_t n) {
 }
 /// Copies n elements from the backend's memory to the host's, after all work before it.
 template <class Backend, class T>
-void download(Backend& backend, T* to, T const* from, std::size_t n) {
-  if constexpr (requires { backend.download(to, from, n); }) {
+void download(Backend const& backend, T* to, T const* from, std::size_t n) {
+  if constexpr (!Backend::host_memory) {
     backend.download(to, from, n * sizeof(T));
   } else if (n > 0) {
     std::memcpy(to, from, n * sizeof(T));
@@ -52,7 +52,7 @@ void reserve(Memory& memory, std::size_t bytes) {
   if (memory.bytes().size() < bytes) memory = Memory(bytes);
 }
 
-/// A copy, in the backend's memory, of integers that the caller has on the host. It moves only when they change.
+/// A copy, in the backend's memory, of integers that the caller has on the host: made again only when they change.
 template <class Backend>
 class HostInts {
  public:

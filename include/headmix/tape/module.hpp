@@ -69,7 +69,8 @@ class Module {
   using parameter_leaves = filter<typename tape_type::leaves, detail::is_parameter>;
 
   /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
-  /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`.
+  /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`. Modules that work on each other's results are
+  /// given copies of one backend, since every default-made one of a GPU is a stream of its own.
   template <Extent... X>
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
       : backend_(std::move(backend)), tape_(backend_), seed_(seed) {
@@ -126,9 +127,11 @@ class Module {
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
   /// training draws with the module's seed, the number of the forward pass being the step, and inference draws nothing.
+  /// Before every launch of a recorded graph, it gives the pass new values.
   void set_randomness(randomness r) {
     randomness_ = r;
     fixed_randomness_ = true;
+    if constexpr (draws_randomness) bind_randomness();
   }
   /// Loss `Which` of the layer. Waits for the pass that computes it.
   template <int Which>

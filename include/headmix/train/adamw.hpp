@@ -136,7 +136,10 @@ template <std::floating_point T, class Backend = host>
 class AdamW {
  public:
   /// Allocates the two moments; nothing allocates afterwards.
-  explicit AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options = {}, Backend backend = {})
+  explicit AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options = {}) requires(Backend::host_memory)
+      : AdamW(std::move(parameters), options, Backend{}) {}
+  /// The backend is that of the module: its work is ordered.
+  AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options, Backend backend)
       : backend_(std::move(backend)), parameters_(std::move(parameters)), options_(options) {
     std::size_t n = 0, rows = 0;
     for (auto const& p : parameters_) {

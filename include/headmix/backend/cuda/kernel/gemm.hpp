@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: MIT
 // Dense products of any types and strides, for what the vendor's library does not do.
 
-#include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda {
 
-/// y (+)= a b. A block makes 64 x 64 elements of y, a thread 4 x 4 of them; sums run over the inner extent in order.
+/// y (+)= a b, or matrix p of the stack y the product over part p of the inner extent. A block makes 64 x 64 elements
+/// of a matrix, a thread 4 x 4 of them; sums run in order.
 template <class W, class T, class A, class B>
 struct gemm_kernel {
   static constexpr int threads = 256;
@@ -19,19 +20,25 @@ struct gemm_kernel {
   view<A const> a;
   view<B const> b;
   bool accumulate;
+  Index part_depth;  ///< of the inner extent
 
-  static Index blocks(view<T> const& y) { return blocks_for(y.rows, tile) * blocks_for(y.cols, tile); }
+  /// Of a product in one part.
+  static Index blocks(Index rows, Index cols) { return blocks_for(rows, tile) * blocks_for(cols, tile); }
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     auto const tile_a = device.template shared<W>(0);  // [depth, pitch]: column k of a, elements of consecutive rows
     auto const tile_b = device.template shared<W>(depth * pitch * static_cast<int>(sizeof(W)));
-    Index const row_tiles = blocks_for(y.rows, tile);
-    Index const first_row = device.block() % row_tiles * tile, first_col = device.block() / row_tiles * tile;
+    Index const row_tiles = blocks_for(y.rows, tile), col_tiles = blocks_for(y.cols, tile);
+    Index const first_row = device.block() % row_tiles * tile;
+    Index const first_col = device.block() / row_tiles % col_tiles * tile;
+    Index const part = device.block() / (row_tiles * col_tiles), begin = part * part_depth;
+    Index const end = begin + part_depth < a.cols ? begin + part_depth : a.cols;
+    view<T> const to = y[part];
     int const mine_row = device.thread() / 16, mine_col = device.thread() % 16;  // and every 16th after it
     W sum[4][4] = {};
-    for (Index k = 0; k < a.cols; k += depth) {
-      stage(device, tile_a, a.transposed(), k, first_row);
-      stage(device, tile_b, b, k, first_col);
+    for (Index k = begin; k < end; k += depth) {
+      stage(device, tile_a, a.transposed(), k, end, first_row);
+      stage(device, tile_b, b, k, end, first_col);
       device.sync();
       for (int l = 0; l < depth; ++l) {
         W left[4], right[4];
@@ -48,29 +55,59 @@ struct gemm_kernel {
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 4; ++j) {
         Index const row = first_row + mine_row + 16 * i, col = first_col + mine_col + 16 * j;
-        if (row < y.rows && col < y.cols) put_element(device, &y(row, col), sum[i][j], accumulate);
+        if (row < y.rows && col < y.cols) put_element(device, &to(row, col), sum[i][j], accumulate);
       }
     }
   }
 
  private:
-  /// Rows k .. k + depth and columns first .. first + tile of a matrix, zeros outside. Neighbouring threads read along
-  /// the columns or, where those are apart, along the rows.
+  /// Rows k .. k + depth, below end, and columns first .. first + tile of a matrix, zeros outside. Neighbouring threads
+  /// read along the columns or, where those are apart, along the rows.
   template <class Device, class Shared, class M>
-  HEADMIX_DEVICE void stage(Device& device, Shared to, view<M> const& from, Index k, Index first) const {
+  HEADMIX_DEVICE void stage(Device& device, Shared to, view<M> const& from, Index k, Index end, Index first) const {
     bool const along_rows = from.col_stride != 1 && from.row_stride == 1;
     for (int e = device.thread(); e < depth * tile; e += threads) {
       int const i = along_rows ? e % depth : e / tile, j = along_rows ? e / depth : e % tile;
-      bool const real = k + i < from.rows && first + j < from.cols;
+      bool const real = k + i < end && first + j < from.cols;
       to[i * pitch + j] = real ? static_cast<W>(device.load(&from(k + i, first + j))) : W(0);
     }
   }
 };
 
+/// Element by element, the sum of the matrices of a stack in order.
+template <class W>
+struct tree_stack_sum {
+  static constexpr bool is_loop = true;
+  view<W const> parts;
+
+  struct row_of_parts {
+    view<W const> parts;
+    Index i;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      P sum(0);
+      for (Index p = 0; p < parts.count; ++p) sum = sum + static_cast<P>(parts[p](i, j));
+      return sum;
+    }
+  };
+  HEADMIX_HD row_of_parts row(Index i) const { return {parts, i}; }
+};
+
+/// Few elements that are long sums, as of a router's gradient, are made in parts, for more blocks to work on them.
 template <class W, class Queue, class T, class A, class B>
 void gemm(Queue& queue, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
+  constexpr Index enough_blocks = 512, least_depth = 256;
   using kernel = gemm_kernel<W, T, A, B>;
-  queue.launch(kernel{y, a, b, accumulate}, kernel::blocks(y));
+  Index const blocks = kernel::blocks(y.rows, y.cols);
+  if (blocks == 0) return;
+  Index const room = static_cast<Index>(queue.workspace().size() / sizeof(W)) / (y.rows * y.cols);
+  Index parts = enough_blocks / blocks;
+  for (Index const most : {a.cols / least_depth, room}) parts = parts < most ? parts : most;
+  if (parts <= 1) return queue.launch(kernel{y, a, b, accumulate, a.cols}, blocks);
+  Index const part_depth = blocks_for(blocks_for(a.cols, parts), kernel::depth) * kernel::depth;
+  view<W> const made(reinterpret_cast<W*>(queue.workspace().data()), blocks_for(a.cols, part_depth), y.rows, y.cols);
+  queue.launch(gemm_kernel<W, W, A, B>{made, a, b, false, part_depth}, blocks * made.count);
+  map<W>(queue, y, tree_stack_sum<W>{made}, accumulate);
 }
 
 }  // namespace headmix::cuda

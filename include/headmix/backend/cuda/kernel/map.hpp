@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/tape/lower.hpp"
@@ -61,6 +62,7 @@ void map(Queue& queue, view<T> y, Tree const& tree, bool accumulate) {
   using kernel = map_kernel<W, T, Tree>;
   if (y.size() == 0) return;
   Index const rows = y.count * y.rows, most = kernel::most_elements / y.cols;
+  if (most == 0) fail("map: ", y.cols, " columns are more than the ", kernel::most_elements, " of one launch");
   for (Index first = 0; first < rows; first += most) {
     kernel const part = {y, tree, accumulate, first, rows - first < most ? rows - first : most};
     queue.launch(part, part.blocks());
