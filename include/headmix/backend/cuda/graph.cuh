@@ -14,7 +14,8 @@ namespace headmix {
 ///   step.launch();
 ///
 /// The callable runs once, for its calls to be recorded; nothing is computed until launch(). Record a callable that has
-/// run before: its first run may load code, which a recording does not allow.
+/// run before: its first run may load code and allocate, which a recording does not allow. A module that then works on
+/// larger batches takes new memory, and its recorded passes must be recorded again.
 class cuda_graph {
  public:
   template <class Queue, class Work>

@@ -196,9 +196,16 @@ class stream_queue {
     }
   }
 
-  /// The host's memory may be reused at once, unless it is pinned.
+  /// The host's memory may be reused at once, unless it is pinned. Not while the stream is recorded: a graph would copy
+  /// whatever lies there when it is launched.
   void upload(void* device, void const* host, std::size_t bytes) const {
     if (bytes == 0) return;
+    cudaStreamCaptureStatus recording;
+    check(cudaStreamIsCapturing(shared_->stream, &recording), "copying to the GPU");
+    if (recording != cudaStreamCaptureStatusNone) {
+      fail("a copy from the host cannot be recorded; run the pass once before, with the same sequences, and give its "
+           "randomness by set_randomness()");
+    }
     check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, shared_->stream), "copying to the GPU");
   }
   void download(void* host, void const* device, std::size_t bytes) const {
@@ -209,6 +216,8 @@ class stream_queue {
   void synchronize() const { check(cudaStreamSynchronize(shared_->stream), "waiting for the GPU"); }
 
  private:
+  static constexpr std::size_t least_workspace = std::size_t{1} << 20;  // partial sums of our own kernels fit
+
   struct resources {
     cudaStream_t stream;
     bool owns_stream;
@@ -234,6 +243,8 @@ class stream_queue {
         workspace = scratch.bytes();
       } else if (reinterpret_cast<std::uintptr_t>(workspace.data()) % 256 != 0) {
         fail("the workspace of a queue must lie at a multiple of 256 bytes");
+      } else if (workspace.size() < least_workspace) {
+        fail("the workspace of a queue has ", workspace.size(), " bytes, expected ", least_workspace, " or more");
       }
       if (owns_stream) check(cudaStreamCreate(&stream), "creating a CUDA stream");
       check(cublasCreate(&blas), "creating a cuBLAS handle");
