@@ -15,7 +15,7 @@ elseif(NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cudart_static)
 else()
   set(headmix_cuda_FOUND TRUE)
   if(NOT TARGET headmix::cuda)
-    add_library(headmix::cuda INTERFACE IMPORTED GLOBAL)
+    add_library(headmix::cuda INTERFACE IMPORTED)
     target_link_libraries(headmix::cuda INTERFACE headmix::headmix CUDA::cudart_static CUDA::cublas)
     # cxx_std_20 does not reach files of the language CUDA, for which CMake knows C++20 from 3.26 on.
     if("cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)

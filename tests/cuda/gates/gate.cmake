@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DNVCC=... -DARCHITECTURE=80 -DINCLUDE=... -DSOURCE=x.cu -DGATE=headmix-gate -DOUT=folder [-DFAULT=regex] -P gate.cmake
+# cmake "-DNVCC=nvcc;options" -DARCHITECTURE=80 -DINCLUDE=... -DSOURCE=x.cu -DGATE=headmix-gate -DOUT=folder
+#       [-DFAULT=regex] -P gate.cmake
 # Compiles SOURCE for one architecture and hands nvcc's messages and the cubin to GATE. With FAULT the gate must fail
 # with a message that matches.
 get_filename_component(name "${SOURCE}" NAME_WE)
@@ -10,7 +11,8 @@ else()
   set(device "Sm${ARCHITECTURE}")
 endif()
 execute_process(
-  COMMAND "${NVCC}" -std=c++20 -O3 -arch=sm_${ARCHITECTURE} -cubin -I "${INCLUDE}" -DHEADMIX_GATE_DEVICE=${device}
+  COMMAND ${NVCC} -std=c++20 -O3 -gencode arch=compute_${ARCHITECTURE},code=sm_${ARCHITECTURE} -cubin
+          -I "${INCLUDE}" -DHEADMIX_GATE_DEVICE=${device}
           -Xptxas -v,-warn-spills,-warn-lmem-usage "${SOURCE}" -o "${stem}.cubin"
   RESULT_VARIABLE result OUTPUT_VARIABLE log ERROR_VARIABLE log)
 file(WRITE "${stem}.log" "${log}")

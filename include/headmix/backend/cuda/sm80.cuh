@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: MIT
 // Sm80 and Sm90a: the functions of device.hpp as CUDA and PTX, the host's side as a CUDA stream and cuBLAS. For nvcc.
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "headmix needs compute capability 8.0 or newer: set CMAKE_CUDA_ARCHITECTURES (or -arch) to 80 or more"
+#endif
+
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
@@ -203,8 +207,9 @@ class stream_queue {
     cudaStreamCaptureStatus recording;
     check(cudaStreamIsCapturing(shared_->stream, &recording), "copying to the GPU");
     if (recording != cudaStreamCaptureStatusNone) {
-      fail("a copy from the host cannot be recorded; run the pass once before, with the same sequences, and give its "
-           "randomness by set_randomness()");
+      fail(
+          "a copy from the host cannot be recorded; run the pass once before, with the same sequences, and give its "
+          "randomness by set_randomness()");
     }
     check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, shared_->stream), "copying to the GPU");
   }
