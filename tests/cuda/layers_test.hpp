@@ -168,7 +168,7 @@ TEST_CASE("MoA over another input") {
   batch const memory = ragged(memory_offsets.data(), 2);
   check_layer<L>(ragged(offsets.data(), 2), 9, &memory, Index{8});
 }
-TEST_CASE("grouped-query attention") { check_layer<MultiHead<48, 4, 64, causal, 2>>(uniform(2, 70), 140); }
+TEST_CASE("grouped-query attention") { check_layer<MultiHead<48, 4, 64, causal, 2>>(uniform(2, 33), 66); }
 TEST_CASE("MoA over no token, and over one") {
   using L = Moa<8, 8, GivenTopK<4, 2>, causal>;
   for (Index const n : {0, 1}) {
