@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "headmix/core/random.hpp"
 #include "headmix/core/view.hpp"
 #include "machine.hpp"
+#include "measure.hpp"
 
 namespace bench {
 
@@ -63,28 +65,54 @@ void check_equal(std::string const& name, view<T const> found, view<T const> exp
   }
 }
 
-/// Times `run`, which has run once before: first touches of memory and sleeping threads are nobody's speed.
+/// The row that is being timed: what add() and time_calls() know of it.
+struct TimedRow {
+  Index threads = 1;
+  Measured measured;
+};
+inline TimedRow timed_row;
+
+/// Times `run`, which has run once before: first touches of memory and sleeping threads are nobody's speed. See
+/// measure.hpp. With a `base`, the counter `ratio` says how often base runs in the time of one run.
 template <class F>
-void time_calls(benchmark::State& state, F run) {
-  run();
-  for (auto _ : state) {
-    run();
-    benchmark::ClobberMemory();
+void time_calls(benchmark::State& state, F run, std::function<void()> const& base = {}) {
+  auto const seconds_of = [](auto& f) {
+    double const start = seconds_of_clock(timed_row.threads);
+    f();
+    return seconds_of_clock(timed_row.threads) - start;
+  };
+  std::vector<Yardstick> yardsticks = {[](double seconds) { return peak(timed_row.threads, seconds); }};
+  if (base) {
+    base();
+    yardsticks.push_back([&](double) { return 1 / seconds_of(base); });
   }
+  auto const runs = static_cast<Index>(state.max_iterations);
+  double const guess = seconds_of(run);
+  auto const repeat = [&](Index n) {
+    for (Index i = 0; i < n; ++i) {
+      run();
+      benchmark::ClobberMemory();
+    }
+  };
+  timed_row.measured = measure(timed_row.threads, runs, guess, repeat, yardsticks);
+  Measured const& m = timed_row.measured;
+  while (state.KeepRunningBatch(runs)) state.SetIterationTime(m.seconds * static_cast<double>(runs));
+  state.counters["steady"] = m.steady();
+  state.counters["difference"] = m.difference;
+  if (base) state.counters["ratio"] = m.seconds * m.rates[1];
 }
 
-/// FLOP/s, and their fraction of what the machine reaches now with as many threads. The ceiling of products is known
-/// for float only.
+/// FLOP/s of the runs that time_calls() has timed, and their fractions of what the machine reached beside them with as
+/// many threads. The ceiling of products is known for float only.
 template <class T = float>
 void count_flops(benchmark::State& state, Index threads, double per_iteration) {
-  auto const count = [&](char const* name, double n) {
-    state.counters[name] =
-        benchmark::Counter(n, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
-  };
-  Ceilings const& now = ceilings(threads);
-  count("FLOP/s", per_iteration);
-  count("peak", per_iteration / (std::is_same_v<T, double> ? now.fma_double : now.fma));
-  if (std::is_same_v<T, float>) count("gemm", per_iteration / now.product());
+  constexpr bool is_double = std::is_same_v<T, double>;
+  Ceilings const& c = ceilings(threads);
+  double const fraction = per_iteration / (timed_row.measured.seconds * timed_row.measured.rates[0]);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(per_iteration, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+  state.counters["peak"] = is_double ? fraction / c.fma_double : fraction;
+  if (!is_double) state.counters["gemm"] = fraction / c.product();
 }
 inline void count_tokens(benchmark::State& state, Index per_iteration) {
   state.counters["tokens/s"] =
@@ -92,20 +120,22 @@ inline void count_tokens(benchmark::State& state, Index per_iteration) {
 }
 
 /// Adds a row for every shape (a number for each of `sizes`) and every count of `threads` that the machine has CPUs
-/// for. run(state) finds the shape in state.range(i), the thread count behind it. Rows with one thread report by CPU
-/// time, others by wall clock.
+/// for. run(state) finds the shape in state.range(i), the thread count behind it, and calls time_calls.
 template <class F>
 void add(std::string const& name, std::vector<std::string> sizes, std::vector<std::vector<std::int64_t>> const& shapes,
          std::initializer_list<Index> threads, F run) {
   sizes.emplace_back("threads");
   for (Index const n : threads) {
     if (n > cpus()) continue;
-    auto* const rows = benchmark::RegisterBenchmark(name.c_str(), run)->ArgNames(sizes);
+    auto const timed = [run, n](benchmark::State& state) {
+      timed_row = {n, {}};
+      run(state);
+    };
+    auto* const rows = benchmark::RegisterBenchmark(name.c_str(), timed)->ArgNames(sizes)->UseManualTime();
     for (auto shape : shapes) {
       shape.push_back(n);
       rows->Args(shape);
     }
-    if (n > 1) rows->UseRealTime();
   }
 }
 

@@ -116,7 +116,7 @@ object() { echo "$build/$(echo "${1%.*}" | tr / -).o"; }
 compile() { # one source
   local more=()
   case "$1" in # as tests/cuda/CMakeLists.txt
-    tests/cuda/device/layers.cu | tests/cuda/device/programs.cu)
+    tests/cuda/device/layers.cu | tests/cuda/device/moh.cu | tests/cuda/device/programs.cu)
       [[ "$release" =~ ([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge 13 ] && more=(--Ofast-compile=max) ;;
   esac
   timeout 280 "$nvcc" "${flags[@]}" ${more[@]+"${more[@]}"} -c "$1" -o "$(object "$1")" >"$(object "$1").log" 2>&1 ||
@@ -145,7 +145,7 @@ link() { # program objects...
   "$nvcc" "$@" -o "$program" ${paths[@]+"${paths[@]}"} -lcublas >"$program.log" 2>&1 ||
     { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
 }
-for program in ceilings kernels moa; do link "$program" "$(object "bench/gpu/$program.cu")"; done
+for program in ceilings kernels heads moa moh; do link "$program" "$(object "bench/gpu/$program.cu")"; done
 if [ -n "$doctest" ]; then
   objects=()
   for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do objects+=("$(object "$source")"); done
@@ -185,25 +185,31 @@ if wanted tests; then
 fi
 if wanted determinism; then
   say "determinism"
-  if [ -x "$build/moa" ]; then
-    measure determinism 60 "$build/moa" --check
-    must "20 passes of two layers, bit by bit" determinism $?
-  else
-    note "determinism: not run, its program does not build"
-  fi
+  for layer in moa moh; do
+    if [ -x "$build/$layer" ]; then
+      measure "determinism-$layer" 60 "$build/$layer" --check
+      must "20 passes of two layers, $layer, bit by bit" "determinism-$layer" $?
+    else
+      note "determinism, $layer: not run, its program does not build"
+    fi
+  done
 fi
 
 # ---- how fast it is ----
-if wanted kernels && [ -x "$build/kernels" ]; then
-  say "kernels"
-  measure kernels 60 "$build/kernels" "${ceilings[@]}"
-  conclude "kernels" kernels $?
-fi
-if wanted layers && [ -x "$build/moa" ]; then
-  say "layers"
-  measure layers 60 "$build/moa" "${ceilings[@]}"
-  conclude "layers" layers $?
-fi
+for program in kernels heads; do
+  if wanted kernels && [ -x "$build/$program" ]; then
+    say "$program"
+    measure "$program" 60 "$build/$program" "${ceilings[@]}"
+    conclude "$program" "$program" $?
+  fi
+done
+for layer in moa moh; do
+  if wanted layers && [ -x "$build/$layer" ]; then
+    say "layers, $layer"
+    measure "layers-$layer" 60 "$build/$layer" "${ceilings[@]}"
+    conclude "layers, $layer" "layers-$layer" $?
+  fi
+done
 if wanted torch; then
   say "PyTorch"
   if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
@@ -224,7 +230,7 @@ if wanted sanitizer; then
   else
     for tool in memcheck racecheck initcheck synccheck; do
       step "sanitizer-$tool" 75 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/device" \
-        --test-case="*tensor cores*,*layouts*,*slots by expert*" --test-case-exclude="MoA*"
+        --test-case="*tensor cores*,*layouts*,*slots by*" --test-case-exclude="MoA*,MoH*"
       status=$?
       refusal="$(grep -m 1 -iE "not supported|unable to|failed to initialize" "$out/sanitizer-$tool.log")"
       if [ -n "$refusal" ]; then
@@ -268,8 +274,8 @@ table="$out/$(date +%F)-$(echo "$name" | tr ' /' '--').md"
   echo
   cat "$notes"
   echo
-  echo "Medians by events. B=8, T=2048, d=1024, heads of 128, 8 of 32 experts, bfloat16. Three sets of buffers in turn;"
-  echo "a graph always works on the first. Rows 'in L2': all three sets together fit in the second-level cache."
+  echo "Medians by events. B=8, T=2048, d=1024, heads of 128, 8 of 32 experts, bfloat16; MoH: 16 heads of 64, and B=4"
+  echo "for its kernels. Three sets of buffers in turn; a graph always works on the first. Rows 'in L2': all three sets together fit in the second-level cache."
   echo "Floor: FLOPs at the rate of the 8192^3 product or bytes at the rate of the copy, whichever is longer. FLOPs of"
   echo "forward and backward: 3 times those of the products, 3.5 times those of attention. PyTorch runs eagerly; its"
   echo "'MoA, rows sorted and expanded' gathers a copy of the rows for every expert, multiplies them by grouped"
@@ -296,6 +302,22 @@ table="$out/$(date +%F)-$(echo "$name" | tr ' /' '--').md"
       for (m = 1; m <= 2; ++m) for (b = 1; b <= 2; ++b) {
         theirs = "attention alone, " masks[m] ", " backends[b] ", forward"
         ratio(theirs, "attention, " masks[m], theirs)
+      }
+      print "\n| time of MoH over time of multi-head attention, both headmix | call by call | as a graph |\n|---|---|---|"
+      split("16,12,8,4", counts, ","); split(",backward: ", directions, ",")
+      for (m = 1; m <= 2; ++m) for (n = 1; n <= 4; ++n) {
+        for (p = 1; p <= 2; ++p) {
+          theirs = directions[p] "attention, 16 heads, " masks[m]
+          ours = directions[p] "attention, " counts[n] " of 16 heads, " masks[m]
+          if (us[ours] > 0 && us[theirs] > 0) printf "| %s | %s | |\n", ours, quotient(ours, theirs)
+        }
+        for (p = 1; p <= 2; ++p) {
+          theirs = "multi-head 16 x 64, " masks[m] ", " passes[p]
+          ours = "MoH " counts[n] " of 16 x 64, " masks[m] ", " passes[p]
+          if (us[ours] > 0 && us[theirs] > 0) {
+            printf "| %s | %s | %s |\n", ours, quotient(ours, theirs), quotient(ours ", graph", theirs ", graph")
+          }
+        }
       }
     }' "$rows"
 } >"$table"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "headmix/backend/cpu/micro_kernel.hpp"
+#include "measure.hpp"
 
 namespace bench {
 namespace {
@@ -39,31 +40,15 @@ void run_on(Index nth) {
   pthread_setaffinity_np(pthread_self(), sizeof one, &one);
 }
 
-/// Seconds of the clock that rows with this many threads are timed by.
-double seconds(Index threads) {
-  timespec t{};
-  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-/// The best rate of some runs of f, which does `flops`.
-template <class F>
-double best_rate(Index threads, double flops, F f) {
-  double best = 0;
-  for (int run = 0; run < 4; ++run) {
-    double const start = seconds(threads);
-    f();
-    best = std::max(best, flops / (seconds(threads) - start));
-  }
-  return best;
-}
-
+/// Multiply-adds on registers for some ten microseconds.
 template <class T>
-double fma_rate(Index threads) {
+struct MultiplyAdds {
   using block = headmix::cpu::register_block<T>;
   // Two units of four cycles each need eight sums in flight.
-  constexpr int sums = 12, steps = 1 << 19;
-  auto const loop = [](Index) {
+  static constexpr int sums = 12, steps = 1 << 14;
+  static constexpr double flops = 2.0 * sums * steps * block::lanes;
+
+  void operator()(Index) const {
     typedef T vector __attribute__((vector_size(block::bytes)));
     vector factor = vector{} + T(0.5), term = vector{} + T(1);
     asm volatile("" : "+x"(factor), "+x"(term));  // unknown to the optimiser from here on
@@ -74,10 +59,8 @@ double fma_rate(Index threads) {
       for (int i = 0; i < sums; ++i) sum[i] = sum[i] * factor + term;
     }
     for (int i = 0; i < sums; ++i) asm volatile("" : : "x"(sum[i]));
-  };
-  double const flops = 2.0 * sums * steps * block::lanes * static_cast<double>(threads);
-  return best_rate(threads, flops, [&] { pool(threads).parallel_for(threads, loop); });
-}
+  }
+};
 
 constexpr Index product_rows = 1024, product_depth = 512, product_cols = 2048;
 constexpr double product_flops = 2.0 * product_rows * product_depth * product_cols;
@@ -93,13 +76,13 @@ Product& product() {
   return p;
 }
 
-double eigen_rate(Index threads) {
+void eigen_product(Index threads) {
   Product& p = product();
-  auto const part = [&](Index i) {
-    Index const first = product_rows * i / threads, last = product_rows * (i + 1) / threads;
+  Index const tasks = threads == 1 ? 1 : 2 * threads;  // a thread that is held up leaves one to the others
+  pool(threads).parallel_for(tasks, [&](Index i) {
+    Index const first = product_rows * i / tasks, last = product_rows * (i + 1) / tasks;
     p.c.middleRows(first, last - first).noalias() = p.a.middleRows(first, last - first) * p.b;
-  };
-  return best_rate(threads, product_flops, [&] { pool(threads).parallel_for(threads, part); });
+  });
 }
 
 /// OpenBLAS, opened when the program runs: building the benchmarks then asks for no package.
@@ -133,18 +116,14 @@ class OpenBlas {
 
   [[nodiscard]] std::string const& description() const { return description_; }
 
-  double rate(Index threads) {
-    if (!usable_) return 0;
-    Product& p = product();
+  [[nodiscard]] bool usable() const { return usable_; }
+
+  void product(Index threads) {
+    Product& p = bench::product();
     constexpr int row_major = 101, plain = 111;
     set_threads_(static_cast<int>(threads));
-    double const result = best_rate(threads, product_flops, [&] {
-      sgemm_(row_major, plain, plain, product_rows, product_cols, product_depth, 1, p.a.data(), product_depth,
-             p.b.data(), product_cols, 0, p.c.data(), product_cols);
-    });
-    // Its threads spin for a while after their work, on the CPUs that the next row needs.
-    if (threads > 1) usleep(50000);
-    return result;
+    sgemm_(row_major, plain, plain, product_rows, product_cols, product_depth, 1, p.a.data(), product_depth, p.b.data(),
+           product_cols, 0, p.c.data(), product_cols);
   }
 
  private:
@@ -205,23 +184,57 @@ headmix::thread_pool& pool(Index threads) {
   return *p;
 }
 
+double peak(Index threads, double seconds) {
+  constexpr double usual = 100e9;  // FLOP/s of a thread, for the number of tasks
+  auto const tasks = static_cast<Index>(1 + seconds * usual / MultiplyAdds<float>::flops) * threads;
+  double const start = seconds_of_clock(threads);
+  pool(threads).parallel_for(tasks, MultiplyAdds<float>{});
+  return MultiplyAdds<float>::flops * static_cast<double>(tasks) / (seconds_of_clock(threads) - start);
+}
+
 Ceilings const& ceilings(Index threads) {
-  struct Measured {
-    Ceilings rates;
-    double when = 0;
+  static std::map<Index, Ceilings> known;
+  auto const found = known.find(threads);
+  if (found != known.end()) return found->second;
+  Ceilings& c = known[threads];
+  Yardstick const beside = [threads](double seconds) { return peak(threads, seconds); };
+  auto const median = [](std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
   };
-  static std::map<Index, Measured> measured;
-  Measured& m = measured[threads];
-  constexpr Index wall = 0;
-  // Every time, since what a busy neighbour leaves of a shared machine changes from one moment to the next.
-  m.rates.fma = fma_rate<float>(threads);
-  m.rates.fma_double = fma_rate<double>(threads);
-  if (m.when == 0 || seconds(wall) > m.when + 1) {
-    m.rates.eigen = eigen_rate(threads);
-    m.rates.openblas = openblas().rate(threads);
-    m.when = seconds(wall);
+  std::vector<double> peaks;
+  /// `flops` done by run, of what multiply-adds would have done in its time.
+  auto const share = [&](double flops, auto run, Yardstick const& yardstick) {
+    run();
+    std::vector<double> shares;
+    for (int repetition = 0; repetition < 9; ++repetition) {
+      Measured const m = measure(threads, 4, 0.01,
+                                 [&](Index n) {
+                                   for (Index i = 0; i < n; ++i) run();
+                                 },
+                                 {yardstick});
+      shares.push_back(flops / (m.seconds * m.rates[0]));
+      peaks.push_back(m.rates[0]);
+    }
+    return median(shares);
+  };
+  Index const tasks = 200 * threads;
+  c.fma_double = share(
+      MultiplyAdds<double>::flops * static_cast<double>(tasks),
+      [&] { pool(threads).parallel_for(tasks, MultiplyAdds<double>{}); }, beside);
+  c.eigen = share(
+      product_flops, [&] { eigen_product(threads); }, beside);
+  if (openblas().usable()) {
+    c.openblas = share(
+        product_flops, [&] { openblas().product(threads); },
+        [&](double seconds) {
+          if (threads > 1) usleep(50000);  // its threads spin for a while after their work
+          return beside(seconds);
+        });
+    if (threads > 1) usleep(50000);
   }
-  return m.rates;
+  c.fma = median(peaks);
+  return c;
 }
 
 std::string const& openblas_description() { return openblas().description(); }

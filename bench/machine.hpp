@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What this machine can do, measured in the same process and moments apart from the rows that are compared with it: the
-// clock of a core drifts with its neighbours and its temperature, so a fraction of last minute's peak means little.
+// What this machine can do, measured in the same process as the rows that are compared with it.
 
 #include <string>
 
@@ -18,10 +17,15 @@ using headmix::Index;
 /// may leave two threads that live for microseconds on one CPU.
 [[nodiscard]] headmix::thread_pool& pool(Index threads);
 
-/// FLOP/s that `threads` threads reach together.
+/// FLOP/s of multiply-adds in float on registers of the widest vector type, by `threads` threads together, measured now
+/// for about so many seconds.
+[[nodiscard]] double peak(Index threads, double seconds);
+
+/// What `threads` threads reach together. Others than `fma` are shares of the peak beside them: of all that this
+/// machine does they change the least.
 struct Ceilings {
-  double fma = 0;         ///< multiply-adds on registers of the widest vector type, float
-  double fma_double = 0;  ///< the same in double
+  double fma = 0;         ///< the peak in FLOP/s, the median of those measured for the others
+  double fma_double = 0;  ///< multiply-adds in double
   double eigen = 0;       ///< Eigen's float product 1024 x 512 x 2048, rows divided among the threads
   double openblas = 0;    ///< OpenBLAS's, 0 when there is none to compare with
 
@@ -29,8 +33,7 @@ struct Ceilings {
   [[nodiscard]] double product() const { return eigen > openblas ? eigen : openblas; }
 };
 
-/// The multiply-adds measured now, the products when their last measurement is older than a second. One thread by CPU
-/// time, more by wall clock, as the rows are.
+/// Measured by the first call. One thread by CPU time, more by wall clock, as the rows are.
 [[nodiscard]] Ceilings const& ceilings(Index threads);
 
 /// What ceilings() knows of OpenBLAS: its core type and build, or why it is left out.

@@ -34,16 +34,16 @@ std::vector<std::pair<std::string, std::string>> describe_run() {
   for (headmix::Index const threads : {1, 2}) {
     if (threads > bench::cpus()) continue;
     bench::Ceilings const& c = bench::ceilings(threads);
-    auto const rate = [&](char const* name, double flops) {
-      if (flops > 0) {
-        lines.emplace_back(std::string(name) + "_gflops_" + std::to_string(threads) + "_threads",
-                           std::to_string(static_cast<int>(flops * 1e-9 + 0.5)));
+    auto const add = [&](std::string name, double number, double unit) {
+      if (number > 0) {
+        lines.emplace_back(name + "_" + std::to_string(threads) + "_threads",
+                           std::to_string(static_cast<int>(number / unit + 0.5)));
       }
     };
-    rate("fma_peak", c.fma);
-    rate("fma_peak_double", c.fma_double);
-    rate("eigen_product", c.eigen);
-    rate("openblas_product", c.openblas);
+    add("fma_peak_gflops", c.fma, 1e9);
+    add("fma_double_percent", c.fma_double, 0.01);
+    add("eigen_product_percent", c.eigen, 0.01);
+    add("openblas_product_percent", c.openblas, 0.01);
   }
   return lines;
 }
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     if (!std::getenv(variable)) arguments.emplace_back(option);
   };
   by_default("BENCHMARK_REPETITIONS", "--benchmark_repetitions=7");
-  by_default("BENCHMARK_MIN_TIME", "--benchmark_min_time=0.03");
+  by_default("BENCHMARK_MIN_TIME", "--benchmark_min_time=0.05");
   arguments.insert(arguments.end(), argv + 1, argv + argc);
   std::vector<char*> pointers;
   for (auto& a : arguments) pointers.push_back(a.data());

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The table that a run prints: a line per row, the medians of its repetitions.
+// The tables that a run prints: a line per row, the medians of its repetitions; and at the end the rows that were
+// measured beside another one, with the counters `goal` and `bound` of those that have them.
 
 #include <benchmark/benchmark.h>
 
@@ -17,11 +18,16 @@ class Table : public benchmark::BenchmarkReporter {
 
   bool ReportContext(Context const& context) override;
   void ReportRuns(std::vector<Run> const& runs) override;
+  void Finalize() override;
 
  private:
+  struct Ratio {
+    std::string name, steady;
+    double ratio, spread, goal, bound;  ///< 0: none
+  };
   std::vector<std::pair<std::string, std::string>> context_;
+  std::vector<Ratio> ratios_;
   int name_width_ = 0;
-  double fastest_ = 0, slowest_ = 0;  ///< of the row whose aggregates come next, in seconds
 };
 
 }  // namespace bench

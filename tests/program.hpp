@@ -38,6 +38,7 @@ class Program {
       tape.set(memory_tokens{}, options.memory_sequences.rows);
     }
     memory_.emplace(tape, options);
+    for_each(typename tape_type::leaves{}, [&]<class L>() { fill_known(L{}); });
   }
   template <Extent... X>
   explicit Program(size_value<X>... sizes) : Program(gradcheck_options{}, sizes...) {}
@@ -84,6 +85,16 @@ class Program {
     }
   }
 
+  /// gradcheck of y with the leaves as they are filled.
+  gradcheck_result check_gradients(gradcheck_options const& options = {}) {
+    forward();
+    zero_gradients();
+    return headmix::detail::GradientCheck(
+               &tape, [](void* t) { return static_cast<tape_type*>(t)->forward(); },
+               [](void* t, view<double const> by_y) { static_cast<tape_type*>(t)->backward(by_y); })
+        .run(tape, *memory_, options);
+  }
+
   Reference<Scalar> backend;
   tape_type tape{backend};
   AlignedBuffer workspace;
@@ -91,6 +102,15 @@ class Program {
   view<Scalar const> dy;
 
  private:
+  /// As a Module does.
+  template <Leaf L>
+  void fill_known(L) {
+    if constexpr (requires { L::element(Index{}, Index{}); }) {
+      auto const v = in(L{});
+      for (Index i = 0; i < v.size(); ++i)
+        v.data[i] = static_cast<std::remove_reference_t<decltype(v.data[i])>>(L::element(i / v.cols, i % v.cols));
+    }
+  }
   template <class L>
   auto& memory() {
     return (*memory_)[static_cast<std::size_t>(position_in<typename tape_type::leaves, L>)];

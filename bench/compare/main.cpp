@@ -59,7 +59,8 @@ void read_benchmark(headmix::JsonReader& json, std::vector<Row>& rows) {
   });
   if (type != "iteration" || failed) return;
   if (!run_name.empty()) name = run_name;
-  bool const wall = cpu < 0 || name.find("/real_time") != name.npos;  // the clock that the row itself reports by
+  // The time that the row itself reports by.
+  bool const wall = cpu < 0 || name.find("/real_time") != name.npos || name.find("/manual_time") != name.npos;
   double const time = (wall ? real : cpu) * unit;
   if (name.empty() || !(time > 0)) json.reject("a name and a time", "a benchmark without");
   auto row = std::find_if(rows.begin(), rows.end(), [&](Row const& r) { return r.name == name; });
@@ -142,7 +143,8 @@ void print_alone(char const* which, std::vector<Row> const& rows, std::vector<Ro
 void compare(Run const& a, Run const& b) {
   for (auto const& [key, value] : a.context) {
     auto const other = b.context.find(key);
-    if (other != b.context.end() && other->second != value && key.find("gflops") == key.npos)
+    bool const speed = key.find("gflops") != key.npos || key.find("percent") != key.npos;
+    if (other != b.context.end() && other->second != value && !speed)
       std::printf("%s differs: %s | %s\n", key.c_str(), value.c_str(), other->second.c_str());
   }
   std::size_t width = 4;

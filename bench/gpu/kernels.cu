@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The kernels of a MoA layer, forward and backward, one by one: B = 8 sequences of T = 2048 tokens, d = 1024, heads of
 // 128 columns, k = 8 of E = 32 experts. --only=text: rows whose name has it.
+#include <cmath>
+
 #include "common.cuh"
 
 using namespace bench;
@@ -47,7 +49,7 @@ int main(int argc, char** argv) {
     Buffers<Int> const index(backend, tokens, k), perm(backend, 1, slots), offsets(backend, 1, experts + 1);
     for (int i = 0; i < 3; ++i) {
       backend.for_each(slots, choose{index(i).data});
-      backend.expert_order(perm(i), offsets(i), constant(index(i)));
+      backend.expert_order(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens));
     }
     double const order_mb = perm.megabytes();
 
@@ -60,7 +62,7 @@ int main(int argc, char** argv) {
          [&](int i) { backend.route(logits(i), p(i), index(i), constant(x(i)), constant(w_g(i))); });
     for (int i = 0; i < 3; ++i) backend.for_each(slots, choose{index(i).data});
     time("router: expert order", 0, 2 * order_mb,
-         [&](int i) { backend.expert_order(perm(i), offsets(i), constant(index(i))); });
+         [&](int i) { backend.expert_order(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens)); });
     time("keys and values (cuBLAS)", 2 * giga * tokens * d * 2 * h, x.megabytes() + kv.megabytes(),
          [&](int i) { backend.gemm(kv(i), constant(x(i)), constant(w_kv(i)), false); });
 
@@ -80,7 +82,7 @@ int main(int argc, char** argv) {
     auto const outer = [&](auto const& to, auto const& left, auto const& right, Index per_row) {
       return [&, per_row](int i) {
         backend.grouped_outer(to(i), constant(left(i)), constant(right(i)), constant(perm(i)), constant(offsets(i)),
-                              per_row, false,
+                              per_row, 1, false,
                               with(backend.grouped_outer_scratch(to(i), constant(left(i)), constant(right(i)))));
       };
     };
@@ -90,6 +92,8 @@ int main(int argc, char** argv) {
     extents.head_dim = h;
     auto const keys = [&](auto const& both, int i) { return both(i).middle_cols(0, h); };
     auto const values = [&](auto const& both, int i) { return both(i).middle_cols(h, h); };
+    headmix::attention_scores<bfloat16> scores;
+    scores.scale = 1 / std::sqrt(static_cast<double>(h));
     double const attention_gflop = 4 * giga * token_slots * length * h;
 
     time("queries: gather-GEMM", expert_gflop, x.megabytes() + w_q.megabytes() + q.megabytes() + order_mb,
@@ -97,13 +101,19 @@ int main(int argc, char** argv) {
     auto const attend = [&](auto mask) {
       return [&](int i) {
         headmix::attention_forward<bfloat16> const problem{
-            extents, constant(q(i)), constant(keys(kv, i)), constant(values(kv, i)), o(i), lse(i)};
+            extents, constant(q(i)), constant(keys(kv, i)), constant(values(kv, i)), o(i), lse(i), {}, scores};
         backend.attention<decltype(mask)>(problem, with(backend.attention_scratch(problem)));
       };
     };
     double const attention_mb = q.megabytes() + kv.megabytes() + o.megabytes() + lse.megabytes();
     time("attention, all keys", attention_gflop, attention_mb, attend(headmix::full{}));
     time("attention, causal", attention_gflop / 2, attention_mb, attend(headmix::causal{}));
+    time("output: sum over the experts, in one", expert_gflop,
+         o.megabytes() + w_o.megabytes() + 2 * wide.megabytes() + y.megabytes() + order_mb, [&](int i) {
+           auto const to = y(i);
+           backend.grouped_sum(to, constant(o(i)), constant(w_o(i)), constant(perm(i)), constant(offsets(i)), k, false,
+                               with(backend.grouped_sum_scratch(to, constant(o(i)), constant(w_o(i)))));
+         });
     time("output: expanded GEMM", expert_gflop, o.megabytes() + w_o.megabytes() + wide.megabytes() + order_mb,
          grouped(wide, o, w_o, 1, false));
     using leaf = headmix::tree_leaf<bfloat16, false, false>;
@@ -118,10 +128,18 @@ int main(int argc, char** argv) {
          outer(d_w_q, x, d_q, k));
     auto const attend_back = [&](auto mask) {
       return [&](int i) {
-        headmix::attention_backward<bfloat16> const problem{
-            extents,        constant(q(i)),   constant(keys(kv, i)), constant(values(kv, i)),
-            constant(o(i)), constant(d_o(i)), constant(lse(i)),      d_q(i),
-            keys(d_kv, i),  values(d_kv, i)};
+        headmix::attention_backward<bfloat16> const problem{extents,
+                                                            constant(q(i)),
+                                                            constant(keys(kv, i)),
+                                                            constant(values(kv, i)),
+                                                            constant(o(i)),
+                                                            constant(d_o(i)),
+                                                            constant(lse(i)),
+                                                            d_q(i),
+                                                            keys(d_kv, i),
+                                                            values(d_kv, i),
+                                                            {},
+                                                            scores};
         backend.attention_gradient<decltype(mask)>(problem, with(backend.attention_gradient_scratch(problem)));
       };
     };

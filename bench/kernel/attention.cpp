@@ -20,10 +20,13 @@ struct Problem {
   headmix::attention_extents extents() const {
     return {headmix::uniform(1, queries), headmix::uniform(1, t), k, 1, 1, d};
   }
-  headmix::attention_forward<float> forward() { return {extents(), q.get(), key.get(), v.get(), o.get(), lse.get()}; }
+  headmix::attention_scores<float> scores() const { return {1 / std::sqrt(static_cast<double>(d))}; }
+  headmix::attention_forward<float> forward() {
+    return {extents(), q.get(), key.get(), v.get(), o.get(), lse.get(), {}, scores()};
+  }
   headmix::attention_backward<float> backward() {
     return {extents(), q.get(),   key.get(), v.get(), o.get(), d_o.get(), view<float const>(lse.get()),
-            d_q.get(), d_k.get(), d_v.get()};
+            d_q.get(), d_k.get(), d_v.get(), {},      scores()};
   }
   template <class Backend>
   void run(Backend backend, bool gradient) {

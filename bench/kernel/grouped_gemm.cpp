@@ -34,7 +34,7 @@ auto grouped_gemm(bool in) {
 int const registered = [] {
   for (bool const in : {true, false}) {
     add(in ? "grouped_gemm_in/cpu/float" : "grouped_gemm_out/cpu/float", {"T", "D", "E", "K", "H"},
-        {{768, 128, 8, 4, 32}, {1024, 512, 32, 8, 128}}, {1, 2}, grouped_gemm(in));
+        {{768, 128, 8, 4, 32}, {1024, 512, 32, 8, 128}, {2048, 1024, 16, 8, 64}}, {1, 2}, grouped_gemm(in));
   }
   return 0;
 }();

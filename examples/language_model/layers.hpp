@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The layers of the language model that are not in the library, each a few equations. The attention layer is one of the
-// library's: headmix::Moa or headmix::MultiHead.
+// library's: headmix::MultiHead, headmix::Moa, headmix::Moh or headmix::Mae.
 
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/loss.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// headmix-lm: trains a small byte-level language model with mixture-of-attention-heads layers on real text.
-// Every mistake of the caller is one line on stderr and exit status 2.
+// headmix-lm: trains a small byte-level language model with mixture-of-attention-heads, mixture-of-head or
+// attentive-expert layers on real text. Every mistake of the caller is one line on stderr and exit status 2.
 
 #include <cstdio>
 #include <exception>
@@ -21,24 +21,32 @@ namespace {
   throw lm::UsageError(std::string(what) + " is not in this build" + std::string(how));
 }
 
+using Train = int (*)(lm::Options const&, lm::Text const&);
+/// One of these, in the order of lm::Attention.
+Train pick(lm::Options const& options, Train dense, Train moa, Train moh, Train mae) {
+  Train const all[] = {dense, moa, moh, mae};
+  return all[static_cast<std::size_t>(options.attention)];
+}
+
 int train(lm::Options const& options, lm::Text const& text) {
-  bool const moa = options.attention == lm::Attention::moa;
   if (options.backend == lm::Device::cuda) {
 #ifdef HEADMIX_LM_CUDA
-    return moa ? lm::train_moa_cuda(options, text) : lm::train_dense_cuda(options, text);
+    return pick(options, &lm::train_dense_cuda, &lm::train_moa_cuda, &lm::train_moh_cuda, &lm::train_mae_cuda)(options,
+                                                                                                               text);
 #else
     not_built("--backend cuda", ": configure with HEADMIX_CUDA=ON");
 #endif
   }
   if (options.backend == lm::Device::emulated) {
 #ifdef HEADMIX_LM_EMULATED
-    if (moa) return lm::train_moa_emulated(options, text);
-    not_built("--backend emulated with --attention dense", "");
+    Train const run = pick(options, nullptr, &lm::train_moa_emulated, &lm::train_moh_emulated, &lm::train_mae_emulated);
+    if (run == nullptr) not_built("--backend emulated with --attention " + std::string(name(options.attention)), "");
+    return run(options, text);
 #else
     not_built("--backend emulated", ": configure with HEADMIX_BUILD_TESTS=ON");
 #endif
   }
-  return moa ? lm::train_moa(options, text) : lm::train_dense(options, text);
+  return pick(options, &lm::train_dense, &lm::train_moa, &lm::train_moh, &lm::train_mae)(options, text);
 }
 
 int headmix_lm(std::vector<std::string_view> const& arguments) {

@@ -7,13 +7,17 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/tape/module.hpp"
 #include "layers.hpp"
+#include "mae.hpp"
 #include "options.hpp"
+#include "report.hpp"
 
 namespace lm {
 
@@ -22,14 +26,17 @@ using headmix::segments;
 using headmix::view;
 
 using Dense = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal>;
-using MixtureOfHeads = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
+using Moa = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
+template <class Router>
+using Moh = headmix::Moh<dynamic, dynamic, Router, headmix::causal>;
 
-/// @tparam AttentionLayer Dense or MixtureOfHeads
+/// @tparam AttentionLayer Dense, Moa, Moh<a router> or Mae
 /// @tparam Backend over float
 template <class AttentionLayer, class Backend>
 class LanguageModel {
  public:
-  static constexpr bool mixture = std::is_same_v<AttentionLayer, MixtureOfHeads>;
+  static constexpr int router_losses = AttentionLayer::losses::size;  // 0: no router, or one without losses
+  static constexpr bool is_mae = std::is_same_v<AttentionLayer, Mae>;
 
   LanguageModel(Options const& options, Backend const& backend)
       : options_(options),
@@ -42,8 +49,19 @@ class LanguageModel {
       blocks_.push_back(std::make_unique<Block>(options, backend_));
     }
     initialise();
-    float const numbers[] = {1, mixture ? static_cast<float>(options.moa_scale) : 1.0f};
+    bool const scales = std::is_same_v<AttentionLayer, Moa>;
+    float const numbers[] = {1, scales ? static_cast<float>(options.moa_scale) : 1.0f};
     headmix::upload(backend_, numbers_.template as<float>(), numbers, 2);
+  }
+
+  /// What the following passes compute. Experts are drawn anew for each step and layer.
+  void set_pass([[maybe_unused]] Pass pass, [[maybe_unused]] Index step) {
+    if constexpr (is_mae) {
+      for (std::size_t l = 0; l < blocks_.size(); ++l) {
+        blocks_[l]->attention.set_pass(
+            pass, headmix::randomness(options_.seed, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(l)));
+      }
+    }
   }
 
   /// Mean loss in nats of the next byte; `ids` and `targets` hold the rows of the sequences `s`, one after another.
@@ -63,8 +81,10 @@ class LanguageModel {
     for (std::size_t l = blocks_.size(); l-- > 0;) {
       Block& b = *blocks_[l];
       b.feed_forward.backward(gradient_[l + 1].as_const());
-      if constexpr (mixture) {
+      if constexpr (router_losses == 2) {
         b.attention.backward(b.d_attention.as_const(), {options_.balance, options_.z});
+      } else if constexpr (router_losses == 1) {
+        b.attention.backward(b.d_attention.as_const(), {options_.balance});
       } else {
         b.attention.backward(b.d_attention.as_const());
       }
@@ -96,19 +116,44 @@ class LanguageModel {
     return probabilities;
   }
 
-  /// Adds how often each expert of each layer was chosen in the last forward pass.
-  void add_loads(std::vector<std::vector<double>>& loads) {
-    if constexpr (mixture) {
-      loads.resize(blocks_.size(), std::vector<double>(static_cast<std::size_t>(options_.experts)));
-      for (std::size_t l = 0; l < blocks_.size(); ++l) {
-        auto const chosen = blocks_[l]->attention.template observed<0>();
-        std::vector<Int> experts(static_cast<std::size_t>(chosen.size()));
-        headmix::download(backend_, experts.data(), chosen.data, experts.size());
-        for (Int const e : experts) loads[l][static_cast<std::size_t>(e)] += 1;
+  /// Adds what the experts of each layer did in the last forward pass, over the bytes `ids`.
+  void observe(Int const* ids, ExpertUse& use) {
+    for (std::size_t l = 0; l < blocks_.size(); ++l) {
+      auto& attention = blocks_[l]->attention;
+      if constexpr (is_mae) {
+        if (attention.pass() != Pass::mixture) {
+          add_loads(attention.chosen(), l, use.loads);
+        } else if (attention.has_gate()) {
+          add_gate(attention.gate(), ids, l, use);
+        }
+      } else if constexpr (router_losses > 0) {
+        auto const chosen = attention.template observed<0>();
+        auto const experts = add_loads(chosen, l, use.loads);
+        if (options_.attention == Attention::moa) {
+          bytes_of(l, use).add({ids, chosen.rows, 1}, {experts.data(), chosen.rows, chosen.cols});
+        }
       }
     }
   }
 
+  /// Those of the gates of mae.
+  [[nodiscard]] std::vector<headmix::parameter<float>> gates() const {
+    std::vector<headmix::parameter<float>> all;
+    if constexpr (is_mae) {
+      for (auto const& b : blocks_) {
+        auto const some = b->attention.gates();
+        all.insert(all.end(), some.begin(), some.end());
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<headmix::parameter<float>> parameters_without_gates() const {
+    std::vector<headmix::parameter<float>> some;
+    for (auto const& p : parameters()) {
+      if (!is_gate(p)) some.push_back(p);
+    }
+    return some;
+  }
   [[nodiscard]] std::vector<headmix::parameter<float>> parameters() const {
     std::vector<headmix::parameter<float>> all;
     auto const add = [&](auto const& module) {
@@ -144,26 +189,70 @@ class LanguageModel {
   struct Block {
     Block(Options const& o, Backend const& backend)
         : norm(o.seed, backend, headmix::at<PreNorm::D>(o.width)),
-          attention(make_attention(o, backend)),
+          attention(make_attention(std::type_identity<AttentionLayer>{}, o, backend)),
           feed_forward(o.seed, backend, headmix::at<FeedForward::D>(o.width),
                        headmix::at<FeedForward::F>(4 * o.width)) {}
-    static headmix::Module<AttentionLayer, Backend> make_attention(Options const& o, Backend const& backend) {
-      using L = AttentionLayer;
-      if constexpr (mixture) {
-        return headmix::Module<L, Backend>(o.seed, backend, headmix::at<typename L::D>(o.width),
-                                           headmix::at<typename L::H>(o.head_dim),
-                                           headmix::at<typename L::E>(o.experts), headmix::at<typename L::K>(o.top_k));
+    static auto make_attention(std::type_identity<Dense>, Options const& o, Backend const& backend) {
+      return headmix::Module<Dense, Backend>(o.seed, backend, headmix::at<Dense::D>(o.width),
+                                             headmix::at<Dense::H>(o.head_dim), headmix::at<Dense::Q>(o.heads),
+                                             headmix::at<Dense::P>(o.heads));
+    }
+    static auto make_attention(std::type_identity<Moa>, Options const& o, Backend const& backend) {
+      return headmix::Module<Moa, Backend>(o.seed, backend, headmix::at<Moa::D>(o.width),
+                                           headmix::at<Moa::H>(o.head_dim), headmix::at<Moa::E>(o.experts),
+                                           headmix::at<Moa::K>(o.top_k));
+    }
+    template <class R>
+    static auto make_attention(std::type_identity<Moh<R>>, Options const& o, Backend const& backend) {
+      using Module = headmix::Module<Moh<R>, Backend>;
+      auto const width = headmix::at<typename Moh<R>::D>(o.width);
+      auto const head_dim = headmix::at<typename Moh<R>::H>(o.head_dim);
+      auto const routed = headmix::at<typename R::E_r>(o.heads - o.shared_heads);
+      auto const top_k = headmix::at<typename R::K_r>(o.top_k);
+      if constexpr (R::h_s::value == dynamic) {
+        auto const shared = headmix::at<typename R::h_s>(o.shared_heads);
+        return Module(o.seed, backend, width, head_dim, shared, routed, top_k);
       } else {
-        return headmix::Module<L, Backend>(o.seed, backend, headmix::at<typename L::D>(o.width),
-                                           headmix::at<typename L::H>(o.head_dim), headmix::at<typename L::Q>(o.heads),
-                                           headmix::at<typename L::P>(o.heads));
+        return Module(o.seed, backend, width, head_dim, routed, top_k);
       }
     }
+    static auto make_attention(std::type_identity<Mae>, Options const& o, Backend const& backend) {
+      return MaeAttention<Backend>(o, backend);
+    }
     headmix::Module<PreNorm, Backend> norm;
-    headmix::Module<AttentionLayer, Backend> attention;
+    std::conditional_t<is_mae, MaeAttention<Backend>, headmix::Module<AttentionLayer, Backend>> attention;
     headmix::Module<FeedForward, Backend> feed_forward;
     GradientBuffer d_attention;
   };
+
+  /// How many tokens (mae: sequences) used each expert (moh: head). Returns the choices.
+  std::vector<Int> add_loads(view<Int const> chosen, std::size_t layer, Loads& loads) {
+    bool const heads = options_.attention == Attention::moh;
+    auto const shared = static_cast<std::size_t>(heads ? options_.shared_heads : 0);
+    loads.resize(blocks_.size(),
+                 std::vector<double>(static_cast<std::size_t>(heads ? options_.heads : options_.experts)));
+    std::vector<Int> experts(static_cast<std::size_t>(chosen.size()));
+    headmix::download(backend_, experts.data(), chosen.data, experts.size());
+    for (Int const e : experts) loads[layer][shared + static_cast<std::size_t>(e)] += 1;
+    for (std::size_t e = 0; e < shared; ++e) loads[layer][e] += static_cast<double>(chosen.rows);
+    return experts;
+  }
+  /// A gate of mae, [rows, experts].
+  template <class T>
+  void add_gate(std::vector<T> const& gate, Int const* ids, std::size_t layer, ExpertUse& use) {
+    auto const rows = static_cast<Index>(gate.size()) / options_.experts;
+    view<T const> const g(gate.data(), rows, options_.experts);
+    use.gate_entropy.resize(blocks_.size());
+    use.gate_entropy[layer] += headmix::gate_entropy(g) * static_cast<double>(rows);
+    auto& bytes = bytes_of(layer, use);
+    for (Index i = 0; i < rows; ++i) {
+      for (Index e = 0; e < options_.experts; ++e) bytes.add(ids[i], e, static_cast<double>(g(i, e)));
+    }
+  }
+  headmix::ExpertCounts& bytes_of(std::size_t layer, ExpertUse& use) {
+    use.bytes.resize(blocks_.size(), headmix::ExpertCounts(Embedding::V::value, options_.experts));
+    return use.bytes[layer];
+  }
 
   /// The residual stream after the last block.
   view<float const> residual(Int const* ids, segments s) {
@@ -203,7 +292,12 @@ class LanguageModel {
     head_.tape().bind(Head::W_e{}, w.value, w.gradient);
   }
 
+  [[nodiscard]] bool is_gate(headmix::parameter<float> const& p) const {
+    auto const all = gates();
+    return std::any_of(all.begin(), all.end(), [&p](auto const& g) { return g.value.data == p.value.data; });
+  }
   /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers); routers keep zero.
+  /// Gates of mae are drawn for each layer.
   void initialise() {
     std::uint64_t stream = 0x696e6974;
     for (auto const& p : parameters()) {
@@ -212,7 +306,11 @@ class LanguageModel {
       double const sigma = 0.02 / (writes_residual ? std::sqrt(2.0 * static_cast<double>(options_.layers)) : 1.0);
       headmix::Random const random(options_.seed, stream++);
       std::vector<float> start(static_cast<std::size_t>(p.value.size()));
-      for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(sigma * random.normal(i));
+      bool const gate = is_gate(p);
+      for (std::size_t i = 0; i < start.size(); ++i) {
+        start[i] = static_cast<float>(gate ? headmix::xavier_uniform<>::value(random, i, p.value.rows, p.value.cols)
+                                           : sigma * random.normal(i));
+      }
       headmix::upload(backend_, p.value.data, start.data(), start.size());
     }
   }

@@ -17,8 +17,13 @@ namespace lm {
 namespace {
 
 using Member = std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
-                            Index Options::*, std::uint64_t Options::*, double Options::*>;
-enum class For { both, dense, moa };
+                            HeadRouter Options::*, Training Options::*, Pool Options::*, Index Options::*,
+                            std::uint64_t Options::*, double Options::*>;
+/// The kinds of attention that an option is for, one bit each.
+using For = unsigned;
+constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
+constexpr std::array kinds{Attention::dense, Attention::moa, Attention::moh, Attention::mae};
+constexpr For bit_of(Attention a) { return For{1} << static_cast<unsigned>(a); }
 
 struct Option {
   std::string_view name, value;
@@ -29,37 +34,56 @@ struct Option {
 };
 
 constexpr double most = 1e6;  // of counts and extents: far above what fits, low enough for products
+constexpr Index most_experts = 4096;
 
 constexpr std::array table{
-    Option{"--text", "PATH", &Options::text, 0, 0, For::both, "train on this file, or on the text files of this folder",
+    Option{"--text", "PATH", &Options::text, 0, 0, all, "train on this file, or on the text files of this folder",
            "C++ standard library headers"},
-    Option{"--attention", "dense|moa", &Options::attention, 0, 0, For::both, "multi-head or mixture of attention heads",
-           ""},
-    Option{"--backend", "cpu|cuda|emulated", &Options::backend, 0, 0, For::both,
+    Option{"--attention", "dense|moa|moh|mae", &Options::attention, 0, 0, all,
+           "multi-head, mixture of attention heads, of head attention, or of attentive experts", ""},
+    Option{"--backend", "cpu|cuda|emulated", &Options::backend, 0, 0, all,
            "what computes (emulated: the GPU's kernels on the CPU, slowly)", ""},
-    Option{"--experts", "N", &Options::experts, 1, 4096, For::moa, "experts E of every layer", ""},
-    Option{"--top-k", "N", &Options::top_k, 1, 4096, For::moa, "experts k that each token uses", ""},
-    Option{"--head-dim", "N", &Options::head_dim, 1, most, For::both, "width of a head (dense: width / heads)", ""},
-    Option{"--layers", "N", &Options::layers, 1, 1000, For::both, "transformer blocks", ""},
-    Option{"--heads", "N", &Options::heads, 1, most, For::dense, "heads, must divide the width", ""},
-    Option{"--width", "N", &Options::width, 1, most, For::both, "model width", ""},
-    Option{"--context", "N", &Options::context, 1, most, For::both, "bytes the model sees at most", ""},
-    Option{"--batch", "N", &Options::batch, 1, most, For::both, "sequences per step", ""},
-    Option{"--steps", "N", &Options::steps, 1, 1e9, For::both, "training steps", ""},
-    Option{"--lr", "X", &Options::lr, 1e-12, 100, For::both, "largest learning rate", ""},
-    Option{"--min-lr", "X", &Options::min_lr, 0, 100, For::both, "learning rate of the last step (cosine)", "lr / 10"},
-    Option{"--warmup", "N", &Options::warmup, 0, 1e9, For::both, "steps until the largest learning rate", ""},
-    Option{"--balance", "X", &Options::balance, 0, 1e6, For::moa, "weight of the load-balance loss", ""},
-    Option{"--z", "X", &Options::z, 0, 1e6, For::moa, "weight of the router's z loss", ""},
-    Option{"--moa-scale", "X", &Options::moa_scale, 1e-6, 1e6, For::moa,
+    Option{"--experts", "N", &Options::experts, 1, most_experts, moa, "experts E of every layer", ""},
+    Option{"--top-k", "N", &Options::top_k, 1, most_experts, moa | moh,
+           "experts (moa), or routed heads besides the shared ones (moh), that each token uses",
+           "4; moh: half of the heads"},
+    Option{"--head-dim", "N", &Options::head_dim, 1, most, all, "width of a head",
+           "32; dense, moh, mae: width / heads"},
+    Option{"--layers", "N", &Options::layers, 1, 1000, all, "transformer blocks", ""},
+    Option{"--heads", "N", &Options::heads, 1, most, dense | moh | mae,
+           "heads, must divide the width (moh, mae: unless --head-dim is given)", ""},
+    Option{"--shared-heads", "N", &Options::shared_heads, 0, most, moh, "heads that every token uses",
+           "a quarter of the heads"},
+    Option{"--router", "two_stage|query_norm", &Options::router, 0, 0, moh,
+           "chooses heads by weights of its own, or by the lengths of their queries", ""},
+    Option{"--dropped", "N", &Options::dropped, 1, most, mae, "heads that an expert leaves out", ""},
+    Option{"--training", "bcd|joint|uniform", &Options::training, 0, 0, mae,
+           "drawn experts, and a gate that is trained in steps of its own; the whole mixture at once; or experts drawn "
+           "evenly, without a gate",
+           ""},
+    Option{"--pool", "prefix|window:N", &Options::pool, 1, most, mae,
+           "the gate sees the mean of all positions so far, or of the latest N", ""},
+    Option{"--g-every", "N", &Options::g_every, 1, 1e9, mae, "a step of the gate every N steps, with --training bcd",
+           ""},
+    Option{"--gate-width", "N", &Options::gate_width, 1, most, mae, "width of the gate's hidden layer", ""},
+    Option{"--width", "N", &Options::width, 1, most, all, "model width", ""},
+    Option{"--context", "N", &Options::context, 1, most, all, "bytes the model sees at most", ""},
+    Option{"--batch", "N", &Options::batch, 1, most, all, "sequences per step", ""},
+    Option{"--steps", "N", &Options::steps, 1, 1e9, all, "training steps", ""},
+    Option{"--lr", "X", &Options::lr, 1e-12, 100, all, "largest learning rate", ""},
+    Option{"--min-lr", "X", &Options::min_lr, 0, 100, all, "learning rate of the last step (cosine)", "lr / 10"},
+    Option{"--warmup", "N", &Options::warmup, 0, 1e9, all, "steps until the largest learning rate", ""},
+    Option{"--balance", "X", &Options::balance, 0, 1e6, moa | moh, "weight of the load-balance loss", ""},
+    Option{"--z", "X", &Options::z, 0, 1e6, moa, "weight of the router's z loss", ""},
+    Option{"--moa-scale", "X", &Options::moa_scale, 1e-6, 1e6, moa,
            "factor of the mixture's output, whose weights sum to 1 (1: the paper)", "top-k"},
-    Option{"--seed", "N", &Options::seed, 0, 0, For::both, "of the initial weights, the batches and the sample", ""},
-    Option{"--threads", "N", &Options::threads, 1, 4096, For::both, "threads; the results do not depend on it",
+    Option{"--seed", "N", &Options::seed, 0, 0, all, "of the initial weights, the batches and the sample", ""},
+    Option{"--threads", "N", &Options::threads, 1, 4096, all, "threads; the results do not depend on it",
            "all of the machine"},
-    Option{"--report", "FOLDER", &Options::report, 0, 0, For::both, "write loss.svg, experts.svg and report.json here",
+    Option{"--report", "FOLDER", &Options::report, 0, 0, all, "write loss.svg, experts.svg and report.json here",
            "none"},
-    Option{"--sample", "N", &Options::sample, 0, 1e6, For::both, "bytes of text to write at the end", ""},
-    Option{"--progress", "auto|on|off", &Options::progress, 0, 0, For::both,
+    Option{"--sample", "N", &Options::sample, 0, 1e6, all, "bytes of text to write at the end", ""},
+    Option{"--progress", "auto|on|off", &Options::progress, 0, 0, all,
            "one redrawn line on stderr (auto: on a terminal, else a line every 5 %)", ""},
 };
 
@@ -114,8 +138,29 @@ struct Set {
     options.*member = text;
   }
   void operator()(Attention Options::*member) const {
-    if (text != "dense" && text != "moa") mistake(o.name, "dense or moa", in_quotes(text));
-    options.*member = text == "dense" ? Attention::dense : Attention::moa;
+    for (Attention const a : kinds) {
+      if (text != name(a)) continue;
+      options.*member = a;
+      return;
+    }
+    mistake(o.name, "dense, moa, moh or mae", in_quotes(text));
+  }
+  void operator()(HeadRouter Options::*member) const {
+    if (text != "two_stage" && text != "query_norm") mistake(o.name, "two_stage or query_norm", in_quotes(text));
+    options.*member = text == "two_stage" ? HeadRouter::two_stage : HeadRouter::query_norm;
+  }
+  void operator()(Training Options::*member) const {
+    for (Training const t : {Training::bcd, Training::joint, Training::uniform}) {
+      if (text != name(t)) continue;
+      options.*member = t;
+      return;
+    }
+    mistake(o.name, "bcd, joint or uniform", in_quotes(text));
+  }
+  void operator()(Pool Options::*member) const {
+    constexpr std::string_view window = "window:";
+    if (text != "prefix" && !text.starts_with(window)) mistake(o.name, "prefix or window:N", in_quotes(text));
+    options.*member = {text == "prefix" ? 0 : number<Index>(o, text.substr(window.size()))};
   }
   void operator()(Device Options::*member) const {
     for (Device const d : {Device::cpu, Device::cuda, Device::emulated}) {
@@ -141,6 +186,9 @@ struct Show {
   std::string operator()(std::string Options::*member) const { return options.*member; }
   std::string operator()(Attention Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Device Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(HeadRouter Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(Training Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(Pool Options::*member) const { return name(options.*member); }
   std::string operator()(ProgressMode Options::*) const { return "auto"; }
   std::string operator()(double Options::*member) const { return to_text(options.*member); }
   template <class T>
@@ -151,11 +199,17 @@ struct Show {
 
 using Given = std::bitset<table.size()>;
 
+/// binomial(heads, dropped), or anything above most_experts where it is larger.
+Index count_experts(Index heads, Index dropped) {
+  Index n = 1;
+  for (Index i = 1; i <= dropped && n <= most_experts; ++i) n = n * (heads - dropped + i) / i;
+  return n;
+}
+
 /// What one option alone cannot tell: defaults that depend on others, and pairs that do not fit.
 void complete(Options& o, Given const& given) {
-  auto const found = [&given](std::string_view option, std::string text) {
-    if (!given[position(option)]) text += " (the default)";
-    return text;
+  auto const found = [&given](std::string_view option, Index n) {
+    return std::to_string(n) + (given[position(option)] ? "" : " (the default)");
   };
   if (!given[position("--threads")]) o.threads = std::max<Index>(1, std::thread::hardware_concurrency());
   if (!given[position("--min-lr")]) o.min_lr = o.lr / 10;
@@ -164,29 +218,68 @@ void complete(Options& o, Given const& given) {
   if (o.batch > std::numeric_limits<headmix::Int>::max() / o.context)
     mistake("--batch", "batch x context below 2^31", std::to_string(o.batch) + " x " + std::to_string(o.context));
 
-  bool const moa = o.attention == Attention::moa;
-  if (moa && o.top_k > o.experts)
-    mistake("--top-k", "at most --experts, " + std::to_string(o.experts), found("--top-k", std::to_string(o.top_k)));
-  if (!moa) {
+  if (o.attention == Attention::moa && o.top_k > o.experts)
+    mistake("--top-k", "at most --experts, " + std::to_string(o.experts), found("--top-k", o.top_k));
+  bool const has_width = o.attention == Attention::moh || o.attention == Attention::mae;
+  bool const own_width = has_width && given[position("--head-dim")];
+  if (o.attention != Attention::moa && !own_width) {
     if (o.width % o.heads != 0)
-      mistake("--heads", "a divisor of --width, " + std::to_string(o.width), found("--heads", std::to_string(o.heads)));
+      mistake("--heads", "a divisor of --width, " + std::to_string(o.width), found("--heads", o.heads));
     Index const head_dim = o.width / o.heads;
     if (given[position("--head-dim")] && o.head_dim != head_dim)
       mistake("--head-dim", "width / heads = " + std::to_string(head_dim) + " with --attention dense",
               std::to_string(o.head_dim));
     o.head_dim = head_dim;
   }
+  if (o.attention == Attention::moh) {
+    if (!given[position("--shared-heads")]) o.shared_heads = o.heads / 4;
+    Index const least = o.router == HeadRouter::query_norm ? 2 : 1, routed = o.heads - o.shared_heads;
+    if (routed < least)
+      mistake("--shared-heads",
+              (least == 2 ? "two routed heads or more with --router query_norm, of --heads " : "fewer than --heads, ") +
+                  std::to_string(o.heads),
+              found("--shared-heads", o.shared_heads));
+    if (!given[position("--top-k")]) o.top_k = std::clamp<Index>(o.heads / 2, 1, routed);
+    if (o.top_k > routed)
+      mistake("--top-k",
+              "at most the routed heads, " + std::to_string(o.heads) + " - " + std::to_string(o.shared_heads) + " = " +
+                  std::to_string(routed),
+              found("--top-k", o.top_k));
+  }
+  if (o.attention == Attention::mae) {
+    if (o.dropped >= o.heads)
+      mistake("--dropped", "fewer than --heads, " + std::to_string(o.heads), found("--dropped", o.dropped));
+    o.experts = count_experts(o.heads, o.dropped);
+    if (o.experts > most_experts)
+      mistake("--dropped", "at most " + std::to_string(most_experts) + " experts",
+              "more: subsets of " + std::to_string(o.dropped) + " of " + std::to_string(o.heads) + " heads");
+    bool const gate = o.training != Training::uniform;
+    for (std::string_view const option : {"--pool", "--gate-width", "--g-every"})
+      if (given[position(option)] && (option == "--g-every" ? o.training != Training::bcd : !gate))
+        o.notes.push_back(std::string(option) + " has no effect with --training " + std::string(name(o.training)));
+  }
   if (given[position("--threads")] && o.backend != Device::cpu)
     o.notes.push_back("--threads has no effect with --backend " + std::string(name(o.backend)));
   for (std::size_t i = 0; i < table.size(); ++i)
-    if (given[i] && table[i].use == (moa ? For::dense : For::moa))
+    if (given[i] && (table[i].use & bit_of(o.attention)) == 0)
       o.notes.push_back(std::string(table[i].name) + " has no effect with --attention " +
                         std::string(name(o.attention)));
 }
 
 }  // namespace
 
-std::string_view name(Attention attention) { return attention == Attention::dense ? "dense" : "moa"; }
+std::string_view name(Attention attention) {
+  constexpr std::array<std::string_view, 4> names{"dense", "moa", "moh", "mae"};
+  return names[static_cast<std::size_t>(attention)];
+}
+
+std::string_view name(HeadRouter router) { return router == HeadRouter::two_stage ? "two_stage" : "query_norm"; }
+
+std::string_view name(Training training) {
+  return training == Training::bcd ? "bcd" : training == Training::joint ? "joint" : "uniform";
+}
+
+std::string name(Pool pool) { return pool.window == 0 ? "prefix" : "window:" + std::to_string(pool.window); }
 
 std::string_view name(Device device) {
   return device == Device::cpu ? "cpu" : device == Device::cuda ? "cuda" : "emulated";
@@ -232,8 +325,17 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
 }
 
 std::string help_text() {
+  // " only" after all kinds that an option is for, where it is not for all of them.
+  auto const kinds_of = [](For use) {
+    std::string s;
+    for (Attention const a : kinds)
+      if (use != all && (use & bit_of(a)) != 0) s += (s.empty() ? "; " : ", ") + std::string(name(a));
+    return s.empty() ? s : s + " only";
+  };
   std::string s =
-      "headmix-lm: trains a byte-level language model with mixture-of-attention-heads (or dense) layers on a text\n\n"
+      "headmix-lm: trains a byte-level language model with mixture-of-attention-heads, mixture-of-head, "
+      "attentive-expert\n"
+      "or dense layers on a text\n\n"
       "usage: headmix-lm [--option VALUE | --option=VALUE]...\n\n";
   for (Option const& o : table) {
     std::string line = "  " + std::string(o.name) + " " + std::string(o.value);
@@ -241,8 +343,7 @@ std::string help_text() {
     line += o.help;
     line += " [";
     line += o.fallback.empty() ? std::visit(Show{Options{}}, o.member) : std::string(o.fallback);
-    line += o.use == For::both ? "]" : o.use == For::moa ? "; moa only]" : "; dense only]";
-    s += line + "\n";
+    s += line + kinds_of(o.use) + "]\n";
   }
   s += "  --help                  print this and exit\n\n"
        "Defaults stand in brackets. An option for the other kind of attention is no mistake, so that two runs can "

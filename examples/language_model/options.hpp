@@ -20,22 +20,37 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Attention { dense, moa };
+enum class Attention { dense, moa, moh, mae };
+enum class HeadRouter { two_stage, query_norm };
+enum class Training { bcd, joint, uniform };
 enum class Device { cpu, cuda, emulated };
 enum class ProgressMode { automatic, on, off };
+
+/// The positions that the gate of mae sees: the latest ones, or all so far.
+struct Pool {
+  Index window;  ///< 0 for all so far
+};
 
 struct Options {
   std::string text;  ///< file or folder; empty: the default text
   Attention attention = Attention::moa;
   Device backend = Device::cpu;
-  Index experts = 8, top_k = 4;  ///< moa only
-  Index head_dim = 32;           ///< dense: width / heads, filled in by parse_options
-  Index heads = 4;               ///< dense only
+  Index experts = 8;                          ///< moa; parse_options: of mae, binomial(heads, dropped)
+  Index top_k = 4;                            ///< moa, and the routed heads of moh: half of the heads unless given
+  Index head_dim = 32;                        ///< all but moa, unless given: width / heads
+  Index heads = 4;                            ///< all but moa
+  Index shared_heads = 1;                     ///< moh only; a quarter of the heads unless given
+  HeadRouter router = HeadRouter::two_stage;  ///< moh only
+  Index dropped = 1;                          ///< mae only: heads that an expert leaves out
+  Training training = Training::bcd;          ///< mae only
+  Pool pool{100};                             ///< mae, not uniform
+  Index g_every = 5;                          ///< mae, bcd
+  Index gate_width = 256;                     ///< mae, not uniform
   Index layers = 4, width = 128, context = 64;
   Index batch = 12, steps = 2000, warmup = 100;
   double lr = 1e-3;
   double min_lr = 1e-4;              ///< a tenth of lr unless given
-  double balance = 0.01, z = 0.001;  ///< weights of the router's losses, moa only
+  double balance = 0.01, z = 0.001;  ///< weights of the router's losses, the second one moa only
   double moa_scale = 4;              ///< of the mixture's output, moa only; top_k unless given
   std::uint64_t seed = 1;
   Index threads = 1;   ///< parse_options: all hardware threads unless given
@@ -51,6 +66,9 @@ struct Options {
 [[nodiscard]] std::string help_text();
 [[nodiscard]] std::string_view name(Attention attention);
 [[nodiscard]] std::string_view name(Device device);
+[[nodiscard]] std::string_view name(HeadRouter router);
+[[nodiscard]] std::string_view name(Training training);
+[[nodiscard]] std::string name(Pool pool);
 
 /// 'text', shortened and with everything but printable ASCII replaced, so that messages stay one line.
 [[nodiscard]] std::string in_quotes(std::string_view text);

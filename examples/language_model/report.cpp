@@ -71,23 +71,61 @@ class Json {
   std::string s_ = "{";
 };
 
+template <class Range, class F>
+std::string json_array(Range const& range, F element) {
+  std::string s = "[";
+  for (auto const& e : range) s += (s.size() > 1 ? ", " : "") + element(e);
+  return s + "]";
+}
+
+/// The most typical bytes of each expert of a layer. Bytes that occurred less than ten times are left out.
+using TypicalBytes = std::vector<std::vector<headmix::token_affinity>>;
+TypicalBytes typical_bytes(Options const& o, headmix::ExpertCounts const& bytes) {
+  double const experts_of_token = o.attention == Attention::moa ? static_cast<double>(o.top_k) : 1;
+  TypicalBytes all;
+  for (Index e = 0; e < bytes.experts(); ++e) {
+    all.push_back(headmix::most_typical_tokens(bytes, e, 6, 10 * experts_of_token));
+  }
+  return all;
+}
+
+double mean(std::vector<double> const& v) {
+  double sum = 0;
+  for (double const x : v) sum += x;
+  return v.empty() ? 0 : sum / static_cast<double>(v.size());
+}
+
 Json summary(Options const& o, Results const& r) {
   Json json;
   json("val_loss", r.val_loss)("train_loss", r.train_loss)("tokens_per_s", std::round(r.tokens_per_s));
   json("parameters", r.parameters)("steps", r.steps)("attention", name(o.attention));
   if (o.attention == Attention::moa)
     json("experts", o.experts)("top_k", o.top_k)("balance", o.balance)("z", o.z)("moa_scale", o.moa_scale);
-  if (o.attention == Attention::dense) json("heads", o.heads);
+  if (o.attention != Attention::moa) json("heads", o.heads);
+  if (o.attention == Attention::moh)
+    json("shared_heads", o.shared_heads)("top_k", o.top_k)("router", name(o.router))("balance", o.balance);
   json("head_dim", o.head_dim)("layers", o.layers)("width", o.width)("context", o.context)("batch", o.batch);
   json("lr", o.lr)("min_lr", o.min_lr)("warmup", o.warmup)("seed", o.seed)("threads", o.threads)("text", o.text);
+  if (o.attention == Attention::mae) {
+    json("dropped", o.dropped)("experts", o.experts)("training", name(o.training));
+    if (o.training != Training::uniform) json("pool", name(o.pool))("gate_width", o.gate_width);
+    if (o.training == Training::bcd) json("g_every", o.g_every);
+    json("one_expert_val_loss", r.one_expert_loss)("gate_entropy", mean(r.experts.gate_entropy));
+    json.raw("gate_entropies", json_array(r.experts.gate_entropy, json_number));
+    json.raw("expert_shares", json_array(shares(o, r.experts.loads), [](auto const& layer) {
+               return json_array(layer, [](double s) { return json_number(std::round(1e4 * s) / 1e4); });
+             }));
+  }
+  // A string for each expert.
+  if (!r.experts.bytes.empty())
+    json.raw("typical_bytes", json_array(r.experts.bytes, [&o](auto const& layer) {
+               return json_array(typical_bytes(o, layer), [](auto const& of_expert) {
+                 std::string s;
+                 for (auto const& b : of_expert) s += static_cast<char>(b.token);
+                 return json_string(s);
+               });
+             }));
   return json;
-}
-
-template <class Range, class F>
-std::string json_array(Range const& range, F element) {
-  std::string s = "[";
-  for (auto const& e : range) s += (s.size() > 1 ? ", " : "") + element(e);
-  return s + "]";
 }
 
 std::string json_curve(std::vector<LossPoint> const& curve) {
@@ -106,27 +144,47 @@ void write_file(std::filesystem::path const& path, std::string const& content, c
 
 }  // namespace
 
-Loads shares(Loads loads) {
+Loads shares(Options const& options, Loads loads) {
+  double const all =
+      options.attention == Attention::moh ? static_cast<double>(options.shared_heads + options.top_k) : 1;
   for (auto& layer : loads) {
     double sum = 0;
     for (double const e : layer) sum += e;
-    for (double& e : layer) e = sum > 0 ? e / sum : 0;
+    for (double& e : layer) e = sum > 0 ? e * all / sum : 0;
   }
   return loads;
 }
 
+double even_share(Options const& o) {
+  return o.attention == Attention::moh ? static_cast<double>(o.top_k) / static_cast<double>(o.heads - o.shared_heads)
+                                       : 1 / static_cast<double>(o.experts);
+}
+
+std::string load_title(Options const& o) {
+  switch (o.attention) {
+    case Attention::moh:
+      return "Head load in percent of the tokens";
+    case Attention::mae:
+      return std::string("Sequences of each expert in percent, by ") +
+             (o.training == Training::uniform ? "even draws" : "the most probable one of their mean gate");
+    default:
+      return "Expert load in percent of each layer's selections";
+  }
+}
+
 std::string json_line(Options const& options, Results const& results) { return summary(options, results).text(); }
 
-void print_load_table(std::FILE* file, Loads const& loads) {
+void print_load_table(std::FILE* file, Options const& options, Loads const& loads) {
   if (loads.empty()) return;
-  Loads const share = shares(loads);
+  Loads const share = shares(options, loads);
   std::size_t const experts = share[0].size();
-  std::fprintf(file, "Expert load in percent of each layer's selections (even: %s)\n",
-               decimal(100 / static_cast<double>(experts), 2).c_str());
+  bool const heads = options.attention == Attention::moh;
+  std::fprintf(file, "%s (%s: %s)\n", load_title(options).c_str(), heads ? "even, for routed heads" : "even",
+               decimal(100 * even_share(options), 2).c_str());
   constexpr std::size_t columns = 12;  // the table stays below 80 characters
   for (std::size_t begin = 0; begin < experts; begin += columns) {
     std::size_t const end = std::min(begin + columns, experts);
-    std::fputs("  expert", file);
+    std::fputs(heads ? "    head" : "  expert", file);
     for (std::size_t e = begin; e < end; ++e) std::fprintf(file, "%6zu", e);
     std::fputc('\n', file);
     for (std::size_t layer = 0; layer < share.size(); ++layer) {
@@ -134,6 +192,33 @@ void print_load_table(std::FILE* file, Loads const& loads) {
       for (std::size_t e = begin; e < end; ++e) std::fprintf(file, "%6.1f", 100 * share[layer][e]);
       std::fputc('\n', file);
     }
+  }
+}
+
+void print_gates(std::FILE* file, Options const& options, Results const& results) {
+  if (options.attention != Attention::mae) return;
+  std::fprintf(file, "validation loss with one expert for each sequence and layer %.4f\n", results.one_expert_loss);
+  std::fprintf(file, "entropy of the gates in nats (even: %.4f): mean %.4f, layers",
+               std::log(static_cast<double>(options.experts)), mean(results.experts.gate_entropy));
+  for (double const e : results.experts.gate_entropy) std::fprintf(file, " %.4f", e);
+  std::fputc('\n', file);
+}
+
+void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse const& use) {
+  if (use.bytes.empty()) return;
+  auto const typical = typical_bytes(options, use.bytes[0]);
+  std::size_t const shown = std::min<std::size_t>(typical.size(), 32);
+  std::fputs("Bytes of the highest pointwise mutual information in nats with each expert of layer 0", file);
+  if (shown < typical.size()) std::fprintf(file, ", the first %zu of %zu", shown, typical.size());
+  std::fputc('\n', file);
+  for (std::size_t e = 0; e < shown; ++e) {
+    std::fprintf(file, "expert %2zu ", e);
+    for (auto const& b : typical[e]) {
+      auto const byte = static_cast<Int>(b.token);
+      std::string const text = byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : printable(std::span(&byte, 1));
+      std::fprintf(file, " '%s' %.3f", text.c_str(), b.pmi);
+    }
+    std::fputc('\n', file);
   }
 }
 
@@ -152,10 +237,20 @@ void write_report(Options const& options, Results const& results) {
   create_report_folder(options);
   std::filesystem::path const folder = options.report;
   write_file(folder / "loss.svg", loss_svg(options, results));
-  if (!results.loads.empty()) write_file(folder / "experts.svg", experts_svg(results.loads));
+  Loads const& loads = results.experts.loads;
+  if (!loads.empty()) write_file(folder / "experts.svg", experts_svg(options, loads));
   Json json = summary(options, results);
   json.raw("train_curve", json_curve(results.train)).raw("validation_curve", json_curve(results.validation));
-  json.raw("expert_loads", json_array(shares(results.loads), [](auto const& l) { return json_array(l, json_number); }));
+  json.raw("expert_loads",
+           json_array(shares(options, loads), [](auto const& l) { return json_array(l, json_number); }));
+  if (!results.experts.bytes.empty())
+    json.raw("byte_information", json_array(results.experts.bytes, [&options](auto const& layer) {
+               return json_array(typical_bytes(options, layer), [](auto const& of_expert) {
+                 return json_array(of_expert, [](auto const& b) {
+                   return json_array(std::array{static_cast<double>(b.token), b.pmi}, json_number);
+                 });
+               });
+             }));
   write_file(folder / "report.json", json.text() + "\n");
 }
 

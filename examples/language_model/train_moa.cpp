@@ -6,5 +6,5 @@
 
 int lm::train_moa(Options const& options, Text const& text) {
   headmix::thread_pool threads(options.threads);
-  return train<MixtureOfHeads>(options, text, headmix::Cpu<float, headmix::thread_pool>(threads));
+  return train<Moa>(options, text, headmix::Cpu<float, headmix::thread_pool>(threads));
 }

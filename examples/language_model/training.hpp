@@ -3,10 +3,13 @@
 // Training, validation and sampling of one kind of model. Each kind is compiled in a file of its own.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "headmix/train/adamw.hpp"
+#include "headmix/train/block_coordinate.hpp"
 #include "headmix/train/schedule.hpp"
+#include "headmix/train/sgd.hpp"
 #include "model.hpp"
 #include "progress.hpp"
 #include "report.hpp"
@@ -14,9 +17,9 @@
 
 namespace lm {
 
-/// Mean loss over the whole validation part, and how often each expert was chosen on the way.
+/// Mean loss over the whole validation part, and what the experts did on the way.
 template <class Model>
-double validate(Model& model, Options const& o, Text const& text, Loads& loads) {
+double validate(Model& model, Pass pass, Options const& o, Text const& text, ExpertUse& experts) {
   std::vector<Window> const windows = validation_windows(text, o.context);
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   std::vector<Int> offsets(static_cast<std::size_t>(o.batch) + 1);
@@ -32,11 +35,15 @@ double validate(Model& model, Options const& o, Text const& text, Loads& loads) 
       rows += w.length;
       offsets[b + 1] = static_cast<Int>(rows);
     }
+    model.set_pass(pass, o.steps + static_cast<Index>(first));
     double const loss =
         model.forward(inputs.data(), targets.data(), headmix::ragged(offsets.data(), static_cast<Index>(n)));
-    model.add_loads(loads);
+    model.observe(inputs.data(), experts);
     sum += loss * static_cast<double>(rows);
     predicted += rows;
+  }
+  if (pass == Pass::mixture) {
+    for (double& e : experts.gate_entropy) e /= static_cast<double>(predicted);
   }
   return sum / static_cast<double>(predicted);
 }
@@ -65,11 +72,20 @@ void sample(Model& model, Options const& o, Text const& text) {
 
 template <class AttentionLayer, class Backend>
 int train(Options const& o, Text const& text, Backend const& backend) {
-  LanguageModel<AttentionLayer, Backend> model(o, backend);
-  headmix::AdamW<float, Backend> optimiser(model.parameters(), {}, backend);
+  using Model = LanguageModel<AttentionLayer, Backend>;
+  Model model(o, backend);
+  // Of mae, the gates have an optimiser of their own, or none.
+  bool const experts = Model::is_mae && o.training != Training::joint;
+  headmix::AdamW<float, Backend> optimiser(experts ? model.parameters_without_gates() : model.parameters(), {},
+                                           backend);
+  headmix::Sgd<float, Backend> gates(model.gates(), backend);
+  headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
   Results results;
   results.steps = o.steps;
   for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
+  if (schedule.g_every > 0) {
+    for (auto const& p : gates.parameters()) results.parameters += p.value.size();
+  }
   std::fprintf(stderr, "%s: %td bytes, %td train; %s, %td parameters, %td threads\n", text.source.c_str(), text.size(),
                text.train, std::string(name(o.attention)).c_str(), results.parameters, o.threads);
 
@@ -77,11 +93,19 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   Progress progress(o.progress, o.steps, o.batch * o.context);
   for (Index step = 0; step < o.steps; ++step) {
     sample_batch(text, o.context, o.seed, step, inputs, targets);
-    model.zero_gradients();
-    double const loss = model.forward(inputs.data(), targets.data(), headmix::uniform(o.batch, o.context));
-    model.backward();
-    double const scale = optimiser.clip_scale(1.0);
-    optimiser.step(headmix::warmup_cosine(step, o.warmup, o.steps, o.lr, o.min_lr), scale);
+    double loss = 0;
+    auto const gradients = [&](Pass pass) {
+      model.set_pass(pass, step);
+      loss = model.forward(inputs.data(), targets.data(), headmix::uniform(o.batch, o.context));
+      model.backward();
+    };
+    schedule.step(
+        step, gates, [&] { model.zero_gradients(); }, [&] { gradients(Pass::mixture); },
+        [&] { gradients(experts ? Pass::drawn : Pass::mixture); },
+        [&] {
+          double const scale = optimiser.clip_scale(1.0);
+          optimiser.step(headmix::warmup_cosine(step, o.warmup, o.steps, o.lr, o.min_lr), scale);
+        });
     results.train.push_back({step + 1, loss});
     progress.update(step + 1, loss);
   }
@@ -92,15 +116,37 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   for (std::size_t i = results.train.size() - last; i < results.train.size(); ++i) {
     results.train_loss += results.train[i].loss / static_cast<double>(last);
   }
-  results.val_loss = validate(model, o, text, results.loads);
+  results.val_loss = validate(model, Pass::mixture, o, text, results.experts);
+  if (Model::is_mae) {
+    if (o.training == Training::uniform) {
+      results.experts.gate_entropy.assign(static_cast<std::size_t>(o.layers), std::log(static_cast<double>(o.experts)));
+    }
+    results.one_expert_loss = validate(model, Pass::most_probable, o, text, results.experts);
+    model.set_pass(Pass::mixture, o.steps);
+  }
   results.validation.push_back({o.steps, results.val_loss});
 
   std::printf("validation loss %.4f nats per byte over %td bytes\n", results.val_loss, text.size() - text.train - 1);
-  print_load_table(stdout, results.loads);
+  print_gates(stdout, o, results);
+  print_load_table(stdout, o, results.experts.loads);
+  print_typical_bytes(stdout, o, results.experts);
   sample(model, o, text);
   write_report(o, results);
   std::puts(json_line(o, results).c_str());
   return 0;
+}
+
+/// The same for moh, with the router and as many shared heads as the options say.
+template <class Backend>
+int train_mixture_of_heads(Options const& o, Text const& text, Backend const& backend) {
+  using headmix::QueryNorm, headmix::TwoStage;
+  if (o.router == HeadRouter::query_norm) {
+    return o.shared_heads == 0 ? train<Moh<QueryNorm<0, dynamic, dynamic>>>(o, text, backend)
+                               : train<Moh<QueryNorm<dynamic, dynamic, dynamic>>>(o, text, backend);
+  }
+  return o.shared_heads == 0   ? train<Moh<TwoStage<0, dynamic, dynamic>>>(o, text, backend)
+         : o.shared_heads == 1 ? train<Moh<TwoStage<1, dynamic, dynamic>>>(o, text, backend)
+                               : train<Moh<TwoStage<dynamic, dynamic, dynamic>>>(o, text, backend);
 }
 
 }  // namespace lm

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace replay {
 
@@ -65,6 +66,21 @@ double Case::number(std::string_view name, double fallback) {
   return value;
 }
 
+Index Case::pool(std::string_view name) {
+  constexpr Index most = (std::numeric_limits<headmix::Int>::max)();
+  constexpr std::string_view window = "window:";
+  auto const* const found = option(name);
+  if (found == nullptr || *found == "all") return 0;
+  if (*found == "prefix") return most;
+  Index value = 0;
+  if (found->starts_with(window)) {
+    char const* const end = found->data() + found->size();
+    auto const [rest, error] = std::from_chars(found->data() + window.size(), end, value);
+    if (error == std::errc() && rest == end && 1 <= value && value <= most) return value;
+  }
+  reject(name, message("all | prefix | window:N, N a whole number from 1 to ", most), headmix::shown(*found));
+}
+
 headmix::dtype Case::float_type(std::string_view tensor) const {
   auto const type = file_.tensor(tensor).type;
   if (type != headmix::dtype::f64 && type != headmix::dtype::f32) reject(tensor, "F64 or F32", headmix::name_of(type));
@@ -95,6 +111,15 @@ std::vector<std::uint8_t> Case::take_mask(std::string_view tensor, Shape const& 
     if (m > 1) reject(tensor, "zeros and ones", message(static_cast<int>(m)));
   }
   return mask;
+}
+
+std::vector<headmix::Int> Case::take_choices(std::string_view tensor, Index rows, Index choices) {
+  std::vector<headmix::Int> all;
+  for (std::int64_t const c : take<std::int64_t>(tensor, {rows})) {
+    if (0 > c || c >= choices) reject(tensor, message("numbers from 0 to ", choices - 1), message(c));
+    all.push_back(static_cast<headmix::Int>(c));
+  }
+  return all;
 }
 
 void Case::finish() const {

@@ -29,6 +29,9 @@ class Case {
   /// A finite number, `fallback` where the case does not say.
   double number(std::string_view name, double fallback);
 
+  /// What a mean is taken over, `all`, `prefix` or `window:N`: a number of positions, 0 for all of them.
+  Index pool(std::string_view name);
+
   [[nodiscard]] bool has(std::string_view tensor) const { return file_.tensors().contains(tensor); }
   /// The dtype of a tensor that must be there: F64 or F32.
   [[nodiscard]] headmix::dtype float_type(std::string_view tensor) const;
@@ -42,6 +45,9 @@ class Case {
   }
   /// A mask of zeros and ones; all ones where there is none.
   std::vector<std::uint8_t> take_mask(std::string_view tensor, Shape const& shape);
+
+  /// `rows` numbers, each one of `choices`.
+  std::vector<headmix::Int> take_choices(std::string_view tensor, Index rows, Index choices);
 
   /// Fails for an option or tensor that was not taken.
   void finish() const;
@@ -74,8 +80,8 @@ class Result {
   headmix::TensorMap tensors_;
 };
 
-/// A tensor [count, rows, cols] of the case with its gradient. `present` is false for an optional one that the case
-/// does not have: then it is zero, and its gradient is not given back.
+/// A tensor [count, rows, cols] of the case with its gradient. `present` is false for one that the case does not have:
+/// then it is zero, and its gradient is not given back.
 template <class T>
 struct Tensor {
   std::string name;
@@ -84,7 +90,8 @@ struct Tensor {
   std::vector<T> value, gradient;
 
   Tensor(Case& c, std::string n, Shape s) : name(std::move(n)), shape(std::move(s)), value(c.take<T>(name, shape)) {}
-  static Tensor optional(Case& c, std::string n, Shape s) { return c.has(n) ? Tensor(c, n, s) : Tensor(n, s); }
+  static Tensor optional(Case& c, std::string n, Shape s) { return c.has(n) ? Tensor(c, n, s) : absent(n, s); }
+  static Tensor absent(std::string n, Shape s) { return {std::move(n), std::move(s)}; }
 
   void give_back(Result& result) const {
     if (present) result.add("d." + name, shape, gradient);
@@ -106,5 +113,9 @@ struct on_emulated;
 /// One layer.
 template <class T, class On>
 void replay_moa(Case& c, Result& result);
+template <class T, class On>
+void replay_moh(Case& c, Result& result);
+template <class T, class On>
+void replay_mae(Case& c, Result& result);
 
 }  // namespace replay

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "case.hpp"
+#include "moh_case.hpp"
 
 namespace {
 
@@ -15,11 +16,23 @@ constexpr char usage[] =
     "Runs the layer that CASE describes, forward and backward, and writes its result, gradients and losses to OUT.\n"
     "The backend `emulated` runs the kernels of the GPU on the CPU, slowly.\n";
 
+template <class T, class On>
+void replay_numbers(std::string_view layer, replay::Case& c, replay::Result& result) {
+  if (layer == "moa") return replay::replay_moa<T, On>(c, result);
+  if (layer == "moh") return replay::replay_moh<T, On>(c, result);
+  replay::replay_mae<T, On>(c, result);
+}
 template <class On>
 void replay_layer(replay::Case& c, replay::Result& result) {
   bool const wide = c.float_type("x") == headmix::dtype::f64;
-  c.require("layer", {"moa"});
-  wide ? replay::replay_moa<double, On>(c, result) : replay::replay_moa<float, On>(c, result);
+  auto const layer = c.require("layer", {"moa", "moh", "mae"});
+  if (wide) return replay_numbers<double, On>(layer, c, result);
+  // Each layer takes a minute to compile for it.
+  if constexpr (std::is_same_v<On, replay::on_emulated>) {
+    c.reject("x", "F64 with --backend emulated", "F32");
+  } else {
+    replay_numbers<float, On>(layer, c, result);
+  }
 }
 
 /// What replays a layer on a backend of this name; null for one that is not in this build.

@@ -5,13 +5,10 @@
 
 #include <algorithm>
 
-#include "case.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/module.hpp"
+#include "transfer.hpp"
 
 namespace replay {
-
-using namespace headmix;
 
 /// A case of a mixture of attention heads, as read.
 template <class T>
@@ -53,62 +50,46 @@ void run(MoaCase<T>& m, Result& result) {
   using R = SoftmaxTopK<dynamic, dynamic, Gating, loss::load_balance, loss::z, loss::z_with_padding>;
   using L =
       Moa<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, padded, Options...>;
-  using Backend = typename On::template backend<T>;
-  Backend backend;
-  Module<L, Backend> layer(0, backend, at<typename L::D>(m.d), at<typename L::M>(m.dm), at<typename L::H>(m.head_dim),
-                           at<typename L::P>(m.kv_heads), at<typename L::E>(m.experts), at<typename L::K>(m.top_k));
-
+  LayerOnBackend<L, typename On::template backend<T>> layer(
+      at<typename L::D>(m.d), at<typename L::M>(m.dm), at<typename L::H>(m.head_dim), at<typename L::P>(m.kv_heads),
+      at<typename L::E>(m.experts), at<typename L::K>(m.top_k));
+  auto& program = layer.module();
   auto const each_parameter = [&](auto f) {
-    f(layer.template get<typename L::r::W_g>(), m.W_g);
-    f(layer.template get<typename L::W_q>(), m.W_q);
-    f(layer.template get<typename L::W_k>(), m.W_k);
-    f(layer.template get<typename L::W_v>(), m.W_v);
-    f(layer.template get<typename L::W_o>(), m.W_o);
-    f(layer.template get<typename L::b_q>(), m.b_q);
-    f(layer.template get<typename L::b_k>(), m.b_k);
-    f(layer.template get<typename L::b_v>(), m.b_v);
-    f(layer.template get<typename L::b_o>(), m.b_o);
+    f(typename L::r::W_g{}, m.W_g);
+    f(typename L::W_q{}, m.W_q);
+    f(typename L::W_k{}, m.W_k);
+    f(typename L::W_v{}, m.W_v);
+    f(typename L::W_o{}, m.W_o);
+    f(typename L::b_q{}, m.b_q);
+    f(typename L::b_k{}, m.b_k);
+    f(typename L::b_v{}, m.b_v);
+    f(typename L::b_o{}, m.b_o);
   };
-  each_parameter([&](auto& p, Tensor<T>& t) { upload(backend, p.value.data, t.value.data(), t.value.size()); });
+  each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
 
   Index const rows = m.B * m.L;
   Padding const real(view<std::uint8_t const>(m.x_valid.data(), m.B, m.L));
   Padding const real_memory(view<std::uint8_t const>(m.memory_valid.data(), m.B, m.S));
-  backend_memory<Backend> x_memory, memory_memory, dy_memory;
-  auto const put = [&](backend_memory<Backend>& to, std::vector<T> const& from, Index cols) -> view<T const> {
-    reserve(to, from.size() * sizeof(T));
-    upload(backend, to.template as<T>(), from.data(), from.size());
-    return {to.template as<T>(), static_cast<Index>(from.size()) / cols, cols};
-  };
-  view<T const> const x = put(x_memory, m.x.value, m.d), memory = put(memory_memory, m.memory.value, m.dm);
+  view<T const> const x = layer.put(m.x.value, m.d);
   view<T const> y;
   if constexpr (L::cross) {
-    y = layer.forward(x, real, memory, real_memory);
+    y = program.forward(x, real, layer.put(m.memory.value, m.dm), real_memory);
   } else {
-    y = layer.forward(x, real);
+    y = program.forward(x, real);
   }
   double const d_z = m.d_z;
-  layer.backward(put(dy_memory, m.dy, m.d), {m.d_load_balance, m.z_with_padding ? 0 : d_z, m.z_with_padding ? d_z : 0});
+  program.backward(layer.put(m.dy, m.d), {m.d_load_balance, m.z_with_padding ? 0 : d_z, m.z_with_padding ? d_z : 0});
 
-  auto const get = [&]<class U>(view<U const> v) {
-    std::vector<U> host(static_cast<std::size_t>(v.size()));
-    download(backend, host.data(), v.data, host.size());
-    return host;
-  };
-  result.add("y", m.shape, get(y));
-  auto const give_gradient = [&](Tensor<T>& t, view<T const> g) {
-    t.gradient = get(g);
-    t.give_back(result);
-  };
-  give_gradient(m.x, layer.input_gradient());
-  if constexpr (L::cross) give_gradient(m.memory, layer.memory_gradient());
-  each_parameter([&](auto& p, Tensor<T>& t) { give_gradient(t, p.gradient); });
+  result.add("y", m.shape, layer.get(y));
+  layer.give_gradient(program.input_gradient(), m.x, result);
+  if constexpr (L::cross) layer.give_gradient(program.memory_gradient(), m.memory, result);
+  each_parameter([&](auto p, Tensor<T>& t) { layer.give_gradient(p, t, result); });
 
-  double const z = m.z_with_padding ? layer.template loss<2>() : layer.template loss<1>();
-  result.add("loss.load_balance", {1}, std::vector<T>{static_cast<T>(layer.template loss<0>())});
+  double const z = m.z_with_padding ? program.template loss<2>() : program.template loss<1>();
+  result.add("loss.load_balance", {1}, std::vector<T>{static_cast<T>(program.template loss<0>())});
   result.add("loss.z", {1}, std::vector<T>{static_cast<T>(z)});
   std::vector<std::int64_t> selected(static_cast<std::size_t>(rows * m.top_k), -1);
-  auto const chosen = get(layer.observed());
+  auto const chosen = layer.get(program.observed());
   auto const k = static_cast<std::size_t>(m.top_k);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     auto const row = static_cast<std::size_t>(real.real_rows()(static_cast<Index>(i / k), 0));

@@ -4,6 +4,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -128,6 +129,192 @@ std::vector<Refusal> const refusals{
      }},
     {"moa-cross-kv-heads", "\"key.weight\"",
      [](Case& c) { c.tensors.erase("memory"), c.tensors.erase("memory.valid"); }},
+    {"moh-default", "\"experts\"", [](Case& c) { c.options["experts"] = "6"; }},
+    {"moh-default", "\"heads\"", [](Case& c) { c.options.erase("heads"); }},
+    {"moh-default", "\"heads\"", [](Case& c) { c.options["heads"] = "0"; }},
+    {"moh-default", "\"query.weight\"", [](Case& c) { c.options["heads"] = "7"; }},
+    {"moh-default", "\"query.weight\"", [](Case& c) { c.options["heads"] = c.options["head_dim"] = "2147483647"; }},
+    {"moh-default", "\"shared_heads\"", [](Case& c) { c.options.erase("shared_heads"); }},
+    {"moh-default", "\"shared_heads\"", [](Case& c) { c.options["shared_heads"] = "7"; }},
+    {"moh-default", "\"shared_heads\"", [](Case& c) { c.options["shared_heads"] = "-1"; }},
+    {"moh-default", "\"routed_top_k\"", [](Case& c) { c.options["routed_top_k"] = "0"; }},
+    {"moh-default", "\"routed_top_k\"", [](Case& c) { c.options["routed_top_k"] = "5"; }},
+    {"moh-default", "\"routed_top_k\"", [](Case& c) { c.options["shared_heads"] = "6"; }},
+    {"moh-default", "\"routed_top_k\"", [](Case& c) { c.options.erase("routed_top_k"); }},
+    {"moh-default", "\"router.routed\"",
+     [](Case& c) {
+       // Nothing chooses among no heads.
+       c.options["shared_heads"] = "6", c.options["routed_top_k"] = "0";
+       c.resize("router.shared", dtype::f64, {12, 6});
+       c.tensors.erase("router.group");
+     }},
+    {"moh-default", "\"router.shared\"", [](Case& c) { c.options["shared_heads"] = "3"; }},
+    {"moh-default", "\"head_dim\"", [](Case& c) { c.options["head_dim"] = "4 "; }},
+    {"moh-default", "\"kv_heads\"", [](Case& c) { c.options["kv_heads"] = "4"; }},
+    {"moh-default", "\"kv_heads\"", [](Case& c) { c.options["kv_heads"] = "12"; }},
+    {"moh-default", "\"kv_heads\"", [](Case& c) { c.options["kv_heads"] = "0"; }},
+    {"moh-default", "\"key.weight\"", [](Case& c) { c.options["kv_heads"] = "3"; }},
+    {"moh-default", "\"router\"", [](Case& c) { c.options["router"] = "norm"; }},
+    {"moh-default", "\"scale\"", [](Case& c) { c.options["scale"] = "Paper"; }},
+    {"moh-default", "\"mask\"", [](Case& c) { c.options["mask"] = "Causal"; }},
+    {"moh-default", "\"rope_theta\"", [](Case& c) { c.options["rope_theta"] = "-1"; }},
+    {"moh-default", "\"rope_theta\"", [](Case& c) { c.options["rope_theta"] = "inf"; }},
+    {"moh-default", "\"dloss.z\"", [](Case& c) { c.options["dloss.z"] = "1"; }},
+    {"moh-default", "\"router.shared\"", [](Case& c) { c.tensors.erase("router.shared"); }},
+    {"moh-default", "\"router.group\"", [](Case& c) { c.tensors.erase("router.group"); }},
+    {"moh-default", "\"router.routed\"", [](Case& c) { c.tensors.erase("router.routed"); }},
+    {"moh-default", "\"router.routed\"",
+     [](Case& c) {
+       c.resize("router.routed", dtype::f64, {12, 6});
+     }},
+    {"moh-default", "\"router.shared\"",
+     [](Case& c) {
+       // One shared head needs no weights.
+       c.options["shared_heads"] = "1";
+       c.resize("router.routed", dtype::f64, {12, 5});
+     }},
+    {"moh-default", "\"router.group\"",
+     [](Case& c) {
+       c.options["shared_heads"] = "0";
+       c.tensors.erase("router.shared");
+       c.resize("router.routed", dtype::f64, {12, 6});
+     }},
+    {"moh-default", "\"router.group\"",
+     [](Case& c) {
+       c.resize("router.group", dtype::f32, {12, 2});
+     }},
+    {"moh-default", "\"x.valid\"",
+     [](Case& c) {
+       c.resize("x.valid", dtype::u8, {2, 5});
+     }},
+    {"moh-default", "\"output.bias\"", [](Case& c) { c.resize("output.bias", dtype::f64, {24}); }},
+    {"moh-default", "\"router.", [](Case& c) { c.options["router"] = "query_norm"; }},
+    {"moh-paper-scale", "\"scale\"", [](Case& c) { c.options["router"] = "query_norm"; }},
+    {"moh-query-norm-rope", "\"shared_heads\"",
+     [](Case& c) { c.options["shared_heads"] = "7", c.options["routed_top_k"] = "1"; }},
+    {"moh-query-norm-rope", "\"shared_heads\"",
+     [](Case& c) { c.options["shared_heads"] = "8", c.options["routed_top_k"] = "0"; }},
+    {"moh-query-norm-rope", "\"head_dim\"", [](Case& c) { c.options["head_dim"] = "3"; }},
+    {"moh-query-norm-rope", "\"router.routed\"",
+     [](Case& c) {
+       c.resize("router.routed", dtype::f64, {16, 4});
+     }},
+    {"mae-default", "\"heads\"", [](Case& c) { c.options.erase("heads"); }},
+    {"mae-default", "\"heads\"", [](Case& c) { c.options["heads"] = "1"; }},
+    {"mae-default", "\"query.weight\"", [](Case& c) { c.options["heads"] = "7"; }},
+    {"mae-default", "\"query.weight\"", [](Case& c) { c.options["heads"] = c.options["head_dim"] = "2147483647"; }},
+    {"mae-default", "\"head_dim\"", [](Case& c) { c.options.erase("head_dim"); }},
+    {"mae-default", "\"head_dim\"", [](Case& c) { c.options["head_dim"] = "0"; }},
+    {"mae-default", "\"dropped\"", [](Case& c) { c.options["dropped"] = "0"; }},
+    {"mae-default", "\"dropped\"", [](Case& c) { c.options["dropped"] = "8"; }},
+    {"mae-default", "\"dropped\"", [](Case& c) { c.options["dropped"] = "-1"; }},
+    {"mae-default", "\"dropped\"", [](Case& c) { c.options["dropped"] = "1.0"; }},
+    {"mae-default", "\"gate.output.weight\"", [](Case& c) { c.options["dropped"] = "2"; }},
+    {"mae-default", "\"mode\"", [](Case& c) { c.options["mode"] = "hard"; }},
+    {"mae-default", "\"mask\"", [](Case& c) { c.options["mask"] = "full"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = ""; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "All"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:0"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:x"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:-1"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:+1"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window: 3"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:3 "; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:2.0"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:2147483648"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "window:99999999999999999999"; }},
+    {"mae-default", "\"pool\"", [](Case& c) { c.options["pool"] = "prefix:3"; }},
+    {"mae-default", "\"top_k\"", [](Case& c) { c.options["top_k"] = "1"; }},
+    {"mae-default", "\"gate\"", [](Case& c) { c.options["gate"] = "raw"; }},
+    {"mae-default", "\"rope_theta\"", [](Case& c) { c.options["rope_theta"] = "100"; }},
+    {"mae-default", "\"kv_heads\"", [](Case& c) { c.options["kv_heads"] = "8"; }},
+    {"mae-default", "\"dloss.load_balance\"", [](Case& c) { c.options["dloss.load_balance"] = "1"; }},
+    {"mae-default", "\"memory\"",
+     [](Case& c) {
+       c.resize("memory", dtype::f64, {2, 5, 12});
+     }},
+    {"mae-default", "\"memory.valid\"",
+     [](Case& c) {
+       c.resize("memory.valid", dtype::u8, {2, 5});
+     }},
+    {"mae-default", "\"query.weight\"",
+     [](Case& c) {
+       c.resize("query.weight", dtype::f64, {12, 23});
+     }},
+    {"mae-default", "\"gate.hidden.weight\"", [](Case& c) { c.tensors.erase("gate.hidden.weight"); }},
+    {"mae-default", "\"gate.hidden.bias\"", [](Case& c) { c.tensors.erase("gate.hidden.bias"); }},
+    {"mae-default", "\"gate.output.weight\"", [](Case& c) { c.tensors.erase("gate.output.weight"); }},
+    {"mae-default", "\"gate.output.bias\"", [](Case& c) { c.tensors.erase("gate.output.bias"); }},
+    {"mae-default", "\"output.weight\"", [](Case& c) { c.tensors.erase("output.weight"); }},
+    {"mae-default", "\"dy\"", [](Case& c) { c.tensors.erase("dy"); }},
+    {"mae-default", "\"gate.hidden.weight\"",
+     [](Case& c) {
+       c.resize("gate.hidden.weight", dtype::f64, {6, 12});
+     }},
+    {"mae-default", "\"gate.hidden.weight\"",
+     [](Case& c) {
+       c.resize("gate.hidden.weight", dtype::f64, {12, 0});
+     }},
+    {"mae-default", "\"gate.hidden.bias\"", [](Case& c) { c.resize("gate.hidden.bias", dtype::f64, {12}); }},
+    {"mae-default", "\"gate.output.weight\"",
+     [](Case& c) {
+       c.resize("gate.output.weight", dtype::f64, {6, 28});
+     }},
+    {"mae-default", "\"gate.output.weight\"",
+     [](Case& c) {
+       c.resize("gate.output.weight", dtype::f64, {6, 7});
+     }},
+    {"mae-default", "\"gate.output.weight\"",
+     [](Case& c) {
+       c.resize("gate.output.weight", dtype::f64, {8, 6});
+     }},
+    {"mae-default", "\"gate.output.weight\"",
+     [](Case& c) {
+       c.resize("gate.output.weight", dtype::f32, {6, 8});
+     }},
+    {"mae-default", "\"gate.output.bias\"", [](Case& c) { c.resize("gate.output.bias", dtype::f64, {7}); }},
+    {"mae-default", "\"output.bias\"", [](Case& c) { c.resize("output.bias", dtype::f64, {24}); }},
+    {"mae-default", "\"query.bias\"", [](Case& c) { c.resize("query.bias", dtype::f64, {24}); }},
+    {"mae-default", "\"expert\"", [](Case& c) { c.resize("expert", dtype::i64, {2}); }},
+    {"mae-default", "\"expert\"", [](Case& c) { c.options["mode"] = "expert"; }},
+    {"mae-expert", "\"expert\"", [](Case& c) { c.tensors.erase("expert"); }},
+    {"mae-expert", "\"expert\"", [](Case& c) { c.options["mode"] = "soft"; }},
+    {"mae-expert", "\"expert\"", [](Case& c) { c.resize("expert", dtype::i64, {4}); }},
+    {"mae-expert", "\"expert\"",
+     [](Case& c) {
+       c.resize("expert", dtype::i64, {3, 1});
+     }},
+    {"mae-expert", "\"expert\"", [](Case& c) { c.resize("expert", dtype::f64, {3}); }},
+    {"mae-expert", "\"expert\"", [](Case& c) { c.resize("expert", dtype::u8, {3}); }},
+    {"mae-expert", "\"expert\"",
+     [](Case& c) {
+       c.resize("expert", dtype::i64, {3});
+       c.more.back()[8] = std::byte{6};
+     }},
+    {"mae-expert", "\"expert\"",
+     [](Case& c) {
+       c.resize("expert", dtype::i64, {3});
+       std::fill_n(c.more.back().begin() + 16, 8, std::byte{255});
+     }},
+    {"mae-expert", "\"expert\"",
+     [](Case& c) {
+       c.resize("expert", dtype::i64, {3});
+       // Out of the range of an Int, and 0 when cut off to one.
+       c.more.back()[4] = std::byte{1};
+     }},
+    {"mae-expert", "\"pool\"", [](Case& c) { c.options["pool"] = "window:0"; }},
+    {"mae-expert", "\"gate.hidden.bias\"", [](Case& c) { c.tensors.erase("gate.hidden.bias"); }},
+    {"mae-prefix-causal", "\"x.valid\"",
+     [](Case& c) {
+       c.resize("x.valid", dtype::u8, {6, 2});
+     }},
+    {"mae-prefix-causal", "\"x.valid\"",
+     [](Case& c) {
+       c.resize("x.valid", dtype::u8, {2, 6});
+       c.more.back()[5] = std::byte{255};
+     }},
 };
 
 std::string read_file(std::string const& path) {

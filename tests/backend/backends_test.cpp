@@ -161,7 +161,7 @@ std::vector<Scalar> run_layer(Backend backend, Index sequences, Index length, st
 }
 
 using MoaLayer = Moa<24, 16, SoftmaxTopK<6, 3>, causal>;
-using DenseLayer = MultiHead<24, 4, 16, causal, 2>;
+using DenseLayer = MultiHead<24, 4, 16, causal, kv_heads<2>>;
 
 TEST_CASE("MoA on the CPU equals the reference") {
   check_close(run_layer<MoaLayer, double>(Cpu<double>{}, 3, 29, {0.1, 0.2}),

@@ -248,7 +248,7 @@ routing random_routing(Index rows, Index choices, Index experts, bool holes) {
     if (holes && i % 7 == 3) r.index[i] = -1;
   }
   cpu::expert_order(view<Int>(r.perm.data(), 1, rows * choices), view<Int>(r.offsets.data(), 1, experts + 1),
-                    view<Int const>(r.index.data(), rows, choices), experts);
+                    view<Int const>(r.index.data(), rows, choices), uniform(1, rows));
   return r;
 }
 
@@ -258,9 +258,23 @@ TEST_CASE("expert order is a stable sort and leaves -1 out") {
   std::vector<Int> const index{2, 0, -1, 2, 0, 2};
   std::vector<Int> perm(6), offsets(5);
   cpu::expert_order(view<Int>(perm.data(), 1, 6), view<Int>(offsets.data(), 1, 5), view<Int const>(index.data(), 3, 2),
-                    4);
+                    uniform(1, 3));
   CHECK(offsets == std::vector<Int>{0, 2, 2, 5, 5});
   CHECK(perm == std::vector<Int>{1, 4, 0, 3, 5, 2});
+}
+
+TEST_CASE("expert order groups by sequence first, the slots of nobody behind all groups") {
+  std::vector<Int> const index{1, 0, -1, 1, 0, 1, 1, -1}, sequences{0, 2, 2, 4};
+  std::vector<Int> perm(8), offsets(7);
+  cpu::expert_order(view<Int>(perm.data(), 1, 8), view<Int>(offsets.data(), 1, 7), view<Int const>(index.data(), 4, 2),
+                    ragged(sequences.data(), 3));
+  CHECK(offsets == std::vector<Int>{0, 1, 3, 3, 3, 4, 6});
+  CHECK(perm == std::vector<Int>{1, 0, 3, 4, 5, 6, 2, 7});
+
+  offsets.resize(1);
+  cpu::expert_order(view<Int>(perm.data(), 1, 0), view<Int>(offsets.data(), 1, 1), view<Int const>(index.data(), 0, 2),
+                    uniform(0, 0));
+  CHECK(offsets == std::vector<Int>{0});
 }
 
 TEST_CASE_TEMPLATE("cpu grouped products match plain loops", T, float, double) {
@@ -304,6 +318,8 @@ TEST_CASE_TEMPLATE("cpu grouped products match plain loops", T, float, double) {
       CHECK(distance(y1, expected) < 20 * tolerance<T>);
       CHECK(y1 == y2);
 
+      scratch_room outer1(cpu::grouped_outer_scratch_bytes<T>(s.depth, 1)),
+          outer2(cpu::grouped_outer_scratch_bytes<T>(s.depth, 2));
       for (bool accumulate : {false, true}) {
         auto g1 = before, g2 = before;
         auto const stack = [&](std::vector<T>& g) {
@@ -319,12 +335,12 @@ TEST_CASE_TEMPLATE("cpu grouped products match plain loops", T, float, double) {
                 sum[static_cast<std::size_t>((e * s.depth + d) * s.width + h)] +=
                     static_cast<double>(vx(i / s.choices, d)) * static_cast<double>(vdy(i, h));
         CHECK(mallocs([&] {
-                cpu::grouped_outer(one, stack(g1), vx, vdy, r.perm_view(), r.offsets_view(), s.choices, accumulate,
-                                   room1.span);
+                cpu::grouped_outer(one, stack(g1), vx, vdy, r.perm_view(), r.offsets_view(), s.choices, 1, accumulate,
+                                   outer1.span);
               }) == 0);
         CHECK(mallocs([&] {
-                cpu::grouped_outer(pool, stack(g2), vx, vdy, r.perm_view(), r.offsets_view(), s.choices, accumulate,
-                                   room2.span);
+                cpu::grouped_outer(pool, stack(g2), vx, vdy, r.perm_view(), r.offsets_view(), s.choices, 1, accumulate,
+                                   outer2.span);
               }) == 0);
         CHECK(distance(values<T>(stack(g1)), sum) < 50 * tolerance<T>);
         CHECK(g1 == g2);
@@ -454,10 +470,9 @@ void check_attention(extents_case const& s) {
   auto const run = [&](auto& executor) {
     results r{numbers<T>(rows * wide, 5), numbers<T>(rows * x.heads, 6), numbers<T>(rows * wide, 7),
               numbers<T>(x.keys.rows * narrow, 8), numbers<T>(x.keys.rows * narrow, 9)};
-    scratch_room forward(cpu::attention_scratch_bytes<T>(x, executor.concurrency())),
-        backward(cpu::attention_gradient_scratch_bytes<T>(x, executor.concurrency()));
     view<T> const vo(r.o.data(), rows, wide), vl(r.lse.data(), rows, x.heads);
-    attention_forward<T> const f{x, vq, vk, vv, vo, vl};
+    attention_scores<T> const scores{1 / std::sqrt(static_cast<double>(x.head_dim))};
+    attention_forward<T> const f{x, vq, vk, vv, vo, vl, {}, scores};
     attention_backward<T> const g{x,
                                   vq,
                                   vk,
@@ -467,7 +482,11 @@ void check_attention(extents_case const& s) {
                                   vl,
                                   view<T>(r.d_q.data(), rows, wide),
                                   view<T>(r.d_k.data(), x.keys.rows, narrow),
-                                  view<T>(r.d_v.data(), x.keys.rows, narrow)};
+                                  view<T>(r.d_v.data(), x.keys.rows, narrow),
+                                  {},
+                                  scores};
+    scratch_room forward(cpu::attention_scratch_bytes<T>(x, executor.concurrency())),
+        backward(cpu::attention_gradient_scratch_bytes(g, executor.concurrency()));
     CHECK(mallocs([&] { cpu::attention<M>(executor, f, forward.span); }) == 0);
     CHECK(mallocs([&] { cpu::attention_gradient<M>(executor, g, backward.span); }) == 0);
     return r;
@@ -531,9 +550,11 @@ TEST_CASE("cpu attention keeps keys in tiles wider than one and in uniform batch
   attention_extents x{ragged(thirds.data(), 3), ragged(thirds.data(), 3), 1, 2, 1, 4};
   scratch_room room(cpu::attention_scratch_bytes<float>(x, 1));
   view<float const> const vq(q.data(), 63, 8), vk(k.data(), 63, 4), vv(v.data(), 63, 4);
-  cpu::attention<causal>(one, attention_forward<float>{x, vq, vk, vv, view<float>(o.data(), 63, 8), {}}, room.span);
+  cpu::attention<causal>(one, attention_forward<float>{x, vq, vk, vv, view<float>(o.data(), 63, 8), {}, {}, {}},
+                         room.span);
   x.queries = x.keys = uniform(3, 21);
-  cpu::attention<causal>(one, attention_forward<float>{x, vq, vk, vv, view<float>(o2.data(), 63, 8), {}}, room.span);
+  cpu::attention<causal>(one, attention_forward<float>{x, vq, vk, vv, view<float>(o2.data(), 63, 8), {}, {}, {}},
+                         room.span);
   CHECK(o == o2);
 }
 
@@ -543,13 +564,14 @@ TEST_CASE("cpu attention gradients that are not wanted are left out") {
              d_o = numbers<double>(36 * 8, 4);
   std::vector<double> o(36 * 8), lse(36 * 2);
   serial one;
-  scratch_room room(cpu::attention_gradient_scratch_bytes<double>(x, 1));
   view<double const> const vq(q.data(), 36, 8), vk(k.data(), 18, 4), vv(v.data(), 18, 4), vdo(d_o.data(), 36, 8);
   view<double> const vo(o.data(), 36, 8), vl(lse.data(), 36, 2);
-  cpu::attention<causal>(one, attention_forward<double>{x, vq, vk, vv, vo, vl}, room.span);
+  scratch_room room(cpu::attention_gradient_scratch_bytes(
+      attention_backward<double>{x, vq, vk, vv, vo, vdo, vl, {}, {}, {}, {}, {}}, 1));
+  cpu::attention<causal>(one, attention_forward<double>{x, vq, vk, vv, vo, vl, {}, {}}, room.span);
   auto const run = [&](int wanted) {
     std::vector<double> g(36 * 8 + 2 * 18 * 4, -1.0);
-    attention_backward<double> a{x, vq, vk, vv, vo, vdo, vl, {}, {}, {}};
+    attention_backward<double> a{x, vq, vk, vv, vo, vdo, vl, {}, {}, {}, {}, {}};
     if (wanted & 1) a.d_q = view<double>(g.data(), 36, 8);
     if (wanted & 2) a.d_k = view<double>(g.data() + 36 * 8, 18, 4);
     if (wanted & 4) a.d_v = view<double>(g.data() + 36 * 8 + 18 * 4, 18, 4);
@@ -580,7 +602,8 @@ TEST_CASE("cpu attention reads keys and values that lie between other columns") 
   scratch_room room(cpu::attention_scratch_bytes<float>(x, 1));
   cpu::attention<full>(
       one,
-      attention_forward<float>{x, vq, both.middle_cols(0, 8), both.middle_cols(8, 8), view<float>(o.data(), 40, 8), {}},
+      attention_forward<float>{
+          x, vq, both.middle_cols(0, 8), both.middle_cols(8, 8), view<float>(o.data(), 40, 8), {}, {}, {}},
       room.span);
   cpu::attention<full>(one,
                        attention_forward<float>{x,
@@ -588,6 +611,8 @@ TEST_CASE("cpu attention reads keys and values that lie between other columns") 
                                                 view<float const>(k.data(), 40, 8),
                                                 view<float const>(v.data(), 40, 8),
                                                 view<float>(o2.data(), 40, 8),
+                                                {},
+                                                {},
                                                 {}},
                        room.span);
   CHECK(o == o2);

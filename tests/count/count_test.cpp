@@ -6,72 +6,14 @@
 
 #include <doctest/doctest.h>
 
-#include <vector>
-
-#include "headmix/backend/reference.hpp"
+#include "counting.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
-#include "headmix/tape/module.hpp"
 
 using namespace headmix;
+using namespace headmix::test;
 
 namespace {
-
-/// Adds up the multiply-accumulates of the kernels that it runs, from the memory that they are given.
-struct Counting : Reference<double> {
-  Index* total;
-  explicit Counting(Index& sum) : total(&sum) {}
-
-  template <class T, class A, class B>
-  void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
-    *total += y.size() * a.cols;
-    Reference::gemm(y, a, b, accumulate);
-  }
-  template <class T>
-  void grouped_gemm(view<T> y, view<T const> x, view<T const> w, view<Int const> perm, view<Int const> offsets,
-                    Index slots_per_row, std::span<std::byte> scratch) const {
-    *total += Index{offsets(0, w.count)} * w.rows * w.cols;
-    Reference::grouped_gemm(y, x, w, perm, offsets, slots_per_row, scratch);
-  }
-  template <AttentionMask Mask, class T>
-  void attention(attention_forward<T> const& p, std::span<std::byte> scratch) const {
-    auto const& e = p.extents;
-    for (Index b = 0; b < e.queries.count; ++b) {
-      for (Index kv = 0; kv < e.kv_heads; ++kv) {
-        for (Index i = 0; i < e.list_length(b); ++i) {
-          for (Index s = 0; s < e.keys.length(b); ++s) {
-            if (Mask::sees(e.row(b, kv, i).position, s)) *total += 2 * e.head_dim;
-          }
-        }
-      }
-    }
-    Reference::attention<Mask>(p, scratch);
-  }
-};
-
-/// Compares the counts with a forward pass over n sequences of `length` tokens (and, for cross-attention, `keys` keys).
-template <class L, Extent... X>
-void check(Index n, Index length, Index keys, size_value<X>... sizes) {
-  Index macs = 0, parameters = 0;
-  Module<L, Counting, inference> m(1, Counting(macs), sizes...);
-  for (auto const& p : m.parameters()) parameters += p.value.size();
-  Index const width = m.tape().template extent<typename L::D>();
-  std::vector<double> const x(static_cast<std::size_t>(n * length * width), 0.5);
-  if constexpr (requires { requires L::cross; }) {
-    Index const memory_width = m.tape().template extent<typename L::M>();
-    std::vector<double> const memory(static_cast<std::size_t>(n * keys * memory_width), 0.25);
-    m.forward({x.data(), n * length, width}, uniform(n, length), {memory.data(), n * keys, memory_width},
-              uniform(n, keys));
-  } else {
-    m.forward({x.data(), n * length, width}, uniform(n, length));
-  }
-  CHECK(count_macs<L>(at<tokens>(n * length), at<memory_tokens>(n * keys), at<sequences>(n), sizes...) == macs);
-  CHECK(count_parameters<L>(sizes...) == parameters);
-}
-
-struct even {
-  static bool sees(Index, Index s) { return s % 2 == 0; }
-};
 
 using router = SoftmaxTopK<5, 2>;
 using plain = Moa<6, 4, router>;
@@ -79,7 +21,7 @@ using biased = Moa<6, 4, router, causal, query_bias, key_bias, value_bias, outpu
 using grouped = Moa<6, 4, router, sliding_window<3>, kv_heads<2>, rope<>, query_bias, key_bias, output_bias>;
 using sampling = Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, even>;
 using any_size = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal, memory_width<dynamic>, key_bias>;
-using multi_query = MultiHead<6, 4, 3, causal, 2>;
+using multi_query = MultiHead<6, 4, 3, causal, kv_heads<2>>;
 
 }  // namespace
 
@@ -105,8 +47,9 @@ static_assert(count_parameters<plain>() - count_parameters<plain>({.router = fal
 // Noise has a product and weights of its own.
 static_assert(count_parameters<sampling>() - count_parameters<sampling>({.router = false}) == 2 * 6 * 5);
 static_assert(count_macs<plain>(at<tokens>(9)) - count_macs<plain>({.router = false}, at<tokens>(9)) == 9 * 6 * 5);
+// Without the mask's scores, 2 d_h in 2 heads; with the product of weights and output biases.
 static_assert(count_macs<biased>(at<tokens>(9)) ==
-              count_macs<plain>(at<tokens>(9)) - 2 * 2 * 4 * (9 * 8 / 2));  // the mask's scores, 2 d_h in 2 heads
+              count_macs<plain>(at<tokens>(9)) - 2 * 2 * 4 * (9 * 8 / 2) + 9 * 5 * 6);
 // Padding costs nothing.
 static_assert(count_macs<Moa<6, 4, router, padded>>(at<tokens>(9)) == count_macs<plain>(at<tokens>(9)));
 // Sequences do not see each other.

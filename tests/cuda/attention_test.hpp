@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -15,6 +17,7 @@
 #include "cuda/device_array.hpp"
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
+#include "headmix/backend/cuda/kernel/attention_bias.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/core/random.hpp"
 
@@ -30,16 +33,36 @@ struct every_third_before {
   HEADMIX_HD static constexpr key_range range(Index t, Index keys) { return {0, t + 1 < keys ? t + 1 : keys}; }
 };
 
+/// Whether tokens choose heads, and what is odd about that.
+enum class heads_chosen {
+  no,
+  yes,
+  not_one,        ///< nobody chooses head 1
+  nothing_often,  ///< many slots choose nothing
+  nothing,        ///< all slots do
+};
+
 struct attention_case {
   char const* name;
   std::vector<Int> queries, keys;  ///< offsets of the sequences
   Index rows_per_token, heads, kv_heads, head_dim;
   bool even = false;  ///< the same lengths, given without offsets
+  heads_chosen chosen = heads_chosen::no;
 
   [[nodiscard]] Index rows() const { return queries.back() * rows_per_token; }
+  [[nodiscard]] bool chooses() const { return chosen != heads_chosen::no; }
+  /// Of a row of q, and of the log-sum-exp.
+  [[nodiscard]] Index heads_of_row() const { return chooses() ? 1 : heads; }
+  [[nodiscard]] Index longest() const {
+    Int n = 0;
+    for (std::size_t b = 1; b < keys.size(); ++b) n = (std::max)(n, keys[b] - keys[b - 1]);
+    return n;
+  }
   /// With the offsets where they can be read.
-  [[nodiscard]] attention_extents extents(Int const* of_queries, Int const* of_keys) const {
+  [[nodiscard]] attention_extents extents(Int const* of_queries, Int const* of_keys, Int const* slots,
+                                          Int const* lists) const {
     attention_extents x;
+    if (chooses()) x.chosen = {slots, lists};
     auto const count = static_cast<Index>(queries.size()) - 1;
     x.queries = {even ? nullptr : of_queries, count, queries.back()};
     x.keys = {even ? nullptr : of_keys, count, keys.back()};
@@ -51,6 +74,41 @@ struct attention_case {
   }
 };
 
+/// The row lists where heads are chosen, with the slots without a head behind them.
+struct attention_lists {
+  std::vector<Int> slots, offsets;
+
+  explicit attention_lists(attention_case const& c) {
+    std::vector<Int> head(static_cast<std::size_t>(c.chooses() ? c.rows() : 0));
+    for (Index t = 0; c.chooses() && t < c.queries.back(); ++t) {
+      std::vector<Int> order;
+      for (Int h = 0; h < c.heads; ++h)
+        if (h != 1 || c.chosen != heads_chosen::not_one) order.push_back(h);
+      Random const random(23, static_cast<std::uint64_t>(t));
+      for (std::size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(n, n)]);
+      for (Index j = 0; j < c.rows_per_token; ++j) {
+        bool const none =
+            c.chosen == heads_chosen::nothing ||
+            (c.chosen == heads_chosen::nothing_often && random.uniform(static_cast<std::uint64_t>(100 + j)) < 0.4);
+        head[static_cast<std::size_t>(t * c.rows_per_token + j)] = none ? -1 : order[static_cast<std::size_t>(j)];
+      }
+    }
+    auto const add = [&](Int wanted, Index begin, Index end) {
+      for (Index s = begin; s < end; ++s)
+        if (head[static_cast<std::size_t>(s)] == wanted) slots.push_back(static_cast<Int>(s));
+    };
+    for (std::size_t b = 0; c.chooses() && b + 1 < c.queries.size(); ++b) {
+      for (Int h = 0; h < c.heads; ++h) {
+        offsets.push_back(static_cast<Int>(slots.size()));
+        add(h, c.queries[b] * c.rows_per_token, c.queries[b + 1] * c.rows_per_token);
+      }
+    }
+    offsets.push_back(static_cast<Int>(slots.size()));
+    if (c.chooses()) add(-1, 0, c.rows());
+    if (slots.empty()) slots.push_back(0);  // a pointer that is not null, also without rows
+  }
+};
+
 enum class attention_layout { plain, gaps, transposed };
 
 struct attention_variant {
@@ -59,6 +117,8 @@ struct attention_variant {
   bool off = false;   ///< the randomness: dropout does nothing
   bool gate = false;  ///< of the output
   bool no_lse = false, no_d_q = false, no_d_k = false, no_d_v = false;
+  double scale = 0;   ///< of the scores; 0: 1 / sqrt(head_dim)
+  bool bias = false;  ///< of the scores, and its gradient
 };
 
 /// A matrix on the device and in double on the host.
@@ -113,10 +173,12 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
   using wide_operand = attention_operand<wide, Device>;
   INFO(c.name, ", head_dim ", c.head_dim, ", layout ", static_cast<int>(how.layout));
   typename Device::queue queue;
-  Index const cols = c.heads * c.head_dim, key_cols = c.kv_heads * c.head_dim;
-  device_array<Int, Device> const of_queries(queue, c.queries), of_keys(queue, c.keys);
-  attention_extents const x = c.extents(of_queries.data(), of_keys.data());
-  attention_extents const host_x = c.extents(c.queries.data(), c.keys.data());
+  Index const cols = c.heads_of_row() * c.head_dim, key_cols = c.kv_heads * c.head_dim;
+  attention_lists const lists(c);
+  device_array<Int, Device> const of_queries(queue, c.queries), of_keys(queue, c.keys), slots(queue, lists.slots),
+      offsets(queue, lists.offsets);
+  attention_extents const x = c.extents(of_queries.data(), of_keys.data(), slots.data(), offsets.data());
+  attention_extents const host_x = c.extents(c.queries.data(), c.keys.data(), lists.slots.data(), lists.offsets.data());
   randomness const draws = how.off ? randomness::off() : randomness(3, 1, 2, 5);
   device_array<Int, Device> const key(queue, std::vector<Int>(draws.word, draws.word + 6));
   attention_dropout dropout, host_dropout;
@@ -131,11 +193,23 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
                 v = operand::random(queue, 3, c.keys.back(), key_cols, how.layout, 2),
                 d_o = operand::random(queue, 4, c.rows(), cols, how.layout, 2),
                 o = operand::garbage(queue, c.rows(), cols, how.layout);
-  wide_operand const lse = wide_operand::garbage(queue, c.rows(), c.heads, attention_layout::plain);
+  wide_operand const lse = wide_operand::garbage(queue, c.rows(), c.heads_of_row(), attention_layout::plain);
+  // For more positions than there are.
+  Index const bias_keys = how.bias ? c.longest() + 3 : 0;
+  operand const bias = operand::random(queue, 5, bias_keys * bias_keys, c.heads, attention_layout::gaps, 3),
+                d_bias = operand::garbage(queue, bias_keys * bias_keys, c.heads, attention_layout::gaps);
+  attention_scores<T> scores;
+  attention_scores<double> host_scores;
+  scores.scale = host_scores.scale = how.scale != 0 ? how.scale : 1 / std::sqrt(static_cast<double>(c.head_dim));
+  if (how.bias) {
+    scores.bias = bias.device;
+    host_scores.bias = bias.reference;
+    scores.bias_keys = host_scores.bias_keys = bias_keys;
+  }
 
-  attention_forward<T> forward{x, q.device, k.device, v.device, o.device, lse.device, dropout};
-  attention_forward<double> const host_forward{host_x,      q.reference,   k.reference, v.reference,
-                                               o.reference, lse.reference, host_dropout};
+  attention_forward<T> forward{x, q.device, k.device, v.device, o.device, lse.device, dropout, scores};
+  attention_forward<double> const host_forward{host_x,      q.reference,   k.reference,  v.reference,
+                                               o.reference, lse.reference, host_dropout, host_scores};
   std::vector<std::byte> room(cuda::attention_scratch_bytes(forward));
   CHECK(room.empty());
   Reference<double>{}.attention<Mask>(host_forward, {});
@@ -151,7 +225,7 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
   CHECK(lse.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
   if (how.gate) {
     attention_operand<float, Device> const gate =
-        attention_operand<float, Device>::random(queue, 9, c.rows(), c.heads, attention_layout::gaps, 3);
+        attention_operand<float, Device>::random(queue, 9, c.rows(), c.heads_of_row(), attention_layout::gaps, 3);
     operand gated = operand::garbage(queue, c.rows(), cols, how.layout);
     forward.o = gated.device;
     for (Index i = 0; i < c.rows(); ++i)
@@ -178,7 +252,8 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
                                                  unless(how.no_d_q, d_q.reference),
                                                  unless(how.no_d_k, d_k.reference),
                                                  unless(how.no_d_v, d_v.reference),
-                                                 host_dropout};
+                                                 host_dropout,
+                                                 host_scores};
   attention_backward<T> const backward{x,
                                        q.device,
                                        k.device,
@@ -189,13 +264,19 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
                                        unless(how.no_d_q, d_q.device),
                                        unless(how.no_d_k, d_k.device),
                                        unless(how.no_d_v, d_v.device),
-                                       dropout};
+                                       dropout,
+                                       scores};
   Reference<double>{}.attention_gradient<Mask>(host_backward, {});
   typename Device::memory const scratch(cuda::attention_gradient_scratch_bytes(backward));
   cuda::attention_gradient<Mask>(queue, backward, scratch.bytes());
   CHECK(d_q.error() <= attention_tolerance<T>);
   CHECK(d_k.error() <= attention_tolerance<T>);
   CHECK(d_v.error() <= attention_tolerance<T>);
+  if (!how.bias) return;
+  Reference<double>{}.attention_bias_gradient<Mask>(d_bias.reference, host_backward, {});
+  typename Device::memory const more(cuda::attention_bias_gradient_scratch_bytes(backward));
+  cuda::attention_bias_gradient<Mask>(queue, d_bias.device, backward, more.bytes());
+  CHECK(d_bias.error() <= attention_tolerance<T>);
 }
 
 #ifndef __CUDACC__  // it calls what is for the device
@@ -267,6 +348,51 @@ void test_plain_attention_variants() {
   check_attention<every_third, T, Device>({"odd wide head", {0, 3}, {0, 4}, 1, 2, 1, 133});
 }
 
+/// Tokens that choose heads, for kernels of any sizes.
+inline std::vector<attention_case> plain_chosen_cases() {
+  using enum heads_chosen;
+  return {
+      {"3 of 4", {0, 45}, {0, 45}, 3, 4, 4, 5, false, yes},
+      {"3 of 4, even", {0, 90, 180}, {0, 90, 180}, 3, 4, 4, 6, true, yes},
+      {"2 of 4, grouped", {0, 21, 42}, {0, 21, 42}, 2, 4, 2, 7, true, not_one},
+      {"2 of 3, multi-query, nothing", {0, 30}, {0, 41}, 2, 3, 1, 4, false, nothing_often},
+      {"ragged", {0, 0, 1, 20, 20, 27, 28}, {0, 3, 4, 23, 31, 31, 64}, 2, 4, 2, 7, false, nothing_often},
+      {"all", {0, 9}, {0, 9}, 3, 3, 3, 2, false, yes},
+      {"one", {0, 1}, {0, 1}, 1, 5, 5, 1, true, yes},
+      {"nothing", {0, 7, 14}, {0, 7, 14}, 2, 4, 4, 3, true, nothing},
+      {"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, 4, false, yes},
+      {"no keys", {0, 5}, {0, 0}, 1, 2, 1, 4, false, yes},
+  };
+}
+template <class T, class Device>
+void test_plain_chosen_heads() {
+  for (attention_case const& c : plain_chosen_cases()) {
+    check_attention<causal, T, Device>(c);
+    check_attention<every_third, T, Device>(c, {.scale = 0.7});
+    if constexpr (std::is_same_v<T, double>) check_attention<full, T, Device>(c);
+  }
+  attention_case const some = plain_chosen_cases()[2];
+  check_attention<causal, T, Device>(some, {.layout = attention_layout::gaps, .gate = true, .no_lse = true});
+  check_attention<causal, T, Device>(some, {.layout = attention_layout::transposed, .dropout = 0.3});
+  check_attention<causal, T, Device>(some, {.no_d_q = true});
+  check_attention<causal, T, Device>(some, {.no_d_k = true, .no_d_v = true});
+}
+/// A bias of the scores, with heads that have all rows and with chosen ones.
+template <class T, class Device>
+void test_attention_bias() {
+  using enum heads_chosen;
+  for (attention_case const& c : {
+           attention_case{"multi-head", {0, 34, 68}, {0, 34, 68}, 1, 2, 2, 5, true},
+           {"MoA, grouped", {0, 9, 9, 21}, {0, 12, 14, 40}, 2, 4, 2, 6},
+           {"chosen", {0, 35, 70}, {0, 35, 70}, 2, 3, 3, 5, true, yes},
+           {"chosen, grouped, ragged", {0, 9, 9, 21}, {0, 12, 14, 40}, 2, 4, 2, 6, false, nothing_often},
+           {"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, 4, false, yes},
+       }) {
+    check_attention<causal, T, Device>(c, {.bias = true});
+    check_attention<every_third, T, Device>(c, {.dropout = 0.3, .scale = -0.4, .bias = true});
+  }
+}
+
 /// For kernels on tensor cores.
 template <Index head_dim, class Device>
 void test_tensor_attention() {
@@ -290,6 +416,27 @@ void test_tensor_attention() {
   check_attention<every_third, bfloat16, Device>({"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, head_dim});
   check_attention<every_third, bfloat16, Device>({"no keys", {0, 5}, {0, 0}, 1, 2, 1, head_dim});
 }
+/// Tokens that choose heads, on tensor cores.
+template <Index head_dim, class Device>
+void test_tensor_chosen_heads() {
+  using enum heads_chosen;
+  attention_case const even{"2 of 3, even", {0, 150, 300}, {0, 150, 300}, 2, 3, 3, head_dim, true, yes};
+  attention_case const grouped{"3 of 4, grouped", {0, 70}, {0, 70}, 3, 4, 2, head_dim, false, not_one};
+  attention_case const ragged{
+      "ragged", {0, 0, 1, 40, 40, 47, 48}, {0, 3, 4, 43, 51, 51, 84}, 2, 4, 2, head_dim, false, nothing_often};
+  check_attention<causal, bfloat16, Device>(even);
+  check_attention<causal, bfloat16, Device>(grouped, {.layout = attention_layout::gaps, .gate = true, .no_lse = true});
+  check_attention<every_third, bfloat16, Device>(grouped, {.scale = 0.2});
+  check_attention<every_third, bfloat16, Device>(ragged, {.no_d_q = true});
+  check_attention<causal, bfloat16, Device>(ragged, {.no_d_v = true});
+  // Long enough for the rows of a tile of keys to be shared by blocks.
+  check_attention<causal, bfloat16, Device>({"long", {0, 280}, {0, 280}, 2, 2, 1, head_dim, true, nothing_often});
+  check_attention<every_third, bfloat16, Device>(
+      {"nothing", {0, 9, 18}, {0, 9, 18}, 2, 40, 2, head_dim, true, nothing});
+  check_attention<causal, bfloat16, Device>({"many heads", {0, 9, 11}, {0, 9, 11}, 3, 40, 2, head_dim, false, yes});
+  check_attention<causal, bfloat16, Device>({"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, head_dim, false, yes});
+  check_attention<causal, bfloat16, Device>({"no keys", {0, 5}, {0, 0}, 1, 2, 1, head_dim, false, yes});
+}
 /// What tensor cores do not do, and the kernels that decide on the device which of them works.
 template <class Device>
 void test_tensor_attention_otherwise() {
@@ -298,6 +445,11 @@ void test_tensor_attention_otherwise() {
   check_attention<causal, bfloat16, Device>(c, {.dropout = 0.3, .off = true});
   check_attention<causal, bfloat16, Device>(c, {.layout = attention_layout::transposed});
   check_attention<causal, bfloat16, Device>({"odd", {0, 20}, {0, 20}, 1, 2, 1, 24});
+  attention_case const chosen{"chosen", {0, 10, 21}, {0, 10, 30}, 2, 4, 2, 64, false, heads_chosen::nothing_often};
+  check_attention<causal, bfloat16, Device>(chosen, {.dropout = 0.3});
+  check_attention<causal, bfloat16, Device>(chosen, {.dropout = 0.3, .off = true});
+  check_attention<causal, bfloat16, Device>(chosen, {.bias = true});
+  check_attention<causal, bfloat16, Device>(c, {.scale = -0.1});
 }
 
 }  // namespace headmix::testing

@@ -72,6 +72,14 @@ TEST_CASE("cuda, emulated: grouped_gemm on tensor cores") {
   Emulated::strict_memory const strict;
   testing::test_aligned_grouped_gemm<Emulated>();
 }
+TEST_CASE("cuda, emulated: grouped_sum on tensor cores") {
+  Emulated::strict_memory const strict;
+  testing::test_aligned_grouped_sum<Emulated>();
+}
+TEST_CASE("cuda, emulated: grouped products with blocks of one matrix") {
+  Emulated::strict_memory const strict;
+  testing::test_grouped_blocks<Emulated>();
+}
 TEST_CASE("cuda, emulated: grouped_outer on tensor cores") {
   Emulated::strict_memory const strict;
   testing::test_aligned_grouped_outer<Emulated>();

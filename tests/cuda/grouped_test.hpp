@@ -14,6 +14,7 @@
 #include "cuda/device_array.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer.hpp"
+#include "headmix/backend/cuda/kernel/grouped_sum.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/random.hpp"
@@ -29,12 +30,13 @@ struct grouped_case {
   bool transposed = false;  ///< the weights
   Index gap = 0;            ///< between the rows of every operand
   bool scattered = false;   ///< columns of x that are not neighbours
+  bool blocks = false;      ///< the experts' matrices are blocks of one: side by side, or below each other transposed
 
   [[nodiscard]] Index slots() const { return rows * per_row; }
   [[nodiscard]] std::string text() const {
     return message("rows ", rows, " per_row ", per_row, " depth ", depth, " width ", width, " experts ", experts,
                    " chosen ", static_cast<int>(chosen), " transposed ", transposed, " gap ", gap, " scattered ",
-                   scattered);
+                   scattered, " blocks ", blocks);
   }
 };
 
@@ -98,6 +100,17 @@ struct operand {
     reference = strided(host.data());
   }
 
+  /// The rows of the stack's matrices side by side; of transposed ones the columns.
+  void interleave() {
+    auto const change = [](auto& v) {
+      Index& step = v.col_stride == 1 ? v.row_stride : v.col_stride;
+      v.stack_stride = step;
+      step *= v.count;
+    };
+    change(device);
+    change(reference);
+  }
+
   [[nodiscard]] static Index elements(Index rows, Index cols, Index gap, bool transposed, Index stride) {
     return (transposed ? cols : rows) * ((transposed ? rows : cols) * stride + gap);
   }
@@ -119,7 +132,8 @@ void check_grouped_gemm(grouped_case const& c) {
   host_order const order(c);
   device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
   operand<T, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap, false, c.scattered ? 2 : 1);
-  operand<T, Device> const w(queue, 2, c.experts, c.depth, c.width, c.gap, c.transposed);
+  operand<T, Device> w(queue, 2, c.experts, c.depth, c.width, c.gap, c.transposed);
+  if (c.blocks) w.interleave();
   // Never written: gaps. All else must be.
   std::vector<T> const poison(static_cast<std::size_t>(c.slots() * (c.width + c.gap)),
                               static_cast<T>(std::numeric_limits<double>::quiet_NaN()));
@@ -139,14 +153,44 @@ void check_grouped_gemm(grouped_case const& c) {
 }
 
 template <class T, class Device>
-void check_grouped_outer(grouped_case const& c, bool accumulate) {
+void check_grouped_sum(grouped_case const& c, bool accumulate) {
   INFO(c.text());
   CAPTURE(accumulate);
   typename Device::queue queue;
   host_order const order(c);
   device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
-  operand<T, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap, false, c.scattered ? 2 : 1);
-  operand<T, Device> const g(queue, 2, 1, c.slots(), c.width, c.gap);
+  operand<T, Device> const x(queue, 1, 1, c.slots(), c.depth, c.gap, false, c.scattered ? 2 : 1);
+  operand<T, Device> w(queue, 2, c.experts, c.depth, c.width, c.gap, c.transposed);
+  if (c.blocks) w.interleave();
+  std::vector<T> before = random_numbers<T>(c.rows * (c.width + c.gap), 3);
+  if (!accumulate)
+    for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
+  operand<T, Device> y(queue, before, 1, c.rows, c.width, c.gap), again(queue, before, 1, c.rows, c.width, c.gap);
+  device_array<std::byte, Device> const scratch(queue,
+                                                cuda::grouped_sum_scratch_bytes<T>(y.device, x.device, w.device));
+  for (operand<T, Device>* const result : {&y, &again}) {
+    cuda::grouped_sum<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
+                                                 offsets.matrix(1, offsets.size()), c.per_row, accumulate,
+                                                 {scratch.data(), static_cast<std::size_t>(scratch.size())});
+  }
+  Reference<double>{}.template grouped_sum<double>(
+      y.reference, x.reference, w.reference, view(order.perm.data(), 1, c.slots()),
+      view(order.offsets.data(), 1, c.experts + 1), c.per_row, accumulate, {});
+  CHECK(y.error() <= 2 * grouped_tolerance<T>);  // what is added is rounded, too
+  CHECK(relative_error(again.array.get(), y.array.get()) == 0);
+}
+
+/// Of x there is a row for each row of the choices, or for each slot; of g the other way round, or for each slot.
+template <class T, class Device>
+void check_grouped_outer(grouped_case const& c, bool accumulate, Index x_slots = 0, Index g_slots = 1) {
+  if (x_slots == 0) x_slots = c.per_row;
+  INFO(c.text());
+  CAPTURE(accumulate);
+  typename Device::queue queue;
+  host_order const order(c);
+  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  operand<T, Device> const x(queue, 1, 1, c.slots() / x_slots, c.depth, c.gap, false, c.scattered ? 2 : 1);
+  operand<T, Device> const g(queue, 2, 1, c.slots() / g_slots, c.width, c.gap);
   using result_type = operand<T, Device>;
   std::vector<T> before =
       random_numbers<T>(c.experts * result_type::elements(c.depth, c.width, c.gap, c.transposed, 1), 3);
@@ -154,16 +198,20 @@ void check_grouped_outer(grouped_case const& c, bool accumulate) {
     for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
   result_type y(queue, before, c.experts, c.depth, c.width, c.gap, c.transposed);
   result_type again(queue, before, c.experts, c.depth, c.width, c.gap, c.transposed);
+  if (c.blocks) {
+    y.interleave();
+    again.interleave();
+  }
   device_array<std::byte, Device> const scratch(queue,
                                                 cuda::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device));
   for (result_type* const result : {&y, &again}) {
     cuda::grouped_outer<typename Device::queue, T>(
         queue, result->device, x.device, g.device, perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()),
-        c.per_row, accumulate, {scratch.data(), static_cast<std::size_t>(scratch.size())});
+        x_slots, g_slots, accumulate, {scratch.data(), static_cast<std::size_t>(scratch.size())});
   }
   Reference<double>{}.template grouped_outer<double>(
       y.reference, x.reference, g.reference, view(order.perm.data(), 1, c.slots()),
-      view(order.offsets.data(), 1, c.experts + 1), c.per_row, accumulate, {});
+      view(order.offsets.data(), 1, c.experts + 1), x_slots, g_slots, accumulate, {});
   CHECK(y.error() <= grouped_tolerance<T>);
   CHECK(relative_error(again.array.get(), y.array.get()) == 0);
 }
@@ -180,10 +228,15 @@ void test_plain_grouped_products() {
            {100, 2, 21, 33, 5, choices::random, true},
            {150, 1, 18, 9, 4, choices::one, false, 3},
            {40, 2, 66, 35, 3, choices::sparse, true, 1, true},
+           {40, 2, 9, 17, 4, choices::sparse, false, 0, false, true},
+           {40, 2, 9, 17, 4, choices::random, true, 2, false, true},
        }) {
     check_grouped_gemm<T, Device>(c);
-    check_grouped_outer<T, Device>(c, false);
-    check_grouped_outer<T, Device>(c, true);
+    for (bool const accumulate : {false, true}) {
+      check_grouped_outer<T, Device>(c, accumulate);
+      check_grouped_outer<T, Device>(c, accumulate, 1, c.per_row);
+      check_grouped_sum<T, Device>(c, accumulate);
+    }
   }
 }
 
@@ -209,6 +262,31 @@ void test_aligned_grouped_gemm() {
 }
 
 template <class Device>
+void test_aligned_grouped_sum() {
+  for (grouped_case const& c : {
+           grouped_case{0, 2, 8, 8, 3},
+           {1, 2, 64, 128, 3, choices::none},
+           {100, 2, 64, 64, 5, choices::sparse},
+           {43, 3, 72, 136, 5, choices::random, true},
+           {150, 1, 64, 40, 2, choices::one, false, 8},
+       }) {
+    check_grouped_sum<bfloat16, Device>(c, false);
+    check_grouped_sum<bfloat16, Device>(c, true);
+  }
+}
+/// The heads of W_q lie side by side, those of W_o below each other.
+template <class Device>
+void test_grouped_blocks() {
+  for (bool const transposed : {false, true}) {
+    grouped_case const c{70, 3, 96, 64, 4, choices::sparse, transposed, 0, false, true};
+    check_grouped_gemm<bfloat16, Device>(c);
+    check_grouped_sum<bfloat16, Device>(c, false);
+  }
+  check_grouped_outer<bfloat16, Device>({70, 3, 96, 64, 4, choices::sparse, false, 0, false, true}, false);
+  check_grouped_outer<bfloat16, Device>({1100, 2, 16, 24, 2, choices::random, false, 8, false, true}, true);
+}
+
+template <class Device>
 void test_aligned_grouped_outer() {
   for (grouped_case const& c : {
            grouped_case{0, 2, 8, 8, 3},
@@ -222,8 +300,9 @@ void test_aligned_grouped_outer() {
            {1100, 2, 16, 24, 2, choices::sparse},  // two blocks for a tile, and an expert without slots
        }) {
     check_grouped_outer<bfloat16, Device>(c, false);
-    check_grouped_outer<bfloat16, Device>(c, true);
+    check_grouped_outer<bfloat16, Device>(c, true, 1, c.per_row);
   }
+  check_grouped_outer<bfloat16, Device>({90, 2, 24, 40, 3}, true, 1, 1);
 }
 
 }  // namespace headmix::testing

@@ -402,20 +402,25 @@ TEST_CASE_TEMPLATE("cuda: values at chosen columns", B, bfloat16_backend, float_
           backend.one_hot(hot.device(), in);
           reference.one_hot(hot.host(), host_in);
           hot.check(0);
-          backend.copy(copied.device().middle_cols(k, k), in);
-          reference.copy(copied.host().middle_cols(k, k), host_in);
+          view<Int const> const none(nullptr, rows, k);
+          backend.renumber(copied.device().middle_cols(0, k), none, 5, 2);
+          reference.renumber(copied.host().middle_cols(0, k), none, 5, 2);
+          backend.renumber(copied.device().middle_cols(k, k), in, 7, cols);
+          reference.renumber(copied.host().middle_cols(k, k), host_in, 7, cols);
           copied.check();
         }
       }
     }
   }
 }
-TEST_CASE("cuda: copies of large integers") {
+TEST_CASE("cuda: large choices") {
   float_backend backend;
   int_operand a(backend.queue(), {2147483647, -2147483647, 16777217, -1}, 2, 2), y(backend.queue(), {0, 0, 0, 0}, 2, 2);
-  backend.copy(y.device(), view<Int const>(a.device()));
-  Reference<double>{}.copy(y.host(), view<Int const>(a.host()));
-  y.check();
+  for (Int const add : {0, -1}) {
+    backend.renumber(y.device(), view<Int const>(a.device()), add, 0);
+    Reference<double>{}.renumber(y.host(), view<Int const>(a.host()), add, 0);
+    y.check();
+  }
 }
 
 TEST_CASE_TEMPLATE("cuda: rows of a table", B, bfloat16_backend, float_backend) {
@@ -488,21 +493,26 @@ TEST_CASE("cuda: rows that are added to a table in parts") {
   }
 }
 
-/// Slots by expert, ascending in each, those without an expert last, and offsets.
+/// Slots by sequence and expert, ascending in each, those without an expert last, and offsets. `sequences` of equal
+/// lengths, or as the offsets say.
 template <class B>
 void check_expert_order(B& backend, std::vector<Int> const& chosen, Index rows, Index cols, Index experts,
-                        layout form = layout::plain) {
+                        layout form = layout::plain, Index sequences = 1, std::vector<Int> const& begins = {}) {
   CAPTURE(rows);
   CAPTURE(cols);
   CAPTURE(experts);
+  CAPTURE(sequences);
   auto& q = backend.queue();
   int_operand index(q, chosen, rows, cols, form);
-  Index const n = rows * cols;
+  device_array<Int, test_device> const on_device(q, begins);
+  Index const n = rows * cols, groups = sequences * experts;
   int_operand perm(q, std::vector<Int>(static_cast<std::size_t>(n), -5), 1, n);
-  int_operand offsets(q, std::vector<Int>(static_cast<std::size_t>(experts + 1), -5), 1, experts + 1);
-  backend.expert_order(perm.device(), offsets.device(), view<Int const>(index.device()));
-  Reference<double>{}.expert_order(perm.host(), offsets.host(), view<Int const>(index.host()));
-  Index last = offsets.host()(0, experts);
+  int_operand offsets(q, std::vector<Int>(static_cast<std::size_t>(groups + 1), -5), 1, groups + 1);
+  backend.expert_order(perm.device(), offsets.device(), view<Int const>(index.device()),
+                       segments{on_device.data(), sequences, rows});
+  Reference<double>{}.expert_order(perm.host(), offsets.host(), view<Int const>(index.host()),
+                                   segments{begins.empty() ? nullptr : begins.data(), sequences, rows});
+  Index last = offsets.host()(0, groups);
   for (Index s = 0; s < n; ++s) {
     if (index.host()(s / cols, s % cols) < 0) perm.host()(0, last++) = static_cast<Int>(s);
   }
@@ -526,6 +536,20 @@ TEST_CASE("cuda: slots by expert") {
         check_expert_order(backend, random_choices(n, (experts + 2) / 3), rows, cols, experts);
       }
     }
+  }
+}
+TEST_CASE("cuda: slots by sequence and expert") {
+  float_backend backend;
+  for (Index const experts : {1, 4, 37, 300}) {  // 4 sequences of 300 take more than one digit
+    for (Index const length : {0, 1, 53}) {
+      Index const rows = 4 * length, cols = 3;
+      check_expert_order(backend, random_choices(rows * cols, experts), rows, cols, experts, layout::plain, 4);
+      check_expert_order(backend, random_choices(rows * cols, experts), rows, cols, experts, layout::transposed, 4);
+    }
+    std::vector<Int> const begins{0, 0, 1, 40, 40, 47, 60, 60};
+    check_expert_order(backend, random_choices(60 * 2, experts), 60, 2, experts, layout::plain, 7, begins);
+    check_expert_order(backend, std::vector<Int>(60, -1), 60, 1, experts, layout::transposed, 7, begins);
+    check_expert_order(backend, {}, 0, 2, experts, layout::plain, 0);
   }
 }
 TEST_CASE("cuda: slots by expert, more than one step of a warp and more than one part of the scan") {

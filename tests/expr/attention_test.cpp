@@ -7,6 +7,7 @@
 #include <array>
 
 #include "../program.hpp"
+#include "attend.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/rotary.hpp"
 #include "headmix/expr/softmax.hpp"
@@ -38,37 +39,6 @@ struct blinding {
   static constexpr bool sees(Index t, Index s) { return t != 2 && s <= t; }
 };
 
-/// What attention means, for one sequence after another: rows of q from `queries`, of k and v from `keys`.
-template <class Mask>
-std::vector<double> attend(view<double> q, view<double> k, view<double> v, segments queries, segments keys,
-                           Index per_token, Index kv_heads) {
-  Index const d = k.cols / kv_heads, heads = q.cols / d;
-  std::vector<double> o(static_cast<std::size_t>(q.size()));
-  for (Index b = 0; b < queries.count; ++b) {
-    for (Index row = queries.begin(b) * per_token; row < queries.end(b) * per_token; ++row) {
-      Index const position = row / per_token - queries.begin(b) + keys.length(b) - queries.length(b);
-      for (Index head = 0; head < heads; ++head) {
-        Index const from = head * kv_heads / heads * d;
-        double total = 0;
-        std::vector<double> p;
-        for (Index s = 0; s < keys.length(b); ++s) {
-          double score = 0;
-          for (Index c = 0; c < d; ++c) score += q(row, head * d + c) * k(keys.begin(b) + s, from + c);
-          p.push_back(Mask::sees(position, s) ? std::exp(score / std::sqrt(static_cast<double>(d))) : 0);
-          total += p.back();
-        }
-        for (Index c = 0; c < d; ++c) {
-          double sum = 0;
-          for (Index s = 0; s < keys.length(b); ++s)
-            sum += total > 0 ? p[static_cast<std::size_t>(s)] / total * v(keys.begin(b) + s, from + c) : 0;
-          o[static_cast<std::size_t>(row * q.cols + head * d + c)] = sum;
-        }
-      }
-    }
-  }
-  return o;
-}
-
 /// Value and gradients of attention<Mask, KvHeads>(q, k, v), one sequence and ragged.
 template <class Mask, class KvHeads = size<1>, Leaf Q, Leaf K, Leaf V>
 void check_attention(Q, K, V, Index per_token = 1) {
@@ -80,7 +50,7 @@ void check_attention(Q, K, V, Index per_token = 1) {
     if (rows < 0) o.token_sequences = s = ragged(offsets.data(), 4);
     Program<roots<type_of<decltype(y)>>> p(o, at<tokens>(s.rows));
     auto const found = p.forward();
-    auto const expected = attend<Mask>(p.in(Q{}), p.in(K{}), p.in(V{}), s, s, per_token, KvHeads::value);
+    auto const expected = attend<Mask>({p.in(Q{}), p.in(K{}), p.in(V{}), s, s, per_token, KvHeads::value});
     CAPTURE(rows);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CAPTURE(i);
@@ -147,7 +117,7 @@ TEST_CASE("attention: keys and values from another input, of another length in e
   Program<roots<type_of<decltype(y)>>> p(o);
   auto const found = p.forward();
   auto const expected =
-      attend<full>(p.in(slots{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.memory_sequences, 2, 1);
+      attend<full>({p.in(slots{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.memory_sequences, 2, 1});
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(close(found.data[i], expected[i]));
   auto const r = gradcheck(y, o, at<tokens>(6), at<memory_tokens>(12));
   CAPTURE(r.text);
@@ -161,7 +131,7 @@ TEST_CASE("attention: fewer queries than keys are the last ones") {
   Program<roots<type_of<decltype(y)>>> p(o);
   auto const found = p.forward();
   auto const expected =
-      attend<causal>(p.in(q1{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.memory_sequences, 1, 1);
+      attend<causal>({p.in(q1{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.memory_sequences, 1, 1});
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(close(found.data[i], expected[i]));
   CHECK(gradcheck(y, o, at<tokens>(4), at<memory_tokens>(10)).ok());
 }

@@ -25,7 +25,7 @@ double at_element(auto& p, L, Index i, Index j) {
   return p.in(L{})(rows<L>::value == 1 ? 0 : i, cols<L>::value == 1 ? 0 : j);
 }
 
-struct plus {
+struct plus_ {
   auto operator()(auto x, auto y) const { return x + y; }
 };
 struct minus {
@@ -62,11 +62,11 @@ static_assert(ScalarOp<cube>);
 
 }  // namespace
 
-TEST_CASE("add: equal extents") { binary(plus{}, a{}, b{}); }
-TEST_CASE("add: [T,C] and [1,C]") { binary(plus{}, a{}, row{}); }
-TEST_CASE("add: [T,1] and [T,C]") { binary(plus{}, col{}, a{}); }
-TEST_CASE("add: [T,C] and [1,1]") { binary(plus{}, a{}, one{}); }
-TEST_CASE("add: [1,C] and [T,1]") { binary(plus{}, row{}, col{}); }
+TEST_CASE("add: equal extents") { binary(plus_{}, a{}, b{}); }
+TEST_CASE("add: [T,C] and [1,C]") { binary(plus_{}, a{}, row{}); }
+TEST_CASE("add: [T,1] and [T,C]") { binary(plus_{}, col{}, a{}); }
+TEST_CASE("add: [T,C] and [1,1]") { binary(plus_{}, a{}, one{}); }
+TEST_CASE("add: [1,C] and [T,1]") { binary(plus_{}, row{}, col{}); }
 
 TEST_CASE("subtract: equal extents") { binary(minus{}, a{}, b{}); }
 TEST_CASE("subtract: [1,C] and [T,C]") { binary(minus{}, row{}, a{}); }

@@ -89,7 +89,7 @@ TEST_CASE("moa: equal experts are single-head attention times the sum of the gat
 }
 TEST_CASE("moa: all experts with a router of zeros are multi-query attention, averaged") {
   using L = Moa<6, 4, SoftmaxTopK<3, 3, gating::renormalized>, causal>;
-  using M = MultiHead<6, 3, 4, causal, 1>;
+  using M = MultiHead<6, 3, 4, causal, kv_heads<1>>;
   Program<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(7));
   Program<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
   p.values(L::r::W_g{}).assign(18, 0.0);

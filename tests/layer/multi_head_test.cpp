@@ -73,20 +73,20 @@ TEST_CASE("multi-head: a key/value head for every head") {
   check_layer<MultiHead<5, 3, 2, causal>>(ragged(offsets.data(), 4));
 }
 TEST_CASE("multi-head: grouped queries") {
-  check_layer<MultiHead<5, 4, 2, causal, 2>>(uniform(2, 3));
-  check_layer<MultiHead<5, 4, 2, causal, 2>>(ragged(offsets.data(), 4));
+  check_layer<MultiHead<5, 4, 2, causal, kv_heads<2>>>(uniform(2, 3));
+  check_layer<MultiHead<5, 4, 2, causal, kv_heads<2>>>(ragged(offsets.data(), 4));
 }
 TEST_CASE("multi-head: one key/value head for all") {
-  check_layer<MultiHead<3, 2, 3, causal, 1>>(uniform(1, 1));
-  check_layer<MultiHead<3, 2, 3, causal, 1>>(ragged(offsets.data(), 4));
+  check_layer<MultiHead<3, 2, 3, causal, kv_heads<1>>>(uniform(1, 1));
+  check_layer<MultiHead<3, 2, 3, causal, kv_heads<1>>>(ragged(offsets.data(), 4));
 }
 TEST_CASE("multi-head: gradients without a mask, no tokens included") { check_gradient(MultiHead<4, 2, 3>::y); }
 TEST_CASE("multi-head: gradients with a sliding window") {
-  check_gradient(MultiHead<4, 2, 3, sliding_window<3>, 1>::y);
+  check_gradient(MultiHead<4, 2, 3, sliding_window<3>, kv_heads<1>>::y);
 }
 TEST_CASE("multi-head: dynamic sizes give what static ones give") {
-  using L = MultiHead<6, 4, 3, causal, 2>;
-  using F = MultiHead<dynamic, dynamic, dynamic, causal, dynamic>;
+  using L = MultiHead<6, 4, 3, causal, kv_heads<2>>;
+  using F = MultiHead<dynamic, dynamic, dynamic, causal, kv_heads<dynamic>>;
   Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
   Program<roots<type_of<decltype(F::y)>>> q(at<tokens>(7), at<F::D>(6), at<F::Q>(4), at<F::H>(3), at<F::P>(2));
   auto const y = p.forward(), z = q.forward();

@@ -36,6 +36,18 @@ static_assert(schedule<type_list<>, type_list<decltype(exp(x{} % W{}) * (x{} % W
 using program = Tape<roots<std::remove_cv_t<decltype(layer::y)>>, Reference<float>, inference>;
 static_assert(leaves_of<roots<std::remove_cv_t<decltype(layer::y)>>>::size == 6);
 static_assert(contains<program::forward_steps, compute<std::remove_cv_t<decltype(expert_order(layer::r::index))>>>);
+// Heads that are off are not computed: not their queries where the router reads the layer's input, and in inference not
+// their attention.
+template <class Y>
+using values_in = nodes_of<roots<std::remove_cv_t<Y>>>;
+using mixture = Moh<8, 4, TwoStage<1, 3, 2>, causal>;
+using by_queries = Moh<8, 4, QueryNorm<1, 3, 2>, causal>;
+static_assert(!contains<values_in<decltype(mixture::y)>, decltype(mixture::x{} % mixture::W_q{})>);
+static_assert(same<decltype(mixture::y), decltype(mixture::y_inference)>);
+static_assert(contains<values_in<decltype(by_queries::y)>,
+                       decltype(attention<causal, size<4>>(by_queries::all_q, by_queries::k, by_queries::v))>);
+static_assert(!contains<values_in<decltype(by_queries::y_inference)>,
+                        decltype(attention<causal, size<4>>(by_queries::all_q, by_queries::k, by_queries::v))>);
 
 // let.
 struct h : let<decltype(exp(x{}) + z{})> {};
@@ -110,6 +122,9 @@ static_assert(Router<SoftmaxTopK<8, 2, gating::raw>> && Router<SoftmaxTopK<dynam
 static_assert(!Router<without_gate> && !Router<int> && !Router<full>);
 
 static_assert(Layer<layer> && Layer<Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>>> && Layer<MultiHead<8, 2, 4>>);
+static_assert(Layer<mixture> && Layer<by_queries> && Layer<Moh<dynamic, dynamic, TwoStage<dynamic, dynamic, dynamic>>>);
+static_assert(Layer<Moh<8, 4, first_expert>> && Layer<Moh<8, 4, TwoStage<4, 0, 0>>>);
+static_assert(ReadsQueries<QueryNorm<1, 3, 2>> && !ReadsQueries<TwoStage<1, 3, 2>> && !ReadsQueries<int>);
 static_assert(Layer<Moa<8, 4, first_expert>> && !Layer<x> && !Layer<int>);
 
 static_assert(Backend<Reference<float>> && Backend<Reference<double>> && !Backend<serial>);

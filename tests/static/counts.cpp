@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The numbers of parameters and multiply-accumulates that Zhang et al. 2022 print for models with MoA, from the layers
-// of this library. What is not attention (embeddings, feed-forward blocks, norms, the output) is counted by hand.
+// The numbers of parameters and multiply-accumulates that Zhang et al. 2022 print for models with MoA, and Jin et al.
+// 2024 for language models with MoH, from the layers of this library. What is not attention (embeddings, feed-forward
+// blocks, norms, the output) is counted by hand.
 
 #include <string_view>
 
 #include "headmix/count/count.hpp"
 #include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 
 using namespace headmix;
@@ -171,5 +173,70 @@ template <class Layer>
 constexpr Index cached = cols<decltype(Layer::k)>::value + cols<decltype(Layer::v)>::value;
 static_assert(4 * cached<translation<8, 8, 128>::decoder> == cached<MultiHead<512, 8, 64>>);
 static_assert(2 * cached<translation<16, 32, 256>::decoder> == cached<MultiHead<512, 8, 64>>);
+
+// ---- Jin et al. 2024, table 3: language models with MoH ----
+// Attention without biases, SwiGLU, root-mean-square norms, 65,536 words, input and output apart.
+
+constexpr Index moh_language_model(Index layers, Index width, Index hidden, Index attention) {
+  constexpr Index words = 65'536;
+  return 2 * linear(words, width) + layers * (attention + 3 * linear(width, hidden) + 2 * width) + width;
+}
+template <Index Layers, Index Width, Index Hidden, Index Heads>
+constexpr Index dense_model = moh_language_model(Layers, Width, Hidden,
+                                                 count_parameters<MultiHead<Width, Heads, Width / Heads, causal>>());
+/// Shared of the heads are always on, TopK of the others for a token: parameters do not depend on that.
+template <Index Layers, Index Width, Index Hidden, Index Heads, Index Shared, Index TopK>
+constexpr Index moh_model =
+    moh_language_model(Layers, Width, Hidden,
+                       count_parameters<Moh<Width, Width / Heads, TwoStage<Shared, Heads - Shared, TopK>, causal>>());
+
+static_assert(prints(dense_model<12, 768, 2048, 12>, "186", mega) &&
+              prints(dense_model<12, 768, 2048, 12>, "185.62", mega));
+static_assert(prints(moh_model<12, 768, 2048, 12, 3, 6>, "186", mega) &&
+              prints(moh_model<12, 768, 2048, 12, 3, 6>, "185.75", mega));
+static_assert(moh_model<12, 768, 2048, 12, 2, 4> == moh_model<12, 768, 2048, 12, 3, 6>);
+static_assert(prints(dense_model<24, 1536, 4096, 16>, "881", mega) &&
+              prints(dense_model<24, 1536, 4096, 16>, "880.88", mega));
+static_assert(prints(moh_model<24, 1536, 4096, 16, 4, 8>, "882", mega) &&
+              prints(moh_model<24, 1536, 4096, 16, 4, 8>, "881.54", mega));
+
+/// What the router of a layer has: d (h - h_s), 2 d for the groups, and h_s d for two shared heads or more.
+template <Index D, Index Shared, Index Routed, Index TopK>
+constexpr Index router_parameters = count_parameters<Moh<D, 4, TwoStage<Shared, Routed, TopK>>>() -
+                                    count_parameters<Moh<D, 4, TwoStage<Shared, Routed, TopK>>>({.router = false});
+static_assert(router_parameters<12, 2, 4, 2> == 12 * (4 + 2 + 2) && router_parameters<12, 1, 5, 2> == 12 * (5 + 2));
+static_assert(router_parameters<12, 0, 6, 3> == 12 * 6 && router_parameters<12, 6, 0, 0> == 12 * 6);
+static_assert(router_parameters<12, 1, 0, 0> == 0);
+static_assert(count_parameters<Moh<12, 4, QueryNorm<3, 3, 2>>>() == count_parameters<MultiHead<12, 6, 4>>());
+static_assert(count_parameters<Moh<12, 4, TwoStage<2, 4, 2>>>({.router = false}) ==
+              count_parameters<MultiHead<12, 6, 4>>());
+
+// ---- Jin et al. 2024, tables 1 and 2: shares of active heads ----
+// The heads of layers of the published configurations: all of them, those that are shared, and those chosen.
+
+template <Index Layers, Index Heads, Index Shared, Index TopK>
+struct layers {
+  using router = TwoStage<Shared, TopK == 0 ? 0 : Heads - Shared, TopK>;
+  static constexpr Index active = Layers * router::K::value, all = Layers * router::E::value;
+  static_assert(all == Layers * Heads);
+};
+/// Active heads of all, in percent, as it is printed.
+template <class... L>
+constexpr bool share_prints(std::string_view text) {
+  constexpr Index active = (L::active + ...), all = (L::all + ...);
+  return prints(100 * mega * active / all, text, mega);
+}
+// clang-format off
+static_assert(share_prints<layers<5, 3, 3, 0>, layers<5, 6, 6, 0>, layers<22, 12, 3, 6>, layers<5, 24, 8, 12>>("79.95"));   // MoH-ViT-S, 80 %
+static_assert(share_prints<layers<5, 3, 3, 0>, layers<5, 6, 6, 0>, layers<22, 12, 3, 6>, layers<5, 24, 4, 12>>("75.29"));   // MoH-ViT-S, 75 %
+static_assert(share_prints<layers<5, 4, 4, 0>, layers<5, 8, 8, 0>, layers<23, 16, 4, 8>, layers<5, 32, 5, 16>>("75.0"));    // MoH-ViT-B, 75 %
+static_assert(share_prints<layers<5, 4, 2, 2>, layers<5, 8, 2, 4>, layers<23, 16, 2, 6>, layers<5, 32, 4, 8>>("50.0"));     // MoH-ViT-B, 50 %
+static_assert(share_prints<layers<9, 8, 8, 0>, layers<10, 16, 16, 0>, layers<9, 24, 16, 3>>("89.96"));                      // MoH-DiT-XL, 90 %
+static_assert(share_prints<layers<9, 8, 8, 0>, layers<10, 16, 10, 2>, layers<9, 24, 14, 2>>("75.0"));                       // MoH-DiT-XL, 75 %
+static_assert(share_prints<layers<8, 8, 8, 0>, layers<8, 16, 16, 0>, layers<8, 24, 16, 3>>("89.6"));                        // MoH-DiT-L, 90 %
+static_assert(share_prints<layers<5, 12, 6, 4>, layers<5, 12, 7, 4>, layers<2, 12, 12, 0>>("89.6"));                        // MoH-DiT-B, 90 %
+static_assert(share_prints<layers<8, 6, 3, 2>, layers<4, 6, 6, 0>>("88.9"));                                                // MoH-DiT-S, 90 %
+static_assert(share_prints<layers<32, 32, 16, 8>>("75.0"));                                                                 // MoH-LLaMA3-8B
+// clang-format on
 
 }  // namespace

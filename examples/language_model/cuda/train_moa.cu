@@ -4,5 +4,5 @@
 #include "../training.hpp"
 
 int lm::train_moa_cuda(Options const& options, Text const& text) {
-  return train<MixtureOfHeads>(options, text, headmix::Cuda<float, headmix::Sm80>());
+  return train<Moa>(options, text, headmix::Cuda<float, headmix::Sm80>());
 }

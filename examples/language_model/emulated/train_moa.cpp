@@ -5,5 +5,5 @@
 #include "headmix/backend/cuda/emulated.hpp"
 
 int lm::train_moa_emulated(Options const& options, Text const& text) {
-  return train<MixtureOfHeads>(options, text, headmix::Cuda<float, headmix::Emulated>());
+  return train<Moa>(options, text, headmix::Cuda<float, headmix::Emulated>());
 }

@@ -28,19 +28,25 @@ concept Backend = requires(B& b, view<typename B::scalar> y, view<typename B::sc
   b.top_k(selected, a);
   b.take(y, a, index);
   b.put(y, a, index);
-  b.copy(selected, index);
+  b.renumber(selected, index, n, n);
   b.one_hot(y, index);
   b.gather_rows(y, a, index);
   b.scatter_rows(y, a, index, flag);
-  b.expert_order(selected, selected, index);
+  b.sequence_numbers(selected, sequences);
+  b.window_mean(y, a, sequences, n, flag);
+  b.expert_order(selected, selected, index, sequences);
   { b.grouped_gemm_scratch(y, a, a) } -> std::same_as<std::size_t>;
   b.grouped_gemm(y, a, a, index, index, n, scratch);
   { b.grouped_outer_scratch(y, a, a) } -> std::same_as<std::size_t>;
-  b.grouped_outer(y, a, a, index, index, n, flag, scratch);
+  b.grouped_outer(y, a, a, index, index, n, n, flag, scratch);
+  { b.grouped_sum_scratch(y, a, a) } -> std::same_as<std::size_t>;
+  b.grouped_sum(y, a, a, index, index, n, flag, scratch);
   { b.attention_scratch(forward) } -> std::same_as<std::size_t>;
   b.template attention<causal>(forward, scratch);
   { b.attention_gradient_scratch(backward) } -> std::same_as<std::size_t>;
   b.template attention_gradient<causal>(backward, scratch);
+  { b.attention_bias_gradient_scratch(backward) } -> std::same_as<std::size_t>;
+  b.template attention_bias_gradient<causal>(y, backward, scratch);
   b.rotary(y, a, number, sequences, n, flag);
 };
 

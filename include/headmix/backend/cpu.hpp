@@ -10,6 +10,7 @@
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/rows.hpp"
+#include "headmix/backend/cpu/sequence.hpp"
 #include "headmix/backend/cpu/softmax.hpp"
 
 namespace headmix {
@@ -82,7 +83,11 @@ class Cpu {
       reference_.put(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
     });
   }
-  void copy(view<Int> y, view<Int const> a) { reference_.copy(y, a); }
+  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
+    each_row_range(y.rows, y.cols, [&](Index first, Index n) {
+      reference_.renumber(y.middle_rows(first, n), a.middle_rows(first, n), add + first * add_per_row, add_per_row);
+    });
+  }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) {
     each_row_range(y.rows, y.cols, [&](Index first, Index n) {
@@ -105,8 +110,14 @@ class Cpu {
     });
   }
 
-  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index) {
-    cpu::expert_order(perm, offsets, index, offsets.cols - 1);
+  void sequence_numbers(view<Int> y, segments s) { reference_.sequence_numbers(y, s); }
+  template <class T>
+  void window_mean(view<T> y, view<T const> a, segments s, Index window, bool transposed) {
+    cpu::window_mean(executor(), y, a, s, window, transposed);
+  }
+
+  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
+    cpu::expert_order(perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar>, view<Scalar const>, view<Scalar const> w) {
     return static_cast<std::size_t>(cpu::grouped_scratch_bytes<Scalar>(w.rows, w.cols, executor().concurrency()));
@@ -116,11 +127,19 @@ class Cpu {
     cpu::grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const>, view<Scalar const>) {
-    return static_cast<std::size_t>(cpu::grouped_scratch_bytes<Scalar>(y.rows, y.cols, executor().concurrency()));
+    return static_cast<std::size_t>(cpu::grouped_outer_scratch_bytes<Scalar>(y.rows, executor().concurrency()));
   }
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
-                     view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
-    cpu::grouped_outer(executor(), y, x, g, perm, offsets, slots_per_row, accumulate, scratch);
+                     view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,
+                     std::span<std::byte> scratch) {
+    cpu::grouped_outer(executor(), y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
+  }
+  std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
+    return static_cast<std::size_t>(cpu::grouped_sum_scratch_bytes<Scalar>(y, x, w, executor().concurrency()));
+  }
+  void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
+                   view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+    cpu::grouped_sum(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
 
   std::size_t attention_scratch(attention_forward<Scalar> const& p) {
@@ -131,11 +150,19 @@ class Cpu {
     cpu::attention<Mask>(executor(), p, scratch);
   }
   std::size_t attention_gradient_scratch(attention_backward<Scalar> const& p) {
-    return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
+    return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes(p, executor().concurrency()));
   }
   template <AttentionMask Mask>
   void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cpu::attention_gradient<Mask>(executor(), p, scratch);
+  }
+  std::size_t attention_bias_gradient_scratch(attention_backward<Scalar> const& p) {
+    return static_cast<std::size_t>(
+        cpu::attention_bias_gradient_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
+  }
+  template <AttentionMask Mask>
+  void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+    cpu::attention_bias_gradient<Mask>(executor(), d_bias, p, scratch);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {

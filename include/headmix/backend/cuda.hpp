@@ -11,16 +11,19 @@
 #include "headmix/backend/backend.hpp"
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
+#include "headmix/backend/cuda/kernel/attention_bias.hpp"
 #include "headmix/backend/cuda/kernel/expert_order.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer.hpp"
+#include "headmix/backend/cuda/kernel/grouped_sum.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/backend/cuda/kernel/reduce.hpp"
 #include "headmix/backend/cuda/kernel/rotary.hpp"
 #include "headmix/backend/cuda/kernel/route.hpp"
 #include "headmix/backend/cuda/kernel/scatter.hpp"
 #include "headmix/backend/cuda/kernel/select.hpp"
+#include "headmix/backend/cuda/kernel/sequence.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
 
@@ -105,23 +108,32 @@ class Cuda {
   void put(view<T> y, view<T const> a, view<Int const> index) {
     cuda::map<wide>(queue_, y, cuda::tree_put<T>{a, index}, false);
   }
-  void copy(view<Int> y, view<Int const> a) { cuda::map<Int>(queue_, y, tree_leaf<Int, false, false>{a}, false); }
+  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
+    cuda::map<Int>(queue_, y, cuda::tree_renumber{a, add, add_per_row}, false);
+  }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) {
     cuda::map<wide>(queue_, y, cuda::tree_put<T>{{}, index}, false);
   }
   template <class T>
   void gather_rows(view<T> y, view<T const> table, view<Int const> index) {
-    cuda::map<wide>(queue_, y, cuda::tree_gather<T>{table, index}, false);
+    using number = std::conditional_t<std::is_same_v<T, Int>, Int, wide>;
+    cuda::map<number>(queue_, y, cuda::tree_gather<T>{table, index}, false);
   }
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
     cuda::scatter_rows<wide>(queue_, y, a, index, accumulate);
   }
 
-  /// Unlike that of Reference, perm ends with the slots without an expert, from offsets(0, experts) on.
-  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index) {
-    cuda::expert_order(queue_, perm, offsets, index);
+  /// Unlike that of Reference, perm ends with the slots without an expert, from the last of the offsets on.
+  void sequence_numbers(view<Int> y, segments s) { cuda::sequence_numbers(queue_, y, s); }
+  template <class T>
+  void window_mean(view<T> y, view<T const> a, segments s, Index window, bool transposed) {
+    cuda::window_mean(queue_, y, a, s, window, transposed);
+  }
+
+  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
+    cuda::expert_order(queue_, perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
     return cuda::grouped_gemm_scratch_bytes(y, x, w);
@@ -134,8 +146,16 @@ class Cuda {
     return cuda::grouped_outer_scratch_bytes(y, x, g);
   }
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
-                     view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
-    cuda::grouped_outer(queue_, y, x, g, perm, offsets, slots_per_row, accumulate, scratch);
+                     view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,
+                     std::span<std::byte> scratch) {
+    cuda::grouped_outer(queue_, y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
+  }
+  std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
+    return cuda::grouped_sum_scratch_bytes(y, x, w);
+  }
+  void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
+                   view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+    cuda::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
 
   std::size_t attention_scratch(attention_forward<Scalar> const& p) { return cuda::attention_scratch_bytes(p); }
@@ -149,6 +169,13 @@ class Cuda {
   template <AttentionMask Mask>
   void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention_gradient<Mask>(queue_, p, scratch);
+  }
+  std::size_t attention_bias_gradient_scratch(attention_backward<Scalar> const& p) {
+    return cuda::attention_bias_gradient_scratch_bytes(p);
+  }
+  template <AttentionMask Mask>
+  void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+    cuda::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {

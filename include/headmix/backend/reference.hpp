@@ -127,9 +127,13 @@ struct Reference {
       }
     }
   }
-  void copy(view<Int> y, view<Int const> a) const {
+  /// y_ij = a_ij + add + i * add_per_row, and -1 where a_ij is; j stands for a_ij where a has no data.
+  void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) const {
     for (Index i = 0; i < y.rows; ++i) {
-      for (Index j = 0; j < y.cols; ++j) y(i, j) = a(i, j);
+      for (Index j = 0; j < y.cols; ++j) {
+        Index const chosen = a.data ? a(i, j) : j;
+        y(i, j) = static_cast<Int>(chosen < 0 ? -1 : chosen + add + i * add_per_row);
+      }
     }
   }
   template <class T>
@@ -144,7 +148,7 @@ struct Reference {
   template <class T>
   void gather_rows(view<T> y, view<T const> table, view<Int const> index) const {
     for (Index i = 0; i < y.rows; ++i) {
-      for (Index j = 0; j < y.cols; ++j) y(i, j) = index(i, 0) < 0 ? T(0) : table(index(i, 0), j);
+      for (Index j = 0; j < y.cols; ++j) y(i, j) = index(i, 0) < 0 ? nothing<T> : table(index(i, 0), j);
     }
   }
   template <class T>
@@ -156,17 +160,50 @@ struct Reference {
     }
   }
 
+  // ---- sequences ----
+
+  /// y_i = the sequence of row i
+  void sequence_numbers(view<Int> y, segments s) const {
+    for (Index b = 0; b < s.count; ++b) {
+      for (Index i = s.begin(b); i < s.end(b); ++i) y(i, 0) = static_cast<Int>(b);
+    }
+  }
+  /// y_t = the mean of a_s over the positions t - window < s <= t of its sequence; transposed, y_s = the sum over those
+  /// t of a_t divided by their number of positions.
+  template <class T>
+  void window_mean(view<T> y, view<T const> a, segments s, Index window, bool transposed) const {
+    auto const positions = [window](Index t) { return t + 1 < window ? t + 1 : window; };
+    for (Index b = 0; b < s.count; ++b) {
+      Index const first = s.begin(b), length = s.length(b);
+      for (Index t = 0; t < length; ++t) {
+        for (Index j = 0; j < y.cols; ++j) {
+          wide sum = 0;
+          if (transposed) {
+            Index const end = length - t < window ? length : t + window;
+            for (Index u = t; u < end; ++u) sum += static_cast<wide>(a(first + u, j)) / static_cast<wide>(positions(u));
+          } else {
+            for (Index u = t + 1 - positions(t); u <= t; ++u) sum += static_cast<wide>(a(first + u, j));
+            sum /= static_cast<wide>(positions(t));
+          }
+          y(first + t, j) = static_cast<T>(sum);
+        }
+      }
+    }
+  }
+
   // ---- experts ----
 
-  /// perm: the slots of index (row * cols + column), grouped by expert and ascending in each; offsets: where each
-  /// begins.
-  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index) const {
+  /// perm: the slots of index (row * cols + column), grouped by sequence and, in each, by expert, ascending in each
+  /// group; offsets: where each group begins, [1, sequences * experts + 1]. `s` divides the rows of index.
+  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) const {
+    Index const experts = s.count > 0 ? (offsets.cols - 1) / s.count : 0;
     Index n = 0;
-    for (Index e = 0; e + 1 < offsets.cols; ++e) {
-      offsets(0, e) = static_cast<Int>(n);
-      for (Index i = 0; i < index.rows; ++i) {
+    for (Index group = 0; group < s.count * experts; ++group) {
+      Index const b = group / experts;
+      offsets(0, group) = static_cast<Int>(n);
+      for (Index i = s.begin(b); i < s.end(b); ++i) {
         for (Index k = 0; k < index.cols; ++k) {
-          if (index(i, k) == e) perm(0, n++) = static_cast<Int>(i * index.cols + k);
+          if (index(i, k) == group % experts) perm(0, n++) = static_cast<Int>(i * index.cols + k);
         }
       }
     }
@@ -189,18 +226,35 @@ struct Reference {
     }
   }
   template <class T>
+  static std::size_t grouped_sum_scratch(view<T>, view<T const>, view<T const>) {
+    return 0;
+  }
+  /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot. (Here
+  /// the slots are visited expert by expert.)
+  template <class T>
+  void grouped_sum(view<T> y, view<T const> x, view<T const> w, view<Int const> perm, view<Int const> offsets,
+                   Index slots_per_row, bool accumulate, std::span<std::byte>) const {
+    if (!accumulate) zero(y);
+    for (Index e = 0; e < w.count; ++e) {
+      for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
+        Index const s = perm(0, n);
+        gemm(y.middle_rows(s / slots_per_row, 1), x.middle_rows(s, 1), w[e], true);
+      }
+    }
+  }
+  template <class T>
   static std::size_t grouped_outer_scratch(view<T>, view<T const>, view<T const>) {
     return 0;
   }
-  /// y_e (+)= the sum over the slots s of expert e of x_{s / slots_per_row}^T g_s
+  /// y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s / g_slots}
   template <class T>
   void grouped_outer(view<T> y, view<T const> x, view<T const> g, view<Int const> perm, view<Int const> offsets,
-                     Index slots_per_row, bool accumulate, std::span<std::byte>) const {
+                     Index x_slots, Index g_slots, bool accumulate, std::span<std::byte>) const {
     if (!accumulate) zero(y);
     for (Index e = 0; e < y.count; ++e) {
       for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
         Index const s = perm(0, n);
-        gemm(y[e], x.middle_rows(s / slots_per_row, 1).transposed(), g.middle_rows(s, 1), true);
+        gemm(y[e], x.middle_rows(s / x_slots, 1).transposed(), g.middle_rows(s / g_slots, 1), true);
       }
     }
   }
@@ -213,15 +267,19 @@ struct Reference {
   }
   template <AttentionMask Mask, class T>
   void attention(attention_forward<T> const& p, std::span<std::byte>) const {
-    each_query_row<Mask>(p.extents, [&](query_row r, Index b, Index kv) {
+    if (p.extents.heads_are_chosen()) {
+      zero(p.o);
+      for (Index i = 0; p.lse.data && i < p.lse.rows; ++i) p.lse(i, 0) = -std::numeric_limits<wide>::infinity();
+    }
+    each_query_row(p.extents, [&](query_row r, Index b, Index kv) {
       wide top = -std::numeric_limits<wide>::infinity(), sum = 0;
-      each_key<Mask>(p.extents, r, b, [&](Index s) { top = (std::max)(top, score(p, r, s, kv)); });
+      each_key<Mask>(p.extents, r, b, [&](Index s) { top = (std::max)(top, score(p, r, b, s, kv)); });
       Index const d = p.extents.head_dim;
-      each_key<Mask>(p.extents, r, b, [&](Index s) { sum += exp_below(score(p, r, s, kv), top); });
+      each_key<Mask>(p.extents, r, b, [&](Index s) { sum += exp_below(score(p, r, b, s, kv), top); });
       for (Index c = 0; c < d; ++c) {
         wide o = 0;
         each_key<Mask>(p.extents, r, b, [&](Index s) {
-          o += exp_below(score(p, r, s, kv), top) / sum * kept(p, r, b, s) * static_cast<wide>(p.v(s, kv * d + c));
+          o += exp_below(score(p, r, b, s, kv), top) / sum * kept(p, r, b, s) * static_cast<wide>(p.v(s, kv * d + c));
         });
         p.o(r.row, r.col + c) = static_cast<T>(o);
       }
@@ -238,29 +296,29 @@ struct Reference {
     zero(p.d_k);
     zero(p.d_v);
     Index const d = p.extents.head_dim;
-    wide const scale = 1 / std::sqrt(static_cast<wide>(d));
-    each_query_row<Mask>(p.extents, [&](query_row r, Index b, Index kv) {
-      wide delta = 0;
+    auto const scale = static_cast<wide>(p.scores.scale);
+    each_score_gradient<Mask>(p, [&](query_row r, Index s, Index kv, wide probability, wide d_score) {
       for (Index c = 0; c < d; ++c) {
-        delta += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.o(r.row, r.col + c));
+        auto const add = [](view<T> const& y, Index row, Index col, wide value) {
+          if (y.data) put_element(y(row, col), value, true);
+        };
+        add(p.d_q, r.row, r.col + c, scale * d_score * static_cast<wide>(p.k(s, kv * d + c)));
+        add(p.d_k, s, kv * d + c, scale * d_score * static_cast<wide>(p.q(r.row, r.col + c)));
+        add(p.d_v, s, kv * d + c, probability * static_cast<wide>(p.d_o(r.row, r.col + c)));
       }
-      each_key<Mask>(p.extents, r, b, [&](Index s) {
-        wide const probability = std::exp(score(p, r, s, kv) - static_cast<wide>(p.lse(r.row, r.col / d)));
-        wide d_probability = 0;
-        for (Index c = 0; c < d; ++c) {
-          d_probability += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.v(s, kv * d + c));
-        }
-        wide const keep = kept(p, r, b, s);
-        wide const d_score = probability * (keep * d_probability - delta) * scale;
-        for (Index c = 0; c < d; ++c) {
-          auto const add = [](view<T> const& y, Index row, Index col, wide value) {
-            if (y.data) put_element(y(row, col), value, true);
-          };
-          add(p.d_q, r.row, r.col + c, d_score * static_cast<wide>(p.k(s, kv * d + c)));
-          add(p.d_k, s, kv * d + c, d_score * static_cast<wide>(p.q(r.row, r.col + c)));
-          add(p.d_v, s, kv * d + c, keep * probability * static_cast<wide>(p.d_o(r.row, r.col + c)));
-        }
-      });
+    });
+  }
+  template <class T>
+  static std::size_t attention_bias_gradient_scratch(attention_backward<T> const&) {
+    return 0;
+  }
+  /// d_bias, of the shape of p.scores.bias: the gradient by it, summed over all sequences.
+  template <AttentionMask Mask, class T>
+  void attention_bias_gradient(view<T> d_bias, attention_backward<T> const& p, std::span<std::byte>) const {
+    zero(d_bias);
+    each_score_gradient<Mask>(p, [&](query_row r, Index s, Index, wide, wide d_score) {
+      Index const b = sequence_of(p.extents.keys, s);
+      put_element(d_bias(r.position * p.scores.bias_keys + s - p.extents.keys.begin(b), r.head), d_score, true);
     });
   }
 
@@ -289,6 +347,10 @@ struct Reference {
   static void put_element(T& y, wide value, bool accumulate) {
     y = static_cast<T>(accumulate ? static_cast<wide>(y) + value : value);
   }
+  /// What is found where nothing was chosen.
+  template <class T>
+  static constexpr T nothing = T(std::is_same_v<T, Int> ? -1 : 0);
+
   template <class T>
   static void zero(view<T> y) {
     if (y.data == nullptr) return;
@@ -325,18 +387,48 @@ struct Reference {
     return factor;
   }
   template <class P>
-  static wide score(P const& p, query_row r, Index s, Index kv) {
+  static wide score(P const& p, query_row r, Index b, Index s, Index kv) {
     Index const d = p.extents.head_dim;
     wide sum = 0;
     for (Index c = 0; c < d; ++c)
       sum += static_cast<wide>(p.q(r.row, r.col + c)) * static_cast<wide>(p.k(s, kv * d + c));
-    return sum / std::sqrt(static_cast<wide>(d));
+    sum *= static_cast<wide>(p.scores.scale);
+    if (p.scores.bias.data) {
+      Index const position = s - p.extents.keys.begin(b);
+      sum += static_cast<wide>(p.scores.bias(r.position * p.scores.bias_keys + position, r.head));
+    }
+    return sum;
   }
-  template <class Mask, class F>
+  /// f(row, key row, key/value head, probability after dropout, gradient by the score) for every visible pair.
+  template <class Mask, class T, class F>
+  static void each_score_gradient(attention_backward<T> const& p, F f) {
+    Index const d = p.extents.head_dim;
+    each_query_row(p.extents, [&](query_row r, Index b, Index kv) {
+      wide delta = 0;
+      for (Index c = 0; c < d; ++c) {
+        delta += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.o(r.row, r.col + c));
+      }
+      each_key<Mask>(p.extents, r, b, [&](Index s) {
+        wide const probability = std::exp(score(p, r, b, s, kv) - static_cast<wide>(p.lse(r.row, r.col / d)));
+        wide d_probability = 0;
+        for (Index c = 0; c < d; ++c) {
+          d_probability += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.v(s, kv * d + c));
+        }
+        wide const keep = kept(p, r, b, s);
+        f(r, s, kv, keep * probability, probability * (keep * d_probability - delta));
+      });
+    });
+  }
+  static Index sequence_of(segments s, Index row) {
+    Index b = 0;
+    while (row >= s.end(b)) ++b;
+    return b;
+  }
+  template <class F>
   static void each_query_row(attention_extents const& e, F f) {
     for (Index b = 0; b < e.queries.count; ++b) {
-      for (Index kv = 0; kv < e.kv_heads; ++kv) {
-        for (Index i = 0; i < e.list_length(b); ++i) f(e.row(b, kv, i), b, kv);
+      for (Index list = 0; list < e.lists(); ++list) {
+        for (Index i = 0; i < e.list_length(b, list); ++i) f(e.row(b, list, i), b, e.kv_head_of(list));
       }
     }
   }

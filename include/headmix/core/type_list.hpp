@@ -85,6 +85,9 @@ struct united {
 };
 template <class L, class H, class... T>
 struct united<L, H, T...> : united<push_unique<L, H>, T...> {};
+/// Four at a time: nvcc 13 follows 200 instantiations inside of each other.
+template <class L, class A, class B, class C, class D, class... T>
+struct united<L, A, B, C, D, T...> : united<push_unique<push_unique<push_unique<push_unique<L, A>, B>, C>, D>, T...> {};
 template <class L>
 struct distinct;
 template <class... T>

@@ -30,6 +30,7 @@ struct counted {
   bool bias = true;    ///< parameters that are added to rows: leaves that derive from `bias_param`
   bool router = true;  ///< parameters of routers, leaves that derive from `router_param`, and products with them
   bool attention_term = true;  ///< the MACs of q k^T and p v, the T^2 term
+  bool inference = false;      ///< y as a program without gradients computes it, where the layer names another way
 };
 
 namespace detail {
@@ -99,15 +100,9 @@ struct given_sizes : size_value<X>... {
 
 template <Extent... X>
 void as_bias(bias_param<X...> const&);
-template <Extent... X>
-void as_router_param(router_param<X...> const&);
 template <class L>
 concept Bias = requires(L const& leaf) {
   as_bias(leaf);
-};
-template <class L>
-concept RouterParameter = requires(L const& leaf) {
-  as_router_param(leaf);
 };
 
 template <class... L>
@@ -157,13 +152,19 @@ constexpr Index macs(node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, a
   return sizes.template extent<times<SlotsPerRow, rows<X>>>() * sizes.template extent<cols<X>>() *
          sizes.template extent<cols<W>>();
 }
-/// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds heads * d_h columns.
-template <class Mask, class KvHeads, class QRows, class KRows, class Keep, Expr Q, Expr... KV>
-constexpr Index attention_macs(node<ops::attention<Mask, KvHeads, QRows, KRows, Keep>, Q, KV...>, auto const& sizes) {
-  segments const queries = sizes.template segments_of<QRows>(), keys = sizes.template segments_of<KRows>();
-  Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<QRows>() / queries.rows;
-  return 2 * queries.count * detail::visible_pairs<Mask>(queries.length(0), keys.length(0)) * rows_per_token *
-         sizes.template extent<cols<Q>>();
+/// The same of a sum over the slots of a row.
+template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
+constexpr Index macs(node<ops::expert_sum<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
+  return sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() * sizes.template extent<cols<W>>();
+}
+/// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds the d_h columns of every
+/// head, or, where tokens choose heads, of the one that its slot chose.
+template <class Spec, Expr Q, Expr K, Expr... Further>
+constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, auto const& sizes) {
+  segments const queries = sizes.template segments_of<rows<Q>>(), keys = sizes.template segments_of<rows<K>>();
+  Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<rows<Q>>() / queries.rows;
+  return 2 * queries.count * detail::visible_pairs<typename Spec::mask>(queries.length(0), keys.length(0)) *
+         rows_per_token * sizes.template extent<cols<Q>>();
 }
 
 /// The number of parameters that a Module of layer L owns. Dynamic sizes of the layer follow as `at<L::D>(512)`; one
@@ -175,7 +176,7 @@ template <class L, Extent... X>
   for_each(leaves_of<detail::layer_roots<L>>{}, [&]<class P>() {
     if constexpr (Parameter<P>) {
       if (!what.bias && detail::Bias<P>) return;
-      if (!what.router && detail::RouterParameter<P>) return;
+      if (!what.router && RouterParameter<P>) return;
       n += sizes.template extent<count<P>>() * sizes.template extent<rows<P>>() * sizes.template extent<cols<P>>();
     }
   });
@@ -186,6 +187,22 @@ template <class L, Extent... X>
   return count_parameters<L>(counted{}, given...);
 }
 
+namespace detail {
+template <class Y, class Sizes>
+constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
+  Index n = 0;
+  for_each(nodes_of<roots<Y>>{}, [&]<class A>() {
+    if constexpr (requires { macs(A{}, sizes); }) {
+      if (what.router || !reads_router(typename A::args{})) n += macs(A{}, sizes);
+    }
+    if constexpr (requires { attention_macs(A{}, sizes); }) {
+      if (what.attention_term) n += attention_macs(A{}, sizes);
+    }
+  });
+  return n;
+}
+}  // namespace detail
+
 /// The MACs of y of layer L. Matrix products, products with experts and attention count; sums, softmax, norms and other
 /// work element by element do not, nor do losses, which only training computes.
 ///
@@ -194,16 +211,10 @@ template <class L, Extent... X>
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_macs(counted what, size_value<X>... given) {
   detail::given_sizes<X...> const sizes = {given...};
-  Index n = 0;
-  for_each(nodes_of<roots<std::remove_cvref_t<decltype(L::y)>>>{}, [&]<class Y>() {
-    if constexpr (requires { macs(Y{}, sizes); }) {
-      if (what.router || !detail::reads_router(typename Y::args{})) n += macs(Y{}, sizes);
-    }
-    if constexpr (requires { attention_macs(Y{}, sizes); }) {
-      if (what.attention_term) n += attention_macs(Y{}, sizes);
-    }
-  });
-  return n;
+  if constexpr (requires { L::y_inference; }) {
+    if (what.inference) return detail::macs_below(L::y_inference, what, sizes);
+  }
+  return detail::macs_below(L::y, what, sizes);
 }
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_macs(size_value<X>... given) {

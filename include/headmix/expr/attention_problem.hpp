@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // What an attention kernel is given. Multi-head, grouped-query and multi-query attention, MoA (several rows of one
-// token on one key/value head) and ragged batches are all the same problem with another list of query rows.
+// token on one key/value head), MoH (each head has the rows that chose it) and ragged batches are all the same problem
+// with other lists of query rows.
 
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
@@ -9,36 +10,73 @@
 
 namespace headmix {
 
-/// One query row of the list of a (sequence, key/value head): where it lies and how much it may see.
+/// One query row of a row list: where it lies and how much it may see.
 struct query_row {
   Index row;       ///< row of q and o
-  Index col;       ///< first column of the head in q and o; head = col / head_dim is its column in the log-sum-exp
+  Index col;       ///< first column of the head in q and o; col / head_dim is its column in the log-sum-exp
   Index position;  ///< of its token among the keys of the sequence, for the mask
+  Index head;      ///< in [0, heads)
 };
 
-/// Extents of an attention.
-/// q and o are [rows_per_token * tokens, heads * head_dim], k and v are [key tokens, kv_heads * head_dim], the
-/// log-sum-exp is [rows_per_token * tokens, heads]. Head i of a row reads key/value head i * kv_heads / heads.
+/// Which rows each head has, where every token chooses heads: element n of the list of sequence b and head h is slot
+/// slots[offsets[b * heads + h] + n], slot = token * rows_per_token + choice, ascending.
+struct chosen_rows {
+  Int const* slots = nullptr;    ///< null: every head has every row
+  Int const* offsets = nullptr;  ///< sequences * heads + 1 numbers
+};
+
+/// Extents of an attention: lists of query rows, each of one sequence and of heads that read the same keys.
+///
+/// Every head has every row (`chosen` is null): q and o are [rows_per_token * tokens, heads * head_dim], the
+/// log-sum-exp is [rows_per_token * tokens, heads], and a list has the rows of all heads of a key/value head. Heads are
+/// chosen: a row of q and o, [rows_per_token * tokens, head_dim], belongs to the head that its slot chose, the
+/// log-sum-exp is [rows_per_token * tokens, 1], and a list has the rows of one head. The rows of slots that chose
+/// nothing are in no list.
+/// k and v are [key tokens, kv_heads * head_dim]. Head h reads key/value head h * kv_heads / heads.
 struct attention_extents {
   segments queries;          ///< of the query tokens (not rows)
   segments keys;             ///< of the key tokens; as many sequences as `queries`
-  Index rows_per_token = 1;  ///< MoA: the k chosen experts of a token
-  Index heads = 1;           ///< heads side by side in a row of q
-  Index kv_heads = 1;        ///< divides `heads`
+  Index rows_per_token = 1;  ///< the k chosen experts or heads of a token
+  Index heads = 1;
+  Index kv_heads = 1;  ///< divides `heads`
   Index head_dim = 0;
+  chosen_rows chosen = {};
 
   /// Query heads that share a key/value head.
   [[nodiscard]] HEADMIX_HD constexpr Index group() const { return heads / kv_heads; }
-  /// Length of the row list of sequence b and any key/value head: token-major, then slot, then head.
-  [[nodiscard]] HEADMIX_HD constexpr Index list_length(Index b) const {
-    return queries.length(b) * rows_per_token * group();
+  [[nodiscard]] HEADMIX_HD constexpr bool heads_are_chosen() const { return chosen.slots != nullptr; }
+  /// Row lists of a sequence.
+  [[nodiscard]] HEADMIX_HD constexpr Index lists() const { return heads_are_chosen() ? heads : kv_heads; }
+  /// Row lists of a sequence that read the same key/value head p: [p * lists_per_kv_head(), ...).
+  [[nodiscard]] HEADMIX_HD constexpr Index lists_per_kv_head() const { return heads_are_chosen() ? group() : 1; }
+  /// The key/value head that a list reads.
+  [[nodiscard]] HEADMIX_HD constexpr Index kv_head_of(Index list) const { return list / lists_per_kv_head(); }
+  /// Length of a list of sequence b.
+  [[nodiscard]] HEADMIX_HD constexpr Index list_length(Index b, Index list) const {
+    if (!heads_are_chosen()) return queries.length(b) * rows_per_token * group();
+    Int const* const begin = chosen.offsets + (b * heads + list);
+    return begin[1] - begin[0];
   }
-  /// Element i of the row list of sequence b and key/value head p. Positions never fall as i grows.
-  [[nodiscard]] HEADMIX_HD constexpr query_row row(Index b, Index p, Index i) const {
+  /// Element i of a list of sequence b: token-major, then slot, then head. Positions never fall as i grows.
+  [[nodiscard]] HEADMIX_HD constexpr query_row row(Index b, Index list, Index i) const {
+    Index const shift = keys.length(b) - queries.length(b);
+    if (heads_are_chosen()) {
+      Index const slot = chosen.slots[chosen.offsets[b * heads + list] + i];
+      return {slot, 0, slot / rows_per_token - queries.begin(b) + shift, list};
+    }
     Index const g = group(), per_token = rows_per_token * g;
-    Index const t = i / per_token, slot = i / g % rows_per_token, head = p * g + i % g;
-    return {(queries.begin(b) + t) * rows_per_token + slot, head * head_dim, t + keys.length(b) - queries.length(b)};
+    Index const t = i / per_token, slot = i / g % rows_per_token, head = list * g + i % g;
+    return {(queries.begin(b) + t) * rows_per_token + slot, head * head_dim, t + shift, head};
   }
+};
+
+/// How the product of a query and a key becomes their score: scale q k + bias(position * bias_keys + s, head), position
+/// and s being those of query and key in their sequence.
+template <class T>
+struct attention_scores {
+  double scale = 1;
+  view<T const> bias = {};  ///< [positions * bias_keys, heads]; null: none
+  Index bias_keys = 0;
 };
 
 /// Dropout of the probabilities: that of key s for a query's head is multiplied by 0 with probability `rate`, else by
@@ -64,9 +102,9 @@ struct attention_dropout {
   }
 };
 
-/// Operands of the forward pass: o = softmax(q k^T / sqrt(head_dim) where the mask allows) v, and the row log-sum-exp.
-/// A query that sees no key gets o = 0 and a log-sum-exp of minus infinity. The log-sum-exp is not wanted when its data
-/// is null.
+/// Operands of the forward pass: o = softmax(scores where the mask allows) v, and the row log-sum-exp. A query that
+/// sees no key gets o = 0 and a log-sum-exp of minus infinity, as does a row in no list. The log-sum-exp is not wanted
+/// when its data is null.
 template <class T>
 struct attention_forward {
   attention_extents extents;
@@ -74,9 +112,11 @@ struct attention_forward {
   view<T> o;
   view<wide_t<T>> lse;
   attention_dropout dropout = {};
+  attention_scores<T> scores = {};
 };
 
-/// Operands of the backward pass. A gradient whose data is null is not wanted; the others are overwritten.
+/// Operands of the backward pass. A gradient whose data is null is not wanted; the others are overwritten (rows in no
+/// list with zeros).
 template <class T>
 struct attention_backward {
   attention_extents extents;
@@ -84,6 +124,7 @@ struct attention_backward {
   view<wide_t<T> const> lse;
   view<T> d_q, d_k, d_v;
   attention_dropout dropout = {};
+  attention_scores<T> scores = {};
 };
 
 }  // namespace headmix

@@ -12,9 +12,10 @@
 namespace headmix {
 namespace ops {
 
-/// Slots grouped by expert. Buffer 0 lists the slots, ascending inside an expert; buffer 1 says where each expert
-/// begins.
-template <class E>
+/// Slots grouped by sequence and, in each, by expert. Buffer 0 lists the slots, ascending in each group, those that
+/// chose nothing behind all groups; buffer 1 says where each group begins.
+/// @tparam Sequences number of sequences: 1 for groups of all rows, or Rows says to which sequences rows belong
+template <class E, class Rows>
 struct expert_order : operation {
   static constexpr bool differentiable = false;
   static constexpr int outputs = 2;
@@ -24,8 +25,9 @@ struct expert_order : operation {
   using shape_of = shape<size<1>, times<cols<Chosen>, rows<Chosen>>>;
   template <class Chosen>
   using domain_of = times<cols<Chosen>, rows<Chosen>>;
+  using groups = std::conditional_t<std::is_void_v<Rows>, E, times<E, sequences>>;
   template <int, class>
-  using output_shape = shape<size<1>, plus_one<E>>;
+  using output_shape = shape<size<1>, plus_one<groups>>;
   template <int>
   static constexpr kind output_kind = kind::integer;
   static constexpr bool validates = true;
@@ -38,11 +40,17 @@ struct expert_order : operation {
     }
   }
   static void eval(auto const& run, auto perm, auto offsets, auto index) {
-    run.backend.expert_order(perm, offsets, index);
+    if constexpr (std::is_void_v<Rows>) {
+      run.backend.expert_order(perm, offsets, index, uniform(1, index.rows));
+    } else {
+      run.backend.expert_order(perm, offsets, index, run.template segments_of<Rows>());
+    }
   }
 };
 
-template <class SlotsPerRow>
+template <class SlotsPerRow, class E>
+struct expert_sum;
+template <class XSlots, class GSlots>
 struct expert_outer;
 
 /// y_s = x_{s / SlotsPerRow} W_e for every slot s of expert e; zero for a slot without expert.
@@ -64,13 +72,42 @@ struct expert_linear : operation {
     run.backend.grouped_gemm(y, x, w, perm, offsets, run.template extent<SlotsPerRow>(), run.scratch);
   }
   static constexpr auto vjp(auto dy, auto x, auto w, auto perm, auto offsets, auto) {
-    return grads(headmix::group_sum<SlotsPerRow>(make<expert_linear<size<1>, E>>(dy, t(w), perm, offsets)),
-                 make<expert_outer<SlotsPerRow>>(x, dy, w, perm, offsets), none{}, none{});
+    constexpr auto d_w = make<expert_outer<SlotsPerRow, size<1>>>(x, dy, w, perm, offsets);
+    if constexpr (SlotsPerRow::value == 1) {
+      return grads(make<expert_linear>(dy, t(w), perm, offsets), d_w, none{}, none{});
+    } else {
+      return grads(make<expert_sum<SlotsPerRow, E>>(dy, t(w), perm, offsets), d_w, none{}, none{});
+    }
   }
 };
 
-/// dW_e = sum over the slots s of expert e of x_{s / SlotsPerRow}^T g_s
-template <class SlotsPerRow>
+/// y_r = sum over the slots s of row r, s / SlotsPerRow = r, of x_s W_e, e the expert of the slot.
+template <class SlotsPerRow, class E>
+struct expert_sum : operation {
+  static constexpr bool takes_stacks = true;
+  static constexpr bool needs_scratch = true;
+  static constexpr bool accumulates = true;
+  template <class X, class W, class Perm, class Offsets>
+  using shape_of = shape<over<rows<X>, SlotsPerRow>, cols<W>>;
+  template <class X, class W, class Perm, class Offsets>
+  static constexpr kind kind_of = kind::real;
+  template <class X, class W, class Perm, class Offsets>
+  using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<rows_of<W>, cols_of<X>>, equal<count_of<W>, the<E>>,
+                           equal<rows_of<X>, cols_of<Perm>>>;
+  static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto) {
+    return run.backend.grouped_sum_scratch(y, x, w);
+  }
+  static void eval(auto const& run, auto y, bool accumulate, auto x, auto w, auto perm, auto offsets) {
+    run.backend.grouped_sum(y, x, w, perm, offsets, run.template extent<SlotsPerRow>(), accumulate, run.scratch);
+  }
+  static constexpr auto vjp(auto dy, auto x, auto w, auto perm, auto offsets, auto) {
+    return grads(make<expert_linear<SlotsPerRow, E>>(dy, t(w), perm, offsets),
+                 make<expert_outer<size<1>, SlotsPerRow>>(x, dy, w, perm, offsets), none{}, none{});
+  }
+};
+
+/// dW_e = sum over the slots s of expert e of x_{s / XSlots}^T g_{s / GSlots}
+template <class XSlots, class GSlots>
 struct expert_outer : operation {
   static constexpr bool takes_stacks = true;
   static constexpr bool needs_scratch = true;
@@ -84,16 +121,33 @@ struct expert_outer : operation {
     return run.backend.grouped_outer_scratch(y, x, g);
   }
   static void eval(auto const& run, auto y, bool accumulate, auto x, auto g, auto, auto perm, auto offsets) {
-    run.backend.grouped_outer(y, x, g, perm, offsets, run.template extent<SlotsPerRow>(), accumulate, run.scratch);
+    run.backend.grouped_outer(y, x, g, perm, offsets, run.template extent<XSlots>(), run.template extent<GSlots>(),
+                              accumulate, run.scratch);
+  }
+};
+
+/// The gradient of the matrix that `Blocks` sees as a stack, one matrix per expert: the same sums, written in place.
+template <class Blocks, class XSlots, class GSlots>
+struct expert_outer_blocks : expert_outer<XSlots, GSlots> {
+  using outer = expert_outer<XSlots, GSlots>;
+  template <class X, class G, class W, class Perm, class Offsets>
+  using shape_of = typename nth<0, typename W::args>::extents;
+  static std::size_t scratch(auto const& run, auto y, auto... operands) {
+    return outer::scratch(run, Blocks::apply(run, y), operands...);
+  }
+  static void eval(auto const& run, auto y, bool accumulate, auto... operands) {
+    outer::eval(run, Blocks::apply(run, y), accumulate, operands...);
   }
 };
 
 }  // namespace ops
 
 /// The slots of a selection, grouped by expert. Every product over the same selection shares it.
-template <Selection Chosen>
+/// @tparam Rows  void for the slots of all rows, or an extent whose rows belong to sequences: then they are grouped by
+///   sequence first
+template <class Rows = void, Selection Chosen>
 constexpr auto expert_order(Chosen index) {
-  return make<ops::expert_order<domain<Chosen>>>(index);
+  return make<ops::expert_order<domain<Chosen>, Rows>>(index);
 }
 
 /// Row r times the weights of its chosen experts: x [R, D] or, slot by slot, [R * K, D]; W [E, D, H]; index Int [R, K];
@@ -111,6 +165,14 @@ constexpr auto expert_linear(X x, W w, Chosen index) {
 template <Expr B, Selection Chosen>
 constexpr auto expert_bias(B b, Chosen index) {
   return gather_rows(b, split_rows<cols<Chosen>>(index));
+}
+
+/// The sum of the slots of a row, each times the weights of its expert: x [R * K, H], W [E, H, D], index Int [R, K];
+/// result [R, D]. With x = split_rows<K>(gate) * o it mixes experts.
+template <Expr X, Expr W, Selection Chosen>
+constexpr auto expert_sum(X x, W w, Chosen index) {
+  constexpr auto order = expert_order(index);
+  return make<ops::expert_sum<cols<Chosen>, domain<Chosen>>>(x, w, order, get_output<1>(order));
 }
 
 /// y_r = sum over j of gate_{r,j} z_{r K + j}: gate [R, K], z [R * K, D], result [R, D].

@@ -60,6 +60,24 @@ struct together {
   static constexpr Index value = A::value == dynamic || B::value == dynamic ? dynamic : A::value + B::value;
 };
 
+namespace detail {
+template <class A, class B>
+constexpr auto add() {
+  if constexpr (A::value == 0) {
+    return std::type_identity<B>{};
+  } else if constexpr (B::value == 0) {
+    return std::type_identity<A>{};
+  } else if constexpr (A::value != dynamic && B::value != dynamic) {
+    return std::type_identity<size<A::value + B::value>>{};
+  } else {
+    return std::type_identity<together<A, B>>{};
+  }
+}
+}  // namespace detail
+/// A + B.
+template <Extent A, Extent B>
+using plus = typename decltype(detail::add<A, B>())::type;
+
 /// X + 1: the offsets of X groups.
 template <Extent X>
 struct plus_one {

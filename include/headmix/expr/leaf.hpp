@@ -56,6 +56,16 @@ struct router_param : param<X...> {
   using initial = zeros;
 };
 
+namespace detail {
+template <Extent... X>
+void as_router_param(router_param<X...> const&);
+}  // namespace detail
+/// A leaf that derives from router_param.
+template <class L>
+concept RouterParameter = requires(L const& leaf) {
+  detail::as_router_param(leaf);
+};
+
 /// A value without a gradient.
 template <Extent... X>
 struct constant : leaf<kind::real, false, X...> {};

@@ -164,6 +164,47 @@ struct sqrt : pointwise {
   }
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy / (y + y)); }
 };
+/// 1 where a > 0, else 0.
+struct step : pointwise {
+  static constexpr bool packable = true;
+  static constexpr bool differentiable = false;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return unit_step(a);
+  }
+};
+/// 1 / (2 a), 0 at 0: the derivative of a root by what is below it.
+struct half_reciprocal : pointwise {
+  static constexpr bool differentiable = false;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return a == T(0) ? T(0) : T(0.5) / a;
+  }
+};
+/// The square root as a length: its derivative at 0 is 0.
+struct length : sqrt {
+  static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * make<half_reciprocal>(y)); }
+};
+/// The larger one; of equal ones the second, as far as the derivative goes.
+struct at_least : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a, T b) {
+    return maximum(a, b);
+  }
+  static constexpr auto vjp(auto dy, auto a, auto b, auto) {
+    return grads(dy * make<step>(a - b), dy * (number<1>{} - make<step>(a - b)));
+  }
+};
+/// The value of a with the gradient of b.
+struct straight_through : pointwise {
+  static constexpr bool packable = true;
+  template <class T>
+  HEADMIX_HD static T f(T a, T) {
+    return a;
+  }
+  static constexpr auto vjp(auto dy, auto, auto, auto) { return grads(none{}, dy); }
+};
 struct tanh : pointwise {
   static constexpr bool packable = true;
   template <class T>
@@ -181,15 +222,6 @@ struct sigmoid : pointwise {
     return T(1) / (T(1) + exp(-a));
   }
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * y * (number<1>{} - y)); }
-};
-/// 1 where a > 0, else 0.
-struct step : pointwise {
-  static constexpr bool packable = true;
-  static constexpr bool differentiable = false;
-  template <class T>
-  HEADMIX_HD static T f(T a) {
-    return unit_step(a);
-  }
 };
 struct relu : pointwise {
   static constexpr bool packable = true;
@@ -317,7 +349,22 @@ template <Expr A>
 constexpr auto square(A a) {
   return a * a;
 }
-/// The value of a with a gradient of zero. `p + detach(m - p)` is m with the gradient of p (straight-through).
+/// The square root of a sum of squares, whose derivative at 0 is 0.
+template <Expr A>
+constexpr auto length(A sum_of_squares) {
+  return make<ops::length>(sum_of_squares);
+}
+/// The larger one of a and b.
+template <Expr A, Expr B>
+constexpr auto at_least(A a, B b) {
+  return make<ops::at_least>(a, b);
+}
+/// The value of a with the gradient of p: p + detach(a - p) without its rounding.
+template <Expr A, Expr P>
+constexpr auto straight_through(A a, P p) {
+  return make<ops::straight_through>(a, p);
+}
+/// The value of a with a gradient of zero.
 template <Expr A>
 constexpr auto detach(A a) {
   return make<ops::detach>(a);

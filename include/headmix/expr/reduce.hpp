@@ -29,6 +29,12 @@ constexpr auto expand(A a, Like) {
   return make<ops::expand<rows<Like>, cols<Like>, count<Like>>>(a);
 }
 
+/// [Rows, Cols] of ones.
+template <Extent Rows, Extent Cols>
+constexpr auto ones_of() {
+  return make<ops::expand<Rows, Cols, size<1>>>(number<1>{});
+}
+
 namespace ops {
 
 struct row_sum : reduction {

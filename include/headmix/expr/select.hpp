@@ -68,7 +68,7 @@ struct one_hot : operation {
 struct join : operation {
   static constexpr bool differentiable = false;
   template <class A, class B>
-  using shape_of = shape<rows<A>, together<cols<A>, cols<B>>>;
+  using shape_of = shape<rows<A>, plus<cols<A>, cols<B>>>;
   template <class A, class B>
   static constexpr kind kind_of = A::kind_of;
   template <class A, class B>
@@ -76,8 +76,71 @@ struct join : operation {
   template <class A, class B>
   using checks = type_list<equal<rows_of<B>, rows_of<A>>, equal<headmix::domain_of<B>, the<headmix::domain<A>>>>;
   static void eval(auto const& run, auto y, auto a, auto b) {
-    run.backend.copy(y.middle_cols(0, a.cols), a);
-    run.backend.copy(y.middle_cols(a.cols, b.cols), b);
+    run.backend.renumber(y.middle_cols(0, a.cols), a, 0, 0);
+    run.backend.renumber(y.middle_cols(a.cols, b.cols), b, 0, 0);
+  }
+};
+
+struct renumbering : operation {
+  static constexpr bool differentiable = false;
+  template <class>
+  static constexpr kind kind_of = kind::integer;
+};
+
+/// y_ij = First + j, for as many rows as the operand has
+template <class First, class Count, class Domain>
+struct columns : renumbering {
+  template <class A>
+  using shape_of = shape<rows<A>, Count>;
+  template <class>
+  using domain_of = Domain;
+  template <class>
+  using checks = type_list<at_most<the<plus<First, Count>>, the<Domain>>>;
+  static void eval(auto const& run, auto y, auto) {
+    run.backend.renumber(y, view<Int const>(nullptr, y.rows, y.cols), run.template extent<First>(), 0);
+  }
+};
+
+/// y_ij = First + index_ij
+template <class First, class Domain>
+struct columns_after : renumbering {
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, cols<Chosen>>;
+  template <class>
+  using domain_of = Domain;
+  template <class Chosen>
+  using checks = type_list<at_most<the<plus<First, headmix::domain<Chosen>>>, the<Domain>>>;
+  static void eval(auto const& run, auto y, auto index) {
+    run.backend.renumber(y, index, run.template extent<First>(), 0);
+  }
+};
+
+/// y_ij = i E + index_ij
+template <class E>
+struct rows_of_choices : renumbering {
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, cols<Chosen>>;
+  template <class Chosen>
+  using domain_of = times<E, rows<Chosen>>;
+  static void eval(auto const& run, auto y, auto index) { run.backend.renumber(y, index, 0, run.template extent<E>()); }
+};
+
+/// The columns of a, then those of b, of numbers.
+struct beside : operation {
+  template <class A, class B>
+  using shape_of = shape<rows<A>, plus<cols<A>, cols<B>>>;
+  template <class A, class B>
+  using checks = type_list<equal<rows_of<B>, rows_of<A>>>;
+  static void eval(auto const& run, auto y, auto a, auto b) {
+    run.copy(y.middle_cols(0, a.cols), a, false);
+    run.copy(y.middle_cols(a.cols, b.cols), b, false);
+  }
+  static constexpr auto vjp(auto dy, auto a, auto b, auto) {
+    using A = decltype(a);
+    using B = decltype(b);
+    using all = plus<cols<A>, cols<B>>;
+    return grads(make<take>(dy, make<columns<size<0>, cols<A>, all>>(a)),
+                 make<take>(dy, make<columns<cols<A>, cols<B>, all>>(a)));
   }
 };
 
@@ -142,6 +205,26 @@ constexpr auto one_hot(Chosen index) {
 template <Selection A, Selection B>
 constexpr auto join(A a, B b) {
   return make<ops::join>(a, b);
+}
+/// The columns First .. First + Count - 1 of E for every row of `like`, [R, Count].
+template <Extent First, Extent Count, Extent E, Expr Like>
+constexpr auto columns(Like like) {
+  return make<ops::columns<First, Count, E>>(like);
+}
+/// Choices among columns that have First others before them, of E in all.
+template <Extent First, Extent E, Selection Chosen>
+constexpr auto columns_after(Chosen index) {
+  return make<ops::columns_after<First, E>>(index);
+}
+/// Choices of columns of [R, E] as choices of rows of [R * E, 1]: Int [R, K] -> Int [R, K].
+template <Selection Chosen>
+constexpr auto rows_of_choices(Chosen index) {
+  return make<ops::rows_of_choices<domain<Chosen>>>(index);
+}
+/// Numbers side by side, [R, C] and [R, D] -> [R, C + D].
+template <Expr A, Expr B>
+constexpr auto beside(A a, B b) {
+  return make<ops::beside>(a, b);
 }
 /// [V, D], Int [R, 1] -> [R, D]: an embedding lookup.
 template <Expr W, Selection Chosen>

@@ -28,25 +28,24 @@ namespace headmix {
 /// @tparam R how experts are chosen and weighed
 template <Index Width, Index HeadDim, Router R, class... Options>
 struct Moa {
-  static_assert(
-      ((AttentionMask<Options> ||
-        is_option<Options, query_bias, key_bias, value_bias, output_bias, padded, option::kv_heads, option::memory,
-                  option::position, option::probability_dropout, option::output_dropout>)&&...),
-      "headmix: the options of Moa are a mask, query_bias, key_bias, value_bias, output_bias, kv_heads<P>, "
-      "memory_width<M>, padded, rope<theta>, probability_dropout<n, d> and output_dropout<n, d>");
-  using Mask = find_mask<Options...>;
-  using Position = find_option<option::position, option::no_position, Options...>;
-  using Keep = typename find_option<option::probability_dropout, option::no_probability_dropout, Options...>::keep;
-  using Dropout = find_option<option::output_dropout, option::no_output_dropout, Options...>;
-  template <class O>
-  static constexpr bool has = has_option<O, Options...>;
-  static constexpr bool cross = (is_option<Options, option::memory> || ...);
-  static constexpr bool pads = has<padded>;
+  using O = attention_options<Options...>;
+  static_assert(O::known && !(is_option<Options, option::scores, option::relative_bias> || ...),
+                "headmix: the options of Moa are a mask, query_bias, key_bias, value_bias, output_bias, kv_heads<P>, "
+                "memory_width<M>, padded, rope<theta>, probability_dropout<n, d> and output_dropout<n, d>");
+  static_assert(!ReadsQueries<R>,
+                "headmix: this router compares the queries of all heads, and experts of Moa make them "
+                "for the tokens that chose them only; use it with Moh");
+  using Mask = typename O::Mask;
+  using Position = typename O::Position;
+  using Keep = typename O::Keep;
+  template <class Option>
+  static constexpr bool has = has_option<Option, Options...>;
+  static constexpr bool cross = O::cross, pads = O::pads;
 
   struct D : size<Width> {};
   struct H : size<HeadDim> {};
-  struct P : size<find_option<option::kv_heads, kv_heads<1>, Options...>::value> {};
-  struct M : size<find_option<option::memory, memory_width<Width>, Options...>::value> {};
+  struct P : size<O::template key_value_heads<1>> {};
+  struct M : size<O::template width_of_memory<Width>> {};
   using E = typename R::E;
   using K = typename R::K;
 
@@ -77,17 +76,19 @@ struct Moa {
   static constexpr auto x_k = either<cross>(x_m, x_q);                                          // of keys and values
 
   using r = typename R::template route<std::remove_cv_t<decltype(x_q)>>;
-  static constexpr auto q = expert_linear(x_q, W_q{}, r::index)                     // q_{t,i} = x_t W^q_i, i in G(t)    (10)
+  static constexpr auto q = expert_linear(x_q, W_q{}, r::index)              // q_{t,i} = x_t W^q_i, i in G(t)     (10)
                           + when<has<query_bias>>(expert_bias(b_q{}, r::index));
-  static constexpr auto k = x_k % W_k{}                                             // K = X W^k, shared by all experts  (10)
+  static constexpr auto k = x_k % W_k{}                                      // K = X W^k, shared by all experts   (10)
                           + when<has<key_bias>>(Position::key_bias(b_k{}));
-  static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});             // V = X W^v, shared by all experts  (11)
-  static constexpr auto o = attention<Mask, P, Keep>(Position::template turn<P>(q), // softmax(q k^T / sqrt(d_h)) v      (10)(11)
-                                                     Position::template turn<P>(k), v);
-  static constexpr auto e = expert_linear(o, W_o{}, r::index)                       // E_i = o_{t,i} W^o_i               (12)
-                          + when<has<output_bias>>(expert_bias(b_o{}, r::index));
-  static constexpr auto mixed = Dropout::drop(mix(r::gate, e));                     // y_t = sum_i w_{t,i} E_i           (6)
-  static constexpr auto y = either<pads>(scatter_rows(mixed, kept{}), mixed);
+  static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});      // V = X W^v, shared by all experts   (11)
+  static constexpr auto o = attention<Mask, P, Keep>(                        // softmax(q k^T / sqrt(d_h)) v    (10)(11)
+      Position::template turn<P>(q), Position::template turn<P>(k), v);
+  static constexpr auto g = r::gate;                                         // w_{t,i}                            (9)
+  static constexpr auto sum = expert_sum(narrow(split_rows<K>(g) * o),       // y_t = sum_i w_{t,i} E_i,           (6)
+                                         W_o{}, r::index)                    // E_i = o_{t,i} W^o_i (+ b^o_i)      (12)
+                            + when<has<output_bias>>(narrow(put(g, r::index)) % b_o{});
+  static constexpr auto dropped = O::Dropout::drop(sum);
+  static constexpr auto y = either<pads>(scatter_rows(dropped, kept{}), dropped);
   // clang-format on
 
   using losses = typename r::losses;

@@ -24,6 +24,8 @@ namespace option {
 struct kv_heads {};
 struct memory {};
 struct position {};
+struct scores {};
+struct relative_bias {};
 struct output_dropout {};
 struct probability_dropout {};
 }  // namespace option
@@ -46,6 +48,20 @@ struct rope : option::position {
   template <Extent Heads, Expr A>
   static constexpr auto turn(A a) {
     return rotary<Heads>(a, number<Num, Den>{});
+  }
+  template <Expr B>
+  static constexpr auto key_bias(B b) {
+    return b;
+  }
+};
+
+/// The same with theta in a leaf that is bound when the program runs.
+template <>
+struct rope<dynamic, 1> : option::position {
+  struct theta : constant<size<1>> {};
+  template <Extent Heads, Expr A>
+  static constexpr auto turn(A a) {
+    return rotary<Heads>(a, theta{});
   }
   template <Expr B>
   static constexpr auto key_bias(B b) {
@@ -104,5 +120,29 @@ struct mask_among<H, T...> : std::conditional_t<AttentionMask<H>, std::type_iden
 /// The first mask among the options, `full` without one.
 template <class... Options>
 using find_mask = typename detail::mask_among<Options...>::type;
+
+/// What the options of an attention layer say.
+template <class... Options>
+struct attention_options {
+  /// False for an option that is none of attention.
+  static constexpr bool known =
+      ((AttentionMask<Options> ||
+        is_option<Options, query_bias, key_bias, value_bias, output_bias, padded, option::kv_heads, option::memory,
+                  option::position, option::scores, option::relative_bias, option::probability_dropout,
+                  option::output_dropout>)&&...);
+  using Mask = find_mask<Options...>;
+  using Position = find_option<option::position, option::no_position, Options...>;
+  using Keep = typename find_option<option::probability_dropout, option::no_probability_dropout, Options...>::keep;
+  using Dropout = find_option<option::output_dropout, option::no_output_dropout, Options...>;
+  static constexpr bool cross = (is_option<Options, option::memory> || ...);
+  static constexpr bool pads = has_option<padded, Options...>;
+  static constexpr bool groups_heads = (is_option<Options, option::kv_heads> || ...);
+  /// The number of key/value heads.
+  template <Index Without>
+  static constexpr Index key_value_heads = find_option<option::kv_heads, kv_heads<Without>, Options...>::value;
+  /// The width of the input that keys and values are made from.
+  template <Index Width>
+  static constexpr Index width_of_memory = find_option<option::memory, memory_width<Width>, Options...>::value;
+};
 
 }  // namespace headmix

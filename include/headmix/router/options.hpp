@@ -93,12 +93,70 @@ struct z_with_padding : policy {
   template <class R>
   static constexpr auto of = z_loss(R::z_all);
 };
+/// E_r sum_i P_i f_i over the routed heads, P_i the mean probability and f_i the share of the rows that chose head i:
+/// K_r at balance. The published code of MoH.
+struct head_balance : policy {
+  template <class R>
+  static constexpr auto of = value_of<cols<std::remove_cvref_t<decltype(R::p)>>>{} *
+                             sum(col_mean(R::p) * col_mean(one_hot(R::chosen)));
+};
+/// The same without the factor E_r: equation 7 of the paper, K_r / E_r at balance.
+struct head_balance_unscaled : policy {
+  template <class R>
+  static constexpr auto of = sum(col_mean(R::p) * col_mean(one_hot(R::chosen)));
+};
 /// The squared coefficient of variation of the gates' sums.
 struct cv_squared : policy {
   template <class R>
   static constexpr auto of = headmix::cv_squared(R::gate, R::index);
 };
 }  // namespace loss
+
+namespace detail {
+template <class Defaults, class... L>
+struct losses_or {
+  using type = type_list<L...>;
+};
+template <class Defaults>
+struct losses_or<Defaults> {
+  using type = Defaults;
+};
+template <class Values, class List>
+struct loss_values;
+template <class Values, class... L>
+struct loss_values<Values, type_list<L...>> {
+  /// By value: nvcc 13 keeps the const of decltype(variable template), and an expression is no const type.
+  template <Expr... A>
+  static constexpr type_list<A...> list_of(A...) {
+    return {};
+  }
+  using type = decltype(list_of(L::template of<Values>...));
+};
+/// A list of the chosen heads among the routed ones, if there are any.
+template <bool Any, class Values>
+struct chosen_in {
+  using type = type_list<>;
+};
+template <class Values>
+struct chosen_in<true, Values> {
+  using type = type_list<std::remove_cvref_t<decltype(Values::chosen)>>;
+};
+/// The losses among the options, or the default ones, of a route's values; none for a route that cannot have any.
+template <bool Any, class Values, class Defaults, class... Options>
+struct losses_of {
+  using type = type_list<>;
+};
+template <class Values, class Defaults, class... Options>
+struct losses_of<true, Values, Defaults, Options...> {
+  template <class List>
+  struct chosen;
+  template <class... L>
+  struct chosen<type_list<L...>> : losses_or<Defaults, L...> {};
+  using list = typename chosen<
+      concat<std::conditional_t<is_option<Options, loss::policy>, type_list<Options>, type_list<>>...>>::type;
+  using type = typename loss_values<Values, list>::type;
+};
+}  // namespace detail
 
 /// What the router does without such an option.
 namespace option {

@@ -10,26 +10,95 @@ namespace archetype {
 struct D : size<16> {};
 /// A stand-in for the value that a router reads.
 struct x : input<tokens, D> {};
+/// One for the queries of E heads.
+template <Extent E>
+struct queries : input<tokens, times<E, size<8>>> {};
 }  // namespace archetype
+
+/// A router that chooses by the queries of all heads, [rows, E d_h], instead of the layer's input.
+template <class R>
+concept ReadsQueries = requires {
+  requires R::reads_queries;
+};
+
+namespace detail {
+template <class R>
+struct archetype_route {
+  using type = typename R::template route<archetype::x>;
+};
+template <ReadsQueries R>
+struct archetype_route<R> {
+  using type = typename R::template route<archetype::queries<typename R::E>>;
+};
+/// A route of the router, for a look at it.
+template <class R>
+using route_of = typename archetype_route<R>::type;
+}  // namespace detail
 
 /// A router has sizes `E` (experts) and `K` (chosen per row) and a template `route<X>` with
 /// `index`, Int [rows, K], `gate`, [rows, K], and `losses`, a `type_list` of [1, 1] values (often empty).
 ///
-/// Always-on experts are the first columns of `index`. A second use of a router inside one program needs a tag,
-/// `route<X, struct second>`, for its parameters to be others.
+/// Always-on experts are the first columns of `index`. `inference_route<X>` may give the same result in another way,
+/// for programs without gradients. A second use of a router inside one program needs a tag, `route<X, struct second>`,
+/// for its parameters to be others.
 template <class R>
 concept Router = requires {
   requires Extent<typename R::E>;
   requires Extent<typename R::K>;
-  requires Selection<std::remove_cvref_t<decltype(R::template route<archetype::x>::index)>>;
-  requires Expr<std::remove_cvref_t<decltype(R::template route<archetype::x>::gate)>>;
-  typename R::template route<archetype::x>::losses;
+  requires Selection<std::remove_cvref_t<decltype(detail::route_of<R>::index)>>;
+  requires Expr<std::remove_cvref_t<decltype(detail::route_of<R>::gate)>>;
+  typename detail::route_of<R>::losses;
   // One weight for each of the K choices.
-  requires extents_agree<cols<std::remove_cvref_t<decltype(R::template route<archetype::x>::index)>>::value,
-                         R::K::value>;
-  requires extents_agree<cols<std::remove_cvref_t<decltype(R::template route<archetype::x>::gate)>>::value,
-                         R::K::value>;
+  requires extents_agree<cols<std::remove_cvref_t<decltype(detail::route_of<R>::index)>>::value, R::K::value>;
+  requires extents_agree<cols<std::remove_cvref_t<decltype(detail::route_of<R>::gate)>>::value, R::K::value>;
 };
+
+namespace detail {
+template <class R, Expr X>
+struct inference_route_of {
+  using type = typename R::template route<X>;
+};
+template <class R, Expr X>
+requires requires { typename R::template inference_route<X>; }
+struct inference_route_of<R, X> {
+  using type = typename R::template inference_route<X>;
+};
+template <class Route>
+struct observed_in {
+  using type = type_list<std::remove_cvref_t<decltype(Route::index)>>;
+};
+template <class Route>
+requires requires { typename Route::observed; }
+struct observed_in<Route> {
+  using type = typename Route::observed;
+};
+}  // namespace detail
+/// The route of a program without gradients.
+template <class R, Expr X>
+using inference_route_of = typename detail::inference_route_of<R, X>::type;
+/// The selections of a route that a layer lets observe: those in its list `observed`, or `index`.
+template <class Route>
+using observed_in = typename detail::observed_in<Route>::type;
+
+/// Experts 0 .. Shared - 1 of every row, and then those that it chose among the others.
+template <Extent Shared, Selection Chosen>
+constexpr auto shared_and(Chosen chosen) {
+  if constexpr (Shared::value == 0) {
+    return chosen;
+  } else {
+    using E = plus<Shared, domain<Chosen>>;
+    return join(columns<size<0>, Shared, E>(chosen), columns_after<Shared, E>(chosen));
+  }
+}
+/// A weight of 1 for each shared expert, and then those of the others.
+template <Extent Shared, Expr G>
+constexpr auto ones_and(G gate) {
+  if constexpr (Shared::value == 0) {
+    return gate;
+  } else {
+    return beside(ones_of<rows<G>, Shared>(), gate);
+  }
+}
 
 namespace archetype {
 /// The least that a router is.

@@ -45,24 +45,8 @@ struct SoftmaxTopK {
   };
   template <Expr X, class Tag = void>
   struct route : values<X, Tag> {
-   private:
-    /// By value: nvcc 13 keeps the const of decltype(variable template), and an expression is no const type.
-    template <Expr... E>
-    static constexpr type_list<E...> list_of(E...) {
-      return {};
-    }
-    template <class... L>
-    static constexpr auto chosen_losses(type_list<L...>) {
-      if constexpr (sizeof...(L) == 0) {
-        return chosen_losses(type_list<loss::load_balance, loss::z>{});
-      } else {
-        return list_of(L::template of<values<X, Tag>>...);
-      }
-    }
-
-   public:
-    using losses = decltype(chosen_losses(
-        concat<std::conditional_t<is_option<Options, loss::policy>, type_list<Options>, type_list<>>...>{}));
+    using losses =
+        typename detail::losses_of<true, values<X, Tag>, type_list<loss::load_balance, loss::z>, Options...>::type;
   };
 };
 

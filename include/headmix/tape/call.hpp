@@ -28,6 +28,11 @@ struct run_context {
   [[nodiscard]] segments segments_of() const {
     return detail::segments_in<Sizes, X>(sizes);
   }
+  /// to (+)= from, numbers of any two kinds.
+  template <class T, class U>
+  void copy(view<T> to, view<U const> from, bool accumulate) const {
+    backend.map(to, tree_leaf<U, false, false>{from}, accumulate);
+  }
 };
 
 namespace detail {

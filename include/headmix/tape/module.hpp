@@ -9,6 +9,7 @@
 // What goes in and comes out (x, y, dy, parameters, gradients, selections) lies in the memory of the backend; batches,
 // sizes and losses are the host's.
 
+#include <algorithm>
 #include <vector>
 
 #include "headmix/core/padding.hpp"
@@ -20,7 +21,9 @@
 namespace headmix {
 
 /// A layer names its input `x` and its result `y`; further roots are `losses`, [1, 1] each, and `observed` selections.
-/// It may have a second input `memory`, and leaves `kept` and `kept_memory` for inputs with padding.
+/// It may have a second input `memory`, and leaves `kept` and `kept_memory` for inputs with padding, and say in
+/// `y_inference` how a program without gradients computes y. A constant or selection with static extents that has a
+/// function `element(row, column)` is filled by the module.
 template <class L>
 concept Layer = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
   typename L::losses;
@@ -33,6 +36,21 @@ struct module_roots;
 template <class Y, class... L, class... O>
 struct module_roots<Y, type_list<L...>, type_list<O...>> {
   using type = roots<Y, L..., O...>;
+};
+/// What the program of a mode computes as y.
+template <class L, class Mode>
+constexpr auto result_of() {
+  if constexpr (requires { L::y_inference; } && std::is_same_v<Mode, inference>) {
+    return std::remove_cvref_t<decltype(L::y_inference)>{};
+  } else {
+    return std::remove_cvref_t<decltype(L::y)>{};
+  }
+}
+struct is_known {
+  template <class E>
+  static constexpr bool value = requires {
+    E::element(Index{}, Index{});
+  };
 };
 struct is_parameter {
   template <class E>
@@ -56,6 +74,9 @@ struct parameter_table<Leaves, type_list<P...>> {
 };
 }  // namespace detail
 
+/// Says that a module works on the parameters of another one.
+struct share_parameters {};
+
 template <Layer L, class Backend, class Mode = training>
 class Module {
  public:
@@ -64,7 +85,7 @@ class Module {
   using memory_type = backend_memory<Backend>;
   /// The layer's values; a class of its own, so that the names of types do not spell them out.
   struct program
-      : detail::module_roots<std::remove_cvref_t<decltype(L::y)>, typename L::losses, typename L::observed>::type {};
+      : detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses, typename L::observed>::type {};
   using tape_type = Tape<program, Backend, Mode>;
   using parameter_leaves = filter<typename tape_type::leaves, detail::is_parameter>;
 
@@ -76,6 +97,17 @@ class Module {
       : backend_(std::move(backend)), tape_(backend_), seed_(seed) {
     (tape_.set(X{}, sizes.n), ...);
     allocate_parameters(seed);
+    fill_known(filter<typename tape_type::leaves, detail::is_known>{});
+    if constexpr (draws_randomness) bind_randomness();
+  }
+  /// A module that works on the parameters of another one and adds to their gradients: another program of the same
+  /// weights. Parameters are found by name; one that the owner does not have is an error. The owner must outlive it.
+  template <class Owner, Extent... X>
+  Module(share_parameters, Owner& owner, size_value<X>... sizes)
+      : backend_(owner.backend()), tape_(backend_), seed_(owner.seed()) {
+    (tape_.set(X{}, sizes.n), ...);
+    for (auto const& row : parameter_rows::value) adopt(row.leaf, owner.parameters());
+    fill_known(filter<typename tape_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
   }
   Module(Module const&) = delete;
@@ -159,12 +191,19 @@ class Module {
     static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
     return parameters_[static_cast<std::size_t>(position_in<parameter_leaves, P>)];
   }
+  /// Also where they belong to another module.
   void zero_gradients() {
+    if (gradients_.bytes().empty()) {
+      for (auto const& p : parameters_) set_to_zero(p.gradient);
+      return;
+    }
     // One kernel for all: they lie in one piece.
     constexpr Index line = alignment / sizeof(scalar);
     set_to_zero(
         {gradients_.template as<scalar>(), static_cast<Index>(gradients_.bytes().size()) / Index{alignment}, line});
   }
+  [[nodiscard]] Backend const& backend() const { return backend_; }
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
   /// The tape, for binding further inputs, sequences and sizes.
   [[nodiscard]] tape_type& tape() { return tape_; }
 
@@ -236,6 +275,32 @@ class Module {
       offset += aligned(elements(row.leaf) * sizeof(scalar));
     }
   }
+  void adopt(std::size_t leaf, std::vector<headmix::parameter<scalar>> const& owned) {
+    auto const name = tape_.leaf_name(leaf);
+    auto const found = std::find_if(owned.begin(), owned.end(), [&](auto const& p) { return p.name == name; });
+    if (found == owned.end()) fail("the module whose parameters are shared has none of the name ", name);
+    tape_.bind_leaf(leaf, detail::untyped(found->value), detail::untyped(found->gradient));
+    parameters_.push_back(*found);
+  }
+  template <class... Known>
+  void fill_known(type_list<Known...>) {
+    known_.resize(sizeof...(Known));
+    [[maybe_unused]] std::size_t i = 0;
+    (fill<Known>(known_[i++]), ...);
+  }
+  template <class Leaf>
+  void fill(memory_type& memory) {
+    using T = storage_t<Leaf::kind_of, scalar>;
+    static_assert(rows<Leaf>::value != dynamic && cols<Leaf>::value != dynamic,
+                  "headmix: a leaf with a function `element` has static extents");
+    std::vector<T> elements;
+    for (Index i = 0; i < rows<Leaf>::value; ++i) {
+      for (Index j = 0; j < cols<Leaf>::value; ++j) elements.push_back(static_cast<T>(Leaf::element(i, j)));
+    }
+    memory = memory_type(elements.size() * sizeof(T));
+    upload(backend_, memory.template as<T>(), elements.data(), elements.size());
+    tape_.bind(Leaf{}, {memory.template as<T>(), rows<Leaf>::value, cols<Leaf>::value});
+  }
   std::size_t elements(std::size_t leaf) const {
     if (auto const size = tape_.unknown_size_of(leaf); !size.empty()) {
       fail(tape_.leaf_name(leaf), ": size ", size,
@@ -252,6 +317,7 @@ class Module {
   randomness randomness_;
   memory_type values_, gradients_, workspace_, input_gradient_, memory_gradient_;
   std::vector<headmix::parameter<scalar>> parameters_;
+  std::vector<memory_type> known_;
   HostInts<Backend> random_words_, offsets_, memory_offsets_, real_rows_, real_memory_rows_;
 };
 

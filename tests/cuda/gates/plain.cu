@@ -7,6 +7,7 @@
 #include "headmix/backend/cuda/kernel/reduce.hpp"
 #include "headmix/backend/cuda/kernel/rotary.hpp"
 #include "headmix/backend/cuda/kernel/scatter.hpp"
+#include "headmix/backend/cuda/kernel/select.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
 #include "headmix/tape/lower.hpp"
@@ -17,6 +18,7 @@ using leaf = headmix::tree_leaf<bfloat16, false, false>;
 
 HEADMIX_GATE(map_kernel<float, bfloat16, leaf>)
 HEADMIX_GATE(map_kernel<float, bfloat16, tree_group<leaf>>)
+HEADMIX_GATE(map_kernel<headmix::Int, headmix::Int, tree_renumber>)
 HEADMIX_GATE(row_sum_kernel<float, bfloat16, leaf>)
 HEADMIX_GATE(col_sum_kernel<float, bfloat16, leaf>)
 HEADMIX_GATE(gemm_kernel<float, bfloat16, bfloat16, bfloat16>)

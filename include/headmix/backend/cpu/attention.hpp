@@ -35,36 +35,48 @@ struct block_row {
   key_range keys;
 };
 
-/// Part of the row list of (sequence, key/value head).
+/// Part of a row list.
 struct row_block {
-  Index sequence, kv_head, first, rows;
+  Index sequence, list, first, rows;
 };
 
-inline Index row_blocks(attention_extents const& x, Index sequence) {
-  return (x.list_length(sequence) + attention_tile::rows - 1) / attention_tile::rows;
-}
+/// Blocks of a row list, and rows of each but the last one: about as many in every block.
+struct list_blocks {
+  Index length, count, rows;
 
-/// Blocks of all sequences and key/value heads.
-inline Index row_blocks(attention_extents const& x) {
-  if (!x.queries.offsets && x.queries.count > 0) return x.queries.count * row_blocks(x, 0) * x.kv_heads;
-  Index blocks = 0;
-  for (Index b = 0; b < x.queries.count; ++b) blocks += row_blocks(x, b);
-  return blocks * x.kv_heads;
-}
-
-/// Block `i` of those: the sequences in order, in each the heads, in each the blocks.
-inline row_block find_row_block(attention_extents const& x, Index i) {
-  Index b = 0;
-  if (!x.queries.offsets) {
-    Index const each = row_blocks(x, 0) * x.kv_heads;
-    b = i / each;
-    i %= each;
-  } else {
-    for (Index blocks; i >= (blocks = row_blocks(x, b) * x.kv_heads); ++b) i -= blocks;
+  explicit list_blocks(Index list_length)
+      : length(list_length), count((length + attention_tile::rows - 1) / attention_tile::rows), rows(0) {
+    constexpr Index group = register_block<float>::rows;
+    if (count > 0) rows = ((length + count - 1) / count + group - 1) / group * group;
   }
-  Index const blocks = row_blocks(x, b), first = i % blocks * attention_tile::rows;
-  return {b, i / blocks, first, (std::min)(attention_tile::rows, x.list_length(b) - first)};
-}
+  [[nodiscard]] row_block block(Index sequence, Index list, Index i) const {
+    return {sequence, list, i * rows, (std::min)(rows, length - i * rows)};
+  }
+};
+
+/// The blocks of all row lists: the sequences in order, in each the lists, in each the blocks.
+class block_table {
+ public:
+  /// Elements of `memory`, whether heads are chosen or not.
+  [[nodiscard]] static constexpr Index size(attention_extents const& x) { return x.queries.count * x.heads + 1; }
+
+  block_table(attention_extents const& x, Index* memory) : x_(x), begins_(memory) {
+    Index n = 0;
+    *memory++ = 0;
+    for (Index b = 0; b < x.queries.count; ++b)
+      for (Index list = 0; list < x.lists(); ++list) *memory++ = n += list_blocks(x.list_length(b, list)).count;
+  }
+  [[nodiscard]] Index blocks() const { return begins_[x_.queries.count * x_.lists()]; }
+  [[nodiscard]] row_block operator[](Index i) const {
+    Index const n = std::upper_bound(begins_, begins_ + x_.queries.count * x_.lists() + 1, i) - begins_ - 1;
+    Index const b = n / x_.lists(), list = n % x_.lists();
+    return list_blocks(x_.list_length(b, list)).block(b, list, i - begins_[n]);
+  }
+
+ private:
+  attention_extents x_;
+  Index const* begins_;
+};
 
 /// Keys of the sequence and head as a matrix; `v` is k, v or one of their gradients.
 template <class T>
@@ -72,37 +84,135 @@ view<T> keys_of(attention_extents const& x, view<T> v, Index sequence, Index kv_
   return v.middle_rows(x.keys.begin(sequence), x.keys.length(sequence)).middle_cols(kv_head * x.head_dim, x.head_dim);
 }
 
-/// Fills in the rows of a block and returns the keys that any of them sees.
+/// The keys that a query at this position may see; {0, 0} when there are none.
 template <AttentionMask M>
-key_range describe_rows(attention_extents const& x, row_block const& block, block_row* rows) {
-  Index const keys = x.keys.length(block.sequence), group = x.group();
-  query_row at = x.row(block.sequence, block.kv_head, block.first);
-  // The next rows are found by counting: a division per row would show in short sequences.
-  Index head = block.first % group, slot = block.first / group % x.rows_per_token;
-  key_range all{keys, 0};
-  for (Index i = 0; i < block.rows; ++i) {
-    key_range seen = visible_keys<M>(at.position, keys);
-    seen = {(std::max)(seen.begin, Index{0}), (std::min)(seen.end, keys)};
-    if (seen.begin >= seen.end) {
-      seen = {0, 0};
-    } else {
-      all = {(std::min)(all.begin, seen.begin), (std::max)(all.end, seen.end)};
+key_range seen_from(Index position, Index keys) {
+  key_range seen = visible_keys<M>(position, keys);
+  seen = {(std::max)(seen.begin, Index{0}), (std::min)(seen.end, keys)};
+  return seen.begin >= seen.end ? key_range{0, 0} : seen;
+}
+
+/// f(i, row) for the rows of a block. They are found by counting or by short divisions: long ones would show in short
+/// sequences.
+template <class F>
+void each_row(attention_extents const& x, row_block const& block, F f) {
+  if (block.rows == 0) return;
+  query_row at = x.row(block.sequence, block.list, block.first);
+  if (x.heads_are_chosen()) {
+    Int const* const slots = x.chosen.slots + x.chosen.offsets[block.sequence * x.heads + block.list] + block.first;
+    auto const per_token = static_cast<std::uint32_t>(x.rows_per_token);
+    Index const shift = at.position - at.row / x.rows_per_token;
+    for (Index i = 0; i < block.rows; ++i) {
+      at.row = slots[i];
+      at.position = static_cast<Index>(static_cast<std::uint32_t>(slots[i]) / per_token) + shift;
+      f(i, at);
     }
-    rows[i] = {at, seen};
+    return;
+  }
+  Index const group = x.group();
+  Index head = block.first % group, slot = block.first / group % x.rows_per_token;
+  for (Index i = 0; i < block.rows; ++i) {
+    f(i, at);
+    ++at.head;
     at.col += x.head_dim;
     if (++head < group) continue;
     head = 0;
+    at.head -= group;
     at.col -= group * x.head_dim;
     ++at.row;
     if (++slot < x.rows_per_token) continue;
     slot = 0;
     ++at.position;
   }
+}
+
+/// Fills in the rows of a block and returns the keys that any of them sees.
+template <AttentionMask M>
+key_range describe_rows(attention_extents const& x, row_block const& block, block_row* rows) {
+  Index const keys = x.keys.length(block.sequence);
+  key_range all{keys, 0};
+  each_row(x, block, [&](Index i, query_row const& at) {
+    rows[i] = {at, seen_from<M>(at.position, keys)};
+    if (rows[i].keys.end > 0) {
+      all = {(std::min)(all.begin, rows[i].keys.begin), (std::max)(all.end, rows[i].keys.end)};
+    }
+  });
   return all;
 }
 
+/// The rows of a block: all that a product of a tile needs to know of them.
+struct tile_rows {
+  block_row const* rows;
+  Index count;
+
+  /// The rows between the first and the last one that sees some of the keys [begin, end).
+  struct span {
+    Index first, last;
+    friend bool operator==(span const&, span const&) = default;
+  };
+  [[nodiscard]] span that_see(Index begin, Index end) const {
+    auto const sees = [&](Index i) { return end > rows[i].keys.begin && begin < rows[i].keys.end; };
+    span s{0, count};
+    while (s.first < s.last && !sees(s.first)) ++s.first;
+    while (s.first < s.last && !sees(s.last - 1)) --s.last;
+    return s;
+  }
+  /// f(rows, begin, end) for stretches of rows and the keys of [begin, end) that some of them sees; `step` rows are
+  /// taken together.
+  template <class F>
+  void each_stretch(Index begin, Index end, Index step, F f) const {
+    span stretch{0, 0};
+    key_range keys{0, 0};
+    auto const flush = [&] {
+      if (keys.begin < keys.end) f(stretch, keys.begin, keys.end);
+    };
+    for (Index i = 0; i < count; i += step) {
+      Index const last = (std::min)(i + step, count);
+      key_range seen{end, begin};
+      for (Index r = i; r < last; ++r) {
+        key_range const own{(std::max)(rows[r].keys.begin, begin), (std::min)(rows[r].keys.end, end)};
+        if (own.begin < own.end) seen = {(std::min)(seen.begin, own.begin), (std::max)(seen.end, own.end)};
+      }
+      if (i > 0 && (seen.begin != keys.begin || seen.end != keys.end)) {
+        flush();
+        stretch.first = i;
+      }
+      keys = seen;
+      stretch.last = last;
+    }
+    flush();
+  }
+  /// f(rows, begin, end) for stretches of the keys [begin, end) and the rows that see some of them; `step` keys are
+  /// taken together.
+  template <class F>
+  void each_key_stretch(Index begin, Index end, Index step, F f) const {
+    span seen{0, 0};
+    Index first = begin;
+    for (Index s = begin; s < end; s += step) {
+      span const own = that_see(s, (std::min)(s + step, end));
+      if (own == seen) continue;
+      if (seen.first < seen.last) f(seen, first, s);
+      seen = own;
+      first = s;
+    }
+    if (seen.first < seen.last) f(seen, first, end);
+  }
+};
+
 template <class T>
 using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
+
+/// Copies rows of heads that lie side by side, and brings those `ahead` columns further nearer to the caches: they are
+/// copied next, and too far apart to be fetched unasked.
+template <class T>
+void copy_head_rows(T* to, Index to_row, view<T const> from, Index ahead) {
+  constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+  for (Index i = 0; i < from.rows; ++i) {
+    T const* const row = from.row(i);
+    for (Index j = ahead; j < ahead + (ahead > 0 ? from.cols : 0); j += line) __builtin_prefetch(row + j);
+    std::copy_n(row, from.cols, to + i * to_row);
+  }
+}
 
 /// The keys (or values) of all sequences as columns: what q k^T reads as whole vectors. Made once, where every block of
 /// rows would else transpose them for itself. A panel is as wide as a register block; panel p of a sequence holds its
@@ -131,27 +241,53 @@ class key_panels {
       }
       Index const begin = (p - first(sequence)) * width, n = (std::min)(width, x_.keys.length(sequence) - begin);
       if (n <= 0) return;
+      // Rows far from each other would share few places of the cache while they are transposed: they are copied first.
+      constexpr Index cols = 64, row = cols + 64 / static_cast<Index>(sizeof(T));
+      alignas(64) T rows[width * row];
       for (Index head = 0; head < x_.kv_heads; ++head) {
         T* const to = panel(p, head);
-        transpose<T>(to, width, keys_of(x_, k, sequence, head).middle_rows(begin, n));
+        view<T const> const keys = keys_of(x_, k, sequence, head).middle_rows(begin, n);
+        if (k.col_stride != 1 || x_.kv_heads == 1) {
+          transpose<T>(to, width, keys);
+        } else {
+          for (Index j = 0; j < x_.head_dim; j += cols) {
+            view<T const> const part = keys.middle_cols(j, (std::min)(cols, x_.head_dim - j));
+            copy_head_rows<T>(rows, row, part, head + 1 < x_.kv_heads ? x_.head_dim : 0);
+            view<T const> copied(rows, n, part.cols);
+            copied.row_stride = row;
+            transpose<T>(to + j * width, width, copied);
+          }
+        }
         for (Index i = 0; i < x_.head_dim; ++i) std::fill(to + i * width + n, to + (i + 1) * width, T(0));
       }
     });
   }
 
-  /// scores = rows times the keys from `begin` on, which is a multiple of `width`. Whole vectors are written: columns
-  /// of scores up to the next multiple of their length.
-  void multiply(view<T> scores, view<T const> rows, Index sequence, Index head, Index begin) const {
+  /// scores = rows times the keys from `begin` on, which is a multiple of `width`, for the rows and keys that see each
+  /// other, and some of the others. Whole vectors are written: columns of scores up to the next multiple of their
+  /// length.
+  void multiply(view<T> scores, view<T const> rows, tile_rows const& seers, Index sequence, Index head,
+                Index begin) const {
     using block = register_block<T>;
     scores.cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
-    left_operand<strided_rows<T const>> const left{{rows.data, rows.row_stride}, rows.col_stride};
     for (Index j = 0, next; j < scores.cols; j = next) {
       int const vectors = panel_vectors<T>(scores.cols - j);
       next = j + vectors * block::lanes;
+      tile_rows::span const part = seers.that_see(begin + j, begin + next);
+      if (part.first == part.last) continue;
+      left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}, rows.col_stride};
+      strided_rows<T> const to{scores.row(part.first) + j, scores.row_stride};
       T const* const from = panel(first(sequence) + (begin + j) / width, head) + (begin + j) % width;
-      for (Index k = 0; k < rows.cols; k += block::depth)
-        multiply_panel<T>(scores.rows, next - j, vectors, k, (std::min)(block::depth, rows.cols - k), left,
-                          from + k * width, width, strided_rows<T>{scores.data + j, scores.row_stride}, k > 0);
+      // The panel behind this one, if only to be read by the next tile.
+      view<T const> behind(nullptr, 0, 0);
+      if (begin + (j / width + 1) * width < x_.keys.length(sequence))
+        behind = view<T const>(panel(first(sequence) + (begin + j) / width + 1, head), rows.cols, width);
+      for (Index k = 0; k < rows.cols; k += block::depth) {
+        Index const depth = (std::min)(block::depth, rows.cols - k);
+        multiply_panel<T>(
+            part.last - part.first, next - j, vectors, k, depth, left, from + k * width, width, to, k > 0,
+            read_ahead<T>(behind.data ? behind.middle_rows(k, depth) : behind, (part.last - part.first) / block::rows));
+      }
     }
   }
 
@@ -187,19 +323,28 @@ class value_panels {
       for (Index head = 0; head < x_.kv_heads; ++head)
         for_each_panel([&](Index j, int, Index width) {
           Index const cols = (std::min)(width, x_.head_dim - j);
-          pack_panel<T>(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, n, cols));
+          view<T const> const from = cpu::block(v, row, head * x_.head_dim + j, n, cols);
+          T* const to = panel(head, j) + row * width;
+          if (v.col_stride == 1 && cols == width && x_.kv_heads > 1) {
+            copy_head_rows<T>(to, width, from, head + 1 < x_.kv_heads ? x_.head_dim : 0);
+          } else {
+            pack_panel<T>(to, width, from);
+          }
         });
     });
   }
 
-  /// o (+)= p times the values from `begin` on; o has padded_dim columns.
-  void multiply(view<T> o, view<T const> p, Index sequence, Index head, Index begin, bool accumulate) const {
-    left_operand<strided_rows<T const>> const left{{p.data, p.row_stride}, p.col_stride};
-    for_each_panel([&](Index j, int vectors, Index width) {
-      T const* const from = panel(head, j) + (x_.keys.begin(sequence) + begin) * width;
-      for (Index k = 0; k < p.cols; k += block::depth)
-        multiply_panel<T>(o.rows, width, vectors, k, (std::min)(block::depth, p.cols - k), left, from + k * width,
-                          width, strided_rows<T>{o.data + j, o.row_stride}, accumulate || k > 0);
+  /// o += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
+  void multiply(view<T> o, view<T const> p, tile_rows const& seers, Index sequence, Index head, Index begin) const {
+    seers.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
+      left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}, 1};
+      for_each_panel([&](Index j, int vectors, Index width) {
+        T const* const from = panel(head, j) + (x_.keys.begin(sequence) + begin) * width;
+        strided_rows<T> const to{o.row(part.first) + j, o.row_stride};
+        for (Index k = first - begin; k < last - begin; k += block::depth)
+          multiply_panel<T>(part.last - part.first, width, vectors, k, (std::min)(block::depth, last - begin - k), left,
+                            from + k * width, width, to, true);
+      });
     });
   }
 
@@ -266,6 +411,14 @@ void hide(T* scores, tile_part const& part, Index position, Index tile_begin) {
     for (Index s = part.begin; s < part.end; ++s)
       if (!M::sees(position, tile_begin + s)) scores[s] = hidden;
   }
+}
+
+/// Adds the bias of the scores that the row may see.
+template <class T>
+void add_bias(T* scores, attention_scores<T> const& s, tile_part const& part, query_row const& at, Index tile_begin) {
+  if (!s.bias.data || part.begin >= part.end) return;
+  T const* const bias = &s.bias(at.position * s.bias_keys + tile_begin, at.head);
+  for (Index j = part.begin; j < part.end; ++j) scores[j] += bias[j * s.bias.row_stride];
 }
 
 /// A vector register of T. Sums and maxima of rows are kept lane by lane and folded for all rows of a block at once.
@@ -377,7 +530,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
                      value_panels<T> const& values, scratch_cutter cut) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
-  Index const n = block.rows, dim = x.head_dim;
+  Index const n = block.rows, dim = x.head_dim, kv_head = x.kv_head_of(block.list);
   auto* const rows = cut.take<block_row>(attention_tile::rows);
   T* const top = cut.take<T>(attention_tile::rows);
   T* const total = cut.take<T>(attention_tile::rows);
@@ -391,7 +544,9 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
 
   bool const drops = a.dropout.on();
   key_range const all = describe_rows<M>(x, block, rows);
-  gather_heads<T>(q, a.q, rows, T(1) / std::sqrt(static_cast<T>(dim)));
+  tile_rows const seers{rows, n};
+  gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
+  std::fill_n(o.data, n * o_row, T(0));
   std::fill_n(top, n, hidden);
   std::fill_n(total, n, T(0));
 
@@ -400,9 +555,10 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
     Index const end = (std::min)(begin + attention_tile::keys, all.end);
     view<T> tile(scores, n, end - begin);
     tile.row_stride = padded<T>(end - begin);
-    keys.multiply(tile, q, block.sequence, block.kv_head, begin);
+    keys.multiply(tile, q, seers, block.sequence, kv_head, begin);
     for (Index i = 0; i < n; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
+      add_bias(tile.row(i), a.scores, part, rows[i].at, begin);
       hide<M>(tile.row(i), part, rows[i].at.position, begin);
       highest_lanes(by_row + i * lanes<T>, tile.row(i), part);
     }
@@ -428,14 +584,12 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
              begin);
       }
     }
-    values.multiply(o, tile, block.sequence, block.kv_head, begin, begin > first);
+    values.multiply(o, tile, seers, block.sequence, kv_head, begin);
   }
 
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
   for (Index i = 0; i < n; ++i) {
     bool const nothing = total[i] == T(0);
-    // The tiles of a block of which no row sees anything were never computed: o holds nothing then.
-    if (nothing) std::fill_n(o.row(i), dim, T(0));
     copy_scaled<T>(&a.o(rows[i].at.row, rows[i].at.col), a.o.col_stride, o.row(i), 1, dim,
                    nothing ? T(0) : T(1) / total[i]);
     if (a.lse.data) a.lse(rows[i].at.row, rows[i].at.col / dim) = nothing ? hidden : update[i];
@@ -451,31 +605,59 @@ constexpr Index attention_worker_bytes(Index head_dim) {
          scratch_bytes<T>(attention_tile::rows * attention_tile::keys);
 }
 
+/// f(row) for the rows of q that are in no list: those of slots that chose nothing.
+template <Executor E, class F>
+void each_row_of_nobody(E& executor, attention_extents const& x, F f) {
+  if (!x.heads_are_chosen()) return;
+  Int const* const slots = x.chosen.slots;
+  Index const block = 1024, first = x.chosen.offsets[x.queries.count * x.heads],
+              last = x.queries.rows * x.rows_per_token;
+  executor.parallel_for((last - first + block - 1) / block, [&](Index t) {
+    for (Index i = first + t * block; i < (std::min)(last, first + (t + 1) * block); ++i) f(slots[i]);
+  });
+}
+
+/// Fills n elements of the row with zeros.
+template <class T>
+void clear_row(view<T> const& v, Index row, Index n) {
+  if (v.col_stride == 1) {
+    std::fill_n(v.row(row), n, T(0));
+  } else {
+    for (Index j = 0; j < n; ++j) v(row, j) = T(0);
+  }
+}
+
 }  // namespace detail
 
 /// Scratch that attention needs, in bytes.
 template <class T>
 [[nodiscard]] constexpr Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
-  return scratch_alignment + scratch_bytes<T>(detail::key_panels<T>::size(extents)) +
+  return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(extents)) +
+         scratch_bytes<T>(detail::key_panels<T>::size(extents)) +
          scratch_bytes<T>(detail::value_panels<T>::size(extents)) +
          concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
 }
 
-/// o = softmax(q k^T / sqrt(head_dim) where M allows) v, and the log-sum-exp of each row unless a.lse.data is null.
-/// A row that sees nothing gets o = 0 and a log-sum-exp of minus infinity.
+/// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
+/// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
 template <AttentionMask M, Executor E, class T>
 void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> scratch) {
   static_assert(std::is_same_v<T, wide_t<T>>, "headmix: the CPU's attention computes in the type that it stores");
   if (a.extents.head_dim == 0) return;
+  detail::each_row_of_nobody(executor, a.extents, [&](Index row) {
+    detail::clear_row(a.o, row, a.extents.head_dim);
+    if (a.lse.data) a.lse(row, 0) = -std::numeric_limits<T>::infinity();
+  });
   scratch_cutter begin(scratch);
+  detail::block_table const blocks(a.extents, begin.take<Index>(detail::block_table::size(a.extents)));
   detail::key_panels<T> const keys(a.extents, begin.take<T>(detail::key_panels<T>::size(a.extents)));
   detail::value_panels<T> const values(a.extents, begin.take<T>(detail::value_panels<T>::size(a.extents)));
   keys.pack(executor, a.k);
   values.pack(executor, a.v);
-  Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = detail::row_blocks(a.extents);
-  // The last blocks of a causal sequence see the most keys and go first, so that no thread is left with one at the end.
+  Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = blocks.blocks();
+  // The last blocks of a causal list see the most keys and go first, so that no thread is left with one at the end.
   for_each_task(executor, tasks, [&](Index task, Index worker) {
-    detail::attention_block<M, T>(a, detail::find_row_block(a.extents, tasks - 1 - task), keys, values,
+    detail::attention_block<M, T>(a, blocks[tasks - 1 - task], keys, values,
                                   scratch_cutter(begin.position() + worker * bytes));
   });
 }

@@ -1,11 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The gradient of attention. Probabilities are recomputed tile by tile from the log-sum-exp, so nothing of the size
-// queries x keys is kept. The row list of a (sequence, key/value head) is cut into parts whose number the extents alone
-// decide; each part sums its own d_k and d_v, and the parts are added in order. That takes five products per tile (two
-// passes, one by rows and one by keys, would take seven) and the same bits come out on any executor.
+// queries x keys is kept. The blocks of rows that read a key/value head of a sequence are cut into parts, in proportion
+// to their work; each part sums its own d_k and d_v, and the parts are added in order. That takes five products per
+// tile (two passes, one by rows and one by keys, would take seven), and the same bits come out on any executor.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <span>
 #include <type_traits>
@@ -16,169 +17,470 @@ namespace headmix::cpu {
 
 namespace detail {
 
-/// Parts that every row list is cut into: enough for 16 threads in all, and of one block of rows at least on average.
-inline Index gradient_parts(attention_extents const& x) {
-  Index const lists = (std::max)(Index{1}, x.queries.count * x.kv_heads);
-  Index const blocks = x.queries.rows * x.rows_per_token * x.heads / (lists * attention_tile::rows);
-  return std::clamp((16 + lists - 1) / lists, Index{1}, (std::max)(Index{1}, blocks));
-}
+/// The parts that all row lists are cut into: enough for 16 threads.
+class gradient_parts {
+ public:
+  /// Blocks [first_block, last_block) of those that read a key/value head. The first part of a head sums d_k and d_v
+  /// where they shall be, further ones in a copy of their own, which begins at element `copy`.
+  struct part {
+    Index sequence, kv_head, first_block, last_block;
+    Index copy;   ///< -1 without one
+    double work;  ///< rows times keys, about
+  };
+  static constexpr Index wanted = 16;
+
+  [[nodiscard]] static Index size(attention_extents const& x) { return x.queries.count * x.kv_heads + wanted; }
+  /// Elements of the copies of d_k, or of d_v, that there may be, whatever the lists are.
+  template <class T>
+  [[nodiscard]] static Index copies(attention_backward<T> const& a) {
+    attention_extents const& x = a.extents;
+    Index const sequences = (std::max)(Index{1}, x.queries.count), heads = sequences * x.kv_heads;
+    Index const evenly = (wanted + heads - 1) / heads - 1;  // where all heads have the same work
+    bool const chosen = a.q.cols != x.heads * x.head_dim;
+    if (x.queries.offsets || x.keys.offsets) {
+      return (std::min)(wanted, (std::max)(Index{1}, evenly) * x.kv_heads) * x.keys.rows * x.head_dim;
+    }
+    return (chosen ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim;
+  }
+
+  gradient_parts(attention_extents const& x, part* memory) : x_(x), parts_(memory) {}
+
+  /// @param room  elements of copies that there is memory for
+  /// @param order  the numbers of the parts, those with the most work first
+  template <AttentionMask M>
+  void cut(Index room, Index* order) {
+    // What the heads are in whole is kept behind the parts, until those reach it.
+    double total = 0;
+    part* const heads = parts_ + wanted;
+    for (Index b = 0; b < x_.queries.count; ++b)
+      for (Index h = 0; h < x_.kv_heads; ++h) {
+        part whole{b, h, 0, x_.queries.rows * x_.rows_per_token * x_.heads + 1, -1, 0};
+        Index blocks = 0;
+        each_block(whole, [&](row_block const& block) {
+          whole.work += work_of<M>(block);
+          ++blocks;
+        });
+        whole.last_block = blocks;
+        heads[b * x_.kv_heads + h] = whole;
+        total += whole.work;
+      }
+    Index used = 0;
+    for (Index i = 0; i < x_.queries.count * x_.kv_heads; ++i) {
+      part const whole = heads[i];
+      Index const first = count_, each = x_.keys.length(whole.sequence) * x_.head_dim;
+      // A little less than the share: equal shares are not to be cut differently for their rounding.
+      Index const share = total > 0 ? static_cast<Index>(std::ceil(whole.work / total * wanted - 1e-6)) : 1;
+      Index const n = (std::max)(Index{1}, (std::min)(share, each > 0 ? (room - used) / each + 1 : 1));
+      parts_[count_++] = whole;
+      if (n == 1) continue;
+      Index block = 0;
+      double done = 0;
+      parts_[first].last_block = 0;
+      parts_[first].work = 0;
+      each_block(whole, [&](row_block const& next) {
+        // A block goes to the part in whose share its middle lies.
+        double const cost = work_of<M>(next), middle = (done + cost / 2) / whole.work;
+        auto const at = (std::min)(n - 1, static_cast<Index>(middle * static_cast<double>(n)));
+        if (at > count_ - 1 - first && block > parts_[count_ - 1].first_block) {
+          parts_[count_++] = {whole.sequence, whole.kv_head, block, block, used, 0};
+          used += each;
+        }
+        parts_[count_ - 1].last_block = ++block;
+        parts_[count_ - 1].work += cost;
+        done += cost;
+      });
+    }
+    sort(order);
+  }
+  [[nodiscard]] Index count() const { return count_; }
+  [[nodiscard]] part const& operator[](Index i) const { return parts_[i]; }
+
+  /// f(block) for the blocks of a part.
+  template <class F>
+  void each_block(part const& p, F f) const {
+    Index i = 0;
+    for (Index list = p.kv_head * x_.lists_per_kv_head(); list < (p.kv_head + 1) * x_.lists_per_kv_head(); ++list) {
+      list_blocks const blocks(x_.list_length(p.sequence, list));
+      for (Index b = 0; b < blocks.count; ++b, ++i)
+        if (i >= p.first_block && i < p.last_block) f(blocks.block(p.sequence, list, b));
+    }
+  }
+
+ private:
+  template <AttentionMask M>
+  [[nodiscard]] double work_of(row_block const& block) const {
+    Index const keys = x_.keys.length(block.sequence);
+    auto const seen = [&](Index i) {
+      key_range const range = seen_from<M>(x_.row(block.sequence, block.list, i).position, keys);
+      return static_cast<double>(range.end - range.begin);
+    };
+    // Every row costs something besides its keys.
+    return static_cast<double>(block.rows) * (32 + (seen(block.first) + seen(block.first + block.rows - 1)) / 2);
+  }
+  /// By the bits of their work: those of about the same work stay in their order.
+  void sort(Index* order) const {
+    Index begins[66] = {};
+    auto const bin = [&](Index i) {
+      return 64 - static_cast<Index>(std::bit_width(static_cast<std::uint64_t>(parts_[i].work)));
+    };
+    for (Index i = 0; i < count_; ++i) ++begins[bin(i) + 1];
+    for (Index i = 1; i < 66; ++i) begins[i] += begins[i - 1];
+    for (Index i = 0; i < count_; ++i) order[begins[bin(i)]++] = i;
+  }
+
+  attention_extents x_;
+  part* parts_;
+  Index count_ = 0;
+};
 
 /// Scratch of one worker of the backward pass.
 template <class T>
 constexpr Index gradient_worker_bytes(Index head_dim) {
   return scratch_bytes<block_row>(attention_tile::rows) + 2 * scratch_bytes<T>(attention_tile::rows) +
-         3 * scratch_bytes<T>(attention_tile::rows * head_dim) +
+         2 * scratch_bytes<T>(attention_tile::rows * head_dim) +
+         scratch_bytes<T>(attention_tile::rows * (head_dim + lanes<T>)) +
          2 * scratch_bytes<T>(attention_tile::rows * attention_tile::keys);
 }
 
-/// d = (d - delta) p in the part, 0 outside, where d may be anything.
+/// d = (d - delta) p in the part, 0 outside, where d may be anything. A single key that is seen has probability 1
+/// whatever its score is: 0, and not 0 but for rounding.
 template <class T>
-void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta) {
+void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta, bool single) {
+  if (single) return void(std::fill(d, d + padded<T>(keys), T(0)));
   std::fill(d, d + part.first, T(0));
   for (Index j = part.first; j < part.last; ++j) d[j] = p[j] == T(0) ? T(0) : (d[j] - delta) * p[j];
   std::fill(d + part.last, d + padded<T>(keys), T(0));
 }
 
+/// Elements of the longest sequence's keys of one head, where heads lie side by side: their gradients are summed in
+/// memory of the worker's own, for rows far from each other share few places of the cache.
+inline Index gradient_sum_size(attention_extents const& x) {
+  if (x.kv_heads == 1) return 0;
+  return (x.keys.offsets || x.keys.count == 0 ? x.keys.rows : x.keys.rows / x.keys.count) * x.head_dim;
+}
+
+/// A block of rows whose probabilities and gradients by the scores are computed tile by tile.
+template <AttentionMask M, class T>
+struct gradient_rows {
+  attention_backward<T> const& a;
+  Index count = 0;
+  block_row* rows;
+  T *lse, *delta;
+  view<T> q, d_o;  ///< q times the scale of the scores
+  T *scores, *d_scores;
+
+  gradient_rows(attention_backward<T> const& problem, scratch_cutter& cut) : a(problem) {
+    Index const dim = a.extents.head_dim;
+    rows = cut.take<block_row>(attention_tile::rows);
+    lse = cut.take<T>(attention_tile::rows);
+    delta = cut.take<T>(attention_tile::rows);
+    q = view<T>(cut.take<T>(attention_tile::rows * dim), 0, dim);
+    d_o = view<T>(cut.take<T>(attention_tile::rows * dim), 0, dim);
+    scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
+    d_scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
+  }
+  /// Reads the operands of the first n rows.
+  void gather(Index n) {
+    Index const dim = a.extents.head_dim;
+    count = q.rows = d_o.rows = n;
+    gather_heads<T>(q, a.o, rows, T(1));
+    gather_heads<T>(d_o, a.d_o, rows, T(1));
+    for (Index i = 0; i < n; ++i) {
+      delta[i] = (array_map<T>(q.row(i), dim) * array_map<T>(d_o.row(i), dim)).sum();
+      lse[i] = a.lse(rows[i].at.row, rows[i].at.col / dim);
+      // A row that sees nothing: any finite shift will do, its scores are all hidden.
+      if (lse[i] == -std::numeric_limits<T>::infinity()) lse[i] = T(0);
+    }
+    gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
+  }
+  [[nodiscard]] tile_rows seers() const { return {rows, count}; }
+  [[nodiscard]] view<T> tile(T* data, Index keys) const {
+    view<T> v(data, count, keys);
+    v.row_stride = padded<T>(keys);
+    return v;
+  }
+  /// p = the probabilities of the keys [begin, end), before dropout.
+  void probabilities(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin, Index end) {
+    all_keys.multiply(p, q, seers(), sequence, kv_head, begin);
+    for (Index i = 0; i < count; ++i) {
+      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
+      add_bias(p.row(i), a.scores, part, rows[i].at, begin);
+      hide<M>(p.row(i), part, rows[i].at.position, begin);
+      T sums[lanes<T>];
+      exponentiate(sums, p.row(i), part, end - begin, lse[i]);
+    }
+  }
+  /// to = from times the factors of dropout.
+  void drop_tile(view<T> to, view<T> from, Index begin, Index end) const {
+    for (Index i = 0; i < count; ++i) {
+      drop(to.row(i), from.row(i), a.dropout, a.extents, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end),
+           end - begin, begin);
+    }
+  }
+  /// d_s = the gradients by the scores, from the probabilities.
+  void score_gradients(view<T> d_s, view<T> p, key_panels<T> const& all_values, Index sequence, Index kv_head,
+                       Index begin, Index end) {
+    all_values.multiply(d_s, d_o, seers(), sequence, kv_head, begin);
+    if (a.dropout.on()) drop_tile(d_s, d_s, begin, end);
+    for (Index i = 0; i < count; ++i) {
+      score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin, delta[i],
+                        rows[i].keys.end - rows[i].keys.begin == 1);
+    }
+  }
+};
+
+/// sum += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them.
+template <class T>
+void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& seers, Index begin, Index end) {
+  seers.each_key_stretch(begin, end, key_panels<T>::width, [&](tile_rows::span part, Index first, Index last) {
+    Index const n = part.last - part.first;
+    multiply(sum.middle_rows(first, last - first),
+             cpu::block(tile, part.first, first - begin, n, last - first).transposed(), rows.middle_rows(part.first, n),
+             true);
+  });
+}
+
+/// Keys, values, and keys row by row, as the products of a block read them.
+template <class T>
+struct gradient_panels {
+  key_panels<T> keys, values;
+  value_panels<T> key_rows;
+};
+
 /// The gradient of one block of rows: adds to d_k and d_v (of the sequence and head), overwrites its rows of a.d_q.
 template <AttentionMask M, class T>
-void attention_gradient_block(attention_backward<T> const& a, row_block const& block, key_panels<T> const& all_keys,
-                              key_panels<T> const& all_values, view<T> d_k, view<T> d_v, scratch_cutter cut) {
+void attention_gradient_block(attention_backward<T> const& a, row_block const& block, gradient_panels<T> const& panels,
+                              view<T> d_k, view<T> d_v, scratch_cutter cut) {
   attention_extents const& x = a.extents;
-  Index const n = block.rows, dim = x.head_dim;
-  auto* const rows = cut.take<block_row>(attention_tile::rows);
-  T* const lse = cut.take<T>(attention_tile::rows);
-  T* const delta = cut.take<T>(attention_tile::rows);
-  view<T> const q(cut.take<T>(attention_tile::rows * dim), n, dim);
-  view<T> const d_o(cut.take<T>(attention_tile::rows * dim), n, dim);
-  view<T> const d_q(cut.take<T>(attention_tile::rows * dim), n, dim);
-  T* const scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
-  T* const d_scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
+  Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
+  gradient_rows<M, T> r(a, cut);
+  Index const d_q_row = value_panels<T>::padded_dim(x);
+  view<T> const d_q(cut.take<T>(attention_tile::rows * d_q_row), n, d_q_row);
 
-  T const scale = T(1) / std::sqrt(static_cast<T>(dim));
   bool const drops = a.dropout.on();
-  key_range const all = describe_rows<M>(x, block, rows);
-  gather_heads<T>(q, a.o, rows, T(1));
-  gather_heads<T>(d_o, a.d_o, rows, T(1));
-  for (Index i = 0; i < n; ++i) {
-    delta[i] = (array_map<T>(q.row(i), dim) * array_map<T>(d_o.row(i), dim)).sum();
-    lse[i] = a.lse(rows[i].at.row, rows[i].at.col / dim);
-    // A row that sees nothing: any finite shift will do, its scores are all hidden.
-    if (lse[i] == -std::numeric_limits<T>::infinity()) lse[i] = T(0);
-  }
-  gather_heads<T>(q, a.q, rows, scale);
-  view<T const> const k = keys_of(x, a.k, block.sequence, block.kv_head);
+  key_range const all = describe_rows<M>(x, block, r.rows);
+  r.gather(n);
+  tile_rows const seers = r.seers();
+  if (a.d_q.data) std::fill_n(d_q.data, n * d_q_row, T(0));
 
   Index const first = all.begin / key_panels<T>::width * key_panels<T>::width;
   for (Index begin = first; begin < all.end; begin += attention_tile::keys) {
-    Index const end = (std::min)(begin + attention_tile::keys, all.end), keys = end - begin;
-    view<T> p(scores, n, keys), d_s(d_scores, n, keys);
-    p.row_stride = d_s.row_stride = padded<T>(keys);
-    all_keys.multiply(p, q, block.sequence, block.kv_head, begin);
-    for (Index i = 0; i < n; ++i) {
-      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
-      hide<M>(p.row(i), part, rows[i].at.position, begin);
-      T sums[lanes<T>];
-      exponentiate(sums, p.row(i), part, keys, lse[i]);
-    }
-    auto const drop_rows = [&](T const* from) {
-      for (Index i = 0; i < n; ++i) {
-        drop(d_s.row(i), from + i * p.row_stride, a.dropout, x, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end),
-             keys, begin);
-      }
-    };
+    Index const end = (std::min)(begin + attention_tile::keys, all.end);
+    view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin);
+    r.probabilities(p, panels.keys, b, kv_head, begin, end);
     if (d_v.data) {
-      if (drops) drop_rows(scores);
-      multiply(d_v.middle_rows(begin, keys), (drops ? d_s : p).transposed(), d_o, true);
+      if (drops) r.drop_tile(d_s, p, begin, end);
+      add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, seers, begin, end);
     }
     if (!d_k.data && !a.d_q.data) continue;
-    all_values.multiply(d_s, d_o, block.sequence, block.kv_head, begin);
-    if (drops) drop_rows(d_scores);
-    for (Index i = 0; i < n; ++i) {
-      score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), keys, delta[i]);
-    }
-    if (d_k.data) multiply(d_k.middle_rows(begin, keys), d_s.transposed(), q, true);
-    if (a.d_q.data) multiply(d_q, d_s, k.middle_rows(begin, keys), begin > first);
+    r.score_gradients(d_s, p, panels.values, b, kv_head, begin, end);
+    if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, seers, begin, end);
+    if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, seers, b, kv_head, begin);
   }
 
   if (!a.d_q.data) return;
-  bool const nothing = all.begin >= all.end;
   for (Index i = 0; i < n; ++i) {
-    if (nothing) std::fill_n(d_q.row(i), dim, T(0));
-    copy_scaled<T>(&a.d_q(rows[i].at.row, rows[i].at.col), a.d_q.col_stride, d_q.row(i), 1, dim, scale);
+    copy_scaled<T>(&a.d_q(r.rows[i].at.row, r.rows[i].at.col), a.d_q.col_stride, d_q.row(i), 1, dim,
+                   static_cast<T>(a.scores.scale));
   }
 }
 
 template <class T>
 void clear(view<T> m) {
-  for (Index i = 0; i < m.rows; ++i)
-    for (Index j = 0; j < m.cols; ++j) m(i, j) = T(0);
+  for (Index i = 0; i < m.rows; ++i) clear_row(m, i, m.cols);
 }
 
-/// sum += the matrices that lie behind each other at `parts`, in order; rows [first, first + n) only.
+/// sum += a matrix that lies at `from`, rows [first, first + n) only.
 template <class T>
-void add_parts(view<T> sum, T const* parts, Index count, Index first, Index n) {
-  for (Index c = 0; c < count; ++c)
-    for (Index i = first; i < first + n; ++i) {
-      T const* const from = parts + (c * sum.rows + i) * sum.cols;
-      for (Index j = 0; j < sum.cols; ++j) sum(i, j) += from[j];
-    }
+void add_copy(view<T> sum, T const* from, Index first, Index n) {
+  for (Index i = first; i < first + n; ++i)
+    for (Index j = 0; j < sum.cols; ++j) sum(i, j) += from[i * sum.cols + j];
 }
 
 }  // namespace detail
 
-/// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads, up to
-/// 15 copies of d_k and d_v.
+/// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads or
+/// they have different work, up to 16 copies of d_k and d_v of a head.
 template <class T>
-[[nodiscard]] Index attention_gradient_scratch_bytes(attention_extents const& x, Index concurrency) {
-  Index const copies = detail::gradient_parts(x) - 1;
-  return scratch_alignment + concurrency * detail::gradient_worker_bytes<T>(x.head_dim) +
-         2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         2 * scratch_bytes<T>(copies * x.keys.rows * x.kv_heads * x.head_dim);
+[[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<T> const& a, Index concurrency) {
+  attention_extents const& x = a.extents;
+  return scratch_alignment +
+         concurrency *
+             (detail::gradient_worker_bytes<T>(x.head_dim) + 2 * scratch_bytes<T>(detail::gradient_sum_size(x))) +
+         scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
+         scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
+         scratch_bytes<T>(detail::value_panels<T>::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a));
 }
 
-/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing and keys that nobody sees
-/// get 0.
+/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
+/// keys that nobody sees get 0.
 template <AttentionMask M, Executor E, class T>
 void attention_gradient(E& executor, attention_backward<T> const& a, std::span<std::byte> scratch) {
   static_assert(std::is_same_v<T, wide_t<T>>, "headmix: the CPU's attention computes in the type that it stores");
   attention_extents const& x = a.extents;
   if (x.head_dim == 0) return;
   scratch_cutter cut(scratch);
-  Index const parts = detail::gradient_parts(x), size = x.keys.rows * x.kv_heads * x.head_dim;
+  if (a.d_q.data)
+    detail::each_row_of_nobody(executor, x, [&](Index row) { detail::clear_row(a.d_q, row, x.head_dim); });
+  detail::gradient_parts parts(x, cut.take<detail::gradient_parts::part>(detail::gradient_parts::size(x)));
+  Index* const order = cut.take<Index>(detail::gradient_parts::size(x));
+  Index const room = detail::gradient_parts::copies(a);
+  parts.template cut<M>(room, order);
+  detail::gradient_panels<T> const panels{{x, cut.take<T>(detail::key_panels<T>::size(x))},
+                                          {x, cut.take<T>(detail::key_panels<T>::size(x))},
+                                          {x, cut.take<T>(detail::value_panels<T>::size(x))}};
+  panels.keys.pack(executor, a.k);
+  if (a.d_k.data || a.d_q.data) panels.values.pack(executor, a.v);
+  if (a.d_q.data) panels.key_rows.pack(executor, a.k);
+  T* const copies_k = cut.take<T>(room);
+  T* const copies_v = cut.take<T>(room);
+  std::byte* const begin = cut.position();
+  Index const sum_size = detail::gradient_sum_size(x);
+  Index const bytes = detail::gradient_worker_bytes<T>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
+
+  for_each_task(executor, parts.count(), [&](Index task, Index worker) {
+    detail::gradient_parts::part const& part = parts[order[task]];
+    scratch_cutter own(begin + worker * bytes);
+    T* const sum_k = own.take<T>(sum_size);
+    T* const sum_v = own.take<T>(sum_size);
+    auto const whole = [&](view<T> v) {
+      return v.data ? detail::keys_of(x, v, part.sequence, part.kv_head) : view<T>(nullptr, 0, 0);
+    };
+    // Where the sums are made: in the copy of the part, in place, or in the worker's memory.
+    auto const target = [&](view<T> v, T* copies, T* sum) {
+      view<T> to = whole(v);
+      if (!to.data) return to;
+      if (part.copy >= 0) {
+        to = view<T>(copies + part.copy, to.rows, to.cols);
+      } else if (sum_size > 0) {
+        to = view<T>(sum, to.rows, to.cols);
+      }
+      detail::clear(to);
+      return to;
+    };
+    view<T> const d_k = target(a.d_k, copies_k, sum_k), d_v = target(a.d_v, copies_v, sum_v);
+    parts.each_block(part, [&](detail::row_block const& block) {
+      detail::attention_gradient_block<M, T>(a, block, panels, d_k, d_v, scratch_cutter(own.position()));
+    });
+    if (part.copy >= 0 || sum_size == 0) return;
+    auto const put = [](view<T> to, view<T> sum) {
+      for (Index i = 0; i < to.rows; ++i)
+        detail::copy_scaled<T>(&to(i, 0), to.col_stride, sum.row(i), 1, to.cols, T(1));
+    };
+    put(whole(a.d_k), d_k);
+    put(whole(a.d_v), d_v);
+  });
+  if (parts.count() == x.queries.count * x.kv_heads) return;
+  // A task adds the copies of some rows of one head, in order.
+  Index longest = 0;
+  for (Index b = 0; b < x.keys.count; ++b) longest = (std::max)(longest, x.keys.length(b));
+  Index const slice = 64, slices = (longest + slice - 1) / slice;
+  executor.parallel_for(parts.count() * slices, [&](Index t) {
+    Index const i = t / slices, first = t % slices * slice;
+    detail::gradient_parts::part const& part = parts[i];
+    Index const n = (std::min)(slice, x.keys.length(part.sequence) - first);
+    if (part.copy >= 0 || n <= 0) return;
+    for (Index c = i + 1; c < parts.count() && parts[c].copy >= 0; ++c) {
+      auto const add = [&](view<T> whole, T const* copies) {
+        if (!whole.data) return;
+        detail::add_copy<T>(detail::keys_of(x, whole, part.sequence, part.kv_head), copies + parts[c].copy, first, n);
+      };
+      add(a.d_k, copies_k);
+      add(a.d_v, copies_v);
+    }
+  });
+}
+
+namespace detail {
+
+/// The positions and keys of a task of attention_bias_gradient.
+struct bias_tile {
+  static constexpr Index positions = 48, keys = attention_tile::keys;
+};
+
+/// Calls f(n) for the rows of a head at the positions [first, last) of a sequence, a block of rows at a time, which it
+/// writes to `rows`.
+template <AttentionMask M, class F>
+void each_head_rows(attention_extents const& x, Index sequence, Index head, Index first, Index last, block_row* rows,
+                    F f) {
+  Index const keys = x.keys.length(sequence), tokens = x.queries.length(sequence), per_token = x.rows_per_token;
+  Index const shift = keys - tokens, begin = x.queries.begin(sequence);
+  Index next = (begin + std::clamp(first - shift, Index{0}, tokens)) * per_token;
+  Index const end = (begin + std::clamp(last - shift, Index{0}, tokens)) * per_token;
+  Int const *slot = nullptr, *slots_end = nullptr;
+  if (x.heads_are_chosen()) {
+    Int const* const offsets = x.chosen.offsets + sequence * x.heads + head;
+    slots_end = std::lower_bound(x.chosen.slots + offsets[0], x.chosen.slots + offsets[1], end);
+    slot = std::lower_bound(x.chosen.slots + offsets[0], slots_end, next);
+  }
+  Index n = 0;
+  auto const add = [&](Index row) {
+    Index const position = row / per_token - begin + shift;
+    rows[n++] = {{row, x.heads_are_chosen() ? 0 : head * x.head_dim, position, head}, seen_from<M>(position, keys)};
+    if (n < attention_tile::rows) return;
+    f(n);
+    n = 0;
+  };
+  if (x.heads_are_chosen()) {
+    for (; slot != slots_end; ++slot) add(*slot);
+  } else {
+    for (; next < end; ++next) add(next);
+  }
+  if (n > 0) f(n);
+}
+
+}  // namespace detail
+
+/// Scratch that attention_bias_gradient needs, in bytes.
+template <class T>
+[[nodiscard]] constexpr Index attention_bias_gradient_scratch_bytes(attention_extents const& x, Index concurrency) {
+  return scratch_alignment + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
+         concurrency * detail::gradient_worker_bytes<T>(x.head_dim);
+}
+
+/// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.
+template <AttentionMask M, Executor E, class T>
+void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T> const& a,
+                             std::span<std::byte> scratch) {
+  attention_extents const& x = a.extents;
+  Index const bias_keys = a.scores.bias_keys, positions = bias_keys > 0 ? d_bias.rows / bias_keys : 0;
+  scratch_cutter cut(scratch);
   detail::key_panels<T> const keys(x, cut.take<T>(detail::key_panels<T>::size(x)));
   detail::key_panels<T> const values(x, cut.take<T>(detail::key_panels<T>::size(x)));
   keys.pack(executor, a.k);
-  if (a.d_k.data || a.d_q.data) values.pack(executor, a.v);
-  T* const part_k = cut.take<T>((parts - 1) * size);
-  T* const part_v = cut.take<T>((parts - 1) * size);
+  values.pack(executor, a.v);
   std::byte* const begin = cut.position();
   Index const bytes = detail::gradient_worker_bytes<T>(x.head_dim);
-
-  Index const tasks = x.queries.count * x.kv_heads * parts;
+  using size = detail::bias_tile;
+  Index const across = (bias_keys + size::keys - 1) / size::keys;
+  Index const tasks = (positions + size::positions - 1) / size::positions * across;
   for_each_task(executor, tasks, [&](Index task, Index worker) {
-    Index const i = tasks - 1 - task;  // the last rows of a causal sequence see the most keys and go first
-    Index const part = i % parts, kv_head = i / parts % x.kv_heads, sequence = i / parts / x.kv_heads;
-    auto const target = [&](view<T> whole, T* copies) {
-      if (!whole.data) return view<T>(nullptr, 0, 0);
-      if (part > 0) whole = view<T>(copies + (part - 1) * size, x.keys.rows, x.kv_heads * x.head_dim);
-      view<T> const own = detail::keys_of(x, whole, sequence, kv_head);
-      detail::clear(own);
-      return own;
-    };
-    view<T> const d_k = target(a.d_k, part_k), d_v = target(a.d_v, part_v);
-    Index const blocks = detail::row_blocks(x, sequence), length = x.list_length(sequence);
-    for (Index b = blocks * part / parts; b < blocks * (part + 1) / parts; ++b) {
-      Index const first = b * attention_tile::rows, rows = (std::min)(attention_tile::rows, length - first);
-      detail::attention_gradient_block<M, T>(a, {sequence, kv_head, first, rows}, keys, values, d_k, d_v,
-                                             scratch_cutter(begin + worker * bytes));
+    Index const first = task / across * size::positions, last = (std::min)(first + size::positions, positions);
+    Index const tile_begin = task % across * size::keys, tile_end = (std::min)(tile_begin + size::keys, bias_keys);
+    for (Index t = first; t < last; ++t)
+      detail::clear(d_bias.middle_rows(t * bias_keys + tile_begin, tile_end - tile_begin));
+    scratch_cutter own(begin + worker * bytes);
+    detail::gradient_rows<M, T> r(a, own);
+    for (Index head = 0; head < x.heads; ++head) {
+      Index const kv_head = head / x.group();
+      for (Index b = 0; b < x.queries.count; ++b) {
+        Index const end = (std::min)(tile_end, x.keys.length(b));
+        if (tile_begin >= end) continue;
+        detail::each_head_rows<M>(x, b, head, first, last, r.rows, [&](Index n) {
+          detail::tile_rows::span const seen = detail::tile_rows{r.rows, n}.that_see(tile_begin, end);
+          if (seen.first == seen.last) return;
+          r.gather(n);
+          view<T> const p = r.tile(r.scores, end - tile_begin), d_s = r.tile(r.d_scores, end - tile_begin);
+          r.probabilities(p, keys, b, kv_head, tile_begin, end);
+          r.score_gradients(d_s, p, values, b, kv_head, tile_begin, end);
+          for (Index i = seen.first; i < seen.last; ++i) {
+            detail::tile_part const part = detail::part_of_tile<T>(r.rows[i].keys, tile_begin, end);
+            for (Index j = part.begin; j < part.end; ++j)
+              d_bias(r.rows[i].at.position * bias_keys + tile_begin + j, head) += d_s(i, j);
+          }
+        });
+      }
     }
-  });
-  if (parts == 1) return;
-  Index const slice = 64;
-  executor.parallel_for((x.keys.rows + slice - 1) / slice, [&](Index t) {
-    Index const first = t * slice, n = (std::min)(slice, x.keys.rows - first);
-    if (a.d_k.data) detail::add_parts<T>(a.d_k, part_k, parts - 1, first, n);
-    if (a.d_v.data) detail::add_parts<T>(a.d_v, part_v, parts - 1, first, n);
   });
 }
 

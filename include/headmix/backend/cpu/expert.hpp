@@ -15,36 +15,39 @@
 
 namespace headmix::cpu {
 
-/// Sorts the slots by expert with a stable counting sort: the slots of expert e are perm[offsets[e]] ..
-/// perm[offsets[e + 1] - 1], ascending. Slots whose index is outside of [0, experts), as -1 is, follow behind
-/// offsets[experts].
-/// perm is [1, rows * k], offsets is [1, experts + 1], index is [rows, k].
-inline void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, Index experts) {
-  // offsets(0, e + 1) first counts the slots of expert e, is then where they begin, and while the slots are placed
+/// Sorts the slots by sequence and expert with a stable counting sort: the slots of group g = sequence * experts +
+/// expert are perm[offsets[g]] .. perm[offsets[g + 1] - 1], ascending. Slots whose index is outside of [0, experts), as
+/// -1 is, follow behind all groups.
+/// perm is [1, rows * k], offsets is [1, sequences * experts + 1], index is [rows, k]; `s` divides its rows.
+inline void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
+  Index const groups = offsets.cols - 1, experts = s.count > 0 ? groups / s.count : 0;
+  // offsets(0, g + 1) first counts the slots of group g, is then where they begin, and while the slots are placed
   // moves on to where they end.
-  for (Index e = 0; e <= experts; ++e) offsets(0, e) = 0;
+  for (Index g = 0; g <= groups; ++g) offsets(0, g) = 0;
   auto const present = [experts](Index e) { return e >= 0 && e < experts; };
-  for (Index i = 0; i < index.rows; ++i)
-    for (Index j = 0; j < index.cols; ++j)
-      if (Index const e = index(i, j); present(e)) ++offsets(0, e + 1);
+  for (Index b = 0; b < s.count; ++b)
+    for (Index i = s.begin(b); i < s.end(b); ++i)
+      for (Index j = 0; j < index.cols; ++j)
+        if (Index const e = index(i, j); present(e)) ++offsets(0, b * experts + e + 1);
   Int begin = 0;
-  for (Index e = 1; e <= experts; ++e) {
-    Int const count = offsets(0, e);
-    offsets(0, e) = begin;
+  for (Index g = 1; g <= groups; ++g) {
+    Int const count = offsets(0, g);
+    offsets(0, g) = begin;
     begin += count;
   }
   Int left_out = begin;
-  for (Index i = 0; i < index.rows; ++i)
-    for (Index j = 0; j < index.cols; ++j) {
-      Index const e = index(i, j);
-      perm(0, present(e) ? offsets(0, e + 1)++ : left_out++) = static_cast<Int>(i * index.cols + j);
-    }
+  for (Index b = 0; b < s.count; ++b)
+    for (Index i = s.begin(b); i < s.end(b); ++i)
+      for (Index j = 0; j < index.cols; ++j) {
+        Index const e = index(i, j);
+        perm(0, present(e) ? offsets(0, b * experts + e + 1)++ : left_out++) = static_cast<Int>(i * index.cols + j);
+      }
 }
 
 /// Rows of a gathered block.
 inline constexpr Index gather_rows = 96;
 
-/// Scratch that grouped_gemm and grouped_outer need for weights of depth x width, in bytes.
+/// Scratch that grouped_gemm needs for weights of depth x width, in bytes.
 template <class T>
 [[nodiscard]] constexpr Index grouped_scratch_bytes(Index depth, Index width, Index concurrency) {
   return scratch_alignment +
@@ -53,8 +56,9 @@ template <class T>
 
 namespace detail {
 
-/// Slots of one expert that are multiplied by one copy of its weights, at most.
-inline constexpr Index product_rows = 288;
+/// Slots of one expert that are multiplied by one copy of its weights, at most: fewer when few blocks would leave
+/// threads without work.
+inline constexpr Index product_rows = 1152;
 
 /// Blocks of at most `size` slots in the list of expert e.
 inline Index slot_blocks(view<Int const> offsets, Index e, Index size) {
@@ -65,7 +69,9 @@ inline Index slot_blocks(view<Int const> offsets, Index e, Index size) {
 template <class T>
 void gather(view<T> to, view<T const> from, Int const* slots, Index slot_stride, Index slots_per_row, Index col) {
   for (Index i = 0; i < to.rows; ++i) {
-    T const* const source = from.row(slots[i * slot_stride] / slots_per_row) + col * from.col_stride;
+    auto const row = static_cast<Index>(static_cast<std::uint32_t>(slots[i * slot_stride]) /
+                                        static_cast<std::uint32_t>(slots_per_row));
+    T const* const source = from.row(row) + col * from.col_stride;
     T* const target = to.data + i * to.row_stride;
     if (from.col_stride == 1) {
       std::copy_n(source, to.cols, target);
@@ -89,6 +95,26 @@ void scatter(view<T> to, view<T const> from, Int const* slots, Index slot_stride
   }
 }
 
+/// Brings the next rows of x and y nearer to the caches while some are multiplied.
+template <class T>
+struct read_rows_ahead {
+  T const* const* from;
+  T* const* to;
+  Index k, depth, col, cols, count;
+  Index next = 0;
+
+  void step() {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    next += register_block<T>::rows;
+    Index const end = (std::min)(next + register_block<T>::rows, count);
+    for (Index i = next; i < end; ++i) {
+      for (Index j = 0; j < cols; j += line) __builtin_prefetch(to[i] + col + j, 1);
+      if (col == 0)
+        for (Index j = 0; j < depth; j += line) __builtin_prefetch(from[i] + k + j);
+    }
+  }
+};
+
 }  // namespace detail
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
@@ -103,8 +129,12 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
         for (Index j = 0; j < y.cols; ++j) y.row(i)[j * y.col_stride] = T(0);
     });
   }
-  Index tasks = 0;
-  for (Index e = 0; e < w.count; ++e) tasks += detail::slot_blocks(offsets, e, detail::product_rows);
+  Index tasks = 0, most = 2 * detail::product_rows;
+  while (tasks < 16 && most > 288) {
+    most /= 2;
+    tasks = 0;
+    for (Index e = 0; e < w.count; ++e) tasks += detail::slot_blocks(offsets, e, most);
+  }
   // Few blocks of rows: the columns are cut too.
   Index const parts = tasks >= 8 ? 1 : (std::max)(Index{1}, w.cols / 64);
   Index const part = (w.cols + parts - 1) / parts;
@@ -112,7 +142,7 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
   Index const bytes = scratch_bytes<T>(gather_rows * w.rows) + scratch_bytes<T>(gather_rows * w.cols);
   for_each_task(executor, tasks * parts, [&](Index task, Index worker) {
     Index e = 0, b = task / parts, blocks;
-    for (; b >= (blocks = detail::slot_blocks(offsets, e, detail::product_rows)); ++e) b -= blocks;
+    for (; b >= (blocks = detail::slot_blocks(offsets, e, most)); ++e) b -= blocks;
     Index const slots = offsets(0, e + 1) - offsets(0, e);
     Index const begin_row = slots * b / blocks, end_row = slots * (b + 1) / blocks;
     Index const col = task % parts * part, cols = (std::min)(part, w.cols - col);
@@ -128,7 +158,10 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
         to[i] = y.row(slot) + col;
       }
       detail::left_operand<detail::listed_rows<T const>> const left{{from}, 1};
-      return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false);
+      auto const ahead = [&](Index k, Index depth, Index j, Index width) {
+        return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};
+      };
+      return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false, ahead);
     }
     for (Index i = begin_row; i < end_row; i += gather_rows) {
       Index const n = (std::min)(gather_rows, end_row - i);
@@ -143,32 +176,250 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
   });
 }
 
-/// dw[e] = sum over the slots s of expert e, ascending, of x.row(s / slots_per_row)^T dy.row(s), or += with
+namespace detail {
+
+/// Rows and columns of y that a task of grouped_sum makes: they stay in the L2 cache while it walks through the
+/// experts.
+struct sum_block {
+  Index rows = 384, cols = 256;
+};
+[[nodiscard]] constexpr sum_block sum_blocks(Index rows, Index cols) {
+  sum_block shape;
+  auto const few = [&] { return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < 8; };
+  if (few()) shape.rows = 192;
+  if (few()) shape.cols = 128;
+  if (few()) shape.rows = 96;
+  if (few()) shape.cols = 64;
+  return shape;
+}
+
+/// A stack of weights in panels of columns, each as wide as a register block or a part of one.
+template <class T>
+class weight_panels {
+ public:
+  [[nodiscard]] static constexpr Index size(view<T const> const& w) { return w.count * w.rows * padded_cols(w.cols); }
+
+  weight_panels(view<T const> w, T* memory) : w_(w), memory_(memory) {}
+
+  template <Executor E>
+  void pack(E& executor) const {
+    constexpr Index width = register_block<T>::cols;
+    Index const across = (w_.cols + width - 1) / width;
+    executor.parallel_for(w_.count * across, [this, across](Index t) {
+      // Neighbours in memory follow each other: the panels of an expert, or of transposed columns those of all experts.
+      bool const by_rows = w_.col_stride == 1;
+      Index const e = by_rows ? t / across : t % w_.count;
+      Index const first = (by_rows ? t % across : t / w_.count) * width;
+      for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
+        pack_panel<T>(panel(e, j), panel_width, w_[e].middle_cols(j, cols));
+      });
+    });
+  }
+  /// f(first column, columns, vectors, width) for the panels of columns [begin, end); begin is a multiple of a register
+  /// block's columns.
+  template <class F>
+  void for_each(Index begin, Index end, F f) const {
+    for (Index j = begin; j < end;) {
+      int const vectors = panel_vectors<T>(end - j);
+      Index const width = Index{vectors} * register_block<T>::lanes, cols = (std::min)(width, end - j);
+      f(j, cols, vectors, width);
+      j += cols;
+    }
+  }
+  [[nodiscard]] T* panel(Index e, Index j) const { return memory_ + (e * padded_cols(w_.cols) + j) * w_.rows; }
+
+ private:
+  [[nodiscard]] static constexpr Index padded_cols(Index cols) {
+    constexpr Index lanes = register_block<T>::lanes;
+    return (cols + lanes - 1) / lanes * lanes;
+  }
+  view<T const> w_;
+  T* memory_;
+};
+
+/// What a worker of grouped_sum keeps.
+template <class T>
+struct sum_worker {
+  T const** from;  ///< where rows of x begin, `slots` of them
+  T** to;          ///< and those of y
+  bool* written;   ///< which rows of y hold something
+  T *gathered, *products;
+  Index depth;
+
+  static constexpr Index bytes(Index slots, Index depth, Index width) {
+    return 2 * scratch_bytes<T*>(slots) + scratch_bytes<bool>(sum_block{}.rows) +
+           scratch_bytes<T>(gather_rows * depth) + scratch_bytes<T>(gather_rows * width);
+  }
+  sum_worker(scratch_cutter cut, Index slots, Index depth_, Index width) : depth(depth_) {
+    from = cut.take<T const*>(slots);
+    to = cut.take<T*>(slots);
+    written = cut.take<bool>(sum_block{}.rows);
+    gathered = cut.take<T>(gather_rows * depth);
+    products = cut.take<T>(gather_rows * width);
+  }
+  /// The first n rows, where elements of rows do not follow each other.
+  void multiply_gathered(Index n, view<T const> w, Index from_stride, Index to_stride, bool add) const {
+    for (Index i = 0; i < n; ++i)
+      for (Index j = 0; j < depth; ++j) gathered[i * depth + j] = from[i][j * from_stride];
+    view<T> const result(products, n, w.cols);
+    multiply(result, view<T const>(gathered, n, depth), w, false);
+    for (Index i = 0; i < n; ++i)
+      for (Index j = 0; j < w.cols; ++j) {
+        T& y = to[i][j * to_stride];
+        y = add ? y + result(i, j) : result(i, j);
+      }
+  }
+};
+
+}  // namespace detail
+
+/// Scratch that grouped_sum needs, in bytes: the weights in panels, and the rows of a task for each worker.
+template <class T>
+[[nodiscard]] Index grouped_sum_scratch_bytes(view<T> y, view<T const> x, view<T const> w, Index concurrency) {
+  Index const slots = y.rows > 0 ? (x.rows / y.rows) * detail::sum_block{}.rows : 0;
+  return scratch_alignment + scratch_bytes<T>(detail::weight_panels<T>::size(w)) +
+         concurrency * detail::sum_worker<T>::bytes(slots, w.rows, w.cols);
+}
+
+/// y.row(r) = the sum over the slots s of row r, s / slots_per_row = r, of x.row(s) w[e], e the expert of the slot, in
+/// the order of the experts; or += with `accumulate`. Rows without slots of an expert get 0, or keep what they have.
+template <Executor E, class T>
+void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
+                 view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
+                 std::span<std::byte> scratch) {
+  if (y.rows == 0 || y.cols == 0) return;
+  detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols);
+  scratch_cutter cut(scratch);
+  detail::weight_panels<T> const panels(w, cut.take<T>(detail::weight_panels<T>::size(w)));
+  bool const in_place = x.col_stride == 1 && y.col_stride == 1 && w.rows > 0;
+  bool const packs = in_place && x.rows > 2 * register_block<T>::rows * w.count;
+  if (packs) panels.pack(executor);
+  std::byte* const begin = cut.position();
+  Index const slots = slots_per_row * detail::sum_block{}.rows;
+  Index const bytes = detail::sum_worker<T>::bytes(slots, w.rows, w.cols);
+  Index const across = (y.cols + shape.cols - 1) / shape.cols, down = (y.rows + shape.rows - 1) / shape.rows;
+  for_each_task(executor, down * across, [&](Index task, Index worker) {
+    Index const first = task / across * shape.rows, rows = (std::min)(shape.rows, y.rows - first);
+    Index const col = task % across * shape.cols, cols = (std::min)(shape.cols, y.cols - col);
+    detail::sum_worker<T> own(scratch_cutter(begin + worker * bytes), slots, w.rows, w.cols);
+    std::fill_n(own.written, rows, accumulate);
+    view<T> const to = block(y, first, col, rows, cols);
+    // Rows of y must differ among those that are multiplied together, and either all be written for the first time or
+    // none.
+    auto const multiply_rows = [&](Index e, Index n, bool add) {
+      if (n == 0) return;
+      if (!in_place) return own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride, add);
+      detail::left_operand<detail::listed_rows<T const>> const left{{own.from}, 1};
+      if (!packs)
+        return detail::multiply_panels<T>(n, detail::listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
+      panels.for_each(col, col + cols, [&](Index j, Index width, int vectors, Index panel_width) {
+        T const* const panel = panels.panel(e, j);
+        for (Index k = 0; k < w.rows; k += register_block<T>::depth) {
+          Index const depth = (std::min)(register_block<T>::depth, w.rows - k);
+          detail::multiply_panel<T>(n, width, vectors, k, depth, left, panel + k * panel_width, panel_width,
+                                    detail::listed_rows<T>{own.to, j - col}, add || k > 0,
+                                    detail::read_rows_ahead<T>{own.from, own.to, k, depth, j - col, width, n});
+        }
+      });
+    };
+    for (Index e = 0; e < w.count; ++e) {
+      Int const *const list = perm.data, *const list_end = list + offsets(0, e + 1);
+      Int const* slot = std::lower_bound(list + offsets(0, e), list_end, first * slots_per_row);
+      Int const* const last = std::lower_bound(slot, list_end, (first + rows) * slots_per_row);
+      Index const most = in_place ? slots : gather_rows;
+      while (slot != last) {
+        Index fresh = 0, again = 0, previous = -1;
+        T const** const from_again = own.from + slots;
+        T** const to_again = own.to + slots;
+        for (; slot != last && fresh + again < most; ++slot) {
+          auto const r =
+              static_cast<Index>(static_cast<std::uint32_t>(*slot) / static_cast<std::uint32_t>(slots_per_row)) - first;
+          if (r == previous) break;  // the row chose the expert twice
+          previous = r;
+          if (own.written[r]) {
+            from_again[-1 - again] = x.row(*slot);
+            to_again[-1 - again] = to.row(r);
+            ++again;
+          } else {
+            own.written[r] = true;
+            own.from[fresh] = x.row(*slot);
+            own.to[fresh] = to.row(r);
+            ++fresh;
+          }
+        }
+        multiply_rows(e, fresh, false);
+        std::copy_n(from_again - again, again, own.from);
+        std::copy_n(to_again - again, again, own.to);
+        multiply_rows(e, again, true);
+      }
+    }
+    for (Index r = 0; r < rows; ++r)
+      if (!own.written[r])
+        for (Index j = 0; j < cols; ++j) to(r, j) = T(0);
+  });
+}
+
+namespace detail {
+
+/// What a task of grouped_outer gathers at once: some slots, their rows of x for as many rows of dw, and those of dy
+/// for one panel of columns.
+struct outer_block {
+  static constexpr Index slots = 256;
+  /// Rows of a tile of dw.
+  [[nodiscard]] static constexpr Index rows(Index total) { return (std::min)(total, task_shape{}.rows); }
+  /// Elements from row to row of what is gathered of x: an odd number of cache lines, so that they do not share places
+  /// of the cache.
+  template <class T>
+  [[nodiscard]] static constexpr Index row_stride(Index cols) {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    return ((cols + line - 1) / line | 1) * line;
+  }
+  template <class T>
+  [[nodiscard]] static constexpr Index worker_bytes(Index total) {
+    return scratch_bytes<T>(slots * row_stride<T>(rows(total))) + scratch_bytes<T>(slots * register_block<T>::cols);
+  }
+};
+
+}  // namespace detail
+
+/// Scratch that grouped_outer needs for matrices of so many rows, in bytes.
+template <class T>
+[[nodiscard]] constexpr Index grouped_outer_scratch_bytes(Index rows, Index concurrency) {
+  return scratch_alignment + concurrency * detail::outer_block::worker_bytes<T>(rows);
+}
+
+/// dw[e] = sum over the slots s of expert e, ascending, of x.row(s / x_slots)^T dy.row(s / dy_slots), or += with
 /// `accumulate`. An expert without slots gets 0, or keeps what it has.
 template <Executor E, class T>
 void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> x,
-                   view<std::type_identity_t<T const>> dy, view<Int const> perm, view<Int const> offsets,
-                   Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+                   view<std::type_identity_t<T const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
+                   Index dy_slots, bool accumulate, std::span<std::byte> scratch) {
+  using gathered = detail::outer_block;
   task_shape shape = task_tiles(dw.rows, dw.cols);
   if (dw.count >= 4) shape = task_shape{};
   Index const across = (dw.cols + shape.cols - 1) / shape.cols;
   Index const tiles = (dw.rows + shape.rows - 1) / shape.rows * across;
   scratch_cutter const begin(scratch);
-  Index const bytes = scratch_bytes<T>(gather_rows * dw.rows) + scratch_bytes<T>(gather_rows * dw.cols);
+  Index const bytes = gathered::worker_bytes<T>(dw.rows);
   for_each_task(executor, dw.count * tiles, [&](Index task, Index worker) {
     Index const e = task / tiles, i = task % tiles / across * shape.rows, j = task % across * shape.cols;
     Index const m = (std::min)(shape.rows, dw.rows - i), n = (std::min)(shape.cols, dw.cols - j);
     view<T> const result = block(dw[e], i, j, m, n);
     scratch_cutter cut(begin.position() + worker * bytes);
-    T* const left_data = cut.take<T>(gather_rows * dw.rows);
-    T* const right_data = cut.take<T>(gather_rows * dw.cols);
+    T* const left_data = cut.take<T>(gathered::slots * gathered::row_stride<T>(gathered::rows(dw.rows)));
+    T* const right_data = cut.take<T>(gathered::slots * register_block<T>::cols);
     bool add = accumulate;
-    for (Index first = offsets(0, e), end = offsets(0, e + 1); first < end; first += gather_rows) {
-      Index const depth = (std::min)(gather_rows, end - first);
-      view<T> const left(left_data, depth, m), right(right_data, depth, n);
-      detail::gather<T>(left, x, &perm(0, first), perm.col_stride, slots_per_row, i);
-      detail::gather<T>(right, dy, &perm(0, first), perm.col_stride, 1, j);
-      multiply(result, left.transposed(), right, add);
+    for (Index first = offsets(0, e), end = offsets(0, e + 1); first < end; first += gathered::slots) {
+      Index const depth = (std::min)(gathered::slots, end - first);
+      view<T> left(left_data, depth, m);
+      left.row_stride = gathered::row_stride<T>(m);
+      detail::gather<T>(left, x, &perm(0, first), perm.col_stride, x_slots, i);
+      // Columns of one panel at a time: they need not be packed once more.
+      for (Index c = 0; c < n; c += register_block<T>::cols) {
+        view<T> const right(right_data, depth, (std::min)(register_block<T>::cols, n - c));
+        detail::gather<T>(right, dy, &perm(0, first), perm.col_stride, dy_slots, j + c);
+        multiply(result.middle_cols(c, right.cols), left.transposed(), right, add);
+      }
       add = true;
     }
     if (!add) multiply(result, view<T const>(nullptr, m, 0), view<T const>(nullptr, 0, n), false);

@@ -141,6 +141,19 @@ class read_ahead {
 struct read_nothing {
   static void step() {}
 };
+template <class A, class B>
+struct read_both {
+  A first;
+  B second;
+  void step() {
+    first.step();
+    second.step();
+  }
+};
+/// What multiply_panels reads ahead besides b: a reader for columns [col, col + cols) and a part of the depth.
+struct no_rows_ahead {
+  read_nothing operator()(Index, Index, Index, Index) const { return {}; }
+};
 
 /// c (+)= a[k .. k + depth) b for V vectors of columns, of which only `cols` elements may be written.
 template <int V, class T, class A, class C, class Ahead>
@@ -242,8 +255,8 @@ void pack_panel(T* to, Index width, view<T const> panel) {
 
 /// c = a b or c += a b for m rows c(i) of successive elements and any b. Panels of b are copied to the stack first,
 /// unless they lie like that already or are hardly used.
-template <class T, class A, class C>
-void multiply_panels(Index m, C c, left_operand<A> const& a, view<T const> b, bool accumulate) {
+template <class T, class A, class C, class Rows = no_rows_ahead>
+void multiply_panels(Index m, C c, left_operand<A> const& a, view<T const> b, bool accumulate, Rows rows_ahead = {}) {
   using block = register_block<T>;
   alignas(64) T packed[block::depth * block::cols];
   for (Index k = 0; k < b.rows; k += block::depth) {
@@ -271,7 +284,8 @@ void multiply_panels(Index m, C c, left_operand<A> const& a, view<T const> b, bo
       }
       multiply_panel<T>(
           m, cols, vectors, k, depth, a, from, row, [&c, j](Index i) { return c(i) + j; }, accumulate || k > 0,
-          read_ahead<T>(ahead, m / block::rows));
+          read_both<read_ahead<T>, decltype(rows_ahead(k, depth, j, cols))>{read_ahead<T>(ahead, m / block::rows),
+                                                                            rows_ahead(k, depth, j, cols)});
     }
   }
 }

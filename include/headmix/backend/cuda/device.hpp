@@ -92,6 +92,15 @@ concept Kernel = std::is_trivially_copyable_v<K> && requires {
 /// Blocks that cover n elements by so many each.
 [[nodiscard]] HEADMIX_HD constexpr Index blocks_for(Index n, Index each) { return (n + each - 1) / each; }
 
+/// How many bits of a ballot are set.
+[[nodiscard]] HEADMIX_HD inline int count_bits(std::uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  return __popc(bits);
+#else
+  return __builtin_popcount(bits);
+#endif
+}
+
 // Rows of several segments (experts, sequences) are worked on in tiles of a fixed number of rows. Their lengths lie in
 // device memory, so a launch has as many tiles as there could be, and those that are too many find nothing to do: the
 // tiles of segment s begin at begin(s) / rows + s, which leaves room for every segment's last, partial tile.
@@ -110,6 +119,20 @@ template <class Begin>
     } else {
       high = middle - 1;
     }
+  }
+  return low;
+}
+/// The same by the 32 lanes of a warp together, which look at 32 segments at once.
+template <class Device, class Begin>
+[[nodiscard]] HEADMIX_DEVICE Index segment_of_tile(Device& device, Index t, Index count, Index rows,
+                                                   Begin const& begin) {
+  Index low = 0;
+  while (count > 1) {
+    Index const step = (count + 31) / 32, ahead = device.lane() * step;
+    bool const begun = ahead < count && begin(low + ahead) / rows + low + ahead <= t;
+    int const last = count_bits(device.ballot(begun)) - 1;  // the first lanes, and lane 0 in any case
+    low += last * step;
+    count = count - last * step < step ? count - last * step : step;
   }
   return low;
 }

@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Attention over row lists with an online softmax (Milakov and Gimelshein 2018, Dao et al. 2022). A block has a tile of
-// the row list of a (sequence, key/value head) and walks over the keys that its rows see; nothing of the size queries x
-// keys is stored.
+// a row list and walks over the keys that its rows see; nothing of the size queries x keys is stored.
 
 #include <cstddef>
 #include <span>
@@ -43,8 +42,8 @@ struct attention_plain {
     Index const across = blocks_for(x.head_dim, columns);
     Index const col0 = device.block() % across * columns;
     Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
-    attention_tile const mine = tiles(device.block() / across);
-    Index const length = x.list_length(mine.sequence), keys = x.keys.length(mine.sequence);
+    attention_tile const mine = tiles(device, device.block() / across);
+    Index const length = x.list_length(mine.sequence, mine.list);
     if (mine.first >= length) return;
 
     auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
@@ -53,12 +52,12 @@ struct attention_plain {
     auto const rows = device.template shared<Index>(places_at);
     auto const cols = rows + tile::rows;
     auto const sights = device.template shared<int>(sights_at);
-    plain_find_rows<Mask>(device, x, mine.sequence, mine.kv_head, mine.first, rows, cols, sights);
+    plain_find_rows<Mask>(device, x, mine.sequence, mine.list, mine.first, rows, cols, sights);
     device.sync();
     plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
-    Index const last = (length < mine.first + tile::rows ? length : mine.first + tile::rows) - 1;
-    tile_sight const sight = sight_by_warp<Mask>(device, x.row(mine.sequence, mine.kv_head, mine.first).position,
-                                                 x.row(mine.sequence, mine.kv_head, last).position, keys);
+    Index const left_rows = length - mine.first;
+    tile_sight const sight =
+        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     constexpr wide hidden = minus_infinity<wide>;
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
     wide top[2] = {hidden, hidden}, total[2] = {}, out[2][my_columns] = {};
@@ -70,10 +69,12 @@ struct attention_plain {
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
         row_sight const row = row_sight_at(sights, i0 + i);
+        plain_scores<wide, T> const score_of(p.scores, scale, row.position, head_of_row(x, mine.list, cols[i0 + i]));
         wide highest = top[i];
         HEADMIX_UNROLL
         for (int j = 0; j < 4; ++j) {
-          score[i][j] = row.template sees<Mask>(first + j0 + j) ? score[i][j] * scale : hidden;
+          Index const s = first + j0 + j;
+          score[i][j] = row.template sees<Mask>(first + j0 + j) ? score_of(device, score[i][j], s) : hidden;
           highest = score[i][j] > highest ? score[i][j] : highest;
         }
         HEADMIX_UNROLL
@@ -139,12 +140,13 @@ struct attention_tensor {
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
   static constexpr int stages_at = query_bytes;  // keys and values, two of each
   static constexpr int sights_at = stages_at + 4 * key_bytes;
-  static constexpr int shared_bytes = sights_at + 3 * rows * 4;
+  static constexpr int places_at = sights_at + 3 * rows * 4;
+  static constexpr int shared_bytes = places_at + 2 * rows * 4;
 
   attention_forward<bfloat16> p;
   view<float const> gate;
   attention_tiles tiles;
-  divisor group, per_token;
+  row_divisors by;
   float scale;
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
@@ -153,23 +155,23 @@ struct attention_tensor {
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // the plain kernel's
     attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device.block());
-    small_row_list const list(x, mine.sequence, mine.kv_head, group, per_token);
-    if (mine.first >= list.length) return;
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
     small_keys const all_keys(x, mine, width);
-    int const first_row = static_cast<int>(mine.first), count = all_keys.count;
+    int const left = list.length() - static_cast<int>(mine.first);
     int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
 
     auto const queries = device.template shared<bfloat16>(0);
     auto const sights = device.template shared<int>(sights_at);
+    auto const numbers = device.template shared<int>(places_at);
+    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
+                                          sights);
+    device.sync();
     tile_copy<rows, width, threads>::start(device, queries, thread, width,
-                                           [&](int, int i) { return list.of(p.q, first_row + i, width); });
-    for (int i = thread; i < rows; i += threads) {
-      put_row_sight(sights, i, sight_of_row<Mask>(first_row + i, list.length, list.position_of(first_row + i), count));
-    }
-    int const last_row = (list.length < first_row + rows ? list.length : first_row + rows) - 1;
-    tile_sight const sight =
-        sight_by_warp<Mask>(device, list.position_of(first_row), list.position_of(last_row), count);
+                                           [&](int, int i) { return places.of(p.q, i); });
+    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
 
     auto const start = [&](int first, int stage) {
       using copy = tile_copy<keys, width, threads>;
@@ -252,9 +254,10 @@ struct attention_tensor {
         sum += device.shuffle_xor(sum, 1);
         sum += device.shuffle_xor(sum, 2);
         float factor = sum == 0 ? 0.f : 1 / sum;
-        int const r = first_row + own + 16 * i + 8 * half + lane / 4;
-        if (r < list.length) {
-          Index const row = list.row_of(r), head = list.head_of(r);
+        int const r = own + 16 * i + 8 * half + lane / 4;
+        Index const row = places.row(r);
+        if (row >= 0) {
+          Index const head = places.col(r) / width;
           if (gate.data) factor *= device.load(&gate(row, head));
           if (p.lse.data && lane % 4 == 0) {
             device.store(&p.lse(row, head), log_of_sum(top[i][half] * scale, sum));
@@ -271,7 +274,36 @@ struct attention_tensor {
     device.sync();  // also the queries are there where no key was seen
     put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
     device.sync_warp();
-    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return list.of(p.o, first_row + i, width); });
+    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.o, i); });
+  }
+};
+
+/// o = 0 and a log-sum-exp of minus infinity for the slots that chose nothing: those behind the last list. A warp for a
+/// row.
+template <class T>
+struct attention_clear {
+  static constexpr int threads = 256, warps = threads / 32;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+  static constexpr Index most_blocks = 256;
+
+  view<T> o;
+  view<wide_t<T>> lse;
+  Int const *slots, *begin;  ///< *begin: the place of the first one
+  Index count, head_dim;     ///< count: of all slots
+
+  [[nodiscard]] Index blocks() const {
+    Index const n = blocks_for(count, warps);
+    return n < most_blocks ? n : most_blocks;
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    for (Index i = *begin + device.block() * warps + device.warp(); i < count; i += device.blocks() * warps) {
+      Index const row = slots[i];
+      for (Index c = device.lane(); c < head_dim; c += 32) device.store(&o(row, c), T(0));
+      if (lse.data && device.lane() == 0) device.store(&lse(row, 0), minus_infinity<wide_t<T>>);
+    }
   }
 };
 
@@ -286,15 +318,24 @@ template <AttentionMask Mask, class Queue, class T>
 void attention(Queue& queue, attention_forward<T> const& p, view<float const> gate, std::span<std::byte>) {
   attention_extents const& x = p.extents;
   if (x.head_dim == 0 || x.queries.count == 0 || x.queries.rows == 0) return;
+  if (x.heads_are_chosen()) {
+    attention_clear<T> const clear{p.o,
+                                   p.lse,
+                                   x.chosen.slots,
+                                   x.chosen.offsets + x.queries.count * x.heads,
+                                   x.queries.rows * x.rows_per_token,
+                                   x.head_dim};
+    queue.launch(clear, clear.blocks());
+  }
   bool done = false;
   if constexpr (std::is_same_v<T, bfloat16>) {
     if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.o) &&
-        is_small(x) && (x.head_dim == 64 || x.head_dim == 128)) {
+        is_for_tensor_cores(x, p.scores)) {
       done = true;
-      divisor const group(x.group()), per_token(x.rows_per_token * x.group());
-      float const scale = score_scale<float>(x.head_dim);
+      row_divisors const by(x);
+      float const scale = score_scale<float>(p.scores);
       auto const launch = [&]<class K>(K) {
-        K const kernel{p, gate, query_tiles(x, K::rows, sizeof(T)), group, per_token, scale};
+        K const kernel{p, gate, query_tiles(x, K::rows, sizeof(T)), by, scale};
         queue.launch(kernel, kernel.blocks());
       };
       if (x.head_dim == 64) launch(attention_tensor<Mask, 64, 2, 64>{});
@@ -303,12 +344,12 @@ void attention(Queue& queue, attention_forward<T> const& p, view<float const> ga
     }
   }
   attention_plain<Mask, T> const kernel{p, gate, query_tiles(x, plain_tile::rows, sizeof(T)),
-                                        score_scale<wide_t<T>>(x.head_dim), done};
+                                        score_scale<wide_t<T>>(p.scores), done};
   queue.launch(kernel, kernel.blocks());
 }
 
-/// o = softmax(q k^T / sqrt(head_dim) where the mask allows) v, and the log-sum-exp of each row unless its data is
-/// null. A row that sees nothing gets o = 0 and a log-sum-exp of minus infinity.
+/// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
+/// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity.
 template <AttentionMask Mask, class Queue, class T>
 void attention(Queue& queue, attention_forward<T> const& p, std::span<std::byte> scratch) {
   attention<Mask>(queue, p, view<float const>{}, scratch);

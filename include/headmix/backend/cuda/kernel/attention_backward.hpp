@@ -48,7 +48,8 @@ struct attention_find_statistics {
   view<wide const> lse;
   Index head_dim, heads, count;  ///< of rows and heads
   attention_statistics<wide> statistics;
-  bool in_chunks;  ///< o and d_o can be read 16 bytes at a time
+  bool in_chunks;   ///< o and d_o can be read 16 bytes at a time
+  view<T> cleared;  ///< its rows that see nothing become 0; null: none
 
   [[nodiscard]] Index blocks() const { return blocks_for(count, threads / together); }
 
@@ -57,8 +58,12 @@ struct attention_find_statistics {
     Index const i = device.block() * (threads / together) + device.thread() / together;
     bool const real = i < count;
     Index const row = real ? i / heads : 0, head = real ? i % heads : 0;
+    wide const known = real ? lse(row, head) : wide(0);
     wide delta = 0;
     int const first = device.thread() % together;
+    if (cleared.data && known == minus_infinity<wide>) {
+      for (Index c = first; c < head_dim; c += together) device.store(&cleared(row, head * head_dim + c), T(0));
+    }
     bool done = false;
     if constexpr (std::is_same_v<T, bfloat16>) {
       done = in_chunks;
@@ -77,7 +82,6 @@ struct attention_find_statistics {
     HEADMIX_UNROLL
     for (int step = 1; step < together; step *= 2) delta += device.shuffle_xor(delta, step);
     if (!real || device.thread() % together != 0) return;
-    wide const known = lse(row, head);
     // A row that sees nothing: every probability is exp(-infinity) = 0.
     wide const shift = known == minus_infinity<wide> ? -known
                        : base_2<wide>                ? known * static_cast<wide>(log2_of_e)
@@ -121,10 +125,9 @@ struct attention_gradient_plain {
     Index const across = blocks_for(x.head_dim, columns);
     Index const col0 = device.block() % across * columns;
     Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
-    attention_tile const mine = tiles(device.block() / across);
-    Index const b = mine.sequence, kv = mine.kv_head;
-    Index const length = x.list_length(b), keys = x.keys.length(b);
-    if (mine.first >= (of_keys ? keys : length)) return;
+    attention_tile const mine = tiles(device, device.block() / across);
+    Index const b = mine.sequence, kv = mine.kv_head, keys = x.keys.length(b);
+    if (mine.first >= (of_keys ? keys : x.list_length(b, mine.list))) return;
 
     auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
     auto const weights = device.template shared<wide>(2 * small_bytes);
@@ -137,37 +140,24 @@ struct attention_gradient_plain {
     using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
     query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
-    auto const find_rows = [&](Index first) {
-      plain_find_rows<Mask>(device, x, b, kv, first, rows, cols, sights);
+    // Everybody may write where rows are when it begins; it says what the rows see.
+    auto const find_rows = [&](Index list, Index first) {
+      plain_find_rows<Mask>(device, x, b, list, first, rows, cols, sights);
       int const i = device.thread();
       if (i < tile::rows) {
-        bool const real = first + i < length;
-        query_row const at = x.row(b, kv, real ? first + i : 0);
-        row_statistics[2 * i] = real ? device.load(statistics.shift(at.row, at.col / x.head_dim)) : wide(0);
-        row_statistics[2 * i + 1] = real ? device.load(statistics.delta(at.row, at.col / x.head_dim)) : wide(0);
+        Index const row = rows[i], head = cols[i] / x.head_dim;
+        row_statistics[2 * i] = row >= 0 ? device.load(statistics.shift(row, head)) : wide(0);
+        row_statistics[2 * i + 1] = row >= 0 ? device.load(statistics.delta(row, head)) : wide(0);
       }
       device.sync();
-    };
-    auto const sight_of_tile = [&](Index first) {
-      Index const last = (length < first + tile::rows ? length : first + tile::rows) - 1;
-      return sight_by_warp<Mask>(device, x.row(b, kv, first).position, x.row(b, kv, last).position, keys);
+      Index const left_rows = x.list_length(b, list) - first;
+      return sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     };
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
     wide out[2][my_columns] = {}, out_v[2][my_columns] = {};
 
-    int begin = 0, end = static_cast<int>(length);
-    if constexpr (!of_keys) {
-      find_rows(mine.first);
-      tile_sight const sight = sight_of_tile(mine.first);
-      begin = sight.begin / tile::rows * tile::rows;
-      end = sight.end;
-    }
-    for (int first = begin; first < end; first += tile::rows) {
-      int const first_key = of_keys ? static_cast<int>(mine.first) : first;
-      if constexpr (of_keys) {
-        if (!sight_of_tile(first).touches(first_key, first_key + tile::rows)) continue;
-        find_rows(first);
-      }
+    // With the rows at hand and the keys from first_key on.
+    auto const add_products = [&](Index list, int first_key) {
       plain_keys<T> const k = plain_keys_of(x, p.k, b, kv, first_key), v = plain_keys_of(x, p.v, b, kv, first_key);
       wide score[2][4], d_score[2][4];
       if constexpr (of_keys) {
@@ -186,6 +176,9 @@ struct attention_gradient_plain {
       for (int i = 0; i < my_rows; ++i) {
         int const row = row0 + i;
         row_sight const sight = row_sight_at(sights, row);
+        // The probability of a single key is 1 whatever its score is: 0, and not 0 but for rounding.
+        bool const several = sight.end - sight.begin > 1;
+        plain_scores<wide, T> const score_of(p.scores, scale, sight.position, head_of_row(x, list, cols[row]));
         wide factor[4] = {1, 1, 1, 1};
         if (drops && rows[row] >= 0) {
           dropout_factors<wide>(p.dropout, x, rows[row], cols[row]).four(s0 / 4 * 4, factor);
@@ -199,8 +192,9 @@ struct attention_gradient_plain {
           wide& s = score[of_keys ? j : i][of_keys ? i : j];
           wide& d = d_score[of_keys ? j : i][of_keys ? i : j];
           bool const sees = sight.template sees<Mask>(s0 + j);
-          wide const probability = sees ? exponential(device, s * scale - row_statistics[2 * row]) : wide(0);
-          d = sees ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
+          wide const probability =
+              sees ? exponential(device, score_of(device, s, s0 + j) - row_statistics[2 * row]) : wide(0);
+          d = sees && several ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
           s = probability * factor[j];
         }
       }
@@ -218,6 +212,25 @@ struct attention_gradient_plain {
       device.sync();
       plain_accumulate(device, out, d_weights, values, width);
       device.sync();
+    };
+    if constexpr (of_keys) {
+      int const first_key = static_cast<int>(mine.first);
+      Index const lists = x.lists_per_kv_head();
+      for (Index list = kv * lists; list < (kv + 1) * lists; ++list) {
+        Index const length = x.list_length(b, list);
+        for (Index first = 0; first < length; first += tile::rows) {
+          if (find_rows(list, first).touches(first_key, first_key + tile::rows)) {
+            add_products(list, first_key);
+          } else {
+            device.sync();
+          }
+        }
+      }
+    } else {
+      tile_sight const sight = find_rows(mine.list, mine.first);
+      for (int first = sight.begin / tile::rows * tile::rows; first < sight.end; first += tile::rows) {
+        add_products(mine.list, first);
+      }
     }
 
     HEADMIX_UNROLL
@@ -255,12 +268,13 @@ struct attention_query_gradient_tensor {
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
   static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
   static constexpr int sights_at = stages_at + 4 * key_bytes;
-  static constexpr int shared_bytes = sights_at + 3 * rows * 4;
+  static constexpr int places_at = sights_at + 3 * rows * 4;
+  static constexpr int shared_bytes = places_at + 2 * rows * 4;
 
   attention_backward<bfloat16> p;
   attention_statistics<float> statistics;
   attention_tiles tiles;
-  divisor group, per_token;
+  row_divisors by;
   float scale, last_scale;
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
@@ -269,35 +283,34 @@ struct attention_query_gradient_tensor {
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // the plain kernel's
     attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device.block());
-    small_row_list const list(x, mine.sequence, mine.kv_head, group, per_token);
-    if (mine.first >= list.length) return;
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
     small_keys const all_keys(x, mine, width);
-    int const first_row = static_cast<int>(mine.first), count = all_keys.count;
+    int const left = list.length() - static_cast<int>(mine.first);
     int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
 
     auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
     auto const sights = device.template shared<int>(sights_at);
+    auto const numbers = device.template shared<int>(places_at);
+    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
+                                          sights);
+    device.sync();
     using row_copy = tile_copy<rows, width, threads>;
-    row_copy::start(device, queries, thread, width, [&](int, int i) { return list.of(p.q, first_row + i, width); });
-    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return list.of(p.d_o, first_row + i, width); });
-    for (int i = thread; i < rows; i += threads) {
-      put_row_sight(sights, i, sight_of_row<Mask>(first_row + i, list.length, list.position_of(first_row + i), count));
-    }
+    row_copy::start(device, queries, thread, width, [&](int, int i) { return places.of(p.q, i); });
+    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
     float shift[m][2], delta[m][2];
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) {
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        int const r = first_row + own + 16 * i + 8 * half + lane / 4;
-        bool const real = r < list.length;
-        shift[i][half] = real ? device.load(statistics.shift(list.row_of(r), list.head_of(r))) : 0.f;
-        delta[i][half] = real ? device.load(statistics.delta(list.row_of(r), list.head_of(r))) : 0.f;
+        int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r), head = places.col(r) / width;
+        shift[i][half] = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
+        delta[i][half] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
       }
     }
-    int const last_row = (list.length < first_row + rows ? list.length : first_row + rows) - 1;
-    tile_sight const sight =
-        sight_by_warp<Mask>(device, list.position_of(first_row), list.position_of(last_row), count);
+    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
 
     auto const start = [&](int first, int stage) {
       using copy = tile_copy<keys, width, threads>;
@@ -357,54 +370,130 @@ struct attention_query_gradient_tensor {
     device.sync();
     put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
     device.sync_warp();
-    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return list.of(p.d_q, first_row + i, width); });
+    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.d_q, i); });
+  }
+};
+
+/// A tile of rows of a list of chosen heads, and what they see.
+struct listed_tile {
+  tile_sight sight;
+  int first, count;  ///< places of its rows
+  int unused[2];
+};
+/// All tiles of the lists, which are numbered as segment_of_tile does: those of lists that read the same keys follow
+/// each other. Null where no heads are chosen.
+struct listed_tiles {
+  listed_tile* data = nullptr;
+
+  static Index count(attention_extents const& x, Index rows) {
+    if (!x.heads_are_chosen()) return 0;
+    return tile_bound(x.queries.rows * x.rows_per_token, x.queries.count * x.heads, rows);
+  }
+  /// The first tile of a list.
+  [[nodiscard]] static HEADMIX_DEVICE int begin(attention_extents const& x, Index list, int rows) {
+    return x.chosen.offsets[list] / rows + static_cast<int>(list);
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE tile_sight sight(Device& device, int tile) const {
+    words<4> const w = device.load16(&data[tile].sight);
+    return __builtin_bit_cast(tile_sight, w);
+  }
+};
+/// Finds them, a warp for each.
+template <AttentionMask Mask, int rows>
+struct attention_find_tiles {
+  static constexpr int threads = 128, warps = threads / 32;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 0;
+
+  attention_extents x;
+  divisor per_token;
+  listed_tiles tiles;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(listed_tiles::count(x, rows), warps); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const t = device.block() * warps + device.warp();
+    if (t >= tile_bound(x.queries.rows * x.rows_per_token, x.queries.count * x.heads, rows)) return;
+    Int const* const begins = x.chosen.offsets;
+    Index const list =
+        segment_of_tile(device, t, x.queries.count * x.heads, rows, [=](Index of) { return Index{begins[of]}; });
+    Index const b = list / x.heads, first = begins[list] + first_row_of_tile(t, list, begins[list], rows);
+    Index const end = begins[list + 1] < first + rows ? begins[list + 1] : first + rows;
+    int const keys = static_cast<int>(x.keys.length(b));
+    int const position = keys - static_cast<int>(x.queries.end(b));
+    tile_sight all = sight_of_no_row<Mask>();
+    for (Index i = first + device.lane(); i < end; i += 32) {
+      key_range const seen = keys_seen<Mask>(position + x.chosen.slots[i] / per_token, keys);
+      add_sight(all, static_cast<int>(seen.begin), static_cast<int>(seen.end));
+    }
+    all = sight_by_warp(device, all);
+    if (device.lane() != 0) return;
+    listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0, {}};
+    words<8> const all_words = __builtin_bit_cast(words<8>, made);
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      words<4> half;
+      HEADMIX_UNROLL
+      for (int w = 0; w < 4; ++w) half.word[w] = all_words.word[4 * i + w];
+      device.store16(reinterpret_cast<std::uint32_t*>(tiles.data + t) + 4 * i, half);
+    }
   }
 };
 
 /// What a block of keys has to know between its products; it lies in shared memory, since registers are short then.
 template <class Ints>
 struct key_block_facts {
-  static constexpr int count = 9;
+  static constexpr int count = 11;
   Ints at;
 
-  HEADMIX_DEVICE void put(small_row_list const& list, small_keys const& keys, int first_key, int part) const {
-    int const values[count] = {list.row,   list.head, list.length, list.position, keys.begin,
-                               keys.count, keys.col,  first_key,   part};
+  /// The lists that read the keys have `tiles` tiles from `first_tile` on.
+  HEADMIX_DEVICE void put(small_row_list const& list, small_keys const& keys, int first_key, int part, int first_tile,
+                          int tiles) const {
+    int const values[count] = {list.row, list.head, list.end, list.position, keys.begin, keys.count,
+                               keys.col, first_key, part,     first_tile,    tiles};
     HEADMIX_UNROLL
     for (int i = 0; i < count; ++i) at[i] = values[i];
   }
-  [[nodiscard]] HEADMIX_DEVICE small_row_list list(divisor group, divisor per_token) const {
-    return {at[0], at[1], at[2], at[3], group, per_token};
+  [[nodiscard]] HEADMIX_DEVICE small_row_list list(Int const* slots) const {
+    return {slots, at[0], at[1], 0, at[2], at[3]};
   }
   [[nodiscard]] HEADMIX_DEVICE small_keys keys() const { return {at[4], at[5], at[6]}; }
   [[nodiscard]] HEADMIX_DEVICE int key_count() const { return at[5]; }
   [[nodiscard]] HEADMIX_DEVICE int first_key() const { return at[7]; }
   [[nodiscard]] HEADMIX_DEVICE int part() const { return at[8]; }
+  [[nodiscard]] HEADMIX_DEVICE int first_tile() const { return at[9]; }
+  [[nodiscard]] HEADMIX_DEVICE int tiles() const { return at[10]; }
 };
 
-/// The tiles of a row list that see a tile of keys, in order, every `parts`-th of them. The 32 lanes of a warp look at
-/// 32 tiles together.
+/// The tiles of rows that see a tile of keys, in order, every `parts`-th of them. The 32 lanes of a warp look at 32
+/// tiles together.
 template <AttentionMask Mask, int rows, int keys>
 struct seeing_tiles {
   int base = -32;  ///< of the tiles in the words below
   std::uint32_t seeing = 0, covering = 0;
   bool covers = false;  ///< every row of the latest tile sees every key
 
-  /// The first row of the next one; -1 behind the last one.
+  /// The number of the next one; -1 behind the last one.
   template <class Device, class Ints>
-  HEADMIX_DEVICE int next(Device& device, key_block_facts<Ints> const& facts, divisor group, divisor per_token,
-                          int parts) {
+  HEADMIX_DEVICE int next(Device& device, key_block_facts<Ints> const& facts, listed_tiles const& listed,
+                          row_divisors const& by, int parts) {
     while (seeing == 0) {
       base += 32;
-      small_row_list const list = facts.list(group, per_token);
-      if (base * rows >= list.length) return -1;
-      int const first = (base + device.lane()) * rows;
+      if (base >= facts.tiles()) return -1;
+      int const t = base + device.lane();
       int const first_key = facts.first_key(), count = facts.key_count();
       int const last_key = first_key + keys < count ? first_key + keys : count;
       tile_sight sight{0, 0, 0, 0};
-      if (first < list.length && (base + device.lane()) % parts == facts.part()) {
-        int const last = (list.length < first + rows ? list.length : first + rows) - 1;
-        sight = sight_of<Mask>(list.position_of(first), list.position_of(last), 1, count);
+      if (t < facts.tiles() && t % parts == facts.part()) {
+        if (listed.data) {
+          sight = listed.sight(device, facts.first_tile() + t);
+        } else {
+          small_row_list const list = facts.list(nullptr);
+          int const first = t * rows, last = (list.end < first + rows ? list.end : first + rows) - 1;
+          sight = sight_of<Mask>(list.position_of(first, by), list.position_of(last, by), count);
+        }
       }
       seeing = device.ballot(sight.touches(first_key, last_key));
       covering = device.ballot(sight.covers(first_key, last_key));
@@ -413,7 +502,7 @@ struct seeing_tiles {
     while ((seeing >> bit & 1) == 0) ++bit;
     seeing &= seeing - 1;
     covers = (covering >> bit & 1) != 0;
-    return (base + bit) * rows;
+    return base + bit;
   }
 };
 
@@ -430,7 +519,7 @@ struct attention_parts {
 /// As many as it takes for 1024 blocks, up to eight, unless they become short. The extents alone decide.
 [[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows) {
   Index const blocks = key_tiles(x, keys, 2).count();
-  Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * x.rows_per_token * x.group() / rows;
+  Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
   Index parts = blocks == 0 ? 1 : 1024 / blocks;
   if (parts > 8) parts = 8;
   if (parts > tiles / 4) parts = tiles / 4;
@@ -482,15 +571,17 @@ struct attention_key_gradient_tensor {
   static constexpr int stages_at = 2 * key_bytes;  // queries and gradients of the output, two of each
   static constexpr int statistics_at = stages_at + 4 * query_bytes;
   static constexpr int sights_at = statistics_at + 2 * 2 * rows * 4;
-  static constexpr int facts_at = sights_at + 2 * 3 * rows * 4;
-  static constexpr int shared_bytes = facts_at + 9 * 4;
+  static constexpr int places_at = sights_at + 2 * 3 * rows * 4;
+  static constexpr int facts_at = places_at + 2 * 3 * rows * 4;
+  static constexpr int shared_bytes = facts_at + 11 * 4;
 
   attention_backward<bfloat16> p;
   attention_statistics<float> statistics;
   attention_tiles tiles;
-  divisor group, per_token;
+  row_divisors by;
   float scale, last_scale;
   attention_parts parts;
+  listed_tiles listed;
 
   [[nodiscard]] Index blocks() const { return tiles.count() * parts.count; }
 
@@ -506,8 +597,17 @@ struct attention_key_gradient_tensor {
     if (mine.first >= all_keys.count) return;
     int const first_key = static_cast<int>(mine.first);
     if (thread == 0) {
-      facts.put(small_row_list(x, mine.sequence, mine.kv_head, group, per_token), all_keys, first_key,
-                static_cast<int>(device.block() % parts.count));
+      int const part_number = static_cast<int>(device.block() % parts.count);
+      Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
+      small_row_list const list(x, mine.sequence, first_list, by);
+      if (listed.data) {
+        Index const at = mine.sequence * x.heads + first_list;
+        int const first_tile = listed_tiles::begin(x, at, rows);
+        facts.put(list, all_keys, first_key, part_number, first_tile,
+                  listed_tiles::begin(x, at + lists, rows) - first_tile);
+      } else {
+        facts.put(list, all_keys, first_key, part_number, 0, (list.end + rows - 1) / rows);
+      }
     }
     auto const key = device.template shared<bfloat16>(0), value = key + keys * width;
     tile_copy<keys, width, threads>::start(device, key, thread, width,
@@ -521,21 +621,36 @@ struct attention_key_gradient_tensor {
       numbers[thread] = my_shift;
       numbers[rows + thread] = my_delta;
     };
-    auto const start = [&](int first, int stage, bool covered) {
+    auto const places_of = [&](int stage) {
+      auto const numbers = device.template shared<int>(places_at + stage * 3 * rows * 4);
+      return shared_places<3, std::remove_cv_t<decltype(numbers)>>{numbers};
+    };
+    // Where the rows of a tile lie is found one step before they are copied.
+    auto const find = [&](int tile, int stage) {
+      if (tile < 0 || thread >= rows) return;
+      small_row_list list = facts.list(p.extents.chosen.slots);
+      int i = tile * rows + thread;
+      if (listed.data) {
+        listed_tile const* const at = listed.data + (facts.first_tile() + tile);
+        i = device.load(&at->first);
+        list.end = i + device.load(&at->count);
+        i += thread;
+      }
+      places_of(stage).put(thread, list.place(i, width, by));
+    };
+    auto const start = [&](int stage, bool covered) {
       using copy = tile_copy<rows, width, threads>;
-      small_row_list const list = facts.list(group, per_token);
+      auto const places = places_of(stage);
       auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * query_bytes);
-      copy::start(device, to, thread, width, [&](int, int i) { return list.of(p.q, first + i, width); });
-      copy::start(device, to + rows * width, thread, width,
-                  [&](int, int i) { return list.of(p.d_o, first + i, width); });
+      copy::start(device, to, thread, width, [&](int, int i) { return places.of(p.q, i); });
+      copy::start(device, to + rows * width, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
       if (thread >= rows) return;
-      int const r = first + thread;
-      bool const real = r < list.length;
-      my_shift = real ? device.load(statistics.shift(list.row_of(r), list.head_of(r))) : 0.f;
-      my_delta = real ? device.load(statistics.delta(list.row_of(r), list.head_of(r))) : 0.f;
+      int const row = places.row(thread), head = places.col(thread) / width;
+      my_shift = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
+      my_delta = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
       if (covered) return;
       auto const sights = device.template shared<int>(sights_at + stage * 3 * rows * 4);
-      put_row_sight(sights, thread, sight_of_row<Mask>(r, list.length, list.position_of(r), facts.key_count()));
+      put_row_sight(sights, thread, sight_of_row<Mask>(row >= 0, places.position(thread), facts.key_count()));
     };
 
     constexpr int row_blocks = part / 8, out_blocks = width / 8;
@@ -543,19 +658,26 @@ struct attention_key_gradient_tensor {
 
     device.sync();  // the facts are there
     seeing_tiles<Mask, rows, keys> order;
-    auto const next_tile = [&] { return order.next(device, facts, group, per_token, static_cast<int>(parts.count)); };
-    int first = next_tile();
-    bool covers = order.covers;
-    if (first >= 0) start(first, 0, covers);
+    // Two bits each for the tile at work and for the next two: that there is one, and that its rows see every key.
+    constexpr unsigned real = 1, covered = 2;
+    auto const find_next = [&](int to_stage) {
+      int const tile = order.next(device, facts, listed, by, static_cast<int>(parts.count));
+      find(tile, to_stage);
+      return tile < 0 ? 0 : order.covers ? real | covered : real;
+    };
+    unsigned ahead = find_next(0);
+    ahead |= find_next(1) << 2;
+    device.sync();  // the places are there
+    if (ahead & real) start(0, (ahead & covered) != 0);
     device.commit_copies();
     put_statistics(0);
     int stage = 0;
-    while (first >= 0) {
-      int const next = next_tile();
+    while (ahead & real) {
       device.template wait_copies<0>();
-      device.sync();  // this stage is there, and nobody reads the other one any more
-      if (next >= 0) start(next, stage ^ 1, order.covers);
+      device.sync();  // this stage is there, and nobody reads the other one any more, nor where this one's rows lie
+      if (ahead >> 2 & real) start(stage ^ 1, (ahead >> 2 & covered) != 0);
       device.commit_copies();
+      ahead |= find_next(stage) << 4;
       auto const query = device.template shared<bfloat16>(stages_at + stage * 2 * query_bytes);
       auto const d_out = query + rows * width;
       auto const shift = device.template shared<float>(statistics_at + stage * 2 * rows * 4), delta = shift + rows;
@@ -565,7 +687,7 @@ struct attention_key_gradient_tensor {
       for (int r = 0; r < rows; r += part) {
         float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
         multiply_transposed<width>(device, score, key, own, query, r);
-        if (!covers) {
+        if ((ahead & covered) == 0) {
           int const s = facts.first_key() + own + lane / 4;
           HEADMIX_UNROLL
           for (int j = 0; j < row_blocks; ++j) {
@@ -617,8 +739,7 @@ struct attention_key_gradient_tensor {
         }
         multiply_sums<width>(device, out_k, d_score, query, r);
       }
-      first = next;
-      covers = order.covers;
+      ahead >>= 2;
       stage ^= 1;
       put_statistics(stage);
     }
@@ -687,11 +808,17 @@ template <int width>
   using kernel = typename attention_gradient_tensor<full, width>::of_keys;
   return attention_parts_of(x, kernel::keys, kernel::rows);
 }
-/// Where the parts begin in the scratch, behind the statistics.
+/// Where the statistics end in the scratch.
 template <class Wide>
 [[nodiscard]] std::size_t attention_statistics_bytes(attention_extents const& x) {
-  auto const bytes = static_cast<std::size_t>(2 * x.queries.rows * x.rows_per_token * x.heads) * sizeof(Wide);
+  auto const bytes = static_cast<std::size_t>(2 * x.queries.rows * x.rows_per_token * heads_of_row(x)) * sizeof(Wide);
   return (bytes + 15) / 16 * 16;
+}
+/// What lies behind them: the tiles of the lists, then the parts.
+template <int width>
+[[nodiscard]] std::size_t attention_tiles_bytes(attention_extents const& x) {
+  constexpr int rows = attention_gradient_tensor<full, width>::of_keys::rows;
+  return static_cast<std::size_t>(listed_tiles::count(x, rows)) * sizeof(listed_tile);
 }
 
 /// Scratch that attention_gradient needs, in bytes; it begins at a multiple of 16.
@@ -700,45 +827,61 @@ template <class T>
   attention_extents const& x = p.extents;
   std::size_t bytes = attention_statistics_bytes<wide_t<T>>(x);
   if constexpr (std::is_same_v<T, bfloat16>) {
-    if (x.head_dim == 64) bytes += attention_gradient_parts<64>(x).bytes();
-    if (x.head_dim == 128) bytes += attention_gradient_parts<128>(x).bytes();
+    if (x.head_dim == 64) bytes += attention_tiles_bytes<64>(x) + attention_gradient_parts<64>(x).bytes();
+    if (x.head_dim == 128) bytes += attention_tiles_bytes<128>(x) + attention_gradient_parts<128>(x).bytes();
   }
   return bytes;
 }
 
-/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing and keys that nobody sees
-/// get 0.
+/// Finds the statistics of all rows; those of `cleared` that see nothing, or are in no list, become 0.
+template <class Queue, class T>
+attention_statistics<wide_t<T>> find_attention_statistics(Queue& queue, attention_backward<T> const& p, view<T> cleared,
+                                                          std::span<std::byte> scratch) {
+  attention_extents const& x = p.extents;
+  Index const heads = heads_of_row(x);
+  attention_statistics<wide_t<T>> const statistics{reinterpret_cast<wide_t<T>*>(scratch.data()), heads};
+  attention_find_statistics<T> const find{
+      p.o,        p.d_o,
+      p.lse,      x.head_dim,
+      heads,      x.queries.rows * x.rows_per_token * heads,
+      statistics, x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(p.d_o),
+      cleared};
+  queue.launch(find, find.blocks());
+  return statistics;
+}
+
+/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list, and
+/// keys that nobody sees, get 0.
 template <AttentionMask Mask, class Queue, class T>
 void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<std::byte> scratch) {
   using wide = wide_t<T>;
   attention_extents const& x = p.extents;
   if (x.head_dim == 0 || x.queries.count == 0 || !(p.d_q.data || p.d_k.data || p.d_v.data)) return;
-  attention_statistics<wide> const statistics{reinterpret_cast<wide*>(scratch.data()), x.heads};
-  attention_find_statistics<T> const find{
-      p.o,        p.d_o,
-      p.lse,      x.head_dim,
-      x.heads,    x.queries.rows * x.rows_per_token * x.heads,
-      statistics, x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(p.d_o)};
-  queue.launch(find, find.blocks());
-
-  wide const scale = score_scale<wide>(x.head_dim);
-  wide const last_scale = static_cast<wide>(1 / std::sqrt(static_cast<double>(x.head_dim)));
+  attention_statistics<wide> const statistics =
+      find_attention_statistics(queue, p, x.heads_are_chosen() ? p.d_q : view<T>{}, scratch);
+  wide const scale = score_scale<wide>(p.scores), last_scale = static_cast<wide>(p.scores.scale);
   bool const of_queries = p.d_q.data && x.queries.rows > 0, of_keys = p.d_k.data || p.d_v.data;
   bool done = false;
   if constexpr (std::is_same_v<T, bfloat16>) {
     if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.d_o) &&
-        heads_are_aligned(p.d_q) && heads_are_aligned(p.d_k) && heads_are_aligned(p.d_v) && is_small(x) &&
-        (x.head_dim == 64 || x.head_dim == 128)) {
+        heads_are_aligned(p.d_q) && heads_are_aligned(p.d_k) && heads_are_aligned(p.d_v) &&
+        is_for_tensor_cores(x, p.scores)) {
       done = true;
-      divisor const group(x.group()), per_token(x.rows_per_token * x.group());
+      row_divisors const by(x);
       auto const launch = [&]<int width>(std::integral_constant<int, width>) {
         using kernels = attention_gradient_tensor<Mask, width>;
         if (of_keys) {
           using kernel_type = typename kernels::of_keys;
+          std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
+          listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(behind) : nullptr};
+          if (listed.data) {
+            attention_find_tiles<Mask, kernel_type::rows> const tiles{x, by.per_token, listed};
+            queue.launch(tiles, tiles.blocks());
+          }
           attention_parts parts = attention_gradient_parts<width>(x);
-          parts.data = reinterpret_cast<float*>(scratch.data() + attention_statistics_bytes<wide>(x));
-          kernel_type const kernel{
-              p, statistics, key_tiles(x, kernel_type::keys, sizeof(T)), group, per_token, scale, last_scale, parts};
+          parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes<width>(x));
+          kernel_type const kernel{p,     statistics, key_tiles(x, kernel_type::keys, sizeof(T)), by, scale, last_scale,
+                                   parts, listed};
           queue.launch(kernel, kernel.blocks());
           if (parts.count > 1) {
             attention_add_parts const keys{parts, p.d_k, false, p.dropout}, values{parts, p.d_v, true, p.dropout};
@@ -748,8 +891,7 @@ void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<
         }
         if (of_queries) {
           using kernel_type = typename kernels::of_queries;
-          kernel_type const kernel{p,     statistics, query_tiles(x, kernel_type::rows, sizeof(T)), group, per_token,
-                                   scale, last_scale};
+          kernel_type const kernel{p, statistics, query_tiles(x, kernel_type::rows, sizeof(T)), by, scale, last_scale};
           queue.launch(kernel, kernel.blocks());
         }
       };

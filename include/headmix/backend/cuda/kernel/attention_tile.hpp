@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the attention kernels share: which tile of which sequence and key/value head a block works on, which keys the
-// rows of a tile see, and tiles in shared memory for the kernels without tensor cores.
+// What the attention kernels share: which tile of which row list a block works on, where the rows of a list lie and
+// which keys they see, and tiles in shared memory for the kernels without tensor cores.
 
 #include <cmath>
 #include <cstddef>
@@ -24,49 +24,80 @@ inline constexpr int largest_int = (std::numeric_limits<int>::max)();
 
 // ---- which part a block has ----
 
-/// A tile of the row list, or of the keys, of one sequence and key/value head.
+/// A tile of a row list, or of the keys of a key/value head.
 struct attention_tile {
-  Index sequence, kv_head;
-  Index first;  ///< its first row or key; behind the last one: nothing to do
+  Index sequence;
+  Index list;     ///< of rows; of a tile of keys the key/value head
+  Index kv_head;  ///< that it reads, or is of
+  Index first;    ///< its first row or key; behind the last one: nothing to do
 };
 
-/// The tiles of all sequences and key/value heads, numbered so that the heavy ones come first: a causal mask makes the
-/// last rows and the first keys the heavy ones.
+/// The tiles of all sequences and their row lists or key/value heads, numbered so that the heavy ones come first: a
+/// causal mask makes the last rows and the first keys the heavy ones.
 struct attention_tiles {
   segments tokens;
-  Index per_token;  ///< rows of the list, or 1
-  Index heads;      ///< key/value heads
+  Index per_token;  ///< rows of the list, or 1; where heads are chosen, the rows of all lists
+  Index heads;      ///< lists, or key/value heads, of a sequence
   Index rows;       ///< of a tile
   Index together;   ///< pairs of sequence and head whose tiles are mixed: as many as the cache holds
   bool last_first;
+  Int const* chosen = nullptr;  ///< where the lists of chosen heads begin; no list has a token twice
+  Index lists_per_kv_head = 1;
 
   [[nodiscard]] HEADMIX_HD Index count() const {
     if (tokens.count == 0) return 0;
-    return (tokens.offsets ? tile_bound(tokens.rows * per_token, tokens.count, rows) : tokens.count * per_sequence()) *
-           heads;
+    if (tokens.offsets == nullptr) return tokens.count * per_sequence() * heads;
+    Index const n = tokens.rows * per_token;
+    return chosen ? tile_bound(n, tokens.count * heads, rows) : tile_bound(n, tokens.count, rows) * heads;
   }
+  /// All lanes of the warp call.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE attention_tile operator()(Device& device, Index i) const {
+    if (chosen == nullptr) return (*this)(i);
+    if (tokens.offsets) {
+      Int const* const begins = chosen;
+      Index const t = last_first ? count() - 1 - i : i;
+      Index const pair =
+          segment_of_tile(device, t, tokens.count * heads, rows, [=](Index list) { return Index{begins[list]}; });
+      return of_list(pair, first_row_of_tile(t, pair, chosen[pair], rows));
+    }
+    auto const [pair, t] = mixed(i);
+    // Counted from the list's end: whatever the lists' lengths, the last tiles of all of them come first.
+    Index const tiles = blocks_for(chosen[pair + 1] - chosen[pair], rows), nothing = largest_int;
+    return of_list(pair, t < tiles ? (last_first ? tiles - 1 - t : t) * rows : nothing);
+  }
+  /// The same where no heads are chosen.
   [[nodiscard]] HEADMIX_DEVICE attention_tile operator()(Index i) const {
     if (tokens.offsets) {
       Index const head = i % heads, t = last_first ? (count() - 1 - i) / heads : i / heads;
       begin_of const begin{tokens, per_token};
       Index const sequence = segment_of_tile(t, tokens.count, rows, begin);
-      return {sequence, head, first_row_of_tile(t, sequence, begin(sequence), rows)};
+      return {sequence, head, head, first_row_of_tile(t, sequence, begin(sequence), rows)};
     }
-    Index const tiles = per_sequence(), pairs = tokens.count * heads;
-    Index const begin = i / (tiles * together) * together, rest = i % (tiles * together);
-    Index const mixed = pairs - begin < together ? pairs - begin : together;
-    Index const pair = begin + rest % mixed, t = rest / mixed;
-    return {pair / heads, pair % heads, (last_first ? tiles - 1 - t : t) * rows};
+    auto const [pair, t] = mixed(i);
+    return {pair / heads, pair % heads, pair % heads, (last_first ? per_sequence() - 1 - t : t) * rows};
   }
 
  private:
+  struct tile_of_pair {
+    Index pair, t;
+  };
+  [[nodiscard]] HEADMIX_HD tile_of_pair mixed(Index i) const {
+    Index const tiles = per_sequence(), pairs = tokens.count * heads;
+    Index const begin = i / (tiles * together) * together, rest = i % (tiles * together);
+    Index const n = pairs - begin < together ? pairs - begin : together;
+    return {begin + rest % n, rest / n};
+  }
+  [[nodiscard]] HEADMIX_HD attention_tile of_list(Index pair, Index first) const {
+    return {pair / heads, pair % heads, pair % heads / lists_per_kv_head, first};
+  }
   struct begin_of {
     segments const& tokens;
     Index per_token;
     [[nodiscard]] HEADMIX_HD Index operator()(Index b) const { return tokens.begin(b) * per_token; }
   };
   [[nodiscard]] HEADMIX_HD Index per_sequence() const {
-    return blocks_for(tokens.rows / tokens.count * per_token, rows);
+    return blocks_for(tokens.rows / tokens.count * (chosen ? 1 : per_token), rows);
   }
 };
 
@@ -78,17 +109,25 @@ struct attention_tiles {
   Index const n = (Index{16} << 20) / (each > 0 ? each : 1);
   return n > 1 ? n : 1;
 }
+/// Rows of a token that read the same key/value head; where heads are chosen, on average.
+[[nodiscard]] inline Index rows_per_kv_head(attention_extents const& x) {
+  return x.heads_are_chosen() ? blocks_for(x.rows_per_token, x.kv_heads) : x.rows_per_token * x.group();
+}
 /// Tiles of query rows, and what each of them reads are keys and values.
 [[nodiscard]] inline attention_tiles query_tiles(attention_extents const& x, Index rows, std::size_t bytes) {
-  return {
-      x.queries, x.rows_per_token * x.group(), x.kv_heads, rows, attention_tiles_together(x.keys, 1, x.head_dim, bytes),
-      true};
+  return {x.queries,
+          x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group()),
+          x.lists(),
+          rows,
+          attention_tiles_together(x.keys, 1, x.head_dim, bytes) * x.lists_per_kv_head(),
+          true,
+          x.chosen.slots ? x.chosen.offsets : nullptr,
+          x.lists_per_kv_head()};
 }
 /// Tiles of keys, and what each of them reads are rows and their gradients.
 [[nodiscard]] inline attention_tiles key_tiles(attention_extents const& x, Index rows, std::size_t bytes) {
-  return {
-      x.keys, 1, x.kv_heads, rows, attention_tiles_together(x.queries, x.rows_per_token * x.group(), x.head_dim, bytes),
-      false};
+  return {x.keys, 1, x.kv_heads, rows, attention_tiles_together(x.queries, rows_per_kv_head(x), x.head_dim, bytes),
+          false};
 }
 
 // ---- which keys a row sees ----
@@ -111,27 +150,32 @@ struct tile_sight {
     return common_begin <= first && last <= common_end;
   }
 };
-/// Of the rows at positions first, first + step, ... up to the last.
+/// Of no rows yet; and with the keys begin ... end - 1 of one more row.
 template <AttentionMask Mask>
-[[nodiscard]] HEADMIX_HD tile_sight sight_of(Index first, Index last, Index step, Index keys) {
-  tile_sight all{largest_int, 0, 0, largest_int};
-  for (Index t = first; t <= last; t += step) {
-    key_range const seen = keys_seen<Mask>(t, keys);
-    int const begin = static_cast<int>(seen.begin), end = static_cast<int>(seen.end);
-    if (begin < end) {
-      if (begin < all.begin) all.begin = begin;
-      if (end > all.end) all.end = end;
-    }
-    if (begin > all.common_begin) all.common_begin = begin;
-    if (end < all.common_end) all.common_end = end;
+[[nodiscard]] HEADMIX_HD tile_sight sight_of_no_row() {
+  return {largest_int, 0, 0, dense_mask<Mask> ? largest_int : 0};
+}
+HEADMIX_HD inline void add_sight(tile_sight& all, int begin, int end) {
+  if (begin < end) {
+    if (begin < all.begin) all.begin = begin;
+    if (end > all.end) all.end = end;
   }
-  if (!dense_mask<Mask>) all.common_end = 0;
+  if (begin > all.common_begin) all.common_begin = begin;
+  if (end < all.common_end) all.common_end = end;
+}
+/// Of the rows at positions first ... last.
+template <AttentionMask Mask>
+[[nodiscard]] HEADMIX_HD tile_sight sight_of(Index first, Index last, Index keys) {
+  tile_sight all = sight_of_no_row<Mask>();
+  for (Index t = first; t <= last; ++t) {
+    key_range const seen = keys_seen<Mask>(t, keys);
+    add_sight(all, static_cast<int>(seen.begin), static_cast<int>(seen.end));
+  }
   return all;
 }
-/// The same by the 32 lanes of a warp together.
-template <AttentionMask Mask, class Device>
-[[nodiscard]] HEADMIX_DEVICE tile_sight sight_by_warp(Device& device, Index first, Index last, Index keys) {
-  tile_sight all = sight_of<Mask>(first + device.lane(), last, 32, keys);
+/// Of the rows of all 32 lanes of a warp.
+template <class Device>
+[[nodiscard]] HEADMIX_DEVICE tile_sight sight_by_warp(Device& device, tile_sight all) {
   HEADMIX_UNROLL
   for (int step = 16; step > 0; step /= 2) {
     int const begin = device.shuffle_xor(all.begin, step), end = device.shuffle_xor(all.end, step);
@@ -159,10 +203,10 @@ struct row_sight {
     }
   }
 };
-/// Of element i of a row list; nothing for one behind its end.
+/// Of a row; nothing if there is none.
 template <AttentionMask Mask>
-[[nodiscard]] HEADMIX_HD row_sight sight_of_row(Index i, Index length, Index position, Index keys) {
-  if (i >= length) return {0, 0, 0};
+[[nodiscard]] HEADMIX_HD row_sight sight_of_row(bool real, Index position, Index keys) {
+  if (!real) return {0, 0, 0};
   key_range const seen = keys_seen<Mask>(position, keys);
   return {static_cast<int>(seen.begin), static_cast<int>(seen.end), static_cast<int>(position)};
 }
@@ -177,6 +221,13 @@ HEADMIX_DEVICE void put_row_sight(Sights sights, int i, row_sight const& row) {
 template <class Sights>
 [[nodiscard]] HEADMIX_DEVICE row_sight row_sight_at(Sights sights, int i) {
   return {sights[3 * i], sights[3 * i + 1], sights[3 * i + 2]};
+}
+/// What the first `count` of them see together, by the 32 lanes of a warp.
+template <AttentionMask Mask, class Device, class Sights>
+[[nodiscard]] HEADMIX_DEVICE tile_sight sight_of_rows(Device& device, Sights sights, int count) {
+  tile_sight all = sight_of_no_row<Mask>();
+  for (int i = device.lane(); i < count; i += 32) add_sight(all, sights[3 * i], sights[3 * i + 1]);
+  return sight_by_warp(device, all);
 }
 
 // ---- exponentials ----
@@ -194,11 +245,13 @@ template <class Device, class Wide>
     return std::exp(x);
   }
 }
-/// What a product q k is multiplied by to become a score in that unit.
+/// What a score is multiplied by to be in that unit.
 template <class Wide>
-[[nodiscard]] Wide score_scale(Index head_dim) {
-  double const scale = 1 / std::sqrt(static_cast<double>(head_dim));
-  return static_cast<Wide>(base_2<Wide> ? scale * log2_of_e : scale);
+inline constexpr double score_unit = base_2<Wide> ? log2_of_e : 1.0;
+/// What a product q k is multiplied by to become a score in that unit.
+template <class Wide, class T>
+[[nodiscard]] Wide score_scale(attention_scores<T> const& scores) {
+  return static_cast<Wide>(scores.scale * score_unit<Wide>);
 }
 /// The log-sum-exp (base e) of a row from its maximum in that unit and the sum of the exponentials less than it.
 template <class Wide>
@@ -211,41 +264,101 @@ template <class Wide>
   }
 }
 
-/// The row list of a (sequence, key/value head) in small numbers.
-struct small_row_list {
-  int row;   ///< of q, of element 0
-  int head;  ///< of element 0
-  int length;
-  int position;  ///< of element 0
+/// Columns of the log-sum-exp: of a row where heads are chosen there is one.
+[[nodiscard]] HEADMIX_HD constexpr Index heads_of_row(attention_extents const& x) {
+  return x.heads_are_chosen() ? 1 : x.heads;
+}
+
+/// What the division by the heads of a key/value head and by the rows of a token takes.
+struct row_divisors {
   divisor group, per_token;
 
-  HEADMIX_HD small_row_list(int first_row, int first_head, int count, int first_position, divisor by_group,
-                            divisor by_token)
-      : row(first_row),
-        head(first_head),
-        length(count),
-        position(first_position),
-        group(by_group),
-        per_token(by_token) {}
-  HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index kv_head, divisor by_group,
-                            divisor by_token)
-      : row(static_cast<int>(x.queries.begin(sequence) * x.rows_per_token)),
-        head(static_cast<int>(kv_head) * by_group.n),
-        length(static_cast<int>(x.queries.length(sequence)) * by_token.n),
-        position(static_cast<int>(x.keys.length(sequence) - x.queries.length(sequence))),
-        group(by_group),
-        per_token(by_token) {}
-  /// Where element i of the list lies in a matrix of heads of `width` columns, null for one behind the end.
-  template <class T>
-  [[nodiscard]] HEADMIX_HD T* of(view<T> const& a, int i, int width) const {
-    if (i >= length) return nullptr;
-    int const r = i / group;
-    return a.data + (row + r) * a.row_stride + (head + (i - r * group.n)) * width;
-  }
-  [[nodiscard]] HEADMIX_HD int row_of(int i) const { return row + i / group; }
-  [[nodiscard]] HEADMIX_HD int head_of(int i) const { return head + (i - i / group * group.n); }
-  [[nodiscard]] HEADMIX_HD int position_of(int i) const { return position + i / per_token; }
+  row_divisors() = default;
+  explicit row_divisors(attention_extents const& x)
+      : group(x.heads_are_chosen() ? 1 : x.group()), per_token(x.rows_per_token * group.n) {}
 };
+/// A query row in small numbers: its head begins at (row, col) of q and o. Row -1 is none.
+struct small_place {
+  int row, col, position;
+};
+/// A row list in small numbers: its elements first ... end - 1, `first` being 0 unless heads are chosen. These are
+/// found in memory, others by division.
+struct small_row_list {
+  Int const* slots;  ///< null: found by division
+  int row;           ///< of q, of element 0
+  int head;          ///< of element 0
+  int first, end;
+  int position;  ///< of element 0; where heads are chosen, of slot 0
+
+  HEADMIX_HD small_row_list(Int const* chosen, int first_row, int first_head, int begin, int behind, int at_position)
+      : slots(chosen), row(first_row), head(first_head), first(begin), end(behind), position(at_position) {}
+  HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index list, row_divisors const& by)
+      : slots(x.chosen.slots),
+        row(0),
+        head(0),
+        first(0),
+        end(0),
+        position(static_cast<int>(x.keys.length(sequence) - x.queries.length(sequence))) {
+    if (slots) {
+      Int const* const begin = x.chosen.offsets + (sequence * x.heads + list);
+      first = begin[0];
+      end = begin[1];
+      position -= static_cast<int>(x.queries.begin(sequence));
+    } else {
+      row = static_cast<int>(x.queries.begin(sequence) * x.rows_per_token);
+      head = static_cast<int>(list) * by.group.n;
+      end = static_cast<int>(x.queries.length(sequence)) * by.per_token.n;
+    }
+  }
+  [[nodiscard]] HEADMIX_HD int length() const { return end - first; }
+  /// Of element i, where heads have `width` columns.
+  [[nodiscard]] HEADMIX_HD small_place place(int i, int width, row_divisors const& by) const {
+    if (i >= end) return {-1, 0, 0};
+    if (slots) {
+      int const slot = slots[i];
+      return {slot, 0, position + slot / by.per_token};
+    }
+    int const r = i / by.group;
+    return {row + r, (head + (i - r * by.group.n)) * width, position_of(i, by)};
+  }
+  /// Of an element that is found by division.
+  [[nodiscard]] HEADMIX_HD int position_of(int i, row_divisors const& by) const { return position + i / by.per_token; }
+};
+
+/// Places of rows in shared memory, `pitch` numbers each.
+template <int pitch, class Ints>
+struct shared_places {
+  static_assert(pitch == 2 || pitch == 3);
+  Ints at;
+
+  HEADMIX_DEVICE void put(int i, small_place const& place) const {
+    at[pitch * i] = place.row;
+    at[pitch * i + 1] = place.col;
+    if constexpr (pitch == 3) at[pitch * i + 2] = place.position;
+  }
+  [[nodiscard]] HEADMIX_DEVICE int row(int i) const { return at[pitch * i]; }
+  [[nodiscard]] HEADMIX_DEVICE int col(int i) const { return at[pitch * i + 1]; }
+  [[nodiscard]] HEADMIX_DEVICE int position(int i) const {
+    static_assert(pitch == 3);
+    return at[pitch * i + 2];
+  }
+  /// Where row i of the tile begins in a matrix, null for none.
+  template <class T>
+  [[nodiscard]] HEADMIX_DEVICE T* of(view<T> const& a, int i) const {
+    int const r = row(i);
+    return r < 0 ? nullptr : a.data + r * a.row_stride + col(i);
+  }
+};
+/// The first rows of a list in shared memory, by `threads` threads; the caller synchronises.
+template <AttentionMask Mask, int rows, int width, int threads, class Device, class Places, class Sights>
+HEADMIX_DEVICE void find_rows(Device& device, small_row_list const& list, int first, row_divisors const& by, int keys,
+                              Places places, Sights sights) {
+  for (int i = device.thread(); i < rows; i += threads) {
+    small_place const place = list.place(list.first + first + i, width, by);
+    places.put(i, place);
+    put_row_sight(sights, i, sight_of_row<Mask>(place.row >= 0, place.position, keys));
+  }
+}
 /// The keys of a sequence in small numbers.
 struct small_keys {
   int begin, count;  ///< rows of k
@@ -264,9 +377,16 @@ struct small_keys {
 };
 /// Whether its numbers are small enough.
 [[nodiscard]] inline bool is_small(attention_extents const& x) {
-  Index const per_token = x.rows_per_token * x.group();
+  Index const per_token = x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group());
   return x.queries.rows * per_token < (Index{1} << 32) / per_token && x.queries.rows * per_token < Index{1} << 30 &&
          x.keys.rows < Index{1} << 30 && x.kv_heads * x.head_dim < Index{1} << 30;
+}
+
+/// Whether kernels on tensor cores do it where rows are aligned. They take the maximum of the products, not of the
+/// scores.
+template <class T>
+[[nodiscard]] bool is_for_tensor_cores(attention_extents const& x, attention_scores<T> const& scores) {
+  return is_small(x) && (x.head_dim == 64 || x.head_dim == 128) && scores.bias.data == nullptr && scores.scale > 0;
 }
 
 /// True when 16 bytes at a time can be copied from a head's rows, or there is nothing to copy.
@@ -479,18 +599,44 @@ HEADMIX_DEVICE void plain_put(Device& device, Pointer weights, Wide const (&scor
   }
 }
 
-/// Finds the rows first ... of a list and what they see. Threads 0 .. 31 work, the caller synchronises.
-template <AttentionMask Mask, class Device, class Pointer, class Sights>
-HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, Index sequence, Index kv_head,
-                                    Index first, Pointer rows, Pointer cols, Sights sights) {
-  int const i = device.thread();
-  if (i >= plain_tile::rows) return;
-  Index const length = x.list_length(sequence);
-  query_row at{-1, 0, 0};
-  if (first + i < length) at = x.row(sequence, kv_head, first + i);
+/// A row and what it sees, in shared memory.
+template <AttentionMask Mask, class Pointer, class Sights>
+HEADMIX_DEVICE void plain_put_row(query_row const& at, int i, Index keys, Pointer rows, Pointer cols, Sights sights) {
   rows[i] = at.row;
   cols[i] = at.col;
-  put_row_sight(sights, i, sight_of_row<Mask>(first + i, length, at.position, x.keys.length(sequence)));
+  put_row_sight(sights, i, sight_of_row<Mask>(at.row >= 0, at.position, keys));
+}
+/// Finds the rows first ... of a list and what they see. Threads 0 .. 31 work, the caller synchronises.
+template <AttentionMask Mask, class Device, class Pointer, class Sights>
+HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, Index sequence, Index list, Index first,
+                                    Pointer rows, Pointer cols, Sights sights) {
+  int const i = device.thread();
+  if (i >= plain_tile::rows) return;
+  query_row at{-1, 0, 0, 0};
+  if (first + i < x.list_length(sequence, list)) at = x.row(sequence, list, first + i);
+  plain_put_row<Mask>(at, i, x.keys.length(sequence), rows, cols, sights);
+}
+
+/// The scores of a row, in the unit of `exponential`, from its products with keys.
+template <class Wide, class T>
+struct plain_scores {
+  attention_scores<T> const& scores;
+  Wide scale;
+  T const* bias;  ///< of the row's position and head and key 0; null: none
+
+  HEADMIX_DEVICE plain_scores(attention_scores<T> const& of, Wide by, Index position, Index head)
+      : scores(of), scale(by), bias(of.bias.data ? &of.bias(position * of.bias_keys, head) : nullptr) {}
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Wide operator()(Device& device, Wide product, Index s) const {
+    Wide const score = product * scale;
+    if (bias == nullptr) return score;
+    constexpr auto unit = static_cast<Wide>(score_unit<Wide>);
+    return score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride)) * unit;
+  }
+};
+/// The head of a row of a list, from its first column.
+[[nodiscard]] HEADMIX_HD inline Index head_of_row(attention_extents const& x, Index list, Index col) {
+  return x.heads_are_chosen() ? list : col / x.head_dim;
 }
 
 /// The factors of attention_dropout::each_factor, four keys at a time without arrays that the compiler would keep in

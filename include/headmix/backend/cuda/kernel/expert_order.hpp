@@ -1,30 +1,47 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A stable sort of slots by what they chose: by expert, or by row of a table. Counting sort by digits, in three
-// launches each: blocks count the digits of their chunks, one block makes places of the counts, and the slots go there.
-// Slots that chose nothing come last. Experts take a single digit; a large table takes two or three.
+// A stable sort of slots by what they chose: by expert, by sequence and expert, or by row of a table. Counting sort by
+// digits, in three launches each: blocks count the digits of their chunks, one block makes places of the counts, and
+// the slots go there. Slots that chose nothing come last. Experts take a single digit; a large table takes two or
+// three.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/backend/cuda/kernel/sequence.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda {
 
-/// What the slots of an index, row by row, chose among `choices`. Nothing counts as one more choice.
+/// What the slots of an index, row by row, chose among `choices`: those of the rows of the first sequence, then those
+/// of the second one, as many for each. Nothing counts as one more choice.
 struct slot_keys {
   view<Int const> index;
   Int choices;
+  segments sequences;
+  Int each;  ///< choices of a sequence
+  divisor cols, rows_each;
+
+  slot_keys(view<Int const> chosen, Index of_each) : slot_keys(chosen, of_each, uniform(1, chosen.rows)) {}
+  slot_keys(view<Int const> chosen, Index of_each, segments rows)
+      : index(chosen),
+        choices(static_cast<Int>(of_each * rows.count)),
+        sequences(rows),
+        each(static_cast<Int>(of_each)),
+        cols(chosen.cols > 0 ? chosen.cols : 1),
+        rows_each(rows.count > 0 && rows.rows >= rows.count ? rows.rows / rows.count : 1) {}
 
   [[nodiscard]] HEADMIX_HD Index slots() const { return index.rows * index.cols; }
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE Int key(Device& device, Int slot) const {
-    auto const cols = static_cast<Int>(index.cols);
-    Int const k = device.load(&index(slot / cols, slot % cols));
-    return k < 0 || k >= choices ? choices : k;
+    Int const row = slot / cols;
+    Int const k = device.load(&index(row, slot - row * cols.n));
+    if (k < 0 || k >= each) return choices;
+    return (sequences.offsets ? static_cast<Int>(sequence_of(sequences, row)) : row / rows_each) * each + k;
   }
 };
 
@@ -283,11 +300,12 @@ void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const
   }
 }
 
-/// perm: the slots (row * columns + column) of an index by expert, ascending in each, then the slots without an expert;
-/// offsets: where each expert begins, then the number of slots with one.
+/// perm: the slots (row * columns + column) of an index by sequence and expert, ascending in each, then the slots
+/// without an expert; offsets: where each expert of each sequence begins, then the number of slots with one.
 template <class Queue>
-void expert_order(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index) {
-  sort_slots(queue, perm, offsets, {index, static_cast<Int>(offsets.cols - 1)}, queue.workspace());
+void expert_order(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index, segments rows) {
+  Index const experts = rows.count > 0 ? (offsets.cols - 1) / rows.count : 0;
+  sort_slots(queue, perm, offsets, {index, experts, rows}, queue.workspace());
 }
 
 }  // namespace headmix::cuda

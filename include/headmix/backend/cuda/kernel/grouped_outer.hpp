@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of one weight matrix per expert: y_e (+)= the sum over the slots s of expert e of x_{s /
-// slots_per_row}^T g_s. A block makes a tile of one expert's matrix and runs through its slots, whose rows of x and g
-// it gathers. Where there are few tiles, several blocks share the slots of a tile and a second launch adds what they
+// The gradient of one weight matrix per expert: y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T
+// g_{s / g_slots}. A block makes a tile of one expert's matrix and runs through its slots, whose rows of x and g it
+// gathers. Where there are few tiles, several blocks share the slots of a tile and a second launch adds what they
 // found, in order.
 
 #include <algorithm>
@@ -29,7 +29,8 @@ struct grouped_outer_plain {
 
   view<T> y;
   view<T const> x, g;
-  slot_lists slots;
+  slot_lists slots;   ///< row_of: the row of x
+  divisor g_per_row;  ///< slots of a row of g
   bool accumulate;
 
   [[nodiscard]] Index blocks() const { return y.count * blocks_for(y.rows, tile) * blocks_for(y.cols, tile); }
@@ -56,7 +57,7 @@ struct grouped_outer_plain {
                                  ? static_cast<wide>(x.row(slots.row_of(slot))[(row0 + i) * x.col_stride])
                                  : wide(0);
         other[k * tile + i] =
-            real && col0 + i < y.cols ? static_cast<wide>(g.row(slot)[(col0 + i) * g.col_stride]) : wide(0);
+            real && col0 + i < y.cols ? static_cast<wide>(g.row(slot / g_per_row)[(col0 + i) * g.col_stride]) : wide(0);
       }
       device.sync();
       HEADMIX_UNROLL
@@ -101,7 +102,8 @@ struct grouped_outer_tensor {
 
   view<bfloat16> y;
   view<bfloat16 const> x, g;
-  slot_lists slots;
+  slot_lists slots;   ///< row_of: the row of x
+  divisor g_per_row;  ///< slots of a row of g
   bool accumulate;
   int parts;       ///< blocks that share the slots of a tile
   float* partial;  ///< of more than one part the sums, [parts, experts, y.rows, y.cols]
@@ -150,7 +152,7 @@ struct grouped_outer_tensor {
                        height - row0, [&](int p, int) { return left0 + Index{slots.row_of(left_slot[p])} * x_stride; });
       right_copy::start(device, device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes), thread,
                         count - step * depth, width - col0,
-                        [&](int p, int) { return right0 + Index{right_slot[p]} * g_stride; });
+                        [&](int p, int) { return right0 + Index{right_slot[p] / g_per_row} * g_stride; });
     };
 
     constexpr int m = rows / 32, n = columns / 16;  // a warp makes 16 m x 8 n sums
@@ -274,8 +276,9 @@ struct grouped_outer_plan {
   int rows = 128, columns = 128;  ///< of a tile
   int parts = 1;                  ///< enough blocks to occupy a large device, unless they had too little to do
 
-  grouped_outer_plan(view<bfloat16> const& y, Index slots) {
+  grouped_outer_plan(view<bfloat16> const& y, view<bfloat16 const> const& x, view<bfloat16 const> const& g) {
     if (y.size() == 0) return;
+    Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // where one of them has a row for each
     if (y.cols <= 64) {
       columns = 64;
     } else if (y.rows <= 64) {
@@ -289,41 +292,42 @@ struct grouped_outer_plan {
 
 /// Scratch memory of grouped_outer, in bytes.
 template <class T>
-[[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>>,
+[[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
                                                       std::type_identity_t<view<T const>> g) {
   if constexpr (std::is_same_v<T, bfloat16>) {
-    int const parts = grouped_outer_plan(y, g.count * g.rows).parts;
+    int const parts = grouped_outer_plan(y, x, g).parts;
     if (parts > 1) return 16 + static_cast<std::size_t>(parts * y.size()) * sizeof(float);
   }
   return 0;
 }
 
-/// y_e (+)= the sum over the slots s of expert e of x_{s / slots_per_row}^T g_s. y is a stack with a matrix for each
-/// expert; perm and offsets are the expert order. An expert without slots gets 0, or keeps what it has.
+/// y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s / g_slots}. y is a stack with a matrix for
+/// each expert; perm and offsets are the expert order. An expert without slots gets 0, or keeps what it has.
 template <class Queue, class T>
 void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
-                   std::type_identity_t<view<T const>> g, view<Int const> perm, view<Int const> offsets,
-                   Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
-  slot_lists const slots(perm, offsets, slots_per_row);
+                   std::type_identity_t<view<T const>> g, view<Int const> perm, view<Int const> offsets, Index x_slots,
+                   Index g_slots, bool accumulate, std::span<std::byte> scratch) {
+  slot_lists const slots(perm, offsets, x_slots);
+  divisor const g_per_row(g_slots);
   if (y.size() == 0) return;
   if constexpr (std::is_same_v<T, bfloat16>) {
     if (x.count == 1 && g.count == 1 && rows_are_aligned(x) && rows_are_aligned(g) && rows_are_aligned(y)) {
-      auto const [rows, columns, parts] = grouped_outer_plan(y, g.rows);
+      auto const [rows, columns, parts] = grouped_outer_plan(y, x, g);
       auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
       auto* const partial = parts > 1 ? reinterpret_cast<float*>(scratch.data() + (16 - address % 16) % 16) : nullptr;
       auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
       if (columns == 64) {
-        launch(grouped_outer_tensor<64>{y, x, g, slots, accumulate, parts, partial});
+        launch(grouped_outer_tensor<64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
       } else if (rows == 64) {
-        launch(grouped_outer_tensor<128, 64>{y, x, g, slots, accumulate, parts, partial});
+        launch(grouped_outer_tensor<128, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
       } else {
-        launch(grouped_outer_tensor<128>{y, x, g, slots, accumulate, parts, partial});
+        launch(grouped_outer_tensor<128>{y, x, g, slots, g_per_row, accumulate, parts, partial});
       }
       if (parts > 1) launch(grouped_outer_sum{y, partial, parts, accumulate});
       return;
     }
   }
-  grouped_outer_plain<T> const kernel{y, x, g, slots, accumulate};
+  grouped_outer_plain<T> const kernel{y, x, g, slots, g_per_row, accumulate};
   queue.launch(kernel, kernel.blocks());
 }
 

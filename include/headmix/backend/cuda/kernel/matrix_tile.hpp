@@ -52,15 +52,6 @@ struct tile_layout {
   return __builtin_bit_cast(float, both & 0xFFFF0000u);
 }
 
-/// How many bits of a ballot are set.
-[[nodiscard]] HEADMIX_HD inline int count_bits(std::uint32_t bits) {
-#ifdef __CUDA_ARCH__
-  return __popc(bits);
-#else
-  return __builtin_popcount(bits);
-#endif
-}
-
 /// Copies `rows` x `cols` elements into a tile, by `threads` threads of which the caller is number `thread`. A thread
 /// copies the same chunk of several rows: number p is row(thread, p).
 template <int rows, int cols, int threads>

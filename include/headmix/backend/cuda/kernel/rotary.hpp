@@ -4,25 +4,10 @@
 
 #include <cmath>
 
-#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/sequence.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda {
-
-/// The sequence of row i: the last one that begins there or before.
-[[nodiscard]] HEADMIX_DEVICE inline Index sequence_of(segments const& s, Index i) {
-  if (s.offsets == nullptr) return i / (s.rows / s.count);
-  Index low = 0, high = s.count - 1;
-  while (low < high) {
-    Index const middle = (low + high + 1) / 2;
-    if (s.begin(middle) <= i) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
 
 template <class W>
 struct cosine_and_sine {

@@ -103,7 +103,7 @@ void scatter_rows(Queue& queue, view<T> y, view<T const> a, view<Int const> inde
     Index const n = (std::min)(most, a.rows - first);
     Int* const begins = reinterpret_cast<Int*>(workspace.data());
     Int* const order = begins + y.rows + 1;
-    sort_slots(queue, {order, 1, n}, {begins, 1, y.rows + 1}, {index.middle_rows(first, n), static_cast<Int>(y.rows)},
+    sort_slots(queue, {order, 1, n}, {begins, 1, y.rows + 1}, {index.middle_rows(first, n), y.rows},
                workspace.subspan(sizeof(Int) * static_cast<std::size_t>(y.rows + 1 + n)));
     auto const rows = a.middle_rows(first, n);
     if (n >= 64 * y.rows) {

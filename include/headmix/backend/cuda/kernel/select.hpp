@@ -3,6 +3,8 @@
 // Choosing by an index, as trees that `map` evaluates: what each element of the result is, found from the result's
 // side. An index below 0 chooses nothing.
 
+#include <type_traits>
+
 #include "headmix/core/config.hpp"
 #include "headmix/core/view.hpp"
 
@@ -52,6 +54,25 @@ struct tree_put {
   }
 };
 
+/// Element (i, j) is a(i, j) + add + i add_per_row, and -1 where a(i, j) is; j stands for a(i, j) where a is null.
+struct tree_renumber {
+  view<Int const> a;
+  Index add, add_per_row;
+
+  struct renumbered {
+    Int const* data;
+    Index stride, add;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      Index const chosen = data == nullptr ? j : data[j * stride];
+      return static_cast<P>(chosen < 0 ? Index{-1} : chosen + add);
+    }
+  };
+  HEADMIX_HD renumbered row(Index i) const {
+    return {a.data == nullptr ? nullptr : &a(i, 0), a.col_stride, add + i * add_per_row};
+  }
+};
+
 /// Row i is row index(i, 0) of a table.
 template <class T>
 struct tree_gather {
@@ -59,11 +80,11 @@ struct tree_gather {
   view<Int const> index;
 
   struct gathered {
-    T const* data;  ///< null: zeros
+    T const* data;  ///< null: zeros, or of choices nothing
     Index stride;
     template <class P>
     HEADMIX_HD P at(Index j) const {
-      return data == nullptr ? P(0) : static_cast<P>(data[j * stride]);
+      return data == nullptr ? P(std::is_same_v<T, Int> ? -1 : 0) : static_cast<P>(data[j * stride]);
     }
   };
   HEADMIX_HD gathered row(Index i) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "../moa.hpp"
+#include "../moh.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
 
@@ -7,4 +7,4 @@ struct replay::on_emulated {
   template <class T>
   using backend = headmix::Cuda<T, headmix::Emulated>;
 };
-template void replay::replay_moa<float, replay::on_emulated>(Case&, Result&);
+template void replay::replay_query_norm<double, replay::on_emulated>(MohCase<double>&, Result&);

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// The attention kernel where every token chooses K of E heads, as in MoH, beside all heads of all tokens (`dense`).
+// `gradient` is the backward pass alone.
+#include <set>
+
+#include "../experts.hpp"
+#include "headmix/core/aligned_buffer.hpp"
+
+namespace {
+
+using namespace bench;
+
+/// K of E heads of width d for each of t tokens, or all of them in dense rows (k = 0).
+template <class Mask>
+struct Problem {
+  Index t, e, k, d;
+  Index rows = k > 0 ? t *k : t, width = k > 0 ? d : e *d;
+  Chosen chosen{t, k > 0 ? k : 1, e};
+  Matrix<float> q{rows, width}, key{t, e*d}, v{t, e*d}, o{rows, width}, lse{rows, width / d}, d_o{rows, width};
+  Matrix<float> d_q{rows, width}, d_k{t, e*d}, d_v{t, e*d};
+
+  headmix::attention_extents extents() {
+    headmix::attention_extents x{headmix::uniform(1, t), headmix::uniform(1, t), k > 0 ? k : 1, e, e, d};
+    if (k > 0) x.chosen = {chosen.perm.data(), chosen.offsets.data()};
+    return x;
+  }
+  headmix::attention_scores<float> scores() const { return {1 / std::sqrt(static_cast<double>(d))}; }
+  headmix::attention_forward<float> forward() {
+    return {extents(), q.get(), key.get(), v.get(), o.get(), lse.get(), {}, scores()};
+  }
+  headmix::attention_backward<float> backward() {
+    return {extents(), q.get(),   key.get(), v.get(), o.get(), d_o.get(), view<float const>(lse.get()),
+            d_q.get(), d_k.get(), d_v.get(), {},      scores()};
+  }
+  template <class Backend>
+  void run(Backend backend, bool gradient) {
+    headmix::AlignedBuffer scratch(gradient ? backend.attention_gradient_scratch(backward())
+                                            : backend.attention_scratch(forward()));
+    if (gradient) {
+      backend.template attention_gradient<Mask>(backward(), scratch.bytes());
+    } else {
+      backend.template attention<Mask>(forward(), scratch.bytes());
+    }
+  }
+  double flops() const {
+    double const pairs = static_cast<double>(t * (k > 0 ? k : e)) * static_cast<double>(t) *
+                         (std::is_same_v<Mask, headmix::causal> ? 0.5 : 1.0);
+    return 4 * pairs * static_cast<double>(d);
+  }
+};
+
+/// All results at a small, uneven shape.
+template <class Mask>
+void check_small(Index threads, Index k) {
+  static std::set<std::pair<Index, bool>> checked;
+  if (!checked.insert({threads, k > 0}).second) return;
+  Problem<Mask> ours{300, 6, k > 0 ? Index{4} : Index{0}, 20}, plain{300, 6, k > 0 ? Index{4} : Index{0}, 20};
+  for (bool const gradient : {false, true}) {
+    ours.run(Cpu<float>(pool(threads)), gradient);
+    plain.run(headmix::Reference<float>{}, gradient);
+  }
+  check_equal<float>("attention", ours.o.get(), plain.o.get(), 1e-5);
+  check_equal<float>("attention d_q", ours.d_q.get(), plain.d_q.get(), 1e-5);
+  check_equal<float>("attention d_k", ours.d_k.get(), plain.d_k.get(), 1e-5);
+  check_equal<float>("attention d_v", ours.d_v.get(), plain.d_v.get(), 1e-5);
+}
+
+/// What was timed: the last row of a head, by the formula.
+template <class Mask>
+void check_timed(Problem<Mask>& p) {
+  headmix::attention_extents const x = p.extents();
+  headmix::query_row const r = x.row(0, 1, x.list_length(0, 1) - 1);
+  view<float> const q = p.q.get(), key = p.key.get(), v = p.v.get(), o = p.o.get();
+  Matrix<float> expected(1, p.d);
+  double total = 0;
+  std::vector<double> sum(static_cast<std::size_t>(p.d));
+  for (Index s = 0; s < (std::is_same_v<Mask, headmix::causal> ? r.position + 1 : p.t); ++s) {
+    double score = 0;
+    for (Index c = 0; c < p.d; ++c) score += double{q(r.row, r.col + c)} * double{key(s, p.d + c)};
+    double const weight = std::exp(score * p.scores().scale);
+    total += weight;
+    for (Index c = 0; c < p.d; ++c) sum[static_cast<std::size_t>(c)] += weight * double{v(s, p.d + c)};
+  }
+  for (Index c = 0; c < p.d; ++c) expected.get()(0, c) = static_cast<float>(sum[static_cast<std::size_t>(c)] / total);
+  check_equal<float>("attention", o.middle_rows(r.row, 1).middle_cols(r.col, p.d), expected.get(), 1e-4);
+}
+
+template <class Mask>
+auto attention(bool gradient, bool dense) {
+  return [gradient, dense](benchmark::State& state) {
+    Index const t = state.range(0), e = state.range(1), k = dense ? 0 : state.range(2), d = state.range(3),
+                threads = state.range(4);
+    check_small<Mask>(threads, k);
+    Problem<Mask> p{t, e, k, d};
+    Cpu<float> cpu(pool(threads));
+    p.run(cpu, false);
+    headmix::AlignedBuffer scratch(gradient ? cpu.attention_gradient_scratch(p.backward())
+                                            : cpu.attention_scratch(p.forward()));
+    time_calls(state, [&] {
+      if (gradient) {
+        cpu.template attention_gradient<Mask>(p.backward(), scratch.bytes());
+      } else {
+        cpu.template attention<Mask>(p.forward(), scratch.bytes());
+      }
+    });
+    check_timed(p);
+    count_flops(state, threads, (gradient ? 2 : 1) * p.flops());
+  };
+}
+
+int const registered = [] {
+  std::vector<std::string> const sizes = {"T", "E", "K", "d"};
+  for (bool const gradient : {false, true}) {
+    for (bool const dense : {true, false}) {
+      std::string const op = std::string(gradient ? "attention_heads_gradient_" : "attention_heads_");
+      std::string const rest = dense ? "_dense/cpu/float" : "/cpu/float";
+      std::vector<std::vector<std::int64_t>> shapes = {{2048, 16, 16, 64}};
+      if (!dense) shapes.insert(shapes.end(), {{2048, 16, 12, 64}, {2048, 16, 8, 64}, {2048, 16, 4, 64}});
+      add(op + "full" + rest, sizes, shapes, {1, 2}, attention<headmix::full>(gradient, dense));
+      add(op + "causal" + rest, sizes, shapes, {1, 2}, attention<headmix::causal>(gradient, dense));
+    }
+  }
+  return 0;
+}();
+
+}  // namespace

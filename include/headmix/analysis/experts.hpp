@@ -1,0 +1,110 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What trained experts do: how sure a gate is, which experts are used, and which tokens an expert is for. All of it on
+// the host.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "headmix/core/error.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix {
+
+/// The mean entropy of the rows of a gate [rows, experts], in nats: from 0 (always one expert) to log(experts). 0
+/// without rows.
+template <class T>
+[[nodiscard]] double gate_entropy(view<T const> gate) {
+  double sum = 0;
+  for (Index i = 0; i < gate.rows; ++i) {
+    for (Index j = 0; j < gate.cols; ++j) {
+      auto const g = static_cast<double>(gate(i, j));
+      if (g > 0) sum -= g * std::log(g);
+    }
+  }
+  return gate.rows == 0 ? 0 : sum / static_cast<double>(gate.rows);
+}
+template <class T>
+[[nodiscard]] double gate_entropy(view<T> gate) {
+  return gate_entropy(view<T const>(gate));
+}
+
+/// How often experts occur together with tokens (or with anything else that is numbered).
+class ExpertCounts {
+ public:
+  /// @param tokens numbers of tokens are below it
+  ExpertCounts(Index tokens, Index experts)
+      : tokens_(tokens), experts_(experts), count_(static_cast<std::size_t>(tokens * experts)) {}
+
+  /// Counts a choice; one of -1 is none.
+  void add(Index token, Index expert, double weight = 1) {
+    if (expert == -1) return;
+    if (0 > token || token >= tokens_) fail("ExpertCounts: expected a token below ", tokens_, ", found ", token);
+    if (0 > expert || expert >= experts_) fail("ExpertCounts: expected an expert below ", experts_, ", found ", expert);
+    count_[static_cast<std::size_t>(token * experts_ + expert)] += weight;
+  }
+  /// The choices of every token: tokens [n, 1], chosen [n, K].
+  void add(view<Int const> tokens, view<Int const> chosen) {
+    if (tokens.rows != chosen.rows) {
+      fail("ExpertCounts: expected choices of ", tokens.rows, " tokens, found ", chosen.rows);
+    }
+    for (Index i = 0; i < chosen.rows; ++i) {
+      for (Index k = 0; k < chosen.cols; ++k) add(tokens(i, 0), chosen(i, k));
+    }
+  }
+
+  [[nodiscard]] Index tokens() const { return tokens_; }
+  [[nodiscard]] Index experts() const { return experts_; }
+  [[nodiscard]] double count(Index token, Index expert) const {
+    return count_[static_cast<std::size_t>(token * experts_ + expert)];
+  }
+  [[nodiscard]] double of_token(Index token) const {
+    double n = 0;
+    for (Index e = 0; e < experts_; ++e) n += count(token, e);
+    return n;
+  }
+  [[nodiscard]] double of_expert(Index expert) const {
+    double n = 0;
+    for (Index t = 0; t < tokens_; ++t) n += count(t, expert);
+    return n;
+  }
+  [[nodiscard]] double total() const {
+    double n = 0;
+    for (double const c : count_) n += c;
+    return n;
+  }
+  /// The share of all choices that went to the expert; 0 without choices.
+  [[nodiscard]] double share(Index expert) const {
+    double const n = total();
+    return n == 0 ? 0 : of_expert(expert) / n;
+  }
+
+ private:
+  Index tokens_, experts_;
+  std::vector<double> count_;
+};
+
+/// A token and how much more often it meets an expert than by chance.
+struct token_affinity {
+  Index token;
+  double pmi;    ///< log p(token, expert) / (p(token) p(expert)), in nats
+  double count;  ///< how often they met
+};
+
+/// The tokens with the highest pointwise mutual information with the expert, highest first, equal ones in their order.
+/// Tokens that occur less than `least` times are left out: their estimate is noise.
+[[nodiscard]] inline std::vector<token_affinity> most_typical_tokens(ExpertCounts const& counts, Index expert,
+                                                                     std::size_t most, double least = 1) {
+  std::vector<token_affinity> found;
+  double const all = counts.total(), of_expert = counts.of_expert(expert);
+  for (Index t = 0; t < counts.tokens(); ++t) {
+    double const n = counts.count(t, expert), of_token = counts.of_token(t);
+    if (n > 0 && of_token >= least) found.push_back({t, std::log(n * all / (of_token * of_expert)), n});
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto const& a, auto const& b) { return a.pmi > b.pmi; });
+  if (found.size() > most) found.resize(most);
+  return found;
+}
+
+}  // namespace headmix

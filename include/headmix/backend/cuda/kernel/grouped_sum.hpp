@@ -1,0 +1,87 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// One weight matrix per expert, summed over the slots of a row: y_r (+)= the sum over the slots s of row r of x_s w_e.
+// The slots' products go to scratch memory; the slots of a row lie next to each other there, and are added in order.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+#include "headmix/tape/lower.hpp"
+
+namespace headmix::cuda {
+
+/// y_r (+)= the sum of rows r n .. r n + n - 1 of `parts`, a contiguous matrix; a thread makes 8 elements of a row.
+struct slot_sum {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<bfloat16> y;
+  bfloat16 const* parts;
+  int n;
+  bool accumulate;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(y.size() / 8, threads); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const chunks = y.cols / 8, i = device.block() * threads + device.thread();
+    if (i >= y.rows * chunks) return;
+    Index const row = i / chunks, col = i % chunks * 8;
+    bfloat16* const to = y.data + row * y.row_stride + col;
+    words<4> made = accumulate ? device.load16(to) : words<4>{};
+    float sum[8] = {};
+    bfloat16 const* from = parts + row * n * y.cols + col;
+    for (int s = 0; s < n; ++s, from += y.cols) {
+      words<4> const eight = device.load16(from);
+      HEADMIX_UNROLL
+      for (int w = 0; w < 4; ++w) {
+        sum[2 * w] += low_of(eight.word[w]);
+        sum[2 * w + 1] += high_of(eight.word[w]);
+      }
+    }
+    HEADMIX_UNROLL
+    for (int w = 0; w < 4; ++w) {
+      std::uint32_t& word = made.word[w];
+      word = pack(low_of(word) + sum[2 * w], high_of(word) + sum[2 * w + 1]);
+    }
+    device.store16(to, made);
+  }
+};
+
+/// Scratch memory of grouped_sum, in bytes.
+template <class T>
+[[nodiscard]] std::size_t grouped_sum_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
+                                                    std::type_identity_t<view<T const>>) {
+  return 16 + static_cast<std::size_t>(x.rows * y.cols) * sizeof(T);
+}
+
+/// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot. w, perm and
+/// offsets as grouped_gemm wants them.
+template <class Queue, class T>
+void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x, std::type_identity_t<view<T const>> w,
+                 view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
+                 std::span<std::byte> scratch) {
+  if (y.size() == 0) return;
+  if (slots_per_row == 1 && !accumulate) return grouped_gemm(queue, y, x, w, perm, offsets, 1, {});
+  auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+  view<T> const parts(reinterpret_cast<T*>(scratch.data() + (16 - address % 16) % 16), x.rows, y.cols);
+  grouped_gemm(queue, parts, x, w, perm, offsets, 1, {});
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (y.count == 1 && rows_are_aligned(y)) {
+      slot_sum const kernel{y, parts.data, static_cast<int>(slots_per_row), accumulate};
+      queue.launch(kernel, kernel.blocks());
+      return;
+    }
+  }
+  using leaf = tree_leaf<T, false, false>;
+  map<wide_t<T>>(queue, y, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
+}
+
+}  // namespace headmix::cuda

@@ -1,0 +1,106 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// From tokens to their sequences and back: which sequence a row belongs to, means over a sequence, over the positions
+// so far, or over the latest ones.
+
+#include <limits>
+
+#include "headmix/expr/select.hpp"
+
+namespace headmix {
+namespace ops {
+
+/// y_i = the sequence that row i belongs to
+template <class Rows>
+struct sequence_numbers : operation {
+  static constexpr bool differentiable = false;
+  template <class...>
+  static constexpr kind kind_of = kind::integer;
+  template <class...>
+  using shape_of = shape<Rows, size<1>>;
+  template <class...>
+  using domain_of = sequences;
+  static void eval(auto const& run, auto y) { run.backend.sequence_numbers(y, run.template segments_of<Rows>()); }
+};
+
+/// y_ij = table_{index_i, j}, choices that others chose
+struct gather_choices : operation {
+  static constexpr bool differentiable = false;
+  template <class...>
+  static constexpr kind kind_of = kind::integer;
+  template <class Table, class Chosen>
+  using shape_of = shape<rows<Chosen>, cols<Table>>;
+  template <class Table, class Chosen>
+  using domain_of = headmix::domain<Table>;
+  template <class Table, class Chosen>
+  using checks = type_list<equal<cols_of<Chosen>, the<size<1>>>, equal<headmix::domain_of<Chosen>, rows_of<Table>>>;
+  static void eval(auto const& run, auto y, auto table, auto index) { run.backend.gather_rows(y, table, index); }
+};
+
+/// y_t = the mean of a_s, t - Window < s <= t, in the sequence of t; or the transpose of this map. Rows are those that
+/// have sequences; with Padded, a has their padding, too.
+template <class Window, class Rows, bool Transposed, bool Padded>
+struct window_mean : operation {
+  template <class A>
+  using shape_of = shape<rows<A>, cols<A>>;
+  template <class>
+  using checks = type_list<at_most<the<size<1>>, the<Window>>>;
+  static void eval(auto const& run, auto y, auto a) {
+    segments s = run.template segments_of<Rows>();
+    if constexpr (Padded) s = uniform(s.count, y.rows / s.count);
+    run.backend.window_mean(y, a, s, run.template extent<Window>(), Transposed);
+  }
+  static constexpr auto vjp(auto dy, auto, auto) {
+    return grads(make<window_mean<Window, Rows, !Transposed, Padded>>(dy));
+  }
+};
+
+}  // namespace ops
+
+/// The number of its sequence for each of Rows rows (`tokens`, `memory_tokens`): Int [Rows, 1].
+template <Extent Rows>
+constexpr auto sequence_numbers() {
+  return make<ops::sequence_numbers<Rows>>();
+}
+/// Rows of a table of choices, Int [V, K] and Int [R, 1] -> Int [R, K].
+template <Selection Table, Selection Chosen>
+constexpr auto gather_choices(Table table, Chosen index) {
+  return make<ops::gather_choices>(table, index);
+}
+
+/// A window that reaches back to the first position.
+struct all_before : size<(std::numeric_limits<Int>::max)()> {};
+
+/// The mean over the latest Window positions of the sequence, its own among them: [tokens, C] -> [tokens, C].
+template <Extent Window, Expr A>
+constexpr auto window_mean(A a) {
+  return make<ops::window_mean<Window, rows<A>, false, false>>(a);
+}
+namespace detail {
+/// The sum over the real rows of a window, divided by its positions.
+template <Extent Window, Expr A, Expr Kept>
+constexpr auto padded_window_mean(A a, Kept kept) {
+  return gather_rows(make<ops::window_mean<Window, rows<A>, false, true>>(scatter_rows(a, kept)), kept);
+}
+}  // namespace detail
+/// The same for the real rows of padded sequences, which have the numbers `kept` among all rows: the mean over those
+/// whose positions are among the latest Window ones, where padding has positions, too.
+template <Extent Window, Expr A, Expr Kept>
+constexpr auto window_mean(A a, Kept kept) {
+  constexpr auto count = ones_of<rows<A>, size<1>>();
+  return detail::padded_window_mean<Window>(a, kept) / detail::padded_window_mean<Window>(count, kept);
+}
+/// A value of the sequence for each of its rows: [sequences, C] -> [Rows, C].
+template <Extent Rows, Expr A>
+constexpr auto of_sequence(A a) {
+  return gather_rows(a, sequence_numbers<Rows>());
+}
+/// The mean over the rows of a sequence, 0 for one without rows: [tokens, C] -> [sequences, C].
+template <Expr A>
+constexpr auto sequence_mean(A a) {
+  constexpr auto numbers = sequence_numbers<rows<A>>();
+  constexpr auto length = scatter_rows(ones_of<rows<A>, size<1>>(), numbers);
+  return scatter_rows(a, numbers) / at_least(length, number<1>{});
+}
+
+}  // namespace headmix

@@ -1,0 +1,170 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Options that say what the scores of attention are, where they are not q k^T / sqrt(d_h). An option's `of<E, H>` has
+// its parameters, and what becomes of queries (a row for each token and head, with the number of its head) and keys.
+
+#include <cmath>
+
+#include "headmix/expr/attention.hpp"
+#include "headmix/expr/norm.hpp"
+#include "headmix/layer/options.hpp"
+
+namespace headmix {
+
+/// a / |a| for every row; zeros for zeros.
+template <Expr A>
+constexpr auto unit_rows(A a) {
+  return a / at_least(length(row_sum(square(a))), number<1, 1'000'000'000'000>{});
+}
+
+/// Cosine attention of TransNeXt (Shi 2024): scores (q / |q| + e_h) softplus(tau_h) log(Keys) k^T / |k| with a query
+/// embedding e [E, H] and a temperature tau [E, 1] that starts where softplus(tau) = 1 / 0.24.
+/// @tparam Keys the number of keys that the layer was made for
+template <Index Keys>
+struct cosine_scores : option::scores {
+  static_assert(Keys >= 2, "headmix: cosine_scores scales by log(Keys), which is 0 for one key");
+  template <AttentionMask Mask>
+  using variant = unscaled<Mask>;
+
+  template <Extent E, Extent H>
+  struct of {
+    struct query_embedding : param<E, H> {
+      using initial = normal<2, 100>;
+    };
+    struct temperature : param<E, size<1>> {
+      struct initial {
+        static double value(Random const&, std::uint64_t, Index, Index) { return std::log(std::exp(1 / 0.24) - 1); }
+      };
+    };
+    template <Expr Q, Selection Heads>
+    static constexpr auto queries(Q q, Heads heads) {
+      return narrow((unit_rows(q) + expert_bias(query_embedding{}, heads)) *
+                    expert_bias(softplus(temperature{}), heads) * log(number<Keys>{}));
+    }
+    template <Extent P, Expr K>
+    static constexpr auto keys(K k) {
+      return merge_rows<P>(narrow(unit_rows(split_rows<P>(k))));
+    }
+  };
+};
+
+/// Layer norm of the queries and keys of each head, with gains and biases [H] that all heads share (DiT).
+struct qk_norm : option::scores {
+  template <AttentionMask Mask>
+  using variant = Mask;
+
+  template <Extent E, Extent H>
+  struct of {
+    struct gain_q : param<H> {
+      using initial = ones;
+    };
+    struct gain_k : param<H> {
+      using initial = ones;
+    };
+    struct bias_q : bias_param<H> {};
+    struct bias_k : bias_param<H> {};
+    template <Expr Q, Selection Heads>
+    static constexpr auto queries(Q q, Heads) {
+      return layer_norm(q, gain_q{}, bias_q{});
+    }
+    template <Extent P, Expr K>
+    static constexpr auto keys(K k) {
+      return merge_rows<P>(layer_norm(split_rows<P>(k), gain_k{}, bias_k{}));
+    }
+  };
+};
+
+/// A bias of the scores by relative position on an image of Height x Width tokens (TransNeXt): a network of one hidden
+/// layer, [U, 2] -> [U, E], of log-spaced coordinates, one of U = (2 Height - 1) (2 Width - 1) for each pair of tokens.
+/// @tparam PretrainedHeight, PretrainedWidth  the image of the pretrained network, to whose size coordinates are scaled
+template <Index Height, Index Width, Index Hidden = 512, Index PretrainedHeight = Height, Index PretrainedWidth = Width>
+struct relative_position_bias : option::relative_bias {
+  static_assert(PretrainedHeight >= 2 && PretrainedWidth >= 2,
+                "headmix: relative_position_bias needs two rows and two columns of tokens to scale coordinates by");
+  struct Keys : size<Height * Width> {};
+  struct Places : size<(2 * Height - 1) * (2 * Width - 1)> {};
+  struct Units : size<Hidden> {};
+
+  /// sign(c) log2(|c| + 1) / log2(8) of c = 8 (distance) / (pretrained size - 1), down and to the right.
+  struct coordinates : constant<Places, size<2>> {
+    static double element(Index place, Index axis) {
+      Index const distance = axis == 0 ? place / (2 * Width - 1) - (Height - 1) : place % (2 * Width - 1) - (Width - 1);
+      double const c = 8. * static_cast<double>(distance) /
+                       static_cast<double>((axis == 0 ? PretrainedHeight : PretrainedWidth) - 1);
+      return std::copysign(std::log2(std::abs(c) + 1) / 3, c);
+    }
+  };
+  /// The place of the distance between the query and the key of a pair, pair = query * Keys + key.
+  struct places : selection<times<Keys, Keys>, size<1>, Places> {
+    static Index element(Index pair, Index) {
+      Index const query = pair / Keys::value, key = pair % Keys::value;
+      return (query / Width - key / Width + Height - 1) * (2 * Width - 1) + query % Width - key % Width + Width - 1;
+    }
+  };
+
+  template <Extent E>
+  struct of {
+    struct W_1 : param<size<2>, Units> {};
+    struct b_1 : bias_param<Units> {};
+    struct W_2 : param<Units, E> {};
+    struct b_2 : bias_param<E> {};
+    static constexpr auto table = relu(coordinates{} % W_1{} + b_1{}) % W_2{} + b_2{};
+    static constexpr auto bias = bias_of_scores<Keys>(gather_rows(table, places{}));
+  };
+};
+
+namespace option {
+
+/// Scores q k^T / sqrt(d_h).
+struct scaled_products : scores {
+  template <AttentionMask Mask>
+  using variant = Mask;
+  template <Extent, Extent>
+  struct of {
+    template <Expr Q, Selection Heads>
+    static constexpr auto queries(Q q, Heads) {
+      return q;
+    }
+    template <Extent, Expr K>
+    static constexpr auto keys(K k) {
+      return k;
+    }
+  };
+};
+struct no_relative_bias : relative_bias {};
+
+}  // namespace option
+
+/// What the options say about scores, for attention of E heads of width H.
+template <Extent E, Extent H, class... Options>
+struct score_options {
+  using Scores = find_option<option::scores, option::scaled_products, Options...>;
+  using Bias = find_option<option::relative_bias, option::no_relative_bias, Options...>;
+  using Variant = typename Scores::template variant<find_mask<Options...>>;
+  using values = typename Scores::template of<E, H>;
+
+  /// Queries of all heads in their order, [T, E H], and keys [S, P H].
+  template <Extent Heads, Expr Q>
+  static constexpr auto queries(Q q) {
+    if constexpr (std::is_same_v<Scores, option::scaled_products>) {
+      return q;
+    } else {
+      return merge_rows<Heads>(values::queries(split_rows<Heads>(q), columns<size<0>, Heads, Heads>(q)));
+    }
+  }
+  template <Extent P, Expr K>
+  static constexpr auto keys(K k) {
+    return values::template keys<P>(k);
+  }
+  /// Attention with these scores; Where is nothing or the rows_of_heads.
+  template <Extent P, class Keep, Expr Q, Expr K, Expr V, class... Where>
+  static constexpr auto attend(Q q, K k, V v, Where... where) {
+    if constexpr (std::is_same_v<Bias, option::no_relative_bias>) {
+      return attention<Variant, P, Keep>(q, k, v, where...);
+    } else {
+      return attention<Variant, P, Keep>(q, k, v, where..., Bias::template of<E>::bias);
+    }
+  }
+};
+
+}  // namespace headmix

@@ -1,0 +1,92 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The router that makes a pretrained model a MoH without new parameters (Jin et al. 2024, section 3.4): the heads with
+// the longest queries are chosen, with weights of 0 and 1 and a straight-through gradient.
+
+#include "headmix/expr/view_ops.hpp"
+#include "headmix/router/options.hpp"
+#include "headmix/router/router.hpp"
+
+namespace headmix {
+
+/// Which routed heads the straight-through gradient reaches.
+namespace estimator {
+struct policy {};
+/// All of them, as equations 9 and 10 say: training computes every head, inference only the active ones.
+struct all : policy {};
+/// The chosen ones: training, too, computes only the active heads.
+struct active : policy {};
+}  // namespace estimator
+
+/// route<Q>: queries Q [rows, h d_h] of all heads, before any rotation -> index Int [rows, h_s + K_r], the shared heads
+/// 0 .. h_s - 1 and then the chosen ones, best first; their weights `gate` are 1. No parameters.
+///
+/// With estimator::all, index names all heads in order, and gate is 1 for the active ones and 0 for the others;
+/// `inference_route<Q>` gives the same result from the active ones. `chosen` [rows, K_r] numbers the chosen heads among
+/// the routed ones.
+///
+/// @tparam Shared number h_s of shared heads, or `dynamic` for one or more
+/// @tparam Routed number E_r of routed heads, two or more, or `dynamic`
+/// @tparam TopK routed heads per token, K_r, or `dynamic`
+/// @tparam Options an estimator (`estimator::all` without one), and the losses in their order (`loss::head_balance`
+///   without any)
+template <Index Shared, Index Routed, Index TopK, class... Options>
+struct QueryNorm {
+  static_assert((is_option<Options, estimator::policy, loss::policy> && ...),
+                "headmix: the options of QueryNorm are an estimator and losses");
+  static_assert(Routed == dynamic || Routed >= 2,
+                "headmix: QueryNorm compares the routed heads of a token and needs two or more");
+  using Estimator = find_option<estimator::policy, estimator::all, Options...>;
+  static constexpr bool every_head = std::is_same_v<Estimator, estimator::all>;
+  /// Its argument is not the layer's input but the queries.
+  static constexpr bool reads_queries = true;
+
+  struct h_s : size<Shared> {};
+  struct E_r : size<Routed> {};
+  struct K_r : size<TopK> {};
+  using E = plus<h_s, E_r>;
+  using K = std::conditional_t<every_head, E, plus<h_s, K_r>>;
+
+  /// The routed heads by their queries.
+  template <Expr Q, class Tag>
+  struct values {
+   private:
+    static constexpr auto of_routed(auto a) { return take(a, columns<h_s, E_r, E>(a)); }
+    static constexpr auto lengths = merge_rows<E>(length(row_sum(square(split_rows<E>(Q{})))));
+
+   public:
+    // clang-format off
+    static constexpr auto n = of_routed(lengths);                                                // |W_q^i x|, h_s < i <= h
+    static constexpr auto centred = n - row_mean(n);                             // p is the same without the mean
+    static constexpr auto deviation = length(row_sum(square(centred)) / others<E_r>{});
+    static constexpr auto p = softmax(centred / at_least(deviation, number<1, 1'000'000>{}));    // g_i              (8)
+    static constexpr auto chosen = top_k<K_r>(p);
+    // clang-format on
+  };
+  template <Expr Q, class Tag>
+  struct active_heads : values<Q, Tag> {
+    using v = values<Q, Tag>;
+    static constexpr auto index = shared_and<h_s>(v::chosen);
+    static constexpr auto gate =
+        ones_and<h_s>(straight_through(ones_of<rows<Q>, K_r>(), take(v::p, v::chosen)));  // (9)
+  };
+  template <Expr Q, class Tag>
+  struct all_heads : values<Q, Tag> {
+    using v = values<Q, Tag>;
+    static constexpr auto index = columns<size<0>, E, E>(v::chosen);
+    static constexpr auto gate = ones_and<h_s>(straight_through(one_hot(v::chosen), v::p));  // (9)(10)
+  };
+
+  template <Expr Q, class Tag = void>
+  struct route : std::conditional_t<every_head, all_heads<Q, Tag>, active_heads<Q, Tag>> {
+    using losses = typename detail::losses_of<true, values<Q, Tag>, type_list<loss::head_balance>, Options...>::type;
+    using observed = typename detail::chosen_in<true, values<Q, Tag>>::type;
+  };
+  template <Expr Q, class Tag = void>
+  using inference_route = active_heads<Q, Tag>;
+};
+
+static_assert(Router<QueryNorm<2, 6, 2>> && Router<QueryNorm<0, 3, 1, estimator::active>>);
+static_assert(Router<QueryNorm<dynamic, dynamic, dynamic>>);
+
+}  // namespace headmix

@@ -1,0 +1,85 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gate of MAE (Peng et al. 2020, "A Mixture of h - 1 Heads is Better than h Heads"): a network of one hidden layer
+// weighs the experts by the mean of the inputs.
+
+#include "headmix/expr/linear.hpp"
+#include "headmix/expr/padding.hpp"
+#include "headmix/expr/sequence.hpp"
+#include "headmix/expr/softmax.hpp"
+
+namespace headmix {
+
+/// What the gate's mean is taken over. A pool of one's own derives from `pool::policy`.
+namespace pool {
+struct policy {};
+/// All positions of the sequence, which has one gate: not for a causal model, whose first positions would see the last.
+struct all : policy {
+  static constexpr bool per_sequence = true;
+  template <Expr X>
+  static constexpr auto mean(X x) {
+    return sequence_mean(x);
+  }
+};
+/// The positions so far; every position has its own gate.
+struct prefix : policy {
+  static constexpr bool per_sequence = false;
+  template <Expr X>
+  static constexpr auto mean(X x) {
+    return window_mean<all_before>(x);
+  }
+};
+/// The latest Length positions (or those so far), of padded sequences the real ones among them; every position has its
+/// own gate. See the class RunningMean for a decoder.
+/// @tparam Length from 1, or `dynamic`: then the size is window<dynamic>::Positions
+template <Index Length>
+struct window : policy {
+  static_assert(Length == dynamic || Length >= 1, "headmix: a window holds at least the position itself");
+  static constexpr bool per_sequence = false;
+  struct Positions : size<Length> {};
+  template <Expr X>
+  static constexpr auto mean(X x) {
+    return window_mean<Positions>(x);
+  }
+  template <Expr X, Expr Kept>
+  requires(detail::numbers_real_rows<Kept>) static constexpr auto mean(node<ops::gather_rows, X, Kept> x) {
+    return window_mean<Positions>(x, Kept{});
+  }
+};
+}  // namespace pool
+
+/// route<X>: X [tokens, d] -> gate [sequences, C], or [tokens, C] where every position has its own. Parameters W_1
+/// [d, m], b_1 [m], W_2 [m, C], b_2 [C]. `by_sequence` is the gate of a sequence in any case, [sequences, C]: the mean
+/// of those of its positions.
+///
+/// @tparam C number of experts
+/// @tparam Hidden width m of the hidden layer, or `dynamic`
+template <Extent C, Index Hidden, class Pool>
+struct SequenceGate {
+  struct m : size<Hidden> {};
+  template <Expr X>
+  struct route {
+    struct W_1 : router_param<cols<X>, m> {
+      using initial = xavier_uniform<>;
+    };
+    struct b_1 : router_param<m> {};
+    struct W_2 : router_param<m, C> {
+      using initial = xavier_uniform<>;
+    };
+    struct b_2 : router_param<C> {};
+
+    static constexpr auto hidden = tanh(narrow(Pool::mean(X{})) % W_1{} + b_1{});
+    static constexpr auto gate = softmax(wide(hidden % W_2{}) + b_2{});
+
+    /// The gate of a sequence.
+    static constexpr auto by_sequence() {
+      if constexpr (Pool::per_sequence) {
+        return gate;
+      } else {
+        return sequence_mean(gate);
+      }
+    }
+  };
+};
+
+}  // namespace headmix

@@ -1,0 +1,160 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The two-stage router of MoH (Jin et al. 2024, "MoH: Multi-Head Attention as Mixture-of-Head Attention"): shared heads
+// are always on, the best of the routed ones are chosen for every token, and a third softmax weighs the two groups.
+
+#include "headmix/expr/linear.hpp"
+#include "headmix/router/options.hpp"
+#include "headmix/router/router.hpp"
+
+namespace headmix {
+
+/// How large the weights of heads are. A scaling of one's own derives from `scaling::policy`.
+namespace scaling {
+struct policy {};
+/// The mean weight of a token's active heads is 1: the published code. 2 alpha, h_s s, and K_r p / sum p, from which no
+/// gradient reaches heads that were not chosen, nor any head if K_r = 1.
+struct unit_mean : policy {
+  template <Expr A>
+  static constexpr auto groups(A alpha) {
+    return number<2>{} * alpha;
+  }
+  template <Expr S>
+  static constexpr auto shared(S s) {
+    return value_of<cols<S>>{} * s;
+  }
+  template <Expr P>
+  static constexpr auto routed(P p) {
+    return value_of<cols<P>>{} * p / row_sum(p);
+  }
+};
+/// The paper's equations 5 and 6 to the letter: a token's weights sum to at most 1.
+struct paper : policy {
+  template <Expr A>
+  static constexpr auto groups(A alpha) {
+    return alpha;
+  }
+  template <Expr S>
+  static constexpr auto shared(S s) {
+    return s;
+  }
+  template <Expr P>
+  static constexpr auto routed(P p) {
+    return p;
+  }
+};
+}  // namespace scaling
+
+/// route<X>: X [rows, d] -> index Int [rows, h_s + K_r], the shared heads 0 .. h_s - 1 and then the chosen ones, best
+/// first, and their weights gate. Parameters W_r [d, E_r] if there are routed heads, W_s [d, h_s] if there are two
+/// shared heads or more, and W_h [d, 2] if there are both; they start as N(0, 0.02^2).
+///
+/// `chosen` [rows, K_r] numbers the chosen heads among the routed ones. Without routed heads all heads are on, and the
+/// router weighs them.
+///
+/// @tparam Shared number h_s of shared heads; `dynamic` stands for two or more
+/// @tparam Routed number E_r of routed heads, or `dynamic`
+/// @tparam TopK routed heads per token, K_r, or `dynamic`; 0 exactly if Routed is
+/// @tparam Options a scaling (`scaling::unit_mean` without one), and the losses in their order (`loss::head_balance`
+///   without any)
+template <Index Shared, Index Routed, Index TopK, class... Options>
+struct TwoStage {
+  static_assert((is_option<Options, scaling::policy, loss::policy> && ...),
+                "headmix: the options of TwoStage are a scaling and losses");
+  static_assert((Routed == 0) == (TopK == 0), "headmix: TwoStage chooses no heads exactly if it has no routed ones");
+  static_assert(Shared != 0 || Routed != 0, "headmix: TwoStage needs shared or routed heads");
+  using Scale = find_option<scaling::policy, scaling::unit_mean, Options...>;
+  static constexpr bool routes = Routed != 0, grouped = Shared != 0 && Routed != 0;
+
+  struct h_s : size<Shared> {};
+  struct E_r : size<Routed> {};
+  struct K_r : size<TopK> {};
+  using E = plus<h_s, E_r>;
+  using K = plus<h_s, K_r>;
+
+  template <Expr X, class Tag>
+  struct values {
+    struct W_s : router_param<cols<X>, h_s> {
+      using initial = normal<2, 100>;
+    };
+    struct W_r : router_param<cols<X>, E_r> {
+      using initial = normal<2, 100>;
+    };
+    struct W_h : router_param<cols<X>, size<2>> {
+      using initial = normal<2, 100>;
+    };
+
+   private:
+    /// The weight of a group of heads, where there are two.
+    template <Index Group>
+    static constexpr auto group() {
+      return Scale::groups(take(alpha, columns<size<Group>, size<1>, size<2>>(X{})));
+    }
+    template <Index Group, class G>
+    static constexpr auto weighed(G g) {
+      if constexpr (grouped) {
+        return group<Group>() * g;
+      } else {
+        return g;
+      }
+    }
+    static constexpr auto softmax_of_shared() {
+      if constexpr (Shared == 1) {
+        return ones_of<rows<X>, h_s>();
+      } else {
+        return Scale::shared(softmax(wide(X{} % W_s{})));
+      }
+    }
+    static constexpr auto best_of_routed() {
+      if constexpr (routes) {
+        return top_k<K_r>(p);
+      } else {
+        return absent{};
+      }
+    }
+    static constexpr auto softmax_of_chosen() {
+      if constexpr (routes) {
+        return Scale::routed(take(p, chosen));
+      } else {
+        return absent{};
+      }
+    }
+    static constexpr auto active_heads() {
+      if constexpr (routes) {
+        return shared_and<h_s>(chosen);
+      } else {
+        return columns<size<0>, h_s, h_s>(X{});
+      }
+    }
+    static constexpr auto active_weights() {
+      if constexpr (grouped) {
+        return beside(g_s, g_r);
+      } else if constexpr (routes) {
+        return g_r;
+      } else {
+        return g_s;
+      }
+    }
+
+   public:
+    // clang-format off
+    static constexpr auto alpha = softmax(wide(X{} % W_h{}));                // [a_1, a_2] = Softmax(W_h x)      (6)
+    static constexpr auto p = softmax(wide(X{} % W_r{}));                    // Softmax(W_r x)
+    static constexpr auto chosen = best_of_routed();                         // Top-K(W_r x)
+    static constexpr auto g_s = weighed<0>(softmax_of_shared());             // a_1 Softmax(W_s x)_i, i <= h_s   (5)
+    static constexpr auto g_r = weighed<1>(softmax_of_chosen());             // a_2 Softmax(W_r x)_i, i chosen   (5)
+    static constexpr auto index = active_heads();                            // g_i = 0 for the other heads      (5)
+    static constexpr auto gate = active_weights();
+    // clang-format on
+  };
+  template <Expr X, class Tag = void>
+  struct route : values<X, Tag> {
+    using losses = typename detail::losses_of<routes, values<X, Tag>, type_list<loss::head_balance>, Options...>::type;
+    using observed = typename detail::chosen_in<routes, values<X, Tag>>::type;
+  };
+};
+
+static_assert(Router<TwoStage<2, 6, 2>> && Router<TwoStage<0, 4, 1>> && Router<TwoStage<1, 4, 1, scaling::paper>>);
+static_assert(Router<TwoStage<4, 0, 0>> && Router<TwoStage<dynamic, dynamic, dynamic>>);
+
+}  // namespace headmix

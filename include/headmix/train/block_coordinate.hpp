@@ -1,0 +1,91 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Block coordinate descent of MAE (Peng et al. 2020, section 3.2 and Algorithm 3). A G step mixes all experts and moves
+// only the gates; an F step draws one expert for each sequence and moves everything else.
+
+#include <concepts>
+#include <vector>
+
+#include "headmix/expr/leaf.hpp"
+#include "headmix/tape/parameter.hpp"
+
+namespace headmix {
+
+namespace detail {
+template <class L, class P>
+inline constexpr bool is_output = false;
+template <class L, class P>
+requires requires {
+  typename L::W_o;
+  typename L::b_o;
+}
+inline constexpr bool is_output<L, P> = std::is_same_v<P, typename L::W_o> || std::is_same_v<P, typename L::b_o>;
+}  // namespace detail
+
+/// The parameters of a model as block coordinate descent moves them.
+template <class T>
+struct ParameterGroups {
+  std::vector<parameter<T>> gates;    ///< of routers: leaves that derive from router_param
+  std::vector<parameter<T>> outputs;  ///< W_o and b_o of attention
+  std::vector<parameter<T>> rest;
+
+  /// The parameters of a module; of attention, gates and output matrices are told apart.
+  template <class Module>
+  void add(Module const& module) {
+    std::size_t i = 0;
+    for_each(typename Module::parameter_leaves{}, [&]<class P>() {
+      auto const& p = module.parameters()[i++];
+      if constexpr (RouterParameter<P>) {
+        gates.push_back(p);
+      } else if constexpr (detail::is_output<typename Module::layer, P>) {
+        outputs.push_back(p);
+      } else {
+        rest.push_back(p);
+      }
+    });
+  }
+};
+
+/// Which parameters a training moves.
+enum class fine_tuning {
+  all,                ///< FTALL, and training from scratch: gates by G steps, all others by F steps
+  gates,              ///< FTG: G steps alone
+  gates_and_outputs,  ///< FTG+: gates by G steps, output matrices by F steps
+};
+
+/// Those that F steps move.
+template <class T>
+[[nodiscard]] std::vector<parameter<T>> moved_by_f_steps(ParameterGroups<T> const& groups, fine_tuning which) {
+  if (which == fine_tuning::gates) return {};
+  std::vector<parameter<T>> moved = groups.outputs;
+  if (which == fine_tuning::all) moved.insert(moved.end(), groups.rest.begin(), groups.rest.end());
+  return moved;
+}
+
+/// When steps are G steps too: every `g_every`-th period, the last one of each round. A period is an epoch in the paper
+/// (Algorithm 3: epochs e with e mod 5 = 0, counted from 1), or a batch.
+struct BlockCoordinate {
+  Index g_every = 5;
+  double gate_rate = 1;  ///< of plain gradient descent on the gates; momentum makes the rich richer
+
+  /// True where a G step goes before the F step; periods count from 0.
+  [[nodiscard]] constexpr bool g_step_in(Index period) const { return g_every > 0 && (period + 1) % g_every == 0; }
+
+  /// One step: where it is due, `mixture()` computes the gradients of a soft mixture and the gates move; then
+  /// `expert()` computes those of drawn experts and `move()` moves the others. Both begin with gradients of zero:
+  /// `zero()`. The gradients that a step does not use are discarded.
+  /// @param gates an optimiser with step(rate)
+  template <class Gates, std::invocable Zero, std::invocable Mixture, std::invocable Expert, std::invocable Move>
+  void step(Index period, Gates& gates, Zero zero, Mixture mixture, Expert expert, Move move) const {
+    if (g_step_in(period)) {
+      zero();
+      mixture();
+      gates.step(gate_rate);
+    }
+    zero();
+    expert();
+    move();
+  }
+};
+
+}  // namespace headmix

@@ -1,0 +1,45 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Stochastic gradient descent without momentum or decay.
+
+#include <vector>
+
+#include "headmix/tape/lower.hpp"
+#include "headmix/tape/parameter.hpp"
+#include "headmix/train/adamw.hpp"
+
+namespace headmix {
+
+namespace detail {
+template <class T>
+struct sgd_update {
+  T* __restrict value;
+  T const* __restrict gradient;
+  T rate;
+
+  HEADMIX_HD void operator()(Index i) const { value[i] -= rate * gradient[i]; }
+};
+}  // namespace detail
+
+/// \f$ \theta \leftarrow \theta - \eta g \f$. The parameters' memory must stay where it is.
+/// @tparam Backend whose memory the parameters lie in: it has for_each(n, f)
+template <std::floating_point T, class Backend = host>
+class Sgd {
+ public:
+  explicit Sgd(std::vector<parameter<T>> parameters, Backend backend = {})
+      : backend_(std::move(backend)), parameters_(std::move(parameters)) {}
+
+  /// One update with the rate `lr`.
+  void step(double lr) {
+    for (auto const& p : parameters_) {
+      backend_.for_each(p.value.size(), detail::sgd_update<T>{p.value.data, p.gradient.data, static_cast<T>(lr)});
+    }
+  }
+  [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return parameters_; }
+
+ private:
+  [[no_unique_address]] Backend backend_;
+  std::vector<parameter<T>> parameters_;
+};
+
+}  // namespace headmix

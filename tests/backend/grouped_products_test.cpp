@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// Products with one matrix per expert on the CPU against the reference: weights that are blocks of one matrix and their
+// transposes, rows that several slots share; on one thread and on two, to the same bits.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "headmix/core/aligned_buffer.hpp"
+
+namespace {
+
+using namespace headmix;
+
+enum class layout { stack, transposed, column_blocks, row_blocks, blocks_transposed, every_other };
+
+struct Case {
+  Index rows, choices, experts, depth, width;
+  bool twice = false;  ///< a row may choose an expert twice
+};
+
+template <class T>
+std::vector<T> numbers(Index n, std::uint64_t stream) {
+  Random const random(7, stream);
+  std::vector<T> v(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(random.normal(i));
+  return v;
+}
+
+/// A stack of matrices; `room` holds 2 * count * rows * cols elements.
+template <class T>
+view<T> stack_of(T* room, Index count, Index rows, Index cols, layout how) {
+  view<T> v(room, count, rows, cols);
+  if (how == layout::transposed) return view<T>(room, count, cols, rows).transposed();
+  if (how == layout::column_blocks) {
+    v.row_stride = count * cols;
+    v.stack_stride = cols;
+  }
+  if (how == layout::blocks_transposed) {
+    v = view<T>(room, count, cols, rows);
+    v.row_stride = count * rows;
+    v.stack_stride = rows;
+    return v.transposed();
+  }
+  if (how == layout::every_other) {
+    v.col_stride = 2;
+    v.row_stride *= 2;
+    v.stack_stride *= 2;
+  }
+  return v;
+}
+
+/// Experts of slots: none goes to expert 1, and some slots to nobody.
+struct Order {
+  std::vector<Int> index, perm, offsets;
+  view<Int const> slots, begins;
+
+  explicit Order(Case const& c)
+      : index(static_cast<std::size_t>(c.rows * c.choices)),
+        perm(index.size() + 1),
+        offsets(static_cast<std::size_t>(c.experts + 1)) {
+    Random const random(3);
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      auto const k = static_cast<std::size_t>(c.choices), e = static_cast<std::size_t>(c.experts);
+      index[i] = static_cast<Int>(c.twice ? random.below(i, e) : (random.below(i / k, e) + i % k) % e);
+      if (index[i] == 1 || i % 11 == 5 || i / k == 3) index[i] = -1;
+    }
+    Index const n = c.rows * c.choices;
+    slots = view<Int const>(perm.data(), 1, n);
+    begins = view<Int const>(offsets.data(), 1, c.experts + 1);
+    cpu::expert_order(view<Int>(perm.data(), 1, n), view<Int>(offsets.data(), 1, c.experts + 1),
+                      view<Int const>(index.data(), c.rows, c.choices), uniform(1, c.rows));
+  }
+};
+
+template <class T>
+void check_close(std::vector<T> const& found, std::vector<T> const& expected) {
+  REQUIRE(found.size() == expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    double const a = static_cast<double>(found[i]), b = static_cast<double>(expected[i]);
+    if (!(std::abs(a - b) / (1 + std::abs(b)) <= worst)) worst = std::abs(a - b) / (1 + std::abs(b));
+  }
+  CHECK(worst <= (std::is_same_v<T, float> ? 1e-3 : 1e-11));
+}
+
+/// run(backend) returns a result; the reference's and the CPU's with one thread and with two.
+template <class T, class F>
+void check_backends(F run) {
+  thread_pool one(1), two(2);
+  auto const found = run(Cpu<T, thread_pool>(one));
+  check_close<T>(found, run(Reference<T>{}));
+  CHECK(run(Cpu<T, thread_pool>(two)) == found);
+}
+
+std::vector<Case> cases() {
+  return {{37, 3, 5, 19, 23, true}, {1, 1, 3, 4, 4},      {0, 2, 3, 5, 6},           {410, 2, 4, 20, 150, true},
+          {300, 4, 6, 32, 70},      {150, 2, 4, 300, 64}, {90, 5, 16, 33, 97, false}};
+}
+std::vector<layout> layouts(Case const& c) {
+  if (c.rows > 40) return {layout::column_blocks, layout::blocks_transposed};
+  return {layout::stack,      layout::transposed,        layout::column_blocks,
+          layout::row_blocks, layout::blocks_transposed, layout::every_other};
+}
+
+/// y as a plain matrix, or with gaps between its elements.
+template <class T>
+view<T> matrix(std::vector<T>& v, Index rows, Index cols, bool gaps) {
+  view<T> m(v.data(), rows, cols);
+  if (gaps) {
+    m.row_stride = 2 * cols + 1;
+    m.col_stride = 2;
+  }
+  return m;
+}
+
+template <class T>
+void check_sums(Case const& c, layout how, bool accumulate, bool gaps) {
+  Order const order(c);
+  Index const slots = c.rows * c.choices;
+  auto const w = numbers<T>(2 * c.experts * c.depth * c.width, 1);
+  auto x = numbers<T>(slots * (2 * c.depth + 1), 2);
+  check_backends<T>([&](auto backend) {
+    auto y = numbers<T>(c.rows * (2 * c.width + 1), 3);
+    view<T> const vy = matrix(y, c.rows, c.width, gaps), vx = matrix(x, slots, c.depth, gaps);
+    view<T const> const vw = stack_of(w.data(), c.experts, c.depth, c.width, how);
+    AlignedBuffer scratch(backend.grouped_sum_scratch(vy, view<T const>(vx), vw));
+    backend.grouped_sum(vy, view<T const>(vx), vw, order.slots, order.begins, c.choices, accumulate, scratch.bytes());
+    return y;
+  });
+}
+
+template <class T>
+void check_products(Case const& c, layout how, bool shared) {
+  Order const order(c);
+  Index const slots = c.rows * c.choices, rows = shared ? c.rows : slots;
+  auto const w = numbers<T>(2 * c.experts * c.depth * c.width, 1), x = numbers<T>(rows * c.depth, 2);
+  check_backends<T>([&](auto backend) {
+    auto y = numbers<T>(slots * c.width, 3);
+    view<T> const vy(y.data(), slots, c.width);
+    view<T const> const vw = stack_of(w.data(), c.experts, c.depth, c.width, how), vx(x.data(), rows, c.depth);
+    AlignedBuffer scratch(backend.grouped_gemm_scratch(vy, vx, vw));
+    backend.grouped_gemm(vy, vx, vw, order.slots, order.begins, shared ? c.choices : 1, scratch.bytes());
+    return y;
+  });
+}
+
+template <class T>
+void check_outer(Case const& c, layout how, bool accumulate, int which) {
+  Order const order(c);
+  Index const slots = c.rows * c.choices, x_slots = which == 0 ? c.choices : 1, g_slots = which == 1 ? c.choices : 1;
+  auto x = numbers<T>(slots * (2 * c.depth + 1), 1), g = numbers<T>(slots * (2 * c.width + 1), 2);
+  view<T const> const vx = matrix(x, slots / x_slots, c.depth, which == 2),
+                      vg = matrix(g, slots / g_slots, c.width, which == 2);
+  check_backends<T>([&](auto backend) {
+    auto w = numbers<T>(2 * c.experts * c.depth * c.width, 3);
+    view<T> const vw = stack_of(w.data(), c.experts, c.depth, c.width, how);
+    AlignedBuffer scratch(backend.grouped_outer_scratch(vw, vx, vg));
+    backend.grouped_outer(vw, vx, vg, order.slots, order.begins, x_slots, g_slots, accumulate, scratch.bytes());
+    return w;
+  });
+}
+
+TEST_CASE("sums over the experts of a row equal the reference") {
+  for (Case const& c : cases()) {
+    CAPTURE(c.rows);
+    for (layout const how : layouts(c)) {
+      check_sums<double>(c, how, false, false);
+      check_sums<double>(c, how, true, how == layout::stack);
+    }
+    check_sums<float>(c, layout::stack, false, false);
+    check_sums<float>(c, layout::blocks_transposed, true, false);
+  }
+}
+TEST_CASE("products with experts equal the reference") {
+  for (Case const& c : cases()) {
+    CAPTURE(c.rows);
+    for (layout const how : layouts(c)) {
+      check_products<double>(c, how, true);
+      check_products<double>(c, how, false);
+    }
+    check_products<float>(c, layout::column_blocks, true);
+  }
+}
+TEST_CASE("gradients by the matrices of experts equal the reference") {
+  for (Case const& c : cases()) {
+    CAPTURE(c.rows);
+    for (layout const how : layouts(c)) {
+      for (int const which : {0, 1, 2}) check_outer<double>(c, how, which == 1, which);
+    }
+    check_outer<float>(c, layout::column_blocks, false, 0);
+    check_outer<float>(c, layout::row_blocks, true, 1);
+  }
+}
+
+TEST_CASE("choices are renumbered like the reference does it") {
+  std::vector<Int> const index{3, -1, 0, 2, 5, -1, 4, 4};
+  for (bool const given : {true, false}) {
+    std::vector<Int> y(8, 77), expected(8, 78);
+    view<Int const> const a(given ? index.data() : nullptr, 4, 2);
+    Cpu<float>{}.renumber(view<Int>(y.data(), 4, 2), a, 7, 10);
+    Reference<float>{}.renumber(view<Int>(expected.data(), 4, 2), a, 7, 10);
+    CHECK(y == expected);
+    CHECK(y[6] == (given ? 41 : 37));
+  }
+}
+
+}  // namespace

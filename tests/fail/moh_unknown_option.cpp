@@ -1,0 +1,13 @@
+// expect: headmix: the options of Moh are a mask, query_bias
+// SPDX-License-Identifier: MIT
+#include "headmix/layer/moh.hpp"
+
+using namespace headmix;
+
+struct sparse {};
+#ifdef MUST_FAIL
+using layer = Moh<8, 4, TwoStage<1, 3, 2>, sparse>;
+#else
+using layer = Moh<8, 4, TwoStage<1, 3, 2>, causal>;
+#endif
+constexpr auto y = layer::y;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// MoH of sizes that are known when the program runs, and over another input, with padding.
+
+#include "headmix/core/padding.hpp"
+#include "moh.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+TEST_CASE("moh: sizes that are known when the program runs") {
+  using R = TwoStage<dynamic, dynamic, dynamic>;
+  using L = Moh<dynamic, dynamic, R, sliding_window<3>, kv_heads<dynamic>>;
+  auto const r = check_twins(
+      L::y, twin<L>, {}, [](auto&) {}, at<tokens>(6), at<L::D>(5), at<L::H>(3), at<R::h_s>(3), at<R::E_r>(3),
+      at<R::K_r>(1), at<L::P>(2));
+  CAPTURE(r.text);
+  CHECK(r.ok());
+}
+TEST_CASE("moh: cross-attention with padding of both inputs, no shared head, by the scaling of the paper") {
+  using L = Moh<5, 3, TwoStage<0, 4, 2, scaling::paper>, memory_width<3>, padded, output_bias>;
+  std::vector<std::uint8_t> const mask{1, 0, 1, 1, 1, 0}, memory_mask{0, 1, 0, 0, 0, 0, 1, 1};
+  Padding const real(view<std::uint8_t const>(mask.data(), 2, 3));
+  Padding const memory(view<std::uint8_t const>(memory_mask.data(), 2, 4));
+  gradcheck_options o;
+  o.token_sequences = real.sequences();
+  o.memory_sequences = memory.sequences();
+  auto const fill = [&](auto& p) {
+    std::copy_n(real.real_rows().data, 4, p.values(L::kept{}).begin());
+    std::copy_n(memory.real_rows().data, 3, p.values(L::kept_memory{}).begin());
+  };
+  auto const r = check_twins(L::y, twin<L>, o, fill, at<padded_tokens>(6), at<padded_memory_tokens>(8));
+  CAPTURE(r.text);
+  CHECK(r.ok());
+}

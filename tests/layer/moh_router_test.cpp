@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// MoH with all heads shared, and with routers that are not its own.
+
+#include "headmix/router/softmax_top_k.hpp"
+#include "moh.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+namespace {
+
+/// Every token's head is the one of its first feature's sign; the weight is that feature.
+struct by_sign {
+  struct E : size<2> {};
+  struct K : size<1> {};
+  template <Expr X, class Tag = void>
+  struct route {
+    static constexpr auto first = take(X{}, columns<size<0>, size<1>, cols<X>>(X{}));
+    static constexpr auto index = top_k<K>(beside(first, -first));
+    static constexpr auto gate = first;
+    using losses = type_list<>;
+  };
+};
+
+}  // namespace
+
+TEST_CASE("moh: of a softmax top-k router") {
+  check_layer<Moh<4, 3, SoftmaxTopK<4, 2, gating::renormalized>, sliding_window<3>, value_bias>>();
+}
+TEST_CASE("moh: all heads shared") { check_layer<Moh<4, 3, TwoStage<3, 0, 0>, causal, kv_heads<1>, query_bias>>(); }
+TEST_CASE("moh: of a router of one's own, which observes the heads themselves") {
+  using L = Moh<4, 3, by_sign>;
+  static_assert(std::is_same_v<L::observed, type_list<type_of<decltype(L::r::index)>>>);
+  Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(6));
+  auto const r = p.check_gradients();
+  CAPTURE(r.text);
+  CHECK(r.ok());
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// MoH against "compute all heads, multiply by the weights", forward and backward, and its gradients by differences.
+
+#include "moh.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+TEST_CASE("moh: some heads with every bias, rotary embedding and shared key/value heads are all heads times weights") {
+  check_layer<
+      Moh<5, 4, TwoStage<2, 4, 2>, causal, kv_heads<3>, query_bias, key_bias, value_bias, output_bias, rope<>>>();
+}
+TEST_CASE("moh: one shared head, one of three routed ones by the paper's scaling, a user's mask") {
+  check_layer<Moh<4, 3, TwoStage<1, 3, 1, scaling::paper>, checkered, kv_heads<1>>>();
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The two-stage router with several shared heads and with none, by either scaling.
+
+#include "two_stage.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+TEST_CASE("two stages: several shared heads, several routed ones, by either scaling") {
+  using R = TwoStage<dynamic, dynamic, dynamic, loss::head_balance, loss::head_balance_unscaled>;
+  check_router<R, false>(2, 4, 2, at<R::h_s>(2), at<R::E_r>(4), at<R::K_r>(2));
+  check_router<R, false>(3, 5, 1, at<R::h_s>(3), at<R::E_r>(5), at<R::K_r>(1));
+  check_router<R, false>(2, 3, 3, at<R::h_s>(2), at<R::E_r>(3), at<R::K_r>(3));
+  using Paper = TwoStage<dynamic, dynamic, dynamic, scaling::paper>;
+  check_router<Paper, true>(2, 4, 2, at<Paper::h_s>(2), at<Paper::E_r>(4), at<Paper::K_r>(2));
+  check_router<Paper, true>(2, 3, 1, at<Paper::h_s>(2), at<Paper::E_r>(3), at<Paper::K_r>(1));
+  check_router<Paper, true>(3, 3, 3, at<Paper::h_s>(3), at<Paper::E_r>(3), at<Paper::K_r>(3));
+}
+TEST_CASE("two stages: no shared head") {
+  using R = TwoStage<0, dynamic, dynamic>;
+  check_router<R, false>(0, 4, 2, at<R::E_r>(4), at<R::K_r>(2));
+  check_router<R, false>(0, 4, 4, at<R::E_r>(4), at<R::K_r>(4));
+  check_router<TwoStage<0, 4, 1, scaling::paper>, true>(0, 4, 1);
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Parameters that go from one module to another.
+
+#include "headmix/tape/copy_parameters.hpp"
+
+#include <string>
+
+#include "../program.hpp"
+#include "headmix/layer/moh.hpp"
+#include "headmix/layer/multi_head.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+namespace {
+
+using Dense = MultiHead<6, 6, 4, causal, kv_heads<2>, query_bias, output_bias, rope<>>;
+template <Index Routed, Index TopK, class... Options>
+using Sparse =
+    Moh<6, 4, QueryNorm<6 - Routed, Routed, TopK, Options...>, causal, kv_heads<2>, query_bias, output_bias, rope<>>;
+
+std::vector<double> wave(Index rows) {
+  std::vector<double> x(static_cast<std::size_t>(6 * rows));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.7 * static_cast<double>(i + 1));
+  return x;
+}
+double largest_difference(view<double const> a, view<double const> b) {
+  double d = 0;
+  for (Index i = 0; i < a.size(); ++i) d = (std::max)(d, std::abs(a.data[i] - b.data[i]));
+  return d;
+}
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (Error const& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace
+
+TEST_CASE("copied parameters: multi-head attention as a mixture of heads") {
+  Module<Dense, Reference<double>> dense(3);
+  Module<Sparse<4, 4>, Reference<double>> all(4);
+  Module<Sparse<4, 1>, Reference<double>> some(5);
+  Module<Sparse<4, 1>, Reference<double>, inference> inferred(6);
+  for (auto const& p : dense.parameters()) {
+    for (Index i = 0; i < p.value.size(); ++i) p.value.data[i] += 0.1 * std::cos(static_cast<double>(i));
+  }
+  copy_parameters(dense, all);
+  copy_parameters(dense, some);
+  copy_parameters(some, inferred);
+  auto const numbers = wave(7);
+  view<double const> const x(numbers.data(), 7, 6);
+  auto const y = dense.forward(x, uniform(1, 7));
+  CHECK(largest_difference(all.forward(x, uniform(1, 7)), y) < 1e-12);
+  auto const of_some = some.forward(x, uniform(1, 7));
+  CHECK(largest_difference(of_some, y) > 1e-3);
+  CHECK(largest_difference(inferred.forward(x, uniform(1, 7)), of_some) < 1e-14);
+}
+TEST_CASE("copied parameters: what does not fit") {
+  Module<Dense, Reference<double>> dense(3);
+  Module<MultiHead<6, 6, 4, kv_heads<2>, query_bias>, Reference<float>> without_bias(3);
+  CHECK(message_of([&] { copy_parameters(dense, without_bias); }) ==
+        "headmix: copy_parameters: b_o is not among the parameters that are copied to");
+  Module<MultiHead<6, 6, 4, kv_heads<3>, query_bias, output_bias>, Reference<float>> other(3);
+  CHECK(message_of([&] { copy_parameters(dense, other); }) ==
+        "headmix: copy_parameters: W_k is [1, 6, 8] and goes to [1, 6, 12]");
+}
+TEST_CASE("copied parameters: into another type") {
+  Module<Dense, Reference<double>> from(3);
+  Module<Dense, Reference<float>> to(4);
+  copy_parameters(from, to);
+  for (std::size_t i = 0; i < from.parameters().size(); ++i) {
+    CHECK(to.parameters()[i].value.data[0] == static_cast<float>(from.parameters()[i].value.data[0]));
+  }
+}
+TEST_CASE("shared parameters") {
+  Module<Dense, Reference<double>> owner(3);
+  Module<Sparse<4, 1>, Reference<double>> other(share_parameters{}, owner);
+  REQUIRE(other.parameters().size() == owner.parameters().size());
+  auto const numbers = wave(7);
+  view<double const> const x(numbers.data(), 7, 6);
+  other.zero_gradients();
+  other.forward(x, uniform(1, 7));
+  other.backward(x);
+  for (auto const& p : owner.parameters()) {
+    CAPTURE(std::string(p.name));
+    double sum = 0;
+    for (Index i = 0; i < p.gradient.size(); ++i) sum += std::abs(p.gradient.data[i]);
+    CHECK(sum > 0);
+  }
+  using Routed = Moh<6, 4, TwoStage<2, 4, 1>, causal, kv_heads<2>, query_bias, output_bias, rope<>>;
+  CHECK(message_of([&] { Module<Routed, Reference<double>> routed(share_parameters{}, owner); }) ==
+        "headmix: the module whose parameters are shared has none of the name W_h");
+}

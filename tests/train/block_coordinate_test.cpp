@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// Which parameters move in which step.
+
+#include "headmix/train/block_coordinate.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "headmix/backend/reference.hpp"
+#include "headmix/layer/mae.hpp"
+#include "headmix/tape/module.hpp"
+#include "headmix/train/sgd.hpp"
+
+using namespace headmix;
+
+namespace {
+
+struct Norm {
+  struct D : size<4> {};
+  struct x : input<tokens, D> {};
+  struct gain : param<D> {};
+  static constexpr auto y = x{} * gain{};
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+using L = Mae<4, 3, 2, gate_width<5>, output_bias>;
+
+template <class T>
+std::string names(std::vector<parameter<T>> const& group) {
+  std::string all;
+  for (auto const& p : group) all += std::string(p.name) + ' ';
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("block coordinate descent: groups of parameters") {
+  Module<L, Reference<double>> attention(1);
+  Module<Norm, Reference<double>> norm(1);
+  ParameterGroups<double> groups;
+  groups.add(norm);
+  groups.add(attention);
+  CHECK(groups.gates.size() == 4);
+  CHECK(groups.outputs.size() == 2);
+  CHECK(groups.rest.size() == 4);
+  CHECK(names(groups.outputs).find("W_o") != std::string::npos);
+  CHECK(names(groups.rest).find("gain") != std::string::npos);
+  CHECK(moved_by_f_steps(groups, fine_tuning::gates).empty());
+  CHECK(moved_by_f_steps(groups, fine_tuning::gates_and_outputs).size() == 2);
+  CHECK(moved_by_f_steps(groups, fine_tuning::all).size() == 6);
+}
+TEST_CASE("block coordinate descent: the order of steps") {
+  std::string log;
+  struct {
+    std::string& log;
+    void step(double rate) { log += "g" + std::to_string(rate).substr(0, 3) + ' '; }
+  } gates{log};
+  BlockCoordinate const bcd{.g_every = 3, .gate_rate = 0.5};
+  for (Index period = 0; period < 4; ++period) {
+    bcd.step(
+        period, gates, [&] { log += "zero "; }, [&] { log += "mixture "; }, [&] { log += "expert "; },
+        [&] { log += "move; "; });
+  }
+  CHECK(log == "zero expert move; zero expert move; zero mixture g0.5 zero expert move; zero expert move; ");
+  CHECK_FALSE(BlockCoordinate{.g_every = 0}.g_step_in(4));
+  CHECK(BlockCoordinate{}.g_step_in(4));
+}
+TEST_CASE("gradient descent") {
+  double value[] = {1, 2, 3}, gradient[] = {1, 0, -2};
+  Sgd<double> sgd({{"w", view<double>(value, 1, 3), view<double>(gradient, 1, 3)}});
+  sgd.step(0.5);
+  CHECK(value[0] == 0.5);
+  CHECK(value[1] == 2);
+  CHECK(value[2] == 4);
+}
+TEST_CASE("block coordinate descent lowers a loss, and a G step moves only gates") {
+  Module<L, Reference<double>> mixture(1);
+  Module<L::expert<choice::drawn>, Reference<double>> expert(share_parameters{}, mixture);
+  ParameterGroups<double> groups;
+  groups.add(mixture);
+  Sgd<double> gates(groups.gates), rest(moved_by_f_steps(groups, fine_tuning::all));
+  std::vector<double> x(4 * 6), target(4 * 6), dy(4 * 6);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = std::sin(static_cast<double>(3 * i));
+    target[i] = std::cos(static_cast<double>(i));
+  }
+  view<double const> const vx(x.data(), 6, 4);
+  auto const pass = [&](auto& module) {
+    auto const y = module.forward(vx, uniform(2, 3));
+    double loss = 0;
+    for (std::size_t i = 0; i < dy.size(); ++i) {
+      dy[i] = y.data[i] - target[i];
+      loss += dy[i] * dy[i] / 2;
+    }
+    module.backward({dy.data(), 6, 4});
+    return loss;
+  };
+  mixture.zero_gradients();
+  double const before = pass(mixture);
+  double const start = groups.rest.front().value.data[0];
+  BlockCoordinate const bcd{.g_every = 2, .gate_rate = 0.1};
+  double const gate_start = groups.gates.front().value.data[0];
+  for (Index step = 0; step < 60; ++step) {
+    bcd.step(
+        step, gates, [&] { mixture.zero_gradients(); }, [&] { pass(mixture); }, [&] { pass(expert); },
+        [&] { rest.step(0.05); });
+    if (step == 0) CHECK(groups.gates.front().value.data[0] == gate_start);
+  }
+  CHECK(groups.gates.front().value.data[0] != gate_start);
+  CHECK(groups.rest.front().value.data[0] != start);
+  CHECK(pass(mixture) < 0.8 * before);
+}
