@@ -144,9 +144,8 @@ int train_mixture_of_heads(Options const& o, Text const& text, Backend const& ba
     return o.shared_heads == 0 ? train<Moh<QueryNorm<0, dynamic, dynamic>>>(o, text, backend)
                                : train<Moh<QueryNorm<dynamic, dynamic, dynamic>>>(o, text, backend);
   }
-  return o.shared_heads == 0   ? train<Moh<TwoStage<0, dynamic, dynamic>>>(o, text, backend)
-         : o.shared_heads == 1 ? train<Moh<TwoStage<1, dynamic, dynamic>>>(o, text, backend)
-                               : train<Moh<TwoStage<dynamic, dynamic, dynamic>>>(o, text, backend);
+  return o.shared_heads == 0 ? train<Moh<TwoStage<0, dynamic, dynamic>>>(o, text, backend)
+                             : train<Moh<TwoStage<dynamic, dynamic, dynamic>>>(o, text, backend);
 }
 
 }  // namespace lm

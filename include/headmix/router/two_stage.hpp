@@ -52,7 +52,7 @@ struct paper : policy {
 /// `chosen` [rows, K_r] numbers the chosen heads among the routed ones. Without routed heads all heads are on, and the
 /// router weighs them.
 ///
-/// @tparam Shared number h_s of shared heads; `dynamic` stands for two or more
+/// @tparam Shared number h_s of shared heads; `dynamic` stands for one or more, and has W_s for one, too
 /// @tparam Routed number E_r of routed heads, or `dynamic`
 /// @tparam TopK routed heads per token, K_r, or `dynamic`; 0 exactly if Routed is
 /// @tparam Options a scaling (`scaling::unit_mean` without one), and the losses in their order (`loss::head_balance`
