@@ -215,6 +215,21 @@ TEST_CASE("attention over chosen heads of lists of very different lengths") {
   check<full, double>(c, 1e-11);
 }
 
+/// The probability of a single key is 1 whatever its score is.
+TEST_CASE_TEMPLATE("a query that sees a single key has no gradient", T, float, double) {
+  Case const c{{0, 70, 71, 80}, {0, 70, 71, 80}, 1, 3, 3, 8, false};
+  std::size_t const rows = 80, width = 24;
+  auto const found = run<causal, T>(c, Cpu<T>());
+  auto const* const d_q = found.data() + rows * 3 + rows * width;  // behind lse and o
+  for (std::size_t t = 0; t < rows; ++t) {
+    bool const single = t == 0 || t == 70 || t == 71;
+    std::size_t zeros = 0;
+    for (std::size_t j = 0; j < width; ++j) zeros += d_q[t * width + j] == T(0) ? 1 : 0;
+    CAPTURE(t);
+    CHECK(zeros == (single ? width : 0));
+  }
+}
+
 TEST_CASE("attention over all heads, each chosen once, has the bits of dense attention") {
   Index const n = 260, heads = 4, d = 16;
   auto const dense_q = numbers<float>(n * heads * d, 1), k = numbers<float>(n * heads * d, 2),

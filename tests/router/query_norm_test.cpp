@@ -117,3 +117,14 @@ TEST_CASE("query norm: the loss, and its value at balance") {
   p.values(q{}).assign(p.values(q{}).size(), 0.25);
   CHECK(close(p.forward()(0, 0), 4));
 }
+
+/// Two lengths differ from their mean by the same amount whatever they are, so the probabilities of two heads are
+/// constants: in float, too.
+TEST_CASE("query norm: the probabilities of two heads have no gradient, in float") {
+  struct two : input<tokens, size<2 * H>> {};
+  using P = QueryNorm<0, 2, 1>::route<two>;
+  Program<roots<type_of<decltype(P::p)>>, training, float> p(at<tokens>(9));
+  p.forward();
+  p.backward();
+  for (float const g : p.gradients(two{})) CHECK(std::abs(g) < 1e-6f);
+}
