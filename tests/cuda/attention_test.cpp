@@ -17,7 +17,7 @@ TEST_CASE_TEMPLATE("cuda, emulated: attention with strides, dropout, gates and n
 TEST_CASE("cuda, emulated: attention on tensor cores, 64 columns a head") {
   testing::test_tensor_attention<64, Emulated>();
 }
-TEST_CASE("cuda, emulated: attention on tensor cores, 128 columns a head") {
+TEST_CASE("cuda, emulated: attention on tensor cores, 128 columns a head [slow]") {
   testing::test_tensor_attention<128, Emulated>();
 }
 TEST_CASE("cuda, emulated: attention in bfloat16 without tensor cores") {

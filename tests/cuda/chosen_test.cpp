@@ -15,6 +15,6 @@ TEST_CASE_TEMPLATE("cuda, emulated: attention with a bias", T, float, double) {
 TEST_CASE("cuda, emulated: attention over chosen heads on tensor cores, 64 columns") {
   testing::test_tensor_chosen_heads<64, Emulated>();
 }
-TEST_CASE("cuda, emulated: attention over chosen heads on tensor cores, 128 columns") {
+TEST_CASE("cuda, emulated: attention over chosen heads on tensor cores, 128 columns [slow]") {
   testing::test_tensor_chosen_heads<128, Emulated>();
 }

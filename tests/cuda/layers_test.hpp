@@ -17,7 +17,7 @@ TEST_CASE("MoA with every option") {
   Padding const padding(view<std::uint8_t const>(real.data(), 2, 17));
   check_layer<L>(padding, 34);
 }
-TEST_CASE("MoA whose products are for tensor cores, over ragged sequences") {
+TEST_CASE("MoA whose products are for tensor cores, over ragged sequences [slow]") {
   using L = Moa<64, 64, GivenTopK<4, 2>, causal>;
   std::vector<Int> const offsets{0, 40, 40, 131};
   check_layer<L>(ragged(offsets.data(), 3), 131);

@@ -41,6 +41,9 @@ concept Backend = requires(B& b, view<typename B::scalar> y, view<typename B::sc
   b.grouped_outer(y, a, a, index, index, n, n, flag, scratch);
   { b.grouped_sum_scratch(y, a, a) } -> std::same_as<std::size_t>;
   b.grouped_sum(y, a, a, index, index, n, flag, scratch);
+  b.first_of_groups(selected, index, index, index, n);
+  b.absmax_int8(y, a);
+  b.absmean_ternary(y, a);
   { b.attention_scratch(forward) } -> std::same_as<std::size_t>;
   b.template attention<causal>(forward, scratch);
   { b.attention_gradient_scratch(backward) } -> std::same_as<std::size_t>;

@@ -9,6 +9,8 @@
 #include "headmix/backend/cpu/attention_backward.hpp"
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
+#include "headmix/backend/cpu/packed.hpp"
+#include "headmix/backend/cpu/quantize.hpp"
 #include "headmix/backend/cpu/rows.hpp"
 #include "headmix/backend/cpu/sequence.hpp"
 #include "headmix/backend/cpu/softmax.hpp"
@@ -140,6 +142,26 @@ class Cpu {
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
     cpu::grouped_sum(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
+  }
+
+  void first_of_groups(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
+    reference_.first_of_groups(y, index, perm, offsets, most);
+  }
+
+  template <class T>
+  void absmax_int8(view<T> y, view<T const> a) {
+    cpu::absmax_int8(executor(), y, a);
+  }
+  template <class T>
+  void absmean_ternary(view<T> y, view<T const> a) {
+    cpu::absmean_ternary(executor(), y, a);
+  }
+  std::size_t packed_gemm_scratch(view<Scalar>, view<Scalar const> x, view<Int const>) {
+    return static_cast<std::size_t>(cpu::packed_scratch_bytes(x, executor().concurrency()));
+  }
+  void packed_gemm(view<Scalar> y, view<Scalar const> x, view<Int const> w, view<Int const> perm,
+                   view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
+    cpu::packed_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
   }
 
   std::size_t attention_scratch(attention_forward<Scalar> const& p) {

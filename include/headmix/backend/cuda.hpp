@@ -12,12 +12,14 @@
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 #include "headmix/backend/cuda/kernel/attention_bias.hpp"
+#include "headmix/backend/cuda/kernel/capacity.hpp"
 #include "headmix/backend/cuda/kernel/expert_order.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer.hpp"
 #include "headmix/backend/cuda/kernel/grouped_sum.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/backend/cuda/kernel/quantize.hpp"
 #include "headmix/backend/cuda/kernel/reduce.hpp"
 #include "headmix/backend/cuda/kernel/rotary.hpp"
 #include "headmix/backend/cuda/kernel/route.hpp"
@@ -125,13 +127,13 @@ class Cuda {
     cuda::scatter_rows<wide>(queue_, y, a, index, accumulate);
   }
 
-  /// Unlike that of Reference, perm ends with the slots without an expert, from the last of the offsets on.
   void sequence_numbers(view<Int> y, segments s) { cuda::sequence_numbers(queue_, y, s); }
   template <class T>
   void window_mean(view<T> y, view<T const> a, segments s, Index window, bool transposed) {
     cuda::window_mean(queue_, y, a, s, window, transposed);
   }
 
+  /// Unlike that of Reference, perm ends with the slots without an expert, from the last of the offsets on.
   void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
     cuda::expert_order(queue_, perm, offsets, index, s);
   }
@@ -156,6 +158,19 @@ class Cuda {
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
     cuda::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
+  }
+  /// Of the order that this backend's expert_order makes.
+  void first_of_groups(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
+    cuda::first_of_groups(queue_, y, index, perm, offsets, most);
+  }
+
+  template <class T>
+  void absmax_int8(view<T> y, view<T const> a) {
+    cuda::absmax_int8(queue_, y, a);
+  }
+  template <class T>
+  void absmean_ternary(view<T> y, view<T const> a) {
+    cuda::absmean_ternary(queue_, y, a);
   }
 
   std::size_t attention_scratch(attention_forward<Scalar> const& p) { return cuda::attention_scratch_bytes(p); }

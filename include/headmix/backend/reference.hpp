@@ -9,6 +9,7 @@
 #include <span>
 
 #include "headmix/backend/backend.hpp"
+#include "headmix/core/ternary.hpp"
 
 namespace headmix {
 
@@ -259,6 +260,79 @@ struct Reference {
     }
   }
 
+  /// y = index, but -1 where more than `most` slots of the same group come before. Here slot s is choice s / rows of
+  /// row s % rows: `perm` and `offsets` order the transposed index, all first choices before all second ones.
+  void first_of_groups(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
+                       Index most) const {
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index k = 0; k < y.cols; ++k) y(i, k) = -1;
+    }
+    for (Index e = 0; e + 1 < offsets.cols; ++e) {
+      for (Index n = offsets(0, e); n < offsets(0, e + 1) && n < offsets(0, e) + most; ++n) {
+        Index const s = perm(0, n);
+        y(s % y.rows, s / y.rows) = index(s % y.rows, s / y.rows);
+      }
+    }
+  }
+
+  // ---- quantisation ----
+
+  /// y_i = clamp(round(a_i s), -128, 127) / s, s = 127 / max(max_j |a_ij|, 1e-5)
+  template <class T>
+  void absmax_int8(view<T> y, view<T const> a) const {
+    for (Index i = 0; i < a.rows; ++i) {
+      wide largest = 0;
+      for (Index j = 0; j < a.cols; ++j) largest = (std::max)(largest, std::abs(static_cast<wide>(a(i, j))));
+      wide const s = absmax_scale(largest);
+      for (Index j = 0; j < a.cols; ++j) y(i, j) = static_cast<T>(absmax_int8_of(static_cast<wide>(a(i, j)), s) / s);
+    }
+  }
+  /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s = max(mean |a_e|, 1e-5)
+  template <class T>
+  void absmean_ternary(view<T> y, view<T const> a) const {
+    for (Index e = 0; e < a.count; ++e) {
+      wide sum = 0;
+      each_element(a[e], [&](T x) { sum += std::abs(static_cast<wide>(x)); });
+      wide const s = absmean_scale(a.size() == 0 ? wide(0) : sum / static_cast<wide>(a.rows * a.cols));
+      for (Index i = 0; i < a.rows; ++i) {
+        for (Index j = 0; j < a.cols; ++j)
+          y[e](i, j) = static_cast<T>(ternary_of(static_cast<wide>(a[e](i, j)), s) * s);
+      }
+    }
+  }
+  template <class T>
+  static std::size_t packed_gemm_scratch(view<T>, view<T const>, view<Int const>) {
+    return 0;
+  }
+  /// y_s = absmax_int8(x_{s / slots_per_row}) w_e for every slot s of expert e, 0 for a slot without expert; w_e are
+  /// packed ternary matrices. Without an order all slots are those of expert 0. Sums of products are integers.
+  template <class T>
+  void packed_gemm(view<T> y, view<T const> x, view<Int const> w, view<Int const> perm, view<Int const> offsets,
+                   Index slots_per_row, std::span<std::byte>) const {
+    auto const multiply = [&](Index e, Index slot) {
+      Index const row = slot / slots_per_row;
+      wide largest = 0;
+      each_element(x.middle_rows(row, 1), [&](T a) { largest = (std::max)(largest, std::abs(static_cast<wide>(a))); });
+      wide const s = absmax_scale(largest);
+      for (Index j = 0; j < y.cols; ++j) {
+        Int const* const column = packed_ternary::column(w[e].data, x.cols, j);
+        Int sum = 0;
+        for (Index i = 0; i < x.cols; ++i) {
+          sum += static_cast<Int>(absmax_int8_of(static_cast<wide>(x(row, i)), s)) * packed_ternary::weight(column, i);
+        }
+        y(slot, j) = static_cast<T>(static_cast<wide>(sum) / s * static_cast<wide>(packed_ternary::scale(w[e].data)));
+      }
+    };
+    if (perm.data == nullptr) {
+      for (Index slot = 0; slot < y.rows; ++slot) multiply(0, slot);
+      return;
+    }
+    zero(y);
+    for (Index e = 0; e < w.count; ++e) {
+      for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) multiply(e, perm(0, n));
+    }
+  }
+
   // ---- attention ----
 
   template <class T>
@@ -356,6 +430,12 @@ struct Reference {
     if (y.data == nullptr) return;
     for (Index i = 0; i < y.count * y.rows; ++i) {
       for (Index j = 0; j < y.cols; ++j) y.row(i)[j * y.col_stride] = T(0);
+    }
+  }
+  template <class T, class F>
+  static void each_element(view<T const> a, F f) {
+    for (Index i = 0; i < a.rows; ++i) {
+      for (Index j = 0; j < a.cols; ++j) f(a(i, j));
     }
   }
   template <class A>

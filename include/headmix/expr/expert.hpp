@@ -150,15 +150,18 @@ constexpr auto expert_order(Chosen index) {
   return make<ops::expert_order<domain<Chosen>, Rows>>(index);
 }
 
+/// How many slots read a row of X: its choices, or 1 where X has a row for each slot.
+template <Expr X, Selection Chosen>
+using slots_per_row = std::conditional_t<std::same_as<rows<X>, rows<Chosen>> ||
+                                             (rows<X>::value != dynamic && rows<X>::value == rows<Chosen>::value),
+                                         cols<Chosen>, size<1>>;
+
 /// Row r times the weights of its chosen experts: x [R, D] or, slot by slot, [R * K, D]; W [E, D, H]; index Int [R, K];
 /// result [R * K, H].
 template <Expr X, Expr W, Selection Chosen>
 constexpr auto expert_linear(X x, W w, Chosen index) {
   constexpr auto order = expert_order(index);
-  constexpr bool token_rows =
-      std::same_as<rows<X>, rows<Chosen>> || (rows<X>::value != dynamic && rows<X>::value == rows<Chosen>::value);
-  using slots_per_row = std::conditional_t<token_rows, cols<Chosen>, size<1>>;
-  return make<ops::expert_linear<slots_per_row, domain<Chosen>>>(x, w, order, get_output<1>(order));
+  return make<ops::expert_linear<slots_per_row<X, Chosen>, domain<Chosen>>>(x, w, order, get_output<1>(order));
 }
 
 /// The bias of each slot's expert: b [E, D], index Int [R, K], result [R * K, D].

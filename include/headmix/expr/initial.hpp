@@ -18,6 +18,13 @@ struct xavier_uniform {
   }
 };
 
+/// U(-a, a) with a = 1 / sqrt(fan_in): the common start of linear layers.
+struct fan_in_uniform {
+  static double value(Random const& random, std::uint64_t i, Index rows, Index) {
+    return (2 * random.uniform(i) - 1) / std::sqrt(static_cast<double>(rows));
+  }
+};
+
 /// Num(0, sigma^2) with sigma = Num / Den.
 template <int Num, int Den>
 struct normal {

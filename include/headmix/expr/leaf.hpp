@@ -66,6 +66,34 @@ concept RouterParameter = requires(L const& leaf) {
   detail::as_router_param(leaf);
 };
 
+namespace detail {
+/// (X + 15) / 16, rounded down.
+template <Extent X, bool Static = X::value != dynamic>
+struct sixteenths {
+  using type = quotient<plus<X, size<15>>, size<16>>;
+};
+template <Extent X>
+struct sixteenths<X, true> {
+  using type = size<(X::value + 15) / 16>;
+};
+}  // namespace detail
+/// The words of a packed ternary matrix [In, Out] (core/ternary.hpp).
+template <Extent In, Extent Out>
+using packed_words = plus<size<2>, times<Out, typename detail::sixteenths<In>::type>>;
+
+/// `Count` ternary matrices [In, Out], packed, for inference: no gradient, and zeros until copy_parameters() packs the
+/// weights that were learned.
+template <Extent Count, Extent In, Extent Out>
+struct packed_param : leaf<kind::integer, false, Count, size<1>, packed_words<In, Out>> {
+  using in = In;
+  using out = Out;
+};
+template <class L>
+concept PackedParameter = Leaf<L> && requires {
+  typename L::in;
+  typename L::out;
+};
+
 /// A value without a gradient.
 template <Extent... X>
 struct constant : leaf<kind::real, false, X...> {};

@@ -125,6 +125,24 @@ struct rows_of_choices : renumbering {
   static void eval(auto const& run, auto y, auto index) { run.backend.renumber(y, index, 0, run.template extent<E>()); }
 };
 
+/// The first column.
+struct first_choice : operation {
+  static constexpr form form_of = form::view;
+  static constexpr bool differentiable = false;
+  template <class>
+  static constexpr kind kind_of = kind::integer;
+  template <class Chosen>
+  using domain_of = headmix::domain<Chosen>;
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, size<1>>;
+  template <class Chosen>
+  using checks = type_list<at_most<the<size<1>>, cols_of<Chosen>>>;
+  template <class T>
+  static constexpr view<T> apply(auto const&, view<T> index) {
+    return index.middle_cols(0, 1);
+  }
+};
+
 /// The columns of a, then those of b, of numbers.
 struct beside : operation {
   template <class A, class B>
@@ -200,6 +218,11 @@ constexpr auto put(A a, Chosen index) {
 template <Selection Chosen>
 constexpr auto one_hot(Chosen index) {
   return make<ops::one_hot<domain<Chosen>>>(index);
+}
+/// The first choice of each row, Int [R, K] -> [R, 1].
+template <Selection Chosen>
+constexpr auto first_choice(Chosen index) {
+  return make<ops::first_choice>(index);
 }
 /// Choices side by side, [R, K] and [R, L] -> [R, K + L].
 template <Selection A, Selection B>

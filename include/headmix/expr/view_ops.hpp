@@ -59,6 +59,10 @@ struct transpose : operation {
   static constexpr form form_of = form::view;
   static constexpr bool takes_stacks = true;
   template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <Selection A>
+  using domain_of = headmix::domain<A>;
+  template <class A>
   using shape_of = shape<cols<A>, rows<A>, count<A>>;
   template <class T>
   static constexpr view<T> apply(auto const&, view<T> a) {

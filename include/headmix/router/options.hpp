@@ -11,7 +11,14 @@ namespace headmix {
 namespace option {
 struct noise {};
 struct sampling {};
+struct start {};
 }  // namespace option
+
+/// How W_g starts: `starts<fan_in_uniform>` and the like. Without it W_g is 0, and all experts are tied.
+template <class Initial>
+struct starts : option::start {
+  using initial = Initial;
+};
 
 /// How the weights of the chosen experts follow from their probabilities p, [R, K]. A gating of one's own derives from
 /// `gating::policy`.
@@ -82,6 +89,13 @@ struct policy {};
 struct load_balance : policy {
   template <class R>
   static constexpr auto of = headmix::load_balance(R::p, R::index);
+};
+/// The same where only the first choice of each row counts, for any K: E sum_i P_i f_i with the mean probability P_i.
+/// The published code of MH-MoE.
+struct first_choice_balance : policy {
+  template <class R>
+  static constexpr auto of = value_of<cols<std::remove_cvref_t<decltype(R::p)>>>{} *
+                             sum(col_mean(R::p) * col_mean(one_hot(first_choice(R::index))));
 };
 /// mean_t (log sum_i exp z_{t,i})^2.
 struct z : policy {

@@ -10,16 +10,19 @@
 namespace headmix {
 
 /// route<X>: X [rows, d] -> index Int [rows, K], best first, and gate [rows, K]; parameter W_g [d, E], zero at the
-/// start, and with noise W_noise [d, E], too. Choosing 0 or more than E experts is an error.
+/// start without another `starts<Initial>`, and with noise W_noise [d, E], too. Choosing 0 or more than E experts is an
+/// error.
 ///
 /// @tparam Experts number of experts, or `dynamic`
 /// @tparam TopK experts per token, or `dynamic`
-/// @tparam Options a gating (`gating::detached` without one), `noise<>`, `sampled<N>`, and the losses in their order
+/// @tparam Options a gating (`gating::detached` without one), `noise<>`, `sampled<N>`, `starts<Initial>`, and the
+/// losses in their order
 ///   (`loss::load_balance, loss::z` without any)
 template <Index Experts, Index TopK, class... Options>
 struct SoftmaxTopK {
-  static_assert((is_option<Options, gating::policy, option::noise, option::sampling, loss::policy> && ...),
-                "headmix: the options of SoftmaxTopK are a gating, noise<>, sampled<N> and losses");
+  static_assert((is_option<Options, gating::policy, option::noise, option::sampling, option::start, loss::policy> &&
+                 ...),
+                "headmix: the options of SoftmaxTopK are a gating, noise<>, sampled<N>, starts<Initial> and losses");
   using Gating = find_option<gating::policy, gating::detached, Options...>;
   using Noise = find_option<option::noise, option::noiseless, Options...>;
   using Choice = find_option<option::sampling, option::best, Options...>;
@@ -29,7 +32,9 @@ struct SoftmaxTopK {
   /// The values of a route, for its losses to read.
   template <Expr X, class Tag>
   struct values {
-    struct W_g : router_param<cols<X>, E> {};
+    struct W_g : router_param<cols<X>, E> {
+      using initial = typename find_option<option::start, starts<zeros>, Options...>::initial;
+    };
     struct W_noise : router_param<cols<X>, E> {};
     static constexpr bool all = has_option<loss::z_with_padding, Options...>;
     // clang-format off

@@ -56,6 +56,10 @@ struct is_parameter {
   template <class E>
   static constexpr bool value = Parameter<E>;
 };
+struct is_packed {
+  template <class E>
+  static constexpr bool value = PackedParameter<E>;
+};
 /// Which leaf a parameter is, and how it starts.
 struct parameter_row {
   std::size_t leaf;
@@ -88,6 +92,7 @@ class Module {
       : detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses, typename L::observed>::type {};
   using tape_type = Tape<program, Backend, Mode>;
   using parameter_leaves = filter<typename tape_type::leaves, detail::is_parameter>;
+  using packed_leaves = filter<typename tape_type::leaves, detail::is_packed>;
 
   /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
   /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`. Modules that work on each other's results are
@@ -97,6 +102,7 @@ class Module {
       : backend_(std::move(backend)), tape_(backend_), seed_(seed) {
     (tape_.set(X{}, sizes.n), ...);
     allocate_parameters(seed);
+    allocate_packed(packed_leaves{});
     fill_known(filter<typename tape_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
   }
@@ -107,6 +113,7 @@ class Module {
       : backend_(owner.backend()), tape_(backend_), seed_(owner.seed()) {
     (tape_.set(X{}, sizes.n), ...);
     for (auto const& row : parameter_rows::value) adopt(row.leaf, owner.parameters());
+    static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename tape_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
   }
@@ -185,6 +192,8 @@ class Module {
 
   /// Name, value and gradient of every parameter.
   [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return parameters_; }
+  /// Packed weights, [matrices, 1, words], of a layer for inference; see copy_parameters().
+  [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return packed_; }
   /// One of them: `m.get<Layer::W_q>()`.
   template <Parameter P>
   [[nodiscard]] headmix::parameter<scalar> const& get() const {
@@ -275,6 +284,19 @@ class Module {
       offset += aligned(elements(row.leaf) * sizeof(scalar));
     }
   }
+  template <class... Packed>
+  void allocate_packed(type_list<Packed...>) {
+    (add_packed<Packed>(position_in<typename tape_type::leaves, Packed>), ...);
+  }
+  template <class Leaf>
+  void add_packed(std::size_t leaf) {
+    memory_type& memory = known_.emplace_back(elements(leaf) * sizeof(Int));
+    auto const shape = tape_.leaf_shape(leaf);
+    view<Int> const words{memory.template as<Int>(), shape.count, shape.rows, shape.cols};
+    tape_.bind(Leaf{}, words);
+    packed_.push_back({tape_.leaf_name(leaf), words, tape_.template extent<typename Leaf::in>(),
+                       tape_.template extent<typename Leaf::out>()});
+  }
   void adopt(std::size_t leaf, std::vector<headmix::parameter<scalar>> const& owned) {
     auto const name = tape_.leaf_name(leaf);
     auto const found = std::find_if(owned.begin(), owned.end(), [&](auto const& p) { return p.name == name; });
@@ -284,9 +306,7 @@ class Module {
   }
   template <class... Known>
   void fill_known(type_list<Known...>) {
-    known_.resize(sizeof...(Known));
-    [[maybe_unused]] std::size_t i = 0;
-    (fill<Known>(known_[i++]), ...);
+    (fill<Known>(known_.emplace_back()), ...);
   }
   template <class Leaf>
   void fill(memory_type& memory) {
@@ -317,7 +337,8 @@ class Module {
   randomness randomness_;
   memory_type values_, gradients_, workspace_, input_gradient_, memory_gradient_;
   std::vector<headmix::parameter<scalar>> parameters_;
-  std::vector<memory_type> known_;
+  std::vector<packed_parameter> packed_;
+  std::vector<memory_type> known_;  // what leaves with `element` hold, and packed weights
   HostInts<Backend> random_words_, offsets_, memory_offsets_, real_rows_, real_memory_rows_;
 };
 

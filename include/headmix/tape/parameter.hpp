@@ -17,4 +17,11 @@ struct parameter {
   view<T> gradient;
 };
 
+/// Ternary matrices [in, out] packed for inference (core/ternary.hpp): [matrices, 1, words].
+struct packed_parameter {
+  std::string_view name;
+  view<Int> words;
+  Index in, out;
+};
+
 }  // namespace headmix

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The kernels without tensor cores.
 #include "gate.cuh"
+#include "headmix/backend/cuda/kernel/capacity.hpp"
 #include "headmix/backend/cuda/kernel/expert_order.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/backend/cuda/kernel/quantize.hpp"
 #include "headmix/backend/cuda/kernel/reduce.hpp"
 #include "headmix/backend/cuda/kernel/rotary.hpp"
 #include "headmix/backend/cuda/kernel/scatter.hpp"
@@ -30,6 +32,10 @@ HEADMIX_GATE(count_digits)
 HEADMIX_GATE(scan_digits)
 HEADMIX_GATE(place_slots)
 HEADMIX_GATE(find_begins)
+HEADMIX_GATE(first_of_groups_kernel)
 HEADMIX_GATE(scatter_kernel<float, bfloat16>)
 HEADMIX_GATE(scatter_long_kernel<float, bfloat16>)
 HEADMIX_GATE(rotary_kernel<float, bfloat16>)
+HEADMIX_GATE(absmax_int8_kernel<bfloat16>)
+HEADMIX_GATE(row_sum_kernel<float, float, tree_absolute<bfloat16>>)
+HEADMIX_GATE(absmean_ternary_kernel<bfloat16>)

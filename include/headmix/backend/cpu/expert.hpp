@@ -65,6 +65,15 @@ inline Index slot_blocks(view<Int const> offsets, Index e, Index size) {
   return (offsets(0, e + 1) - offsets(0, e) + size - 1) / size;
 }
 
+template <Executor E, class T>
+void set_to_zero(E& executor, view<T> y) {
+  Index const block = 1024, rows = y.count * y.rows;
+  executor.parallel_for((rows + block - 1) / block, [&](Index t) {
+    for (Index i = t * block; i < (std::min)(rows, (t + 1) * block); ++i)
+      for (Index j = 0; j < y.cols; ++j) y.row(i)[j * y.col_stride] = T(0);
+  });
+}
+
 /// Copies columns [col, col + to.cols) of the rows that belong to to.rows slots.
 template <class T>
 void gather(view<T> to, view<T const> from, Int const* slots, Index slot_stride, Index slots_per_row, Index col) {
@@ -77,6 +86,31 @@ void gather(view<T> to, view<T const> from, Int const* slots, Index slot_stride,
       std::copy_n(source, to.cols, target);
     } else {
       for (Index j = 0; j < to.cols; ++j) target[j] = source[j * from.col_stride];
+    }
+  }
+}
+
+/// The same, in panels as wide as a register block, each behind `panel_rows` rows of the one before.
+template <class T>
+void gather_panels(T* to, Index panel_rows, view<T const> from, Int const* slots, Index slot_stride, Index n,
+                   Index slots_per_row) {
+  constexpr Index width = register_block<T>::cols, ahead = 4, line = 64 / static_cast<Index>(sizeof(T));
+  auto const row = [&](Index i) {
+    return from.row(static_cast<Index>(static_cast<std::uint32_t>(slots[i * slot_stride]) /
+                                       static_cast<std::uint32_t>(slots_per_row)));
+  };
+  for (Index i = 0; i < n; ++i) {
+    T const* const source = row(i);
+    if (i + ahead < n)
+      for (T const *p = row(i + ahead), *const end = p + from.cols; p < end; p += line) __builtin_prefetch(p);
+    for (Index j = 0; j < from.cols; j += width) {
+      Index const cols = (std::min)(width, from.cols - j);
+      T* const target = to + j * panel_rows + i * cols;
+      if (from.col_stride == 1 && cols == width) {
+        copy_vectors(target, source + j, width);
+      } else {
+        for (Index c = 0; c < cols; ++c) target[c] = source[(j + c) * from.col_stride];
+      }
     }
   }
 }
@@ -122,13 +156,7 @@ struct read_rows_ahead {
 template <Executor E, class T>
 void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
                   view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
-  if (offsets(0, w.count) < y.count * y.rows) {
-    Index const block = 1024, rows = y.count * y.rows;
-    executor.parallel_for((rows + block - 1) / block, [&](Index t) {
-      for (Index i = t * block; i < (std::min)(rows, (t + 1) * block); ++i)
-        for (Index j = 0; j < y.cols; ++j) y.row(i)[j * y.col_stride] = T(0);
-    });
-  }
+  if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
   Index tasks = 0, most = 2 * detail::product_rows;
   while (tasks < 16 && most > 288) {
     most /= 2;
@@ -179,13 +207,14 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
 namespace detail {
 
 /// Rows and columns of y that a task of grouped_sum makes: they stay in the L2 cache while it walks through the
-/// experts.
+/// experts. Deep products read more weights for each of them, so more rows shall share those.
 struct sum_block {
-  Index rows = 384, cols = 256;
+  Index rows = 1024, cols = 128;
 };
-[[nodiscard]] constexpr sum_block sum_blocks(Index rows, Index cols) {
+[[nodiscard]] constexpr sum_block sum_blocks(Index rows, Index cols, Index depth) {
   sum_block shape;
   auto const few = [&] { return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < 8; };
+  if (depth < 256 || few()) shape = {384, 256};
   if (few()) shape.rows = 192;
   if (few()) shape.cols = 128;
   if (few()) shape.rows = 96;
@@ -242,32 +271,26 @@ template <class T>
 struct sum_worker {
   T const** from;  ///< where rows of x begin, `slots` of them
   T** to;          ///< and those of y
-  bool* written;   ///< which rows of y hold something
   T *gathered, *products;
   Index depth;
 
   static constexpr Index bytes(Index slots, Index depth, Index width) {
-    return 2 * scratch_bytes<T*>(slots) + scratch_bytes<bool>(sum_block{}.rows) +
-           scratch_bytes<T>(gather_rows * depth) + scratch_bytes<T>(gather_rows * width);
+    return 2 * scratch_bytes<T*>(slots) + scratch_bytes<T>(gather_rows * depth) + scratch_bytes<T>(gather_rows * width);
   }
   sum_worker(scratch_cutter cut, Index slots, Index depth_, Index width) : depth(depth_) {
     from = cut.take<T const*>(slots);
     to = cut.take<T*>(slots);
-    written = cut.take<bool>(sum_block{}.rows);
     gathered = cut.take<T>(gather_rows * depth);
     products = cut.take<T>(gather_rows * width);
   }
   /// The first n rows, where elements of rows do not follow each other.
-  void multiply_gathered(Index n, view<T const> w, Index from_stride, Index to_stride, bool add) const {
+  void multiply_gathered(Index n, view<T const> w, Index from_stride, Index to_stride) const {
     for (Index i = 0; i < n; ++i)
       for (Index j = 0; j < depth; ++j) gathered[i * depth + j] = from[i][j * from_stride];
     view<T> const result(products, n, w.cols);
     multiply(result, view<T const>(gathered, n, depth), w, false);
     for (Index i = 0; i < n; ++i)
-      for (Index j = 0; j < w.cols; ++j) {
-        T& y = to[i][j * to_stride];
-        y = add ? y + result(i, j) : result(i, j);
-      }
+      for (Index j = 0; j < w.cols; ++j) to[i][j * to_stride] += result(i, j);
   }
 };
 
@@ -288,7 +311,7 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
                  std::span<std::byte> scratch) {
   if (y.rows == 0 || y.cols == 0) return;
-  detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols);
+  detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
   scratch_cutter cut(scratch);
   detail::weight_panels<T> const panels(w, cut.take<T>(detail::weight_panels<T>::size(w)));
   bool const in_place = x.col_stride == 1 && y.col_stride == 1 && w.rows > 0;
@@ -302,22 +325,22 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
     Index const first = task / across * shape.rows, rows = (std::min)(shape.rows, y.rows - first);
     Index const col = task % across * shape.cols, cols = (std::min)(shape.cols, y.cols - col);
     detail::sum_worker<T> own(scratch_cutter(begin + worker * bytes), slots, w.rows, w.cols);
-    std::fill_n(own.written, rows, accumulate);
     view<T> const to = block(y, first, col, rows, cols);
-    // Rows of y must differ among those that are multiplied together, and either all be written for the first time or
-    // none.
-    auto const multiply_rows = [&](Index e, Index n, bool add) {
-      if (n == 0) return;
-      if (!in_place) return own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride, add);
+    if (!accumulate)
+      for (Index r = 0; r < rows; ++r)
+        for (Index j = 0; j < cols; ++j) to(r, j) = T(0);
+    // Rows of y must differ among those that are multiplied together.
+    auto const multiply_rows = [&](Index e, Index n) {
+      if (!in_place) return own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
       detail::left_operand<detail::listed_rows<T const>> const left{{own.from}, 1};
       if (!packs)
-        return detail::multiply_panels<T>(n, detail::listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
+        return detail::multiply_panels<T>(n, detail::listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), true);
       panels.for_each(col, col + cols, [&](Index j, Index width, int vectors, Index panel_width) {
         T const* const panel = panels.panel(e, j);
         for (Index k = 0; k < w.rows; k += register_block<T>::depth) {
           Index const depth = (std::min)(register_block<T>::depth, w.rows - k);
           detail::multiply_panel<T>(n, width, vectors, k, depth, left, panel + k * panel_width, panel_width,
-                                    detail::listed_rows<T>{own.to, j - col}, add || k > 0,
+                                    detail::listed_rows<T>{own.to, j - col}, true,
                                     detail::read_rows_ahead<T>{own.from, own.to, k, depth, j - col, width, n});
         }
       });
@@ -328,34 +351,18 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
       Int const* const last = std::lower_bound(slot, list_end, (first + rows) * slots_per_row);
       Index const most = in_place ? slots : gather_rows;
       while (slot != last) {
-        Index fresh = 0, again = 0, previous = -1;
-        T const** const from_again = own.from + slots;
-        T** const to_again = own.to + slots;
-        for (; slot != last && fresh + again < most; ++slot) {
+        Index n = 0, previous = -1;
+        for (; slot != last && n < most; ++slot, ++n) {
           auto const r =
               static_cast<Index>(static_cast<std::uint32_t>(*slot) / static_cast<std::uint32_t>(slots_per_row)) - first;
           if (r == previous) break;  // the row chose the expert twice
           previous = r;
-          if (own.written[r]) {
-            from_again[-1 - again] = x.row(*slot);
-            to_again[-1 - again] = to.row(r);
-            ++again;
-          } else {
-            own.written[r] = true;
-            own.from[fresh] = x.row(*slot);
-            own.to[fresh] = to.row(r);
-            ++fresh;
-          }
+          own.from[n] = x.row(*slot);
+          own.to[n] = to.row(r);
         }
-        multiply_rows(e, fresh, false);
-        std::copy_n(from_again - again, again, own.from);
-        std::copy_n(to_again - again, again, own.to);
-        multiply_rows(e, again, true);
+        multiply_rows(e, n);
       }
     }
-    for (Index r = 0; r < rows; ++r)
-      if (!own.written[r])
-        for (Index j = 0; j < cols; ++j) to(r, j) = T(0);
   });
 }
 
@@ -376,7 +383,7 @@ struct outer_block {
   }
   template <class T>
   [[nodiscard]] static constexpr Index worker_bytes(Index total) {
-    return scratch_bytes<T>(slots * row_stride<T>(rows(total))) + scratch_bytes<T>(slots * register_block<T>::cols);
+    return scratch_bytes<T>(slots * row_stride<T>(rows(total))) + scratch_bytes<T>(slots * task_shape{}.cols);
   }
 };
 
@@ -407,17 +414,18 @@ void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> 
     view<T> const result = block(dw[e], i, j, m, n);
     scratch_cutter cut(begin.position() + worker * bytes);
     T* const left_data = cut.take<T>(gathered::slots * gathered::row_stride<T>(gathered::rows(dw.rows)));
-    T* const right_data = cut.take<T>(gathered::slots * register_block<T>::cols);
+    T* const right_data = cut.take<T>(gathered::slots * task_shape{}.cols);
     bool add = accumulate;
     for (Index first = offsets(0, e), end = offsets(0, e + 1); first < end; first += gathered::slots) {
       Index const depth = (std::min)(gathered::slots, end - first);
       view<T> left(left_data, depth, m);
       left.row_stride = gathered::row_stride<T>(m);
       detail::gather<T>(left, x, &perm(0, first), perm.col_stride, x_slots, i);
-      // Columns of one panel at a time: they need not be packed once more.
+      // In panels: they need not be packed once more.
+      detail::gather_panels<T>(right_data, gathered::slots, dy.middle_cols(j, n), &perm(0, first), perm.col_stride,
+                               depth, dy_slots);
       for (Index c = 0; c < n; c += register_block<T>::cols) {
-        view<T> const right(right_data, depth, (std::min)(register_block<T>::cols, n - c));
-        detail::gather<T>(right, dy, &perm(0, first), perm.col_stride, dy_slots, j + c);
+        view<T> const right(right_data + c * gathered::slots, depth, (std::min)(register_block<T>::cols, n - c));
         multiply(result.middle_cols(c, right.cols), left.transposed(), right, add);
       }
       add = true;

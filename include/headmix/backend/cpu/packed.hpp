@@ -1,0 +1,241 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Products of 8-bit activations with packed ternary weights (core/ternary.hpp). Rows of x are rounded once; the weights
+// of some columns are unpacked once per task; sums are integers, so their order is free.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "headmix/backend/cpu/expert.hpp"
+#include "headmix/backend/cpu/quantize.hpp"
+#include "headmix/core/ternary.hpp"
+
+#if defined(__AVX512VNNI__)
+#include <immintrin.h>
+#endif
+
+namespace headmix::cpu {
+
+namespace detail {
+
+/// Slots of one expert that are multiplied by one copy of its unpacked weights, at most.
+inline constexpr Index packed_rows = 384;
+
+/// Rows of x in 8 bits. Among the sixteen numbers of a word of weights, number 4 j + p is byte 4 p + j: where a shift
+/// of the word by 2 p and a mask leave its weight.
+template <class W>
+struct rounded_rows {
+  std::int8_t* numbers;  ///< `depth` of a row, zeros at the end
+  W* scales;
+  Int* sums;  ///< of a row's numbers
+  Index depth;
+
+  static constexpr Index bytes(Index rows, Index depth) {
+    return scratch_bytes<std::int8_t>(rows * depth) + scratch_bytes<W>(rows) + scratch_bytes<Int>(rows);
+  }
+  rounded_rows(scratch_cutter& cut, Index rows, Index depth_)
+      : numbers(cut.take<std::int8_t>(rows * depth_)),
+        scales(cut.take<W>(rows)),
+        sums(cut.take<Int>(rows)),
+        depth(depth_) {}
+
+  [[nodiscard]] std::int8_t* row(Index i) const { return numbers + i * depth; }
+  template <class T>
+  void round(Index i, T const* x, Index stride, Index cols) const {
+    typedef Int integers __attribute__((vector_size(64)));
+    typedef std::int8_t small_integers __attribute__((vector_size(16)));
+    W const scale = row_scale(x, stride, cols);
+    Eigen::Array<Int, 16, 1> sum = Eigen::Array<Int, 16, 1>::Zero();
+    for_each_sixteen(x, stride, cols, [&](auto const& part, Index j, Index) {
+      Eigen::Array<Int, 16, 1> const n = rounded_int8(part, scale).template cast<Int>();
+      sum += n;
+      integers v;
+      std::memcpy(&v, n.data(), sizeof v);
+      small_integers const b = __builtin_convertvector(v, small_integers);
+      small_integers const to = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+      std::memcpy(row(i) + j, &to, sizeof to);
+    });
+    scales[i] = scale;
+    sums[i] = sum.sum();
+  }
+};
+
+/// How products of integers are made: `unpack` turns words of codes, those of `cols` columns beside each other, into
+/// weights; `multiply` gives the sums of R rows, of `cols` columns each. This one sums in 16 bits, on any machine.
+struct dots_of_shorts {
+  using weight = std::int16_t;
+  typedef weight vector __attribute__((vector_size(register_block<float>::bytes)));
+  static constexpr int rows = 4, vectors = 2, lanes = register_block<float>::bytes / 2;
+  static constexpr Index cols = vectors * lanes, weights_per_word = 16;
+
+  static void unpack(weight* to, Int const* codes, Index words) {
+    for (Index w = 0; w < words; ++w) {
+      for (int p = 0; p < 4; ++p) {
+        for (int j = 0; j < 4; ++j) {
+          for (Index c = 0; c < cols; ++c)
+            to[c] = static_cast<weight>((codes[w * cols + c] >> (8 * j + 2 * p) & 3) - 1);
+          to += cols;
+        }
+      }
+    }
+  }
+  template <int R>
+  static void multiply(Int* sums, std::int8_t const* const* numbers, Int const*, weight const* weights, Index words) {
+    constexpr Index most = 240;  // so many products of up to 128 have room in 16 bits
+    std::fill_n(sums, R * cols, Int{0});
+    for (Index k = 0, depth = words * weights_per_word; k < depth;) {
+      vector sum[R][vectors] = {};
+      for (Index const end = (std::min)(k + most, depth); k < end; ++k) {
+        vector right[vectors];
+        std::memcpy(right, weights + k * cols, sizeof right);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          weight const left = numbers[r][k];
+#pragma GCC unroll 8
+          for (int v = 0; v < vectors; ++v) sum[r][v] += left * right[v];
+        }
+      }
+      weight part[R * cols];
+      std::memcpy(part, sum, sizeof part);
+      for (Index i = 0; i < R * cols; ++i) sums[i] += part[i];
+    }
+  }
+};
+
+#if defined(__AVX512VNNI__)
+/// Four products to an instruction. They are those of codes; with weights, a row's numbers count once less.
+struct dots_of_bytes {
+  using weight = Int;
+  static constexpr int rows = 6, vectors = 4, lanes = 16;
+  static constexpr Index cols = vectors * lanes, weights_per_word = 4;
+
+  static void unpack(weight* to, Int const* codes, Index words) {
+    for (Index w = 0; w < words; ++w) {
+      for (int p = 0; p < 4; ++p) {
+        for (Index c = 0; c < cols; ++c) to[c] = codes[w * cols + c] >> (2 * p) & 0x03030303;
+        to += cols;
+      }
+    }
+  }
+  template <int R>
+  static void multiply(Int* sums, std::int8_t const* const* numbers, Int const* number_sums, weight const* weights,
+                       Index words) {
+    __m512i sum[R][vectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) sum[r][v] = _mm512_set1_epi32(-number_sums[r]);
+    for (Index k = 0; k < words * weights_per_word; ++k) {
+      __m512i right[vectors];
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) right[v] = _mm512_loadu_si512(weights + k * cols + v * lanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        Int four;
+        std::memcpy(&four, numbers[r] + 4 * k, sizeof four);
+        __m512i const left = _mm512_set1_epi32(four);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], right[v], left);
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) _mm512_storeu_si512(sums + r * cols + v * lanes, sum[r][v]);
+  }
+};
+using best_dots = dots_of_bytes;
+#else
+using best_dots = dots_of_shorts;
+#endif
+
+/// What a worker of packed_gemm keeps: words of codes, side by side, and the weights that they stand for.
+template <class Dots>
+constexpr Index packed_worker_bytes(Index words) {
+  return scratch_bytes<Int>(words * Dots::cols) +
+         scratch_bytes<typename Dots::weight>(words * Dots::weights_per_word * Dots::cols);
+}
+
+}  // namespace detail
+
+/// Scratch that packed_gemm needs, in bytes: the rounded rows of x, and some unpacked columns for each worker.
+template <class Dots = detail::best_dots, class T>
+[[nodiscard]] Index packed_scratch_bytes(view<T const> x, Index concurrency) {
+  Index const words = packed_ternary::column_words(x.cols);
+  return scratch_alignment + detail::rounded_rows<wide_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word) +
+         concurrency * detail::packed_worker_bytes<Dots>(words);
+}
+
+/// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row), rounded to 8 bits, times w[e], packed. Rows
+/// of y whose slot has no expert become 0. Without perm all slots are those of expert 0.
+template <class Dots = detail::best_dots, Executor E, class T>
+void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<Int const> w, view<Int const> perm,
+                 view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
+  using W = wide_t<T>;
+  Int const all[] = {0, static_cast<Int>(y.rows)};
+  if (perm.data == nullptr) offsets = view<Int const>(all, 1, 2);
+  if (offsets(0, offsets.cols - 1) < y.rows) detail::set_to_zero(executor, y);
+  Index const words = packed_ternary::column_words(x.cols);
+  scratch_cutter cut(scratch);
+  detail::rounded_rows<W> const rows(cut, x.rows, words * packed_ternary::weights_per_word);
+  std::byte* const begin = cut.position();
+  for_each_range(executor, x.rows, 4 * x.cols, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) rows.round(i, x.row(i), x.col_stride, x.cols);
+  });
+  Index const panels = (y.cols + Dots::cols - 1) / Dots::cols;
+  Index blocks = 0;
+  for (Index e = 0; e + 1 < offsets.cols; ++e) blocks += detail::slot_blocks(offsets, e, detail::packed_rows);
+  for_each_task(executor, blocks * panels, [&](Index task, Index worker) {
+    Index e = 0, b = task / panels, of_expert;
+    for (; b >= (of_expert = detail::slot_blocks(offsets, e, detail::packed_rows)); ++e) b -= of_expert;
+    Index const first = offsets(0, e), slots = offsets(0, e + 1) - first;
+    Index const col = task % panels * Dots::cols, cols = (std::min)(Dots::cols, y.cols - col);
+    scratch_cutter own(begin + worker * detail::packed_worker_bytes<Dots>(words));
+    Int* const codes = own.take<Int>(words * Dots::cols);
+    auto* const weights = own.take<typename Dots::weight>(words * Dots::weights_per_word * Dots::cols);
+    Int const* const packed = w[e].data;
+    if (cols < Dots::cols) std::fill_n(codes, words * Dots::cols, Int{0});
+    detail::transpose<Int>(codes, Dots::cols,
+                           view<Int const>(packed_ternary::column(packed, x.cols, col), cols, words));
+    Dots::unpack(weights, codes, words);
+    auto const weight_scale = static_cast<W>(packed_ternary::scale(packed));
+
+    // R slots from slot i of the expert on, of which only n exist: the last one stands in for the others.
+    auto const multiply = [&]<int R>(std::integral_constant<int, R>, Index i, Index n) {
+      Index slot[R], row[R];
+      std::int8_t const* numbers[R];
+      Int number_sums[R];
+      for (Index r = 0; r < R; ++r) {
+        Index const place = first + i + (std::min)(r, n - 1);
+        slot[r] = perm.data ? perm(0, place) : place;
+        row[r] = static_cast<Index>(static_cast<std::uint32_t>(slot[r]) / static_cast<std::uint32_t>(slots_per_row));
+        numbers[r] = rows.row(row[r]);
+        number_sums[r] = rows.sums[row[r]];
+      }
+      alignas(64) Int sums[R * Dots::cols];
+      Dots::template multiply<R>(sums, numbers, number_sums, weights, words);
+      for (Index r = 0; r < n; ++r) {
+        W const scale = weight_scale / rows.scales[row[r]];
+        Int const* const from = sums + r * Dots::cols;
+        T* const to = y.row(slot[r]) + col * y.col_stride;
+        auto const value = [from, scale](Index c) { return static_cast<T>(static_cast<W>(from[c]) * scale); };
+        if (y.col_stride == 1) {
+          for (Index c = 0; c < cols; ++c) to[c] = value(c);
+        } else {
+          for (Index c = 0; c < cols; ++c) to[c * y.col_stride] = value(c);
+        }
+      }
+    };
+    for (Index i = slots * b / of_expert, end = slots * (b + 1) / of_expert; i < end; i += Dots::rows) {
+      if (end - i == 1) {
+        multiply(std::integral_constant<int, 1>{}, i, 1);
+      } else {
+        multiply(std::integral_constant<int, Dots::rows>{}, i, (std::min)(Index{Dots::rows}, end - i));
+      }
+    }
+  });
+}
+
+}  // namespace headmix::cpu

@@ -1,0 +1,121 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Rounding to 8-bit activations and to ternary weights (core/ternary.hpp), sixteen numbers at a time. The order of sums
+// depends on extents alone.
+
+#include <algorithm>
+#include <type_traits>
+
+#include "headmix/backend/cpu/eigen.hpp"
+#include "headmix/backend/cpu/rows.hpp"
+#include "headmix/core/ternary.hpp"
+
+namespace headmix::cpu {
+
+namespace detail {
+
+/// Sixteen elements of a row, in the type that is calculated with.
+template <class T>
+using sixteen = Eigen::Array<wide_t<T>, 16, 1>;
+
+/// f(x, j, n) for elements [j, j + n) of a row, sixteen at a time; behind the last one are zeros.
+template <class T, class F>
+void for_each_sixteen(T const* row, Index stride, Index cols, F f) {
+  Index j = 0;
+  if constexpr (std::is_same_v<T, wide_t<T>>) {
+    if (stride == 1)
+      for (; j + 16 <= cols; j += 16) f(sixteen<T>(Eigen::Map<sixteen<T> const>(row + j)), j, Index{16});
+  }
+  for (; j < cols; j += 16) {
+    Index const n = (std::min)(Index{16}, cols - j);
+    sixteen<T> x = sixteen<T>::Zero();
+    for (Index i = 0; i < n; ++i) x[i] = static_cast<wide_t<T>>(row[(j + i) * stride]);
+    f(x, j, n);
+  }
+}
+
+template <class T>
+void store(T* to, Index stride, sixteen<T> const& x, Index n) {
+  if constexpr (std::is_same_v<T, wide_t<T>>) {
+    if (stride == 1 && n == 16) {
+      Eigen::Map<sixteen<T>>{to} = x;
+      return;
+    }
+  }
+  for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(x[i]);
+}
+
+/// absmax_scale of a row.
+template <class T>
+wide_t<T> row_scale(T const* row, Index stride, Index cols) {
+  sixteen<T> largest = sixteen<T>::Zero();
+  for_each_sixteen(row, stride, cols, [&](auto const& x, Index, Index) { largest = (largest.max)(x.abs()).eval(); });
+  return absmax_scale(largest.maxCoeff());
+}
+/// absmax_int8_of.
+template <class A, class S>
+A rounded_int8(A const& x, S scale) {
+  return (((x * scale).rint().max)(S(-128)).min)(S(127));
+}
+
+}  // namespace detail
+
+/// y_i = clamp(round(a_i s), -128, 127) / s for every row, s its absmax_scale.
+template <Executor E, class T>
+void absmax_int8(E& executor, view<T> y, view<T const> a) {
+  for_each_range(executor, a.rows, 4 * a.cols, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      auto const s = detail::row_scale(a.row(i), a.col_stride, a.cols);
+      T* const to = y.row(i);
+      detail::for_each_sixteen(a.row(i), a.col_stride, a.cols, [&](auto const& x, Index j, Index n) {
+        detail::store<T>(to + j * y.col_stride, y.col_stride, detail::rounded_int8(x, s) / s, n);
+      });
+    }
+  });
+}
+
+/// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s its absmean_scale. A row is summed in T, rows in double.
+template <Executor E, class T>
+void absmean_ternary(E& executor, view<T> y, view<T const> a) {
+  using W = wide_t<T>;
+  if (a.size() == 0) return;
+  constexpr Index matrices = 16, most_parts = 16;  // at once, so that their sums have room here
+  Index const size = a.rows * a.cols;
+  Index const parts = std::clamp(size / task_elements, Index{1}, (std::min)(most_parts, a.rows));
+  for (Index e = 0; e < a.count; e += matrices) {
+    Index const n = (std::min)(matrices, a.count - e);
+    double sums[matrices * most_parts];
+    executor.parallel_for(n * parts, [&](Index t) {
+      Index const part = t % parts, begin = (e + t / parts) * a.rows;
+      double sum = 0;
+      for (Index i = begin + a.rows * part / parts; i < begin + a.rows * (part + 1) / parts; ++i) {
+        detail::sixteen<T> total = detail::sixteen<T>::Zero();
+        detail::for_each_sixteen(a.row(i), a.col_stride, a.cols,
+                                 [&](auto const& x, Index, Index) { total += x.abs(); });
+        sum += static_cast<double>(total.sum());
+      }
+      sums[t] = sum;
+    });
+    W scales[matrices];
+    for (Index m = 0; m < n; ++m) {
+      double sum = 0;
+      for (Index part = 0; part < parts; ++part) sum += sums[m * parts + part];
+      scales[m] = absmean_scale(static_cast<W>(sum / static_cast<double>(size)));
+    }
+    for_each_range(executor, n * a.rows, a.cols, [&](Index first, Index last) {
+      for (Index r = first; r < last; ++r) {
+        W const s = scales[r / a.rows];
+        T const* const from = a.row(e * a.rows + r);
+        T* const to = y.row(e * a.rows + r);
+        auto const rounded = [s](T x) { return static_cast<T>(ternary_of(static_cast<W>(x), s) * s); };
+        if (a.col_stride == 1 && y.col_stride == 1) {
+          for (Index j = 0; j < a.cols; ++j) to[j] = rounded(from[j]);
+        } else {
+          for (Index j = 0; j < a.cols; ++j) to[j * y.col_stride] = rounded(from[j * a.col_stride]);
+        }
+      }
+    });
+  }
+}
+
+}  // namespace headmix::cpu

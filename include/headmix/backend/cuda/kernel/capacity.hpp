@@ -1,0 +1,39 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Choices without those that find their expert full. A thread for each slot.
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+struct first_of_groups_kernel {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<Int> y;
+  view<Int const> index, perm, offsets;
+  Index most;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const n = device.block() * threads + device.thread();
+    if (n >= perm.cols) return;
+    Int const s = device.load(&perm(0, n)), rows = static_cast<Int>(y.rows);
+    Int const k = s / rows, i = s - k * rows, group = device.load(&index(i, k));
+    // Slots without a group come last.
+    bool const stays = n < device.load(&offsets(0, offsets.cols - 1)) && n - device.load(&offsets(0, group)) < most;
+    device.store(&y(i, k), stays ? group : Int{-1});
+  }
+};
+
+/// y = index, but -1 where more than `most` slots of the same group come before. Slot s is choice s / rows of row
+/// s % rows; `perm` and `offsets` are those that expert_order makes of the transposed index.
+template <class Queue>
+void first_of_groups(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
+                     Index most) {
+  queue.launch(first_of_groups_kernel{y, index, perm, offsets, most}, blocks_for(perm.cols, 256));
+}
+
+}  // namespace headmix::cuda

@@ -1,0 +1,82 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Weights of 1.58 bits (Ma et al. 2024, "The Era of 1-bit LLMs"): -1, 0 or 1 times one scale per matrix, and
+// activations of eight bits with one scale per row. Halves round to even.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "headmix/core/view.hpp"
+
+namespace headmix {
+
+/// What eight-bit activations of a row are multiplied by before they are rounded: 127 / max(largest |x|, 1e-5).
+template <class T>
+HEADMIX_HD constexpr T absmax_scale(T largest) {
+  return T(127) / (largest > T(1e-5) ? largest : T(1e-5));
+}
+/// x times the row's scale as an integer, -128 .. 127.
+template <class T>
+HEADMIX_HD T absmax_int8_of(T x, T scale) {
+  using std::rint;
+  T const n = rint(x * scale);
+  return n < T(-128) ? T(-128) : n > T(127) ? T(127) : n;
+}
+/// What ternary weights are multiplied by: max(mean of |w|, 1e-5).
+template <class T>
+HEADMIX_HD constexpr T absmean_scale(T mean) {
+  return mean > T(1e-5) ? mean : T(1e-5);
+}
+/// w / scale as -1, 0 or 1. The comparison is that of a rounded number: one half is 0.
+template <class T>
+HEADMIX_HD constexpr T ternary_of(T w, T scale) {
+  T const n = w * (T(1) / scale);
+  return n > T(0.5) ? T(1) : n < T(-0.5) ? T(-1) : T(0);
+}
+
+/// A ternary matrix [in, out] in words of 32 bits: two hold the scale, a double; then come the columns, 16 weights to a
+/// word, the first one in the lowest two bits: 0, 1 and 2 stand for -1, 0 and 1.
+namespace packed_ternary {
+
+inline constexpr Index header_words = 2, weights_per_word = 16;
+
+[[nodiscard]] constexpr Index column_words(Index in) { return (in + weights_per_word - 1) / weights_per_word; }
+[[nodiscard]] constexpr Index words(Index in, Index out) { return header_words + out * column_words(in); }
+
+inline double scale(Int const* packed) {
+  auto const low = static_cast<std::uint32_t>(packed[0]), high = static_cast<std::uint32_t>(packed[1]);
+  return std::bit_cast<double>(static_cast<std::uint64_t>(high) << 32 | low);
+}
+/// The weights of a column.
+inline Int const* column(Int const* packed, Index in, Index j) { return packed + header_words + j * column_words(in); }
+/// Weight i of a column: -1, 0 or 1.
+inline int weight(Int const* column, Index i) {
+  auto const word = static_cast<std::uint32_t>(column[i / weights_per_word]);
+  return static_cast<int>(word >> (2 * (i % weights_per_word)) & 3) - 1;
+}
+
+/// Packs w, [in, out], into words(in, out) words.
+template <class T>
+void pack(Int* packed, view<T const> w) {
+  T sum = 0;
+  for (Index i = 0; i < w.rows; ++i)
+    for (Index j = 0; j < w.cols; ++j) sum += std::abs(w(i, j));
+  T const s = absmean_scale(w.size() == 0 ? T(0) : sum / static_cast<T>(w.size()));
+  auto const bits = std::bit_cast<std::uint64_t>(static_cast<double>(s));
+  packed[0] = static_cast<Int>(static_cast<std::uint32_t>(bits));
+  packed[1] = static_cast<Int>(static_cast<std::uint32_t>(bits >> 32));
+  for (Index j = 0; j < w.cols; ++j) {
+    for (Index first = 0, word = 0; first < w.rows; first += weights_per_word, ++word) {
+      std::uint32_t codes = 0;
+      for (Index i = first; i < w.rows && i < first + weights_per_word; ++i) {
+        auto const code = static_cast<std::uint32_t>(static_cast<int>(ternary_of(w(i, j), s)) + 1);
+        codes |= code << (2 * (i - first));
+      }
+      packed[header_words + j * column_words(w.rows) + word] = static_cast<Int>(codes);
+    }
+  }
+}
+
+}  // namespace packed_ternary
+}  // namespace headmix
