@@ -27,9 +27,9 @@ template <Index Experts, Index TopK>
 struct GivenTopK {
   struct E : size<Experts> {};
   struct K : size<TopK> {};
-  struct index_leaf : selection<tokens, K, E> {};
   template <Expr X>
   struct route {
+    struct index_leaf : selection<rows<X>, K, E> {};
     struct W_g : router_param<cols<X>, E> {};
     static constexpr auto z = wide(X{} % W_g{});
     static constexpr auto p = softmax(z);
@@ -91,8 +91,9 @@ Outcome outcome(Backend backend, batch const& x_batch, Index rows, batch const* 
   if constexpr (requires { L::r::index; }) {
     using R = std::remove_cvref_t<decltype(L::r::index)>;
     if constexpr (Leaf<R>) {
-      Index const k = cols<R>::value, tokens_in = x_batch.sequences.rows;
-      m.tape().bind(R{}, {on_device(distinct_choices(tokens_in, k, domain<R>::value)), tokens_in, k});
+      m.tape().bind_tokens(uniform(1, x_batch.sequences.rows));
+      Index const k = cols<R>::value, n = m.tape().template extent<headmix::rows<R>>();
+      m.tape().bind(R{}, {on_device(distinct_choices(n, k, domain<R>::value)), n, k});
     }
   }
   view<T const> y;
@@ -132,11 +133,14 @@ inline void check_same(Outcome const& found, Outcome const& expected, double tol
 }
 
 /// The layer on the device, in every storage type, over the same rows.
-template <class L, class... Memory>
+/// @tparam Rounds the layer rounds to few bits: next to a tie a rounding error of float makes a whole step
+template <class L, bool Rounds = false, class... Memory>
 void check_layer(batch const& b, Index rows, Memory... memory) {
   auto const expected = outcome<L>(Reference<double>(), b, rows, memory...);
   SUBCASE("double") { check_same(outcome<L>(Cuda<double, test_device>(), b, rows, memory...), expected, 1e-10); }
-  SUBCASE("float") { check_same(outcome<L>(Cuda<float, test_device>(), b, rows, memory...), expected, 1e-5); }
+  SUBCASE("float") {
+    check_same(outcome<L>(Cuda<float, test_device>(), b, rows, memory...), expected, Rounds ? 3e-3 : 1e-5);
+  }
   SUBCASE("bfloat16") {
     // As exact as bfloat16 storage allows: what the reference loses with it is the measure.
     auto const rounded = outcome<L>(Reference<bfloat16>(), b, rows, memory...);

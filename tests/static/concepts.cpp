@@ -127,6 +127,23 @@ static_assert(Layer<Moh<8, 4, first_expert>> && Layer<Moh<8, 4, TwoStage<4, 0, 0
 static_assert(ReadsQueries<QueryNorm<1, 3, 2>> && !ReadsQueries<TwoStage<1, 3, 2>> && !ReadsQueries<int>);
 static_assert(Layer<Moa<8, 4, first_expert>> && !Layer<x> && !Layer<int>);
 
+/// An expert whose experts have no function, and one that gives the same for every row.
+struct without_mixture {
+  template <Extent E, Extent D, class = void>
+  struct experts {};
+};
+struct one_result {
+  template <Extent E, Extent D, class = void>
+  struct experts {
+    struct b : param<D> {};
+    static constexpr auto mixture(Expr auto, Expr auto, Selection auto) { return b{} + b{}; }
+  };
+};
+static_assert(Expert<FeedForward<8>> && Expert<FeedForward<dynamic, activation::gelu, weights::packed>>);
+static_assert(!Expert<without_mixture> && !Expert<one_result> && !Expert<first_expert> && !Expert<int>);
+static_assert(Layer<MhMoe<8, 2, first_expert, FeedForward<4>>> && Layer<Smoe<8, first_expert, FeedForward<4>>>);
+static_assert(Layer<MhMoe<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, FeedForward<dynamic>, capacity<dynamic>>>);
+
 static_assert(Backend<Reference<float>> && Backend<Reference<double>> && !Backend<serial>);
 
 struct two_at_a_time {

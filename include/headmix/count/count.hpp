@@ -21,6 +21,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/expr/attention.hpp"
 #include "headmix/expr/expert.hpp"
+#include "headmix/expr/quantize.hpp"
 #include "headmix/tape/program.hpp"
 
 namespace headmix {
@@ -157,6 +158,16 @@ template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
 constexpr Index macs(node<ops::expert_sum<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
   return sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() * sizes.template extent<cols<W>>();
 }
+/// Packed weights: as many products of integers.
+template <class SlotsPerRow, class E, class Out, Expr X, Expr W, Expr... Order>
+constexpr Index macs(node<ops::packed_expert_linear<SlotsPerRow, E, Out>, X, W, Order...>, auto const& sizes) {
+  return sizes.template extent<times<SlotsPerRow, rows<X>>>() * sizes.template extent<cols<X>>() *
+         sizes.template extent<Out>();
+}
+template <class Out, Expr X, Expr W>
+constexpr Index macs(node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
+  return sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() * sizes.template extent<Out>();
+}
 /// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds the d_h columns of every
 /// head, or, where tokens choose heads, of the one that its slot chose.
 template <class Spec, Expr Q, Expr K, Expr... Further>
@@ -167,8 +178,8 @@ constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, aut
          rows_per_token * sizes.template extent<cols<Q>>();
 }
 
-/// The number of parameters that a Module of layer L owns. Dynamic sizes of the layer follow as `at<L::D>(512)`; one
-/// that is missing is a compile error.
+/// The number of parameters that a Module of layer L owns; packed ones are the weights in them. Dynamic sizes of the
+/// layer follow as `at<L::D>(512)`; one that is missing is a compile error.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_parameters(counted what, size_value<X>... given) {
   detail::given_sizes<X...> const sizes = {given...};
@@ -178,6 +189,9 @@ template <class L, Extent... X>
       if (!what.bias && detail::Bias<P>) return;
       if (!what.router && RouterParameter<P>) return;
       n += sizes.template extent<count<P>>() * sizes.template extent<rows<P>>() * sizes.template extent<cols<P>>();
+    } else if constexpr (PackedParameter<P>) {
+      n += sizes.template extent<count<P>>() * sizes.template extent<typename P::in>() *
+           sizes.template extent<typename P::out>();
     }
   });
   return n;

@@ -1,0 +1,161 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Feed-forward networks as experts: what they compute (SwiGLU, GELU, ReLU) and what their weights are (real, ternary,
+// packed).
+
+#include "headmix/expr/options.hpp"
+#include "headmix/expr/quantize.hpp"
+#include "headmix/layer/expert.hpp"
+
+namespace headmix {
+
+/// The hidden layer of a feed-forward network, from x W_up and, if it is gated, x W_gate. One of your own derives from
+/// `activation::policy`.
+namespace activation {
+struct policy {};
+/// (x W_up) silu(x W_gate) (Shazeer 2020); W_gate is W_3 of MH-MoE.
+struct swiglu : policy {
+  static constexpr bool gated = true;
+  template <Expr U, Expr V>
+  static constexpr auto hidden(U up, V gate) {
+    return up * silu(gate);
+  }
+};
+struct gelu : policy {
+  static constexpr bool gated = false;
+  template <Expr U>
+  static constexpr auto hidden(U up) {
+    return headmix::gelu(up);
+  }
+};
+struct relu : policy {
+  static constexpr bool gated = false;
+  template <Expr U>
+  static constexpr auto hidden(U up) {
+    return headmix::relu(up);
+  }
+};
+}  // namespace activation
+
+/// What the matrices of a feed-forward network are, and its products with them.
+namespace weights {
+struct policy {};
+/// Numbers.
+struct real : policy {
+  template <Extent Count, Extent In, Extent Out>
+  struct matrices : param<Count, In, Out> {
+    using initial = fan_in_uniform;
+  };
+  /// x_{t} W_e for the chosen experts e of every row: [R * K, Out]
+  template <Expr X, Expr W, Selection Chosen>
+  static constexpr auto linear(X x, W w, Chosen index) {
+    return expert_linear(x, w, index);
+  }
+  /// sum_i gate_{t,i} h_{t,i} W_i: [R, Out]
+  template <Expr G, Expr H, Expr W, Selection Chosen>
+  static constexpr auto sum(G gate, H h, W w, Chosen index) {
+    return expert_sum(narrow(split_rows<cols<G>>(gate) * h), w, index);
+  }
+  /// x W, W the only matrix
+  template <Expr X, Expr W>
+  static constexpr auto product(X x, W w) {
+    return x % w;
+  }
+};
+/// -1, 0 and 1 times one scale per expert, and 8-bit activations with one scale per row, both rounded anew in every
+/// pass; gradients go straight through (BitNet b1.58; no norm inside). What is learned are numbers.
+struct ternary : policy {
+  template <Extent Count, Extent In, Extent Out>
+  using matrices = real::matrices<Count, In, Out>;
+  template <Expr X, Expr W, Selection Chosen>
+  static constexpr auto linear(X x, W w, Chosen index) {
+    return real::linear(absmax_int8(x), absmean_ternary(w), index);
+  }
+  template <Expr G, Expr H, Expr W, Selection Chosen>
+  static constexpr auto sum(G gate, H h, W w, Chosen index) {
+    return real::sum(gate, absmax_int8(h), absmean_ternary(w), index);
+  }
+  template <Expr X, Expr W>
+  static constexpr auto product(X x, W w) {
+    return real::product(absmax_int8(x), absmean_ternary(w));
+  }
+};
+/// Ternary weights in two bits each and products of integers: the numbers of `ternary` to rounding, for inference on
+/// the CPU. copy_parameters() fills them from a layer that was trained.
+struct packed : policy {
+  template <Extent Count, Extent In, Extent Out>
+  using matrices = packed_param<Count, In, Out>;
+  template <Expr X, Expr W, Selection Chosen>
+  static constexpr auto linear(X x, W w, Chosen index) {
+    return packed_expert_linear<typename W::out>(x, w, index);
+  }
+  template <Expr G, Expr H, Expr W, Selection Chosen>
+  static constexpr auto sum(G gate, H h, W w, Chosen index) {
+    return mix(gate, packed_expert_linear<typename W::out>(h, w, index));
+  }
+  template <Expr X, Expr W>
+  static constexpr auto product(X x, W w) {
+    return packed_linear<typename W::out>(x, w);
+  }
+};
+}  // namespace weights
+
+/// An expert: hidden(x W_up [, x W_gate]) W_down. Options: an activation (`activation::swiglu` without one), and what
+/// the weights are (`weights::real` without it).
+///
+/// @tparam Hidden inner width d_moe, or `dynamic`
+template <Index Hidden, class... Options>
+struct FeedForward {
+  static_assert((is_option<Options, activation::policy, weights::policy> && ...),
+                "headmix: the options of FeedForward are an activation and weights");
+  using Activation = find_option<activation::policy, activation::swiglu, Options...>;
+  using Weights = find_option<weights::policy, weights::real, Options...>;
+
+  /// E experts for rows of width D, with W_up and W_gate [E, D, F], W_down [E, F, D].
+  template <Extent E, Extent D, class Tag = void>
+  struct experts {
+    struct F : size<Hidden> {};
+    struct W_up : Weights::template matrices<E, D, F> {};
+    struct W_gate : Weights::template matrices<E, D, F> {};
+    struct W_down : Weights::template matrices<E, F, D> {};
+
+    template <Expr X, Selection Chosen>
+    static constexpr auto hidden(X x, Chosen index) {
+      if constexpr (Activation::gated) {
+        return Activation::hidden(Weights::linear(x, W_up{}, index), Weights::linear(x, W_gate{}, index));
+      } else {
+        return Activation::hidden(Weights::linear(x, W_up{}, index));
+      }
+    }
+    template <Expr X, Expr G, Selection Chosen>
+    static constexpr auto mixture(X x, G gate, Chosen index) {
+      return Weights::sum(gate, hidden(x, index), W_down{}, index);
+    }
+  };
+
+  /// One network that all rows of width D share.
+  template <Extent D, class Tag = void>
+  struct shared {
+    struct F : size<Hidden> {};
+    struct W_up_s : Weights::template matrices<size<1>, D, F> {};
+    struct W_gate_s : Weights::template matrices<size<1>, D, F> {};
+    struct W_down_s : Weights::template matrices<size<1>, F, D> {};
+
+    template <Expr X>
+    static constexpr auto hidden(X x) {
+      if constexpr (Activation::gated) {
+        return Activation::hidden(Weights::product(x, W_up_s{}), Weights::product(x, W_gate_s{}));
+      } else {
+        return Activation::hidden(Weights::product(x, W_up_s{}));
+      }
+    }
+    template <Expr X>
+    static constexpr auto of(X x) {
+      return Weights::product(hidden(x), W_down_s{});
+    }
+  };
+};
+
+static_assert(Expert<FeedForward<8>> && Expert<FeedForward<dynamic, activation::relu, weights::ternary>>);
+
+}  // namespace headmix

@@ -1,0 +1,50 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Any router goes with any layer, and any expert with MhMoe: those of this library and of a user.
+
+#include "../program.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
+#include "headmix/layer/smoe.hpp"
+
+namespace headmix::test {
+
+/// The cosine of a token and each expert's vector, times a learned scale.
+template <Index Experts, Index TopK>
+struct CosineTopK {
+  struct E : size<Experts> {};
+  struct K : size<TopK> {};
+  template <Expr X, class Tag = void>
+  struct route {
+    struct V : router_param<cols<X>, E> {};
+    struct log_scale : router_param<size<1>> {};
+    static constexpr auto lengths = length(row_sum(square(X{}))) * length(col_sum(square(V{})));
+    static constexpr auto p = softmax(wide(X{} % V{}) / lengths * exp(log_scale{}));
+    static constexpr auto index = top_k<K>(p);
+    static constexpr auto gate = take(p, index);
+    using losses = type_list<>;
+  };
+};
+static_assert(Router<CosineTopK<4, 2>>);
+
+/// x W_e + b_e
+struct Affine {
+  template <Extent E, Extent D, class Tag = void>
+  struct experts {
+    struct W : param<E, D, D> {};
+    struct b : bias_param<E, D> {};
+    template <Expr X, Expr G, Selection Chosen>
+    static constexpr auto mixture(X x, G gate, Chosen index) {
+      return mix(gate, expert_linear(x, W{}, index) + expert_bias(b{}, index));
+    }
+  };
+};
+static_assert(Expert<Affine>);
+
+/// The routers whose gates differences can check; sampled experts stay the same while an input moves.
+using PlainRouter = SoftmaxTopK<4, 2, gating::raw>;
+using NoisyRouter = NoisyTopK<4, 3, sampled<1>>;
+using TwoStageRouter = TwoStage<1, 3, 2>;
+using OwnRouter = CosineTopK<4, 2>;
+
+}  // namespace headmix::test

@@ -1,0 +1,34 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What the tests of MH-MoE share.
+
+#include "../program.hpp"
+#include "headmix/layer/smoe.hpp"
+
+namespace headmix::test {
+
+/// What tests look at of a mixture: its result, its losses, the choices.
+template <class L>
+using mh_moe_roots =
+    typename headmix::detail::module_roots<type_of<decltype(L::y)>, typename L::losses, typename L::observed>::type;
+
+/// The router of the published code.
+template <Index Experts, Index TopK>
+using raw_router = SoftmaxTopK<Experts, TopK, gating::raw, loss::first_choice_balance>;
+
+/// Gives every parameter of p the values of q's of the same name.
+template <class P, class Q>
+void copy_weights(P& p, Q& q) {
+  using To = typename P::tape_type::leaves;
+  using From = typename Q::tape_type::leaves;
+  auto const name = [](auto& program, Index leaf) { return program.tape.leaf_name(static_cast<std::size_t>(leaf)); };
+  for_each(To{}, [&]<class A>() {
+    for_each(From{}, [&]<class B>() {
+      if constexpr (Parameter<A> && Parameter<B>) {
+        if (name(p, position_in<To, A>) == name(q, position_in<From, B>)) p.values(A{}) = q.values(B{});
+      }
+    });
+  });
+}
+
+}  // namespace headmix::test

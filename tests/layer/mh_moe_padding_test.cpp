@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// MH-MoE with rows of padding: they are neither routed nor counted.
+
+#include <array>
+
+#include "mh_moe.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+namespace {
+
+constexpr std::array<Int, 5> real{0, 2, 3, 6, 8};
+constexpr Index padded_rows = 9;
+gradcheck_options tokens_of(Index n) {
+  gradcheck_options o;
+  o.token_sequences = uniform(1, n);
+  return o;
+}
+
+template <class... Options>
+using layer = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, head_bias, merge_bias, shared_expert<FeedForward<3>>,
+                    capacity<1, 2>, Options...>;
+
+}  // namespace
+
+TEST_CASE("mh-moe padding: real rows have the results that they have without the others, which are zero") {
+  using L = layer<padded>;
+  using Dense = layer<>;
+  Program<mh_moe_roots<L>> p(tokens_of(5), at<padded_tokens>(padded_rows));
+  Program<mh_moe_roots<Dense>> q(tokens_of(5));
+  std::copy(real.begin(), real.end(), p.values(L::kept{}).begin());
+  copy_weights(q, p);
+  auto y = p.forward(), z = q.forward();
+  for (Index i = 0; i < 5; ++i) {
+    Index const row = real[static_cast<std::size_t>(i)];
+    for (Index j = 0; j < 6; ++j) {
+      q.in(Dense::x{})(i, j) = p.in(L::x{})(row, j);
+      q.dy_values[static_cast<std::size_t>(i * 6 + j)] = p.dy_values[static_cast<std::size_t>(row * 6 + j)];
+    }
+  }
+  z = q.forward();
+  p.backward({0.5});
+  q.backward({0.5});
+  REQUIRE(y.rows == padded_rows);
+  Index next = 0;
+  for (Index row = 0; row < padded_rows; ++row) {
+    bool const is_real = next < 5 && real[static_cast<std::size_t>(next)] == row;
+    for (Index j = 0; j < 6; ++j) {
+      CHECK(close(y(row, j), is_real ? z(next, j) : 0));
+      CHECK(close(p.gradient(L::x{})(row, j), is_real ? q.gradient(Dense::x{})(next, j) : 0));
+    }
+    next += is_real ? 1 : 0;
+  }
+  CHECK(close(p.tape.get(nth<0, L::losses>{})(0, 0), q.tape.get(nth<0, Dense::losses>{})(0, 0)));
+  auto const seen = p.tape.get(nth<0, L::observed>{}), chosen = q.tape.get(nth<0, Dense::observed>{});
+  REQUIRE(seen.rows == 15);
+  for (Index i = 0; i < seen.size(); ++i) CHECK(seen.data[i] == chosen.data[i]);
+  for (std::size_t i = 0; i < 24; ++i)
+    CHECK(close(p.gradients(L::experts::W_up{})[i], q.gradients(Dense::experts::W_up{})[i]));
+}
+TEST_CASE("mh-moe padding: gradients, also where no row is real") {
+  using L = layer<padded>;
+  for (Index const n : {5, 0}) {
+    Program<roots<type_of<decltype(L::y)>>> p(tokens_of(n), at<tokens>(n), at<padded_tokens>(padded_rows));
+    std::copy_n(real.begin(), n, p.values(L::kept{}).begin());
+    auto const r = p.check_gradients();
+    CAPTURE(n);
+    CAPTURE(r.text);
+    CHECK(r.ok());
+  }
+}
