@@ -117,5 +117,7 @@ template <class T, class On>
 void replay_moh(Case& c, Result& result);
 template <class T, class On>
 void replay_mae(Case& c, Result& result);
+template <class T, class On>
+void replay_mh_moe(Case& c, Result& result);
 
 }  // namespace replay

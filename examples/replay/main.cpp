@@ -20,12 +20,13 @@ template <class T, class On>
 void replay_numbers(std::string_view layer, replay::Case& c, replay::Result& result) {
   if (layer == "moa") return replay::replay_moa<T, On>(c, result);
   if (layer == "moh") return replay::replay_moh<T, On>(c, result);
-  replay::replay_mae<T, On>(c, result);
+  if (layer == "mae") return replay::replay_mae<T, On>(c, result);
+  replay::replay_mh_moe<T, On>(c, result);
 }
 template <class On>
 void replay_layer(replay::Case& c, replay::Result& result) {
   bool const wide = c.float_type("x") == headmix::dtype::f64;
-  auto const layer = c.require("layer", {"moa", "moh", "mae"});
+  auto const layer = c.require("layer", {"moa", "moh", "mae", "mh_moe"});
   if (wide) return replay_numbers<double, On>(layer, c, result);
   // On a GPU as on its emulator, double is enough to check a layer, and each type takes minutes to compile.
   if constexpr (std::is_same_v<On, replay::on_cpu>) {

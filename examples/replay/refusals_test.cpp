@@ -315,6 +315,95 @@ std::vector<Refusal> const refusals{
        c.resize("x.valid", dtype::u8, {2, 6});
        c.more.back()[5] = std::byte{255};
      }},
+    {"mh_moe-default", "\"split\"", [](Case& c) { c.options.erase("split"); }},
+    {"mh_moe-default", "\"split\"", [](Case& c) { c.options["split"] = "0"; }},
+    {"mh_moe-default", "\"split\"", [](Case& c) { c.options["split"] = "3"; }},
+    {"mh_moe-default", "\"split\"", [](Case& c) { c.options["split"] = "16"; }},
+    {"mh_moe-default", "\"split\"", [](Case& c) { c.options["split"] = "-2"; }},
+    {"mh_moe-default", "\"router.weight\"", [](Case& c) { c.options["split"] = "4"; }},
+    {"mh_moe-default", "\"experts\"", [](Case& c) { c.options.erase("experts"); }},
+    {"mh_moe-default", "\"experts\"", [](Case& c) { c.options["experts"] = "0"; }},
+    {"mh_moe-default", "\"router.weight\"", [](Case& c) { c.options["experts"] = "5"; }},
+    {"mh_moe-default", "\"router.weight\"", [](Case& c) { c.options["experts"] = "2147483647"; }},
+    {"mh_moe-default", "\"top_k\"", [](Case& c) { c.options.erase("top_k"); }},
+    {"mh_moe-default", "\"top_k\"", [](Case& c) { c.options["top_k"] = "0"; }},
+    {"mh_moe-default", "\"top_k\"", [](Case& c) { c.options["top_k"] = "5"; }},
+    {"mh_moe-default", "\"activation\"", [](Case& c) { c.options["activation"] = "gelu"; }},
+    {"mh_moe-default", "\"gate\"", [](Case& c) { c.options["gate"] = "detached"; }},
+    {"mh_moe-default", "\"weights\"", [](Case& c) { c.options["weights"] = "packed"; }},
+    {"mh_moe-default", "\"capacity\"", [](Case& c) { c.options["capacity"] = "-1"; }},
+    {"mh_moe-default", "\"capacity\"", [](Case& c) { c.options["capacity"] = "inf"; }},
+    {"mh_moe-default", "\"capacity\"", [](Case& c) { c.options["capacity"] = "1.25x"; }},
+    {"mh_moe-default", "\"capacity\"", [](Case& c) { c.options["capacity"] = ""; }},
+    {"mh_moe-default", "\"dloss.z\"", [](Case& c) { c.options["dloss.z"] = "1"; }},
+    {"mh_moe-default", "\"head_dim\"", [](Case& c) { c.options["head_dim"] = "4"; }},
+    {"mh_moe-default", "\"x\"",
+     [](Case& c) {
+       c.resize("x", dtype::f64, {1, 6, 8});
+     }},
+    {"mh_moe-default", "\"x\"",
+     [](Case& c) {
+       c.resize("x", dtype::f64, {0, 8});
+     }},
+    {"mh_moe-default", "\"x.valid\"",
+     [](Case& c) {
+       c.resize("x.valid", dtype::u8, {6, 8});
+     }},
+    {"mh_moe-default", "\"router.weight\"", [](Case& c) { c.tensors.erase("router.weight"); }},
+    {"mh_moe-default", "\"experts.up\"", [](Case& c) { c.tensors.erase("experts.up"); }},
+    {"mh_moe-default", "\"experts.up\"",
+     [](Case& c) {
+       c.resize("experts.up", dtype::f64, {4, 4, 0});
+     }},
+    {"mh_moe-default", "\"experts.up\"",
+     [](Case& c) {
+       c.resize("experts.up", dtype::f64, {4, 5, 4});
+     }},
+    {"mh_moe-default", "\"experts.gate\"", [](Case& c) { c.tensors.erase("experts.gate"); }},
+    {"mh_moe-default", "\"experts.gate\"", [](Case& c) { c.options["activation"] = "relu"; }},
+    {"mh_moe-default", "\"experts.down\"", [](Case& c) { c.tensors.erase("experts.down"); }},
+    {"mh_moe-default", "\"experts.down\"",
+     [](Case& c) {
+       c.resize("experts.down", dtype::f64, {4, 4, 5});
+     }},
+    {"mh_moe-default", "\"experts.bias\"",
+     [](Case& c) {
+       c.resize("experts.bias", dtype::f64, {4, 5});
+     }},
+    {"mh_moe-default", "\"dy\"",
+     [](Case& c) {
+       c.resize("dy", dtype::f64, {12, 4});
+     }},
+    {"mh_moe-default", "\"head.bias\"", [](Case& c) { c.resize("head.bias", dtype::f64, {8}); }},
+    {"mh_moe-default", "\"merge.bias\"", [](Case& c) { c.resize("merge.bias", dtype::f64, {8}); }},
+    {"mh_moe-default", "\"shared.gate\"",
+     [](Case& c) {
+       c.resize("shared.up", dtype::f64, {8, 3});
+       c.resize("shared.down", dtype::f64, {3, 8});
+     }},
+    {"mh_moe-capacity", "\"head.weight\"", [](Case& c) { c.tensors.erase("head.weight"); }},
+    {"mh_moe-capacity", "\"merge.weight\"", [](Case& c) { c.tensors.erase("merge.weight"); }},
+    {"mh_moe-capacity", "\"merge.weight\"",
+     [](Case& c) {
+       c.resize("merge.weight", dtype::f64, {12, 4});
+     }},
+    {"mh_moe-capacity", "\"merge.bias\"",
+     [](Case& c) {
+       c.resize("merge.bias", dtype::f64, {1, 12});
+     }},
+    {"mh_moe-capacity", "\"dloss.load_balance\"", [](Case& c) { c.options["dloss.load_balance"] = "-inf"; }},
+    {"mh_moe-ternary-shared", "\"shared.up\"", [](Case& c) { c.tensors.erase("shared.up"); }},
+    {"mh_moe-ternary-shared", "\"shared.gate\"", [](Case& c) { c.tensors.erase("shared.gate"); }},
+    {"mh_moe-ternary-shared", "\"shared.down\"", [](Case& c) { c.tensors.erase("shared.down"); }},
+    {"mh_moe-ternary-shared", "\"shared.down\"",
+     [](Case& c) {
+       c.resize("shared.down", dtype::f64, {16, 7});
+     }},
+    {"mh_moe-ternary-shared", "\"shared.gate\"",
+     [](Case& c) {
+       c.options["activation"] = "relu";
+       c.tensors.erase("experts.gate");
+     }},
 };
 
 std::string read_file(std::string const& path) {
