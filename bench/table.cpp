@@ -113,7 +113,8 @@ void Table::Finalize() {
   int width = 0;
   for (Ratio const& r : ratios_) width = std::max(width, static_cast<int>(r.name.size()));
   std::printf(
-      "\nTimes by that of the dense layer, which runs before and after every run of the row. bound: by counting "
+      "\nTimes by that of what it replaces (dense attention, a sparse mixture), which runs before and after every run "
+      "of the row. bound: by counting "
       "products.\n"
       "\n%-*s %7s %5s %4s %7s %7s\n",
       width, "row", "ratio", "+-%", "n", "goal", "bound");

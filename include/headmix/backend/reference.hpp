@@ -291,9 +291,10 @@ struct Reference {
   template <class T>
   void absmean_ternary(view<T> y, view<T const> a) const {
     for (Index e = 0; e < a.count; ++e) {
-      wide sum = 0;
-      each_element(a[e], [&](T x) { sum += std::abs(static_cast<wide>(x)); });
-      wide const s = absmean_scale(a.size() == 0 ? wide(0) : sum / static_cast<wide>(a.rows * a.cols));
+      double sum = 0;
+      each_element(a[e], [&](T x) { sum += static_cast<double>(std::abs(static_cast<wide>(x))); });
+      auto const elements = static_cast<double>(a.rows * a.cols);
+      wide const s = absmean_scale(elements > 0 ? static_cast<wide>(sum / elements) : wide(0));
       for (Index i = 0; i < a.rows; ++i) {
         for (Index j = 0; j < a.cols; ++j)
           y[e](i, j) = static_cast<T>(ternary_of(static_cast<wide>(a[e](i, j)), s) * s);

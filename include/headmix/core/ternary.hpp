@@ -59,10 +59,10 @@ inline int weight(Int const* column, Index i) {
 /// Packs w, [in, out], into words(in, out) words.
 template <class T>
 void pack(Int* packed, view<T const> w) {
-  T sum = 0;
+  double sum = 0;
   for (Index i = 0; i < w.rows; ++i)
-    for (Index j = 0; j < w.cols; ++j) sum += std::abs(w(i, j));
-  T const s = absmean_scale(w.size() == 0 ? T(0) : sum / static_cast<T>(w.size()));
+    for (Index j = 0; j < w.cols; ++j) sum += static_cast<double>(std::abs(w(i, j)));
+  T const s = absmean_scale(w.size() == 0 ? T(0) : static_cast<T>(sum / static_cast<double>(w.size())));
   auto const bits = std::bit_cast<std::uint64_t>(static_cast<double>(s));
   packed[0] = static_cast<Int>(static_cast<std::uint32_t>(bits));
   packed[1] = static_cast<Int>(static_cast<std::uint32_t>(bits >> 32));

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// The experts of a sparse mixture: T tokens of width D, each of which is given K of E experts of inner width F at
+// random, with random weights. There is no router: FLOP/s counts the experts' products. Rows whose T is 256 E have as
+// many slots per expert whatever E is: their tokens/s tell whether the cost grows with K alone.
+#include "headmix/layer/smoe.hpp"
+
+#include "../experts.hpp"
+#include "layer.hpp"
+
+namespace {
+
+using namespace bench;
+using headmix::at;
+using headmix::dynamic;
+
+/// Experts and weights that the caller binds.
+struct Given {
+  struct E : headmix::size<dynamic> {};
+  struct K : headmix::size<dynamic> {};
+  template <headmix::Expr X>
+  struct route {
+    struct chosen : headmix::selection<headmix::rows<X>, K, E> {};
+    struct weight : headmix::input<headmix::rows<X>, K> {};
+    static constexpr chosen index = {};
+    static constexpr weight gate = {};
+    using losses = headmix::type_list<>;
+  };
+};
+
+template <class Activation>
+using Layer = headmix::Smoe<dynamic, Given, headmix::FeedForward<dynamic, Activation>>;
+
+struct SmoeShape {
+  Index tokens, width, hidden, experts, choices;
+};
+
+template <class Activation, class Backend>
+struct Smoe : Module<Layer<Activation>, Backend> {
+  using L = Layer<Activation>;
+  Smoe(Backend backend, SmoeShape const& s)
+      : Module<L, Backend>(1, backend, at<typename L::D>(s.width), at<typename L::experts::F>(s.hidden),
+                           at<Given::E>(s.experts), at<Given::K>(s.choices)),
+        given(s.tokens, s.choices, s.experts),
+        weights(s.tokens, s.choices),
+        d_weights(s.tokens, s.choices) {
+    this->tape().bind(typename L::r::chosen{}, given.chosen());
+    this->tape().bind(typename L::r::weight{}, weights.get(), d_weights.get());
+  }
+  Chosen given;
+  Matrix<float> weights, d_weights;
+};
+
+template <class Activation>
+void check(Index threads) {
+  static std::set<Index> checked;
+  if (!checked.insert(threads).second) return;
+  SmoeShape const s = {150, 40, 70, 5, 2};
+  Smoe<Activation, Cpu<float>> ours(Cpu<float>(pool(threads)), s);
+  Smoe<Activation, headmix::Reference<float>> plain({}, s);
+  check_equal_modules("smoe", ours, plain, s.tokens / 2, s.width, {});
+}
+
+template <class Activation>
+auto smoe(bool backward) {
+  return [backward](benchmark::State& state) {
+    SmoeShape const s = {state.range(0), state.range(1), state.range(2), state.range(3), state.range(4)};
+    Index const threads = state.range(5);
+    check<Activation>(threads);
+    Smoe<Activation, Cpu<float>> m(Cpu<float>(pool(threads)), s);
+    double const matrices = Activation::gated ? 3 : 2;
+    time_module(state, m, threads, 1, s.tokens, s.width, backward, {},
+                matrices * static_cast<double>(s.tokens * s.choices) * static_cast<double>(s.width * s.hidden));
+  };
+}
+
+int const registered = [] {
+  std::vector<std::string> const sizes = {"T", "D", "F", "E", "K"};
+  for (bool const backward : {false, true}) {
+    std::string const direction = backward ? "backward" : "forward";
+    add("smoe_experts_" + direction + "/swiglu/cpu/float", sizes,
+        {{4096, 512, 1024, 16, 2},
+         {2048, 256, 512, 8, 2},
+         {4096, 256, 512, 16, 2},
+         {8192, 256, 512, 32, 2},
+         {32768, 256, 512, 128, 2}},
+        {1, 2}, smoe<headmix::activation::swiglu>(backward));
+    add("smoe_experts_" + direction + "/gelu/cpu/float", sizes, {{4096, 512, 1024, 16, 2}}, {1, 2},
+        smoe<headmix::activation::gelu>(backward));
+  }
+  return 0;
+}();
+
+}  // namespace
