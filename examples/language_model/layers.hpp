@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The layers of the language model that are not in the library, each a few equations. The attention layer is one of the
-// library's: headmix::MultiHead, headmix::Moa, headmix::Moh or headmix::Mae.
+// library's: headmix::MultiHead, headmix::Moa, headmix::Moh or headmix::Mae. Feed-forward networks: networks.hpp.
 
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/loss.hpp"
@@ -28,7 +28,7 @@ struct Embedding {
   using observed = headmix::type_list<>;
 };
 
-/// The normalised residual stream that the attention reads.
+/// The normalised residual stream that the attention, or the feed-forward network, reads.
 struct PreNorm {
   struct D : headmix::size<dynamic> {};
 
@@ -46,29 +46,19 @@ struct PreNorm {
   using observed = headmix::type_list<>;
 };
 
-/// Adds the attention's output to the residual stream, and then a GELU feed-forward layer's.
+/// Adds the attention's output to the residual stream. The gradient by the latter is that of the sum.
 ///
 /// `scale` makes up for the size of a mixture: its weights sum to 1, so k experts together are as large as one head,
 /// where dense attention adds h heads. With AdamW, whose steps do not grow with the gradient, they also learn k times
 /// slower.
-struct FeedForward {
+struct Sum {
   struct D : headmix::size<dynamic> {};
-  struct F : headmix::size<dynamic> {};
 
-  struct x : headmix::input<headmix::tokens, D> {};  // the residual stream
-  struct a : headmix::input<headmix::tokens, D> {};  // the attention's output
+  struct x : headmix::constant<headmix::tokens, D> {};  // the residual stream
+  struct a : headmix::input<headmix::tokens, D> {};     // the attention's output
   struct scale : headmix::constant<headmix::size<1>> {};
-  struct gain : headmix::param<D> {
-    using initial = headmix::ones;
-  };
-  struct bias : headmix::param<D> {
-    using initial = headmix::zeros;
-  };
-  struct W_1 : headmix::param<D, F> {};
-  struct W_2 : headmix::param<F, D> {};
 
-  struct h : headmix::let<decltype(x{} + scale{} * a{})> {};
-  static constexpr auto y = h{} + gelu(layer_norm(h{}, gain{}, bias{}) % W_1{}) % W_2{};
+  static constexpr auto y = x{} + scale{} * a{};
 
   using losses = headmix::type_list<>;
   using observed = headmix::type_list<>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // headmix-lm: trains a small byte-level language model with mixture-of-attention-heads, mixture-of-head or
-// attentive-expert layers on real text. Every mistake of the caller is one line on stderr and exit status 2.
+// attentive-expert layers, and mixtures of feed-forward experts, on real text. Every mistake of the caller is one line
+// on stderr and exit status 2.
 
 #include <cstdio>
 #include <exception>

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A decoder-only transformer over bytes: modules called in order, backward in reverse order. Activations and parameters
-// belong to the modules; the gradients of the residual stream belong to the model. Bytes and losses are the host's,
-// everything else lies in the memory of the backend.
+// belong to the modules. The gradient of the residual stream belongs to the model: one matrix, to which whatever reads
+// the stream adds. Bytes and losses are the host's, everything else lies in the memory of the backend.
 
 #include <algorithm>
 #include <cmath>
@@ -16,14 +16,11 @@
 #include "headmix/tape/module.hpp"
 #include "layers.hpp"
 #include "mae.hpp"
+#include "network.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
 namespace lm {
-
-using headmix::Int;
-using headmix::segments;
-using headmix::view;
 
 using Dense = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal>;
 using Moa = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
@@ -46,7 +43,7 @@ class LanguageModel {
         head_(options.seed, backend_, headmix::at<Head::D>(options.width)),
         predict_(options.seed, backend_) {
     for (Index l = 0; l < options.layers; ++l) {
-      blocks_.push_back(std::make_unique<Block>(options, backend_));
+      blocks_.push_back(std::make_unique<Block>(options_, l, backend_));
     }
     initialise();
     bool const scales = std::is_same_v<AttentionLayer, Moa>;
@@ -67,7 +64,7 @@ class LanguageModel {
   /// Mean loss in nats of the next byte; `ids` and `targets` hold the rows of the sequences `s`, one after another.
   double forward(Int const* ids, Int const* targets, segments s) {
     auto const h = residual(ids, s);
-    head_.tape().bind(Head::x{}, h, gradient_.back().zeros(backend_, h));
+    head_.tape().bind(Head::x{}, h, gradient_.get());
     head_.tape().bind(Head::target{}, column(targets_, targets, s.rows));
     bind_tied_embedding();
     float loss;
@@ -80,17 +77,19 @@ class LanguageModel {
     head_.backward({numbers_.template as<float>(), 1, 1});
     for (std::size_t l = blocks_.size(); l-- > 0;) {
       Block& b = *blocks_[l];
-      b.feed_forward.backward(gradient_[l + 1].as_const());
+      b.network->backward(gradient_.get());
+      b.network_norm.backward(b.network->input_gradient());
+      b.sum.backward(gradient_.get());
       if constexpr (router_losses == 2) {
-        b.attention.backward(b.d_attention.as_const(), {options_.balance, options_.z});
+        b.attention.backward(b.d_attention.get(), {options_.balance, options_.z});
       } else if constexpr (router_losses == 1) {
-        b.attention.backward(b.d_attention.as_const(), {options_.balance});
+        b.attention.backward(b.d_attention.get(), {options_.balance});
       } else {
-        b.attention.backward(b.d_attention.as_const());
+        b.attention.backward(b.d_attention.get());
       }
       b.norm.backward(b.attention.input_gradient());
     }
-    embedding_.backward(gradient_.front().as_const());
+    embedding_.backward(gradient_.get());
   }
 
   void zero_gradients() {
@@ -98,7 +97,8 @@ class LanguageModel {
     for (auto const& b : blocks_) {
       b->norm.zero_gradients();
       b->attention.zero_gradients();
-      b->feed_forward.zero_gradients();
+      b->network_norm.zero_gradients();
+      b->network->zero_gradients();
     }
     head_.zero_gradients();
   }
@@ -118,18 +118,27 @@ class LanguageModel {
 
   /// Adds what the experts of each layer did in the last forward pass, over the bytes `ids`.
   void observe(Int const* ids, ExpertUse& use) {
+    use.loads.resize(blocks_.size());
+    use.ffn_loads.resize(blocks_.size());
     for (std::size_t l = 0; l < blocks_.size(); ++l) {
       auto& attention = blocks_[l]->attention;
+      bool mixture = true;
+      if constexpr (is_mae) mixture = attention.pass() == Pass::mixture;
+      auto const& network = *blocks_[l]->network;
+      // Of mae, the pass with single experts is a second one over the same bytes.
+      if (mixture && network.experts() > 0) add_loads(network.chosen(), network.experts(), 0, use.ffn_loads[l]);
       if constexpr (is_mae) {
-        if (attention.pass() != Pass::mixture) {
-          add_loads(attention.chosen(), l, use.loads);
+        if (!mixture) {
+          add_loads(attention.chosen(), options_.experts, 0, use.loads[l]);
         } else if (attention.has_gate()) {
           add_gate(attention.gate(), ids, l, use);
         }
       } else if constexpr (router_losses > 0) {
         auto const chosen = attention.template observed<0>();
-        auto const experts = add_loads(chosen, l, use.loads);
-        if (options_.attention == Attention::moa) {
+        if (options_.attention == Attention::moh) {
+          add_loads(chosen, options_.heads, options_.shared_heads, use.loads[l]);
+        } else {
+          auto const experts = add_loads(chosen, options_.experts, 0, use.loads[l]);
           bytes_of(l, use).add({ids, chosen.rows, 1}, {experts.data(), chosen.rows, chosen.cols});
         }
       }
@@ -148,9 +157,10 @@ class LanguageModel {
     return all;
   }
   [[nodiscard]] std::vector<headmix::parameter<float>> parameters_without_gates() const {
+    auto const all_gates = gates();
     std::vector<headmix::parameter<float>> some;
     for (auto const& p : parameters()) {
-      if (!is_gate(p)) some.push_back(p);
+      if (!among(all_gates, p)) some.push_back(p);
     }
     return some;
   }
@@ -163,7 +173,8 @@ class LanguageModel {
     for (auto const& b : blocks_) {
       add(b->norm);
       add(b->attention);
-      add(b->feed_forward);
+      add(b->network_norm);
+      add(*b->network);
     }
     add(head_);
     return all;
@@ -179,7 +190,7 @@ class LanguageModel {
       backend.map(matrix_, headmix::tree_number<float>{0}, false);
       return matrix_;
     }
-    [[nodiscard]] view<float const> as_const() const { return matrix_; }
+    [[nodiscard]] view<float> get() const { return matrix_; }
 
    private:
     headmix::backend_memory<Backend> memory_;
@@ -187,11 +198,13 @@ class LanguageModel {
   };
 
   struct Block {
-    Block(Options const& o, Backend const& backend)
+    Block(Options const& o, Index layer, Backend const& backend)
         : norm(o.seed, backend, headmix::at<PreNorm::D>(o.width)),
           attention(make_attention(std::type_identity<AttentionLayer>{}, o, backend)),
-          feed_forward(o.seed, backend, headmix::at<FeedForward::D>(o.width),
-                       headmix::at<FeedForward::F>(4 * o.width)) {}
+          sum(o.seed, backend, headmix::at<Sum::D>(o.width)),
+          network_norm(o.seed, backend, headmix::at<PreNorm::D>(o.width)),
+          network(o.weights == Weights::real ? make_network<Weights::real>(o, layer, backend)
+                                             : make_network<Weights::ternary>(o, layer, backend)) {}
     static auto make_attention(std::type_identity<Dense>, Options const& o, Backend const& backend) {
       return headmix::Module<Dense, Backend>(o.seed, backend, headmix::at<Dense::D>(o.width),
                                              headmix::at<Dense::H>(o.head_dim), headmix::at<Dense::Q>(o.heads),
@@ -221,21 +234,21 @@ class LanguageModel {
     }
     headmix::Module<PreNorm, Backend> norm;
     std::conditional_t<is_mae, MaeAttention<Backend>, headmix::Module<AttentionLayer, Backend>> attention;
-    headmix::Module<FeedForward, Backend> feed_forward;
+    headmix::Module<Sum, Backend> sum;
+    headmix::Module<PreNorm, Backend> network_norm;
+    std::unique_ptr<Network> network;
     GradientBuffer d_attention;
   };
 
-  /// How many tokens (mae: sequences) used each expert (moh: head). Returns the choices.
-  std::vector<Int> add_loads(view<Int const> chosen, std::size_t layer, Loads& loads) {
-    bool const heads = options_.attention == Attention::moh;
-    auto const shared = static_cast<std::size_t>(heads ? options_.shared_heads : 0);
-    loads.resize(blocks_.size(),
-                 std::vector<double>(static_cast<std::size_t>(heads ? options_.heads : options_.experts)));
-    std::vector<Int> experts(static_cast<std::size_t>(chosen.size()));
-    headmix::download(backend_, experts.data(), chosen.data, experts.size());
-    for (Int const e : experts) loads[layer][shared + static_cast<std::size_t>(e)] += 1;
-    for (std::size_t e = 0; e < shared; ++e) loads[layer][e] += static_cast<double>(chosen.rows);
-    return experts;
+  /// How many rows chose each of the `count` experts or heads, of which all use the first `shared`. Returns the
+  /// choices.
+  std::vector<Int> add_loads(view<Int const> chosen, Index count, Index shared, std::vector<double>& loads) {
+    loads.resize(static_cast<std::size_t>(count));
+    std::vector<Int> choices(static_cast<std::size_t>(chosen.size()));
+    headmix::download(backend_, choices.data(), chosen.data, choices.size());
+    for (Int const e : choices) loads[static_cast<std::size_t>(shared + e)] += 1;
+    for (Index e = 0; e < shared; ++e) loads[static_cast<std::size_t>(e)] += static_cast<double>(chosen.rows);
+    return choices;
   }
   /// A gate of mae, [rows, experts].
   template <class T>
@@ -257,20 +270,20 @@ class LanguageModel {
   /// The residual stream after the last block.
   view<float const> residual(Int const* ids, segments s) {
     set_positions(s);
-    gradient_.resize(blocks_.size() + 1);
     embedding_.tape().bind_tokens(s);
     embedding_.tape().bind(Embedding::x{}, column(ids_, ids, s.rows));
     embedding_.tape().bind(Embedding::position{}, column(position_ints_, positions_.data(), s.rows));
     view<float const> h = embedding_.forward();
-    for (std::size_t l = 0; l < blocks_.size(); ++l) {
-      Block& b = *blocks_[l];
-      view<float> const d_h = gradient_[l].zeros(backend_, h);
-      b.norm.tape().bind(PreNorm::x{}, h, d_h);
-      auto const a = b.attention.forward(b.norm.forward(), s);
-      b.feed_forward.tape().bind(FeedForward::x{}, h, d_h);
-      b.feed_forward.tape().bind(FeedForward::a{}, a, b.d_attention.zeros(backend_, a));
-      b.feed_forward.tape().bind(FeedForward::scale{}, {numbers_.template as<float>() + 1, 1, 1});
-      h = b.feed_forward.forward();
+    view<float> const d_h = gradient_.zeros(backend_, h);
+    for (auto const& b : blocks_) {
+      b->norm.tape().bind(PreNorm::x{}, h, d_h);
+      auto const a = b->attention.forward(b->norm.forward(), s);
+      b->sum.tape().bind(Sum::x{}, h);
+      b->sum.tape().bind(Sum::a{}, a, b->d_attention.zeros(backend_, a));
+      b->sum.tape().bind(Sum::scale{}, {numbers_.template as<float>() + 1, 1, 1});
+      h = b->sum.forward();
+      b->network_norm.tape().bind(PreNorm::x{}, h, d_h);
+      h = b->network->forward(b->network_norm.forward(), h, s);
     }
     return h;
   }
@@ -292,21 +305,28 @@ class LanguageModel {
     head_.tape().bind(Head::W_e{}, w.value, w.gradient);
   }
 
-  [[nodiscard]] bool is_gate(headmix::parameter<float> const& p) const {
-    auto const all = gates();
-    return std::any_of(all.begin(), all.end(), [&p](auto const& g) { return g.value.data == p.value.data; });
+  /// Whether `p` is one of `all`.
+  static bool among(std::vector<headmix::parameter<float>> const& all, headmix::parameter<float> const& p) {
+    return std::any_of(all.begin(), all.end(), [&p](auto const& q) { return q.value.data == p.value.data; });
   }
-  /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers); routers keep zero.
+  /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers). Routers and
+  /// feed-forward mixtures keep the start of their modules: they learn faster with it, since their gates are small.
   /// Gates of mae are drawn for each layer.
   void initialise() {
     std::uint64_t stream = 0x696e6974;
+    std::vector<headmix::parameter<float>> mixtures;
+    for (auto const& b : blocks_) {
+      auto const& some = b->network->parameters();
+      if (b->network->experts() > 0) mixtures.insert(mixtures.end(), some.begin(), some.end());
+    }
+    auto const all_gates = gates();
     for (auto const& p : parameters()) {
-      if (p.value.rows == 1 || p.name == "W_g") continue;
+      if (p.value.rows == 1 || p.name == "W_g" || among(mixtures, p)) continue;
       bool const writes_residual = p.name == "W_o" || p.name == "W_2";
       double const sigma = 0.02 / (writes_residual ? std::sqrt(2.0 * static_cast<double>(options_.layers)) : 1.0);
       headmix::Random const random(options_.seed, stream++);
       std::vector<float> start(static_cast<std::size_t>(p.value.size()));
-      bool const gate = is_gate(p);
+      bool const gate = among(all_gates, p);
       for (std::size_t i = 0; i < start.size(); ++i) {
         start[i] = static_cast<float>(gate ? headmix::xavier_uniform<>::value(random, i, p.value.rows, p.value.cols)
                                            : sigma * random.normal(i));
@@ -321,7 +341,7 @@ class LanguageModel {
   std::vector<std::unique_ptr<Block>> blocks_;
   headmix::Module<Head, Backend> head_;
   headmix::Module<Predict, Backend, headmix::inference> predict_;
-  std::vector<GradientBuffer> gradient_;  // by the residual stream before each block and after the last
+  GradientBuffer gradient_;  // by the residual stream
   std::vector<Int> positions_;
   headmix::HostInts<Backend> ids_, position_ints_, targets_;
   headmix::backend_memory<Backend> numbers_{2 * sizeof(float)};  // 1, and the scale of the attention

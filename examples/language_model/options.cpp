@@ -13,17 +13,22 @@
 #include <type_traits>
 #include <variant>
 
+#include "headmix/count/parity.hpp"
+
 namespace lm {
 namespace {
 
 using Member = std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
-                            HeadRouter Options::*, Training Options::*, Pool Options::*, Index Options::*,
-                            std::uint64_t Options::*, double Options::*>;
-/// The kinds of attention that an option is for, one bit each.
+                            HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*,
+                            Weights Options::*, Index Options::*, std::uint64_t Options::*, double Options::*>;
+/// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
 using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
+constexpr For smoe = 16, mh_moe = 32, mixture = smoe | mh_moe;
 constexpr std::array kinds{Attention::dense, Attention::moa, Attention::moh, Attention::mae};
+constexpr std::array networks{Ffn::dense, Ffn::smoe, Ffn::mh_moe};
 constexpr For bit_of(Attention a) { return For{1} << static_cast<unsigned>(a); }
+constexpr For bit_of(Ffn f) { return f == Ffn::dense ? 0 : f == Ffn::smoe ? smoe : mh_moe; }
 
 struct Option {
   std::string_view name, value;
@@ -40,12 +45,15 @@ constexpr std::array table{
     Option{"--text", "PATH", &Options::text, 0, 0, all, "train on this file, or on the text files of this folder",
            "C++ standard library headers"},
     Option{"--attention", "dense|moa|moh|mae", &Options::attention, 0, 0, all,
-           "multi-head, mixture of attention heads, of head attention, or of attentive experts", ""},
+           "multi-head, mixture of attention heads, of head attention, or of attentive experts",
+           "moa; with --ffn smoe or mh_moe: dense"},
     Option{"--backend", "cpu|cuda|emulated", &Options::backend, 0, 0, all,
            "what computes (emulated: the GPU's kernels on the CPU, slowly)", ""},
-    Option{"--experts", "N", &Options::experts, 1, most_experts, moa, "experts E of every layer", ""},
-    Option{"--top-k", "N", &Options::top_k, 1, most_experts, moa | moh,
-           "experts (moa), or routed heads besides the shared ones (moh), that each token uses",
+    Option{"--experts", "N", &Options::experts, 1, most_experts, moa | mixture,
+           "experts E of every layer: of moa, else of the feed-forward mixture", ""},
+    Option{"--top-k", "N", &Options::top_k, 1, most_experts, moa | moh | mixture,
+           "experts (moa), or routed heads besides the shared ones (moh), that each token uses; else of the "
+           "feed-forward mixture",
            "4; moh: half of the heads"},
     Option{"--head-dim", "N", &Options::head_dim, 1, most, all, "width of a head",
            "32; dense, moh, mae: width / heads"},
@@ -66,6 +74,20 @@ constexpr std::array table{
     Option{"--g-every", "N", &Options::g_every, 1, 1e9, mae, "a step of the gate every N steps, with --training bcd",
            ""},
     Option{"--gate-width", "N", &Options::gate_width, 1, most, mae, "width of the gate's hidden layer", ""},
+    Option{"--ffn", "dense|smoe|mh_moe", &Options::ffn, 0, 0, all,
+           "one feed-forward network, a sparse mixture of experts, or a multi-head one", ""},
+    Option{"--split", "N", &Options::split, 1, most, mh_moe, "sub-tokens of a token, must divide the width", ""},
+    Option{"--ffn-experts", "N", &Options::ffn_experts, 1, most_experts, mixture,
+           "experts of the feed-forward mixture, whatever the attention is",
+           "8; mh_moe: as many as have the parameters of 8 of smoe"},
+    Option{"--ffn-top-k", "N", &Options::ffn_top_k, 1, most_experts, mixture,
+           "experts of the feed-forward mixture that a token, or sub-token, uses", "1; mh_moe: as many as sub-tokens"},
+    Option{"--hidden", "N", &Options::hidden, 0, most, mixture,
+           "inner width of an expert (0: the mixture costs what a network of 4 times the width does)", ""},
+    Option{"--ffn-every", "N", &Options::ffn_every, 1, 1000, mixture,
+           "a mixture in every N-th layer, the others are dense", ""},
+    Option{"--weights", "real|ternary", &Options::weights, 0, 0, all,
+           "of feed-forward networks: numbers, or -1, 0 and 1 times a scale, with 8-bit activations", ""},
     Option{"--width", "N", &Options::width, 1, most, all, "model width", ""},
     Option{"--context", "N", &Options::context, 1, most, all, "bytes the model sees at most", ""},
     Option{"--batch", "N", &Options::batch, 1, most, all, "sequences per step", ""},
@@ -73,15 +95,15 @@ constexpr std::array table{
     Option{"--lr", "X", &Options::lr, 1e-12, 100, all, "largest learning rate", ""},
     Option{"--min-lr", "X", &Options::min_lr, 0, 100, all, "learning rate of the last step (cosine)", "lr / 10"},
     Option{"--warmup", "N", &Options::warmup, 0, 1e9, all, "steps until the largest learning rate", ""},
-    Option{"--balance", "X", &Options::balance, 0, 1e6, moa | moh, "weight of the load-balance loss", ""},
+    Option{"--balance", "X", &Options::balance, 0, 1e6, moa | moh | mixture, "weight of the load-balance losses", ""},
     Option{"--z", "X", &Options::z, 0, 1e6, moa, "weight of the router's z loss", ""},
     Option{"--moa-scale", "X", &Options::moa_scale, 1e-6, 1e6, moa,
            "factor of the mixture's output, whose weights sum to 1 (1: the paper)", "top-k"},
     Option{"--seed", "N", &Options::seed, 0, 0, all, "of the initial weights, the batches and the sample", ""},
     Option{"--threads", "N", &Options::threads, 1, 4096, all, "threads; the results do not depend on it",
            "all of the machine"},
-    Option{"--report", "FOLDER", &Options::report, 0, 0, all, "write loss.svg, experts.svg and report.json here",
-           "none"},
+    Option{"--report", "FOLDER", &Options::report, 0, 0, all,
+           "write loss.svg, experts.svg, ffn_experts.svg and report.json here", "none"},
     Option{"--sample", "N", &Options::sample, 0, 1e6, all, "bytes of text to write at the end", ""},
     Option{"--progress", "auto|on|off", &Options::progress, 0, 0, all,
            "one redrawn line on stderr (auto: on a terminal, else a line every 5 %)", ""},
@@ -145,6 +167,18 @@ struct Set {
     }
     mistake(o.name, "dense, moa, moh or mae", in_quotes(text));
   }
+  void operator()(Ffn Options::*member) const {
+    for (Ffn const f : networks) {
+      if (text != name(f)) continue;
+      options.*member = f;
+      return;
+    }
+    mistake(o.name, "dense, smoe or mh_moe", in_quotes(text));
+  }
+  void operator()(Weights Options::*member) const {
+    if (text != "real" && text != "ternary") mistake(o.name, "real or ternary", in_quotes(text));
+    options.*member = text == "real" ? Weights::real : Weights::ternary;
+  }
   void operator()(HeadRouter Options::*member) const {
     if (text != "two_stage" && text != "query_norm") mistake(o.name, "two_stage or query_norm", in_quotes(text));
     options.*member = text == "two_stage" ? HeadRouter::two_stage : HeadRouter::query_norm;
@@ -188,6 +222,8 @@ struct Show {
   std::string operator()(Device Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(HeadRouter Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Training Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(Ffn Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(Weights Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Pool Options::*member) const { return name(options.*member); }
   std::string operator()(ProgressMode Options::*) const { return "auto"; }
   std::string operator()(double Options::*member) const { return to_text(options.*member); }
@@ -206,11 +242,46 @@ Index count_experts(Index heads, Index dropped) {
   return n;
 }
 
+/// --experts and --top-k go to the feed-forward mixture if the attention has no such option; sizes that are not given
+/// follow from parity with a dense network of 4 times the width, which has 2 matrices where an expert has 3.
+void complete_mixture(Options& o, Given const& given) {
+  auto const for_attention = [&o](std::string_view option) {
+    return (table[position(option)].use & bit_of(o.attention)) != 0;
+  };
+  bool const experts = !for_attention("--experts") && given[position("--experts")];
+  bool const top_k = !for_attention("--top-k") && given[position("--top-k")];
+  bool const own_experts = given[position("--ffn-experts")], own_top_k = given[position("--ffn-top-k")];
+  if (experts && !own_experts) o.ffn_experts = o.experts;
+  if (top_k && !own_top_k) o.ffn_top_k = o.top_k;
+  if (o.ffn == Ffn::mh_moe && !top_k && !own_top_k)
+    o.ffn_top_k = std::min(o.split, experts || own_experts ? o.ffn_experts : most_experts);
+
+  if (o.ffn == Ffn::mh_moe && o.width % o.split != 0)
+    mistake("--split", "a divisor of --width, " + std::to_string(o.width), std::to_string(o.split));
+  if (o.ffn_every > o.layers)
+    mistake("--ffn-every", "at most --layers, " + std::to_string(o.layers), std::to_string(o.ffn_every));
+  headmix::expert_sizes const one{.hidden = headmix::ratio{8 * o.width, 3}.nearest(), .experts = 8};
+  if (o.hidden == 0) {
+    auto const exact = o.ffn == Ffn::mh_moe ? headmix::parity_hidden(o.width, one, o.ffn_top_k)
+                                            : headmix::ratio{8 * o.width, 3 * o.ffn_top_k};
+    o.hidden = std::max<Index>(1, exact.nearest());
+  }
+  if (o.ffn == Ffn::mh_moe && !experts && !own_experts)
+    o.ffn_experts = std::min(most_experts,
+                             std::max(o.ffn_top_k, headmix::parity_experts(o.width, one, o.split, o.hidden).nearest()));
+  if (o.ffn_top_k > o.ffn_experts)
+    mistake(top_k && !own_top_k ? "--top-k" : "--ffn-top-k",
+            "at most the experts of the feed-forward mixture, " + std::to_string(o.ffn_experts),
+            std::to_string(o.ffn_top_k));
+}
+
 /// What one option alone cannot tell: defaults that depend on others, and pairs that do not fit.
 void complete(Options& o, Given const& given) {
   auto const found = [&given](std::string_view option, Index n) {
     return std::to_string(n) + (given[position(option)] ? "" : " (the default)");
   };
+  if (!given[position("--attention")] && o.ffn != Ffn::dense) o.attention = Attention::dense;
+  if (o.ffn != Ffn::dense) complete_mixture(o, given);
   if (!given[position("--threads")]) o.threads = std::max<Index>(1, std::thread::hardware_concurrency());
   if (!given[position("--min-lr")]) o.min_lr = o.lr / 10;
   if (!given[position("--moa-scale")]) o.moa_scale = static_cast<double>(o.top_k);
@@ -260,10 +331,15 @@ void complete(Options& o, Given const& given) {
   }
   if (given[position("--threads")] && o.backend != Device::cpu)
     o.notes.push_back("--threads has no effect with --backend " + std::string(name(o.backend)));
-  for (std::size_t i = 0; i < table.size(); ++i)
-    if (given[i] && (table[i].use & bit_of(o.attention)) == 0)
-      o.notes.push_back(std::string(table[i].name) + " has no effect with --attention " +
-                        std::string(name(o.attention)));
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    For const use = table[i].use;
+    if (!given[i] || (use & (bit_of(o.attention) | bit_of(o.ffn))) != 0) continue;
+    std::string note = std::string(table[i].name) + " has no effect with";
+    if ((use & all) != 0) note += " --attention " + std::string(name(o.attention));
+    if ((use & all) != 0 && (use & mixture) != 0) note += " and";
+    if ((use & mixture) != 0) note += " --ffn " + std::string(name(o.ffn));
+    o.notes.push_back(note);
+  }
 }
 
 }  // namespace
@@ -280,6 +356,10 @@ std::string_view name(Training training) {
 }
 
 std::string name(Pool pool) { return pool.window == 0 ? "prefix" : "window:" + std::to_string(pool.window); }
+
+std::string_view name(Ffn ffn) { return ffn == Ffn::dense ? "dense" : ffn == Ffn::smoe ? "smoe" : "mh_moe"; }
+
+std::string_view name(Weights weights) { return weights == Weights::real ? "real" : "ternary"; }
 
 std::string_view name(Device device) {
   return device == Device::cpu ? "cpu" : device == Device::cuda ? "cuda" : "emulated";
@@ -328,14 +408,17 @@ std::string help_text() {
   // " only" after all kinds that an option is for, where it is not for all of them.
   auto const kinds_of = [](For use) {
     std::string s;
+    auto const add = [&s](std::string_view kind) { s += (s.empty() ? "; " : ", ") + std::string(kind); };
     for (Attention const a : kinds)
-      if (use != all && (use & bit_of(a)) != 0) s += (s.empty() ? "; " : ", ") + std::string(name(a));
+      if (use != all && (use & bit_of(a)) != 0) add(name(a));
+    for (Ffn const f : networks)
+      if ((use & bit_of(f)) != 0) add(name(f));
     return s.empty() ? s : s + " only";
   };
   std::string s =
       "headmix-lm: trains a byte-level language model with mixture-of-attention-heads, mixture-of-head, "
       "attentive-expert\n"
-      "or dense layers on a text\n\n"
+      "or dense attention, and dense feed-forward networks or mixtures of them, on a text\n\n"
       "usage: headmix-lm [--option VALUE | --option=VALUE]...\n\n";
   for (Option const& o : table) {
     std::string line = "  " + std::string(o.name) + " " + std::string(o.value);
@@ -346,9 +429,11 @@ std::string help_text() {
     s += line + kinds_of(o.use) + "]\n";
   }
   s += "  --help                  print this and exit\n\n"
-       "Defaults stand in brackets. An option for the other kind of attention is no mistake, so that two runs can "
-       "differ in\n"
-       "--attention alone; it is ignored, and a note on stderr says so. The last of several equal options counts.\n"
+       "Defaults stand in brackets. An option for another kind of attention or network is no mistake, so that two "
+       "runs can\n"
+       "differ in --attention or --ffn alone; it is ignored, and a note on stderr says so. The last of several equal "
+       "options\n"
+       "counts.\n"
        "The last line on stdout is one JSON object with the results. Exit status 2: bad options or an unreadable "
        "text.\n";
   return s;

@@ -23,6 +23,8 @@ struct UsageError : std::runtime_error {
 enum class Attention { dense, moa, moh, mae };
 enum class HeadRouter { two_stage, query_norm };
 enum class Training { bcd, joint, uniform };
+enum class Ffn { dense, smoe, mh_moe };
+enum class Weights { real, ternary };
 enum class Device { cpu, cuda, emulated };
 enum class ProgressMode { automatic, on, off };
 
@@ -32,8 +34,8 @@ struct Pool {
 };
 
 struct Options {
-  std::string text;  ///< file or folder; empty: the default text
-  Attention attention = Attention::moa;
+  std::string text;                      ///< file or folder; empty: the default text
+  Attention attention = Attention::moa;  ///< dense with a mixture as --ffn, unless given
   Device backend = Device::cpu;
   Index experts = 8;                          ///< moa; parse_options: of mae, binomial(heads, dropped)
   Index top_k = 4;                            ///< moa, and the routed heads of moh: half of the heads unless given
@@ -46,11 +48,18 @@ struct Options {
   Pool pool{100};                             ///< mae, not uniform
   Index g_every = 5;                          ///< mae, bcd
   Index gate_width = 256;                     ///< mae, not uniform
+  Ffn ffn = Ffn::dense;
+  Index split = 2;        ///< sub-tokens of a token, mh_moe only
+  Index ffn_experts = 8;  ///< smoe and mh_moe; of mh_moe chosen by parity unless given
+  Index ffn_top_k = 1;    ///< smoe and mh_moe; of mh_moe `split` unless given
+  Index hidden = 0;       ///< inner width of an expert; parse_options: chosen by parity where it is 0
+  Index ffn_every = 1;    ///< smoe and mh_moe: layers with a mixture
+  Weights weights = Weights::real;
   Index layers = 4, width = 128, context = 64;
   Index batch = 12, steps = 2000, warmup = 100;
   double lr = 1e-3;
   double min_lr = 1e-4;              ///< a tenth of lr unless given
-  double balance = 0.01, z = 0.001;  ///< weights of the router's losses, the second one moa only
+  double balance = 0.01, z = 0.001;  ///< weights of the routers' losses, the second one moa only
   double moa_scale = 4;              ///< of the mixture's output, moa only; top_k unless given
   std::uint64_t seed = 1;
   Index threads = 1;   ///< parse_options: all hardware threads unless given
@@ -69,6 +78,12 @@ struct Options {
 [[nodiscard]] std::string_view name(HeadRouter router);
 [[nodiscard]] std::string_view name(Training training);
 [[nodiscard]] std::string name(Pool pool);
+[[nodiscard]] std::string_view name(Ffn ffn);
+[[nodiscard]] std::string_view name(Weights weights);
+/// Whether the feed-forward network of that layer, from 0, is the mixture of --ffn: of every N-th one, the N-th first.
+[[nodiscard]] constexpr bool has_mixture(Options const& o, Index layer) {
+  return o.ffn != Ffn::dense && (layer + 1) % o.ffn_every == 0;
+}
 
 /// 'text', shortened and with everything but printable ASCII replaced, so that messages stay one line.
 [[nodiscard]] std::string in_quotes(std::string_view text);

@@ -98,6 +98,11 @@ std::string loss_svg(Options const& options, Results const& results) {
   if (options.attention == Attention::mae)
     title += ", " + std::to_string(options.experts) + " experts of " + std::to_string(options.heads - options.dropped) +
              " heads, training " + std::string(name(options.training));
+  if (options.ffn != Ffn::dense) {
+    title += ", ffn " + std::string(name(options.ffn)) + ", " + std::to_string(options.ffn_experts) + " experts, top " +
+             std::to_string(options.ffn_top_k);
+  }
+  if (options.weights == Weights::ternary) title += ", ternary weights";
   Svg svg(width, height, title);
   auto const losses = ticks(low, high, 6);
   int const digits = losses.size() < 2 ? 3 : decimals(losses[1] - losses[0]);
@@ -131,27 +136,25 @@ std::string loss_svg(Options const& options, Results const& results) {
   return std::move(svg).finish();
 }
 
-std::string experts_svg(Options const& options, Loads const& loads) {
-  Loads const share = shares(options, loads);
-  bool const heads = options.attention == Attention::moh;
-  std::size_t const layers = share.size(), experts = layers == 0 ? 0 : share[0].size();
+std::string experts_svg(LoadTable const& table) {
+  std::size_t const layers = table.shares.size(), experts = table.columns();
   constexpr double cell = 46, row = 30, left = 84, top = 62, bar = 240;
   auto const columns = static_cast<double>(experts), rows = static_cast<double>(layers);
-  double const even = even_share(options);
+  double const even = table.even;
   double most = std::min(1.0, 2 * even);  // an even load has the middle of the scale
-  for (auto const& layer : share)
+  for (auto const& layer : table.shares)
     for (double const s : layer) most = std::max(most, s);
   double const bottom = top + rows * row, width = std::max(left + columns * cell + 24, 470.0);
 
-  Svg svg(width, bottom + 76, load_title(options));
+  Svg svg(width, bottom + 76, table.title);
   for (std::size_t e = 0; e < experts; ++e)
     svg.text(left + (static_cast<double>(e) + 0.5) * cell, top - 8, std::to_string(e), Svg::Anchor::middle);
-  svg.text(left - 10, top - 8, heads ? "head" : "expert", Svg::Anchor::end);
+  svg.text(left - 10, top - 8, table.heads ? "head" : "expert", Svg::Anchor::end);
   for (std::size_t layer = 0; layer < layers; ++layer) {
     double const y = top + static_cast<double>(layer) * row;
     svg.text(left - 10, y + row / 2 + 5, "layer " + std::to_string(layer), Svg::Anchor::end);
-    for (std::size_t e = 0; e < experts; ++e) {
-      double const x = left + static_cast<double>(e) * cell, s = share[layer][e];
+    for (std::size_t e = 0; e < table.shares[layer].size(); ++e) {
+      double const x = left + static_cast<double>(e) * cell, s = table.shares[layer][e];
       svg.rectangle(x + 1, y + 1, cell - 2, row - 2, fill(shade(s / most)));
       svg.text(x + cell / 2, y + row / 2 + 5, fixed(100 * s, 1), Svg::Anchor::middle, ink(shade(s / most)));
     }

@@ -95,6 +95,18 @@ double mean(std::vector<double> const& v) {
   return v.empty() ? 0 : sum / static_cast<double>(v.size());
 }
 
+/// Shares of the sum, times `all`; empty if no layer has counts.
+Loads shares(Loads loads, double all) {
+  bool any = false;
+  for (auto& layer : loads) {
+    double sum = 0;
+    for (double const e : layer) sum += e;
+    for (double& e : layer) e = sum > 0 ? e * all / sum : 0;
+    any = any || !layer.empty();
+  }
+  return any ? loads : Loads{};
+}
+
 Json summary(Options const& o, Results const& r) {
   Json json;
   json("val_loss", r.val_loss)("train_loss", r.train_loss)("tokens_per_s", std::round(r.tokens_per_s));
@@ -105,6 +117,12 @@ Json summary(Options const& o, Results const& r) {
   if (o.attention == Attention::moh)
     json("shared_heads", o.shared_heads)("top_k", o.top_k)("router", name(o.router))("balance", o.balance);
   json("head_dim", o.head_dim)("layers", o.layers)("width", o.width)("context", o.context)("batch", o.batch);
+  json("ffn", name(o.ffn))("weights", name(o.weights));
+  if (o.ffn == Ffn::mh_moe) json("split", o.split);
+  if (o.ffn != Ffn::dense) {
+    json("ffn_experts", o.ffn_experts)("ffn_top_k", o.ffn_top_k)("hidden", o.hidden)("ffn_every", o.ffn_every);
+    if (o.attention == Attention::dense || o.attention == Attention::mae) json("balance", o.balance);
+  }
   json("lr", o.lr)("min_lr", o.min_lr)("warmup", o.warmup)("seed", o.seed)("threads", o.threads)("text", o.text);
   if (o.attention == Attention::mae) {
     json("dropped", o.dropped)("experts", o.experts)("training", name(o.training));
@@ -112,7 +130,7 @@ Json summary(Options const& o, Results const& r) {
     if (o.training == Training::bcd) json("g_every", o.g_every);
     json("one_expert_val_loss", r.one_expert_loss)("gate_entropy", mean(r.experts.gate_entropy));
     json.raw("gate_entropies", json_array(r.experts.gate_entropy, json_number));
-    json.raw("expert_shares", json_array(shares(o, r.experts.loads), [](auto const& layer) {
+    json.raw("expert_shares", json_array(attention_loads(o, r.experts).shares, [](auto const& layer) {
                return json_array(layer, [](double s) { return json_number(std::round(1e4 * s) / 1e4); });
              }));
   }
@@ -144,52 +162,48 @@ void write_file(std::filesystem::path const& path, std::string const& content, c
 
 }  // namespace
 
-Loads shares(Options const& options, Loads loads) {
-  double const all =
-      options.attention == Attention::moh ? static_cast<double>(options.shared_heads + options.top_k) : 1;
-  for (auto& layer : loads) {
-    double sum = 0;
-    for (double const e : layer) sum += e;
-    for (double& e : layer) e = sum > 0 ? e * all / sum : 0;
-  }
-  return loads;
+std::size_t LoadTable::columns() const {
+  std::size_t n = 0;
+  for (auto const& layer : shares) n = std::max(n, layer.size());
+  return n;
 }
 
-double even_share(Options const& o) {
-  return o.attention == Attention::moh ? static_cast<double>(o.top_k) / static_cast<double>(o.heads - o.shared_heads)
-                                       : 1 / static_cast<double>(o.experts);
+LoadTable attention_loads(Options const& o, ExpertUse const& experts) {
+  if (o.attention == Attention::moh) {
+    auto const routed = static_cast<double>(o.heads - o.shared_heads), top_k = static_cast<double>(o.top_k);
+    return {"Head load in percent of the tokens", true, top_k / routed,
+            shares(experts.loads, static_cast<double>(o.shared_heads) + top_k)};
+  }
+  std::string title = "Expert load in percent of each layer's selections";
+  if (o.attention == Attention::mae) {
+    title = "Sequences of each expert in percent, by ";
+    title += o.training == Training::uniform ? "even draws" : "the most probable one of their mean gate";
+  }
+  return {title, false, 1 / static_cast<double>(o.experts), shares(experts.loads, 1)};
 }
 
-std::string load_title(Options const& o) {
-  switch (o.attention) {
-    case Attention::moh:
-      return "Head load in percent of the tokens";
-    case Attention::mae:
-      return std::string("Sequences of each expert in percent, by ") +
-             (o.training == Training::uniform ? "even draws" : "the most probable one of their mean gate");
-    default:
-      return "Expert load in percent of each layer's selections";
-  }
+LoadTable ffn_loads(Options const& o, ExpertUse const& experts) {
+  return {"Feed-forward expert load in percent of each layer's selections", false,
+          1 / static_cast<double>(o.ffn_experts), shares(experts.ffn_loads, 1)};
 }
 
 std::string json_line(Options const& options, Results const& results) { return summary(options, results).text(); }
 
-void print_load_table(std::FILE* file, Options const& options, Loads const& loads) {
-  if (loads.empty()) return;
-  Loads const share = shares(options, loads);
-  std::size_t const experts = share[0].size();
-  bool const heads = options.attention == Attention::moh;
-  std::fprintf(file, "%s (%s: %s)\n", load_title(options).c_str(), heads ? "even, for routed heads" : "even",
-               decimal(100 * even_share(options), 2).c_str());
+void print_load_table(std::FILE* file, LoadTable const& table) {
+  std::size_t const experts = table.columns();
+  if (experts == 0) return;
+  std::fprintf(file, "%s (%s: %s)\n", table.title.c_str(), table.heads ? "even, for routed heads" : "even",
+               decimal(100 * table.even, 2).c_str());
   constexpr std::size_t columns = 12;  // the table stays below 80 characters
   for (std::size_t begin = 0; begin < experts; begin += columns) {
     std::size_t const end = std::min(begin + columns, experts);
-    std::fputs(heads ? "    head" : "  expert", file);
+    std::fputs(table.heads ? "    head" : "  expert", file);
     for (std::size_t e = begin; e < end; ++e) std::fprintf(file, "%6zu", e);
     std::fputc('\n', file);
-    for (std::size_t layer = 0; layer < share.size(); ++layer) {
+    for (std::size_t layer = 0; layer < table.shares.size(); ++layer) {
+      if (table.shares[layer].empty()) continue;
       std::fprintf(file, "layer %2zu", layer);
-      for (std::size_t e = begin; e < end; ++e) std::fprintf(file, "%6.1f", 100 * share[layer][e]);
+      for (std::size_t e = begin; e < end; ++e) std::fprintf(file, "%6.1f", 100 * table.shares[layer][e]);
       std::fputc('\n', file);
     }
   }
@@ -237,12 +251,14 @@ void write_report(Options const& options, Results const& results) {
   create_report_folder(options);
   std::filesystem::path const folder = options.report;
   write_file(folder / "loss.svg", loss_svg(options, results));
-  Loads const& loads = results.experts.loads;
-  if (!loads.empty()) write_file(folder / "experts.svg", experts_svg(options, loads));
+  LoadTable const loads = attention_loads(options, results.experts), ffn = ffn_loads(options, results.experts);
+  if (!loads.shares.empty()) write_file(folder / "experts.svg", experts_svg(loads));
+  if (!ffn.shares.empty()) write_file(folder / "ffn_experts.svg", experts_svg(ffn));
   Json json = summary(options, results);
   json.raw("train_curve", json_curve(results.train)).raw("validation_curve", json_curve(results.validation));
-  json.raw("expert_loads",
-           json_array(shares(options, loads), [](auto const& l) { return json_array(l, json_number); }));
+  auto const json_layer = [](auto const& layer) { return json_array(layer, json_number); };
+  json.raw("expert_loads", json_array(loads.shares, json_layer));
+  json.raw("ffn_expert_loads", json_array(ffn.shares, json_layer));
   if (!results.experts.bytes.empty())
     json.raw("byte_information", json_array(results.experts.bytes, [&options](auto const& layer) {
                return json_array(typical_bytes(options, layer), [](auto const& of_expert) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // What a run leaves behind: tables of the experts, one line of JSON, and in the --report folder loss.svg, experts.svg
-// (not for dense) and report.json.
+// of the attention and ffn_experts.svg (neither for dense) and report.json.
 
 #include <cstdio>
 #include <string>
@@ -17,7 +17,7 @@ using Loads = std::vector<std::vector<double>>;
 
 /// What the experts of each layer did.
 struct ExpertUse {
-  Loads loads;                               ///< counts or shares alike; empty for dense
+  Loads loads, ffn_loads;                    ///< counts, of the attention and of the feed-forward networks
   std::vector<double> gate_entropy;          ///< of mae, the mean over the positions in nats
   std::vector<headmix::ExpertCounts> bytes;  ///< of moa and mae with a gate, with which bytes experts occurred
 };
@@ -41,25 +41,32 @@ void create_report_folder(Options const& options);
 /// Writes the --report folder, if there is to be one.
 void write_report(Options const& options, Results const& results);
 
-/// Of moa, the share of a layer's selections that went to each expert; of moh, the share of the tokens that used each
-/// head, 1 for a shared one; of mae, the share of the sequences that had each expert when each had one.
-[[nodiscard]] Loads shares(Options const& options, Loads loads);
-/// That share where all experts, or all routed heads, are used alike.
-[[nodiscard]] double even_share(Options const& options);
+/// Which experts the layers of a kind used.
+struct LoadTable {
+  std::string title;   ///< of the shares in percent
+  bool heads = false;  ///< instead of experts
+  double even = 0;     ///< the share where all experts, or all routed heads, are used alike
+  Loads shares;        ///< empty for layers without experts
 
-/// The table of these shares in percent. Prints nothing for dense.
-void print_load_table(std::FILE* file, Options const& options, Loads const& loads);
+  [[nodiscard]] std::size_t columns() const;
+};
+/// Of moa, the share of a layer's selections that went to each expert; of moh, the share of the tokens that used each
+/// head, 1 for a shared one; of mae, the share of the sequences that had each expert when each had one. Empty for
+/// dense.
+[[nodiscard]] LoadTable attention_loads(Options const& options, ExpertUse const& experts);
+/// The share of a layer's selections that went to each expert. Empty for dense.
+[[nodiscard]] LoadTable ffn_loads(Options const& options, ExpertUse const& experts);
+
+/// Prints nothing if the table is empty.
+void print_load_table(std::FILE* file, LoadTable const& table);
 /// Of mae, the entropy of the gates and the loss with one expert.
 void print_gates(std::FILE* file, Options const& options, Results const& results);
 /// The bytes of the highest pointwise mutual information with each expert of the first layer.
 void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse const& experts);
-/// What the table of shares is about, in percent.
-[[nodiscard]] std::string load_title(Options const& options);
-
 /// Results and options as one JSON object without line breaks; what is not a finite number becomes null.
 [[nodiscard]] std::string json_line(Options const& options, Results const& results);
 
 [[nodiscard]] std::string loss_svg(Options const& options, Results const& results);
-[[nodiscard]] std::string experts_svg(Options const& options, Loads const& loads);
+[[nodiscard]] std::string experts_svg(LoadTable const& table);
 
 }  // namespace lm

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The job itself: build the model, train it, validate, sample, report. One file per backend and kind of attention, so
-// that they compile in parallel and only where the backend is.
+// that they compile in parallel and only where the backend is; feed-forward networks have files of their own.
 
 #include "options.hpp"
 #include "text.hpp"

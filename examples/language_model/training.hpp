@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string>
 
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"
@@ -86,8 +87,10 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   if (schedule.g_every > 0) {
     for (auto const& p : gates.parameters()) results.parameters += p.value.size();
   }
+  std::string kinds(name(o.attention));
+  if (o.ffn != Ffn::dense) kinds.append(" with ").append(name(o.ffn));
   std::fprintf(stderr, "%s: %td bytes, %td train; %s, %td parameters, %td threads\n", text.source.c_str(), text.size(),
-               text.train, std::string(name(o.attention)).c_str(), results.parameters, o.threads);
+               text.train, kinds.c_str(), results.parameters, o.threads);
 
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   Progress progress(o.progress, o.steps, o.batch * o.context);
@@ -128,7 +131,8 @@ int train(Options const& o, Text const& text, Backend const& backend) {
 
   std::printf("validation loss %.4f nats per byte over %td bytes\n", results.val_loss, text.size() - text.train - 1);
   print_gates(stdout, o, results);
-  print_load_table(stdout, o, results.experts.loads);
+  print_load_table(stdout, attention_loads(o, results.experts));
+  print_load_table(stdout, ffn_loads(o, results.experts));
   print_typical_bytes(stdout, o, results.experts);
   sample(model, o, text);
   write_report(o, results);

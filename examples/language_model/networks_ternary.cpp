@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "networks.hpp"
+
+template std::unique_ptr<lm::Network> lm::make_network<lm::Weights::ternary>(
+    Options const&, Index, headmix::Cpu<float, headmix::thread_pool> const&);
