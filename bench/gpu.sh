@@ -116,7 +116,8 @@ object() { echo "$build/$(echo "${1%.*}" | tr / -).o"; }
 compile() { # one source
   local more=()
   case "$1" in # as tests/cuda/CMakeLists.txt
-    tests/cuda/device/layers.cu | tests/cuda/device/moh.cu | tests/cuda/device/programs.cu)
+    tests/cuda/device/layers.cu | tests/cuda/device/mae.cu | tests/cuda/device/mh_moe.cu | \
+      tests/cuda/device/moh.cu | tests/cuda/device/programs.cu)
       [[ "$release" =~ ([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge 13 ] && more=(--Ofast-compile=max) ;;
   esac
   timeout 280 "$nvcc" "${flags[@]}" ${more[@]+"${more[@]}"} -c "$1" -o "$(object "$1")" >"$(object "$1").log" 2>&1 ||
@@ -145,7 +146,7 @@ link() { # program objects...
   "$nvcc" "$@" -o "$program" ${paths[@]+"${paths[@]}"} -lcublas >"$program.log" 2>&1 ||
     { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
 }
-for program in ceilings kernels heads moa moh; do link "$program" "$(object "bench/gpu/$program.cu")"; done
+for program in ceilings kernels heads moa moh mh_moe; do link "$program" "$(object "bench/gpu/$program.cu")"; done
 if [ -n "$doctest" ]; then
   objects=()
   for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do objects+=("$(object "$source")"); done
@@ -185,7 +186,7 @@ if wanted tests; then
 fi
 if wanted determinism; then
   say "determinism"
-  for layer in moa moh; do
+  for layer in moa moh mh_moe; do
     if [ -x "$build/$layer" ]; then
       measure "determinism-$layer" 60 "$build/$layer" --check
       must "20 passes of two layers, $layer, bit by bit" "determinism-$layer" $?
@@ -203,7 +204,7 @@ for program in kernels heads; do
     conclude "$program" "$program" $?
   fi
 done
-for layer in moa moh; do
+for layer in moa moh mh_moe; do
   if wanted layers && [ -x "$build/$layer" ]; then
     say "layers, $layer"
     measure "layers-$layer" 60 "$build/$layer" "${ceilings[@]}"
@@ -230,7 +231,7 @@ if wanted sanitizer; then
   else
     for tool in memcheck racecheck initcheck synccheck; do
       step "sanitizer-$tool" 75 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/device" \
-        --test-case="*tensor cores*,*layouts*,*slots by*" --test-case-exclude="MoA*,MoH*"
+        --test-case="*tensor cores*,*layouts*,*slots by*" --test-case-exclude="MoA*,MoH*,MH-MoE*"
       status=$?
       refusal="$(grep -m 1 -iE "not supported|unable to|failed to initialize" "$out/sanitizer-$tool.log")"
       if [ -n "$refusal" ]; then
@@ -275,11 +276,12 @@ table="$out/$(date +%F)-$(echo "$name" | tr ' /' '--').md"
   cat "$notes"
   echo
   echo "Medians by events. B=8, T=2048, d=1024, heads of 128, 8 of 32 experts, bfloat16; MoH: 16 heads of 64, and B=4"
-  echo "for its kernels. Three sets of buffers in turn; a graph always works on the first. Rows 'in L2': all three sets together fit in the second-level cache."
+  echo "for its kernels; MH-MoE: 4096 tokens, d=768, 3 sub-tokens; MoE: 4096 tokens, d=512. Three sets of buffers in"
+  echo "turn; a graph always works on the first. Rows 'in L2': all three sets together fit in the second-level cache."
   echo "Floor: FLOPs at the rate of the 8192^3 product or bytes at the rate of the copy, whichever is longer. FLOPs of"
   echo "forward and backward: 3 times those of the products, 3.5 times those of attention. PyTorch runs eagerly; its"
-  echo "'MoA, rows sorted and expanded' gathers a copy of the rows for every expert, multiplies them by grouped"
-  echo "products and puts the results back in order."
+  echo "layers with 'rows sorted and expanded' gather a copy of the rows for every expert, multiply them by grouped"
+  echo "products and put the results back in order."
   echo
   echo "| | what | us | TFLOP/s | floor us | floor / time |"
   echo "|---|---|---|---|---|---|"
@@ -302,6 +304,12 @@ table="$out/$(date +%F)-$(echo "$name" | tr ' /' '--').md"
       for (m = 1; m <= 2; ++m) for (b = 1; b <= 2; ++b) {
         theirs = "attention alone, " masks[m] ", " backends[b] ", forward"
         ratio(theirs, "attention, " masks[m], theirs)
+      }
+      count = split("MH-MoE 3 of 96 x 512,MoE 2 of 8 x 1024,MoE 2 of 16 x 1024,MoE 2 of 32 x 1024,MoE 2 of 128 x 1024",
+                    mixtures, ",")
+      for (l = 1; l <= count; ++l) for (p = 1; p <= 2; ++p) {
+        ours = mixtures[l] ", " passes[p]
+        ratio(ours, ours, mixtures[l] ", rows sorted and expanded, " passes[p])
       }
       print "\n| time of MoH over time of multi-head attention, both headmix | call by call | as a graph |\n|---|---|---|"
       split("16,12,8,4", counts, ","); split(",backward: ", directions, ",")

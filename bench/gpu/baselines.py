@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What PyTorch makes of the same work on the same GPU, eagerly: dense attention, attention alone, and "MoA, rows sorted
-and expanded", which gathers a copy of the rows for every expert, multiplies them by grouped products and puts the
-results back in order. Prints rows as common.cuh describes; one that cannot run says why.
+"""What PyTorch makes of the same work on the same GPU, eagerly: dense attention, attention alone, and MoA, MH-MoE and
+MoE with "rows sorted and expanded": they gather a copy of the rows for every expert, multiply them by grouped products
+and put the results back in order. Prints rows as common.cuh describes; one that cannot run says why.
 
 usage: baselines.py [--tflops=T] [--tbytes=T]"""
 
@@ -119,6 +119,16 @@ def grouped(x, w, offsets):
     return F.grouped_mm(x, w, offs=offsets) if hasattr(F, "grouped_mm") else torch._grouped_mm(x, w, offs=offsets)
 
 
+def sorted_slots(index, experts):
+    """The slots by expert, where each expert ends, and the place of every slot."""
+    chosen = index.reshape(-1)
+    perm = chosen.argsort(stable=True)
+    ends = torch.zeros(experts, dtype=torch.int32, device="cuda").index_add_(
+        0, chosen, torch.ones(chosen.numel(), dtype=torch.int32, device="cuda")
+    ).cumsum(0, dtype=torch.int32)
+    return perm, ends, torch.empty_like(perm).scatter_(0, perm, torch.arange(chosen.numel(), device="cuda"))
+
+
 def expanded_moa(backend, causal, backward):
     def make():
         x = [numbers(N, D, grad=backward) for _ in range(3)]
@@ -131,20 +141,43 @@ def expanded_moa(backend, causal, backward):
             p = F.linear(x[i], w_g).float().softmax(-1)
             gate, index = p.topk(K)
             gate = gate / gate.sum(-1, keepdim=True)
-            perm = index.view(-1).argsort(stable=True)
-            offsets = torch.zeros(E, dtype=torch.int32, device="cuda").index_add_(
-                0, index.view(-1), torch.ones(N * K, dtype=torch.int32, device="cuda")
-            ).cumsum(0, dtype=torch.int32)
-            place = torch.empty_like(perm).scatter_(0, perm, torch.arange(N * K, device="cuda"))
-            q = grouped(x[i][perm // K], w_q, offsets)[place].view(B, T, K, H).transpose(1, 2)
+            perm, ends, place = sorted_slots(index, E)
+            q = grouped(x[i][perm // K], w_q, ends)[place].view(B, T, K, H).transpose(1, 2)
             k, v = F.linear(x[i], w_kv).view(B, 1, T, 2 * H).split(H, dim=-1)
             with sdpa_kernel(backend):
                 o = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
             o = o.transpose(1, 2).reshape(N * K, H)
-            z = grouped(o[perm], w_o, offsets)[place].view(N, K, D)
+            z = grouped(o[perm], w_o, ends)[place].view(N, K, D)
             return torch.bmm(gate.to(z.dtype).unsqueeze(1), z).squeeze(1)
 
         return with_backward(forward, x, w_g, w_q, w_o, w_kv) if backward else forward
+
+    return make
+
+
+def expanded_moe(n, d, split, experts, k, hidden, backward):
+    """SwiGLU experts for n tokens; with split > 1 for their sub-tokens, between the head and the merge layer."""
+
+    def make():
+        part = d // split
+        x = [numbers(n, d, grad=backward) for _ in range(3)]
+        w_g = numbers(experts, part, scale=0.05, grad=backward)
+        w_up = numbers(experts, part, hidden, scale=0.05, grad=backward)
+        w_gate = numbers(experts, part, hidden, scale=0.05, grad=backward)
+        w_down = numbers(experts, hidden, part, scale=0.05, grad=backward)
+        outer = [numbers(d, d, scale=0.05, grad=backward) for _ in range(2 if split > 1 else 0)]
+
+        def forward(i):
+            rows = (F.linear(x[i], outer[0]) if outer else x[i]).view(n * split, part)
+            gate, index = F.linear(rows, w_g).float().softmax(-1).topk(k)
+            perm, ends, place = sorted_slots(index, experts)
+            mine = rows[perm // k]
+            h = grouped(mine, w_up, ends) * F.silu(grouped(mine, w_gate, ends))
+            z = grouped(h, w_down, ends)[place].view(n * split, k, part)
+            y = torch.bmm(gate.to(z.dtype).unsqueeze(1), z).view(n, d)
+            return F.linear(y, outer[1]) if outer else y
+
+        return with_backward(forward, x, w_g, w_up, w_gate, w_down, *outer) if backward else forward
 
     return make
 
@@ -167,6 +200,14 @@ def main():
                 row(f"{what}, {mask}, {name}, forward", products + part * core, make(backend, causal, False))
                 gflop = 3 * products + 3.5 * part * core
                 row(f"{what}, {mask}, {name}, forward and backward", gflop, make(backend, causal, True), 20)
+    n = 4096
+    layers = {"MH-MoE 3 of 96 x 512": (768, 3, 96, 3, 512)}
+    layers |= {f"MoE 2 of {e} x 1024": (512, 1, e, 2, 1024) for e in (8, 16, 32, 128)}
+    for name, (d, split, experts, k, hidden) in layers.items():
+        gflop = 2 * n * d * (experts + 3 * k * hidden + (2 * d if split > 1 else 0)) * giga
+        name += ", rows sorted and expanded"
+        row(f"{name}, forward", gflop, expanded_moe(n, d, split, experts, k, hidden, False))
+        row(f"{name}, forward and backward", 3 * gflop, expanded_moe(n, d, split, experts, k, hidden, True), 20)
 
 
 if __name__ == "__main__":
