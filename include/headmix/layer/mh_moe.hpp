@@ -95,20 +95,13 @@ struct MhMoe {
       return all;
     }
   }
-  template <Expr A>
-  static constexpr auto headed(A a) {
-    if constexpr (has<no_head>) {
+  /// a, or a w (+ b) of the layer with this option.
+  template <class Without, class Biased, Expr A, Expr W, Expr B>
+  static constexpr auto projected(A a, W w, B b) {
+    if constexpr (has<Without>) {
       return a;
     } else {
-      return a % W_head{} + when<has<head_bias>>(b_head{});
-    }
-  }
-  template <Expr A>
-  static constexpr auto merged(A a) {
-    if constexpr (has<no_merge>) {
-      return a;
-    } else {
-      return a % W_merge{} + when<has<merge_bias>>(b_merge{});
+      return a % w + when<has<Biased>>(b);
     }
   }
   template <Expr A>
@@ -122,13 +115,15 @@ struct MhMoe {
 
  public:
   // clang-format off
-  static constexpr auto x_t = either<pads>(gather_rows(x{}, kept{}), x{});               // real rows
-  static constexpr auto s = split_rows<H>(headed(x_t));                                  // Split(x W_head)          (2)
+  static constexpr auto x_t = either<pads>(gather_rows(x{}, kept{}), x{});                // real rows
+  static constexpr auto s = split_rows<H>(                                                // Split(x W_head)          (2)
+      projected<no_head, head_bias>(x_t, W_head{}, b_head{}));
   using r = typename R::template route<std::remove_cv_t<decltype(s)>>;
-  static constexpr auto index = limited(r::index);                                       // Phi = top-k(G(s))
-  static constexpr auto e = experts::mixture(s, r::gate, index)                          // sum of G(s)_p E_p(s) over  (3)
-                          + when<has<subtoken_residual>>(s);                             //   the experts p of Phi
-  static constexpr auto m = merged(merge_rows<H>(e));                                    // Concat(e) W_merge          (4)
+  static constexpr auto index = limited(r::index);                                        // Phi = top-k(G(s))
+  static constexpr auto e = experts::mixture(s, r::gate, index)                           // sum of G(s)_p E_p(s)     (3)
+                          + when<has<subtoken_residual>>(s);                              //   over the experts p of Phi
+  static constexpr auto m = projected<no_merge, merge_bias>(                              // Concat(e) W_merge        (4)
+      merge_rows<H>(e), W_merge{}, b_merge{});
   static constexpr auto sum = Dropout::drop(m + of_shared(x_t));
   static constexpr auto y = either<pads>(scatter_rows(sum, kept{}), sum);
   // clang-format on
