@@ -2,6 +2,6 @@
 # As tests/slow.cmake.
 foreach(test IN LISTS headmix_tests)
   if(test MATCHES "\\[slow\\]")
-    set_tests_properties("${test}" PROPERTIES LABELS "emulated;slow" TIMEOUT 600)
+    set_tests_properties("${test}" PROPERTIES LABELS "emulated;slow" TIMEOUT 300)
   endif()
 endforeach()
