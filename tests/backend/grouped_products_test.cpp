@@ -7,13 +7,13 @@
 #include <cmath>
 #include <vector>
 
-#include "headmix/backend/cpu.hpp"
-#include "headmix/backend/thread_pool.hpp"
+#include "against_reference.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
 namespace {
 
 using namespace headmix;
+using test::check_backends;
 
 enum class layout { stack, transposed, column_blocks, row_blocks, blocks_transposed, every_other };
 
@@ -77,24 +77,7 @@ struct Order {
 };
 
 template <class T>
-void check_close(std::vector<T> const& found, std::vector<T> const& expected) {
-  REQUIRE(found.size() == expected.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    double const a = static_cast<double>(found[i]), b = static_cast<double>(expected[i]);
-    if (!(std::abs(a - b) / (1 + std::abs(b)) <= worst)) worst = std::abs(a - b) / (1 + std::abs(b));
-  }
-  CHECK(worst <= (std::is_same_v<T, float> ? 1e-3 : 1e-11));
-}
-
-/// run(backend) returns a result; the reference's and the CPU's with one thread and with two.
-template <class T, class F>
-void check_backends(F run) {
-  thread_pool one(1), two(2);
-  auto const found = run(Cpu<T, thread_pool>(one));
-  check_close<T>(found, run(Reference<T>{}));
-  CHECK(run(Cpu<T, thread_pool>(two)) == found);
-}
+inline constexpr double tolerance = std::is_same_v<T, float> ? 1e-3 : 1e-11;
 
 std::vector<Case> cases() {
   return {{37, 3, 5, 19, 23, true}, {1, 1, 3, 4, 4},      {0, 2, 3, 5, 6},           {410, 2, 4, 20, 150, true},
@@ -123,7 +106,7 @@ void check_sums(Case const& c, layout how, bool accumulate, bool gaps) {
   Index const slots = c.rows * c.choices;
   auto const w = numbers<T>(2 * c.experts * c.depth * c.width, 1);
   auto x = numbers<T>(slots * (2 * c.depth + 1), 2);
-  check_backends<T>([&](auto backend) {
+  check_backends<T>(tolerance<T>, [&](auto backend) {
     auto y = numbers<T>(c.rows * (2 * c.width + 1), 3);
     view<T> const vy = matrix(y, c.rows, c.width, gaps), vx = matrix(x, slots, c.depth, gaps);
     view<T const> const vw = stack_of(w.data(), c.experts, c.depth, c.width, how);
@@ -138,7 +121,7 @@ void check_products(Case const& c, layout how, bool shared) {
   Order const order(c);
   Index const slots = c.rows * c.choices, rows = shared ? c.rows : slots;
   auto const w = numbers<T>(2 * c.experts * c.depth * c.width, 1), x = numbers<T>(rows * c.depth, 2);
-  check_backends<T>([&](auto backend) {
+  check_backends<T>(tolerance<T>, [&](auto backend) {
     auto y = numbers<T>(slots * c.width, 3);
     view<T> const vy(y.data(), slots, c.width);
     view<T const> const vw = stack_of(w.data(), c.experts, c.depth, c.width, how), vx(x.data(), rows, c.depth);
@@ -155,7 +138,7 @@ void check_outer(Case const& c, layout how, bool accumulate, int which) {
   auto x = numbers<T>(slots * (2 * c.depth + 1), 1), g = numbers<T>(slots * (2 * c.width + 1), 2);
   view<T const> const vx = matrix(x, slots / x_slots, c.depth, which == 2),
                       vg = matrix(g, slots / g_slots, c.width, which == 2);
-  check_backends<T>([&](auto backend) {
+  check_backends<T>(tolerance<T>, [&](auto backend) {
     auto w = numbers<T>(2 * c.experts * c.depth * c.width, 3);
     view<T> const vw = stack_of(w.data(), c.experts, c.depth, c.width, how);
     AlignedBuffer scratch(backend.grouped_outer_scratch(vw, vx, vg));

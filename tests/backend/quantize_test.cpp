@@ -7,14 +7,14 @@
 #include <cmath>
 #include <vector>
 
-#include "headmix/backend/cpu.hpp"
-#include "headmix/backend/thread_pool.hpp"
+#include "against_reference.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 #include "headmix/core/random.hpp"
 
 namespace {
 
 using namespace headmix;
+using test::check_backends;
 
 template <class T>
 std::vector<T> numbers(Index n, std::uint64_t stream) {
@@ -37,30 +37,13 @@ view<T> stack(T* data, Index count, Index rows, Index cols, bool gaps) {
 }
 
 template <class T>
-void check_close(std::vector<T> const& found, std::vector<T> const& expected) {
-  REQUIRE(found.size() == expected.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    double const a = static_cast<double>(found[i]), b = static_cast<double>(expected[i]);
-    if (!(std::abs(a - b) / (1 + std::abs(b)) <= worst)) worst = std::abs(a - b) / (1 + std::abs(b));
-  }
-  CHECK(worst <= (std::is_same_v<T, float> ? 1e-5 : 1e-12));
-}
-
-/// run(backend) returns a result; the reference's and the CPU's with one thread and with two.
-template <class T, class F>
-void check_backends(F run) {
-  thread_pool one(1), two(2);
-  auto const found = run(Cpu<T, thread_pool>(one));
-  check_close<T>(found, run(Reference<T>{}));
-  CHECK(run(Cpu<T, thread_pool>(two)) == found);
-}
+inline constexpr double tolerance = std::is_same_v<T, float> ? 1e-5 : 1e-12;
 
 template <class T>
 void check_activations(Index rows, Index cols, bool gaps) {
   auto a = numbers<T>(2 * rows * cols, 1);
   if (rows > 1) std::fill_n(a.begin() + 2 * cols, 2 * cols, T(1e-7));  // a row below the least that counts as largest
-  check_backends<T>([&](auto backend) {
+  check_backends<T>(tolerance<T>, [&](auto backend) {
     std::vector<T> y(a.size(), T(5));
     backend.absmax_int8(stack(y.data(), 1, rows, cols, gaps), stack<T const>(a.data(), 1, rows, cols, gaps));
     return y;
@@ -70,7 +53,7 @@ void check_activations(Index rows, Index cols, bool gaps) {
 template <class T>
 void check_weights(Index count, Index rows, Index cols, bool gaps) {
   auto const a = numbers<T>(2 * count * rows * cols, 2);
-  check_backends<T>([&](auto backend) {
+  check_backends<T>(tolerance<T>, [&](auto backend) {
     std::vector<T> y(a.size(), T(5));
     backend.absmean_ternary(stack(y.data(), count, rows, cols, gaps),
                             stack<T const>(a.data(), count, rows, cols, gaps));
@@ -181,7 +164,7 @@ void check_products(Case const& c, bool ordered, bool shared, bool gaps) {
       backend.packed_gemm(y, x, w, perm, offsets, x_slots, scratch.bytes());
     });
   };
-  check_backends<T>(by_backend);
+  check_backends<T>(tolerance<T>, by_backend);
   // The way of machines without products of bytes.
   using Dots = cpu::detail::dots_of_shorts;
   auto const portable = product<T>(c, packed, x_slots, gaps, [&](view<T> y, view<T const> x, view<Int const> w) {
