@@ -161,16 +161,22 @@ TEST_CASE("cpu gemm mixes element types") {
 TEST_CASE_TEMPLATE("cpu gemm of many tiles gives the same bits on two threads and allocates nothing", T, float,
                    double) {
   Index const m = 300, k = 700, n = 530;
-  auto const a = numbers<T>(m * k, 1), b = numbers<T>(k * n, 2);
-  std::vector<T> c(static_cast<std::size_t>(m * n)), d = c;
+  auto const a = numbers<T>(4 * (m + 1) * (k + 1), 1), b = numbers<T>(k * n, 2);
   thread_pool pool(2);
   serial one;
-  view<T const> const va(a.data(), m, k), vb(b.data(), k, n);
-  view<T> const vc(c.data(), m, n), vd(d.data(), m, n);
-  CHECK(mallocs([&] { cpu::gemm(one, vc, va, vb, false); }) == 0);
-  CHECK(mallocs([&] { cpu::gemm(pool, vd, va, vb, false); }) == 0);
-  CHECK(c == d);
-  CHECK(distance(c, plain_product<T, T, T>(vc, va, vb, false)) < 50 * tolerance<T>);
+  view<T const> const vb(b.data(), k, n);
+  for (int layout : {0, 1, 3}) {
+    std::vector<T> c(static_cast<std::size_t>(m * n)), d = c;
+    view<T const> const va = laid_out(a.data(), m, k, layout);
+    view<T> const vc(c.data(), m, n), vd(d.data(), m, n);
+    for (bool accumulate : {false, true}) {
+      auto const expected = plain_product<T, T, T>(vc, va, vb, accumulate);
+      CHECK(mallocs([&] { cpu::gemm(one, vc, va, vb, accumulate); }) == 0);
+      CHECK(mallocs([&] { cpu::gemm(pool, vd, va, vb, accumulate); }) == 0);
+      CHECK(c == d);
+      CHECK(distance(c, expected) < 50 * tolerance<T>);
+    }
+  }
 }
 
 // ---------------------------------------------------------------- threads

@@ -20,11 +20,14 @@
 
 namespace headmix::cpu {
 
-/// Query rows of a block and keys of a tile. Wide tiles rescale the output less often; their scores stay in the L2
-/// cache.
+/// Query rows of a block, a multiple of register_block::rows, and keys of a tile. Wide tiles rescale the output less
+/// often; their scores stay in the L2 cache.
 struct attention_tile {
-  static constexpr Index rows = 96;  // a multiple of register_block::rows
-  static constexpr Index keys = 256;
+  static constexpr Index rows = 96, keys = 512;
+};
+/// Those of the backward pass, which holds two tiles at once and sums over the rows of one.
+struct gradient_tile {
+  static constexpr Index rows = 192, keys = 256;
 };
 
 namespace detail {
@@ -40,12 +43,13 @@ struct row_block {
   Index sequence, list, first, rows;
 };
 
-/// Blocks of a row list, and rows of each but the last one: about as many in every block.
+/// Blocks of a row list, and rows of each but the last one: about as many in every block, those of a Tile at most.
+template <class Tile>
 struct list_blocks {
   Index length, count, rows;
 
   explicit list_blocks(Index list_length)
-      : length(list_length), count((length + attention_tile::rows - 1) / attention_tile::rows), rows(0) {
+      : length(list_length), count((length + Tile::rows - 1) / Tile::rows), rows(0) {
     constexpr Index group = register_block<float>::rows;
     if (count > 0) rows = ((length + count - 1) / count + group - 1) / group * group;
   }
@@ -64,13 +68,14 @@ class block_table {
     Index n = 0;
     *memory++ = 0;
     for (Index b = 0; b < x.queries.count; ++b)
-      for (Index list = 0; list < x.lists(); ++list) *memory++ = n += list_blocks(x.list_length(b, list)).count;
+      for (Index list = 0; list < x.lists(); ++list)
+        *memory++ = n += list_blocks<attention_tile>(x.list_length(b, list)).count;
   }
   [[nodiscard]] Index blocks() const { return begins_[x_.queries.count * x_.lists()]; }
   [[nodiscard]] row_block operator[](Index i) const {
     Index const n = std::upper_bound(begins_, begins_ + x_.queries.count * x_.lists() + 1, i) - begins_ - 1;
     Index const b = n / x_.lists(), list = n % x_.lists();
-    return list_blocks(x_.list_length(b, list)).block(b, list, i - begins_[n]);
+    return list_blocks<attention_tile>(x_.list_length(b, list)).block(b, list, i - begins_[n]);
   }
 
  private:
@@ -275,7 +280,7 @@ class key_panels {
       next = j + vectors * block::lanes;
       tile_rows::span const part = seers.that_see(begin + j, begin + next);
       if (part.first == part.last) continue;
-      left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}, rows.col_stride};
+      left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}};
       strided_rows<T> const to{scores.row(part.first) + j, scores.row_stride};
       T const* const from = panel(first(sequence) + (begin + j) / width, head) + (begin + j) % width;
       // The panel behind this one, if only to be read by the next tile.
@@ -337,7 +342,7 @@ class value_panels {
   /// o += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
   void multiply(view<T> o, view<T const> p, tile_rows const& seers, Index sequence, Index head, Index begin) const {
     seers.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
-      left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}, 1};
+      left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}};
       for_each_panel([&](Index j, int vectors, Index width) {
         T const* const from = panel(head, j) + (x_.keys.begin(sequence) + begin) * width;
         strided_rows<T> const to{o.row(part.first) + j, o.row_stride};
@@ -376,8 +381,14 @@ void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index
 /// Copies the heads of the block's rows below each other, times `scale`.
 template <class T>
 void gather_heads(view<T> to, view<T const> from, block_row const* rows, T scale) {
-  for (Index i = 0; i < to.rows; ++i)
+  constexpr Index ahead = 8, line = 64 / static_cast<Index>(sizeof(T));
+  for (Index i = 0; i < to.rows; ++i) {
+    if (i + ahead < to.rows && from.col_stride == 1) {
+      T const* const next = &from(rows[i + ahead].at.row, rows[i + ahead].at.col);
+      for (Index j = 0; j < to.cols; j += line) __builtin_prefetch(next + j);
+    }
     copy_scaled<T>(to.row(i), 1, &from(rows[i].at.row, rows[i].at.col), from.col_stride, to.cols, scale);
+  }
 }
 
 /// Row length of a tile of scores: whole cache lines, so that Eigen's loops over a row have no remainder.
@@ -433,19 +444,19 @@ template <class T>
 using vector = typename vector_of<T>::type;
 
 template <class T>
-vector<T> load(T const* from) {
+HEADMIX_WHOLE_VECTORS vector<T> load(T const* from) {
   vector<T> v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }
 template <class T>
-void store(T* to, vector<T> v) {
+HEADMIX_WHOLE_VECTORS void store(T* to, vector<T> v) {
   std::memcpy(to, &v, sizeof v);
 }
 
 /// out[lane] = the highest score of the part in this lane. Two maxima: one would wait for itself.
 template <class T>
-void highest_lanes(T* out, T const* scores, tile_part const& part) {
+HEADMIX_WHOLE_VECTORS void highest_lanes(T* out, T const* scores, tile_part const& part) {
   vector<T> even = vector<T>{} - std::numeric_limits<T>::infinity(), odd = even;
   Index j = part.first;
   for (; j + 2 * lanes<T> <= part.last; j += 2 * lanes<T>) {
@@ -461,7 +472,7 @@ void highest_lanes(T* out, T const* scores, tile_part const& part) {
 }
 
 /// e^x for scores less their highest or their log-sum-exp: x <= 0 but for rounding. 1 at 0, and 0 below e^-87.
-inline vector<float> exp_of_negative(vector<float> x) {
+HEADMIX_WHOLE_VECTORS inline vector<float> exp_of_negative(vector<float> x) {
   typedef std::int32_t bits __attribute__((vector_size(register_block<float>::bytes)));
   // e^x = 2^n 2^f, f in [-1/2, 1/2]. Adding 1.5 2^23 rounds to an integer, which is then in the last bits.
   constexpr float log2_e = 1.44269504088896f, round = 12582912.0f;
@@ -482,7 +493,7 @@ inline vector<float> exp_of_negative(vector<float> x) {
   return x < -87.0f ? vector<float>{} : p * power;
 }
 /// Eigen's, which is not 0 of minus infinity.
-inline vector<double> exp_of_negative(vector<double> x) {
+HEADMIX_WHOLE_VECTORS inline vector<double> exp_of_negative(vector<double> x) {
   using array = Eigen::Array<double, lanes<double>, 1>;
   array e;
   std::memcpy(e.data(), &x, sizeof x);
@@ -493,7 +504,7 @@ inline vector<double> exp_of_negative(vector<double> x) {
 /// scores = exp(scores - shift) in the part, and exactly 0 where they are hidden or outside; sums[lane] = their sum in
 /// this lane.
 template <class T>
-void exponentiate(T* sums, T* scores, tile_part const& part, Index keys, T shift) {
+HEADMIX_WHOLE_VECTORS void exponentiate(T* sums, T* scores, tile_part const& part, Index keys, T shift) {
   vector<T> sum{};
   for (Index j = 0; j < part.first; j += lanes<T>) store(scores + j, sum);
   for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) store(scores + j, sum);

@@ -100,7 +100,7 @@ class gradient_parts {
   void each_block(part const& p, F f) const {
     Index i = 0;
     for (Index list = p.kv_head * x_.lists_per_kv_head(); list < (p.kv_head + 1) * x_.lists_per_kv_head(); ++list) {
-      list_blocks const blocks(x_.list_length(p.sequence, list));
+      list_blocks<gradient_tile> const blocks(x_.list_length(p.sequence, list));
       for (Index b = 0; b < blocks.count; ++b, ++i)
         if (i >= p.first_block && i < p.last_block) f(blocks.block(p.sequence, list, b));
     }
@@ -136,10 +136,10 @@ class gradient_parts {
 /// Scratch of one worker of the backward pass.
 template <class T>
 constexpr Index gradient_worker_bytes(Index head_dim) {
-  return scratch_bytes<block_row>(attention_tile::rows) + 2 * scratch_bytes<T>(attention_tile::rows) +
-         2 * scratch_bytes<T>(attention_tile::rows * head_dim) +
-         scratch_bytes<T>(attention_tile::rows * (head_dim + lanes<T>)) +
-         2 * scratch_bytes<T>(attention_tile::rows * attention_tile::keys);
+  return scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
+         2 * scratch_bytes<T>(gradient_tile::rows * head_dim) +
+         scratch_bytes<T>(gradient_tile::rows * (head_dim + lanes<T>)) +
+         2 * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
 }
 
 /// d = (d - delta) p in the part, 0 outside, where d may be anything. A single key that is seen has probability 1
@@ -171,13 +171,13 @@ struct gradient_rows {
 
   gradient_rows(attention_backward<T> const& problem, scratch_cutter& cut) : a(problem) {
     Index const dim = a.extents.head_dim;
-    rows = cut.take<block_row>(attention_tile::rows);
-    lse = cut.take<T>(attention_tile::rows);
-    delta = cut.take<T>(attention_tile::rows);
-    q = view<T>(cut.take<T>(attention_tile::rows * dim), 0, dim);
-    d_o = view<T>(cut.take<T>(attention_tile::rows * dim), 0, dim);
-    scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
-    d_scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
+    rows = cut.take<block_row>(gradient_tile::rows);
+    lse = cut.take<T>(gradient_tile::rows);
+    delta = cut.take<T>(gradient_tile::rows);
+    q = view<T>(cut.take<T>(gradient_tile::rows * dim), 0, dim);
+    d_o = view<T>(cut.take<T>(gradient_tile::rows * dim), 0, dim);
+    scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
+    d_scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
   }
   /// Reads the operands of the first n rows.
   void gather(Index n) {
@@ -255,7 +255,7 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
   gradient_rows<M, T> r(a, cut);
   Index const d_q_row = value_panels<T>::padded_dim(x);
-  view<T> const d_q(cut.take<T>(attention_tile::rows * d_q_row), n, d_q_row);
+  view<T> const d_q(cut.take<T>(gradient_tile::rows * d_q_row), n, d_q_row);
 
   bool const drops = a.dropout.on();
   key_range const all = describe_rows<M>(x, block, r.rows);
@@ -264,8 +264,8 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   if (a.d_q.data) std::fill_n(d_q.data, n * d_q_row, T(0));
 
   Index const first = all.begin / key_panels<T>::width * key_panels<T>::width;
-  for (Index begin = first; begin < all.end; begin += attention_tile::keys) {
-    Index const end = (std::min)(begin + attention_tile::keys, all.end);
+  for (Index begin = first; begin < all.end; begin += gradient_tile::keys) {
+    Index const end = (std::min)(begin + gradient_tile::keys, all.end);
     view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin);
     r.probabilities(p, panels.keys, b, kv_head, begin, end);
     if (d_v.data) {
@@ -395,7 +395,7 @@ namespace detail {
 
 /// The positions and keys of a task of attention_bias_gradient.
 struct bias_tile {
-  static constexpr Index positions = 48, keys = attention_tile::keys;
+  static constexpr Index positions = 48, keys = gradient_tile::keys;
 };
 
 /// Calls f(n) for the rows of a head at the positions [first, last) of a sequence, a block of rows at a time, which it
@@ -417,7 +417,7 @@ void each_head_rows(attention_extents const& x, Index sequence, Index head, Inde
   auto const add = [&](Index row) {
     Index const position = row / per_token - begin + shift;
     rows[n++] = {{row, x.heads_are_chosen() ? 0 : head * x.head_dim, position, head}, seen_from<M>(position, keys)};
-    if (n < attention_tile::rows) return;
+    if (n < gradient_tile::rows) return;
     f(n);
     n = 0;
   };

@@ -65,6 +65,11 @@ inline Index slot_blocks(view<Int const> offsets, Index e, Index size) {
   return (offsets(0, e + 1) - offsets(0, e) + size - 1) / size;
 }
 
+/// The row of a slot, by a short division.
+inline Index row_of(Int slot, Index slots_per_row) {
+  return static_cast<Index>(static_cast<std::uint32_t>(slot) / static_cast<std::uint32_t>(slots_per_row));
+}
+
 template <Executor E, class T>
 void set_to_zero(E& executor, view<T> y) {
   Index const block = 1024, rows = y.count * y.rows;
@@ -78,9 +83,7 @@ void set_to_zero(E& executor, view<T> y) {
 template <class T>
 void gather(view<T> to, view<T const> from, Int const* slots, Index slot_stride, Index slots_per_row, Index col) {
   for (Index i = 0; i < to.rows; ++i) {
-    auto const row = static_cast<Index>(static_cast<std::uint32_t>(slots[i * slot_stride]) /
-                                        static_cast<std::uint32_t>(slots_per_row));
-    T const* const source = from.row(row) + col * from.col_stride;
+    T const* const source = &from(row_of(slots[i * slot_stride], slots_per_row), col);
     T* const target = to.data + i * to.row_stride;
     if (from.col_stride == 1) {
       std::copy_n(source, to.cols, target);
@@ -95,10 +98,7 @@ template <class T>
 void gather_panels(T* to, Index panel_rows, view<T const> from, Int const* slots, Index slot_stride, Index n,
                    Index slots_per_row) {
   constexpr Index width = register_block<T>::cols, ahead = 4, line = 64 / static_cast<Index>(sizeof(T));
-  auto const row = [&](Index i) {
-    return from.row(static_cast<Index>(static_cast<std::uint32_t>(slots[i * slot_stride]) /
-                                       static_cast<std::uint32_t>(slots_per_row)));
-  };
+  auto const row = [&](Index i) { return from.row(row_of(slots[i * slot_stride], slots_per_row)); };
   for (Index i = 0; i < n; ++i) {
     T const* const source = row(i);
     if (i + ahead < n)
@@ -185,7 +185,7 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
         from[i] = x.row(slot / slots_per_row);
         to[i] = y.row(slot) + col;
       }
-      detail::left_operand<detail::listed_rows<T const>> const left{{from}, 1};
+      detail::left_operand<detail::listed_rows<T const>> const left{{from}};
       auto const ahead = [&](Index k, Index depth, Index j, Index width) {
         return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};
       };
@@ -332,7 +332,7 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
     // Rows of y must differ among those that are multiplied together.
     auto const multiply_rows = [&](Index e, Index n) {
       if (!in_place) return own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
-      detail::left_operand<detail::listed_rows<T const>> const left{{own.from}, 1};
+      detail::left_operand<detail::listed_rows<T const>> const left{{own.from}};
       if (!packs)
         return detail::multiply_panels<T>(n, detail::listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), true);
       panels.for_each(col, col + cols, [&](Index j, Index width, int vectors, Index panel_width) {
@@ -353,8 +353,7 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
       while (slot != last) {
         Index n = 0, previous = -1;
         for (; slot != last && n < most; ++slot, ++n) {
-          auto const r =
-              static_cast<Index>(static_cast<std::uint32_t>(*slot) / static_cast<std::uint32_t>(slots_per_row)) - first;
+          Index const r = detail::row_of(*slot, slots_per_row) - first;
           if (r == previous) break;  // the row chose the expert twice
           previous = r;
           own.from[n] = x.row(*slot);
@@ -368,22 +367,26 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
 
 namespace detail {
 
-/// What a task of grouped_outer gathers at once: some slots, their rows of x for as many rows of dw, and those of dy
-/// for one panel of columns.
+/// What a task of grouped_outer gathers at once: some slots, their rows of x for as many rows of dw, and those of dy in
+/// panels of columns. The rows of x go to strips where more than one panel uses them.
 struct outer_block {
   static constexpr Index slots = 256;
   /// Rows of a tile of dw.
   [[nodiscard]] static constexpr Index rows(Index total) { return (std::min)(total, task_shape{}.rows); }
-  /// Elements from row to row of what is gathered of x: an odd number of cache lines, so that they do not share places
-  /// of the cache.
+  /// Elements from row to row of what is gathered of x without strips: an odd number of cache lines, so that they do
+  /// not share places of the cache.
   template <class T>
   [[nodiscard]] static constexpr Index row_stride(Index cols) {
     constexpr Index line = 64 / static_cast<Index>(sizeof(T));
     return ((cols + line - 1) / line | 1) * line;
   }
   template <class T>
+  [[nodiscard]] static constexpr Index left_size(Index total) {
+    return (std::max)(left_strips<T>::size(rows(total), slots), slots * row_stride<T>(rows(total)));
+  }
+  template <class T>
   [[nodiscard]] static constexpr Index worker_bytes(Index total) {
-    return scratch_bytes<T>(slots * row_stride<T>(rows(total))) + scratch_bytes<T>(slots * task_shape{}.cols);
+    return scratch_bytes<T>(left_size<T>(total)) + scratch_bytes<T>(slots * task_shape{}.cols);
   }
 };
 
@@ -413,20 +416,32 @@ void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> 
     Index const m = (std::min)(shape.rows, dw.rows - i), n = (std::min)(shape.cols, dw.cols - j);
     view<T> const result = block(dw[e], i, j, m, n);
     scratch_cutter cut(begin.position() + worker * bytes);
-    T* const left_data = cut.take<T>(gathered::slots * gathered::row_stride<T>(gathered::rows(dw.rows)));
+    T* const left_data = cut.take<T>(gathered::left_size<T>(dw.rows));
     T* const right_data = cut.take<T>(gathered::slots * task_shape{}.cols);
+    bool const in_strips = result.col_stride == 1 && n > register_block<T>::cols;
     bool add = accumulate;
     for (Index first = offsets(0, e), end = offsets(0, e + 1); first < end; first += gathered::slots) {
       Index const depth = (std::min)(gathered::slots, end - first);
+      Int const* const slots = &perm(0, first);
       view<T> left(left_data, depth, m);
       left.row_stride = gathered::row_stride<T>(m);
-      detail::gather<T>(left, x, &perm(0, first), perm.col_stride, x_slots, i);
-      // In panels: they need not be packed once more.
-      detail::gather_panels<T>(right_data, gathered::slots, dy.middle_cols(j, n), &perm(0, first), perm.col_stride,
-                               depth, dy_slots);
+      if (in_strips) {
+        detail::pack_strips<T>(left_data, m, depth, x.col_stride,
+                               [&](Index k) { return &x(detail::row_of(slots[k * perm.col_stride], x_slots), i); });
+      } else {
+        detail::gather<T>(left, x, slots, perm.col_stride, x_slots, i);
+      }
+      detail::gather_panels<T>(right_data, gathered::slots, dy.middle_cols(j, n), slots, perm.col_stride, depth,
+                               dy_slots);
       for (Index c = 0; c < n; c += register_block<T>::cols) {
         view<T> const right(right_data + c * gathered::slots, depth, (std::min)(register_block<T>::cols, n - c));
-        multiply(result.middle_cols(c, right.cols), left.transposed(), right, add);
+        view<T> const to = result.middle_cols(c, right.cols);
+        if (in_strips) {
+          detail::left_strips<T> const strips{left_data, detail::left_strips<T>::stride_of(depth)};
+          detail::multiply_panels<T>(m, detail::strided_rows<T>{to.data, to.row_stride}, strips, right, add);
+        } else {
+          multiply(to, left.transposed(), right, add);
+        }
       }
       add = true;
     }

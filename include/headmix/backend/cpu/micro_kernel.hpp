@@ -11,6 +11,13 @@
 #include "headmix/core/config.hpp"
 #include "headmix/core/view.hpp"
 
+// clang splits vectors of 64 bytes in two unless the function says that it wants them whole.
+#if defined(__clang__) && defined(__AVX512F__)
+#define HEADMIX_WHOLE_VECTORS __attribute__((__min_vector_width__(512)))
+#else
+#define HEADMIX_WHOLE_VECTORS
+#endif
+
 namespace headmix::cpu {
 
 /// Extents of the register block for T: `rows` x (`vectors` vectors of `lanes` elements).
@@ -53,18 +60,25 @@ struct left_rows {
   T const* row[R];
   [[nodiscard]] T operator()(int r, Index k) const { return row[r][k]; }
 };
-/// or anything with two strides.
+/// or anything with two strides,
 template <class T>
 struct left_strides {
   T const* data;
   Index row, col;
   [[nodiscard]] T operator()(int r, Index k) const { return data[r * row + k * col]; }
 };
+/// or R rows of which the elements of a column follow each other.
+template <int R, class T>
+struct left_columns {
+  T const* data;
+  [[nodiscard]] T operator()(int r, Index k) const { return data[r + k * R]; }
+};
 
 /// c (R rows of V vectors) = or += a b over the given depth. The loops over R and V are unrolled: every sum is a
 /// register. So is a part of the loop over k: what it costs itself would show where two threads share a core.
 template <int R, int V, class T, class Left>
-void multiply_registers(Index depth, Left const& a, T const* b, Index b_row, T* const* c, bool accumulate) {
+HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T const* b, Index b_row, T* const* c,
+                                              bool accumulate) {
   constexpr int lanes = register_block<T>::lanes;
   typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
   vector sum[R][V];
@@ -97,29 +111,74 @@ void multiply_registers(Index depth, Left const& a, T const* b, Index b_row, T* 
     for (int v = 0; v < V; ++v) std::memcpy(c[r] + v * lanes, &sum[r][v], sizeof(vector));
 }
 
-/// The left operand of a product: its rows, and the distance of the elements in a row.
+/// Left operands of a product. `block<R>(i, rows, k)` reads R rows from row i on, of which only `rows` exist, from
+/// column k on; the last one stands in for the others and is written more than once. This one has rows of successive
+/// elements.
 template <class Rows>
 struct left_operand {
   Rows rows;
-  Index col_stride;
+
+  template <int R>
+  [[nodiscard]] auto block(Index i, int n, Index k) const {
+    left_rows<R, std::remove_cvref_t<decltype(*rows(0))>> left;
+    for (int r = 0; r < R; ++r) left.row[r] = rows(i + (std::min)(r, n - 1)) + k;
+    return left;
+  }
+};
+/// A matrix with any strides, where nothing can stand in for a missing row.
+template <class T>
+struct left_matrix {
+  view<T const> a;
+
+  template <int R>
+  [[nodiscard]] left_strides<T> block(Index i, int, Index k) const {
+    return {&a(i, k), a.row_stride, a.col_stride};
+  }
+};
+/// A copy of a matrix whose columns lie closer than its rows. A strip has as many rows as a register block, column by
+/// column, so that a product reads it from begin to end.
+template <class T>
+struct left_strips {
+  static constexpr int rows = register_block<T>::rows;
+  T const* data;
+  Index stride;  ///< from strip to strip
+
+  /// Elements from strip to strip for so many columns: an odd number of cache lines, so that strips do not share places
+  /// of the cache while they are written.
+  [[nodiscard]] static constexpr Index stride_of(Index depth) {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    return ((depth * rows + line - 1) / line | 1) * line;
+  }
+  [[nodiscard]] static constexpr Index size(Index m, Index depth) { return (m + rows - 1) / rows * stride_of(depth); }
+  template <int R>
+  [[nodiscard]] left_columns<R, T> block(Index i, int, Index k) const {
+    static_assert(R == rows);
+    return {data + i / rows * stride + k * rows};
+  }
 };
 
-/// R rows from row i on, of which only `rows` exist: where a is read row by row, the last one stands in for the others
-/// and is written more than once.
+/// Copies m rows and `depth` columns to strips; column(k) is where column k begins, and its elements lie `step` apart.
+template <class T, class F>
+void pack_strips(T* to, Index m, Index depth, Index step, F column) {
+  constexpr Index rows = left_strips<T>::rows, ahead = 4, line = 64 / static_cast<Index>(sizeof(T));
+  Index const stride = left_strips<T>::stride_of(depth), whole = step == 1 ? m / rows * rows : 0;
+  for (Index k = 0; k < depth; ++k) {
+    T const* const from = column(k);
+    if (k + ahead < depth && step == 1)
+      for (T const *p = column(k + ahead), *const end = p + m; p < end; p += line) __builtin_prefetch(p);
+    T* strip = to + k * rows;
+    for (Index i = 0; i < whole; i += rows, strip += stride) std::memcpy(strip, from + i, rows * sizeof(T));
+    for (Index i = whole; i < m; i += rows, strip += stride)
+      for (Index r = 0; r < rows; ++r) strip[r] = from[(std::min)(i + r, m - 1) * step];
+  }
+}
+
 template <int R, int V, class T, class A, class C>
-void multiply_block(int rows, Index i, Index k, Index depth, left_operand<A> const& a, T const* b, Index b_row, C c,
+void multiply_block(int rows, Index i, Index k, Index depth, A const& a, T const* b, Index b_row, C c,
                     bool accumulate) {
   T* to[R];
   for (int r = 0; r < R; ++r) to[r] = c((std::min)(r, rows - 1));
-  if constexpr (std::is_same_v<A, strided_rows<T const>>) {
-    if (a.col_stride != 1) {
-      left_strides<T> const left{a.rows(i) + k * a.col_stride, a.rows.stride, a.col_stride};
-      return multiply_registers<R, V>(depth, left, b, b_row, to, accumulate);
-    }
-  }
-  left_rows<R, T> left;
-  for (int r = 0; r < R; ++r) left.row[r] = a.rows(i + (std::min)(r, rows - 1)) + k;
-  multiply_registers<R, V>(depth, left, b, b_row, to, accumulate);
+  multiply_registers<R, V>(depth, a.template block<R>(i, rows, k), b, b_row, to, accumulate);
 }
 
 /// Brings a panel of b nearer to the caches, some rows at every step of another product.
@@ -157,7 +216,7 @@ struct no_rows_ahead {
 
 /// c (+)= a[k .. k + depth) b for V vectors of columns, of which only `cols` elements may be written.
 template <int V, class T, class A, class C, class Ahead>
-void multiply_columns(Index m, Index cols, Index k, Index depth, left_operand<A> const& a, T const* b, Index b_row, C c,
+void multiply_columns(Index m, Index cols, Index k, Index depth, A const& a, T const* b, Index b_row, C c,
                       bool accumulate, Ahead& ahead) {
   using block = register_block<T>;
   constexpr Index width = V * block::lanes;
@@ -165,14 +224,16 @@ void multiply_columns(Index m, Index cols, Index k, Index depth, left_operand<A>
   int rows;
   for (Index i = 0; i < m; i += rows) {
     rows = static_cast<int>((std::min)(Index{block::rows}, m - i));
-    // Nothing can stand in for missing rows of a transposed matrix: 5 rows are 4 and 1, 3 are 2 and 1.
-    if (a.col_stride != 1 && rows < block::rows && rows > 1) rows = rows / 2 * 2;
+    // Nothing can stand in for missing rows of a matrix: 5 rows are 4 and 1, 3 are 2 and 1.
+    if (std::is_same_v<A, left_matrix<T>> && rows < block::rows && rows > 1) rows = rows / 2 * 2;
     ahead.step();
     auto const run = [&](auto to) {
-      if (rows > 4) return multiply_block<block::rows, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
-      if (rows > 2) return multiply_block<4, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
-      if (rows > 1) return multiply_block<2, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
-      multiply_block<1, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+      if constexpr (!std::is_same_v<A, left_strips<T>>) {
+        if (rows == 1) return multiply_block<1, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+        if (rows == 2) return multiply_block<2, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+        if (rows <= 4) return multiply_block<4, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+      }
+      multiply_block<block::rows, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
     };
     if (cols == width) {
       run([&c, i](int r) { return c(i + r); });
@@ -195,8 +256,8 @@ constexpr int panel_vectors(Index cols) {
 
 /// The same for a number of vectors that panel_vectors returned; b holds whole vectors behind every row.
 template <class T, class A, class C, class Ahead = read_nothing>
-void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, left_operand<A> const& a, T const* b,
-                    Index b_row, C c, bool accumulate, Ahead ahead = {}) {
+void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, A const& a, T const* b, Index b_row, C c,
+                    bool accumulate, Ahead ahead = {}) {
   if (vectors == 1) return multiply_columns<1>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
   if constexpr (register_block<T>::vectors > 2)
     if (vectors == 2) return multiply_columns<2>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
@@ -230,7 +291,7 @@ void transpose(T* to, Index to_row, view<T const> from) {
 /// Copies n elements, whole vectors. Rows of a panel are short and far apart: with wide loads more of them are under
 /// way to the cache at the same time.
 template <class T>
-void copy_vectors(T* to, T const* from, Index n) {
+HEADMIX_WHOLE_VECTORS void copy_vectors(T* to, T const* from, Index n) {
   typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
   for (Index j = 0; j < n; j += register_block<T>::lanes) {
     vector v;
@@ -256,7 +317,7 @@ void pack_panel(T* to, Index width, view<T const> panel) {
 /// c = a b or c += a b for m rows c(i) of successive elements and any b. Panels of b are copied to the stack first,
 /// unless they lie like that already or are hardly used.
 template <class T, class A, class C, class Rows = no_rows_ahead>
-void multiply_panels(Index m, C c, left_operand<A> const& a, view<T const> b, bool accumulate, Rows rows_ahead = {}) {
+void multiply_panels(Index m, C c, A const& a, view<T const> b, bool accumulate, Rows rows_ahead = {}) {
   using block = register_block<T>;
   alignas(64) T packed[block::depth * block::cols];
   for (Index k = 0; k < b.rows; k += block::depth) {
@@ -293,8 +354,24 @@ void multiply_panels(Index m, C c, left_operand<A> const& a, view<T const> b, bo
 /// The same for matrices: c has col_stride 1.
 template <class T>
 void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulate) {
-  left_operand<strided_rows<T const>> const left{{a.data, a.row_stride}, a.col_stride};
-  multiply_panels<T>(c.rows, strided_rows<T>{c.data, c.row_stride}, left, b, accumulate);
+  using block = register_block<T>;
+  auto const rows_from = [&c](Index i) { return strided_rows<T>{c.row(i), c.row_stride}; };
+  if (a.col_stride == 1) {
+    left_operand<strided_rows<T const>> const left{{a.data, a.row_stride}};
+    return multiply_panels<T>(c.rows, rows_from(0), left, b, accumulate);
+  }
+  if (c.rows < 2 * block::rows || b.cols <= block::cols)
+    return multiply_panels<T>(c.rows, rows_from(0), left_matrix<T>{a}, b, accumulate);
+  // Strips are worth their copies where several panels of b use them.
+  constexpr Index rows = 16 * block::rows, depth = 128;
+  alignas(64) T strips[left_strips<T>::size(rows, depth)];
+  for (Index i = 0; i < c.rows; i += rows)
+    for (Index k = 0; k < a.cols; k += depth) {
+      Index const m = (std::min)(rows, c.rows - i), n = (std::min)(depth, a.cols - k);
+      pack_strips<T>(strips, m, n, a.row_stride, [&](Index q) { return &a(i, k + q); });
+      multiply_panels<T>(m, rows_from(i), left_strips<T>{strips, left_strips<T>::stride_of(n)}, b.middle_rows(k, n),
+                         accumulate || k > 0);
+    }
 }
 
 }  // namespace detail

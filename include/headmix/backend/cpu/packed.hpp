@@ -82,7 +82,8 @@ struct dots_of_shorts {
     }
   }
   template <int R>
-  static void multiply(Int* sums, std::int8_t const* const* numbers, Int const*, weight const* weights, Index words) {
+  HEADMIX_WHOLE_VECTORS static void multiply(Int* sums, std::int8_t const* const* numbers, Int const*,
+                                             weight const* weights, Index words) {
     constexpr Index most = 240;  // so many products of up to 128 have room in 16 bits
     std::fill_n(sums, R * cols, Int{0});
     for (Index k = 0, depth = words * weights_per_word; k < depth;) {
