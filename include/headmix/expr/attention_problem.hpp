@@ -13,7 +13,7 @@ namespace headmix {
 /// One query row of a row list: where it lies and how much it may see.
 struct query_row {
   Index row;       ///< row of q and o
-  Index col;       ///< first column of the head in q and o; col / head_dim is its column in the log-sum-exp
+  Index col;       ///< first column of the head in q and o
   Index position;  ///< of its token among the keys of the sequence, for the mask
   Index head;      ///< in [0, heads)
 };
@@ -49,6 +49,10 @@ struct attention_extents {
   [[nodiscard]] HEADMIX_HD constexpr Index lists() const { return heads_are_chosen() ? heads : kv_heads; }
   /// Row lists of a sequence that read the same key/value head p: [p * lists_per_kv_head(), ...).
   [[nodiscard]] HEADMIX_HD constexpr Index lists_per_kv_head() const { return heads_are_chosen() ? group() : 1; }
+  /// The column of a row in the log-sum-exp.
+  [[nodiscard]] HEADMIX_HD constexpr Index lse_col(query_row const& at) const {
+    return heads_are_chosen() ? 0 : at.head;
+  }
   /// The key/value head that a list reads.
   [[nodiscard]] HEADMIX_HD constexpr Index kv_head_of(Index list) const { return list / lists_per_kv_head(); }
   /// Length of a list of sequence b.
@@ -93,7 +97,7 @@ struct attention_dropout {
   HEADMIX_HD void each_factor(attention_extents const& x, query_row at, Index begin, Index end, F f) const {
     Random const random = random_stream_of(key, stream);
     auto const row = row_in_batch(key, at.row, x.rows_per_token) * static_cast<std::uint64_t>(x.heads) +
-                     static_cast<std::uint64_t>(at.col / x.head_dim);
+                     static_cast<std::uint64_t>(x.lse_col(at));
     double const kept = 1 / (1 - rate);
     for (Index s = begin; s < end;) {
       auto const four = random.block(row << 30 | static_cast<std::uint64_t>(s) / 4);

@@ -603,7 +603,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
     bool const nothing = total[i] == T(0);
     copy_scaled<T>(&a.o(rows[i].at.row, rows[i].at.col), a.o.col_stride, o.row(i), 1, dim,
                    nothing ? T(0) : T(1) / total[i]);
-    if (a.lse.data) a.lse(rows[i].at.row, rows[i].at.col / dim) = nothing ? hidden : update[i];
+    if (a.lse.data) a.lse(rows[i].at.row, x.lse_col(rows[i].at)) = nothing ? hidden : update[i];
   }
 }
 

@@ -187,7 +187,7 @@ struct gradient_rows {
     gather_heads<T>(d_o, a.d_o, rows, T(1));
     for (Index i = 0; i < n; ++i) {
       delta[i] = (array_map<T>(q.row(i), dim) * array_map<T>(d_o.row(i), dim)).sum();
-      lse[i] = a.lse(rows[i].at.row, rows[i].at.col / dim);
+      lse[i] = a.lse(rows[i].at.row, a.extents.lse_col(rows[i].at));
       // A row that sees nothing: any finite shift will do, its scores are all hidden.
       if (lse[i] == -std::numeric_limits<T>::infinity()) lse[i] = T(0);
     }
