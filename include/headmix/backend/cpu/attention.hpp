@@ -207,18 +207,6 @@ struct tile_rows {
 template <class T>
 using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
 
-/// Copies rows of heads that lie side by side, and brings those `ahead` columns further nearer to the caches: they are
-/// copied next, and too far apart to be fetched unasked.
-template <class T>
-void copy_head_rows(T* to, Index to_row, view<T const> from, Index ahead) {
-  constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-  for (Index i = 0; i < from.rows; ++i) {
-    T const* const row = from.row(i);
-    for (Index j = ahead; j < ahead + (ahead > 0 ? from.cols : 0); j += line) __builtin_prefetch(row + j);
-    std::copy_n(row, from.cols, to + i * to_row);
-  }
-}
-
 /// The keys (or values) of all sequences as columns: what q k^T reads as whole vectors. Made once, where every block of
 /// rows would else transpose them for itself. A panel is as wide as a register block; panel p of a sequence holds its
 /// keys [p width, (p + 1) width), zeros behind the last one.
@@ -246,25 +234,15 @@ class key_panels {
       }
       Index const begin = (p - first(sequence)) * width, n = (std::min)(width, x_.keys.length(sequence) - begin);
       if (n <= 0) return;
-      // Rows far from each other would share few places of the cache while they are transposed: they are copied first.
-      constexpr Index cols = 64, row = cols + 64 / static_cast<Index>(sizeof(T));
-      alignas(64) T rows[width * row];
-      for (Index head = 0; head < x_.kv_heads; ++head) {
-        T* const to = panel(p, head);
-        view<T const> const keys = keys_of(x_, k, sequence, head).middle_rows(begin, n);
-        if (k.col_stride != 1 || x_.kv_heads == 1) {
-          transpose<T>(to, width, keys);
-        } else {
-          for (Index j = 0; j < x_.head_dim; j += cols) {
-            view<T const> const part = keys.middle_cols(j, (std::min)(cols, x_.head_dim - j));
-            copy_head_rows<T>(rows, row, part, head + 1 < x_.kv_heads ? x_.head_dim : 0);
-            view<T const> copied(rows, n, part.cols);
-            copied.row_stride = row;
-            transpose<T>(to + j * width, width, copied);
-          }
-        }
-        for (Index i = 0; i < x_.head_dim; ++i) std::fill(to + i * width + n, to + (i + 1) * width, T(0));
-      }
+      // Some keys of all heads after each other: they are read as they lie.
+      constexpr Index group = register_block<T>::lanes;
+      for (Index i = 0; i < n; i += group)
+        for (Index head = 0; head < x_.kv_heads; ++head)
+          transpose<T>(panel(p, head) + i, width,
+                       keys_of(x_, k, sequence, head).middle_rows(begin + i, (std::min)(group, n - i)));
+      for (Index head = 0; n < width && head < x_.kv_heads; ++head)
+        for (T* to = panel(p, head); to != panel(p, head) + x_.head_dim * width; to += width)
+          std::fill(to + n, to + width, T(0));
     });
   }
 
@@ -324,18 +302,13 @@ class value_panels {
   void pack(E& executor, view<T const> v) const {
     Index const each = 64;
     executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v, each](Index task) {
-      Index const row = task * each, n = (std::min)(each, x_.keys.rows - row);
-      for (Index head = 0; head < x_.kv_heads; ++head)
-        for_each_panel([&](Index j, int, Index width) {
-          Index const cols = (std::min)(width, x_.head_dim - j);
-          view<T const> const from = cpu::block(v, row, head * x_.head_dim + j, n, cols);
-          T* const to = panel(head, j) + row * width;
-          if (v.col_stride == 1 && cols == width && x_.kv_heads > 1) {
-            copy_head_rows<T>(to, width, from, head + 1 < x_.kv_heads ? x_.head_dim : 0);
-          } else {
-            pack_panel<T>(to, width, from);
-          }
-        });
+      // Row by row, as they lie.
+      for (Index row = task * each; row < (std::min)(x_.keys.rows, (task + 1) * each); ++row)
+        for (Index head = 0; head < x_.kv_heads; ++head)
+          for_each_panel([&](Index j, int, Index width) {
+            Index const cols = (std::min)(width, x_.head_dim - j);
+            pack_panel<T>(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, 1, cols));
+          });
     });
   }
 

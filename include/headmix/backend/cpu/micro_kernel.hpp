@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "headmix/core/config.hpp"
 #include "headmix/core/view.hpp"
@@ -264,26 +265,44 @@ void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, A co
   multiply_columns<register_block<T>::vectors>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
 }
 
+/// The first (half 0) or the last halves of two vectors, element by element from one and the other.
+template <int Half, class V, std::size_t... J>
+V interleave(V const& a, V const& b, std::index_sequence<J...>) {
+  constexpr std::size_t n = sizeof...(J), begin = Half * n / 2;
+  return __builtin_shufflevector(a, b, (begin + J / 2 + J % 2 * n)...);
+}
+
+/// Transposes a square with as many rows as a vector has elements. To interleave the rows with those half the square
+/// behind them moves a bit of the row's number into that of the column: after all bits have moved, rows are columns.
+template <class T>
+HEADMIX_WHOLE_VECTORS void transpose_square(T* to, Index to_row, T const* from, Index from_row) {
+  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
+  constexpr int n = register_block<T>::lanes;
+  using order = std::make_index_sequence<n>;
+  vector row[n], mixed[n];
+#pragma GCC unroll 16
+  for (int r = 0; r < n; ++r) std::memcpy(&row[r], from + r * from_row, sizeof(vector));
+#pragma GCC unroll 4
+  for (int moved = 1; moved < n; moved *= 2) {
+#pragma GCC unroll 8
+    for (int r = 0; r < n / 2; ++r) {
+      mixed[2 * r] = interleave<0>(row[r], row[r + n / 2], order{});
+      mixed[2 * r + 1] = interleave<1>(row[r], row[r + n / 2], order{});
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < n; ++r) row[r] = mixed[r];
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < n; ++r) std::memcpy(to + r * to_row, &row[r], sizeof(vector));
+}
+
 /// to (row-major, `to_row` elements from row to row) = the transpose of `from`.
 template <class T>
 void transpose(T* to, Index to_row, view<T const> from) {
-  typedef T vector __attribute__((vector_size(4 * sizeof(T))));
-  Index const rows = from.col_stride == 1 ? from.rows / 4 * 4 : 0, cols = from.cols / 4 * 4;
-  // Four columns at a time, down all rows: the lines that are written are written whole before the next ones.
-  for (Index j = 0; j < cols; j += 4)
-    for (Index i = 0; i < rows; i += 4) {
-      vector a, b, c, d;
-      std::memcpy(&a, &from(i, j), sizeof(vector));
-      std::memcpy(&b, &from(i + 1, j), sizeof(vector));
-      std::memcpy(&c, &from(i + 2, j), sizeof(vector));
-      std::memcpy(&d, &from(i + 3, j), sizeof(vector));
-      vector const ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-      vector const cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-      vector const columns[4] = {
-          __builtin_shufflevector(ab, cd, 0, 1, 4, 5), __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
-          __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5), __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7)};
-      for (int q = 0; q < 4; ++q) std::memcpy(to + (j + q) * to_row + i, &columns[q], sizeof(vector));
-    }
+  constexpr Index n = register_block<T>::lanes;
+  Index const rows = from.col_stride == 1 ? from.rows / n * n : 0, cols = from.cols / n * n;
+  for (Index i = 0; i < rows; i += n)
+    for (Index j = 0; j < cols; j += n) transpose_square(to + j * to_row + i, to_row, &from(i, j), from.row_stride);
   for (Index i = 0; i < from.rows; ++i)
     for (Index j = i < rows ? cols : 0; j < from.cols; ++j) to[j * to_row + i] = from(i, j);
 }
@@ -360,14 +379,14 @@ void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulat
     left_operand<strided_rows<T const>> const left{{a.data, a.row_stride}};
     return multiply_panels<T>(c.rows, rows_from(0), left, b, accumulate);
   }
-  if (c.rows < 2 * block::rows || b.cols <= block::cols)
+  if (2 * block::rows > c.rows || block::cols >= b.cols)
     return multiply_panels<T>(c.rows, rows_from(0), left_matrix<T>{a}, b, accumulate);
   // Strips are worth their copies where several panels of b use them.
-  constexpr Index rows = 16 * block::rows, depth = 128;
-  alignas(64) T strips[left_strips<T>::size(rows, depth)];
-  for (Index i = 0; i < c.rows; i += rows)
+  constexpr Index height = 16 * block::rows, depth = 128;
+  alignas(64) T strips[left_strips<T>::size(height, depth)];
+  for (Index i = 0; i < c.rows; i += height)
     for (Index k = 0; k < a.cols; k += depth) {
-      Index const m = (std::min)(rows, c.rows - i), n = (std::min)(depth, a.cols - k);
+      Index const m = (std::min)(height, c.rows - i), n = (std::min)(depth, a.cols - k);
       pack_strips<T>(strips, m, n, a.row_stride, [&](Index q) { return &a(i, k + q); });
       multiply_panels<T>(m, rows_from(i), left_strips<T>{strips, left_strips<T>::stride_of(n)}, b.middle_rows(k, n),
                          accumulate || k > 0);
