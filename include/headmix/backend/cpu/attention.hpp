@@ -300,8 +300,8 @@ class value_panels {
 
   template <Executor E>
   void pack(E& executor, view<T const> v) const {
-    Index const each = 64;
-    executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v, each](Index task) {
+    constexpr Index each = 64;
+    executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v](Index task) {
       // Row by row, as they lie.
       for (Index row = task * each; row < (std::min)(x_.keys.rows, (task + 1) * each); ++row)
         for (Index head = 0; head < x_.kv_heads; ++head)

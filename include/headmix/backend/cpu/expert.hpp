@@ -232,13 +232,24 @@ class weight_panels {
 
   template <Executor E>
   void pack(E& executor) const {
+    if (w_.col_stride == 1) {
+      // Row by row, as they lie.
+      constexpr Index each = 32;
+      Index const blocks = (w_.rows + each - 1) / each;
+      executor.parallel_for(w_.count * blocks, [this, blocks](Index t) {
+        Index const e = t / blocks, first = t % blocks * each;
+        for (Index k = first; k < (std::min)(w_.rows, first + each); ++k)
+          for_each(0, w_.cols, [&](Index j, Index cols, int, Index width) {
+            pack_panel<T>(panel(e, j) + k * width, width, block(w_[e], k, j, 1, cols));
+          });
+      });
+      return;
+    }
     constexpr Index width = register_block<T>::cols;
     Index const across = (w_.cols + width - 1) / width;
-    executor.parallel_for(w_.count * across, [this, across](Index t) {
-      // Neighbours in memory follow each other: the panels of an expert, or of transposed columns those of all experts.
-      bool const by_rows = w_.col_stride == 1;
-      Index const e = by_rows ? t / across : t % w_.count;
-      Index const first = (by_rows ? t % across : t / w_.count) * width;
+    executor.parallel_for(w_.count * across, [this](Index t) {
+      // Neighbours in memory follow each other: the same columns of all experts.
+      Index const e = t % w_.count, first = t / w_.count * width;
       for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
         pack_panel<T>(panel(e, j), panel_width, w_[e].middle_cols(j, cols));
       });
