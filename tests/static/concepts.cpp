@@ -69,6 +69,10 @@ static_assert(Pointwise<decltype(x{} + z{})> && Pointwise<number<1>> && !Pointwi
 static_assert(Selection<word> && !Selection<x>);
 static_assert(Parameter<W> && !Parameter<x> && !Parameter<word>);
 
+// Every operand of a pointwise operation is held against the first one.
+static_assert(same<pointwise::checks<x>, type_list<>> && !same<pointwise::checks<x, W>, type_list<>> &&
+              !same<pointwise::checks<x, x, W>, pointwise::checks<x, x>>);
+
 struct cube : pointwise {
   template <class T>
   static T f(T a) {

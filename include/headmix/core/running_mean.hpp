@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // The mean of the latest rows of a stream, for a decoder that meets its positions one by one.
 
-#include <algorithm>
 #include <vector>
 
 #include "headmix/core/error.hpp"
@@ -42,12 +41,12 @@ class RunningMean {
   void clear() {
     rows_ = next_ = 0;
     ring_.clear();
-    std::fill(sum_.begin(), sum_.end(), 0.0);
+    sum_.assign(sum_.size(), 0.0);
   }
 
  private:
   void add_anew() {
-    std::fill(sum_.begin(), sum_.end(), 0.0);
+    sum_.assign(sum_.size(), 0.0);
     for (std::size_t i = 0; i < ring_.size(); ++i) sum_[i % sum_.size()] += ring_[i];
   }
 

@@ -54,13 +54,13 @@ template <class... A, class... B>
 struct joined<type_list<A...>, type_list<B...>> {
   using type = type_list<A..., B...>;
 };
-template <class... A, class... B, class... C, class... D, class... L>
-struct joined<type_list<A...>, type_list<B...>, type_list<C...>, type_list<D...>, L...>
-    : joined<type_list<A..., B..., C..., D...>, L...> {};
-template <class... A, class... B, class... C>
-struct joined<type_list<A...>, type_list<B...>, type_list<C...>> {
-  using type = type_list<A..., B..., C...>;
-};
+template <class... A, class... B, class... C, class... L>
+struct joined<type_list<A...>, type_list<B...>, type_list<C...>, L...> : joined<type_list<A..., B..., C...>, L...> {};
+/// Eight at a time: each step names all lists that are left.
+template <class... A, class... B, class... C, class... D, class... E, class... F, class... G, class... H, class... L>
+struct joined<type_list<A...>, type_list<B...>, type_list<C...>, type_list<D...>, type_list<E...>, type_list<F...>,
+              type_list<G...>, type_list<H...>, L...>
+    : joined<type_list<A..., B..., C..., D..., E..., F..., G..., H...>, L...> {};
 
 template <class L>
 struct reversed {

@@ -184,35 +184,41 @@ constexpr gradients<G...> grads(G...) {
 }
 
 namespace detail {
-template <class Op, class Check>
-struct static_check;
-template <class Op, template <class, class> class Rule, class X, class Y>
-struct static_check<Op, Rule<X, Y>> {
-  static constexpr Index found = X::extent::value, expected = Y::extent::value;
-  static constexpr bool value = found == dynamic || expected == dynamic || Rule<X, Y>::holds(found, expected);
-};
 /// Named in the compiler's message: the operation, what it found and what it expected.
 template <class Op, Index Found, Index Expected, bool Ok>
-constexpr void require_extents() {
+struct require_extents : std::true_type {
   static_assert(Ok,
                 "headmix: the extents of the operands do not fit; see 'require_extents<operation, found, expected>'");
-}
-template <class Op, class... C>
-constexpr void check_all(type_list<C...>) {
-  (require_extents<Op, static_check<Op, C>::found, static_check<Op, C>::expected, static_check<Op, C>::value>(), ...);
-}
-}  // namespace detail
-
-/// Applies an operation; extents that are known and do not fit are a compile error that prints both numbers.
-template <class Op, Expr... A>
-constexpr node<Op, A...> make(A...) {
+};
+template <class Op, class Checks>
+struct static_checks;
+template <class Op, template <class, class> class... Rule, class... X, class... Y>
+struct static_checks<Op, type_list<Rule<X, Y>...>> {
+  static constexpr bool value = (require_extents<Op, X::extent::value, Y::extent::value,
+                                                 (X::extent::value == dynamic || Y::extent::value == dynamic ||
+                                                  Rule<X, Y>::holds(X::extent::value, Y::extent::value))>::value &&
+                                 ...);
+};
+template <class Op, class... A>
+struct application {
   static_assert(Op::takes_stacks || ((A::extents::count::value == 1) && ...),
                 "headmix: this operation takes matrices, and an operand is a stack of them");
   static_assert(Op::form_of != form::pointwise || ((A::kind_of != kind::integer) && ...),
                 "headmix: there is no arithmetic with selections; see one_hot, take and put");
   static_assert(Op::form_of != form::pointwise || sizeof...(A) <= 2,
                 "headmix: a pointwise operation has one or two operands");
-  detail::check_all<Op>(typename Op::template checks<A...>{});
+  static_assert(static_checks<Op, typename Op::template checks<A...>>::value);
+  using type = node<Op, A...>;
+};
+}  // namespace detail
+
+/// What `make` returns: an operation applied to operands. Extents that are known and do not fit are a compile error
+/// that prints both numbers.
+template <class Op, Expr... A>
+using applied = typename detail::application<Op, A...>::type;
+/// Applies an operation.
+template <class Op, Expr... A>
+constexpr applied<Op, A...> make(A...) {
   return {};
 }
 

@@ -28,8 +28,8 @@ struct matmul : operation {
 
 /// The matrix product [M, K] % [K, N] -> [M, N].
 template <Expr A, Expr B>
-constexpr auto operator%(A a, B b) {
-  return make<ops::matmul<kind::real>>(a, b);
+constexpr applied<ops::matmul<kind::real>, A, B> operator%(A, B) {
+  return {};
 }
 /// A product whose accumulator is kept unrounded: the logits of a router.
 template <Expr A, Expr B>

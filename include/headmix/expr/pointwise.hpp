@@ -15,13 +15,7 @@ namespace headmix {
 
 namespace detail {
 template <class A, class B>
-constexpr auto wider() {
-  if constexpr (A::value == 1 || (A::value == dynamic && B::value > 1)) {
-    return B{};
-  } else {
-    return A{};
-  }
-}
+using wider = std::conditional_t<A::value == 1 || (A::value == dynamic && B::value > 1), B, A>;
 template <class... S>
 struct broadcast;
 template <class S>
@@ -29,33 +23,35 @@ struct broadcast<S> {
   using type = S;
 };
 template <class S, class T, class... U>
-struct broadcast<S, T, U...> : broadcast<shape<decltype(wider<typename S::rows, typename T::rows>()),
-                                               decltype(wider<typename S::cols, typename T::cols>()),
-                                               decltype(wider<typename S::count, typename T::count>())>,
-                                         U...> {};
+struct broadcast<S, T, U...>
+    : broadcast<shape<wider<typename S::rows, typename T::rows>, wider<typename S::cols, typename T::cols>,
+                      wider<typename S::count, typename T::count>>,
+                U...> {};
 template <class X, class Y>
 using same_or_one =
     std::conditional_t<X::extent::value == 1 || Y::extent::value == 1, type_list<>, type_list<equal<X, Y>>>;
 /// A row that is repeated down every matrix of a stack.
 template <class A>
 inline constexpr bool is_one_row = rows<A>::value == 1 && count<A>::value == 1;
-template <class A>
-constexpr type_list<> same_extents() {
-  return {};
-}
 /// Rows and columns may be repeated; a stack meets a stack of the same extents, or one row.
-template <class A, class B, class... C>
-constexpr auto same_extents() {
-  using columns = same_or_one<cols_of<A>, cols_of<B>>;
-  using others = decltype(same_extents<A, C...>());
-  if constexpr (is_one_row<A> || is_one_row<B>) {
-    return concat<columns, others>{};
-  } else if constexpr (count<A>::value != 1 || count<B>::value != 1) {
-    return concat<columns, type_list<equal<count_of<A>, count_of<B>>, equal<rows_of<A>, rows_of<B>>>, others>{};
-  } else {
-    return concat<columns, same_or_one<rows_of<A>, rows_of<B>>, others>{};
-  }
-}
+template <class... A>
+struct extents_to_check {
+  using type = type_list<>;
+};
+template <class A, class B>
+struct extents_to_check<A, B> {
+  using type = concat<same_or_one<cols_of<A>, cols_of<B>>, same_or_one<rows_of<A>, rows_of<B>>>;
+};
+template <class A, class B>
+requires(!is_one_row<A> && !is_one_row<B> &&
+         (count<A>::value != 1 || count<B>::value != 1)) struct extents_to_check<A, B> {
+  using type = concat<same_or_one<cols_of<A>, cols_of<B>>,
+                      type_list<equal<count_of<A>, count_of<B>>, equal<rows_of<A>, rows_of<B>>>>;
+};
+template <class A, class B, class C, class... D>
+struct extents_to_check<A, B, C, D...> {
+  using type = concat<typename extents_to_check<A, B>::type, typename extents_to_check<A, C, D...>::type>;
+};
 }  // namespace detail
 
 /// Base of the pointwise operations; a user's own derives from it too.
@@ -67,7 +63,7 @@ struct pointwise : operation {
   template <class... A>
   using shape_of = typename detail::broadcast<typename A::extents...>::type;
   template <class... A>
-  using checks = decltype(detail::same_extents<A...>());
+  using checks = typename detail::extents_to_check<A...>::type;
 };
 
 /// A pointwise operation of one argument: `template <class T> static T f(T)` and `vjp(dy, a, y)`.
@@ -287,53 +283,53 @@ struct narrow : identity {
 }  // namespace ops
 
 template <Expr A, Expr B>
-constexpr auto operator+(A a, B b) {
-  return make<ops::add>(a, b);
+constexpr applied<ops::add, A, B> operator+(A, B) {
+  return {};
 }
 template <Expr A, Expr B>
-constexpr auto operator-(A a, B b) {
-  return make<ops::subtract>(a, b);
+constexpr applied<ops::subtract, A, B> operator-(A, B) {
+  return {};
 }
 /// Element by element; the matrix product is `a % b`.
 template <Expr A, Expr B>
-constexpr auto operator*(A a, B b) {
-  return make<ops::multiply>(a, b);
+constexpr applied<ops::multiply, A, B> operator*(A, B) {
+  return {};
 }
 template <Expr A, Expr B>
-constexpr auto operator/(A a, B b) {
-  return make<ops::divide>(a, b);
+constexpr applied<ops::divide, A, B> operator/(A, B) {
+  return {};
 }
 template <Expr A>
-constexpr auto operator-(A a) {
-  return make<ops::negate>(a);
+constexpr applied<ops::negate, A> operator-(A) {
+  return {};
 }
 template <Expr A>
-constexpr auto exp(A a) {
-  return make<ops::exp>(a);
+constexpr applied<ops::exp, A> exp(A) {
+  return {};
 }
 template <Expr A>
-constexpr auto log(A a) {
-  return make<ops::log>(a);
+constexpr applied<ops::log, A> log(A) {
+  return {};
 }
 template <Expr A>
-constexpr auto sqrt(A a) {
-  return make<ops::sqrt>(a);
+constexpr applied<ops::sqrt, A> sqrt(A) {
+  return {};
 }
 template <Expr A>
-constexpr auto tanh(A a) {
-  return make<ops::tanh>(a);
+constexpr applied<ops::tanh, A> tanh(A) {
+  return {};
 }
 template <Expr A>
-constexpr auto sigmoid(A a) {
-  return make<ops::sigmoid>(a);
+constexpr applied<ops::sigmoid, A> sigmoid(A) {
+  return {};
 }
 template <Expr A>
-constexpr auto relu(A a) {
-  return make<ops::relu>(a);
+constexpr applied<ops::relu, A> relu(A) {
+  return {};
 }
 template <Expr A>
-constexpr auto softplus(A a) {
-  return make<ops::softplus>(a);
+constexpr applied<ops::softplus, A> softplus(A) {
+  return {};
 }
 /// a Phi(a), Phi the standard normal distribution function (Hendrycks & Gimpel 2016, the exact form).
 template <Expr A>
@@ -364,20 +360,20 @@ template <Expr A, Expr P>
 constexpr auto straight_through(A a, P p) {
   return make<ops::straight_through>(a, p);
 }
-/// The value of a with a gradient of zero.
+/// The value with a gradient of zero.
 template <Expr A>
-constexpr auto detach(A a) {
-  return make<ops::detach>(a);
+constexpr applied<ops::detach, A> detach(A) {
+  return {};
 }
 /// The value in at least float: routers compute in it whatever the storage type.
 template <Expr A>
-constexpr auto wide(A a) {
-  return make<ops::widen>(a);
+constexpr applied<ops::widen, A> wide(A) {
+  return {};
 }
 /// The value rounded to the backend's Scalar: what was computed from statistics or gates, on its way to a product.
 template <Expr A>
-constexpr auto narrow(A a) {
-  return make<ops::narrow>(a);
+constexpr applied<ops::narrow, A> narrow(A) {
+  return {};
 }
 
 }  // namespace headmix

@@ -23,10 +23,10 @@ struct reduction : operation {
 
 }  // namespace ops
 
-/// `a`, repeated to the shape of `like`.
+/// The value, repeated to the shape of `Like`.
 template <Expr A, Expr Like>
-constexpr auto expand(A a, Like) {
-  return make<ops::expand<rows<Like>, cols<Like>, count<Like>>>(a);
+constexpr applied<ops::expand<rows<Like>, cols<Like>, count<Like>>, A> expand(A, Like) {
+  return {};
 }
 
 /// [Rows, Cols] of ones.
@@ -74,13 +74,13 @@ struct group_sum : reduction {
 
 /// [R, C] -> [R, 1]
 template <Expr A>
-constexpr auto row_sum(A a) {
-  return make<ops::row_sum>(a);
+constexpr applied<ops::row_sum, A> row_sum(A) {
+  return {};
 }
 /// [R, C] -> [1, C]
 template <Expr A>
-constexpr auto col_sum(A a) {
-  return make<ops::col_sum>(a);
+constexpr applied<ops::col_sum, A> col_sum(A) {
+  return {};
 }
 /// [R, C] -> [1, 1]
 template <Expr A>

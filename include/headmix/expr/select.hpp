@@ -206,18 +206,18 @@ constexpr auto top_k(A scores) {
 }
 /// [R, E], Int [R, K] -> [R, K]
 template <Expr A, Selection Chosen>
-constexpr auto take(A a, Chosen index) {
-  return make<ops::take>(a, index);
+constexpr applied<ops::take, A, Chosen> take(A, Chosen) {
+  return {};
 }
 /// [R, K], Int [R, K] -> [R, E], E the number of choices: the transpose of take.
 template <Expr A, Selection Chosen>
-constexpr auto put(A a, Chosen index) {
-  return make<ops::put<domain<Chosen>>>(a, index);
+constexpr applied<ops::put<domain<Chosen>>, A, Chosen> put(A, Chosen) {
+  return {};
 }
 /// Int [R, K] -> [R, E]
 template <Selection Chosen>
-constexpr auto one_hot(Chosen index) {
-  return make<ops::one_hot<domain<Chosen>>>(index);
+constexpr applied<ops::one_hot<domain<Chosen>>, Chosen> one_hot(Chosen) {
+  return {};
 }
 /// The first choice of each row, Int [R, K] -> [R, 1].
 template <Selection Chosen>
@@ -251,13 +251,13 @@ constexpr auto beside(A a, B b) {
 }
 /// [V, D], Int [R, 1] -> [R, D]: an embedding lookup.
 template <Expr W, Selection Chosen>
-constexpr auto gather_rows(W table, Chosen index) {
-  return make<ops::gather_rows>(table, index);
+constexpr applied<ops::gather_rows, W, Chosen> gather_rows(W, Chosen) {
+  return {};
 }
 /// [R, D], Int [R, 1] -> [V, D], V the number of choices: every row is added to the row that it chose.
 template <Expr A, Selection Chosen>
-constexpr auto scatter_rows(A a, Chosen index) {
-  return make<ops::scatter_rows<domain<Chosen>>>(a, index);
+constexpr applied<ops::scatter_rows<domain<Chosen>>, A, Chosen> scatter_rows(A, Chosen) {
+  return {};
 }
 
 }  // namespace headmix

@@ -33,13 +33,13 @@ struct log_sum_exp : operation {
 
 /// [R, C] -> [R, C], rows sum to 1.
 template <Expr A>
-constexpr auto softmax(A a) {
-  return make<ops::softmax>(a);
+constexpr applied<ops::softmax, A> softmax(A) {
+  return {};
 }
 /// [R, C] -> [R, 1]
 template <Expr A>
-constexpr auto log_sum_exp(A a) {
-  return make<ops::log_sum_exp>(a);
+constexpr applied<ops::log_sum_exp, A> log_sum_exp(A) {
+  return {};
 }
 
 }  // namespace headmix

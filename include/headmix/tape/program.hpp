@@ -84,20 +84,19 @@ constexpr bool gapless() {
   }
 }
 template <class E>
-constexpr auto source() {
-  using A = operand_of<E>;
-  if constexpr (std::is_base_of_v<ops::reshape, typename E::op> && !gapless<A>()) {
-    return std::type_identity<node<ops::identity, A>>{};
-  } else {
-    return std::type_identity<A>{};
-  }
-}
+struct source {
+  using type = operand_of<E>;
+};
+template <class E>
+requires(std::is_base_of_v<ops::reshape, typename E::op> && !gapless<operand_of<E>>()) struct source<E> {
+  using type = node<ops::identity, operand_of<E>>;
+};
 
 }  // namespace detail
 
 /// What a view reads: its operand, or a copy of it where a reshape's operand may have gaps between its rows.
 template <Expr E>
-using source_of = typename decltype(detail::source<E>())::type;
+using source_of = typename detail::source<E>::type;
 
 /// A term that can be added straight into the buffer of its sum.
 template <class E>
