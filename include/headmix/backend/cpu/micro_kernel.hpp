@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Dense products on one thread: a block of c stays in vector registers while the depth runs, a is read element by
-// element, b by whole vectors. Only b is ever copied: the rows of a and c may lie anywhere, so that what experts read
-// and write is neither gathered nor scattered.
+// element, b by whole vectors. The rows of a and c may lie anywhere, so that what experts read and write is neither
+// gathered nor scattered: copied are only panels of b, and an a whose columns lie closer than its rows.
 
 #include <algorithm>
 #include <cstring>
