@@ -129,7 +129,8 @@ void scatter(view<T> to, view<T const> from, Int const* slots, Index slot_stride
   }
 }
 
-/// Brings the next rows of x and y nearer to the caches while some are multiplied.
+/// Brings the next rows of x and y nearer to the caches while some are multiplied: those of x once, for the first
+/// panel.
 template <class T>
 struct read_rows_ahead {
   T const* const* from;
@@ -137,15 +138,14 @@ struct read_rows_ahead {
   Index k, depth, col, cols, count;
   Index next = 0;
 
-  void step() {
+  rows_to_fetch<T> step() {
     constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-    next += register_block<T>::rows;
+    next = (std::min)(next + register_block<T>::rows, count);
     Index const end = (std::min)(next + register_block<T>::rows, count);
-    for (Index i = next; i < end; ++i) {
+    for (Index i = next; i < end; ++i)
       for (Index j = 0; j < cols; j += line) __builtin_prefetch(to[i] + col + j, 1);
-      if (col == 0)
-        for (Index j = 0; j < depth; j += line) __builtin_prefetch(from[i] + k + j);
-    }
+    if (col > 0) return {};
+    return {from + next, k, depth, end - next};
   }
 };
 
@@ -214,8 +214,9 @@ struct sum_block {
 [[nodiscard]] constexpr sum_block sum_blocks(Index rows, Index cols, Index depth) {
   sum_block shape;
   auto const few = [&] { return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < 8; };
-  if (depth < 256 || few()) shape = {384, 256};
-  if (few()) shape.rows = 192;
+  if (depth < 256 || few()) shape = {512, 256};
+  if (few()) shape.cols = 128;
+  if (few()) shape = {192, 256};
   if (few()) shape.cols = 128;
   if (few()) shape.rows = 96;
   if (few()) shape.cols = 64;

@@ -75,11 +75,19 @@ struct left_columns {
   [[nodiscard]] T operator()(int r, Index k) const { return data[r + k * R]; }
 };
 
+/// Rows that come nearer to the caches while others are multiplied: `width` elements of each, from `col` on.
+template <class T>
+struct rows_to_fetch {
+  T const* const* rows = nullptr;
+  Index col = 0, width = 0, count = 0;
+};
+
 /// c (R rows of V vectors) = or += a b over the given depth. The loops over R and V are unrolled: every sum is a
-/// register. So is a part of the loop over k: what it costs itself would show where two threads share a core.
+/// register. So is a part of the loop over k: what it costs itself would show where two threads share a core. Lines
+/// of the rows to fetch are asked for now and then, as long as there is depth: few can be under way at a time.
 template <int R, int V, class T, class Left>
 HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T const* b, Index b_row, T* const* c,
-                                              bool accumulate) {
+                                              bool accumulate, rows_to_fetch<T> const& next = {}) {
   constexpr int lanes = register_block<T>::lanes;
   typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
   vector sum[R][V];
@@ -94,8 +102,7 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
         __builtin_prefetch(c[r] + v * lanes, 1);  // else the stores at the end would wait for the cache lines
       }
     }
-#pragma GCC unroll 4
-  for (Index k = 0; k < depth; ++k) {
+  auto const multiply_add = [&](Index k) __attribute__((always_inline)) {
     vector right[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) std::memcpy(&right[v], b + k * b_row + v * lanes, sizeof(vector));
@@ -105,7 +112,22 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sum[r][v] += left * right[v];
     }
+  };
+  Index k = 0;
+  if constexpr (R == register_block<T>::rows) {
+    constexpr Index steps = 4, line = 64 / static_cast<Index>(sizeof(T));
+    for (Index r = 0; r < next.count; ++r) {
+      T const *from = next.rows[r] + next.col, *const end = from + next.width;
+      for (; from < end && k + steps <= depth; k += steps, from += 2 * line) {
+        __builtin_prefetch(from);
+        __builtin_prefetch(from + line);
+#pragma GCC unroll 4
+        for (Index s = 0; s < steps; ++s) multiply_add(k + s);
+      }
+    }
   }
+#pragma GCC unroll 4
+  for (; k < depth; ++k) multiply_add(k);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
@@ -175,44 +197,48 @@ void pack_strips(T* to, Index m, Index depth, Index step, F column) {
 }
 
 template <int R, int V, class T, class A, class C>
-void multiply_block(int rows, Index i, Index k, Index depth, A const& a, T const* b, Index b_row, C c,
-                    bool accumulate) {
+void multiply_block(int rows, Index i, Index k, Index depth, A const& a, T const* b, Index b_row, C c, bool accumulate,
+                    rows_to_fetch<T> const& next) {
   T* to[R];
   for (int r = 0; r < R; ++r) to[r] = c((std::min)(r, rows - 1));
-  multiply_registers<R, V>(depth, a.template block<R>(i, rows, k), b, b_row, to, accumulate);
+  multiply_registers<R, V>(depth, a.template block<R>(i, rows, k), b, b_row, to, accumulate, next);
 }
 
-/// Brings a panel of b nearer to the caches, some rows at every step of another product.
+/// Brings a panel of b nearer to the caches, some rows at every step of another product. A step may leave rows to be
+/// fetched in the course of it.
 template <class T>
 class read_ahead {
  public:
   read_ahead(view<T const> panel, Index steps)
       : panel_(panel), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
-  void step() {
+  rows_to_fetch<T> step() {
     constexpr Index line = 64 / static_cast<Index>(sizeof(T));
     for (Index const end = (std::min)(next_ + rows_, panel_.rows); next_ < end; ++next_)
       for (Index j = 0; j < panel_.cols; j += line) __builtin_prefetch(panel_.row(next_) + j, 0, 2);
+    return {};
   }
 
  private:
   view<T const> panel_;
   Index rows_, next_ = 0;
 };
+template <class T>
 struct read_nothing {
-  static void step() {}
+  static rows_to_fetch<T> step() { return {}; }
 };
-template <class A, class B>
+template <class T, class Rows>
 struct read_both {
-  A first;
-  B second;
-  void step() {
-    first.step();
-    second.step();
+  read_ahead<T> panel;
+  Rows rows;
+  rows_to_fetch<T> step() {
+    panel.step();
+    return rows.step();
   }
 };
 /// What multiply_panels reads ahead besides b: a reader for columns [col, col + cols) and a part of the depth.
+template <class T>
 struct no_rows_ahead {
-  read_nothing operator()(Index, Index, Index, Index) const { return {}; }
+  read_nothing<T> operator()(Index, Index, Index, Index) const { return {}; }
 };
 
 /// c (+)= a[k .. k + depth) b for V vectors of columns, of which only `cols` elements may be written.
@@ -227,14 +253,14 @@ void multiply_columns(Index m, Index cols, Index k, Index depth, A const& a, T c
     rows = static_cast<int>((std::min)(Index{block::rows}, m - i));
     // Nothing can stand in for missing rows of a matrix: 5 rows are 4 and 1, 3 are 2 and 1.
     if (std::is_same_v<A, left_matrix<T>> && rows < block::rows && rows > 1) rows = rows / 2 * 2;
-    ahead.step();
+    rows_to_fetch<T> const next = ahead.step();
     auto const run = [&](auto to) {
       if constexpr (!std::is_same_v<A, left_strips<T>>) {
-        if (rows == 1) return multiply_block<1, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
-        if (rows == 2) return multiply_block<2, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
-        if (rows <= 4) return multiply_block<4, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+        if (rows == 1) return multiply_block<1, V>(rows, i, k, depth, a, b, b_row, to, accumulate, next);
+        if (rows == 2) return multiply_block<2, V>(rows, i, k, depth, a, b, b_row, to, accumulate, next);
+        if (rows <= 4) return multiply_block<4, V>(rows, i, k, depth, a, b, b_row, to, accumulate, next);
       }
-      multiply_block<block::rows, V>(rows, i, k, depth, a, b, b_row, to, accumulate);
+      multiply_block<block::rows, V>(rows, i, k, depth, a, b, b_row, to, accumulate, next);
     };
     if (cols == width) {
       run([&c, i](int r) { return c(i + r); });
@@ -256,7 +282,7 @@ constexpr int panel_vectors(Index cols) {
 }
 
 /// The same for a number of vectors that panel_vectors returned; b holds whole vectors behind every row.
-template <class T, class A, class C, class Ahead = read_nothing>
+template <class T, class A, class C, class Ahead = read_nothing<T>>
 void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, A const& a, T const* b, Index b_row, C c,
                     bool accumulate, Ahead ahead = {}) {
   if (vectors == 1) return multiply_columns<1>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
@@ -335,7 +361,7 @@ void pack_panel(T* to, Index width, view<T const> panel) {
 
 /// c = a b or c += a b for m rows c(i) of successive elements and any b. Panels of b are copied to the stack first,
 /// unless they lie like that already or are hardly used.
-template <class T, class A, class C, class Rows = no_rows_ahead>
+template <class T, class A, class C, class Rows = no_rows_ahead<T>>
 void multiply_panels(Index m, C c, A const& a, view<T const> b, bool accumulate, Rows rows_ahead = {}) {
   using block = register_block<T>;
   alignas(64) T packed[block::depth * block::cols];
@@ -364,8 +390,8 @@ void multiply_panels(Index m, C c, A const& a, view<T const> b, bool accumulate,
       }
       multiply_panel<T>(
           m, cols, vectors, k, depth, a, from, row, [&c, j](Index i) { return c(i) + j; }, accumulate || k > 0,
-          read_both<read_ahead<T>, decltype(rows_ahead(k, depth, j, cols))>{read_ahead<T>(ahead, m / block::rows),
-                                                                            rows_ahead(k, depth, j, cols)});
+          read_both<T, decltype(rows_ahead(k, depth, j, cols))>{read_ahead<T>(ahead, m / block::rows),
+                                                                rows_ahead(k, depth, j, cols)});
     }
   }
 }
