@@ -9,15 +9,22 @@
 
 #include "headmix/core/arena.hpp"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace headmix {
 
-/// Zero-initialised bytes; movable, not copyable.
+/// Zero-initialised bytes; movable, not copyable. Where the system has huge pages for those who ask, large buffers lie
+/// in them: rows of matrices are often pages apart, and with small pages most of them would first have to be looked up.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(std::size_t bytes)
-      : data_(bytes ? static_cast<std::byte*>(::operator new (bytes, std::align_val_t{alignment})) : nullptr),
-        bytes_(bytes) {
+      : data_(bytes ? static_cast<std::byte*>(::operator new(bytes, alignment_of(bytes))) : nullptr), bytes_(bytes) {
+#if defined(MADV_HUGEPAGE)
+    if (bytes >= large) madvise(data_, bytes, MADV_HUGEPAGE);  // if it is refused, nothing is lost
+#endif
     if (bytes) std::memset(data_, 0, bytes);
   }
   AlignedBuffer(AlignedBuffer&& other) noexcept
@@ -28,7 +35,7 @@ class AlignedBuffer {
     return *this;
   }
   ~AlignedBuffer() {
-    if (data_) ::operator delete (data_, std::align_val_t{alignment});
+    if (data_) ::operator delete(data_, alignment_of(bytes_));
   }
 
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, bytes_}; }
@@ -39,6 +46,11 @@ class AlignedBuffer {
   }
 
  private:
+  static constexpr std::size_t huge_page = std::size_t{1} << 21, large = 2 * huge_page;
+  [[nodiscard]] static constexpr std::align_val_t alignment_of(std::size_t bytes) {
+    return std::align_val_t{bytes >= large ? huge_page : alignment};
+  }
+
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
