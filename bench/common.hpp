@@ -6,6 +6,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include "headmix/core/view.hpp"
 #include "machine.hpp"
 #include "measure.hpp"
+#include "memory.hpp"
 
 namespace bench {
 
@@ -73,7 +75,8 @@ struct TimedRow {
 inline TimedRow timed_row;
 
 /// Times `run`, which has run once before: first touches of memory and sleeping threads are nobody's speed. See
-/// measure.hpp. With a `base`, the counter `ratio` says how often base runs in the time of one run.
+/// measure.hpp. The counter `allocations` is the mean of the runs; with a `base`, `ratio` says how often base runs in
+/// the time of one run.
 template <class F>
 void time_calls(benchmark::State& state, F run, std::function<void()> const& base = {}) {
   auto const seconds_of = [](auto& f) {
@@ -84,22 +87,43 @@ void time_calls(benchmark::State& state, F run, std::function<void()> const& bas
   std::vector<Yardstick> yardsticks = {[](double seconds) { return peak(timed_row.threads, seconds); }};
   if (base) {
     base();
-    yardsticks.push_back([&](double) { return 1 / seconds_of(base); });
+    yardsticks.push_back([&, once = seconds_of(base)](double seconds) {
+      auto const n = (std::max)(Index{1}, static_cast<Index>(seconds / once));
+      auto const bases = [&] {
+        for (Index i = 0; i < n; ++i) base();
+      };
+      return static_cast<double>(n) / seconds_of(bases);
+    });
   }
   auto const runs = static_cast<Index>(state.max_iterations);
   double const guess = seconds_of(run);
+  long allocated = 0;
+  Index repeated = 0;
   auto const repeat = [&](Index n) {
+    long const before = allocations();
     for (Index i = 0; i < n; ++i) {
       run();
       benchmark::ClobberMemory();
     }
+    allocated += allocations() - before;
+    repeated += n;
   };
   timed_row.measured = measure(timed_row.threads, runs, guess, repeat, yardsticks);
   Measured const& m = timed_row.measured;
   while (state.KeepRunningBatch(runs)) state.SetIterationTime(m.seconds * static_cast<double>(runs));
   state.counters["steady"] = m.steady();
   state.counters["difference"] = m.difference;
+  state.counters["allocations"] = static_cast<double>(allocated) / static_cast<double>(repeated);
   if (base) state.counters["ratio"] = m.seconds * m.rates[1];
+}
+
+/// What a counter of the row is to reach; the last table shows both. The counter `speedup` is the table's, from the
+/// row of one thread and this one.
+inline void at_most(benchmark::State& state, std::string const& counter, double goal) {
+  state.counters[counter + ".most"] = goal;
+}
+inline void at_least(benchmark::State& state, std::string const& counter, double goal) {
+  state.counters[counter + ".least"] = goal;
 }
 
 /// FLOP/s of the runs that time_calls() has timed, and their fractions of what the machine reached beside them with as

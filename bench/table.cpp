@@ -2,7 +2,10 @@
 #include "table.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <limits>
 #include <vector>
 
 namespace bench {
@@ -15,9 +18,17 @@ std::string short_name(benchmark::BenchmarkReporter::Run const& run) {
   return name;
 }
 
-double counter(benchmark::BenchmarkReporter::Run const& run, char const* name) {
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
+double counter(benchmark::BenchmarkReporter::Run const& run, std::string const& name, double otherwise = 0) {
   auto const found = run.counters.find(name);
-  return found == run.counters.end() ? 0 : found->second.value;
+  return found == run.counters.end() ? otherwise : found->second.value;
+}
+
+/// A row's name up to the number of threads, and that number.
+std::pair<std::string, int> without_threads(std::string const& name) {
+  auto const colon = name.rfind(':');
+  return {name.substr(0, colon), std::atoi(name.c_str() + colon + 1)};
 }
 
 double median(std::vector<double> values) {
@@ -29,7 +40,7 @@ double median(std::vector<double> values) {
 /// Half the distance from the least to the greatest, in per cent of the median.
 double spread(std::vector<double> const& values) {
   auto const [least, greatest] = std::minmax_element(values.begin(), values.end());
-  return 50 * (*greatest - *least) / median(values);
+  return *greatest == *least ? 0 : 50 * (*greatest - *least) / median(values);
 }
 
 std::string time_text(double seconds) {
@@ -103,35 +114,52 @@ void Table::ReportRuns(std::vector<Run> const& runs) {
   column("tokens/s", 11, 1);
   std::printf("\n");
   std::fflush(stdout);
-  if (all[0]->counters.count("ratio") != 0) {
-    ratios_.push_back({name, n, median(of("ratio")), spread(of("ratio")), median(of("goal")), median(of("bound"))});
+
+  auto const list = [&](std::string const& what, double found, double spread) {
+    double const most = counter(*all[0], what + ".most", none), least = counter(*all[0], what + ".least", none);
+    if (what != "ratio" && std::isnan(most) && std::isnan(least)) return;
+    goals_.push_back(
+        {name, what, n, found, spread, most, least, what == "ratio" ? counter(*all[0], "bound", none) : none});
+  };
+  for (char const* what : {"ratio", "peak", "MiB", "allocations"}) {
+    if (all[0]->counters.count(what) != 0) list(what, median(of(what)), spread(of(what)));
+  }
+  if (all[0]->counters.count("peak") == 0) return;
+  auto const [row, threads] = without_threads(name);
+  Share const now = {median(of("peak")), spread(of("peak"))};
+  if (threads == 1) {
+    one_thread_[row] = now;
+  } else if (auto const one = one_thread_.find(row); one != one_thread_.end()) {
+    list("speedup", threads * now.peak / one->second.peak, now.spread + one->second.spread);
   }
 }
 
 void Table::Finalize() {
-  if (ratios_.empty()) return;
+  if (goals_.empty()) return;
   int width = 0;
-  for (Ratio const& r : ratios_) width = std::max(width, static_cast<int>(r.name.size()));
+  for (Goal const& g : goals_) width = std::max(width, static_cast<int>(g.name.size()));
   std::printf(
-      "\nTimes by that of what it replaces (dense attention, a sparse mixture), which runs before and after every run "
-      "of the row. bound: by counting "
-      "products.\n"
-      "\n%-*s %7s %5s %4s %7s %7s\n",
-      width, "row", "ratio", "+-%", "n", "goal", "bound");
+      "\nratio: the time by that of what the row is compared with (dense attention, a layer that sees all keys,\n"
+      "a sparse mixture, Eigen), which runs before and after every run of the row; bound: by counting products.\n"
+      "peak: the share of the multiply-add peak. speedup: over one thread, were the peak of all threads that of one\n"
+      "times their number; what neighbours take from rows and peaks drops out. MiB: what the passes allocated,\n"
+      "besides parameters and their gradients. allocations: of one run, after the first.\n"
+      "\n%-*s %-11s %8s %5s %4s %8s %8s\n",
+      width, "row", "", "found", "+-%", "n", "goal", "bound");
   auto const number = [](double value) {
-    if (value > 0) {
-      std::printf(" %7.3f", value);
+    if (std::isnan(value)) {
+      std::printf(" %8s", "");
     } else {
-      std::printf(" %7s", "");
+      std::printf(" %8.3f", value);
     }
   };
-  for (Ratio const& r : ratios_) {
-    std::printf("%-*s", width, r.name.c_str());
-    number(r.ratio);
-    std::printf(" %5.0f %4s", r.spread, r.steady.c_str());
-    number(r.goal);
-    number(r.bound);
-    std::printf("%s\n", r.goal > 0 && r.ratio > r.goal ? "  missed" : "");
+  for (Goal const& g : goals_) {
+    std::printf("%-*s %-11s", width, g.name.c_str(), g.what.c_str());
+    number(g.found);
+    std::printf(" %5.0f %4s", g.spread, g.steady.c_str());
+    number(std::isnan(g.most) ? g.least : g.most);
+    number(g.bound);
+    std::printf("%s\n", g.found > g.most || g.found < g.least ? "  missed" : "");
   }
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The tables that a run prints: a line per row, the medians of its repetitions; and at the end the rows that were
-// measured beside another one, with the counters `goal` and `bound` of those that have them.
+// The tables that a run prints: a line per row, the medians of its repetitions; and at the end what has a goal (see
+// at_most() and at_least()), and the rows that were measured beside another one, with their counter `bound`.
 
 #include <benchmark/benchmark.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,12 +22,16 @@ class Table : public benchmark::BenchmarkReporter {
   void Finalize() override;
 
  private:
-  struct Ratio {
-    std::string name, steady;
-    double ratio, spread, goal, bound;  ///< 0: none
+  struct Goal {
+    std::string name, what, steady;
+    double found, spread, most, least, bound;  ///< not a number: none
+  };
+  struct Share {
+    double peak, spread;
   };
   std::vector<std::pair<std::string, std::string>> context_;
-  std::vector<Ratio> ratios_;
+  std::vector<Goal> goals_;
+  std::map<std::string, Share> one_thread_;  ///< of the rows with one thread so far
   int name_width_ = 0;
 };
 

@@ -88,7 +88,7 @@ auto mae(bool one_expert) {
 
     double const share = one_expert ? static_cast<double>(m.kept) / static_cast<double>(n) : 1;
     if (one_expert) {
-      state.counters["goal"] = dropped == 1 ? 0.92 : 0.80;
+      at_most(state, "ratio", dropped == 1 ? 0.92 : 0.80);
       state.counters["bound"] = share;
     }
     count_flops(state, threads, 6 * share * static_cast<double>(b * t) * static_cast<double>(4 * d * d + 2 * t * d));

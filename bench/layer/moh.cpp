@@ -7,7 +7,15 @@ namespace {
 using namespace bench;
 
 int const registered = [] {
-  for (char const* direction : {"forward", "backward"}) add_moh<TwoStage>(direction, "two_stage", {100, 75, 50, 25});
+  for (char const* direction : {"forward", "backward"}) {
+    add_moh<TwoStage>(direction, "two_stage",
+                      {{1024, 512, 8, 75},
+                       {1024, 512, 8, 50},
+                       {2048, 1024, 16, 100},
+                       {2048, 1024, 16, 75},
+                       {2048, 1024, 16, 50},
+                       {2048, 1024, 16, 25}});
+  }
   return 0;
 }();
 

@@ -66,10 +66,10 @@ void check_moh(Index threads) {
 }
 
 /// The time of a row by that of dense attention that is to be reached; 0 where none is set.
-inline double moh_goal(bool reads_queries, bool backward, bool causal, Index active) {
-  if (active != 50 || (reads_queries && backward)) return 0;
-  if (reads_queries) return causal ? 0.81 : 0.74;
-  return causal ? 0.73 : 0.68;
+inline double moh_goal(bool reads_queries, bool backward, bool causal, Index active, double bound) {
+  if (reads_queries) return active != 50 || backward ? 0 : causal ? 0.81 : 0.74;
+  if (active != 50 && active != 75) return 0;
+  return causal ? 1.06 * bound : active == 50 ? 0.66 : 0.85;
 }
 
 template <class Router, class Mask, class Mode>
@@ -100,18 +100,19 @@ auto moh_pass(bool backward) {
                  router = reads_queries ? 0 : static_cast<double>(d * (heads + 2));
     double const products =
         projection * (2 + (reads_queries ? 1 : share) + share) + attention * share;  // K and V, Q, O; attention
-    state.counters["goal"] = moh_goal(reads_queries, backward, causal, active);
-    state.counters["bound"] = products / (4 * projection + attention);
+    double const bound = products / (4 * projection + attention),
+                 goal = moh_goal(reads_queries, backward, causal, active, bound);
+    state.counters["bound"] = bound;
+    if (goal > 0) at_most(state, "ratio", goal);
     count_flops(state, threads, (backward ? 6 : 2) * static_cast<double>(t) * (products + router));
     count_tokens(state, t);
   };
 }
 
-/// Rows of one router, with both masks.
+/// Rows of one router, with both masks, for T, D, N and `active`.
 template <class Router, class Mode = headmix::training>
-void add_moh(std::string const& direction, std::string const& router, std::initializer_list<Index> active) {
-  std::vector<std::vector<std::int64_t>> shapes;
-  for (Index const share : active) shapes.push_back({2048, 1024, 16, share});
+void add_moh(std::string const& direction, std::string const& router,
+             std::vector<std::vector<std::int64_t>> const& shapes) {
   bool const backward = direction == "backward";
   auto const add_masked = [&]<class Mask>(char const* mask, Mask) {
     add("moh/" + direction + "/" + router + "/" + mask + "/cpu/float", {"T", "D", "N", "active"}, shapes, {1, 2},

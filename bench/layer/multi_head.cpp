@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The dense baseline: N heads of width D / N for B sequences of T tokens of width D.
+// The dense baseline: N heads of width D / N for B sequences of T tokens of width D. multi_head_causal is beside a
+// layer that sees all keys.
 #include "headmix/layer/multi_head.hpp"
 
 #include "layer.hpp"
@@ -10,37 +11,64 @@ using namespace bench;
 using headmix::at;
 using headmix::dynamic;
 
-using Layer = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::full>;
+template <class Mask>
+using Layer = headmix::MultiHead<dynamic, dynamic, dynamic, Mask>;
 
-template <class Backend>
-struct MultiHead : Module<Layer, Backend> {
+template <class Mask, class Backend>
+struct MultiHead : Module<Layer<Mask>, Backend> {
+  using L = Layer<Mask>;
   MultiHead(Backend backend, Index d, Index n)
-      : Module<Layer, Backend>(1, backend, at<Layer::D>(d), at<Layer::H>(d / n), at<Layer::Q>(n), at<Layer::P>(n)) {}
+      : Module<L, Backend>(1, backend, at<typename L::D>(d), at<typename L::H>(d / n), at<typename L::Q>(n),
+                           at<typename L::P>(n)) {}
 };
 
+template <class Mask>
 void check(Index threads) {
   static std::set<Index> checked;
   if (!checked.insert(threads).second) return;
-  MultiHead<Cpu<float>> ours(Cpu<float>(pool(threads)), 48, 3);
-  MultiHead<headmix::Reference<float>> plain({}, 48, 3);
+  MultiHead<Mask, Cpu<float>> ours(Cpu<float>(pool(threads)), 48, 3);
+  MultiHead<Mask, headmix::Reference<float>> plain({}, 48, 3);
   check_equal_modules("multi_head", ours, plain, 75, 48, {});
+}
+
+/// Multiply-adds of a token that sees so many keys.
+double macs(Index width, double keys) {
+  return static_cast<double>(width) * (4 * static_cast<double>(width) + 2 * keys);
 }
 
 auto multi_head(bool backward) {
   return [backward](benchmark::State& state) {
     Index const b = state.range(0), t = state.range(1), d = state.range(2), n = state.range(3),
                 threads = state.range(4);
-    check(threads);
-    MultiHead<Cpu<float>> m(Cpu<float>(pool(threads)), d, n);
-    double const macs = static_cast<double>(b * t) * static_cast<double>(4 * d * d + 2 * t * d);
-    time_module(state, m, threads, b, t, d, backward, {}, macs);
+    check<headmix::full>(threads);
+    MultiHead<headmix::full, Cpu<float>> m(Cpu<float>(pool(threads)), d, n);
+    double const tokens = static_cast<double>(b * t), keys = static_cast<double>(t);
+    time_module(state, m, threads, b, t, d, backward, {}, tokens * macs(d, keys));
+    if (!backward && t >= 1024) at_least(state, "peak", 0.80);
+  };
+}
+
+auto multi_head_causal(bool backward) {
+  return [backward](benchmark::State& state) {
+    Index const b = state.range(0), t = state.range(1), d = state.range(2), n = state.range(3),
+                threads = state.range(4);
+    check<headmix::causal>(threads);
+    Cpu<float> const cpu(pool(threads));
+    MultiHead<headmix::causal, Cpu<float>> causal(cpu, d, n);
+    MultiHead<headmix::full, Cpu<float>> full(cpu, d, n);
+    double const tokens = static_cast<double>(b * t), keys = static_cast<double>(t);
+    time_causal(state, causal, full, threads, b, t, d, backward, {}, tokens * macs(d, (keys + 1) / 2),
+                tokens * macs(d, keys));
   };
 }
 
 int const registered = [] {
+  std::vector<std::string> const sizes = {"B", "T", "D", "N"};
   for (bool const backward : {false, true}) {
-    add(backward ? "multi_head_backward/cpu/float" : "multi_head_forward/cpu/float", {"B", "T", "D", "N"},
-        {{12, 64, 128, 4}, {8, 128, 512, 8}, {1, 1024, 512, 8}}, {1, 2}, multi_head(backward));
+    add(backward ? "multi_head_backward/cpu/float" : "multi_head_forward/cpu/float", sizes,
+        {{12, 64, 128, 4}, {8, 128, 512, 8}, {1, 1024, 512, 8}, {1, 2048, 1024, 16}}, {1, 2}, multi_head(backward));
+    add(backward ? "multi_head_causal_backward/cpu/float" : "multi_head_causal_forward/cpu/float", sizes,
+        {{1, 1024, 512, 8}}, {1, 2}, multi_head_causal(backward));
   }
   return 0;
 }();

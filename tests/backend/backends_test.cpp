@@ -208,4 +208,18 @@ TEST_CASE("attention on the CPU needs no memory that grows with the square of th
   CHECK(all < std::size_t{8192} * 8192 * sizeof(float) / 3);
 }
 
+/// Bytes that a layer with its gradients needs on the CPU, over n tokens.
+template <Layer L>
+std::size_t layer_workspace(Index n) {
+  thread_pool pool(2);
+  Module<L, Cpu<float, thread_pool>> m(1, Cpu<float, thread_pool>(pool));
+  m.tape().bind(typename L::x{}, {nullptr, n, 24}, {nullptr, n, 24});
+  m.tape().bind_tokens(uniform(1, n));
+  return m.tape().workspace_bytes();
+}
+TEST_CASE("layers on the CPU need memory that grows with the tokens, not with their square") {
+  CHECK(layer_workspace<MoaLayer>(8192) <= 2 * layer_workspace<MoaLayer>(4096));
+  CHECK(layer_workspace<DenseLayer>(8192) <= 2 * layer_workspace<DenseLayer>(4096));
+}
+
 }  // namespace

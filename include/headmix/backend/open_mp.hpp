@@ -1,0 +1,45 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// An executor on the threads of OpenMP, for programs that are compiled with it. A task must not throw: kernels report
+// their errors before they start tasks. Not in the umbrella header.
+
+#ifndef _OPENMP
+#error "headmix: backend/open_mp.hpp needs OpenMP: add -fopenmp to the compiler's flags"
+#endif
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "headmix/backend/executor.hpp"
+#include "headmix/core/config.hpp"
+
+namespace headmix {
+
+/// Runs the tasks of one parallel_for in a parallel region of its own. Inside a parallel region, the caller's or that
+/// of another parallel_for, they run serially on the thread that asks.
+class open_mp {
+ public:
+  /// The number of threads, the calling one included, stays what it is now: kernels are given memory for as many.
+  explicit open_mp(Index threads = omp_get_max_threads()) : threads_(static_cast<int>((std::max)(threads, Index{1}))) {}
+
+  [[nodiscard]] Index concurrency() const { return threads_; }
+
+  template <class F>
+  void parallel_for(Index n, F&& f) {
+    if (n <= 1 || threads_ == 1 || omp_in_parallel()) {
+      for (Index i = 0; i < n; ++i) f(i);
+      return;
+    }
+    // As many threads for any n: a runtime may end those that a smaller team leaves over.
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
+    for (Index i = 0; i < n; ++i) f(i);
+  }
+
+ private:
+  int threads_;
+};
+
+static_assert(Executor<open_mp>);
+
+}  // namespace headmix

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The executor on OpenMP. A program of its own: with OpenMP Eigen's functions are others.
+
+#include "headmix/backend/open_mp.hpp"
+
+#include "../backend/executors.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+TEST_CASE("OpenMP: every task once, the bits of one thread") {
+  for (Index const threads : {1, 2, 5}) {
+    open_mp executor(threads);
+    CHECK(executor.concurrency() == threads);
+    check_runs_every_task_once(executor);
+    check_same_bits(executor);
+  }
+}
+TEST_CASE("OpenMP: tasks run on several threads") {
+  open_mp executor(3);
+  std::vector<int> team(20, 0);
+  executor.parallel_for(20, [&](Index i) { team[static_cast<std::size_t>(i)] = omp_get_num_threads(); });
+  CHECK(team == std::vector<int>(20, 3));
+}
+TEST_CASE("OpenMP: the number of threads is that of the beginning") {
+  int const before = omp_get_max_threads();
+  omp_set_num_threads(2);
+  open_mp executor;
+  omp_set_num_threads(7);
+  CHECK(executor.concurrency() == 2);
+  check_same_bits(executor);
+  omp_set_num_threads(before);
+}
+TEST_CASE("OpenMP: inside a parallel region of the caller's everything runs on the thread that asks") {
+  open_mp executor(2);
+  std::vector<int> hits(20, 0);
+  bool elsewhere[2] = {};
+#pragma omp parallel num_threads(2)
+  {
+    int const me = omp_get_thread_num();
+    executor.parallel_for(10, [&](Index i) {
+      elsewhere[me] |= omp_get_thread_num() != me;
+      ++hits[static_cast<std::size_t>(me * 10 + i)];
+    });
+  }
+  CHECK(hits == std::vector<int>(20, 1));
+  CHECK(!elsewhere[0]);
+  CHECK(!elsewhere[1]);
+}
