@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "memory.hpp"
 
+#include <cstddef>
+
+#if defined(__GLIBC__)
+
 #include <errno.h>
 #include <malloc.h>
 
 #include <atomic>
-#include <cstddef>
 
 namespace {
 std::atomic<long> calls{0};
@@ -53,3 +56,14 @@ double bytes_in_use() {
 }
 
 }  // namespace bench
+
+#else
+
+namespace bench {
+
+long allocations() { return 0; }
+double bytes_in_use() { return 0; }
+
+}  // namespace bench
+
+#endif

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What this program asks malloc for, of glibc: operator new, Eigen and C libraries alike.
+// What this program asks glibc's malloc for: operator new, Eigen and C libraries alike. 0 with another C library.
 
 namespace bench {
 

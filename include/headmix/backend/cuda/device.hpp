@@ -66,10 +66,16 @@
 
 #include "headmix/core/config.hpp"
 
+// HEADMIX_UNROLL stands before a loop whose trip count the compiler knows and whose body indexes registers,
+// HEADMIX_NO_UNROLL before one whose copies would need registers that there are not.
 #ifdef __CUDACC__
 #define HEADMIX_DEVICE __device__
+#define HEADMIX_UNROLL _Pragma("unroll")
+#define HEADMIX_NO_UNROLL _Pragma("unroll 1")
 #else
 #define HEADMIX_DEVICE
+#define HEADMIX_UNROLL
+#define HEADMIX_NO_UNROLL
 #endif
 
 namespace headmix {

@@ -7,7 +7,8 @@
 #include <span>
 #include <type_traits>
 
-#include "headmix/backend/cuda/kernel/attention_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention_plain_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 
 namespace headmix::cuda {
 

@@ -8,13 +8,6 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/scalar.hpp"
 
-/// Before a loop whose trip count the compiler knows and whose body indexes registers.
-#ifdef __CUDACC__
-#define HEADMIX_UNROLL _Pragma("unroll")
-#else
-#define HEADMIX_UNROLL
-#endif
-
 namespace headmix::cuda {
 
 /// A tile whose rows hold `cols` elements, a power of two. A row is cut into chunks of 16 bytes, and these are permuted

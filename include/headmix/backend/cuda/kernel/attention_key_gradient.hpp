@@ -1,0 +1,432 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// d_k and d_v of attention on tensor cores: which tiles of rows see a tile of keys, their sums, and the sums of those.
+
+#include <cstddef>
+
+#include "headmix/backend/cuda/kernel/attention_statistics.hpp"
+#include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
+
+namespace headmix::cuda {
+
+/// Two floats that are stored together.
+struct alignas(8) float_pair {
+  float low, high;
+};
+
+/// A tile of rows of a list of chosen heads, and what they see.
+struct listed_tile {
+  tile_sight sight;
+  int first, count;  ///< places of its rows
+  int unused[2];
+};
+/// All tiles of the lists, which are numbered as segment_of_tile does: those of lists that read the same keys follow
+/// each other. Null where no heads are chosen.
+struct listed_tiles {
+  listed_tile* data = nullptr;
+
+  static Index count(attention_extents const& x, Index rows) {
+    if (!x.heads_are_chosen()) return 0;
+    return tile_bound(x.queries.rows * x.rows_per_token, x.queries.count * x.heads, rows);
+  }
+  /// The first tile of a list.
+  [[nodiscard]] static HEADMIX_DEVICE int begin(attention_extents const& x, Index list, int rows) {
+    return x.chosen.offsets[list] / rows + static_cast<int>(list);
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE tile_sight sight(Device& device, int tile) const {
+    words<4> const w = device.load16(&data[tile].sight);
+    return __builtin_bit_cast(tile_sight, w);
+  }
+};
+/// Finds them, a warp for each.
+template <AttentionMask Mask, int rows>
+struct attention_find_tiles {
+  static constexpr int threads = 128, warps = threads / 32;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 0;
+
+  attention_extents x;
+  divisor per_token;
+  listed_tiles tiles;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(listed_tiles::count(x, rows), warps); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const t = device.block() * warps + device.warp();
+    if (t >= tile_bound(x.queries.rows * x.rows_per_token, x.queries.count * x.heads, rows)) return;
+    Int const* const begins = x.chosen.offsets;
+    Index const list =
+        segment_of_tile(device, t, x.queries.count * x.heads, rows, [=](Index of) { return Index{begins[of]}; });
+    Index const b = list / x.heads, first = begins[list] + first_row_of_tile(t, list, begins[list], rows);
+    Index const end = begins[list + 1] < first + rows ? begins[list + 1] : first + rows;
+    int const keys = static_cast<int>(x.keys.length(b));
+    int const position = keys - static_cast<int>(x.queries.end(b));
+    tile_sight all = sight_of_no_row<Mask>();
+    for (Index i = first + device.lane(); i < end; i += 32) {
+      key_range const seen = keys_seen<Mask>(position + x.chosen.slots[i] / per_token, keys);
+      add_sight(all, static_cast<int>(seen.begin), static_cast<int>(seen.end));
+    }
+    all = sight_by_warp(device, all);
+    if (device.lane() != 0) return;
+    listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0, {}};
+    words<8> const all_words = __builtin_bit_cast(words<8>, made);
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      words<4> half;
+      HEADMIX_UNROLL
+      for (int w = 0; w < 4; ++w) half.word[w] = all_words.word[4 * i + w];
+      device.store16(reinterpret_cast<std::uint32_t*>(tiles.data + t) + 4 * i, half);
+    }
+  }
+};
+
+/// What a block of keys has to know between its products; it lies in shared memory, since registers are short then.
+template <class Ints>
+struct key_block_facts {
+  static constexpr int count = 11;
+  Ints at;
+
+  /// The lists that read the keys have `tiles` tiles from `first_tile` on.
+  HEADMIX_DEVICE void put(small_row_list const& list, small_keys const& keys, int first_key, int part, int first_tile,
+                          int tiles) const {
+    int const values[count] = {list.row, list.head, list.end, list.position, keys.begin, keys.count,
+                               keys.col, first_key, part,     first_tile,    tiles};
+    HEADMIX_UNROLL
+    for (int i = 0; i < count; ++i) at[i] = values[i];
+  }
+  [[nodiscard]] HEADMIX_DEVICE small_row_list list(Int const* slots) const {
+    return {slots, at[0], at[1], 0, at[2], at[3]};
+  }
+  [[nodiscard]] HEADMIX_DEVICE small_keys keys() const { return {at[4], at[5], at[6]}; }
+  [[nodiscard]] HEADMIX_DEVICE int key_count() const { return at[5]; }
+  [[nodiscard]] HEADMIX_DEVICE int first_key() const { return at[7]; }
+  [[nodiscard]] HEADMIX_DEVICE int part() const { return at[8]; }
+  [[nodiscard]] HEADMIX_DEVICE int first_tile() const { return at[9]; }
+  [[nodiscard]] HEADMIX_DEVICE int tiles() const { return at[10]; }
+};
+
+/// The tiles of rows that see a tile of keys, in order, every `parts`-th of them. The 32 lanes of a warp look at 32
+/// tiles together.
+template <AttentionMask Mask, int rows, int keys>
+struct seeing_tiles {
+  int base = -32;  ///< of the tiles in the words below
+  std::uint32_t seeing = 0, covering = 0;
+  bool covers = false;  ///< every row of the latest tile sees every key
+
+  /// The number of the next one; -1 behind the last one.
+  template <class Device, class Ints>
+  HEADMIX_DEVICE int next(Device& device, key_block_facts<Ints> const& facts, listed_tiles const& listed,
+                          row_divisors const& by, int parts) {
+    while (seeing == 0) {
+      base += 32;
+      if (base >= facts.tiles()) return -1;
+      int const t = base + device.lane();
+      int const first_key = facts.first_key(), count = facts.key_count();
+      int const last_key = first_key + keys < count ? first_key + keys : count;
+      tile_sight sight{0, 0, 0, 0};
+      if (t < facts.tiles() && t % parts == facts.part()) {
+        if (listed.data) {
+          sight = listed.sight(device, facts.first_tile() + t);
+        } else {
+          small_row_list const list = facts.list(nullptr);
+          int const first = t * rows, last = (list.end < first + rows ? list.end : first + rows) - 1;
+          sight = sight_of<Mask>(list.position_of(first, by), list.position_of(last, by), count);
+        }
+      }
+      seeing = device.ballot(sight.touches(first_key, last_key));
+      covering = device.ballot(sight.covers(first_key, last_key));
+    }
+    int bit = 0;
+    while ((seeing >> bit & 1) == 0) ++bit;
+    seeing &= seeing - 1;
+    covers = (covering >> bit & 1) != 0;
+    return base + bit;
+  }
+};
+
+/// Sums of d_k and d_v over parts of the rows, each a contiguous matrix of all keys.
+struct attention_parts {
+  float* data = nullptr;
+  Index count = 1, rows = 0, cols = 0;
+
+  [[nodiscard]] HEADMIX_HD float* of(Index part, bool values) const { return data + (2 * part + values) * rows * cols; }
+  [[nodiscard]] std::size_t bytes() const {
+    return count == 1 ? 0 : static_cast<std::size_t>(2 * count * rows * cols) * sizeof(float);
+  }
+};
+/// As many as it takes for 1024 blocks, up to eight, unless they become short. The extents alone decide.
+[[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows) {
+  Index const blocks = key_tiles(x, keys, 2).count();
+  Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
+  Index parts = blocks == 0 ? 1 : 1024 / blocks;
+  if (parts > 8) parts = 8;
+  if (parts > tiles / 4) parts = tiles / 4;
+  if (parts < 1) parts = 1;
+  return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
+}
+
+/// d_k (d_v) = the sum of the parts, in order. Rows are aligned.
+struct attention_add_parts {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  attention_parts parts;
+  view<bfloat16> to;
+  bool values;
+  attention_dropout dropout;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(parts.rows * parts.cols / 8, threads); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (dropout.on()) return;  // there are none
+    Index const i = device.block() * threads + device.thread(), chunks = parts.cols / 8;
+    if (i >= parts.rows * chunks) return;
+    Index const row = i / chunks, col = i % chunks * 8;
+    float sum[8] = {};
+    for (Index part = 0; part < parts.count; ++part) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        words<4> const four = device.load16(parts.of(part, values) + row * parts.cols + col + 4 * half);
+        HEADMIX_UNROLL
+        for (int w = 0; w < 4; ++w) sum[4 * half + w] += __builtin_bit_cast(float, four.word[w]);
+      }
+    }
+    device.store16(&to(row, col),
+                   {{pack(sum[0], sum[1]), pack(sum[2], sum[3]), pack(sum[4], sum[5]), pack(sum[6], sum[7])}});
+  }
+};
+
+/// d_k and d_v in bfloat16 on tensor cores: 4 warps of 16 `m` keys each, 64 rows at a time in parts of `part`. Rows are
+/// aligned, the list is small.
+template <AttentionMask Mask, int width, int m, int part>
+struct attention_key_gradient_tensor {
+  static constexpr int warps = 4, threads = 32 * warps;
+  static constexpr bool cooperative = true;
+  static constexpr int keys = 16 * m * warps, rows = 64;
+  static constexpr int key_bytes = keys * width * 2, query_bytes = rows * width * 2;
+  static constexpr int stages_at = 2 * key_bytes;  // queries and gradients of the output, two of each
+  static constexpr int statistics_at = stages_at + 4 * query_bytes;
+  static constexpr int sights_at = statistics_at + 2 * 2 * rows * 4;
+  static constexpr int places_at = sights_at + 2 * 3 * rows * 4;
+  static constexpr int facts_at = places_at + 2 * 3 * rows * 4;
+  static constexpr int shared_bytes = facts_at + 11 * 4;
+
+  attention_backward<bfloat16> p;
+  attention_statistics<float> statistics;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale, last_scale;
+  attention_parts parts;
+  listed_tiles listed;
+
+  [[nodiscard]] Index blocks() const { return tiles.count() * parts.count; }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // the plain kernel's
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device.block() / parts.count);
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+    auto const ints = device.template shared<int>(facts_at);
+    key_block_facts<std::remove_cv_t<decltype(ints)>> const facts{ints};
+    small_keys const all_keys(x, mine, width);
+    if (mine.first >= all_keys.count) return;
+    int const first_key = static_cast<int>(mine.first);
+    if (thread == 0) {
+      int const part_number = static_cast<int>(device.block() % parts.count);
+      Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
+      small_row_list const list(x, mine.sequence, first_list, by);
+      if (listed.data) {
+        Index const at = mine.sequence * x.heads + first_list;
+        int const first_tile = listed_tiles::begin(x, at, rows);
+        facts.put(list, all_keys, first_key, part_number, first_tile,
+                  listed_tiles::begin(x, at + lists, rows) - first_tile);
+      } else {
+        facts.put(list, all_keys, first_key, part_number, 0, (list.end + rows - 1) / rows);
+      }
+    }
+    auto const key = device.template shared<bfloat16>(0), value = key + keys * width;
+    tile_copy<keys, width, threads>::start(device, key, thread, width,
+                                           [&](int, int s) { return all_keys.of(p.k, first_key + s); });
+    tile_copy<keys, width, threads>::start(device, value, thread, width,
+                                           [&](int, int s) { return all_keys.of(p.v, first_key + s); });
+    float my_shift = 0, my_delta = 0;  // of row `thread` of the next stage, on their way as the copies are
+    auto const put_statistics = [&](int stage) {
+      if (thread >= rows) return;
+      auto const numbers = device.template shared<float>(statistics_at + stage * 2 * rows * 4);
+      numbers[thread] = my_shift;
+      numbers[rows + thread] = my_delta;
+    };
+    auto const places_of = [&](int stage) {
+      auto const numbers = device.template shared<int>(places_at + stage * 3 * rows * 4);
+      return shared_places<3, std::remove_cv_t<decltype(numbers)>>{numbers};
+    };
+    // Where the rows of a tile lie is found one step before they are copied.
+    auto const find = [&](int tile, int stage) {
+      if (tile < 0 || thread >= rows) return;
+      small_row_list list = facts.list(p.extents.chosen.slots);
+      int i = tile * rows + thread;
+      if (listed.data) {
+        listed_tile const* const at = listed.data + (facts.first_tile() + tile);
+        i = device.load(&at->first);
+        list.end = i + device.load(&at->count);
+        i += thread;
+      }
+      places_of(stage).put(thread, list.place(i, width, by));
+    };
+    auto const start = [&](int stage, bool covered) {
+      using copy = tile_copy<rows, width, threads>;
+      auto const places = places_of(stage);
+      auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * query_bytes);
+      copy::start(device, to, thread, width, [&](int, int i) { return places.of(p.q, i); });
+      copy::start(device, to + rows * width, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
+      if (thread >= rows) return;
+      int const row = places.row(thread), head = places.col(thread) / width;
+      my_shift = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
+      my_delta = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
+      if (covered) return;
+      auto const sights = device.template shared<int>(sights_at + stage * 3 * rows * 4);
+      put_row_sight(sights, thread, sight_of_row<Mask>(row >= 0, places.position(thread), facts.key_count()));
+    };
+
+    constexpr int row_blocks = part / 8, out_blocks = width / 8;
+    float out_k[m][out_blocks][4] = {}, out_v[m][out_blocks][4] = {};
+
+    device.sync();  // the facts are there
+    seeing_tiles<Mask, rows, keys> order;
+    // Two bits each for the tile at work and for the next two: that there is one, and that its rows see every key.
+    constexpr unsigned real = 1, covered = 2;
+    auto const find_next = [&](int to_stage) {
+      int const tile = order.next(device, facts, listed, by, static_cast<int>(parts.count));
+      find(tile, to_stage);
+      return tile < 0 ? 0 : order.covers ? real | covered : real;
+    };
+    unsigned ahead = find_next(0);
+    ahead |= find_next(1) << 2;
+    device.sync();  // the places are there
+    if (ahead & real) start(0, (ahead & covered) != 0);
+    device.commit_copies();
+    put_statistics(0);
+    int stage = 0;
+    while (ahead & real) {
+      device.template wait_copies<0>();
+      device.sync();  // this stage is there, and nobody reads the other one any more, nor where this one's rows lie
+      if (ahead >> 2 & real) start(stage ^ 1, (ahead >> 2 & covered) != 0);
+      device.commit_copies();
+      ahead |= find_next(stage) << 4;
+      auto const query = device.template shared<bfloat16>(stages_at + stage * 2 * query_bytes);
+      auto const d_out = query + rows * width;
+      auto const shift = device.template shared<float>(statistics_at + stage * 2 * rows * 4), delta = shift + rows;
+      auto const sights = device.template shared<int>(sights_at + stage * 3 * rows * 4);
+
+      HEADMIX_NO_UNROLL
+      for (int r = 0; r < rows; r += part) {
+        float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
+        multiply_transposed<width>(device, score, key, own, query, r);
+        if ((ahead & covered) == 0) {
+          int const s = facts.first_key() + own + lane / 4;
+          HEADMIX_UNROLL
+          for (int j = 0; j < row_blocks; ++j) {
+            HEADMIX_UNROLL
+            for (int e = 0; e < 2; ++e) {
+              row_sight const row = row_sight_at(sights, r + 8 * j + lane % 4 * 2 + e);
+              HEADMIX_UNROLL
+              for (int i = 0; i < m; ++i) {
+                HEADMIX_UNROLL
+                for (int half = 0; half < 2; ++half) {
+                  bool const sees = row.template sees<Mask>(s + 16 * i + 8 * half);
+                  if (!sees) score[i][j][2 * half + e] = minus_infinity<float>;
+                }
+              }
+            }
+          }
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < row_blocks; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 2; ++e) {
+            float const less = shift[r + 8 * j + lane % 4 * 2 + e];
+            HEADMIX_UNROLL
+            for (int i = 0; i < m; ++i) {
+              HEADMIX_UNROLL
+              for (int half = 0; half < 2; ++half) {
+                float& s = score[i][j][2 * half + e];
+                s = device.exp2(s * scale - less);
+              }
+            }
+          }
+        }
+        multiply_sums<width>(device, out_v, score, d_out, r);
+        multiply_transposed<width>(device, d_score, value, own, d_out, r);
+        HEADMIX_UNROLL
+        for (int j = 0; j < row_blocks; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 2; ++e) {
+            float const less = delta[r + 8 * j + lane % 4 * 2 + e];
+            HEADMIX_UNROLL
+            for (int i = 0; i < m; ++i) {
+              HEADMIX_UNROLL
+              for (int half = 0; half < 2; ++half) {
+                float& d = d_score[i][j][2 * half + e];
+                d = score[i][j][2 * half + e] * (d - less);
+              }
+            }
+          }
+        }
+        multiply_sums<width>(device, out_k, d_score, query, r);
+      }
+      ahead >>= 2;
+      stage ^= 1;
+      put_statistics(stage);
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 4; ++e) out_k[i][j][e] *= last_scale;
+      }
+    }
+    device.template wait_copies<0>();
+    small_keys const my_keys = facts.keys();
+    if (parts.count > 1) {
+      auto const store = [&](float const(&sums)[m][out_blocks][4], float* to) {
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i) {
+          HEADMIX_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            int const s = facts.first_key() + own + 16 * i + 8 * half + lane / 4;
+            if (s >= my_keys.count) continue;
+            float* const row = to + (my_keys.begin + s) * parts.cols + my_keys.col + lane % 4 * 2;
+            HEADMIX_UNROLL
+            for (int j = 0; j < out_blocks; ++j) {
+              device.store(reinterpret_cast<float_pair*>(row + 8 * j),
+                           float_pair{sums[i][j][2 * half], sums[i][j][2 * half + 1]});
+            }
+          }
+        }
+      };
+      store(out_k, parts.of(facts.part(), false));
+      store(out_v, parts.of(facts.part(), true));
+      return;
+    }
+    device.sync();
+    auto const words_of = [&](int byte) { return device.template shared<std::uint32_t>(byte); };
+    put_sums<width>(words_of(0), out_k, lane, own, 0);
+    put_sums<width>(words_of(key_bytes), out_v, lane, own, 0);
+    device.sync_warp();
+    auto const store = [&](auto tile, view<bfloat16> const& to) {
+      if (to.data == nullptr) return;
+      store_tile_rows<16 * m, width>(device, tile, own, [&](int s) { return my_keys.of(to, facts.first_key() + s); });
+    };
+    store(key, p.d_k);
+    store(value, p.d_v);
+  }
+};
+
+}  // namespace headmix::cuda

@@ -1,0 +1,192 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What the attention kernels without tensor cores share: tiles of 32 rows and 32 keys in shared memory, by 128 threads.
+
+#include <cstdint>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention_tile.hpp"
+#include "headmix/core/random.hpp"
+
+namespace headmix::cuda {
+
+/// Thread t has the sums of rows t / 8 * 2 and the next; of a tile of scores columns t % 8 * 4 and three more, of a
+/// tile of the output columns t % 8, t % 8 + 8, ...
+struct plain_tile {
+  static constexpr int threads = 128;
+  static constexpr int rows = 32;          ///< and keys
+  static constexpr int depth = 32;         ///< of a part of a product
+  static constexpr int pitch = depth + 1;  ///< threads read columns without bank conflicts
+};
+
+/// Columns of the output that a block makes; wider heads take several blocks. Doubles are as many registers as half of
+/// that in floats.
+template <class Wide>
+inline constexpr int plain_columns = std::is_same_v<Wide, double> ? 64 : 128;
+
+/// Where the rows of a tile lie: those of a list are found once and kept in shared memory.
+template <class T, class Pointer>
+struct plain_rows {
+  T const* data;
+  Pointer rows, cols;  ///< of the matrix; row -1 for none
+  Index row_stride, col_stride;
+
+  [[nodiscard]] HEADMIX_DEVICE bool real(int i) const { return rows[i] >= 0; }
+  [[nodiscard]] HEADMIX_DEVICE T const* at(int i, Index col) const {
+    Index const r = rows[i], c = cols[i];
+    return data + r * row_stride + (c + col) * col_stride;
+  }
+};
+template <class T>
+struct plain_keys {
+  T const* data;  ///< of the tile's first key, at the head's first column
+  Index count;    ///< of keys
+  Index row_stride, col_stride;
+
+  [[nodiscard]] HEADMIX_DEVICE bool real(int i) const { return i < count; }
+  [[nodiscard]] HEADMIX_DEVICE T const* at(int i, Index col) const { return data + i * row_stride + col * col_stride; }
+};
+
+/// The rest of a matrix from a key of a sequence on, in the columns of a head.
+template <class T>
+[[nodiscard]] HEADMIX_DEVICE plain_keys<T> plain_keys_of(attention_extents const& x, view<T const> a, Index sequence,
+                                                         Index kv_head, Index first) {
+  return {&a(x.keys.begin(sequence) + first, kv_head * x.head_dim), x.keys.length(sequence) - first, a.row_stride,
+          a.col_stride};
+}
+
+/// to[i pitch + j] = row i, column first + j; 0 where there is none.
+template <class Wide, int cols, int pitch, class Device, class Pointer, class Rows>
+HEADMIX_DEVICE void plain_stage(Device& device, Pointer to, Rows const& from, Index first, Index width) {
+  for (int e = device.thread(); e < plain_tile::rows * cols; e += plain_tile::threads) {
+    int const i = e / cols, j = e % cols;
+    bool const real = first + j < width && from.real(i);
+    to[i * pitch + j] = real ? static_cast<Wide>(device.load(from.at(i, first + j))) : Wide(0);
+  }
+}
+
+/// sum[i][j] = row i of a times row j of b, for this thread's i and j. Everybody may write `left` and `right` when it
+/// begins, nobody when it returns.
+template <class Device, class Pointer, class Wide, class A, class B>
+HEADMIX_DEVICE void plain_products(Device& device, Wide (&sum)[2][4], Pointer left, Pointer right, A const& a,
+                                   B const& b, Index width) {
+  constexpr int pitch = plain_tile::pitch;
+  int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+  HEADMIX_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    HEADMIX_UNROLL
+    for (int j = 0; j < 4; ++j) sum[i][j] = 0;
+  }
+  for (Index first = 0; first < width; first += plain_tile::depth) {
+    if (first > 0) device.sync();
+    plain_stage<Wide, plain_tile::depth, pitch>(device, left, a, first, width);
+    plain_stage<Wide, plain_tile::depth, pitch>(device, right, b, first, width);
+    device.sync();
+    int const n = width - first < plain_tile::depth ? static_cast<int>(width - first) : plain_tile::depth;
+    for (int c = 0; c < n; ++c) {
+      Wide x[2], y[4];
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) x[i] = left[(i0 + i) * pitch + c];
+      HEADMIX_UNROLL
+      for (int j = 0; j < 4; ++j) y[j] = right[(j0 + j) * pitch + c];
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) sum[i][j] += x[i] * y[j];
+      }
+    }
+  }
+}
+
+/// out[i][j] += the sum over s of weights[i][s] values[s][j], for this thread's i and j.
+template <int n, class Device, class Pointer, class Wide>
+HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width) {
+  int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8;
+  for (int s = 0; s < plain_tile::rows; ++s) {
+    Wide const a = weights[i0 * plain_tile::pitch + s], b = weights[(i0 + 1) * plain_tile::pitch + s];
+    HEADMIX_UNROLL
+    for (int j = 0; j < n; ++j) {
+      if (8 * j >= width) continue;
+      Wide const v = values[s * (8 * n) + j0 + 8 * j];
+      out[0][j] += a * v;
+      out[1][j] += b * v;
+    }
+  }
+}
+
+/// Puts this thread's scores where plain_accumulate reads its weights.
+template <class Device, class Pointer, class Wide>
+HEADMIX_DEVICE void plain_put(Device& device, Pointer weights, Wide const (&scores)[2][4]) {
+  int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+  HEADMIX_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    HEADMIX_UNROLL
+    for (int j = 0; j < 4; ++j) weights[(i0 + i) * plain_tile::pitch + j0 + j] = scores[i][j];
+  }
+}
+
+/// A row and what it sees, in shared memory.
+template <AttentionMask Mask, class Pointer, class Sights>
+HEADMIX_DEVICE void plain_put_row(query_row const& at, int i, Index keys, Pointer rows, Pointer cols, Sights sights) {
+  rows[i] = at.row;
+  cols[i] = at.col;
+  put_row_sight(sights, i, sight_of_row<Mask>(at.row >= 0, at.position, keys));
+}
+/// Finds the rows first ... of a list and what they see. Threads 0 .. 31 work, the caller synchronises.
+template <AttentionMask Mask, class Device, class Pointer, class Sights>
+HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, Index sequence, Index list, Index first,
+                                    Pointer rows, Pointer cols, Sights sights) {
+  int const i = device.thread();
+  if (i >= plain_tile::rows) return;
+  query_row at{-1, 0, 0, 0};
+  if (first + i < x.list_length(sequence, list)) at = x.row(sequence, list, first + i);
+  plain_put_row<Mask>(at, i, x.keys.length(sequence), rows, cols, sights);
+}
+
+/// The scores of a row, in the unit of `exponential`, from its products with keys.
+template <class Wide, class T>
+struct plain_scores {
+  attention_scores<T> const& scores;
+  Wide scale;
+  T const* bias;  ///< of the row's position and head and key 0; null: none
+
+  HEADMIX_DEVICE plain_scores(attention_scores<T> const& of, Wide by, Index position, Index head)
+      : scores(of), scale(by), bias(of.bias.data ? &of.bias(position * of.bias_keys, head) : nullptr) {}
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Wide operator()(Device& device, Wide product, Index s) const {
+    Wide const score = product * scale;
+    if (bias == nullptr) return score;
+    constexpr auto unit = static_cast<Wide>(score_unit<Wide>);
+    return score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride)) * unit;
+  }
+};
+/// The head of a row of a list, from its first column.
+[[nodiscard]] HEADMIX_HD inline Index head_of_row(attention_extents const& x, Index list, Index col) {
+  return x.heads_are_chosen() ? list : col / x.head_dim;
+}
+
+/// The factors of attention_dropout::each_factor, four keys at a time without arrays that the compiler would keep in
+/// memory.
+template <class Wide>
+struct dropout_factors {
+  Random random;
+  std::uint64_t row;
+  double rate;
+  Wide kept;
+
+  HEADMIX_DEVICE dropout_factors(attention_dropout const& dropout, attention_extents const& x, Index at_row,
+                                 Index at_col)
+      : random(random_stream_of(dropout.key, dropout.stream)),
+        row(row_in_batch(dropout.key, at_row, x.rows_per_token) * static_cast<std::uint64_t>(x.heads) +
+            static_cast<std::uint64_t>(at_col / x.head_dim)),
+        rate(dropout.rate),
+        kept(static_cast<Wide>(1 / (1 - dropout.rate))) {}
+  /// Those of keys s .. s + 3, s a multiple of four.
+  HEADMIX_DEVICE void four(Index s, Wide (&factor)[4]) const {
+    philox_block const drawn = random.block(row << 30 | static_cast<std::uint64_t>(s) / 4);
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) factor[i] = drawn.word[i] * 0x1p-32 < rate ? Wide(0) : kept;
+  }
+};
+
+}  // namespace headmix::cuda

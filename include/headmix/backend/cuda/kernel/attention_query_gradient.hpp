@@ -1,0 +1,126 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// d_q of attention on tensor cores.
+
+#include "headmix/backend/cuda/kernel/attention_statistics.hpp"
+#include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
+
+namespace headmix::cuda {
+
+/// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is
+/// small.
+template <AttentionMask Mask, int width, int m, int keys>
+struct attention_query_gradient_tensor {
+  static constexpr int warps = 4, threads = 32 * warps;
+  static constexpr bool cooperative = true;
+  static constexpr int rows = 16 * m * warps;
+  static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
+  static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
+  static constexpr int sights_at = stages_at + 4 * key_bytes;
+  static constexpr int places_at = sights_at + 3 * rows * 4;
+  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+
+  attention_backward<bfloat16> p;
+  attention_statistics<float> statistics;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale, last_scale;
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // the plain kernel's
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
+    small_keys const all_keys(x, mine, width);
+    int const left = list.length() - static_cast<int>(mine.first);
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+
+    auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
+    auto const sights = device.template shared<int>(sights_at);
+    auto const numbers = device.template shared<int>(places_at);
+    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
+                                          sights);
+    device.sync();
+    using row_copy = tile_copy<rows, width, threads>;
+    row_copy::start(device, queries, thread, width, [&](int, int i) { return places.of(p.q, i); });
+    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
+    float shift[m][2], delta[m][2];
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r), head = places.col(r) / width;
+        shift[i][half] = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
+        delta[i][half] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
+      }
+    }
+    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+
+    auto const start = [&](int first, int stage) {
+      using copy = tile_copy<keys, width, threads>;
+      auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      copy::start(device, to, thread, width, [&](int, int s) { return all_keys.of(p.k, first + s); });
+      copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
+    };
+
+    constexpr int key_blocks = keys / 8, out_blocks = width / 8;
+    float out[m][out_blocks][4] = {};
+
+    int const begin = sight.begin / keys * keys;
+    if (begin < sight.end) start(begin, 0);
+    device.commit_copies();
+    int stage = 0;
+    for (int first = begin; first < sight.end; first += keys) {
+      device.template wait_copies<0>();
+      device.sync();  // this stage is there, and nobody reads the other one any more
+      if (first + keys < sight.end) start(first + keys, stage ^ 1);
+      device.commit_copies();
+      auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      auto const value = key + keys * width;
+      stage ^= 1;
+
+      float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
+      multiply_transposed<width>(device, score, queries, own, key, 0);
+      if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int j = 0; j < key_blocks; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 4; ++e) score[i][j][e] = device.exp2(score[i][j][e] * scale - shift[i][e / 2]);
+        }
+      }
+      multiply_transposed<width>(device, d_score, d_outs, own, value, 0);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int j = 0; j < key_blocks; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 4; ++e) d_score[i][j][e] = score[i][j][e] * (d_score[i][j][e] - delta[i][e / 2]);
+        }
+      }
+      multiply_sums<width>(device, out, d_score, key, 0);
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 4; ++e) out[i][j][e] *= last_scale;
+      }
+    }
+    device.template wait_copies<0>();
+    device.sync();
+    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
+    device.sync_warp();
+    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.d_q, i); });
+  }
+};
+
+}  // namespace headmix::cuda

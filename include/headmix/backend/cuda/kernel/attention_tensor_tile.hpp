@@ -1,0 +1,227 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What the attention kernels on tensor cores share: where the rows of a list lie, for lists whose numbers fit into 32
+// bits, and products, masks and stores of fragments.
+
+#include <cstdint>
+
+#include "headmix/backend/cuda/kernel/attention_tile.hpp"
+#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+
+namespace headmix::cuda {
+
+/// What the division by the heads of a key/value head and by the rows of a token takes.
+struct row_divisors {
+  divisor group, per_token;
+
+  row_divisors() = default;
+  explicit row_divisors(attention_extents const& x)
+      : group(x.heads_are_chosen() ? 1 : x.group()), per_token(x.rows_per_token * group.n) {}
+};
+/// A query row in small numbers: its head begins at (row, col) of q and o. Row -1 is none.
+struct small_place {
+  int row, col, position;
+};
+/// A row list in small numbers: its elements first ... end - 1, `first` being 0 unless heads are chosen. These are
+/// found in memory, others by division.
+struct small_row_list {
+  Int const* slots;  ///< null: found by division
+  int row;           ///< of q, of element 0
+  int head;          ///< of element 0
+  int first, end;
+  int position;  ///< of element 0; where heads are chosen, of slot 0
+
+  HEADMIX_HD small_row_list(Int const* chosen, int first_row, int first_head, int begin, int behind, int at_position)
+      : slots(chosen), row(first_row), head(first_head), first(begin), end(behind), position(at_position) {}
+  HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index list, row_divisors const& by)
+      : slots(x.chosen.slots),
+        row(0),
+        head(0),
+        first(0),
+        end(0),
+        position(static_cast<int>(x.keys.length(sequence) - x.queries.length(sequence))) {
+    if (slots) {
+      Int const* const begin = x.chosen.offsets + (sequence * x.heads + list);
+      first = begin[0];
+      end = begin[1];
+      position -= static_cast<int>(x.queries.begin(sequence));
+    } else {
+      row = static_cast<int>(x.queries.begin(sequence) * x.rows_per_token);
+      head = static_cast<int>(list) * by.group.n;
+      end = static_cast<int>(x.queries.length(sequence)) * by.per_token.n;
+    }
+  }
+  [[nodiscard]] HEADMIX_HD int length() const { return end - first; }
+  /// Of element i, where heads have `width` columns.
+  [[nodiscard]] HEADMIX_HD small_place place(int i, int width, row_divisors const& by) const {
+    if (i >= end) return {-1, 0, 0};
+    if (slots) {
+      int const slot = slots[i];
+      return {slot, 0, position + slot / by.per_token};
+    }
+    int const r = i / by.group;
+    return {row + r, (head + (i - r * by.group.n)) * width, position_of(i, by)};
+  }
+  /// Of an element that is found by division.
+  [[nodiscard]] HEADMIX_HD int position_of(int i, row_divisors const& by) const { return position + i / by.per_token; }
+};
+
+/// Places of rows in shared memory, `pitch` numbers each.
+template <int pitch, class Ints>
+struct shared_places {
+  static_assert(pitch == 2 || pitch == 3);
+  Ints at;
+
+  HEADMIX_DEVICE void put(int i, small_place const& place) const {
+    at[pitch * i] = place.row;
+    at[pitch * i + 1] = place.col;
+    if constexpr (pitch == 3) at[pitch * i + 2] = place.position;
+  }
+  [[nodiscard]] HEADMIX_DEVICE int row(int i) const { return at[pitch * i]; }
+  [[nodiscard]] HEADMIX_DEVICE int col(int i) const { return at[pitch * i + 1]; }
+  [[nodiscard]] HEADMIX_DEVICE int position(int i) const {
+    static_assert(pitch == 3);
+    return at[pitch * i + 2];
+  }
+  /// Where row i of the tile begins in a matrix, null for none.
+  template <class T>
+  [[nodiscard]] HEADMIX_DEVICE T* of(view<T> const& a, int i) const {
+    int const r = row(i);
+    return r < 0 ? nullptr : a.data + r * a.row_stride + col(i);
+  }
+};
+/// The first rows of a list in shared memory, by `threads` threads; the caller synchronises.
+template <AttentionMask Mask, int rows, int width, int threads, class Device, class Places, class Sights>
+HEADMIX_DEVICE void find_rows(Device& device, small_row_list const& list, int first, row_divisors const& by, int keys,
+                              Places places, Sights sights) {
+  for (int i = device.thread(); i < rows; i += threads) {
+    small_place const place = list.place(list.first + first + i, width, by);
+    places.put(i, place);
+    put_row_sight(sights, i, sight_of_row<Mask>(place.row >= 0, place.position, keys));
+  }
+}
+/// The keys of a sequence in small numbers.
+struct small_keys {
+  int begin, count;  ///< rows of k
+  int col;           ///< the head's first column
+
+  HEADMIX_HD small_keys(int first, int n, int first_col) : begin(first), count(n), col(first_col) {}
+  HEADMIX_HD small_keys(attention_extents const& x, attention_tile const& of, int width)
+      : begin(static_cast<int>(x.keys.begin(of.sequence))),
+        count(static_cast<int>(x.keys.length(of.sequence))),
+        col(static_cast<int>(of.kv_head) * width) {}
+  /// Where key s lies, null for one behind the end.
+  template <class T>
+  [[nodiscard]] HEADMIX_HD T* of(view<T> const& a, int s) const {
+    return s < count ? a.data + (begin + s) * a.row_stride + col : nullptr;
+  }
+};
+/// Whether its numbers are small enough.
+[[nodiscard]] inline bool is_small(attention_extents const& x) {
+  Index const per_token = x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group());
+  return x.queries.rows * per_token < (Index{1} << 32) / per_token && x.queries.rows * per_token < Index{1} << 30 &&
+         x.keys.rows < Index{1} << 30 && x.kv_heads * x.head_dim < Index{1} << 30;
+}
+
+/// Whether kernels on tensor cores do it where rows are aligned. They take the maximum of the products, not of the
+/// scores.
+template <class T>
+[[nodiscard]] bool is_for_tensor_cores(attention_extents const& x, attention_scores<T> const& scores) {
+  return is_small(x) && (x.head_dim == 64 || x.head_dim == 128) && scores.bias.data == nullptr && scores.scale > 0;
+}
+
+/// True when 16 bytes at a time can be copied from a head's rows, or there is nothing to copy.
+template <class T>
+[[nodiscard]] bool heads_are_aligned(view<T> const& a) {
+  constexpr Index chunk = 16 / sizeof(T);
+  if (a.data == nullptr) return true;
+  return a.col_stride == 1 && a.row_stride % chunk == 0 && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
+}
+
+// ---- fragments ----
+
+/// Two neighbouring 16 x 8 sums of a warp as the 16 x 16 left operand of a product.
+[[nodiscard]] HEADMIX_HD inline words<4> sums_as_left(float const (&a)[4], float const (&b)[4]) {
+  return {{pack(a[0], a[1]), pack(a[2], a[3]), pack(b[0], b[1]), pack(b[2], b[3])}};
+}
+
+/// c += a b^T with rows of `width` elements: 16 m rows of a from `row` on, 8 n rows of b from `other_row` on.
+template <int width, int m, int n, class Device, class Pointer>
+HEADMIX_DEVICE void multiply_transposed(Device& device, float (&c)[m][n][4], Pointer a, int row, Pointer b,
+                                        int other_row) {
+  fragment_position<width, true> const by_row(device.lane(), 0, 0);
+  fragment_position<width, false> const by_col(device.lane(), 0, 0);
+  HEADMIX_UNROLL
+  for (int k = 0; k < width; k += 16) {
+    words<4> left[m];
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) left[i] = load_left(device, a, by_row, row + 16 * i, k);
+    HEADMIX_UNROLL
+    for (int j = 0; j < n; j += 2) {
+      words<4> const right = load_right_transposed(device, b, by_col, other_row + 8 * j, k);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        device.multiply_add(c[i][j], left[i], words<2>{{right.word[0], right.word[1]}});
+        device.multiply_add(c[i][j + 1], left[i], words<2>{{right.word[2], right.word[3]}});
+      }
+    }
+  }
+}
+/// c += a b with a in registers, rounded to bfloat16: 8 n columns of a times as many rows of b from `row` on.
+template <int width, int m, int n, class Device, class Pointer>
+HEADMIX_DEVICE void multiply_sums(Device& device, float (&c)[m][width / 8][4], float const (&a)[m][n][4], Pointer b,
+                                  int row) {
+  fragment_position<width, true> const by_row(device.lane(), 0, 0);
+  HEADMIX_UNROLL
+  for (int k = 0; k < n; k += 2) {
+    words<4> left[m];
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) left[i] = sums_as_left(a[i][k], a[i][k + 1]);
+    HEADMIX_UNROLL
+    for (int j = 0; j < width / 8; j += 2) {
+      words<4> const right = load_right(device, b, by_row, row + 8 * k, 8 * j);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        device.multiply_add(c[i][j], left[i], words<2>{{right.word[0], right.word[1]}});
+        device.multiply_add(c[i][j + 1], left[i], words<2>{{right.word[2], right.word[3]}});
+      }
+    }
+  }
+}
+
+/// Makes the scores of 16 m rows from `row` on and of 8 n keys minus infinity where a row does not see the key.
+template <AttentionMask Mask, int m, int n, class Sights>
+HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane) {
+  HEADMIX_UNROLL
+  for (int i = 0; i < m; ++i) {
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      row_sight const sight = row_sight_at(sights, row + 16 * i + 8 * half + lane / 4);
+      HEADMIX_UNROLL
+      for (int j = 0; j < n; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          if (!sight.template sees<Mask>(first_key + 8 * j + lane % 4 * 2 + e)) {
+            score[i][j][2 * half + e] = minus_infinity<float>;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// A warp writes `rows` rows of a tile, from `first` on, to target(row): null for those that there are not.
+template <int rows, int cols, class Device, class Pointer, class Target>
+HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Target const& target) {
+  constexpr int chunks = cols / 8, at_once = 32 / chunks;
+  int const lane = device.lane(), chunk = lane % chunks;
+  HEADMIX_UNROLL
+  for (int i = 0; i < rows; i += at_once) {
+    int const r = first + i + lane / chunks;
+    bfloat16* const to = target(r);
+    if (to != nullptr) device.store16(to + 8 * chunk, device.load16(tile + tile_layout<cols>::offset(r, chunk)));
+  }
+}
+
+}  // namespace headmix::cuda
