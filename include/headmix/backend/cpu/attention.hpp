@@ -283,16 +283,6 @@ void each_row_of_nobody(E& executor, attention_extents const& x, F f) {
   });
 }
 
-/// Fills n elements of the row with zeros.
-template <class T>
-void clear_row(view<T> const& v, Index row, Index n) {
-  if (v.col_stride == 1) {
-    std::fill_n(v.row(row), n, T(0));
-  } else {
-    for (Index j = 0; j < n; ++j) v(row, j) = T(0);
-  }
-}
-
 }  // namespace detail
 
 /// Scratch that attention needs, in bytes.

@@ -285,11 +285,6 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   }
 }
 
-template <class T>
-void clear(view<T> m) {
-  for (Index i = 0; i < m.rows; ++i) clear_row(m, i, m.cols);
-}
-
 /// sum += a matrix that lies at `from`, rows [first, first + n) only.
 template <class T>
 void add_copy(view<T> sum, T const* from, Index first, Index n) {

@@ -74,8 +74,7 @@ template <Executor E, class T>
 void set_to_zero(E& executor, view<T> y) {
   Index const block = 1024, rows = y.count * y.rows;
   executor.parallel_for((rows + block - 1) / block, [&](Index t) {
-    for (Index i = t * block; i < (std::min)(rows, (t + 1) * block); ++i)
-      for (Index j = 0; j < y.cols; ++j) y.row(i)[j * y.col_stride] = T(0);
+    for (Index i = t * block; i < (std::min)(rows, (t + 1) * block); ++i) clear_row(y, i, y.cols);
   });
 }
 
@@ -338,9 +337,7 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
     Index const col = task % across * shape.cols, cols = (std::min)(shape.cols, y.cols - col);
     detail::sum_worker<T> own(scratch_cutter(begin + worker * bytes), slots, w.rows, w.cols);
     view<T> const to = block(y, first, col, rows, cols);
-    if (!accumulate)
-      for (Index r = 0; r < rows; ++r)
-        for (Index j = 0; j < cols; ++j) to(r, j) = T(0);
+    if (!accumulate) detail::clear(to);
     // Rows of y must differ among those that are multiplied together.
     auto const multiply_rows = [&](Index e, Index n) {
       if (!in_place) return own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);

@@ -24,6 +24,20 @@ template <class T>
 
 namespace detail {
 
+/// Fills n elements of the row with zeros.
+template <class T>
+void clear_row(view<T> const& v, Index row, Index n) {
+  if (v.col_stride == 1) {
+    std::fill_n(v.row(row), n, T(0));
+  } else {
+    for (Index j = 0; j < n; ++j) v.row(row)[j * v.col_stride] = T(0);
+  }
+}
+template <class T>
+void clear(view<T> m) {
+  for (Index i = 0; i < m.rows; ++i) clear_row(m, i, m.cols);
+}
+
 /// Any strides, any types: tiles are copied to the stack, multiplied there and stored back.
 template <class C, class A, class B>
 void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumulate) {
@@ -61,9 +75,7 @@ template <class C, class A, class B>
 void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
   if (c.rows == 0 || c.cols == 0) return;
   if (a.cols == 0) {
-    if (!accumulate)
-      for (Index i = 0; i < c.rows; ++i)
-        for (Index j = 0; j < c.cols; ++j) c(i, j) = C(0);
+    if (!accumulate) detail::clear(c);
     return;
   }
   if constexpr (std::is_same_v<C, std::remove_const_t<A>> && std::is_same_v<C, std::remove_const_t<B>> &&
