@@ -74,7 +74,7 @@ struct parameter_table;
 template <class Leaves, class... P>
 struct parameter_table<Leaves, type_list<P...>> {
   static constexpr std::array<parameter_row, sizeof...(P)> value = {
-      parameter_row{position_in<Leaves, P>, &initial_value<typename P::initial>}...};
+      parameter_row{position_in<Leaves, P>::value, &initial_value<typename P::initial>}...};
 };
 }  // namespace detail
 
@@ -198,7 +198,7 @@ class Module {
   template <Parameter P>
   [[nodiscard]] headmix::parameter<scalar> const& get() const {
     static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
-    return parameters_[static_cast<std::size_t>(position_in<parameter_leaves, P>)];
+    return parameters_[static_cast<std::size_t>(position_in<parameter_leaves, P>::value)];
   }
   /// Also where they belong to another module.
   void zero_gradients() {
@@ -286,7 +286,7 @@ class Module {
   }
   template <class... Packed>
   void allocate_packed(type_list<Packed...>) {
-    (add_packed<Packed>(position_in<typename tape_type::leaves, Packed>), ...);
+    (add_packed<Packed>(position_in<typename tape_type::leaves, Packed>::value), ...);
   }
   template <class Leaf>
   void add_packed(std::size_t leaf) {

@@ -44,18 +44,19 @@ class Tape : public detail::Plan {
   template <Leaf L>
   void bind(L, view<type<L> const> value, view<type<L>> gradient = {}) {
     static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
-    bind_leaf(position_in<leaves, L>, detail::untyped(value), detail::untyped(gradient));
+    bind_leaf(position_in<leaves, L>::value, detail::untyped(value), detail::untyped(gradient));
   }
   /// The gradient that leaf L is bound to.
   template <Leaf L>
   [[nodiscard]] view<type<L> const> gradient(L) const {
-    return detail::typed<type<L> const>(values_[static_cast<std::size_t>(leaves::size + position_in<leaves, L>)]);
+    return detail::typed<type<L> const>(
+        values_[static_cast<std::size_t>(leaves::size + position_in<leaves, L>::value)]);
   }
   /// Gives a dynamic size that no leaf has, e.g. the number of chosen experts.
   template <Extent X>
   void set(X, Index n) {
     static_assert(X::value == dynamic, "headmix: this size is static; it needs no value");
-    if constexpr (contains<typename program::sizes, X>) set_size(position_in<typename program::sizes, X>, n);
+    if constexpr (contains<typename program::sizes, X>) set_size(position_in<typename program::sizes, X>::value, n);
   }
   template <Extent X>
   [[nodiscard]] Index extent() const {
@@ -110,7 +111,7 @@ class Tape : public detail::Plan {
     if constexpr (M::form_of == form::view) {
       return M::op::apply(*this, get(source_of<M>{}));
     } else {
-      return detail::typed<type<E> const>(values_[position_in<typename program::values, M>]);
+      return detail::typed<type<E> const>(values_[position_in<typename program::values, M>::value]);
     }
   }
   /// True when the values of the last forward pass are there to be read.
@@ -139,7 +140,7 @@ class Tape : public detail::Plan {
     std::size_t i = 0;
     for (detail::derived_row<Run> const& row : program::derived_rows) {
       detail::untyped_view& value = values_[program::table.first_derived() + i];
-      if (row.view != nullptr) value = row.view(context({}), values_[static_cast<std::size_t>(row.source)]);
+      if (row.view != nullptr) value = row.view(context({}), values_[static_cast<std::size_t>(program::sources[i])]);
       if (row.number != nullptr) {
         numbers_[i] = row.number(context({}));
         value.data = reinterpret_cast<std::byte*>(&numbers_[i]);
