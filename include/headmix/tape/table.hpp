@@ -1,13 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A program as tables: types go in, constant arrays of numbers and of pointers to shared functions come out. What runs
-// (tape/binding.hpp, tape/plan.hpp) are loops over them.
+// (tape/binding.hpp, tape/plan.hpp, tape/runner.hpp) are loops over them.
 
-#include "headmix/tape/call.hpp"
 #include "headmix/tape/describe.hpp"
 #include "headmix/tape/fuse.hpp"
 #include "headmix/tape/gradient.hpp"
-#include "headmix/tape/plan.hpp"
+#include "headmix/tape/runner.hpp"
 
 namespace headmix::detail {
 
@@ -220,12 +219,6 @@ inline constexpr bool is_optional<E, form::barrier> = E::op::optional_outputs;
 template <class E>
 inline constexpr bool is_optional<E, form::output> = operand_of<E>::op::optional_outputs;
 
-/// How a derived value is made when a pass begins.
-template <class Run>
-struct derived_row {
-  untyped_view (*view)(Run const&, untyped_view const& source);
-  double (*number)(Run const&);
-};
 template <class Op, class T>
 struct view_kernel {
   template <class Run>
@@ -255,12 +248,6 @@ struct source_number : std::integral_constant<int, -1> {};
 template <class Values, class E>
 struct source_number<Values, E, form::view> : position_in<Values, memory_of<source_of<E>>> {};
 
-/// The functions of a call.
-template <class Run>
-struct call_functions {
-  void (*run)(Run const&, value_reader, bool accumulate);
-  std::size_t (*scratch)(Run const&, value_reader);
-};
 template <class Run, class Kernel>
 constexpr call_functions<Run> functions_of() {
   if constexpr (Kernel::needs_scratch) {
@@ -377,7 +364,7 @@ struct program : program_lists<Roots, Backend, Mode> {
   static constexpr auto checks = binding::checks;
   static constexpr auto reshaped = binding::reshaped;
   static constexpr auto calls = rows_of_calls(typename made::calls{});
-  static constexpr auto functions = functions_of_calls<run>(typename made::calls{});
+  static constexpr auto functions_by_call = functions_of_calls<run>(typename made::calls{});
   static constexpr auto numbers_of_calls = numbers_of_values<lists>(typename lists::numbers{});
   static constexpr auto shapes = shapes_of<lists>(typename lists::shaped{});
   static constexpr auto buffers = rows_of_buffers<typename lists::scalar>(typename made::buffers{});
@@ -385,6 +372,7 @@ struct program : program_lists<Roots, Backend, Mode> {
   static constexpr auto sources = sources_of<lists>(typename lists::derived{});
   static constexpr auto surviving = memory_of_roots<lists>(typename lists::root_list{});
   static constexpr auto validators = validators_of<run>(filter<typename lists::forward_steps, is_validated>{});
+  static constexpr program_functions<run> functions = {functions_by_call, derived_rows, validators};
   static constexpr program_table table = {
       {size_names,
        {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, memory_tokens>},
