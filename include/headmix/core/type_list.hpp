@@ -73,7 +73,7 @@ struct reversed<type_list<H, T...>> : joined<typename reversed<type_list<T...>>:
 
 /// True when T is in the list (whose types are distinct).
 template <class L, class T>
-concept contains = std::is_base_of<detail::tagged<T>, detail::tags<L>>::value;
+concept contains = __is_base_of(detail::tagged<T>, detail::tags<L>);
 
 /// The list with T at its end, unless T is there already.
 template <class L, class T>
@@ -103,11 +103,21 @@ template <class... L>
 using concat = typename detail::joined<L...>::type;
 
 namespace detail {
+template <bool Keep>
+struct kept {
+  template <class T>
+  using type = type_list<T>;
+};
+template <>
+struct kept<false> {
+  template <class>
+  using type = type_list<>;
+};
 template <class L, class Keep>
 struct filtered;
 template <class... T, class Keep>
 struct filtered<type_list<T...>, Keep> {
-  using type = concat<std::conditional_t<Keep::template value<T>, type_list<T>, type_list<>>...>;
+  using type = concat<typename kept<Keep::template value<T>>::template type<T>...>;
 };
 }  // namespace detail
 

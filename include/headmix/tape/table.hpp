@@ -181,7 +181,7 @@ template <class Stored, class Values>
 struct not_stored;
 template <class Stored, class... E>
 struct not_stored<Stored, type_list<E...>> {
-  using type = unique<concat<std::conditional_t<contains<Stored, E>, type_list<>, type_list<E>>...>>;
+  using type = unique<concat<typename kept<!contains<Stored, E>>::template type<E>...>>;
 };
 
 template <class List>
