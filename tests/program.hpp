@@ -113,7 +113,7 @@ class Program {
   }
   template <class L>
   auto& memory() {
-    return (*memory_)[static_cast<std::size_t>(position_in<typename tape_type::leaves, L>)];
+    return (*memory_)[static_cast<std::size_t>(position_in<typename tape_type::leaves, L>::value)];
   }
   template <class L, class T>
   view<T> shaped(std::vector<T>& v) {

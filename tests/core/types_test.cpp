@@ -48,9 +48,9 @@ TEST_CASE("type_list: for_each visits in order") {
 }
 TEST_CASE("type_list: position_in says where a type stands") {
   using list = type_list<char, int, unsigned>;
-  CHECK(position_in<list, char> == 0);
-  CHECK(position_in<list, int> == 1);
-  CHECK(position_in<list, unsigned> == 2);
+  CHECK(position_in<list, char>::value == 0);
+  CHECK(position_in<list, int>::value == 1);
+  CHECK(position_in<list, unsigned>::value == 2);
 }
 TEST_CASE("type_name: is the unqualified name") {
   CHECK(type_name<some::W_q>() == "W_q");

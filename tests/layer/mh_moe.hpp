@@ -25,7 +25,7 @@ void copy_weights(P& p, Q& q) {
   for_each(To{}, [&]<class A>() {
     for_each(From{}, [&]<class B>() {
       if constexpr (Parameter<A> && Parameter<B>) {
-        if (name(p, position_in<To, A>) == name(q, position_in<From, B>)) p.values(A{}) = q.values(B{});
+        if (name(p, position_in<To, A>::value) == name(q, position_in<From, B>::value)) p.values(A{}) = q.values(B{});
       }
     });
   });

@@ -49,7 +49,8 @@ gradcheck_result check_twins(Y, Z, gradcheck_options const& options, Fill fill, 
   p.backward();
   q.backward();
   for_each(leaves{}, [&]<class Of>() {
-    CAPTURE(p.tape.leaf_name(static_cast<std::size_t>(position_in<typename decltype(p)::tape_type::leaves, Of>)));
+    CAPTURE(
+        p.tape.leaf_name(static_cast<std::size_t>(position_in<typename decltype(p)::tape_type::leaves, Of>::value)));
     check_same(p.gradients(Of{}), q.gradients(Of{}));
   });
   return p.check_gradients(options);

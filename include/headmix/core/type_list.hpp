@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Lists of types: a program is one. Membership is a base-class test, so it costs no pairwise instantiation.
+// Lists of types: a program is one. Membership is a base-class test, so it costs no pairwise instantiation. What is
+// said of long lists are types and concepts, not variables: compilers spell out the names of those.
 
 #include <type_traits>
 #include <utility>
@@ -72,7 +73,7 @@ struct reversed<type_list<H, T...>> : joined<typename reversed<type_list<T...>>:
 
 /// True when T is in the list (whose types are distinct).
 template <class L, class T>
-inline constexpr bool contains = std::is_base_of_v<detail::tagged<T>, detail::tags<L>>;
+concept contains = __is_base_of(detail::tagged<T>, detail::tags<L>);
 
 /// The list with T at its end, unless T is there already.
 template <class L, class T>
@@ -102,11 +103,21 @@ template <class... L>
 using concat = typename detail::joined<L...>::type;
 
 namespace detail {
+template <bool Keep>
+struct kept {
+  template <class T>
+  using type = type_list<T>;
+};
+template <>
+struct kept<false> {
+  template <class>
+  using type = type_list<>;
+};
 template <class L, class Keep>
 struct filtered;
 template <class... T, class Keep>
 struct filtered<type_list<T...>, Keep> {
-  using type = concat<std::conditional_t<Keep::template value<T>, type_list<T>, type_list<>>...>;
+  using type = concat<typename kept<Keep::template value<T>>::template type<T>...>;
 };
 }  // namespace detail
 
@@ -117,10 +128,9 @@ using reverse = typename detail::reversed<L>::type;
 template <class L, class Keep>
 using filter = typename detail::filtered<L, Keep>::type;
 
-/// Where T stands in the list.
+/// Where T stands in the list, an integral constant.
 template <class L, class T>
-inline constexpr int position_in =
-    decltype(detail::position_of<T>(static_cast<detail::positions_in<L> const*>(nullptr)))::value;
+using position_in = decltype(detail::position_of<T>(static_cast<detail::positions_in<L> const*>(nullptr)));
 
 /// What stands at a position of the list.
 template <int Position, class L>

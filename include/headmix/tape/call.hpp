@@ -16,6 +16,7 @@ namespace headmix {
 /// @tparam Sizes the dynamic sizes of the program
 template <class Sizes, class Backend>
 struct run_context {
+  using backend_type = Backend;
   Backend& backend;
   detail::bound_sizes const& sizes;
   std::span<std::byte> scratch;

@@ -48,7 +48,7 @@ inline formula const* unknown_size(formula const& f, Index const* sizes) {
 }
 
 template <class Sizes, class X>
-inline constexpr formula formula_of = {formula::op::size, position_in<Sizes, X>, name_source<X>()};
+inline constexpr formula formula_of = {formula::op::size, position_in<Sizes, X>::value, name_source<X>()};
 template <class Sizes, Index Number>
 inline constexpr formula formula_of<Sizes, size<Number>> = {formula::op::number, Number};
 
@@ -89,7 +89,7 @@ Index extent_in(bound_sizes const& sizes) {
   if constexpr (X::value != dynamic) {
     return X::value;
   } else if constexpr (contains<Sizes, X>) {
-    return sizes.value[position_in<Sizes, X>];
+    return sizes.value[position_in<Sizes, X>::value];
   } else {
     return evaluate(formula_of<Sizes, X>, sizes.value.data());
   }

@@ -53,7 +53,7 @@ struct readers;
 template <class... E, class... A>
 struct readers<type_list<E...>, type_list<A...>> {
   static constexpr auto table =
-      readers_of<sizeof...(E), sizeof...(A)>({E::args::size...}, {position_in<type_list<E...>, A>...});
+      readers_of<sizeof...(E), sizeof...(A)>({E::args::size...}, {position_in<type_list<E...>, A>::value...});
 };
 template <class Nodes>
 struct edges_of;
@@ -111,7 +111,7 @@ struct gradient_by<G, C, type_list<>> {
 };
 template <class G, class C, class T, class... Ts>
 struct gradient_by<G, C, type_list<T, Ts...>> {
-  using type = adjoint<G, position_in<typename G::nodes, C>>;
+  using type = adjoint<G, position_in<typename G::nodes, C>::value>;
 };
 template <class G, class C, class T, class... Ts>
 requires(Pointwise<C> || C::form_of == form::view) struct gradient_by<G, C, type_list<T, Ts...>> {
@@ -198,15 +198,15 @@ template <class G, class X, class Numbers>
 struct contributions;
 template <class G, class X, int... Number>
 struct contributions<G, X, std::integer_sequence<int, Number...>> {
-  static constexpr int node = position_in<typename G::nodes, X>;
+  static constexpr int node = position_in<typename G::nodes, X>::value;
   template <int K>
   using reader = nth<G::readers.reader[G::readers.begin[node] + K], typename G::nodes>;
   using type = concat<std::conditional_t<is_in<typename G::root_list, X>, type_list<seed<X>>, type_list<>>,
                       typename contribution<G, reader<Number>, X>::type...>;
 };
 template <class G, class X>
-inline constexpr int readers_number = static_cast<int>(G::readers.end[position_in<typename G::nodes, X>] -
-                                                       G::readers.begin[position_in<typename G::nodes, X>]);
+inline constexpr int readers_number = static_cast<int>(G::readers.end[position_in<typename G::nodes, X>::value] -
+                                                       G::readers.begin[position_in<typename G::nodes, X>::value]);
 
 template <class G, class X, bool Active = active<typename G::wanted, X>::value>
 struct terms_by {

@@ -104,41 +104,40 @@ concept AddsInPlace = Expr<E> &&(E::form_of == form::barrier) && (E::op::accumul
 
 namespace detail {
 
-// Steps with those appended after which E can be read element by element (visited), lies in memory (visited_operand),
-// after which the operands of a barrier are as it takes them (visited_operands_of), or a sum of terms can be formed
-// (visited_terms). Classes, not functions: nothing of them reaches the compiler's back end.
+// Steps with those appended after which E can be read element by element (visited), the operands of a barrier are as it
+// takes them, in memory or element by element (visited_operands), or a sum of terms can be formed (visited_terms).
+// Classes, not functions: nothing of them reaches the compiler's back end.
 
 template <class Steps, class E, form = E::form_of>
 struct visited {
   using type = Steps;  // a leaf or a number
 };
-template <class Steps, class E, bool = Pointwise<E>>
-struct visited_operand : visited<Steps, E> {};
 
-template <class Steps, class... E>
-struct visited_all {
-  using type = Steps;
+template <bool Stores>
+struct visited_operand {
+  template <class Steps, class E>
+  using type = typename visited<Steps, E>::type;
 };
-template <class Steps, class H, class... T>
-struct visited_all<Steps, H, T...> : visited_all<typename visited<Steps, H>::type, T...> {};
-template <class Steps, class... E>
+template <>
+struct visited_operand<true> {
+  template <class Steps, class E>
+  using type = push_unique<typename visited<Steps, E>::type, store<E>>;
+};
+template <class Steps, bool InMemory, class Args>
 struct visited_operands {
   using type = Steps;
 };
-template <class Steps, class H, class... T>
-struct visited_operands<Steps, H, T...> : visited_operands<typename visited_operand<Steps, H>::type, T...> {};
-
-template <class Steps, bool Fuses, class Args>
-struct visited_operands_of;
-template <class Steps, class... A>
-struct visited_operands_of<Steps, true, type_list<A...>> : visited_all<Steps, A...> {};
-template <class Steps, class... A>
-struct visited_operands_of<Steps, false, type_list<A...>> : visited_operands<Steps, A...> {};
+template <class Steps, bool InMemory, class H, class... T>
+struct visited_operands<Steps, InMemory, type_list<H, T...>>
+    : visited_operands<typename visited_operand<InMemory && Pointwise<H>>::template type<Steps, H>, InMemory,
+                       type_list<T...>> {};
+template <class Steps, class E>
+using visited_args = visited_operands<Steps, !E::op::fuses_operands, typename E::args>;
 
 template <class Steps, class E, bool = AddsInPlace<E>>
 struct visited_term : visited<Steps, E> {};
 template <class Steps, class E>
-struct visited_term<Steps, E, true> : visited_operands_of<Steps, E::op::fuses_operands, typename E::args> {};
+struct visited_term<Steps, E, true> : visited_args<Steps, E> {};
 template <class Steps, class Terms>
 struct visited_terms {
   using type = Steps;
@@ -147,42 +146,30 @@ template <class Steps, class H, class... T>
 struct visited_terms<Steps, type_list<H, T...>>
     : visited_terms<typename visited_term<Steps, H>::type, type_list<T...>> {};
 
-template <class Steps, class E, bool Done>
-struct visited_let {
-  using type = Steps;
+template <class Steps, class E>
+struct visited<Steps, E, form::pointwise> : visited_operands<Steps, false, typename E::args> {};
+template <class Steps, class E>
+struct visited<Steps, E, form::view> {
+  using type = typename visited_operand<Pointwise<source_of<E>>>::template type<Steps, source_of<E>>;
 };
-template <class Steps, class E>
-struct visited_let<Steps, E, false> : append<typename visited_terms<Steps, terms<E>>::type, store<E>> {};
-template <class Steps, class E, bool Done>
-struct visited_barrier {
-  using type = Steps;
-};
-template <class Steps, class E>
-struct visited_barrier<Steps, E, false>
-    : append<typename visited_operands_of<Steps, E::op::fuses_operands, typename E::args>::type, compute<E>> {};
-
-template <class Steps, class E>
-struct visited<Steps, E, form::pointwise> : visited_operands_of<Steps, true, typename E::args> {};
-template <class Steps, class E>
-struct visited<Steps, E, form::view> : visited_operand<Steps, source_of<E>> {};
 template <class Steps, class E>
 struct visited<Steps, E, form::output> : visited<Steps, operand_of<E>> {};
 template <class Steps, class E>
-struct visited<Steps, E, form::let> : visited_let<Steps, E, contains<Steps, store<E>>> {};
+struct visited<Steps, E, form::let> : append<typename visited_terms<Steps, terms<E>>::type, store<E>> {};
 template <class Steps, Alias E>
 struct visited<Steps, E, form::let> : visited<Steps, typename first_of<terms<E>>::type> {};
 template <class Steps, class E>
-struct visited<Steps, E, form::barrier> : visited_barrier<Steps, E, contains<Steps, compute<E>>> {};
-
-template <class Steps, class E>
-struct visited_operand<Steps, E, true> {
-  using type = push_unique<typename visited<Steps, E>::type, store<E>>;
+requires contains<Steps, store<E>>
+struct visited<Steps, E, form::let> {
+  using type = Steps;
 };
-
-template <class Steps, class List>
-struct scheduled;
-template <class Steps, class... E>
-struct scheduled<Steps, type_list<E...>> : visited_operands<Steps, E...> {};
+template <class Steps, class E>
+struct visited<Steps, E, form::barrier> : append<typename visited_args<Steps, E>::type, compute<E>> {};
+template <class Steps, class E>
+requires contains<Steps, compute<E>>
+struct visited<Steps, E, form::barrier> {
+  using type = Steps;
+};
 
 template <class Nodes, class E, bool Done = contains<Nodes, E>>
 struct collected {
@@ -206,7 +193,7 @@ struct is_leaf {
 
 /// Steps followed by those that compute the listed values and put them into memory.
 template <class Steps, class List>
-using schedule = typename detail::scheduled<Steps, List>::type;
+using schedule = typename detail::visited_operands<Steps, true, List>::type;
 
 /// Every distinct expression below the roots, operands first.
 template <class Roots>

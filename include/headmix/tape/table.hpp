@@ -1,13 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A program as tables: types go in, constant arrays of numbers and of pointers to shared functions come out. What runs
-// (tape/binding.hpp, tape/plan.hpp) are loops over them.
+// (tape/binding.hpp, tape/plan.hpp, tape/runner.hpp) are loops over them.
 
-#include "headmix/tape/call.hpp"
 #include "headmix/tape/describe.hpp"
 #include "headmix/tape/fuse.hpp"
 #include "headmix/tape/gradient.hpp"
-#include "headmix/tape/plan.hpp"
+#include "headmix/tape/runner.hpp"
 
 namespace headmix::detail {
 
@@ -124,7 +123,7 @@ struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_l
       leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, L::kind_of, L::grad,
                domain_formula<L, sizes>()}...};
   static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
-  static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>...};
+  static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>::value...};
   static constexpr bool keys_from_memory = (counts<rows<L>, memory_tokens> || ...);
 };
 
@@ -177,14 +176,12 @@ template <class... E>
 struct all_derived<type_list<E...>> {
   using type = concat<typename derived_for<E>::type...>;
 };
-template <class Stored, class E>
-inline constexpr bool lacks = !contains<Stored, E>;
-template <class Stored, class E>
-inline constexpr bool lacks<Stored, extents_of<E>> = !contains<Stored, E>;
-template <class Stored>
-struct is_derived {
-  template <class E>
-  static constexpr bool value = lacks<Stored, E>;
+/// Those that are not stored, once each.
+template <class Stored, class Values>
+struct not_stored;
+template <class Stored, class... E>
+struct not_stored<Stored, type_list<E...>> {
+  using type = unique<concat<typename kept<!contains<Stored, E>>::template type<E>...>>;
 };
 
 template <class List>
@@ -210,9 +207,9 @@ requires(memory_of<E>::form_of == form::view) struct memory_below<E> : memory_be
 };
 
 template <class Values, class E>
-inline constexpr value_number number_of = position_in<Values, E>;
+struct number_of : position_in<Values, E> {};
 template <class Values, class E>
-inline constexpr value_number number_of<Values, extents_of<E>> = ~position_in<Values, E>;
+struct number_of<Values, extents_of<E>> : std::integral_constant<value_number, ~position_in<Values, E>::value> {};
 
 /// True when the kernel leaves this buffer out if nobody reads it.
 template <class E, form = E::form_of>
@@ -222,13 +219,6 @@ inline constexpr bool is_optional<E, form::barrier> = E::op::optional_outputs;
 template <class E>
 inline constexpr bool is_optional<E, form::output> = operand_of<E>::op::optional_outputs;
 
-/// How a derived value is made of `source` when a pass begins.
-template <class Run>
-struct derived_row {
-  untyped_view (*view)(Run const&, untyped_view const& source);
-  double (*number)(Run const&);
-  int source;
-};
 template <class Op, class T>
 struct view_kernel {
   template <class Run>
@@ -244,22 +234,20 @@ struct number_from {
   }
 };
 /// Of an expression of which only the extents are asked for, unless it is a view or a number.
-template <class Run, class Values, class Scalar, class E, form = E::form_of>
-inline constexpr derived_row<Run> derived_row_of = {nullptr, nullptr, -1};
-template <class Run, class Values, class Scalar, class E>
-inline constexpr derived_row<Run> derived_row_of<Run, Values, Scalar, E, form::view> = {
-    &view_kernel<typename E::op, storage_t<E::kind_of, Scalar>>::template apply<Run>, nullptr,
-    position_in<Values, memory_of<source_of<E>>>};
-template <class Run, class Values, class Scalar, class E>
-inline constexpr derived_row<Run> derived_row_of<Run, Values, Scalar, number_in<E>, form::immediate> = {
-    nullptr, &number_from<E>::template value<Run>, -1};
+template <class Run, class Scalar, class E, form = E::form_of>
+inline constexpr derived_row<Run> derived_row_of = {nullptr, nullptr};
+template <class Run, class Scalar, class E>
+inline constexpr derived_row<Run> derived_row_of<Run, Scalar, E, form::view> = {
+    &view_kernel<typename E::op, storage_t<E::kind_of, Scalar>>::template apply<Run>, nullptr};
+template <class Run, class Scalar, class E>
+inline constexpr derived_row<Run> derived_row_of<Run, Scalar, number_in<E>, form::immediate> = {
+    nullptr, &number_from<E>::template value<Run>};
+/// What it is made of, if it is a view.
+template <class Values, class E, form = E::form_of>
+struct source_number : std::integral_constant<int, -1> {};
+template <class Values, class E>
+struct source_number<Values, E, form::view> : position_in<Values, memory_of<source_of<E>>> {};
 
-/// The functions of a call.
-template <class Run>
-struct call_functions {
-  void (*run)(Run const&, value_reader, bool accumulate);
-  std::size_t (*scratch)(Run const&, value_reader);
-};
 template <class Run, class Kernel>
 constexpr call_functions<Run> functions_of() {
   if constexpr (Kernel::needs_scratch) {
@@ -297,31 +285,9 @@ struct is_validated {
   static constexpr bool value = validates<Step>;
 };
 
-template <class Run, class Sizes, class Scalar, class Values, class Calls, class Numbers, class Shaped, class Buffers,
-          class Derived, class Roots, class Validated>
-struct tape_arrays;
-template <class Run, class Sizes, class Scalar, class Values, class... C, class... V, class... X, class... B,
-          class... D, class... R, class... E>
-struct tape_arrays<Run, Sizes, Scalar, Values, type_list<C...>, type_list<V...>, type_list<X...>, type_list<B...>,
-                   type_list<D...>, type_list<R...>, type_list<compute<E>...>> {
-  static constexpr std::array<call_row, sizeof...(C)> calls =
-      with_begins<sizeof...(C)>({call_row{0, C::values::size, C::accumulate, C::into_leaf}...});
-  static constexpr std::array<call_functions<Run>, sizeof...(C)> functions = {
-      functions_of<Run, typename C::kernel>()...};
-  static constexpr std::array<value_number, sizeof...(V)> numbers = {number_of<Values, V>...};
-  static constexpr std::array<shape_formula, sizeof...(X)> shapes = {shape_formula_of<Sizes, typename X::extents>...};
-  static constexpr std::array<buffer_row, sizeof...(B)> buffers = {
-      buffer_row{sizeof(storage_t<B::kind_of, Scalar>), is_optional<B>}...};
-  static constexpr std::array<derived_row<Run>, sizeof...(D)> derived = {derived_row_of<Run, Values, Scalar, D>...};
-  static constexpr std::array<int, sizeof...(D)> sources = {derived_row_of<Run, Values, Scalar, D>.source...};
-  static constexpr std::array<value_number, sizeof...(R)> roots = {
-      position_in<Values, typename memory_below<R>::type>...};
-  static constexpr std::array<void (*)(Run const&), sizeof...(E)> validators = {&validator<E>::template check<Run>...};
-};
-
-/// All of a program.
+/// The lists that a program consists of.
 template <class Roots, class Backend, class Mode>
-struct program {
+struct program_lists {
   using scalar = typename Backend::scalar;
   using graph_of = graph<Roots, Mode>;
   using root_list = typename Roots::list;
@@ -338,27 +304,75 @@ struct program {
   using numbers = typename values_of_calls<typename made::calls>::type;
   using seeds = typename seeds_of<objective>::type;
   using stored = concat<leaves, typename leaf_gradients<leaves>::type, seeds, typename made::buffers>;
-  using derived = unique<filter<typename all_derived<filter<numbers, is_derived<stored>>>::type, is_derived<stored>>>;
+  using derived = typename not_stored<stored, typename all_derived<numbers>::type>::type;
   using values = concat<stored, derived>;
+  using shaped = concat<seeds, typename made::buffers, derived>;
+};
 
-  using binding = binding_arrays<sizes, typename bound::checks, leaves, unique<typename bound::reshaped>>;
-  using arrays = tape_arrays<run, sizes, scalar, values, typename made::calls, numbers,
-                             concat<seeds, typename made::buffers, derived>, typename made::buffers, derived, root_list,
-                             filter<forward_steps, is_validated>>;
-  // Copies: the arrays' own names spell out all lists, and would go into every object file.
+// Its arrays, where P is such lists. Functions of one list each: what is made of several would spell them all out in
+// its name, which compilers make even if nobody asks for it.
+
+template <class... C>
+constexpr auto rows_of_calls(type_list<C...>) {
+  return with_begins<sizeof...(C)>({call_row{0, C::values::size, C::accumulate, C::into_leaf}...});
+}
+template <class Run, class... C>
+constexpr auto functions_of_calls(type_list<C...>) {
+  return std::array<call_functions<Run>, sizeof...(C)>{functions_of<Run, typename C::kernel>()...};
+}
+template <class P, class... V>
+constexpr auto numbers_of_values(type_list<V...>) {
+  return std::array<value_number, sizeof...(V)>{number_of<typename P::values, V>::value...};
+}
+template <class P, class... E>
+constexpr auto shapes_of(type_list<E...>) {
+  return std::array<shape_formula, sizeof...(E)>{shape_formula_of<typename P::sizes, typename E::extents>...};
+}
+template <class Scalar, class... B>
+constexpr auto rows_of_buffers(type_list<B...>) {
+  return std::array<buffer_row, sizeof...(B)>{buffer_row{sizeof(storage_t<B::kind_of, Scalar>), is_optional<B>}...};
+}
+template <class P, class... D>
+constexpr auto rows_of_derived(type_list<D...>) {
+  using Run = typename P::run;
+  return std::array<derived_row<Run>, sizeof...(D)>{derived_row_of<Run, typename P::scalar, D>...};
+}
+template <class P, class... D>
+constexpr auto sources_of(type_list<D...>) {
+  return std::array<int, sizeof...(D)>{source_number<typename P::values, D>::value...};
+}
+template <class P, class... R>
+constexpr auto memory_of_roots(type_list<R...>) {
+  return std::array<int, sizeof...(R)>{position_in<typename P::values, typename memory_below<R>::type>::value...};
+}
+template <class Run, class... E>
+constexpr auto validators_of(type_list<compute<E>...>) {
+  return std::array<void (*)(Run const&), sizeof...(E)>{&validator<E>::template check<Run>...};
+}
+
+/// All of a program.
+template <class Roots, class Backend, class Mode>
+struct program : program_lists<Roots, Backend, Mode> {
+  using lists = program_lists<Roots, Backend, Mode>;
+  using bound = typename lists::bound;
+  using made = typename lists::made;
+  using run = typename lists::run;
+  using binding = binding_arrays<typename lists::sizes, typename bound::checks, typename lists::leaves,
+                                 unique<typename bound::reshaped>>;
   static constexpr auto size_names = binding::names;
   static constexpr auto leaf_rows = binding::leaves;
   static constexpr auto checks = binding::checks;
   static constexpr auto reshaped = binding::reshaped;
-  static constexpr auto calls = arrays::calls;
-  static constexpr auto functions = arrays::functions;
-  static constexpr auto numbers_of_calls = arrays::numbers;
-  static constexpr auto shapes = arrays::shapes;
-  static constexpr auto buffers = arrays::buffers;
-  static constexpr auto derived_rows = arrays::derived;
-  static constexpr auto sources = arrays::sources;
-  static constexpr auto surviving = arrays::roots;
-  static constexpr auto validators = arrays::validators;
+  static constexpr auto calls = rows_of_calls(typename made::calls{});
+  static constexpr auto functions_by_call = functions_of_calls<run>(typename made::calls{});
+  static constexpr auto numbers_of_calls = numbers_of_values<lists>(typename lists::numbers{});
+  static constexpr auto shapes = shapes_of<lists>(typename lists::shaped{});
+  static constexpr auto buffers = rows_of_buffers<typename lists::scalar>(typename made::buffers{});
+  static constexpr auto derived_rows = rows_of_derived<lists>(typename lists::derived{});
+  static constexpr auto sources = sources_of<lists>(typename lists::derived{});
+  static constexpr auto surviving = memory_of_roots<lists>(typename lists::root_list{});
+  static constexpr auto validators = validators_of<run>(filter<typename lists::forward_steps, is_validated>{});
+  static constexpr program_functions<run> functions = {functions_by_call, derived_rows, validators};
   static constexpr program_table table = {
       {size_names,
        {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, memory_tokens>},
@@ -367,14 +381,15 @@ struct program {
        checks,
        reshaped},
       calls,
-      static_cast<std::size_t>(program_calls<scalar, fuse<Backend, forward_steps>>::calls::size),
+      static_cast<std::size_t>(
+          program_calls<typename lists::scalar, fuse<Backend, typename lists::forward_steps>>::calls::size),
       numbers_of_calls,
       shapes,
-      static_cast<std::size_t>(seeds::size),
+      static_cast<std::size_t>(lists::seeds::size),
       buffers,
       sources,
       surviving,
-      first_of<root_list>::type::grad};
+      first_of<typename lists::root_list>::type::grad};
 };
 
 }  // namespace headmix::detail

@@ -17,10 +17,9 @@ namespace headmix {
 /// @tparam Backend runs the kernels; the tape keeps a reference to it
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
 template <class Roots, class Backend, class Mode = training>
-class Tape : public detail::Plan {
+class Tape : public detail::Runner<typename detail::program<Roots, Backend, Mode>::run> {
   using program = detail::program<Roots, Backend, Mode>;
-  using Run = typename program::run;
-  using wide = wide_t<typename Backend::scalar>;
+  using Runner = detail::Runner<typename program::run>;
 
  public:
   using scalar = typename Backend::scalar;
@@ -35,7 +34,7 @@ class Tape : public detail::Plan {
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
-  explicit Tape(Backend& backend) : Plan(program::table, Backend::host_memory), backend_(&backend) {}
+  explicit Tape(Backend& backend) : Runner(program::table, program::functions, backend) {}
   /// Values point to numbers in the tape.
   Tape(Tape const&) = delete;
   Tape& operator=(Tape const&) = delete;
@@ -44,46 +43,42 @@ class Tape : public detail::Plan {
   template <Leaf L>
   void bind(L, view<type<L> const> value, view<type<L>> gradient = {}) {
     static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
-    bind_leaf(position_in<leaves, L>, detail::untyped(value), detail::untyped(gradient));
+    this->bind_leaf(position_in<leaves, L>::value, detail::untyped(value), detail::untyped(gradient));
   }
   /// The gradient that leaf L is bound to.
   template <Leaf L>
   [[nodiscard]] view<type<L> const> gradient(L) const {
-    return detail::typed<type<L> const>(values_[static_cast<std::size_t>(leaves::size + position_in<leaves, L>)]);
+    return detail::typed<type<L> const>(
+        this->values_[static_cast<std::size_t>(leaves::size + position_in<leaves, L>::value)]);
   }
   /// Gives a dynamic size that no leaf has, e.g. the number of chosen experts.
   template <Extent X>
   void set(X, Index n) {
     static_assert(X::value == dynamic, "headmix: this size is static; it needs no value");
-    if constexpr (contains<typename program::sizes, X>) set_size(position_in<typename program::sizes, X>, n);
+    using sizes = typename program::sizes;
+    if constexpr (contains<sizes, X>) this->set_size(position_in<sizes, X>::value, n);
   }
   template <Extent X>
   [[nodiscard]] Index extent() const {
-    return detail::extent_in<typename program::sizes, X>(sizes());
+    return detail::extent_in<typename program::sizes, X>(this->sizes());
   }
   /// The sequences that the rows counted by X belong to.
   template <Extent X>
   [[nodiscard]] segments segments_of() const {
-    return detail::segments_in<typename program::sizes, X>(sizes());
+    return detail::segments_in<typename program::sizes, X>(this->sizes());
   }
 
   /// Bytes of workspace that the bound extents need. Checks everything that can be checked before running.
   [[nodiscard]] std::size_t workspace_bytes() {
-    if (changed()) plan();
-    return bytes_;
+    if (this->changed()) this->plan();
+    return this->bytes_;
   }
   /// Gives the tape its workspace, aligned to `headmix::alignment`, for as long as the tape runs.
-  void bind_workspace(std::span<std::byte> memory) { set_workspace(memory); }
+  void bind_workspace(std::span<std::byte> memory) { this->set_workspace(memory); }
 
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
   view<type<result> const> forward() {
-    if (changed()) plan();
-    place();
-    check_memory();
-    if constexpr (Backend::host_memory) check_selections();
-    run(0, program::table.forward_calls);
-    ran_ = true;
-    rebound_ = false;
+    this->run_forward();
     return get(result{});
   }
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
@@ -91,16 +86,7 @@ class Tape : public detail::Plan {
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
     static_assert(!std::is_same_v<Mode, inference>, "headmix: a tape for inference computes no gradients");
     check_losses(objective{});
-    check_seeds(detail::untyped(get(result{})), detail::untyped(dy), weights.size());
-    std::size_t seed = 0;
-    if (result::grad) bind_seed(seed++, detail::untyped(dy));
-    for (std::size_t i = 0; seed < program::table.seeds; ++i) {
-      auto const number = weights.size() == 0 ? wide{0} : static_cast<wide>(weights.begin()[i]);
-      auto const memory = weight<wide>(i);
-      backend_->map(memory, tree_number<wide>{number}, false);  // written by the backend: it may be a device's memory
-      bind_seed(seed++, detail::untyped(memory));
-    }
-    run(program::table.forward_calls, program::table.calls.size());
+    this->run_backward(detail::untyped(get(result{})), detail::untyped(dy), {weights.begin(), weights.size()});
   }
 
   /// A root or another value of the program. Only roots are sure to survive a pass.
@@ -110,11 +96,11 @@ class Tape : public detail::Plan {
     if constexpr (M::form_of == form::view) {
       return M::op::apply(*this, get(source_of<M>{}));
     } else {
-      return detail::typed<type<E> const>(values_[position_in<typename program::values, M>]);
+      return detail::typed<type<E> const>(this->values_[position_in<typename program::values, M>::value]);
     }
   }
   /// True when the values of the last forward pass are there to be read.
-  [[nodiscard]] bool has_run() const { return ran_; }
+  [[nodiscard]] bool has_run() const { return this->ran_; }
 
  private:
   template <class... R>
@@ -122,48 +108,6 @@ class Tape : public detail::Plan {
     static_assert(((std::is_same_v<R, result> || (rows<R>::value == 1 && cols<R>::value == 1)) && ...),
                   "headmix: a loss is a single number, [1, 1]");
   }
-
-  void plan() {
-    resolve();
-    for (auto const validate : program::validators) validate(context({}));
-    shape_values();
-    derive();
-    for (std::size_t c = 0; c < scratch_.size(); ++c) {
-      auto const scratch = program::functions[c].scratch;
-      scratch_[c].bytes = scratch == nullptr ? 0 : scratch(context({}), values_for(c));
-    }
-    lay_out();
-  }
-  /// Makes the values that need no kernel.
-  void derive() {
-    std::size_t i = 0;
-    for (detail::derived_row<Run> const& row : program::derived_rows) {
-      detail::untyped_view& value = values_[program::table.first_derived() + i];
-      if (row.view != nullptr) value = row.view(context({}), values_[static_cast<std::size_t>(row.source)]);
-      if (row.number != nullptr) {
-        numbers_[i] = row.number(context({}));
-        value.data = reinterpret_cast<std::byte*>(&numbers_[i]);
-      }
-      ++i;
-    }
-    derived_ = true;
-  }
-  void run(std::size_t first, std::size_t last) {
-    if (!derived_) derive();
-    for (std::size_t c = first; c < last; ++c) {
-      detail::call_row const& row = program::table.calls[c];
-      detail::value_reader const values = values_for(c);
-      if (row.into_leaf && values.values[*values.next].data == nullptr) continue;
-      program::functions[c].run(context(scratch_of(c)), values, row.accumulate);
-    }
-  }
-  [[nodiscard]] Run context(std::span<std::byte> scratch) const { return {*backend_, sizes(), scratch}; }
-  [[nodiscard]] detail::value_reader values_for(std::size_t c) const {
-    return {values_.data(), values_of_call(c).data()};
-  }
-
-  Backend* backend_;
-  std::array<double, static_cast<std::size_t>(program::derived::size) + 1> numbers_{};
 };
 
 }  // namespace headmix
