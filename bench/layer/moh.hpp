@@ -112,6 +112,7 @@ template <class Router, class Mode = headmix::training>
 void add_moh(std::string const& direction, std::string const& router, std::initializer_list<Index> active) {
   std::vector<std::vector<std::int64_t>> shapes;
   for (Index const share : active) shapes.push_back({2048, 1024, 16, share});
+  for (Index const t : {1024, 2048}) shapes.push_back({t, t / 2, 8, 50});
   bool const backward = direction == "backward";
   auto const add_masked = [&]<class Mask>(char const* mask, Mask) {
     add("moh/" + direction + "/" + router + "/" + mask + "/cpu/float", {"T", "D", "N", "active"}, shapes, {1, 2},

@@ -40,7 +40,7 @@ auto multi_head(bool backward) {
 int const registered = [] {
   for (bool const backward : {false, true}) {
     add(backward ? "multi_head_backward/cpu/float" : "multi_head_forward/cpu/float", {"B", "T", "D", "N"},
-        {{12, 64, 128, 4}, {8, 128, 512, 8}, {1, 1024, 512, 8}}, {1, 2}, multi_head(backward));
+        {{12, 64, 128, 4}, {8, 128, 512, 8}, {1, 1024, 512, 8}, {1, 2048, 1024, 16}}, {1, 2}, multi_head(backward));
   }
   return 0;
 }();

@@ -79,6 +79,7 @@ int const registered = [] {
     std::string const direction = backward ? "backward" : "forward";
     add("smoe_experts_" + direction + "/swiglu/cpu/float", sizes,
         {{4096, 512, 1024, 16, 2},
+         {1024, 512, 2048, 8, 2},
          {2048, 256, 512, 8, 2},
          {4096, 256, 512, 16, 2},
          {8192, 256, 512, 32, 2},
