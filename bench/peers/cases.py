@@ -29,8 +29,9 @@ def parameters(layer, s):
         }
     x = numbers(s.get("B", 1), s["T"], d)
     if layer == "moa":
-        e, h, k = s["E"], s["H"], s["K"]
-        return {"x": x, "w_g": weights(d, e), "w_q": weights(e, d, h), "w_kv": weights(d, 2 * h), "w_o": weights(e, h, d)}
+        e, h = s["E"], s["H"]
+        w_q, w_kv, w_o = weights(e, d, h), weights(d, 2 * h), weights(e, h, d)
+        return {"x": x, "w_g": weights(d, e), "w_q": w_q, "w_kv": w_kv, "w_o": w_o}
     p = {"x": x, "w_qkv": weights(d, 3 * d), "w_o": weights(d, d)}
     return p if layer == "multi_head" else p | {"w_router": weights(d, s["N"] + 2)}
 

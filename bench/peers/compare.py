@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Times PyTorch beside headmix on the CPU and prints one table in Markdown. Rounds alternate: ours, theirs, ours, theirs.
+"""Times PyTorch beside headmix on the CPU and prints a table in Markdown. Rounds alternate: ours, theirs, ours, theirs.
 Run it with the Python that has PyTorch (requirements.txt); headmix-bench and headmix-lm as the presets build them:
 
   VENV/bin/python bench/peers/compare.py --headmix build/bench/bench/headmix-bench
@@ -8,7 +8,7 @@ Run it with the Python that has PyTorch (requirements.txt); headmix-bench and he
 Layers: the mean of some passes a round, forward without gradients, or forward with all gradients; one thread by CPU
 time, two by the wall clock. PyTorch may use its scaled_dot_product_attention or a matrix of scores: each case has the
 faster one. Its layers and their gradients are compared with plain loops before anything is timed. Training: tokens per
-second by the wall clock, of both in the same data."""
+second of both on the same text; headmix-lm is a new process in every round, PyTorch's model stays."""
 
 import argparse
 import json
@@ -60,8 +60,8 @@ def cases():
 # title, sizes, steps of a round, the share of the peak to be reached
 Training = namedtuple("Training", "title sizes steps goal")
 trainings = (
-    Training("headmix-lm 4 x 128, context 64", {"layers": 4, "heads": 4, "width": 128, "context": 64, "batch": 12}, 60, 0.33),
-    Training("headmix-lm 6 x 384, context 256", {"layers": 6, "heads": 6, "width": 384, "context": 256, "batch": 12}, 3, 0.55),
+    Training("4 x 128, context 64", {"layers": 4, "heads": 4, "width": 128, "context": 64, "batch": 12}, 30, 0.33),
+    Training("6 x 384, context 256", {"layers": 6, "heads": 6, "width": 384, "context": 256, "batch": 12}, 2, 0.55),
 )
 
 
@@ -144,17 +144,20 @@ def best_capability():
     return "AVX2" if {"avx2", "fma"} <= set(flags) else "DEFAULT"
 
 
+def children_seconds():
+    """CPU time of programs that have ended."""
+    t = os.times()
+    return t.children_user + t.children_system
+
+
 def others(mine, f):
     """The result of f, and how many CPUs were busy with what is none of `mine`."""
 
     def busy():
         with open("/proc/stat") as file:
             n = [int(x) for x in file.readline().split()[1:9]]  # user nice system idle iowait irq softirq steal
-        return (sum(n) - n[3] - n[4]) / ticks - sum(p.cpu_seconds() for p in mine) - children()
-
-    def children():
-        t = os.times()
-        return t.user + t.system + t.children_user + t.children_system
+        own = time.process_time() + children_seconds() + sum(p.cpu_seconds() for p in mine)
+        return (sum(n) - n[3] - n[4]) / ticks - own
 
     wall, before = time.monotonic(), busy()
     result = f()
@@ -162,22 +165,31 @@ def others(mine, f):
 
 
 def rounds(count, mine, ours, theirs, allowed):
-    """Pairs of measurements. Those beside which others used more than `allowed` CPUs are replaced, as far as half as
-    many rounds more go; how many remained undisturbed."""
-    ours(), theirs()  # memory, threads, the choice of a variant
-    pairs = []
+    """Pairs of measurements; the pair before them, during which memory is found and threads start; and how many were
+    undisturbed. Those beside which others used more than `allowed` CPUs are replaced, as far as half as many rounds
+    more go."""
+    first, pairs = (ours(), theirs()), []
     for _ in range(count + count // 2):
         pair, disturbance = others(mine, lambda: (ours(), theirs()))
         pairs.append((disturbance, pair))
         if sum(d <= allowed for d, _ in pairs) == count:
             break
     quiet = sum(d <= allowed for d, _ in pairs)
-    return [pair for _, pair in sorted(pairs, key=lambda p: p[0])[:count]], min(quiet, count)
+    return [pair for _, pair in sorted(pairs, key=lambda p: p[0])[:count]], first, quiet
 
 
 def summary(values):
     middle = statistics.median(values)
     return middle, f"{middle:.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def print_row(*cells):
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def print_header(*cells):
+    print_row(*cells)
+    print("|---" * len(cells) + "|")
 
 
 def goal_text(middle, goal):
@@ -187,53 +199,53 @@ def goal_text(middle, goal):
 def layer_row(case, threads, headmix, torch, arguments):
     row = case.row + "".join(f"/{name}:{size}" for name, size in case.sizes.items()) + f"/threads:{threads}"
     request = {"layer": case.layer, "s": case.sizes, "backward": case.backward, "budget": arguments.budget}
-    pairs, quiet = rounds(
+    pairs, _, quiet = rounds(
         arguments.rounds, [headmix, torch], lambda: headmix.time(row), lambda: torch.ask(request), cpus - threads + 0.2
     )
     ours, theirs = (statistics.median(p[i]["seconds"] for p in pairs) for i in (0, 1))
     flops = pairs[0][0]["seconds"] * pairs[0][0]["flop/s"]
     ratio, text = summary([b["seconds"] / a["seconds"] for a, b in pairs])
     peak = statistics.median(a["peak"] for a, _ in pairs)
-    return (
-        f"| {case.title} | {threads} | {1e3 * ours:.1f} | {flops / ours / 1e9:.0f} | {peak:.2f} | {1e3 * theirs:.1f} | "
-        f"{flops / theirs / 1e9:.0f} | {pairs[0][1]['name']} | {text} | {goal_text(ratio, case.goals.get(threads))} | {quiet} |"
-    )
+    mine = (f"{1e3 * ours:.1f}", f"{flops / ours / 1e9:.0f}", f"{peak:.2f}")
+    other = (f"{1e3 * theirs:.1f}", f"{flops / theirs / 1e9:.0f}", pairs[0][1]["name"])
+    print_row(case.title, threads, *mine, *other, text, goal_text(ratio, case.goals.get(threads)), quiet)
 
 
 def training_row(training, threads, headmix, torch, arguments, text):
     s = training.sizes
     command = [arguments.lm, "--text", text, "--attention", "dense", "--sample", "0", "--progress", "off"]
-    for name, value in {**s, "steps": training.steps, "threads": threads}.items():
+    for name, value in {**s, "steps": training.steps, "warmup": 0, "threads": threads}.items():
         command += [f"--{name}", str(value)]
     yardstick = f"multi_head_forward/cpu/float/B:12/T:64/D:128/N:4/threads:{threads}"
 
     def ours():
+        wall, cpu = time.monotonic(), children_seconds()
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        wall, cpu = time.monotonic() - wall, children_seconds() - cpu
         answer = json.loads(done.stdout.splitlines()[-1])
+        if threads == 1:  # by CPU time, which the program does not tell: by that of all it does
+            answer["tokens_per_s"] *= wall / cpu
         beside = headmix.time(yardstick)
         return answer | {"peak": beside["flop/s"] / beside["peak"]}
 
     def theirs():
-        request = {"text": text, "s": s | {"steps": training.steps}}
+        request = {"text": text, **s, "steps": training.steps}
         eager, compiled = (torch.ask(request | {"compiled": c}) for c in (False, True))
-        for answer in (eager, compiled):
-            answer["tokens_per_s"] = training.steps * s["batch"] * s["context"] / answer["seconds"]
         return eager | {"compiled": compiled["tokens_per_s"]}
 
-    pairs, quiet = rounds(arguments.rounds, [headmix, torch], ours, theirs, cpus - threads + 0.2)
-    n = pairs[0][0]["parameters"]
-    if n != pairs[0][1]["parameters"]:
-        sys.exit(f"compare.py: the models differ: {n} and {pairs[0][1]['parameters']} parameters")
+    pairs, first, quiet = rounds(arguments.rounds, [headmix, torch], ours, theirs, cpus - threads + 0.2)
+    n = first[0]["parameters"]
+    if n != first[1]["parameters"]:
+        sys.exit(f"compare.py: the models differ: {n} and {first[1]['parameters']} parameters")
     flops = 6 * (n - s["context"] * s["width"]) + 12 * s["layers"] * s["context"] * s["width"]
     peak = statistics.median(a["tokens_per_s"] * flops / a["peak"] for a, _ in pairs)
     middle = lambda i, key: statistics.median(p[i][key] for p in pairs)
     ratio, eager = summary([a["tokens_per_s"] / b["tokens_per_s"] for a, b in pairs])
     _, compiled = summary([a["tokens_per_s"] / b["compiled"] for a, b in pairs])
-    return (
-        f"| {training.title} | {threads} | {middle(0, 'tokens_per_s'):.0f} | {peak:.2f} | {goal_text(peak, training.goal)} | "
-        f"{middle(1, 'tokens_per_s'):.0f} | {middle(1, 'compiled'):.0f} | {eager} | {compiled} | "
-        f"{middle(0, 'train_loss'):.2f}, {middle(1, 'loss'):.2f} | {quiet} |"
-    )
+    mine = (f"{middle(0, 'tokens_per_s'):.0f}", f"{peak:.2f}", goal_text(peak, training.goal))
+    other = (f"{middle(1, 'tokens_per_s'):.0f}", f"{middle(1, 'compiled'):.0f}", eager, compiled)
+    losses = f"{first[0]['train_loss']:.3f}, {first[1]['loss']:.3f}"
+    print_row("headmix-lm " + training.title, threads, *mine, *other, losses, quiet)
 
 
 def main():
@@ -257,24 +269,24 @@ def main():
         about = torch.about
         print(f"- PyTorch {about['torch']}, {about['capability']}, {threads} threads; {'; '.join(about['libraries'])}")
     print(f"\nRatio: time of PyTorch by that of headmix. n: rounds of {arguments.rounds} that nobody else disturbed.\n")
-    print("| | threads | headmix ms | GFLOP/s | of peak | PyTorch ms | useful GFLOP/s | attention | ratio | goal | n |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    ours, theirs = ("headmix ms", "GFLOP/s", "of peak"), ("PyTorch ms", "useful GFLOP/s", "attention")
+    print_header("", "threads", *ours, *theirs, "ratio", "goal", "n")
     for case in cases():
         for threads, torch in torches.items():
             if re.search(arguments.filter, case.title):
-                print(layer_row(case, threads, headmix, torch, arguments), flush=True)
+                layer_row(case, threads, headmix, torch, arguments)
     if not arguments.lm:
         return
-    print("\nTraining, tokens/s; the peak is measured after every run. Ratio: tokens/s of headmix by those of PyTorch.\n")
-    print("| | threads | headmix | of peak | goal | PyTorch | compiled | ratio | ratio to compiled | losses at the end | n |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    print("\nTraining, tokens/s; ratio: those of headmix by those of PyTorch. The peak is measured after every run.\n")
+    theirs = ("PyTorch", "compiled", "ratio", "ratio to compiled")
+    print_header("", "threads", "headmix", "of peak", "goal", *theirs, "mean losses at first", "n")
     with tempfile.NamedTemporaryFile() as beginning, open(arguments.text, "rb") as text:
-        beginning.write(text.read(200_000))  # validation is not timed, and need not take long
+        beginning.write(text.read(50_000))  # validation is not timed, and need not take long
         beginning.flush()
         for training in trainings:
             for threads, torch in torches.items():
-                if re.search(arguments.filter, training.title):
-                    print(training_row(training, threads, headmix, torch, arguments, beginning.name), flush=True)
+                if re.search(arguments.filter, "headmix-lm " + training.title):
+                    training_row(training, threads, headmix, torch, arguments, beginning.name)
 
 
 main()

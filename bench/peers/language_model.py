@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""headmix-lm's dense model and its training step in PyTorch: learned positions, layer norm before each part, no biases
-but those of the norms, exact GELU, the output matrix is the embedding; AdamW on clipped gradients."""
+"""headmix-lm's dense model and its training in PyTorch: learned positions, layer norm before each part, no biases but
+those of the norms, exact GELU, the output matrix is the embedding; AdamW on clipped gradients."""
 
-import time
+import math
 
 import torch
 import torch.nn as nn
@@ -32,8 +32,9 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         for name, p in self.named_parameters():
+            writes_residual = name.endswith((".o.weight", ".down.weight"))
             if p.dim() == 2:
-                nn.init.normal_(p, std=0.02 / ((2 * layers) ** 0.5 if name.endswith(("o.weight", "down.weight")) else 1))
+                nn.init.normal_(p, std=0.02 / ((2 * layers) ** 0.5 if writes_residual else 1))
 
     def forward(self, x, target):
         h = self.byte(x) + self.position.weight[: x.size(1)]
@@ -42,31 +43,29 @@ class Model(nn.Module):
         return F.cross_entropy(F.linear(self.norm(h), self.byte.weight).flatten(0, 1), target.flatten())
 
 
-def train(text, s, compiled):
-    """Seconds, the loss at the end and the number of parameters."""
-    model = Model(s["layers"], s["heads"], s["width"], s["context"])
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
-    run = torch.compile(model) if compiled else model
-    data = torch.frombuffer(bytearray(open(text, "rb").read()), dtype=torch.uint8)
-    window = torch.arange(s["context"] + 1)
+class Trainer:
+    """The training step with the schedule of headmix-lm --warmup 0, in a run of `steps` steps."""
 
-    def step():
-        begin = torch.randint(len(data) - s["context"], (s["batch"], 1))
-        rows = data[begin + window].long()
-        optimiser.zero_grad(set_to_none=True)
-        loss = run(rows[:, :-1], rows[:, 1:])
+    def __init__(self, text, layers, heads, width, context, batch, steps, compiled):
+        self.batch, self.context, self.steps, self.done = batch, context, steps, 0
+        self.model = Model(layers, heads, width, context)
+        self.parameters = list(self.model.parameters())
+        matrices, others = ([p for p in self.parameters if (p.dim() == 2) == m] for m in (True, False))
+        groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+        self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=True)
+        self.run = torch.compile(self.model) if compiled else self.model
+        with open(text, "rb") as f:
+            self.bytes = torch.frombuffer(bytearray(f.read()), dtype=torch.uint8)
+
+    def step(self):
+        self.done = min(self.done + 1, self.steps)
+        for group in self.optimiser.param_groups:
+            group["lr"] = 1e-4 + 9e-4 * (1 + math.cos(math.pi * self.done / self.steps)) / 2
+        begin = torch.randint(len(self.bytes) - self.context, (self.batch, 1))
+        rows = self.bytes[begin + torch.arange(self.context + 1)].long()
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.run(rows[:, :-1], rows[:, 1:])
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        return loss
-
-    if compiled:
-        step()
-    begin = time.perf_counter()
-    for _ in range(s["steps"]):
-        loss = step()
-    loss = loss.item()
-    return time.perf_counter() - begin, loss, sum(p.numel() for p in model.parameters())
+        nn.utils.clip_grad_norm_(self.parameters, 1.0)
+        self.optimiser.step()
+        return loss.item()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The layers of the papers in PyTorch, run eagerly, on any device. Rows of experts are sorted, multiplied by one product
-an expert or by grouped ones, and put back in order; the gradients of that are permutations and sums over a token's
-slots, not scattered additions. Attention is an argument. Layers with a router also return its weighted losses."""
+"""The layers of the papers in PyTorch, run eagerly on the CPU. Rows of experts are sorted, multiplied by one product an
+expert and put back in order; the gradients of that are permutations and sums over a token's slots, not scattered
+additions. Attention is an argument. Layers with a router also return its weighted losses."""
 
 import torch
 import torch.nn.functional as F
