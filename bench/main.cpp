@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // headmix-bench: runs the rows and prints one line for each. Google Benchmark's options and environment variables work.
+// With --on_request it runs the rows whose names it reads, one a line, for a program that alternates them with its own.
 
 #include <benchmark/benchmark.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +51,34 @@ std::vector<std::pair<std::string, std::string>> describe_run() {
   return lines;
 }
 
+/// Answers to requests: a line of numbers for every repetition.
+class Answers : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(Context const&) override { return true; }
+  void ReportRuns(std::vector<Run> const& runs) override {
+    for (Run const& run : runs) {
+      if (run.run_type != Run::RT_Iteration || run.error_occurred) continue;
+      auto const counter = [&](char const* name) { return run.counters.at(name).value; };
+      std::printf("%.9g s %.6g FLOP/s %.4g peak %.0f steady\n",
+                  run.GetAdjustedRealTime() / benchmark::GetTimeUnitMultiplier(run.time_unit), counter("FLOP/s"),
+                  counter("peak"), counter("steady"));
+    }
+  }
+};
+
+/// Every answer, also that to a name which no row has, ends with an empty line.
+void answer_requests() {
+  for (auto const& [key, value] : describe_run()) std::printf("%s\t%s\n", key.c_str(), value.c_str());
+  std::string name;
+  do {
+    std::puts("");
+    std::fflush(stdout);
+    if (!std::getline(std::cin, name)) return;
+    Answers answers;
+    benchmark::RunSpecifiedBenchmarks(&answers, "^" + name + "/manual_time$");
+  } while (true);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -60,6 +91,7 @@ int main(int argc, char** argv) {
   by_default("BENCHMARK_REPETITIONS", "--benchmark_repetitions=7");
   by_default("BENCHMARK_MIN_TIME", "--benchmark_min_time=0.05");
   arguments.insert(arguments.end(), argv + 1, argv + argc);
+  bool const on_request = std::erase(arguments, "--on_request") > 0;
   std::vector<char*> pointers;
   for (auto& a : arguments) pointers.push_back(a.data());
   int count = static_cast<int>(pointers.size());
@@ -67,6 +99,10 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&count, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 2;
 
+  if (on_request) {
+    answer_requests();
+    return 0;
+  }
   auto const context = describe_run();
   for (auto const& [key, value] : context) benchmark::AddCustomContext("headmix_" + key, value);
   bench::Table table(context);
