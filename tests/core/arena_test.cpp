@@ -90,20 +90,23 @@ TEST_CASE("planner: runs in a constant expression") {
   CHECK(aligned(64) == 64);
 }
 TEST_CASE("buffer: is aligned, zeroed, and moves without copying") {
-  AlignedBuffer a(1000);
-  CHECK(a.bytes().size() == 1000);
-  CHECK(reinterpret_cast<std::uintptr_t>(a.bytes().data()) % alignment == 0);
-  bool zero = true;
-  for (auto const b : a.bytes()) zero = zero && b == std::byte{0};
-  CHECK(zero);
-  a.as<float>(64)[1] = 3;
-  CHECK(a.as<float>()[17] == 3);
-  auto* const data = a.bytes().data();
-  AlignedBuffer b(std::move(a));
-  CHECK(b.bytes().data() == data);
-  AlignedBuffer c;
-  CHECK(c.bytes().empty());
-  c = std::move(b);
-  CHECK(c.bytes().data() == data);
+  for (std::size_t const bytes : {std::size_t{1000}, std::size_t{5} << 20}) {  // the second in huge pages
+    CAPTURE(bytes);
+    AlignedBuffer a(bytes);
+    CHECK(a.bytes().size() == bytes);
+    CHECK(reinterpret_cast<std::uintptr_t>(a.bytes().data()) % alignment == 0);
+    bool zero = true;
+    for (auto const b : a.bytes()) zero = zero && b == std::byte{0};
+    CHECK(zero);
+    a.as<float>(64)[1] = 3;
+    CHECK(a.as<float>()[17] == 3);
+    auto* const data = a.bytes().data();
+    AlignedBuffer b(std::move(a));
+    CHECK(b.bytes().data() == data);
+    AlignedBuffer c;
+    CHECK(c.bytes().empty());
+    c = std::move(b);
+    CHECK(c.bytes().data() == data);
+  }
   CHECK(AlignedBuffer(0).bytes().empty());
 }
