@@ -8,6 +8,9 @@
 using namespace headmix;
 using namespace headmix::test;
 
+/// LLVM's OpenMP keeps the tables of its threads to the end of the process. LeakSanitizer, where there is one, asks.
+extern "C" char const* __lsan_default_suppressions() { return "leak:libomp"; }
+
 TEST_CASE("OpenMP: every task once, the bits of one thread") {
   for (Index const threads : {1, 2, 5}) {
     open_mp executor(threads);
