@@ -20,6 +20,8 @@ enum class layout { stack, transposed, column_blocks, row_blocks, blocks_transpo
 struct Case {
   Index rows, choices, experts, depth, width;
   bool twice = false;  ///< a row may choose an expert twice
+  Index alike = 0;     ///< how many successive rows choose the same experts in ascending order, all but one of them
+  Index shared = 0;    ///< so many slots choose the first experts in every row
 };
 
 template <class T>
@@ -67,6 +69,10 @@ struct Order {
       auto const k = static_cast<std::size_t>(c.choices), e = static_cast<std::size_t>(c.experts);
       index[i] = static_cast<Int>(c.twice ? random.below(i, e) : (random.below(i / k, e) + i % k) % e);
       if (index[i] == 1 || i % 11 == 5 || i / k == 3) index[i] = -1;
+      auto const j = static_cast<Index>(i % k), row = static_cast<Index>(i / k);
+      if (c.alike > 0) index[i] = static_cast<Int>(j < row / c.alike % c.experts ? j : j + 1);
+      if (j < c.shared) index[i] = static_cast<Int>(j);
+      if (c.shared > 0 && j >= c.shared && index[i] >= 0 && c.shared > index[i]) index[i] = -1;
     }
     Index const n = c.rows * c.choices;
     slots = view<Int const>(perm.data(), 1, n);
@@ -156,6 +162,20 @@ TEST_CASE("sums over the experts of a row equal the reference") {
     }
     check_sums<float>(c, layout::stack, false, false);
     check_sums<float>(c, layout::blocks_transposed, true, false);
+  }
+}
+TEST_CASE("sums over experts that many rows share equal the reference") {
+  for (Case const& c : {Case{205, 3, 4, 20, 70, false, 60},
+                        {205, 7, 8, 96, 150, false, 130},
+                        {700, 3, 4, 5, 9, false, 1},
+                        {150, 4, 6, 200, 33, false, 0, 3},
+                        {97, 2, 9, 17, 300, false, 0, 2}}) {
+    CAPTURE(c.rows);
+    for (layout const how : {layout::stack, layout::blocks_transposed}) {
+      check_sums<double>(c, how, false, false);
+      check_sums<double>(c, how, true, false);
+    }
+    check_sums<float>(c, layout::column_blocks, false, false);
   }
 }
 TEST_CASE("products with experts equal the reference") {

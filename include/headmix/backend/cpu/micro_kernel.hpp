@@ -34,7 +34,7 @@ struct register_block {
   static constexpr int rows = 6;
   static constexpr int lanes = bytes / static_cast<int>(sizeof(T));
   static constexpr Index cols = vectors * lanes;
-  static constexpr Index depth = 256;  // of a panel of b, which must fit into the L1 and L2 caches
+  static constexpr Index depth = 512;  // of a panel of b, which must fit into the L2 cache
 };
 
 namespace detail {
@@ -408,7 +408,7 @@ void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulat
   if (2 * block::rows > c.rows || block::cols >= b.cols)
     return multiply_panels<T>(c.rows, rows_from(0), left_matrix<T>{a}, b, accumulate);
   // Strips are worth their copies where several panels of b use them.
-  constexpr Index height = 16 * block::rows, depth = 128;
+  constexpr Index height = 32 * block::rows, depth = 128;
   alignas(64) T strips[left_strips<T>::size(height, depth)];
   for (Index i = 0; i < c.rows; i += height)
     for (Index k = 0; k < a.cols; k += depth) {
