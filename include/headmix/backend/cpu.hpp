@@ -9,6 +9,7 @@
 #include "headmix/backend/cpu/attention_backward.hpp"
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
+#include "headmix/backend/cpu/grouped_outer.hpp"
 #include "headmix/backend/cpu/grouped_sum.hpp"
 #include "headmix/backend/cpu/packed.hpp"
 #include "headmix/backend/cpu/quantize.hpp"

@@ -68,11 +68,17 @@ struct left_strides {
   Index row, col;
   [[nodiscard]] T operator()(int r, Index k) const { return data[r * row + k * col]; }
 };
-/// or R rows of which the elements of a column follow each other.
-template <int R, class T>
+/// or R rows of which the elements of a column follow each other; column k is the one that columns[k] says.
+template <int R, class T, class Columns>
 struct left_columns {
   T const* data;
-  [[nodiscard]] T operator()(int r, Index k) const { return data[r + k * R]; }
+  Columns columns;
+  [[nodiscard]] T operator()(int r, Index k) const { return data[r + columns[k] * R]; }
+};
+struct all_columns {
+  Index first = 0;
+  [[nodiscard]] Index operator[](Index k) const { return first + k; }
+  [[nodiscard]] all_columns operator+(Index k) const { return {first + k}; }
 };
 
 /// Rows that come nearer to the caches while others are multiplied: `width` elements of each, from `col` on.
@@ -159,12 +165,13 @@ struct left_matrix {
   }
 };
 /// A copy of a matrix whose columns lie closer than its rows. A strip has as many rows as a register block, column by
-/// column, so that a product reads it from begin to end.
-template <class T>
+/// column, so that a product reads it from begin to end, or those columns that a list names.
+template <class T, class Columns = all_columns>
 struct left_strips {
   static constexpr int rows = register_block<T>::rows;
   T const* data;
   Index stride;  ///< from strip to strip
+  Columns columns = {};
 
   /// Elements from strip to strip for so many columns: an odd number of cache lines, so that strips do not share places
   /// of the cache while they are written.
@@ -174,11 +181,15 @@ struct left_strips {
   }
   [[nodiscard]] static constexpr Index size(Index m, Index depth) { return (m + rows - 1) / rows * stride_of(depth); }
   template <int R>
-  [[nodiscard]] left_columns<R, T> block(Index i, int, Index k) const {
+  [[nodiscard]] left_columns<R, T, Columns> block(Index i, int, Index k) const {
     static_assert(R == rows);
-    return {data + i / rows * stride + k * rows};
+    return {data + i / rows * stride, columns + k};
   }
 };
+template <class A>
+inline constexpr bool is_strips = false;
+template <class T, class Columns>
+inline constexpr bool is_strips<left_strips<T, Columns>> = true;
 
 /// Copies m rows and `depth` columns to strips; column(k) is where column k begins, and its elements lie `step` apart.
 template <class T, class F>
@@ -255,7 +266,7 @@ void multiply_columns(Index m, Index cols, Index k, Index depth, A const& a, T c
     if (std::is_same_v<A, left_matrix<T>> && rows < block::rows && rows > 1) rows = rows / 2 * 2;
     rows_to_fetch<T> const next = ahead.step();
     auto const run = [&](auto to) {
-      if constexpr (!std::is_same_v<A, left_strips<T>>) {
+      if constexpr (!is_strips<A>) {
         if (rows == 1) return multiply_block<1, V>(rows, i, k, depth, a, b, b_row, to, accumulate, next);
         if (rows == 2) return multiply_block<2, V>(rows, i, k, depth, a, b, b_row, to, accumulate, next);
         if (rows <= 4) return multiply_block<4, V>(rows, i, k, depth, a, b, b_row, to, accumulate, next);
