@@ -77,7 +77,9 @@ class key_panels {
 
  private:
   [[nodiscard]] Index first(Index sequence) const { return x_.keys.begin(sequence) / width + sequence; }
-  [[nodiscard]] T* panel(Index p, Index head) const { return memory_ + (p * x_.kv_heads + head) * x_.head_dim * width; }
+  [[nodiscard]] T* panel(Index p, Index head) const {
+    return memory_ + (head * (x_.keys.rows / width + x_.keys.count) + p) * x_.head_dim * width;
+  }
 
   attention_extents x_;
   T* memory_;
