@@ -51,7 +51,6 @@ template <Executor E, class T>
 void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view<T const> dy, view<Int const> perm,
                                   view<Int const> offsets, Index slots_per_row, bool accumulate,
                                   std::span<std::byte> scratch) {
-  using packed = outer_block;
   constexpr Index strip = register_block<T>::rows, most_rows = 22 * strip, most_cols = task_shape{}.cols;
   Index const tiles = (dw.rows + most_rows - 1) / most_rows;
   Index const rows = (dw.rows + tiles * strip - 1) / (tiles * strip) * strip;
@@ -61,12 +60,12 @@ void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view
     Index const i = task / groups * rows, m = (std::min)(rows, dw.rows - i), group = task % groups;
     if (m <= 0) return;
     Index const first_expert = dw.count * group / groups, last_expert = dw.count * (group + 1) / groups;
-    scratch_cutter cut(begin.position() + worker * packed::worker_bytes<T>(dw.rows));
-    T* const left_data = cut.take<T>(packed::left_size<T>(dw.rows));
-    T* const right_data = cut.take<T>(packed::slots * most_cols);
-    Int columns[packed::slots];
-    for (Index first = 0; first < x.rows; first += packed::slots) {
-      Index const depth = (std::min)(packed::slots, x.rows - first);
+    scratch_cutter cut(begin.position() + worker * outer_block::worker_bytes<T>(dw.rows));
+    T* const left_data = cut.take<T>(outer_block::left_size<T>(dw.rows));
+    T* const right_data = cut.take<T>(outer_block::slots * most_cols);
+    Int columns[outer_block::slots];
+    for (Index first = 0; first < x.rows; first += outer_block::slots) {
+      Index const depth = (std::min)(outer_block::slots, x.rows - first);
       pack_strips<T>(left_data, m, depth, 1, [&](Index k) { return &x(first + k, i); });
       left_strips<T> const strips{left_data, left_strips<T>::stride_of(depth)};
       for (Index e = first_expert; e < last_expert; ++e) {
@@ -74,7 +73,7 @@ void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view
         Int const* slot = std::lower_bound(list, list_end, first * slots_per_row);
         Int const* const last = std::lower_bound(slot, list_end, (first + depth) * slots_per_row);
         for (Index n; slot != last; slot += n) {
-          n = (std::min)(packed::slots, static_cast<Index>(last - slot));
+          n = (std::min)(outer_block::slots, static_cast<Index>(last - slot));
           bool all = n == depth;
           for (Index k = 0; k < n; ++k) {
             columns[k] = static_cast<Int>(row_of(slot[k], slots_per_row) - first);
@@ -82,7 +81,7 @@ void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view
           }
           for (Index j = 0; j < dw.cols; j += register_block<T>::cols) {
             Index const cols = (std::min)(register_block<T>::cols, dw.cols - j);
-            gather_panels<T>(right_data, packed::slots, dy.middle_cols(j, cols), slot, 1, n, 1);
+            gather_panels<T>(right_data, outer_block::slots, dy.middle_cols(j, cols), slot, 1, n, 1);
             view<T const> const right(right_data, n, cols);
             strided_rows<T> const to{&dw[e](i, j), dw.row_stride};
             bool const add = accumulate || slot != list;
@@ -110,6 +109,8 @@ void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> 
                    view<std::type_identity_t<T const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
                    Index dy_slots, bool accumulate, std::span<std::byte> scratch) {
   using gathered = detail::outer_block;
+  if (dw.size() == 0) return;
+  // Where rows choose many of the experts, those share what is packed.
   if (dy_slots == 1 && x_slots > 1 && 2 * x_slots >= dw.count && x.col_stride == 1 && dw.col_stride == 1)
     return detail::grouped_outer_of_shared_rows<E, T>(executor, dw, x, dy, perm, offsets, x_slots, accumulate, scratch);
   task_shape shape = task_tiles(dw.rows, dw.cols);
