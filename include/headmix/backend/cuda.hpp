@@ -192,12 +192,25 @@ class Cuda {
   void attention(attention_forward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention<Mask>(queue_, p, scratch);
   }
+  /// Fused: see tape/fuse.hpp. The gate has a number for each row.
+  template <AttentionMask Mask>
+  void gated_attention(attention_forward<Scalar> const& p, view<Scalar> gated, view<wide const> gate,
+                       std::span<std::byte> scratch) {
+    cuda::attention<Mask>(queue_, p, {cuda::gate_of_rows(gate, cuda::heads_of_row(p.extents)), gated}, scratch);
+  }
   std::size_t attention_gradient_scratch(attention_backward<Scalar> const& p) {
     return cuda::attention_gradient_scratch_bytes(p);
   }
   template <AttentionMask Mask>
   void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention_gradient<Mask>(queue_, p, scratch);
+  }
+  /// Fused: see tape/fuse.hpp.
+  template <AttentionMask Mask>
+  void gated_attention_gradient(attention_backward<Scalar> p, view<wide const> gate, view<Scalar const> d,
+                                view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {
+    p.d_o = d_o;
+    cuda::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
   }
   std::size_t attention_bias_gradient_scratch(attention_backward<Scalar> const& p) {
     return cuda::attention_bias_gradient_scratch_bytes(p);

@@ -3,8 +3,10 @@
 // Steps that a backend does in one kernel. A fused kernel never defines a meaning: it writes the values of the steps it
 // replaces, and a backend without it runs those. A new pattern is one more specialization of `fusion`.
 
+#include "headmix/expr/attention_problem.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/linear.hpp"
+#include "headmix/expr/mask.hpp"
 #include "headmix/expr/route_problem.hpp"
 #include "headmix/expr/select.hpp"
 #include "headmix/expr/softmax.hpp"
@@ -27,6 +29,45 @@ struct route : operation {
     return route_problem<typename Run::backend_type::scalar>{values...};
   }
 };
+
+template <class Spec>
+struct attention;
+/// o and its log-sum-exp, each of which is not wanted when its data is null, and gated = gate o.
+template <class Spec>
+struct gated_attention : operation {
+  static constexpr bool needs_scratch = true;
+  static std::size_t scratch(auto const& run, auto o, auto lse, auto, auto, auto... operands) {
+    return attention<Spec>::scratch(run, o, lse, operands...);
+  }
+  static void eval(auto const& run, auto o, auto lse, auto gated, auto gate, auto... operands) {
+    run.backend.template gated_attention<typename Spec::mask>(attention<Spec>::problem(run, o, lse, operands...), gated,
+                                                              gate, run.scratch);
+  }
+};
+template <class Spec>
+struct attention_gradient;
+/// The gradients of attention whose rows were gated, where d is the gradient by the gated rows: d_o = gate d and,
+/// unless its data is null, d_gate = row_sum(d o), too.
+template <class Spec>
+struct gated_attention_gradient : operation {
+  static constexpr bool needs_scratch = true;
+  static std::size_t scratch(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto, auto, auto, auto q, auto k,
+                             auto v, auto o, auto lse, auto... further) {
+    return run.backend.attention_gradient_scratch(problem(run, d_o, d_q, d_k, d_v, q, k, v, o, lse, further...));
+  }
+  static void eval(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto d_gate, auto d, auto gate, auto q,
+                   auto k, auto v, auto o, auto lse, auto... further) {
+    run.backend.template gated_attention_gradient<typename Spec::mask>(
+        problem(run, d_o, d_q, d_k, d_v, q, k, v, o, lse, further...), gate, d, d_o, d_gate, run.scratch);
+  }
+
+ private:
+  template <class T>
+  static auto problem(auto const& run, view<T> d_o, auto d_q, auto d_k, auto d_v, auto q, auto k, auto v, auto o,
+                      auto lse, auto... further) {
+    return attention_gradient<Spec>::problem(run, d_q, d_k, d_v, q, k, v, o, lse, view<T const>(d_o), further...);
+  }
+};
 }  // namespace ops
 
 /// Step: Op writes the values of all Nodes, and those of Further that are read; what it reads are the Operands.
@@ -47,6 +88,12 @@ struct calls_of<fused<Op, type_list<Node...>, type_list<F...>, type_list<A...>>,
 template <class Backend, class S = typename Backend::scalar>
 inline constexpr bool routes = requires(Backend& b, route_problem<S> r) {
   b.route(r, std::span<std::byte>());
+};
+
+template <class Backend, class S = typename Backend::scalar>
+inline constexpr bool gates_attention = requires(Backend& b, attention_forward<S> p, view<S> gated,
+                                                 view<wide_t<S> const> gate) {
+  b.template gated_attention<full>(p, gated, gate, std::span<std::byte>());
 };
 
 /// How the first steps of a list are done together: `type` is the step, `rest` what is left, and `further` is what the
@@ -95,6 +142,55 @@ requires(routes<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real)
   using rest = filter<type_list<T...>, typename values::is_left>;
 };
 
+/// A number in memory for each row of O.
+template <class G, class O>
+inline constexpr bool is_gate =
+    G::kind_of == kind::wide && !Pointwise<G> && cols<G>::value == 1 && rows<G>::value == rows<O>::value;
+template <class G, class O>
+using gated_by = node<ops::narrow, node<ops::multiply, G, O>>;
+template <class Backend, class Spec, class... A, class G, class... T>
+requires(gates_attention<Backend>&& is_gate<G, node<ops::attention<Spec>, A...>>)  //
+    struct fusion<Backend, type_list<compute<node<ops::attention<Spec>, A...>>,
+                                     store<gated_by<G, node<ops::attention<Spec>, A...>>>, T...>> {
+  using o = node<ops::attention<Spec>, A...>;
+  using further = type_list<>;
+  using type =
+      fused<ops::gated_attention<Spec>, type_list<o, output<1, o>, gated_by<G, o>>, further, type_list<G, A...>>;
+  using rest = type_list<T...>;
+};
+
+/// What is known of the gradient that arrives at O, if it is that by the gated rows times the gate.
+template <class O, class Terms>
+struct gated_gradient {
+  static constexpr bool is_one = false;
+};
+template <class O, class D, class G>
+struct gated_gradient<O, type_list<node<ops::multiply, D, G>>> {
+  static constexpr bool is_one = is_gate<G, O> && D::kind_of == kind::real && !Pointwise<D> &&
+                                 rows<D>::value == rows<O>::value && cols<D>::value == cols<O>::value;
+  using d = D;
+  using gate = G;
+};
+template <class Step>
+struct is_not {
+  template <class Other>
+  static constexpr bool value = !std::is_same_v<Other, Step>;
+};
+template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
+requires(gates_attention<Backend>&& gated_gradient<O, terms<DO>>::is_one)  //
+    struct fusion<
+        Backend,
+        type_list<store<DO>, compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, DO, A...>>, T...>> {
+  using d = typename gated_gradient<O, terms<DO>>::d;
+  using gate = typename gated_gradient<O, terms<DO>>::gate;
+  using d_gate = node<ops::row_sum, node<ops::multiply, d, O>>;
+  using d_q = node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, DO, A...>;
+  using further = type_list<d_gate>;
+  using type = fused<ops::gated_attention_gradient<Spec>, type_list<DO, d_q, output<1, d_q>, output<2, d_q>>, further,
+                     type_list<d, gate, Q, K, V, O, output<1, O>, A...>>;
+  using rest = filter<type_list<T...>, is_not<compute<d_gate>>>;
+};
+
 template <class Backend, class Done, class Further, class Steps>
 struct fused_steps;
 template <class Backend, class Done, class Further>
@@ -110,7 +206,7 @@ struct fused_steps<Backend, type_list<D...>, Further, type_list<H, T...>>
 
 /// `type`: the steps with those that Backend does in one kernel replaced; `further`: what these write only if it is
 /// read.
-template <class Backend, class Steps, bool Fuses = routes<Backend>>
+template <class Backend, class Steps, bool Fuses = routes<Backend> || gates_attention<Backend>>
 struct fused_for {
   using type = Steps;  // lists of steps are long: nothing is made of them for a backend that fuses nothing
   using further = type_list<>;
