@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Steps that a backend does in one kernel. A fused kernel never defines a meaning: it writes the values of the steps it
-// replaces, and a backend without it runs those. A new pattern is one more specialization of `fusion`.
+// replaces, and a backend without it runs those. A new pattern is one more specialization of `fusion`: steps that
+// follow each other, and later ones that read nothing else.
 
 #include "headmix/expr/attention_problem.hpp"
 #include "headmix/expr/expert.hpp"
@@ -91,9 +92,11 @@ inline constexpr bool routes = requires(Backend& b, route_problem<S> r) {
 };
 
 template <class Backend, class S = typename Backend::scalar>
-inline constexpr bool gates_attention = requires(Backend& b, attention_forward<S> p, view<S> gated,
-                                                 view<wide_t<S> const> gate) {
-  b.template gated_attention<full>(p, gated, gate, std::span<std::byte>());
+inline constexpr bool gates_attention = requires(Backend& b, attention_forward<S> p, attention_backward<S> q, view<S> y,
+                                                 view<S const> d, view<wide_t<S> const> gate, view<wide_t<S>> d_gate,
+                                                 std::span<std::byte> scratch) {
+  b.template gated_attention<full>(p, y, gate, scratch);
+  b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
 };
 
 /// How the first steps of a list are done together: `type` is the step, `rest` what is left, and `further` is what the
