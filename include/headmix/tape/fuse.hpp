@@ -52,20 +52,20 @@ struct attention_gradient;
 template <class Spec>
 struct gated_attention_gradient : operation {
   static constexpr bool needs_scratch = true;
-  static std::size_t scratch(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto, auto, auto, auto q, auto k,
-                             auto v, auto o, auto lse, auto... further) {
-    return run.backend.attention_gradient_scratch(problem(run, d_o, d_q, d_k, d_v, q, k, v, o, lse, further...));
+  static std::size_t scratch(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto const&, auto const&,
+                             auto const&, auto... operands) {
+    return run.backend.attention_gradient_scratch(problem(run, d_o, d_q, d_k, d_v, operands...));
   }
-  static void eval(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto d_gate, auto d, auto gate, auto q,
-                   auto k, auto v, auto o, auto lse, auto... further) {
-    run.backend.template gated_attention_gradient<typename Spec::mask>(
-        problem(run, d_o, d_q, d_k, d_v, q, k, v, o, lse, further...), gate, d, d_o, d_gate, run.scratch);
+  static void eval(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto d_gate, auto d, auto gate,
+                   auto... operands) {
+    run.backend.template gated_attention_gradient<typename Spec::mask>(problem(run, d_o, d_q, d_k, d_v, operands...),
+                                                                       gate, d, d_o, d_gate, run.scratch);
   }
 
  private:
-  template <class T>
-  static auto problem(auto const& run, view<T> d_o, auto d_q, auto d_k, auto d_v, auto q, auto k, auto v, auto o,
-                      auto lse, auto... further) {
+  template <class T, class W>
+  static auto problem(auto const& run, view<T> d_o, view<T> d_q, view<T> d_k, view<T> d_v, view<T const> q,
+                      view<T const> k, view<T const> v, view<T const> o, view<W const> lse, auto... further) {
     return attention_gradient<Spec>::problem(run, d_q, d_k, d_v, q, k, v, o, lse, view<T const>(d_o), further...);
   }
 };
