@@ -224,15 +224,30 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
   CHECK(o.error() <= attention_tolerance<T>);
   CHECK(lse.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
   if (how.gate) {
-    attention_operand<float, Device> const gate =
-        attention_operand<float, Device>::random(queue, 9, c.rows(), c.heads_of_row(), attention_layout::gaps, 3);
+    wide_operand const gate = wide_operand::random(queue, 9, c.rows(), c.heads_of_row(), attention_layout::gaps, 3);
+    operand const alone = operand::garbage(queue, c.rows(), cols, how.layout),
+                  again = operand::garbage(queue, c.rows(), cols, how.layout);
     operand gated = operand::garbage(queue, c.rows(), cols, how.layout);
-    forward.o = gated.device;
-    for (Index i = 0; i < c.rows(); ++i)
-      for (Index j = 0; j < cols; ++j) gated.reference(i, j) = o.reference(i, j) * gate.reference(i, j / c.head_dim);
-    cuda::attention<Mask>(queue, forward, view<float const>(gate.device), {});
-    CHECK(gated.error() <= attention_tolerance<T>);
+    // As multiplied by another kernel.
+    std::vector<T> const rows = o.array.get();
+    std::vector<wide> const weights = gate.array.get();
+    std::vector<T> expected = gated.array.get();
+    for (Index i = 0; i < c.rows(); ++i) {
+      for (Index j = 0; j < cols; ++j) {
+        auto const at = static_cast<std::size_t>(&o.device(i, j) - o.array.data());
+        expected[at] =
+            static_cast<T>(weights[static_cast<std::size_t>(&gate.device(i, j / c.head_dim) - gate.array.data())] *
+                           static_cast<wide>(rows[at]));
+      }
+    }
+    forward.o = again.device;
+    cuda::attention<Mask>(queue, forward, {gate.device, gated.device}, {});
+    CHECK(gated.array.get() == expected);
+    CHECK(again.array.get() == rows);
     CHECK(lse.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
+    forward.o.data = nullptr;
+    cuda::attention<Mask>(queue, forward, {gate.device, alone.device}, {});
+    CHECK(alone.array.get() == expected);
   }
 
   operand d_q = operand::garbage(queue, c.rows(), cols, how.layout),
@@ -272,6 +287,39 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
   CHECK(d_q.error() <= attention_tolerance<T>);
   CHECK(d_k.error() <= attention_tolerance<T>);
   CHECK(d_v.error() <= attention_tolerance<T>);
+  if (how.gate) {
+    // Of rows that were gated: as if another kernel had made the gradient by o.
+    wide_operand const by = wide_operand::random(queue, 10, c.rows(), 1, attention_layout::gaps, 3);
+    wide_operand d_by = wide_operand::garbage(queue, c.rows(), 1, attention_layout::gaps);
+    operand const made = operand::garbage(queue, c.rows(), cols, how.layout),
+                  d_q_then = operand::garbage(queue, c.rows(), cols, how.layout),
+                  d_k_then = operand::garbage(queue, c.keys.back(), key_cols, how.layout),
+                  d_v_then = operand::garbage(queue, c.keys.back(), key_cols, how.layout);
+    std::vector<wide> const weights = by.array.get();
+    std::vector<T> const d = d_o.array.get(), rows = o.array.get();
+    std::vector<T> expected = made.array.get();
+    for (Index i = 0; i < c.rows(); ++i) {
+      d_by.reference(i, 0) = 0;
+      for (Index j = 0; j < cols; ++j) {
+        auto const at = static_cast<std::size_t>(&d_o.device(i, j) - d_o.array.data());
+        expected[at] = static_cast<T>(weights[static_cast<std::size_t>(&by.device(i, 0) - by.array.data())] *
+                                      static_cast<wide>(d[at]));
+        d_by.reference(i, 0) += static_cast<double>(d[at]) * static_cast<double>(rows[at]);
+      }
+    }
+    attention_backward<T> gated = backward;
+    gated.d_o = made.device;
+    cuda::attention_gradient<Mask>(queue, gated, scratch.bytes(), {by.device, d_o.device, made.device, d_by.device});
+    CHECK(made.array.get() == expected);
+    CHECK(d_by.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
+    gated.d_q = unless(how.no_d_q, d_q_then.device);
+    gated.d_k = unless(how.no_d_k, d_k_then.device);
+    gated.d_v = unless(how.no_d_v, d_v_then.device);
+    cuda::attention_gradient<Mask>(queue, gated, scratch.bytes());
+    CHECK(d_q_then.array.get() == d_q.array.get());
+    CHECK(d_k_then.array.get() == d_k.array.get());
+    CHECK(d_v_then.array.get() == d_v.array.get());
+  }
   if (!how.bias) return;
   Reference<double>{}.attention_bias_gradient<Mask>(d_bias.reference, host_backward, {});
   typename Device::memory const more(cuda::attention_bias_gradient_scratch_bytes(backward));

@@ -16,39 +16,79 @@ using namespace headmix;
 using headmix::testing::device_array;
 using headmix::testing::relative_error;
 
-/// The logits, probabilities and choices of n rows of `width` numbers.
+/// Which of the values that follow from the choices a program reads.
+struct wanted {
+  bool log_sum = true, p_sum = true, chosen = true, chosen_sum = true, order = true, begins = true;
+};
+
+/// What a router makes of n rows of `width` numbers.
 template <class T>
 struct Routed {
   using W = wide_t<T>;
   typename test_device::queue queue;
   device_array<T, test_device> x, w;
-  device_array<W, test_device> z, p;
-  device_array<Int, test_device> index;
+  device_array<W, test_device> z, p, log_sum, p_sum, chosen, chosen_sum;
+  device_array<Int, test_device> index, order, begins;
   Index n, width, experts, k;
 
   Routed(Index rows, Index d, Index e, Index choices)
       : x(queue, testing::random_numbers<T>(rows * d, 1)),
         w(queue, testing::random_numbers<T>(d * e, 2)),
-        z(queue, static_cast<std::size_t>(rows * e)),
-        p(queue, static_cast<std::size_t>(rows * e)),
-        index(queue, static_cast<std::size_t>(rows * choices)),
+        z(queue, untouched<W>(rows * e)),
+        p(queue, untouched<W>(rows * e)),
+        log_sum(queue, untouched<W>(rows)),
+        p_sum(queue, untouched<W>(e)),
+        chosen(queue, untouched<W>(rows * e)),
+        chosen_sum(queue, untouched<W>(e)),
+        index(queue, untouched<Int>(rows * choices)),
+        order(queue, untouched<Int>(rows * choices)),
+        begins(queue, untouched<Int>(e + 1)),
         n(rows),
         width(d),
         experts(e),
         k(choices) {}
 
-  void run(bool fused) {
+  void run(bool fused, wanted which = {}) {
     [[maybe_unused]] testing::strict_scope<test_device> const strict;
     Cuda<T, test_device> backend(queue);
-    auto const logits = z.matrix(n, experts), probabilities = p.matrix(n, experts);
-    view<T const> const rows = x.matrix(n, width), weights = w.matrix(width, experts);
+    auto const given = [](auto v, bool is_wanted) {
+      if (!is_wanted) v.data = nullptr;
+      return v;
+    };
+    route_problem<T> const r = {z.matrix(n, experts),
+                                p.matrix(n, experts),
+                                index.matrix(n, k),
+                                given(log_sum.matrix(n, 1), which.log_sum),
+                                given(p_sum.matrix(1, experts), which.p_sum),
+                                given(chosen.matrix(n, experts), which.chosen),
+                                given(chosen_sum.matrix(1, experts), which.chosen_sum),
+                                given(order.matrix(1, n * k), which.order),
+                                given(begins.matrix(1, experts + 1), which.begins),
+                                x.matrix(n, width),
+                                w.matrix(width, experts)};
     if (fused) {
-      backend.route(logits, probabilities, index.matrix(n, k), rows, weights);
-    } else {
-      backend.gemm(logits, rows, weights, false);
-      backend.softmax(probabilities, view<W const>(logits));
-      backend.top_k(index.matrix(n, k), view<W const>(probabilities));
+      std::size_t const bytes = backend.route_scratch(r);
+      typename test_device::memory const scratch(bytes);
+      backend.route(r, scratch.bytes());
+      return;
     }
+    view<W const> const logits(r.z), probabilities(r.p), hot(chosen.matrix(n, experts));
+    auto const sum = [&](view<W> y, view<W const> a) {
+      backend.col_sum(y, lazy<tree_leaf<W, false, false>>{{a}, n, experts}, false);
+    };
+    backend.gemm(r.z, r.x, r.w, false);
+    backend.softmax(r.p, logits);
+    backend.top_k(r.index, probabilities);
+    backend.log_sum_exp(r.log_sum, logits);
+    sum(r.p_sum, probabilities);
+    backend.one_hot(r.chosen, view<Int const>(r.index));
+    sum(r.chosen_sum, hot);
+    backend.expert_order(r.order, r.begins, view<Int const>(r.index), uniform(1, n));
+  }
+
+  template <class U>
+  static std::vector<U> untouched(Index count) {
+    return std::vector<U>(static_cast<std::size_t>(count), static_cast<U>(-7));
   }
 };
 
@@ -57,6 +97,7 @@ void check_route(Index rows, Index width, Index experts, Index k, bool ties = fa
   CAPTURE(rows);
   CAPTURE(width);
   CAPTURE(experts);
+  CAPTURE(k);
   Routed<T> fused(rows, width, experts, k), composed(rows, width, experts, k);
   if (ties) {
     std::vector<T> const same(static_cast<std::size_t>(width * experts), static_cast<T>(0.25f));
@@ -67,6 +108,8 @@ void check_route(Index rows, Index width, Index experts, Index k, bool ties = fa
   composed.run(false);
   CHECK(relative_error(fused.z.get(), composed.z.get()) < 1e-5);
   CHECK(relative_error(fused.p.get(), composed.p.get()) < 1e-5);
+  CHECK(relative_error(fused.log_sum.get(), composed.log_sum.get()) < 1e-5);
+  CHECK(relative_error(fused.p_sum.get(), composed.p_sum.get()) < 1e-5);
   auto const found = fused.index.get(), expected = composed.index.get();
   auto const p = composed.p.get();
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -78,6 +121,25 @@ void check_route(Index rows, Index width, Index experts, Index k, bool ties = fa
     REQUIRE(found[i] >= 0);
     CHECK(static_cast<double>(std::abs(at(found[i]) - at(expected[i]))) < 1e-5 * static_cast<double>(at(expected[i])));
   }
+  // What follows from the choices, whichever of nearly equal ones they are.
+  std::vector<std::vector<Int>> slots(static_cast<std::size_t>(experts));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    slots[static_cast<std::size_t>(found[i])].push_back(static_cast<Int>(i));
+  }
+  std::vector<Int> order, begins = {0};
+  std::vector<wide_t<T>> counts, hot(fused.chosen.get().size());
+  for (auto const& of_expert : slots) {
+    order.insert(order.end(), of_expert.begin(), of_expert.end());
+    begins.push_back(static_cast<Int>(order.size()));
+    counts.push_back(static_cast<wide_t<T>>(of_expert.size()));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    hot[i / static_cast<std::size_t>(k) * static_cast<std::size_t>(experts) + static_cast<std::size_t>(found[i])] = 1;
+  }
+  CHECK(fused.order.get() == order);
+  CHECK(fused.begins.get() == begins);
+  CHECK(fused.chosen_sum.get() == counts);
+  CHECK(fused.chosen.get() == hot);
 }
 
 TEST_CASE("cuda: a fused router on tensor cores equals the composed one") {
@@ -85,12 +147,49 @@ TEST_CASE("cuda: a fused router on tensor cores equals the composed one") {
   check_route<bfloat16>(1, 200, 32, 8);
   check_route<bfloat16>(0, 64, 32, 8);
   check_route<bfloat16>(64, 64, 8, 8);
+  check_route<bfloat16>(65, 64, 32, 1);
+  check_route<bfloat16>(129, 8, 104, 3);
+}
+TEST_CASE("cuda: a fused router over more blocks than a warp sums up at once") {
+  check_route<bfloat16>(64 * 131 + 1, 8, 8, 3);
 }
 TEST_CASE("cuda: a fused router without tensor cores equals the composed one") {
   check_route<float>(70, 33, 7, 3);
   check_route<double>(5, 16, 300, 5);
   check_route<bfloat16>(9, 12, 5, 5);
   check_route<float>(0, 8, 4, 2);
+  check_route<bfloat16>(70, 8, 100, 3);
+  check_route<bfloat16>(33, 8, 136, 1);
+}
+TEST_CASE("cuda: a fused router writes what is wanted of it") {
+  for (Index const experts : {16, 12}) {  // on tensor cores, and not
+    CAPTURE(experts);
+    Routed<bfloat16> all(70, 8, experts, 2);
+    all.run(true);
+    for (int which = 0; which < 64; ++which) {
+      CAPTURE(which);
+      auto const bit = [&](int i) { return (which >> i & 1) != 0; };
+      wanted const some = {bit(0), bit(1), bit(2), bit(3), bit(4), bit(5)};
+      Routed<bfloat16> r(70, 8, experts, 2);
+      auto const check = [](auto const& found, auto const& expected, bool is_wanted) {
+        if (is_wanted) {
+          CHECK(found.get() == expected.get());
+        } else {
+          for (auto const number : found.get()) CHECK(number == -7);
+        }
+      };
+      r.run(true, some);
+      check(r.z, all.z, true);
+      check(r.p, all.p, true);
+      check(r.index, all.index, true);
+      check(r.log_sum, all.log_sum, some.log_sum);
+      check(r.p_sum, all.p_sum, some.p_sum);
+      check(r.chosen, all.chosen, some.chosen);
+      check(r.chosen_sum, all.chosen_sum, some.chosen_sum);
+      check(r.order, all.order, some.order);
+      check(r.begins, all.begins, some.begins);
+    }
+  }
 }
 TEST_CASE("cuda: of equal experts a fused router chooses the first ones") {
   check_route<bfloat16>(3, 64, 32, 5, true);
@@ -99,6 +198,7 @@ TEST_CASE("cuda: of equal experts a fused router chooses the first ones") {
   r.w.set(std::vector<bfloat16>(64 * 32, bfloat16(0.5)));
   r.run(true);
   for (std::size_t i = 0; i < 15; ++i) CHECK(r.index.get()[i] == static_cast<Int>(i % 5));
+  for (std::size_t e = 0; e < 32; ++e) CHECK(r.chosen_sum.get()[e] == (e < 5 ? 3.f : 0.f));
 }
 TEST_CASE("cuda: a router passes on what is not a number, and chooses it last") {
   Routed<bfloat16> r(2, 64, 16, 3);

@@ -10,34 +10,58 @@
 
 #include "headmix/backend/reference.hpp"
 #include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
 #include "headmix/tape/module.hpp"
 
 namespace {
 
 using namespace headmix;
 
-/// The reference with a fused router, which is counted.
+/// The reference with a fused router, which says what was wanted of it.
 struct Fusing : Reference<double> {
-  int* routed = nullptr;
-  void route(view<double> z, view<double> p, view<Int> index, view<double const> x, view<double const> w) const {
-    ++*routed;
-    gemm(z, x, w, false);
-    softmax(p, view<double const>(z));
-    top_k(index, view<double const>(p));
+  struct log {
+    int routed = 0;
+    bool log_sum = false, p_sum = false, chosen = false, chosen_sum = false, order = false;
+  };
+  log* routed = nullptr;
+  static std::size_t route_scratch(route_problem<double> const&) { return 8; }
+  void route(route_problem<double> const& r, std::span<std::byte> scratch) const {
+    CHECK(scratch.size() == 8);
+    *routed = {routed->routed + 1,       r.log_sum.data != nullptr,    r.p_sum.data != nullptr,
+               r.chosen.data != nullptr, r.chosen_sum.data != nullptr, r.order.data != nullptr};
+    view<double const> const z(r.z), p(r.p);
+    view<Int const> const index(r.index);
+    gemm(r.z, r.x, r.w, false);
+    softmax(r.p, z);
+    top_k(r.index, p);
+    using leaf = tree_leaf<double, false, false>;
+    if (r.log_sum.data) log_sum_exp(r.log_sum, z);
+    if (r.p_sum.data) col_sum(r.p_sum, lazy<leaf>{{p}, p.rows, p.cols}, false);
+    std::vector<double> chosen(static_cast<std::size_t>(p.size()));
+    view<double> const hot(chosen.data(), p.rows, p.cols);
+    one_hot(hot, index);
+    if (r.chosen.data) one_hot(r.chosen, index);
+    if (r.chosen_sum.data) col_sum(r.chosen_sum, lazy<leaf>{{hot}, p.rows, p.cols}, false);
+    if (r.order.data) expert_order(r.order, r.begins, index, uniform(1, p.rows));
   }
 };
 
 /// The result and the gradient by the input of a layer.
 template <class L, class Backend>
-std::vector<double> run(Backend backend) {
+std::vector<double> run(Backend backend, std::initializer_list<double> weights = {0.1, 0.2}) {
   Module<L, Backend> m(1, backend);
   m.set_randomness(randomness(3));
   std::vector<double> x(7 * 6);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = Random(3).uniform(i) - 0.5;
-  auto const& w = m.template get<typename L::r::W_g>().value;
-  for (Index i = 0; i < w.size(); ++i) w.data[i] = Random(4).uniform(static_cast<std::uint64_t>(i)) - 0.5;
+  std::uint64_t stream = 4;
+  for (auto const& p : m.parameters()) {
+    ++stream;
+    for (Index i = 0; i < p.value.size(); ++i) {
+      p.value.data[i] = Random(stream).uniform(static_cast<std::uint64_t>(i)) - 0.5;
+    }
+  }
   auto const y = m.forward(view<double const>(x.data(), 7, 6));
-  m.backward(y, {0.1, 0.2});
+  m.backward(y, weights);
   std::vector<double> all(y.data, y.data + y.size());
   all.insert(all.end(), m.input_gradient().data, m.input_gradient().data + y.size());
   return all;
@@ -45,29 +69,41 @@ std::vector<double> run(Backend backend) {
 
 TEST_CASE("fuse: a router's logits, probabilities and choice are one kernel where the backend has it") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
-  int routed = 0;
+  Fusing::log routed;
   Fusing backend;
   backend.routed = &routed;
   CHECK(run<L>(backend) == run<L>(Reference<double>{}));
-  CHECK(routed == 1);
+  CHECK(routed.routed == 1);
+  CHECK((routed.log_sum && routed.p_sum && routed.chosen_sum && routed.order));
+  CHECK(!routed.chosen);  // only its sum is read
+}
+TEST_CASE("fuse: what nobody reads of a router is not wanted") {
+  using L = Moh<6, 4, TwoStage<1, 5, 2>, causal>;
+  Fusing::log routed;
+  Fusing backend;
+  backend.routed = &routed;
+  CHECK(run<L>(backend, {0.1}) == run<L>(Reference<double>{}, {0.1}));
+  CHECK(routed.routed == 1);
+  CHECK((routed.p_sum && routed.chosen_sum));
+  CHECK(!(routed.log_sum || routed.chosen || routed.order));  // the order is of shared heads, too
 }
 TEST_CASE("fuse: logits with noise are not only a product, so they are not fused") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2, noise<>>, causal>;
-  int routed = 0;
+  Fusing::log routed;
   Fusing backend;
   backend.routed = &routed;
   CHECK(run<L>(backend) == run<L>(Reference<double>{}));
-  CHECK(routed == 0);
+  CHECK(routed.routed == 0);
 }
 TEST_CASE("fuse: without gradients too") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
-  int routed = 0;
+  Fusing::log routed;
   Fusing backend;
   backend.routed = &routed;
   Module<L, Fusing, inference> m(1, backend);
   std::vector<double> const x(12, 0.5);
   m.forward(view<double const>(x.data(), 2, 6));
-  CHECK(routed == 1);
+  CHECK(routed.routed == 1);
 }
 
 struct x : input<tokens, size<6>> {};
@@ -78,6 +114,37 @@ TEST_CASE("fuse: the steps of a program that has no such kernel stay as they are
   using steps = Tape<roots<std::remove_cv_t<Y>>, Reference<double>>::steps;
   CHECK(std::is_same_v<fuse<Reference<double>, steps>, steps>);
   CHECK(fuse<Fusing, steps>::size == steps::size - 2);
+}
+TEST_CASE("fuse: what follows from the choices is done with them wherever it stands, and read by whoever does") {
+  using z = decltype(wide(x{} % W{}));
+  using p = decltype(softmax(z{}));
+  using index = decltype(top_k<size<2>>(p{}));
+  // The choices themselves are read, and the sum of the probabilities by the gradient only.
+  using Y = decltype(take(p{}, index{}) * row_sum(one_hot(index{})) * log_sum_exp(z{}) + square(sum(p{})));
+  std::vector<double> found[2];
+  Fusing::log routed;
+  auto const compute = [&]<class Backend>(Backend backend, std::vector<double>& all) {
+    Tape<roots<std::remove_cv_t<Y>>, Backend> tape(backend);
+    std::vector<double> const rows = {1, -2, 3, .5, 7, 1, 2, 2, 2, -1, 0, 1},
+                              weights = {1, 2, 3, 4, 4, 3, 2, 1, 0, 0, 1, .5, .1, .2, .3, .4, -1, 1, 2, 2, 1, 0, 1, 0};
+    std::vector<double> d_x(12), d_w(24);
+    tape.bind(x{}, {rows.data(), 2, 6}, {d_x.data(), 2, 6});
+    tape.bind(W{}, {weights.data(), 6, 4}, {d_w.data(), 6, 4});
+    AlignedBuffer workspace(tape.workspace_bytes());
+    tape.bind_workspace(workspace.bytes());
+    auto const y = tape.forward();
+    all.assign(y.data, y.data + y.size());
+    tape.backward({y.data, y.rows, y.cols});
+    all.insert(all.end(), d_x.begin(), d_x.end());
+    all.insert(all.end(), d_w.begin(), d_w.end());
+  };
+  Fusing backend;
+  backend.routed = &routed;
+  compute(backend, found[0]);
+  compute(Reference<double>{}, found[1]);
+  CHECK(found[0] == found[1]);
+  CHECK((routed.log_sum && routed.p_sum && routed.chosen));
+  CHECK(!(routed.chosen_sum || routed.order));
 }
 
 }  // namespace

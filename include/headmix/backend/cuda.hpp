@@ -96,11 +96,25 @@ class Cuda {
   void top_k(view<Int> y, view<A const> a) {
     cuda::top_k(queue_, y, a);
   }
-  /// Fused: z = x w, p = softmax(z), index = the best columns of p (see tape/fuse.hpp).
+  /// Fused: see tape/fuse.hpp.
+  std::size_t route_scratch(route_problem<Scalar> const& r) { return cuda::route_scratch_bytes(r); }
+  void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
+    if (!cuda::route_on_tensor_cores(queue_, r, scratch)) {
+      view<wide const> const z(r.z), p(r.p);
+      gemm(r.z, r.x, r.w, false);
+      cuda::softmax_top_k(queue_, r.p, r.index, z);
+      if (r.log_sum.data) log_sum_exp(r.log_sum, z);
+      if (r.p_sum.data) col_sum(r.p_sum, lazy<tree_leaf<wide, false, false>>{{p}, p.rows, p.cols}, false);
+      if (r.chosen_sum.data) {
+        col_sum(r.chosen_sum, lazy<cuda::tree_put<wide>>{{{}, r.index}, p.rows, p.cols}, false);
+      }
+      if (r.order.data || r.begins.data) expert_order(r.order, r.begins, r.index, uniform(1, p.rows));
+    }
+    if (r.chosen.data) one_hot(r.chosen, view<Int const>(r.index));
+  }
+  /// The same without what follows from the choices.
   void route(view<wide> z, view<wide> p, view<Int> index, view<Scalar const> x, view<Scalar const> w) {
-    if (cuda::route_on_tensor_cores(queue_, z, p, index, x, w)) return;
-    gemm(z, x, w, false);
-    cuda::softmax_top_k(queue_, p, index, view<wide const>(z));
+    route({z, p, index, {}, {}, {}, {}, {}, {}, x, w}, {});
   }
   template <class T>
   void take(view<T> y, view<T const> a, view<Int const> index) {
@@ -178,12 +192,25 @@ class Cuda {
   void attention(attention_forward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention<Mask>(queue_, p, scratch);
   }
+  /// Fused: see tape/fuse.hpp. The gate has a number for each row.
+  template <AttentionMask Mask>
+  void gated_attention(attention_forward<Scalar> const& p, view<Scalar> gated, view<wide const> gate,
+                       std::span<std::byte> scratch) {
+    cuda::attention<Mask>(queue_, p, {cuda::gate_of_rows(gate, cuda::heads_of_row(p.extents)), gated}, scratch);
+  }
   std::size_t attention_gradient_scratch(attention_backward<Scalar> const& p) {
     return cuda::attention_gradient_scratch_bytes(p);
   }
   template <AttentionMask Mask>
   void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention_gradient<Mask>(queue_, p, scratch);
+  }
+  /// Fused: see tape/fuse.hpp.
+  template <AttentionMask Mask>
+  void gated_attention_gradient(attention_backward<Scalar> p, view<wide const> gate, view<Scalar const> d,
+                                view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {
+    p.d_o = d_o;
+    cuda::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
   }
   std::size_t attention_bias_gradient_scratch(attention_backward<Scalar> const& p) {
     return cuda::attention_bias_gradient_scratch_bytes(p);

@@ -300,7 +300,8 @@ struct program_lists {
   using sizes = unique<concat<type_list<tokens, memory_tokens, sequences>, typename bound::mentioned>>;
   using run = run_context<sizes, Backend>;
 
-  using made = program_calls<scalar, fuse<Backend, steps>>;
+  using fused = fused_for<Backend, steps>;
+  using made = program_calls<scalar, typename fused::type>;
   using numbers = typename values_of_calls<typename made::calls>::type;
   using seeds = typename seeds_of<objective>::type;
   using stored = concat<leaves, typename leaf_gradients<leaves>::type, seeds, typename made::buffers>;
@@ -328,9 +329,10 @@ template <class P, class... E>
 constexpr auto shapes_of(type_list<E...>) {
   return std::array<shape_formula, sizeof...(E)>{shape_formula_of<typename P::sizes, typename E::extents>...};
 }
-template <class Scalar, class... B>
+template <class Scalar, class Further, class... B>
 constexpr auto rows_of_buffers(type_list<B...>) {
-  return std::array<buffer_row, sizeof...(B)>{buffer_row{sizeof(storage_t<B::kind_of, Scalar>), is_optional<B>}...};
+  return std::array<buffer_row, sizeof...(B)>{
+      buffer_row{sizeof(storage_t<B::kind_of, Scalar>), is_optional<B> || contains<Further, B>}...};
 }
 template <class P, class... D>
 constexpr auto rows_of_derived(type_list<D...>) {
@@ -367,7 +369,8 @@ struct program : program_lists<Roots, Backend, Mode> {
   static constexpr auto functions_by_call = functions_of_calls<run>(typename made::calls{});
   static constexpr auto numbers_of_calls = numbers_of_values<lists>(typename lists::numbers{});
   static constexpr auto shapes = shapes_of<lists>(typename lists::shaped{});
-  static constexpr auto buffers = rows_of_buffers<typename lists::scalar>(typename made::buffers{});
+  static constexpr auto buffers =
+      rows_of_buffers<typename lists::scalar, typename lists::fused::further>(typename made::buffers{});
   static constexpr auto derived_rows = rows_of_derived<lists>(typename lists::derived{});
   static constexpr auto sources = sources_of<lists>(typename lists::derived{});
   static constexpr auto surviving = memory_of_roots<lists>(typename lists::root_list{});

@@ -4,9 +4,9 @@
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/route.hpp"
 
-using headmix::bfloat16, headmix::view, headmix::Int;
+using headmix::bfloat16;
 
-bool gate(gate_queue queue, view<float> z, view<float> p, view<Int> index, view<bfloat16 const> x) {
-  headmix::cuda::softmax_top_k<gate_queue, float>(queue, p, index, z);
-  return headmix::cuda::route_on_tensor_cores<gate_queue, bfloat16>(queue, z, p, index, x, x);
+bool gate(gate_queue queue, headmix::route_problem<bfloat16> const& problem) {
+  headmix::cuda::softmax_top_k<gate_queue, float>(queue, problem.p, problem.index, problem.z);
+  return headmix::cuda::route_on_tensor_cores<gate_queue, bfloat16>(queue, problem, {});
 }

@@ -12,6 +12,20 @@
 
 namespace headmix::cuda {
 
+/// Rows of o times a number for each row and head, besides o itself; null: not wanted.
+template <class T>
+struct attention_gated {
+  view<wide_t<T> const> by = {};
+  view<T> o = {};
+};
+
+/// A gate with a number for each row, for all heads of the row.
+template <class W>
+[[nodiscard]] view<W const> gate_of_rows(view<W const> gate, Index heads) {
+  gate.cols = heads, gate.col_stride = 0;
+  return gate;
+}
+
 /// Any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T>
 struct attention_plain {
@@ -28,7 +42,7 @@ struct attention_plain {
   static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
 
   attention_forward<T> p;
-  view<float const> gate;
+  attention_gated<T> gated;
   attention_tiles tiles;
   wide scale;
   bool only_dropout;  ///< somebody else does it when there is none
@@ -118,12 +132,17 @@ struct attention_plain {
       Index const row = rows[i0 + i], col = cols[i0 + i];
       if (row < 0) continue;
       Index const head = col / x.head_dim;
-      wide factor = total[i] == 0 ? wide(0) : 1 / total[i];
-      if (gate.data) factor *= static_cast<wide>(device.load(&gate(row, head)));
+      wide const factor = total[i] == 0 ? wide(0) : 1 / total[i];
+      wide const weight = gated.by.data ? device.load(&gated.by(row, head)) : wide(0);
       HEADMIX_UNROLL
       for (int j = 0; j < my_columns; ++j) {
         Index const c = device.thread() % 8 + 8 * j;
-        if (c < width) device.store(&p.o(row, col + col0 + c), static_cast<T>(out[i][j] * factor));
+        if (c >= width) continue;
+        T const value = static_cast<T>(out[i][j] * factor);
+        if (p.o.data) device.store(&p.o(row, col + col0 + c), value);
+        if (gated.by.data) {
+          device.store(&gated.o(row, col + col0 + c), static_cast<T>(weight * static_cast<wide>(value)));
+        }
       }
       if (p.lse.data && col0 == 0 && device.thread() % 8 == 0) {
         device.store(&p.lse(row, head), log_of_sum(top[i], total[i]));
@@ -145,7 +164,7 @@ struct attention_tensor {
   static constexpr int shared_bytes = places_at + 2 * rows * 4;
 
   attention_forward<bfloat16> p;
-  view<float const> gate;
+  attention_gated<bfloat16> gated;
   attention_tiles tiles;
   row_divisors by;
   float scale;
@@ -254,15 +273,11 @@ struct attention_tensor {
         float sum = total[i][half];
         sum += device.shuffle_xor(sum, 1);
         sum += device.shuffle_xor(sum, 2);
-        float factor = sum == 0 ? 0.f : 1 / sum;
+        float const factor = sum == 0 ? 0.f : 1 / sum;
         int const r = own + 16 * i + 8 * half + lane / 4;
         Index const row = places.row(r);
-        if (row >= 0) {
-          Index const head = places.col(r) / width;
-          if (gate.data) factor *= device.load(&gate(row, head));
-          if (p.lse.data && lane % 4 == 0) {
-            device.store(&p.lse(row, head), log_of_sum(top[i][half] * scale, sum));
-          }
+        if (p.lse.data && row >= 0 && lane % 4 == 0) {
+          device.store(&p.lse(row, places.col(r) / width), log_of_sum(top[i][half] * scale, sum));
         }
         HEADMIX_UNROLL
         for (int j = 0; j < out_blocks; ++j) {
@@ -275,12 +290,17 @@ struct attention_tensor {
     device.sync();  // also the queries are there where no key was seen
     put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
     device.sync_warp();
-    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.o, i); });
+    if (p.o.data) store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.o, i); });
+    if (gated.by.data) {
+      store_tile_rows<16 * m, width>(
+          device, queries, own, [&](int i) { return places.of(gated.o, i); },
+          [&](int i) { return device.load(&gated.by(places.row(i), places.col(i) / width)); });
+    }
   }
 };
 
-/// o = 0 and a log-sum-exp of minus infinity for the slots that chose nothing: those behind the last list. A warp for a
-/// row.
+/// o = 0, gated or not, and a log-sum-exp of minus infinity for the slots that chose nothing: those behind the last
+/// list. A warp for a row.
 template <class T>
 struct attention_clear {
   static constexpr int threads = 256, warps = threads / 32;
@@ -288,7 +308,7 @@ struct attention_clear {
   static constexpr int shared_bytes = 0;
   static constexpr Index most_blocks = 256;
 
-  view<T> o;
+  view<T> o, gated;
   view<wide_t<T>> lse;
   Int const *slots, *begin;  ///< *begin: the place of the first one
   Index count, head_dim;     ///< count: of all slots
@@ -302,7 +322,10 @@ struct attention_clear {
   HEADMIX_DEVICE void operator()(Device& device) const {
     for (Index i = *begin + device.block() * warps + device.warp(); i < count; i += device.blocks() * warps) {
       Index const row = slots[i];
-      for (Index c = device.lane(); c < head_dim; c += 32) device.store(&o(row, c), T(0));
+      for (Index c = device.lane(); c < head_dim; c += 32) {
+        if (o.data) device.store(&o(row, c), T(0));
+        if (gated.data) device.store(&gated(row, c), T(0));
+      }
       if (lse.data && device.lane() == 0) device.store(&lse(row, 0), minus_infinity<wide_t<T>>);
     }
   }
@@ -314,13 +337,16 @@ template <class T>
   return 0;
 }
 
-/// As below, with the rows of o times gate(row, head), unless its data is null. The log-sum-exp is as without it.
+/// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
+/// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity. With a gate also gated = gate o, and
+/// then o is not wanted when its data is null.
 template <AttentionMask Mask, class Queue, class T>
-void attention(Queue& queue, attention_forward<T> const& p, view<float const> gate, std::span<std::byte>) {
+void attention(Queue& queue, attention_forward<T> const& p, attention_gated<T> const& gated, std::span<std::byte>) {
   attention_extents const& x = p.extents;
   if (x.head_dim == 0 || x.queries.count == 0 || x.queries.rows == 0) return;
   if (x.heads_are_chosen()) {
     attention_clear<T> const clear{p.o,
+                                   gated.o,
                                    p.lse,
                                    x.chosen.slots,
                                    x.chosen.offsets + x.queries.count * x.heads,
@@ -331,12 +357,12 @@ void attention(Queue& queue, attention_forward<T> const& p, view<float const> ga
   bool done = false;
   if constexpr (std::is_same_v<T, bfloat16>) {
     if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.o) &&
-        is_for_tensor_cores(x, p.scores)) {
+        heads_are_aligned(gated.o) && is_for_tensor_cores(x, p.scores)) {
       done = true;
       row_divisors const by(x);
       float const scale = score_scale<float>(p.scores);
       auto const launch = [&]<class K>(K) {
-        K const kernel{p, gate, query_tiles(x, K::rows, sizeof(T)), by, scale};
+        K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), by, scale};
         queue.launch(kernel, kernel.blocks());
       };
       if (x.head_dim == 64) launch(attention_tensor<Mask, 64, 2, 64>{});
@@ -344,16 +370,14 @@ void attention(Queue& queue, attention_forward<T> const& p, view<float const> ga
       if (p.dropout.key == nullptr) return;
     }
   }
-  attention_plain<Mask, T> const kernel{p, gate, query_tiles(x, plain_tile::rows, sizeof(T)),
+  attention_plain<Mask, T> const kernel{p, gated, query_tiles(x, plain_tile::rows, sizeof(T)),
                                         score_scale<wide_t<T>>(p.scores), done};
   queue.launch(kernel, kernel.blocks());
 }
 
-/// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
-/// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity.
 template <AttentionMask Mask, class Queue, class T>
 void attention(Queue& queue, attention_forward<T> const& p, std::span<std::byte> scratch) {
-  attention<Mask>(queue, p, view<float const>{}, scratch);
+  attention<Mask>(queue, p, attention_gated<T>{}, scratch);
 }
 
 }  // namespace headmix::cuda

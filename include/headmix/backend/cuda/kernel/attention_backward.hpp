@@ -62,29 +62,37 @@ template <class T>
 /// Finds the statistics of all rows; those of `cleared` that see nothing, or are in no list, become 0.
 template <class Queue, class T>
 attention_statistics<wide_t<T>> find_attention_statistics(Queue& queue, attention_backward<T> const& p, view<T> cleared,
-                                                          std::span<std::byte> scratch) {
+                                                          std::span<std::byte> scratch,
+                                                          attention_gated_gradient<T> const& gated = {}) {
   attention_extents const& x = p.extents;
   Index const heads = heads_of_row(x);
   attention_statistics<wide_t<T>> const statistics{reinterpret_cast<wide_t<T>*>(scratch.data()), heads};
   attention_find_statistics<T> const find{
-      p.o,        p.d_o,
-      p.lse,      x.head_dim,
-      heads,      x.queries.rows * x.rows_per_token * heads,
-      statistics, x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(p.d_o),
+      p.o,
+      p.d_o,
+      gated,
+      p.lse,
+      x.head_dim,
+      heads,
+      x.queries.rows * x.rows_per_token,
+      statistics,
+      x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(p.d_o) && heads_are_aligned(gated.d),
       cleared};
   queue.launch(find, find.blocks());
   return statistics;
 }
 
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list, and
-/// keys that nobody sees, get 0.
+/// keys that nobody sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are made first.
 template <AttentionMask Mask, class Queue, class T>
-void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<std::byte> scratch) {
+void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<std::byte> scratch,
+                        attention_gated_gradient<T> const& gated = {}) {
   using wide = wide_t<T>;
   attention_extents const& x = p.extents;
-  if (x.head_dim == 0 || x.queries.count == 0 || !(p.d_q.data || p.d_k.data || p.d_v.data)) return;
+  bool const wanted = p.d_q.data || p.d_k.data || p.d_v.data;
+  if (x.head_dim == 0 || x.queries.count == 0 || !(wanted || gated.by.data)) return;
   attention_statistics<wide> const statistics =
-      find_attention_statistics(queue, p, x.heads_are_chosen() ? p.d_q : view<T>{}, scratch);
+      find_attention_statistics(queue, p, x.heads_are_chosen() ? p.d_q : view<T>{}, scratch, gated);
   wide const scale = score_scale<wide>(p.scores), last_scale = static_cast<wide>(p.scores.scale);
   bool const of_queries = p.d_q.data && x.queries.rows > 0, of_keys = p.d_k.data || p.d_v.data;
   bool done = false;

@@ -17,7 +17,17 @@ struct attention_statistics {
   [[nodiscard]] HEADMIX_HD Wide* delta(Index row, Index head) const { return shift(row, head) + 1; }
 };
 
-/// Eight lanes for each row and head.
+/// Where the rows of o were multiplied by a number for each, and d is the gradient by the products: d_o = by d, and
+/// d_by = <d, o>, which is not wanted when its data is null. Nothing of this when `by` is null.
+template <class T>
+struct attention_gated_gradient {
+  view<wide_t<T> const> by = {};
+  view<T const> d = {};
+  view<T> d_o = {};
+  view<wide_t<T>> d_by = {};
+};
+
+/// Eight lanes for each row and head; for each row, head after head, where the rows are gated.
 template <class T>
 struct attention_find_statistics {
   using wide = wide_t<T>;
@@ -27,49 +37,106 @@ struct attention_find_statistics {
   static constexpr int together = 8;
 
   view<T const> o, d_o;
+  attention_gated_gradient<T> gated;  ///< makes d_o
   view<wide const> lse;
-  Index head_dim, heads, count;  ///< of rows and heads
+  Index head_dim, heads, rows;
   attention_statistics<wide> statistics;
-  bool in_chunks;   ///< o and d_o can be read 16 bytes at a time
+  bool in_chunks;   ///< o, d_o and d can be read 16 bytes at a time
   view<T> cleared;  ///< its rows that see nothing become 0; null: none
 
-  [[nodiscard]] Index blocks() const { return blocks_for(count, threads / together); }
+  [[nodiscard]] Index blocks() const { return blocks_for(gated.by.data ? rows : rows * heads, threads / together); }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = device.block() * (threads / together) + device.thread() / together;
-    bool const real = i < count;
-    Index const row = real ? i / heads : 0, head = real ? i % heads : 0;
-    wide const known = real ? lse(row, head) : wide(0);
-    wide delta = 0;
-    int const first = device.thread() % together;
-    if (cleared.data && known == minus_infinity<wide>) {
-      for (Index c = first; c < head_dim; c += together) device.store(&cleared(row, head * head_dim + c), T(0));
-    }
-    bool done = false;
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      done = in_chunks;
-      for (Index c = 8 * first; done && real && c < head_dim; c += 8 * together) {
-        words<4> const a = device.load16(&d_o(row, head * head_dim + c)),
-                       b = device.load16(&o(row, head * head_dim + c));
-        HEADMIX_UNROLL
-        for (int w = 0; w < 4; ++w) {
-          delta += low_of(a.word[w]) * low_of(b.word[w]) + high_of(a.word[w]) * high_of(b.word[w]);
+    Index const each = gated.by.data ? heads : 1, row = i * each / heads, first_head = i * each % heads;
+    bool const real = row < rows, leads = real && device.thread() % together == 0;
+    wide const by = gated.by.data && real ? gated.by(row, 0) : wide(0);
+    wide d_by = 0;
+    for (Index head = first_head; head < first_head + each; ++head) {
+      wide const known = real ? lse(row, head) : wide(0);
+      wide delta = 0, product = 0;
+      if (real) {
+        if (cleared.data && known == minus_infinity<wide>) clear(device, row, head);
+        if (gated.by.data) {
+          add_gated(device, row, head, by, delta, product);
+        } else {
+          add(device, row, head, delta);
         }
       }
+      HEADMIX_UNROLL
+      for (int step = 1; step < together; step *= 2) {
+        delta += device.shuffle_xor(delta, step);
+        product += device.shuffle_xor(product, step);
+      }
+      d_by += product;
+      if (!leads) continue;
+      // A row that sees nothing: every probability is exp(-infinity) = 0.
+      wide const shift = known == minus_infinity<wide> ? -known
+                         : base_2<wide>                ? known * static_cast<wide>(log2_of_e)
+                                                       : known;
+      device.store(statistics.shift(row, head), shift);
+      device.store(statistics.delta(row, head), delta);
     }
-    for (Index c = first; !done && real && c < head_dim; c += together) {
-      delta += static_cast<wide>(d_o(row, head * head_dim + c)) * static_cast<wide>(o(row, head * head_dim + c));
+    if (leads && gated.by.data && gated.d_by.data) device.store(&gated.d_by(row, 0), d_by);
+  }
+
+ private:
+  template <class Device>
+  HEADMIX_DEVICE void clear(Device& device, Index row, Index head) const {
+    for (Index c = device.thread() % together; c < head_dim; c += together) {
+      device.store(&cleared(row, head * head_dim + c), T(0));
     }
-    HEADMIX_UNROLL
-    for (int step = 1; step < together; step *= 2) delta += device.shuffle_xor(delta, step);
-    if (!real || device.thread() % together != 0) return;
-    // A row that sees nothing: every probability is exp(-infinity) = 0.
-    wide const shift = known == minus_infinity<wide> ? -known
-                       : base_2<wide>                ? known * static_cast<wide>(log2_of_e)
-                                                     : known;
-    device.store(statistics.shift(row, head), shift);
-    device.store(statistics.delta(row, head), delta);
+  }
+  /// delta += this lane's part of <d_o, o>
+  template <class Device>
+  HEADMIX_DEVICE void add(Device& device, Index row, Index head, wide& delta) const {
+    Index const begin = head * head_dim;
+    int const first = device.thread() % together;
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (in_chunks) {
+        for (Index c = begin + 8 * first; c < begin + head_dim; c += 8 * together) {
+          words<4> const a = device.load16(&d_o(row, c)), b = device.load16(&o(row, c));
+          HEADMIX_UNROLL
+          for (int w = 0; w < 4; ++w) {
+            delta += low_of(a.word[w]) * low_of(b.word[w]) + high_of(a.word[w]) * high_of(b.word[w]);
+          }
+        }
+        return;
+      }
+    }
+    for (Index c = begin + first; c < begin + head_dim; c += together) {
+      delta += static_cast<wide>(d_o(row, c)) * static_cast<wide>(o(row, c));
+    }
+  }
+  /// The same with d_o = by d, which is written, and product += this lane's part of <d, o>.
+  template <class Device>
+  HEADMIX_DEVICE void add_gated(Device& device, Index row, Index head, wide by, wide& delta, wide& product) const {
+    Index const begin = head * head_dim;
+    int const first = device.thread() % together;
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (in_chunks) {
+        for (Index c = begin + 8 * first; c < begin + head_dim; c += 8 * together) {
+          words<4> const d = device.load16(&gated.d(row, c)), b = device.load16(&o(row, c));
+          words<4> a;
+          HEADMIX_UNROLL
+          for (int w = 0; w < 4; ++w) {
+            a.word[w] = pack(by * low_of(d.word[w]), by * high_of(d.word[w]));
+            delta += low_of(a.word[w]) * low_of(b.word[w]) + high_of(a.word[w]) * high_of(b.word[w]);
+            product += low_of(d.word[w]) * low_of(b.word[w]) + high_of(d.word[w]) * high_of(b.word[w]);
+          }
+          device.store16(&gated.d_o(row, c), a);
+        }
+        return;
+      }
+    }
+    for (Index c = begin + first; c < begin + head_dim; c += together) {
+      wide const d = static_cast<wide>(gated.d(row, c)), b = static_cast<wide>(o(row, c));
+      T const a = static_cast<T>(by * d);
+      delta += static_cast<wide>(a) * b;
+      product += d * b;
+      device.store(&gated.d_o(row, c), a);
+    }
   }
 };
 

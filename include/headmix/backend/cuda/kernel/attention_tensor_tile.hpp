@@ -223,5 +223,23 @@ HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Tar
     if (to != nullptr) device.store16(to + 8 * chunk, device.load16(tile + tile_layout<cols>::offset(r, chunk)));
   }
 }
+/// The same with row r times weight(r), which is asked of the rows that there are.
+template <int rows, int cols, class Device, class Pointer, class Target, class Weight>
+HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Target const& target,
+                                    Weight const& weight) {
+  constexpr int chunks = cols / 8, at_once = 32 / chunks;
+  int const lane = device.lane(), chunk = lane % chunks;
+  HEADMIX_UNROLL
+  for (int i = 0; i < rows; i += at_once) {
+    int const r = first + i + lane / chunks;
+    bfloat16* const to = target(r);
+    if (to == nullptr) continue;
+    float const w = weight(r);
+    words<4> values = device.load16(tile + tile_layout<cols>::offset(r, chunk));
+    HEADMIX_UNROLL
+    for (std::uint32_t& both : values.word) both = pack(w * low_of(both), w * high_of(both));
+    device.store16(to + 8 * chunk, values);
+  }
+}
 
 }  // namespace headmix::cuda

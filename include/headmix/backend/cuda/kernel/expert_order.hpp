@@ -1,9 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A stable sort of slots by what they chose: by expert, by sequence and expert, or by row of a table. Counting sort by
-// digits, in three launches each: blocks count the digits of their chunks, one block makes places of the counts, and
-// the slots go there. Slots that chose nothing come last. Experts take a single digit; a large table takes two or
-// three.
+// digits, in three launches each: blocks count the digits of their chunks, warps sum up the counts of a digit, and the
+// slots go to the places that follow. Slots that chose nothing come last. Experts take a single digit; a large table
+// takes two or three.
 
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +61,8 @@ struct digit_pass {
   Int digits;            ///< that occur
   Index chunks, slots_per_warp;
   Int* counts;       ///< [digits, chunks]: slots of each chunk; after the scan those of the chunks before it
-  view<Int> begins;  ///< [1, digits]: slots with smaller digits
+  Int* totals;       ///< [digits]: slots of all chunks, after the scan
+  view<Int> begins;  ///< [1, digits]: slots with smaller digits; null: not wanted
 
   /// The slots of the calling thread's warp are in the places begin .. end - 1.
   template <class Device>
@@ -110,6 +111,38 @@ struct digit_pass {
       device.sync_warp();
     }
   }
+  /// The scan: replaces the counts of a digit by those of the chunks before each. Returns the count of all chunks.
+  template <class Device>
+  HEADMIX_DEVICE Int sum_up(Device& device, Int digit) const {
+    constexpr int together = 4;  // loads before the stores, which the compiler may not reorder
+    Int* const of_chunk = counts + digit * chunks;
+    Int total = 0;
+    for (Index first = device.lane(); first - device.lane() < chunks; first += 32 * together) {
+      Int count[together];
+      HEADMIX_UNROLL
+      for (int i = 0; i < together; ++i) {
+        count[i] = first + 32 * i < chunks ? device.load(of_chunk + first + 32 * i) : 0;
+      }
+      HEADMIX_UNROLL
+      for (int i = 0; i < together; ++i) {
+        Int const before = count_before(device, count[i], total);
+        if (first + 32 * i < chunks) device.store(of_chunk + first + 32 * i, before);
+      }
+    }
+    return total;
+  }
+  /// `total` and the counts of the lanes before this one; adds all of them to `total`.
+  template <class Device>
+  HEADMIX_DEVICE static Int count_before(Device& device, Int count, Int& total) {
+    Int sum = count;
+    for (int delta = 1; delta < 32; delta *= 2) {
+      Int const other = device.shuffle_up(sum, delta);
+      if (device.lane() >= delta) sum += other;
+    }
+    Int const before = total + sum - count;
+    total += device.shuffle(sum, 31);
+    return before;
+  }
   /// How many bits of a word are set.
   [[nodiscard]] HEADMIX_HD static Int ones(std::uint32_t w) {
     w -= w >> 1 & 0x55555555u;
@@ -140,50 +173,22 @@ struct count_digits {
   }
 };
 
-/// Sums up the counts: over the chunks before each chunk, and over the digits before each digit. One block.
+/// Sums up the counts, a warp for each digit.
 struct scan_digits {
-  static constexpr int threads = 1024;
+  static constexpr int threads = digit_pass::threads;
   static constexpr bool cooperative = true;
-  static constexpr int shared_bytes = digit_pass::most_digits * static_cast<int>(sizeof(Int));
+  static constexpr int shared_bytes = 0;
 
   digit_pass pass;
 
+  [[nodiscard]] Index blocks() const { return blocks_for(pass.digits, digit_pass::warps); }
+
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    auto const totals = device.template shared<Int>(0);
-    for (Int d = device.warp(); d < pass.digits; d += threads / 32) {
-      Int* const counts = pass.counts + d * pass.chunks;
-      Int total = 0;
-      for (Index c = device.lane(); c - device.lane() < pass.chunks; c += 32) {
-        Int const count = c < pass.chunks ? device.load(counts + c) : 0;
-        Int const before = scan(device, count, total);
-        if (c < pass.chunks) device.store(counts + c, before);
-      }
-      if (device.lane() == 0) totals[d] = total;
-    }
-    device.sync();
-    if (device.warp() != 0) return;
-    Int total = 0;
-    for (Int d = device.lane(); d - device.lane() < pass.digits; d += 32) {
-      Int count = 0;
-      if (d < pass.digits) count = totals[d];
-      Int const before = scan(device, count, total);
-      if (d < pass.digits) device.store(&pass.begins(0, d), before);
-    }
-  }
-
- private:
-  /// `total` and the counts of the lanes before this one; adds all of them to `total`.
-  template <class Device>
-  HEADMIX_DEVICE static Int scan(Device& device, Int count, Int& total) {
-    Int sum = count;
-    for (int delta = 1; delta < 32; delta *= 2) {
-      Int const other = device.shuffle_up(sum, delta);
-      if (device.lane() >= delta) sum += other;
-    }
-    Int const before = total + sum - count;
-    total += device.shuffle(sum, 31);
-    return before;
+    Int const digit = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
+    if (digit >= pass.digits) return;
+    Int const total = pass.sum_up(device, digit);
+    if (device.lane() == 0) device.store(pass.totals + digit, total);
   }
 };
 
@@ -191,19 +196,24 @@ struct scan_digits {
 struct place_slots {
   static constexpr int threads = digit_pass::threads;
   static constexpr bool cooperative = true;
-  static constexpr int shared_bytes = digit_pass::counter_bytes;
+  static constexpr int begins_at = digit_pass::counter_bytes;
+  static constexpr int shared_bytes = begins_at + digit_pass::most_digits * static_cast<int>(sizeof(Int));
 
   digit_pass pass;
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    auto const counters = device.template shared<Int>(0);
+    auto const counters = device.template shared<Int>(0), begins = device.template shared<Int>(begins_at);
     auto const mine = counters + device.warp() * pass.digits;
+    for (int d = device.thread(); d < pass.digits; d += threads) begins[d] = device.load(pass.totals + d);
     pass.clear(device, counters);
+    if (device.warp() == 0) find_begins_of_digits(device, begins);
     pass.count(device, mine, [](Int, Int) {});
     device.sync();
     for (int d = device.thread(); d < pass.digits; d += threads) {
-      Int place = device.load(&pass.begins(0, d)) + device.load(pass.counts + d * pass.chunks + device.block());
+      Int place = begins[d];
+      if (pass.begins.data && device.block() == 0) device.store(&pass.begins(0, d), place);
+      place += device.load(pass.counts + d * pass.chunks + device.block());
       for (int w = 0; w < digit_pass::warps; ++w) {
         Int const count = counters[w * pass.digits + d];
         counters[w * pass.digits + d] = place;
@@ -211,7 +221,21 @@ struct place_slots {
       }
     }
     device.sync();
+    if (pass.to.data == nullptr) return;
     pass.count(device, mine, [&](Int slot, Int place) { device.store(&pass.to(0, place), slot); });
+  }
+
+ private:
+  /// Replaces the totals by those of the digits before each.
+  template <class Device, class Totals>
+  HEADMIX_DEVICE void find_begins_of_digits(Device& device, Totals begins) const {
+    Int all = 0;
+    for (Int d = device.lane(); d - device.lane() < pass.digits; d += 32) {
+      Int total = 0;
+      if (d < pass.digits) total = begins[d];
+      Int const before = digit_pass::count_before(device, total, all);
+      if (d < pass.digits) begins[d] = before;
+    }
   }
 };
 
@@ -258,7 +282,7 @@ struct digit_plan {
       digits = Int{1} << bits;
     }
   }
-  /// Bytes of workspace to sort so many slots: counts, begins, and the order between passes.
+  /// Bytes of workspace to sort so many slots: counts, totals, and the order between passes.
   [[nodiscard]] std::size_t bytes(Index slots) const {
     return sizeof(Int) * static_cast<std::size_t>(digits * (digit_pass::most_chunks + 1) + (passes > 1 ? slots : 0));
   }
@@ -277,21 +301,28 @@ void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const
   }
   constexpr Index warps = digit_pass::warps;
   Index const slots_per_warp = blocks_for(blocks_for(n, digit_pass::most_chunks * warps), 32) * 32;
-  Index const chunks = n == 0 ? 0 : blocks_for(n, warps * slots_per_warp);
+  Index const chunks = n == 0 ? 1 : blocks_for(n, warps * slots_per_warp);
   Int* const counts = reinterpret_cast<Int*>(workspace.data());
-  Int* const digit_begins = counts + plan.digits * digit_pass::most_chunks;
-  view<Int> const other(digit_begins + plan.digits, 1, n);
+  Int* const totals = counts + plan.digits * digit_pass::most_chunks;
+  view<Int> const other(totals + plan.digits, 1, n);
   view<Int const> from;
   for (int p = 0; p < plan.passes; ++p) {
     // The last pass writes the order, and those before it take turns.
     view<Int> const to = (plan.passes - p) % 2 == 1 ? order : other;
-    digit_pass const pass = {keys,      from,
-                             to,        p * plan.bits,
-                             plan.bits, plan.digits,
-                             chunks,    slots_per_warp,
-                             counts,    plan.passes == 1 ? begins : view<Int>(digit_begins, 1, plan.digits)};
+    digit_pass const pass = {keys,
+                             from,
+                             to,
+                             p * plan.bits,
+                             plan.bits,
+                             plan.digits,
+                             chunks,
+                             slots_per_warp,
+                             counts,
+                             totals,
+                             plan.passes == 1 ? begins : view<Int>()};
+    scan_digits const scan{pass};
     queue.launch(count_digits{pass}, chunks);
-    queue.launch(scan_digits{pass}, 1);
+    queue.launch(scan, scan.blocks());
     queue.launch(place_slots{pass}, chunks);
     from = to;
   }

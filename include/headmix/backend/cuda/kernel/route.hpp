@@ -1,31 +1,45 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A router in one kernel: logits z = x w, probabilities p = softmax(z), index = the best columns of p. A block makes
-// the logits of some rows on tensor cores and keeps them on the chip until the experts are chosen. Where that does not
-// apply, the product is a kernel of its own, and softmax and choice are another.
+// the logits of some rows on tensor cores and keeps them on the chip until the experts are chosen. It also counts the
+// choices and sums up the probabilities of its rows; a second kernel adds up the blocks, and a third puts the slots in
+// order. Where that does not apply, the product is a kernel of its own, and softmax and choice are another.
 
+#include "headmix/backend/cuda/kernel/expert_order.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
+#include "headmix/expr/route_problem.hpp"
 
 namespace headmix::cuda {
+
+/// What the blocks of a router found of each expert, and of nothing behind the last one; null: not wanted.
+struct route_parts {
+  float* p_sums;  ///< [experts, blocks]
+  Int* counts;    ///< [experts + 1, blocks]
+};
 
 /// 64 rows x up to `columns` experts by four warps, 16 rows each.
 template <int columns>
 struct route_tensor {
-  static constexpr int threads = 128;
+  static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
   static constexpr int rows = 64, depth = 64, stages = 3;
   static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
   static constexpr int logit_row = columns + 4;  // so that the rows of a fragment begin in different banks
-  static_assert(rows * logit_row * 4 <= shared_bytes);
+  static constexpr int p_sums_at = rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
+  static_assert(counts_at + warps * columns * 4 <= shared_bytes);
 
   view<float> z, p;
   view<Int> index;
+  view<float> log_sum;  ///< null: not wanted
   view<bfloat16 const> x, w;
+  route_parts parts;
 
-  [[nodiscard]] Index blocks() const { return blocks_for(x.rows, rows); }
+  /// One of no rows where there are none.
+  [[nodiscard]] static Index blocks_of(Index n) { return n == 0 ? 1 : blocks_for(n, rows); }
+  [[nodiscard]] Index blocks() const { return blocks_of(x.rows); }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
@@ -85,7 +99,9 @@ struct route_tensor {
 
     constexpr int lanes = columns / 4;  // of a row, with four columns each
     int const member = lane % lanes;
-    HEADMIX_UNROLL
+    float p_sum[4] = {};      // of this lane's columns, over its rows
+    std::uint32_t count = 0;  // a byte for each column: a warp has 16 rows
+    HEADMIX_NO_UNROLL
     for (int first = 0; first < 16; first += 32 / lanes) {
       int const i = first + lane / lanes;
       Index const row = row0 + 16 * warp + i;
@@ -107,15 +123,85 @@ struct route_tensor {
         int const e = member + lanes * c;
         value[c] = top == minus_infinity<float> ? 0.0f : value[c] / total;
         if (real && e < experts) device.store(&p(row, e), value[c]);
+        if (real) p_sum[c] += value[c];
       }
-      choose<float>(device, lanes, member == 0, real, index, row, [&](auto const& f) {
+      if (log_sum.data && real && member == 0) device.store(&log_sum(row, 0), top + std::log(total));
+      auto const each = [&](auto const& f) {
         HEADMIX_UNROLL
         for (int c = 0; c < 4; ++c) {
           int const e = member + lanes * c;
           f(candidate<float>{value[c], e < experts ? e : -1});
         }
+      };
+      choose<float>(device, lanes, index.cols, each, [&](Index k, Int column) {
+        if (real && member == 0) device.store(&index(row, k), column);
+        HEADMIX_UNROLL
+        for (int c = 0; c < 4; ++c) count += std::uint32_t{real && column == member + lanes * c} << (8 * c);
       });
     }
+    if (parts.p_sums || parts.counts) put_parts<lanes>(device, experts, p_sum, count);
+  }
+
+ private:
+  /// Adds up the columns of all lanes and warps, in their order.
+  template <int lanes, class Device>
+  HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count) const {
+    auto const p_sums = device.template shared<float>(p_sums_at);
+    auto const counts = device.template shared<Int>(counts_at);
+    HEADMIX_UNROLL
+    for (int mask = lanes; mask < 32; mask *= 2) count += device.shuffle_xor(count, mask);
+    HEADMIX_UNROLL
+    for (int c = 0; c < 4; ++c) {
+      HEADMIX_UNROLL
+      for (int mask = lanes; mask < 32; mask *= 2) p_sum[c] += device.shuffle_xor(p_sum[c], mask);
+      if (device.lane() < lanes) {
+        int const at = device.warp() * columns + device.lane() + lanes * c;
+        p_sums[at] = p_sum[c];
+        counts[at] = static_cast<Int>(count >> (8 * c) & 0xFF);
+      }
+    }
+    device.sync();
+    Index const block = device.block(), blocks = device.blocks();
+    for (int e = device.thread(); e <= experts; e += threads) {
+      float sum = 0;
+      Int chosen = 0;
+      for (int from = e; e < experts && from < warps * columns; from += columns) {
+        sum += p_sums[from];
+        chosen += static_cast<Int>(counts[from]);
+      }
+      if (parts.p_sums && e < experts) device.store(parts.p_sums + e * blocks + block, sum);
+      if (parts.counts) device.store(parts.counts + e * blocks + block, chosen);
+    }
+  }
+};
+
+/// Adds up what the blocks found, a warp for each expert. The counts become those that the order continues with.
+struct route_sums {
+  static constexpr int threads = digit_pass::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 0;
+
+  view<float> p_sum, chosen_sum;
+  float const* p_sums;  ///< null: not wanted, as the counts
+  digit_pass pass;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(pass.digits, digit_pass::warps); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Int const expert = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
+    bool const real = expert < p_sum.cols;
+    if (p_sums && real) {
+      float sum = 0;
+      for (Index c = device.lane(); c < pass.chunks; c += 32) sum += device.load(p_sums + expert * pass.chunks + c);
+      for (int mask = 16; mask > 0; mask /= 2) sum += device.shuffle_xor(sum, mask);
+      if (device.lane() == 0) device.store(&p_sum(0, expert), sum);
+    }
+    if (pass.counts == nullptr || expert >= pass.digits) return;
+    Int const total = pass.sum_up(device, expert);
+    if (device.lane() > 0) return;
+    device.store(pass.totals + expert, total);
+    if (chosen_sum.data && expert < chosen_sum.cols) device.store(&chosen_sum(0, expert), static_cast<float>(total));
   }
 };
 
@@ -145,21 +231,59 @@ struct softmax_top_k_kernel {
   }
 };
 
-/// Does all of it on tensor cores and returns true, or does nothing and returns false.
-template <class Queue, class T>
-[[nodiscard]] bool route_on_tensor_cores(Queue& queue, view<wide_t<T>> z, view<wide_t<T>> p, view<Int> index,
-                                         view<T const> x, view<T const> w) {
+/// Scratch that a router needs, in bytes: the parts of the blocks, and the totals of their counts.
+template <class T>
+[[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
   if constexpr (std::is_same_v<T, bfloat16>) {
-    if (!rows_are_aligned(x) || !rows_are_aligned(w) || x.count != 1 || w.cols > 128 || 1 > w.cols) return false;
-    auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
-    if (w.cols <= 16) {
-      launch(route_tensor<16>{z, p, index, x, w});
-    } else if (w.cols <= 32) {
-      launch(route_tensor<32>{z, p, index, x, w});
-    } else if (w.cols <= 64) {
-      launch(route_tensor<64>{z, p, index, x, w});
+    Index const blocks = route_tensor<16>::blocks_of(r.x.rows), experts = r.w.cols;
+    return sizeof(float) * static_cast<std::size_t>((2 * experts + 1) * blocks + experts + 1);
+  } else {
+    return 0;
+  }
+}
+
+/// Does all but `chosen` on tensor cores and returns true, or does nothing and returns false.
+template <class Queue, class T>
+[[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    Index const experts = r.w.cols;
+    if (!rows_are_aligned(r.x) || !rows_are_aligned(r.w) || r.x.count != 1 || experts > 128 || 1 > experts) {
+      return false;
+    }
+    bool const orders = r.order.data || r.begins.data;
+    auto* const p_sums = reinterpret_cast<float*>(scratch.data());
+    Index const blocks = route_tensor<16>::blocks_of(r.x.rows);
+    auto* const counts = reinterpret_cast<Int*>(p_sums + experts * blocks);
+    route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr};
+    auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
+      queue.launch(route_tensor<columns>{r.z, r.p, r.index, r.log_sum, r.x, r.w, parts}, blocks);
+    };
+    if (experts <= 16) {
+      launch(std::integral_constant<int, 16>{});
+    } else if (experts <= 32) {
+      launch(std::integral_constant<int, 32>{});
+    } else if (experts <= 64) {
+      launch(std::integral_constant<int, 64>{});
     } else {
-      launch(route_tensor<128>{z, p, index, x, w});
+      launch(std::integral_constant<int, 128>{});
+    }
+    if (parts.p_sums || parts.counts) {
+      digit_plan const plan(static_cast<Int>(experts));
+      constexpr int rows_per_warp = route_tensor<16>::rows / digit_pass::warps;
+      digit_pass const pass = {{r.index, experts},
+                               {},
+                               r.order,
+                               0,
+                               plan.bits,
+                               plan.digits,
+                               blocks,
+                               rows_per_warp * r.index.cols,
+                               parts.counts,
+                               counts + plan.digits * blocks,
+                               r.begins};
+      route_sums const sums{r.p_sum, r.chosen_sum, parts.p_sums, pass};
+      queue.launch(sums, sums.blocks());
+      if (orders) queue.launch(place_slots{pass}, blocks);
     }
     return true;
   } else {

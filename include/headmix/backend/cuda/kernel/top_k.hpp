@@ -24,13 +24,12 @@ template <class W>
   return a.column < b.column;
 }
 
-/// Writes the best columns of a row, best first. `lanes` lanes share it; each(f) calls f(candidate) for those of the
-/// calling lane. All lanes of the warp call; nothing is written where `real` is false, and only by the lane that leads.
-template <class W, class Device, class Each>
-HEADMIX_DEVICE void choose(Device& device, int lanes, bool leads, bool real, view<Int> index, Index row,
-                           Each const& each) {
+/// Calls chosen(k, column) for the n best columns of a row, best first. `lanes` lanes share it; each(f) calls
+/// f(candidate) for those of the calling lane. All lanes of the warp call, and all lanes of a row hear of its choices.
+template <class W, class Device, class Each, class Chosen>
+HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Each const& each, Chosen const& chosen) {
   candidate<W> last = {W(0), -1};
-  for (Index k = 0; k < index.cols; ++k) {
+  for (Index k = 0; k < n; ++k) {
     candidate<W> best = {W(0), -1};
     each([&](candidate<W> next) {
       if ((k == 0 || ranks_before(last, next)) && ranks_before(next, best)) best = next;
@@ -40,15 +39,18 @@ HEADMIX_DEVICE void choose(Device& device, int lanes, bool leads, bool real, vie
       if (ranks_before(other, best)) best = other;
     }
     last = best;
-    if (real && leads) device.store(&index(row, k), best.column);
+    chosen(k, best.column);
   }
 }
-/// Row i of a, which a team of lanes reads.
+/// Writes the best columns of row i of a, which a team of lanes reads.
 template <class W, class A, class Device>
 HEADMIX_DEVICE void choose_columns(Device& device, team members, bool real, view<Int> index, Index i, view<A const> a) {
   Int const first = members.member(device), end = real ? static_cast<Int>(a.cols) : 0;
-  choose<W>(device, members.size(), first == 0, real, index, i, [&](auto const& f) {
+  auto const each = [&](auto const& f) {
     for (Int j = first; j < end; j += members.size()) f(candidate<W>{static_cast<W>(device.load(&a(i, j))), j});
+  };
+  choose<W>(device, members.size(), index.cols, each, [&](Index k, Int column) {
+    if (real && first == 0) device.store(&index(i, k), column);
   });
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a fused router is given.
+
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix {
+
+/// z = x w, p = softmax(z), index = the best columns of p, and what follows from these alone: each of the others is not
+/// wanted when its data is null. x [R, D], w [D, E], index [R, K].
+template <class T>
+struct route_problem {
+  using wide = wide_t<T>;
+  view<wide> z, p;  ///< [R, E]
+  view<Int> index;
+  view<wide> log_sum;       ///< log_sum_exp(z), [R, 1]
+  view<wide> p_sum;         ///< col_sum(p), [1, E]
+  view<wide> chosen;        ///< one_hot(index), [R, E]
+  view<wide> chosen_sum;    ///< col_sum(one_hot(index)), [1, E]
+  view<Int> order, begins;  ///< expert_order(index), [1, R K] and [1, E + 1]
+  view<T const> x, w;
+};
+
+}  // namespace headmix
