@@ -68,8 +68,8 @@ class gradient_parts {
     for (Index i = 0; i < x_.queries.count * x_.kv_heads; ++i) {
       part const whole = heads[i];
       Index const first = count_, each = x_.keys.length(whole.sequence) * x_.head_dim;
-      // A little less than the share: equal shares are not to be cut differently for their rounding.
-      Index const share = total > 0 ? static_cast<Index>(std::ceil(whole.work / total * wanted - 1e-6)) : 1;
+      // A little less than the share: where heads have about the work of a part, none is cut for being above the mean.
+      Index const share = total > 0 ? static_cast<Index>(std::ceil(whole.work / total * wanted - 0.1)) : 1;
       Index const n = (std::max)(Index{1}, (std::min)(share, each > 0 ? (room - used) / each + 1 : 1));
       parts_[count_++] = whole;
       if (n == 1) continue;
