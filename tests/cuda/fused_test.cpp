@@ -1,8 +1,101 @@
 // SPDX-License-Identifier: MIT
-// Layers with and without fused steps, emulated on the CPU.
+// Layers whose steps are fused against the same layers step by step, emulated. On a GPU the tests of layers compare the
+// fused ones with the reference.
 
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "cuda/device_array.hpp"
+#include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
+#include "headmix/tape/module.hpp"
 
 using test_device = headmix::Emulated;
 
-#include "cuda/fused_test.hpp"
+namespace fused_test {
+
+using namespace headmix;
+using testing::device_array;
+using testing::relative_error;
+
+/// Without the kernels that do several steps at once.
+template <class T>
+struct Unfused : Cuda<T, test_device> {
+  void route() = delete;
+  void gated_attention() = delete;
+  void gated_attention_gradient() = delete;
+};
+static_assert(detail::routes<Cuda<float, test_device>> && !detail::routes<Unfused<float>>);
+static_assert(detail::gates_attention<Cuda<float, test_device>> && !detail::gates_attention<Unfused<float>>);
+
+/// The result, and for training the losses and the gradients of the input and of all parameters.
+template <class L, class Mode = training, class Backend>
+std::vector<std::vector<double>> outcome(Backend backend, batch const& b, Index rows) {
+  using T = typename Backend::scalar;
+  [[maybe_unused]] testing::strict_scope<test_device> const strict;
+  Module<L, Backend, Mode> m(5, backend);
+  std::uint64_t stream = 20;
+  for (auto const& p : m.parameters()) {
+    auto const values = testing::random_numbers<T>(p.value.size(), ++stream);
+    upload(backend, p.value.data, values.data(), values.size());
+  }
+  Index const width = L::D::value;
+  device_array<T, test_device> const x(backend.queue(), testing::random_numbers<T>(rows * width, 1)),
+      dy(backend.queue(), testing::random_numbers<T>(rows * width, 2));
+  std::vector<std::vector<double>> all;
+  auto const keep = [&](view<T const> v) {
+    std::vector<T> host(static_cast<std::size_t>(v.size()));
+    download(backend, host.data(), v.data, host.size());
+    all.push_back(testing::converted<double>(host));
+  };
+  keep(m.forward(x.matrix(rows, width), b));
+  if constexpr (std::is_same_v<Mode, training>) {
+    if constexpr (L::losses::size == 2) {
+      all.push_back({m.template loss<0>(), m.template loss<1>()});
+      m.backward(dy.matrix(rows, width), {0.1, 0.2});
+    } else {
+      all.push_back({m.template loss<0>()});
+      m.backward(dy.matrix(rows, width), {0.1});
+    }
+    keep(m.input_gradient());
+    for (auto const& p : m.parameters()) keep(p.gradient);
+  }
+  return all;
+}
+/// @param fewer steps than without fusion
+template <class T, class L, class Mode = training>
+void check(batch const& b, Index rows, int fewer) {
+  using steps = typename Module<L, Unfused<T>, Mode>::tape_type::steps;
+  CHECK(fuse<Cuda<T, test_device>, steps>::size == steps::size - fewer);
+  auto const found = outcome<L, Mode>(Cuda<T, test_device>(), b, rows);
+  auto const expected = outcome<L, Mode>(Unfused<T>(), b, rows);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    CHECK(relative_error(found[i], expected[i]) <= (std::is_same_v<T, float> ? 1e-6 : 1e-2));
+  }
+}
+
+TEST_CASE("MoA with its fused steps equals MoA step by step") {
+  std::vector<Int> const offsets{0, 13, 13, 70};
+  check<bfloat16, Moa<64, 64, SoftmaxTopK<8, 2>, causal>>(ragged(offsets.data(), 3), 70, 10);
+}
+TEST_CASE("MoA with its fused steps, without tensor cores and with several heads of an expert") {
+  using L = Moa<12, 5, SoftmaxTopK<5, 3>, causal, kv_heads<2>, padded>;
+  std::vector<std::uint8_t> real(2 * 17, 1);
+  real[0] = real[5] = real[33] = 0;
+  check<float, L>(Padding(view<std::uint8_t const>(real.data(), 2, 17)), 34, 10);
+  for (Index const n : {0, 1}) check<float, Moa<12, 5, SoftmaxTopK<5, 3>, causal, kv_heads<2>>>(uniform(1, n), n, 10);
+}
+TEST_CASE("MoA with its fused steps for inference") {
+  check<bfloat16, Moa<64, 64, SoftmaxTopK<8, 2>, causal>, inference>(uniform(2, 35), 70, 8);
+}
+TEST_CASE("MoH with its fused steps equals MoH step by step") {
+  std::vector<Int> const offsets{0, 13, 13, 33};
+  check<bfloat16, Moh<64, 64, TwoStage<2, 6, 2>, causal>>(ragged(offsets.data(), 3), 33, 8);
+}
+
+}  // namespace fused_test
