@@ -294,7 +294,11 @@ struct attention_tensor {
     if (gated.by.data) {
       store_tile_rows<16 * m, width>(
           device, queries, own, [&](int i) { return places.of(gated.o, i); },
-          [&](int i) { return device.load(&gated.by(places.row(i), places.col(i) / width)); });
+          [&](int i, words<4>& values) {
+            float const weight = device.load(&gated.by(places.row(i), places.col(i) / width));
+            HEADMIX_UNROLL
+            for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
+          });
     }
   }
 };

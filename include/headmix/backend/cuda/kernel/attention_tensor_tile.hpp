@@ -211,22 +211,14 @@ HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row,
   }
 }
 
+struct as_they_are {
+  HEADMIX_HD void operator()(int, words<4>&) const {}
+};
 /// A warp writes `rows` rows of a tile, from `first` on, to target(row): null for those that there are not.
-template <int rows, int cols, class Device, class Pointer, class Target>
-HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Target const& target) {
-  constexpr int chunks = cols / 8, at_once = 32 / chunks;
-  int const lane = device.lane(), chunk = lane % chunks;
-  HEADMIX_UNROLL
-  for (int i = 0; i < rows; i += at_once) {
-    int const r = first + i + lane / chunks;
-    bfloat16* const to = target(r);
-    if (to != nullptr) device.store16(to + 8 * chunk, device.load16(tile + tile_layout<cols>::offset(r, chunk)));
-  }
-}
-/// The same with row r times weight(r), which is asked of the rows that there are.
-template <int rows, int cols, class Device, class Pointer, class Target, class Weight>
+/// change(row, eight elements) comes before.
+template <int rows, int cols, class Device, class Pointer, class Target, class Change = as_they_are>
 HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Target const& target,
-                                    Weight const& weight) {
+                                    Change const& change = {}) {
   constexpr int chunks = cols / 8, at_once = 32 / chunks;
   int const lane = device.lane(), chunk = lane % chunks;
   HEADMIX_UNROLL
@@ -234,10 +226,8 @@ HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Tar
     int const r = first + i + lane / chunks;
     bfloat16* const to = target(r);
     if (to == nullptr) continue;
-    float const w = weight(r);
     words<4> values = device.load16(tile + tile_layout<cols>::offset(r, chunk));
-    HEADMIX_UNROLL
-    for (std::uint32_t& both : values.word) both = pack(w * low_of(both), w * high_of(both));
+    change(r, values);
     device.store16(to + 8 * chunk, values);
   }
 }
