@@ -37,7 +37,21 @@ def fastest(candidates):
     return min(candidates, key=lambda name: statistics.median(seconds[name][1:]))
 
 
+def product():
+    """The best of some trials of a large product, GFLOP/s."""
+    m, n, k = 1024, 2048, 512
+    a, b = torch.randn(m, k), torch.randn(n, k)
+    f = lambda: torch.nn.functional.linear(a, b)
+    return 2e-9 * m * n * k / min(seconds_of(f, 0.02)[0] for _ in range(10))
+
+
+def find_memory():
+    """Memory that the process then keeps: on a virtual machine the first use of a page can take microseconds."""
+    torch.ones(1 << 29)
+
+
 def main():
+    find_memory()
     cases.check()
     print(
         json.dumps(
@@ -45,6 +59,7 @@ def main():
                 "torch": torch.__version__,
                 "capability": torch.backends.cpu.get_cpu_capability(),
                 "threads": torch.get_num_threads(),
+                "product": product(),
                 "libraries": re.findall(r"(?:oneAPI Math Kernel Library|MKL-DNN) \S+ ?[\d.]*", torch.__config__.show()),
             }
         ),
