@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Mixture of attention heads: K of E experts of width H for B sequences of T tokens of width D. FLOP/s counts the
-// router, the projections and attention over the keys that a token sees. moa_causal is beside a layer that sees all.
+// router, the projections and attention over the keys that a token sees. moa_causal is beside a layer that sees all,
+// moa_stored (which stores the probabilities for the backward pass) beside one that computes them again.
 #include "headmix/layer/moa.hpp"
 
 #include "layer.hpp"
@@ -84,6 +85,25 @@ auto moa_causal(bool backward) {
   };
 }
 
+void moa_stored(benchmark::State& state) {
+  Index const b = state.range(0), t = state.range(1), threads = state.range(6);
+  MoaShape const s = {state.range(2), state.range(3), state.range(4), state.range(5)};
+  Cpu<float> cpu(pool(threads));
+  Moa<headmix::full, Cpu<float>> computes(cpu, s);
+  cpu.set_probability_budget(Index{1} << 30);
+  Moa<headmix::full, Cpu<float>> stores(cpu, s);
+  Matrix<float> const x(b * t, s.width), dy(b * t, s.width);
+  auto const pass = [&](auto& module) {
+    module.forward(x.get(), headmix::uniform(b, t));
+    module.backward(dy.get(), losses);
+  };
+  time_calls(
+      state, [&] { pass(stores); }, [&] { pass(computes); });
+  if (t >= 1024 && s.head == 128) at_least(state, "peak", 0.81);
+  count_flops(state, threads, 6 * static_cast<double>(b * t) * s.macs(static_cast<double>(t)));
+  count_tokens(state, b * t);
+}
+
 int const registered = [] {
   std::vector<std::string> const sizes = {"B", "T", "D", "E", "K", "H"};
   for (bool const backward : {false, true}) {
@@ -99,6 +119,14 @@ int const registered = [] {
     add(backward ? "moa_causal_backward/cpu/float" : "moa_causal_forward/cpu/float", sizes,
         {{1, 1024, 512, 32, 8, 64}, {1, 1024, 512, 32, 8, 128}}, {1, 2}, moa_causal(backward));
   }
+  add("moa_stored_backward/cpu/float", sizes,
+      {{8, 128, 512, 32, 8, 64},
+       {8, 128, 512, 32, 8, 128},
+       {1, 1024, 512, 32, 8, 64},
+       {1, 1024, 512, 32, 8, 128},
+       {1, 2048, 1024, 32, 8, 64},
+       {1, 2048, 1024, 32, 8, 128}},
+      {1, 2}, moa_stored);
   return 0;
 }();
 

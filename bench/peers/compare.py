@@ -46,7 +46,10 @@ def cases():
     for shape, (b, t, d) in shapes.items():
         for h in (128, 64):
             sizes = {"B": b, "T": t, "D": d, "E": 32, "K": 8, "H": h}
-            yield from both(f"{shape} MoA 8 of 32 x {h}", "moa", moa, sizes, *(goals[h] if shape == "S2" else ()))
+            title = f"{shape} MoA 8 of 32 x {h}"
+            yield from both(title, "moa", moa, sizes, *(goals[h] if shape == "S2" else ()))
+            stored = "moa_stored_backward/cpu/float"
+            yield Case(f"{title}, probabilities stored, forward and backward", "moa", stored, sizes, True, {})
     moh = tuple(f"moh/{direction}/two_stage/full/cpu/float" for direction in ("forward", "backward"))
     for shape, n, to_reach in (("S2", 8, ({2: 2.5}, {2: 2.1})), ("S3", 8, ({2: 2.0}, {2: 1.65})), ("S3", 16, ())):
         sizes = {"T": shapes[shape][1], "D": shapes[shape][2], "N": n, "active": 50}

@@ -32,6 +32,11 @@ class Cpu {
   /// Keeps a reference to the executor.
   explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>) : executor_(&executor) {}
 
+  /// The probabilities of an attention are stored for its gradient where they take at most so many bytes, about
+  /// sizeof(Scalar) queries keys of each head; else, and without a budget, the gradient computes them again. To be set
+  /// before a module is made with the backend.
+  void set_probability_budget(Index bytes) { probability_budget_ = bytes; }
+
   /// f(i) for i < n, in any order.
   template <class F>
   void for_each(Index n, F const f) {
@@ -166,6 +171,12 @@ class Cpu {
     cpu::packed_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
   }
 
+  Index attention_columns(attention_forward<Scalar> const& p) {
+    Index const columns = probability_budget_ > 0 ? cpu::attention_columns<Scalar>(p.extents) : 0;
+    return columns > 0 && p.probabilities.rows <= probability_budget_ / static_cast<Index>(sizeof(Scalar)) / columns
+               ? columns
+               : 0;
+  }
   std::size_t attention_scratch(attention_forward<Scalar> const& p) {
     return static_cast<std::size_t>(cpu::attention_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
   }
@@ -208,6 +219,7 @@ class Cpu {
     cpu::for_each_range(executor(), rows, cost, [&](Index first, Index last) { f(first, last - first); });
   }
 
+  Index probability_budget_ = 0;
   [[no_unique_address]] handle executor_{};
   [[no_unique_address]] Reference<Scalar> reference_{};
 };

@@ -186,12 +186,14 @@ struct attention_gradient;
 template <class Spec>
 struct attention_bias_gradient;
 
-/// Buffer 0: o, the shape of q. Buffer 1: the log-sum-exp of the scores, kept for the gradient.
+/// Buffer 0: o, the shape of q. For the gradient, buffer 1: the log-sum-exp of the scores, and buffer 2: probabilities,
+/// if the backend stores them (see attention_forward).
 template <class Spec>
 struct attention : operation {
   static constexpr bool needs_scratch = true;
-  static constexpr int outputs = 2;
+  static constexpr int outputs = 3;
   static constexpr bool optional_outputs = true;
+  static constexpr int sized_output = 2;
   static constexpr bool validates = true;
   template <class...>
   static void validate(auto const& run) {
@@ -201,22 +203,26 @@ struct attention : operation {
   using shape_of = shape<rows<Q>, cols<Q>>;
   template <class...>
   static constexpr kind kind_of = kind::real;
-  template <int>
-  static constexpr kind output_kind = kind::wide;
+  template <int Which>
+  static constexpr kind output_kind = Which == 1 ? kind::wide : kind::real;
   template <class... A>
   using checks = decltype(Spec::template checks<A...>());
-  template <class Args>
-  struct lse_of;
+  template <int Which, class Args>
+  struct output_of;
   template <class Q, class K, class... A>
-  struct lse_of<type_list<Q, K, A...>> {
+  struct output_of<1, type_list<Q, K, A...>> {
     using type = shape<rows<Q>, decltype(Spec::template lse_columns<Q, K>())>;
   };
+  template <class Q, class K, class... A>
+  struct output_of<2, type_list<Q, K, A...>> {
+    using type = shape<times<rows<Q>, decltype(Spec::template lse_columns<Q, K>())>, size<0>>;
+  };
   template <int Which, class Args>
-  using output_shape = typename lse_of<Args>::type;
+  using output_shape = typename output_of<Which, Args>::type;
 
   template <class T, class W>
-  static attention_forward<T> problem(auto const& run, view<T> o, view<W> lse, view<T const> q, view<T const> k,
-                                      view<T const> v, auto... further) {
+  static attention_forward<T> problem(auto const& run, view<T> o, view<W> lse, view<T> probabilities, view<T const> q,
+                                      view<T const> k, view<T const> v, auto... further) {
     auto const extents = Spec::extents(run, q.cols, k.cols, further...);
     return {extents,
             q,
@@ -225,7 +231,15 @@ struct attention : operation {
             o,
             lse,
             Spec::dropout(further...),
-            Spec::template scores<T>(run, extents.head_dim, further...)};
+            Spec::template scores<T>(run, extents.head_dim, further...),
+            probabilities};
+  }
+  static Index columns(auto const& run, auto... operands) {
+    if constexpr (requires { run.backend.attention_columns(problem(run, operands...)); }) {
+      return run.backend.attention_columns(problem(run, operands...));
+    } else {
+      return 0;
+    }
   }
   static std::size_t scratch(auto const& run, auto... operands) {
     return run.backend.attention_scratch(problem(run, operands...));
@@ -244,21 +258,22 @@ struct attention : operation {
   static constexpr auto pull(std::integer_sequence<int, Which...>, type_list<A...>, auto dy, auto q, auto k, auto v) {
     using list = type_list<A...>;
     using Y = nth<sizeof...(Which), list>;
-    constexpr auto g = make<attention_gradient<Spec>>(q, k, v, Y{}, get_output<1>(Y{}), dy, nth<Which, list>{}...);
+    constexpr auto g =
+        make<attention_gradient<Spec>>(q, k, v, Y{}, get_output<1>(Y{}), get_output<2>(Y{}), dy, nth<Which, list>{}...);
     return grads(g, get_output<1>(g), get_output<2>(g), by_further<Which, nth<Which, list>...>(q, k, v, Y{}, dy)...);
   }
   /// The gradient by further operand `Which`.
   template <int Which, class... Further>
   static constexpr auto by_further(auto q, auto k, auto v, auto y, auto dy) {
     if constexpr (Spec::biased && Which == Spec::bias_at) {
-      return make<attention_bias_gradient<Spec>>(q, k, v, y, get_output<1>(y), dy, Further{}...);
+      return make<attention_bias_gradient<Spec>>(q, k, v, y, get_output<1>(y), get_output<2>(y), dy, Further{}...);
     } else {
       return none{};
     }
   }
 };
 
-/// The operands of gradients: q, k, v, o, the log-sum-exp, the gradient of o, and the further ones.
+/// The operands of gradients: q, k, v, o, the log-sum-exp, the probabilities, the gradient of o, and the further ones.
 template <class Spec>
 struct attention_pullback : operation {
   static constexpr bool needs_scratch = true;
@@ -268,7 +283,7 @@ struct attention_pullback : operation {
   template <class T, class W>
   static attention_backward<T> problem(auto const& run, view<T> d_q, view<T> d_k, view<T> d_v, view<T const> q,
                                        view<T const> k, view<T const> v, view<T const> o, view<W> lse,
-                                       view<T const> d_o, auto... further) {
+                                       view<T const> probabilities, view<T const> d_o, auto... further) {
     attention_backward<T> p;
     p.extents = Spec::extents(run, q.cols, k.cols, further...);
     p.q = q;
@@ -282,6 +297,7 @@ struct attention_pullback : operation {
     p.d_v = d_v;
     p.dropout = Spec::dropout(further...);
     p.scores = Spec::template scores<T>(run, p.extents.head_dim, further...);
+    p.probabilities = probabilities;
     return p;
   }
 };
@@ -317,7 +333,7 @@ struct attention_gradient : attention_pullback<Spec> {
 template <class Spec>
 struct attention_bias_gradient : attention_pullback<Spec> {
   template <class... A>
-  using shape_of = typename nth<6 + Spec::bias_at, type_list<A...>>::extents;
+  using shape_of = typename nth<7 + Spec::bias_at, type_list<A...>>::extents;
 
   template <class T>
   static auto problem_without_outputs(auto const& run, view<T>, auto... operands) {

@@ -61,6 +61,11 @@ struct attention_extents {
     Int const* const begin = chosen.offsets + (b * heads + list);
     return begin[1] - begin[0];
   }
+  /// Where a list of sequence b begins if all lists follow each other.
+  [[nodiscard]] HEADMIX_HD constexpr Index list_begin(Index b, Index list) const {
+    if (heads_are_chosen()) return chosen.offsets[b * heads + list];
+    return queries.begin(b) * rows_per_token * heads + list * list_length(b, list);
+  }
   /// Element i of a list of sequence b: token-major, then slot, then head. Positions never fall as i grows.
   [[nodiscard]] HEADMIX_HD constexpr query_row row(Index b, Index list, Index i) const {
     Index const shift = keys.length(b) - queries.length(b);
@@ -108,7 +113,8 @@ struct attention_dropout {
 
 /// Operands of the forward pass: o = softmax(scores where the mask allows) v, and the row log-sum-exp. A query that
 /// sees no key gets o = 0 and a log-sum-exp of minus infinity, as does a row in no list. The log-sum-exp is not wanted
-/// when its data is null.
+/// when its data is null. What a backend stores of the probabilities for the gradient, a row for each element of the
+/// lists, is its own affair; without columns or data it stores nothing.
 template <class T>
 struct attention_forward {
   attention_extents extents;
@@ -117,6 +123,7 @@ struct attention_forward {
   view<wide_t<T>> lse;
   attention_dropout dropout = {};
   attention_scores<T> scores = {};
+  view<T> probabilities = {};
 };
 
 /// Operands of the backward pass. A gradient whose data is null is not wanted; the others are overwritten (rows in no
@@ -129,6 +136,7 @@ struct attention_backward {
   view<T> d_q, d_k, d_v;
   attention_dropout dropout = {};
   attention_scores<T> scores = {};
+  view<T const> probabilities = {};  ///< what the forward pass stored
 };
 
 }  // namespace headmix

@@ -103,6 +103,9 @@ struct operation {
   static constexpr int outputs = 1;
   /// True when `eval` leaves out an output whose data is null: one that nobody reads.
   static constexpr bool optional_outputs = false;
+  /// The further output whose columns are what `columns(run, outputs..., operands...)` says when a program is planned; 0
+  /// for none.
+  static constexpr int sized_output = 0;
   /// True when `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
   /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.

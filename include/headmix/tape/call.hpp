@@ -195,7 +195,15 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
              reader<Out>::read(from, run.sizes)..., reader<In>::read(from, run.sizes)...};
     return bytes;
   }
+  template <class Run>
+  static Index columns(Run const& run, value_reader from) {
+    Index n = 0;
+    in_order{[&](auto const&... operand) { n = Op::columns(run, operand...); }, reader<Out>::read(from, run.sizes)...,
+             reader<In>::read(from, run.sizes)...};
+    return n;
+  }
   static constexpr bool needs_scratch = Op::needs_scratch;
+  static constexpr int sized_output = Op::sized_output;
 };
 /// y (+)= tree
 template <class T, class Tree>
@@ -206,6 +214,7 @@ struct map_kernel {
     run.backend.map(y, reader<Tree>::read(from, run.sizes), accumulate);
   }
   static constexpr bool needs_scratch = false;
+  static constexpr int sized_output = 0;
 };
 
 /// One call: outputs and operands are lists of values.

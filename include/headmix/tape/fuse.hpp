@@ -37,12 +37,12 @@ struct attention;
 template <class Spec>
 struct gated_attention : operation {
   static constexpr bool needs_scratch = true;
-  static std::size_t scratch(auto const& run, auto o, auto lse, auto, auto, auto... operands) {
-    return attention<Spec>::scratch(run, o, lse, operands...);
+  static std::size_t scratch(auto const& run, auto o, auto lse, auto p, auto, auto, auto... operands) {
+    return attention<Spec>::scratch(run, o, lse, p, operands...);
   }
-  static void eval(auto const& run, auto o, auto lse, auto gated, auto gate, auto... operands) {
-    run.backend.template gated_attention<typename Spec::mask>(attention<Spec>::problem(run, o, lse, operands...), gated,
-                                                              gate, run.scratch);
+  static void eval(auto const& run, auto o, auto lse, auto p, auto gated, auto gate, auto... operands) {
+    run.backend.template gated_attention<typename Spec::mask>(attention<Spec>::problem(run, o, lse, p, operands...),
+                                                              gated, gate, run.scratch);
   }
 };
 template <class Spec>
@@ -65,8 +65,9 @@ struct gated_attention_gradient : operation {
  private:
   template <class T, class W>
   static auto problem(auto const& run, view<T> d_o, view<T> d_q, view<T> d_k, view<T> d_v, view<T const> q,
-                      view<T const> k, view<T const> v, view<T const> o, view<W const> lse, auto... further) {
-    return attention_gradient<Spec>::problem(run, d_q, d_k, d_v, q, k, v, o, lse, view<T const>(d_o), further...);
+                      view<T const> k, view<T const> v, view<T const> o, view<W const> lse, view<T const> p,
+                      auto... further) {
+    return attention_gradient<Spec>::problem(run, d_q, d_k, d_v, q, k, v, o, lse, p, view<T const>(d_o), further...);
   }
 };
 }  // namespace ops
@@ -157,8 +158,8 @@ requires(gates_attention<Backend>&& is_gate<G, node<ops::attention<Spec>, A...>>
                                      store<gated_by<G, node<ops::attention<Spec>, A...>>>, T...>> {
   using o = node<ops::attention<Spec>, A...>;
   using further = type_list<>;
-  using type =
-      fused<ops::gated_attention<Spec>, type_list<o, output<1, o>, gated_by<G, o>>, further, type_list<G, A...>>;
+  using type = fused<ops::gated_attention<Spec>, type_list<o, output<1, o>, output<2, o>, gated_by<G, o>>, further,
+                     type_list<G, A...>>;
   using rest = type_list<T...>;
 };
 
@@ -183,14 +184,16 @@ template <class Backend, class DO, class Spec, class Q, class K, class V, class 
 requires(gates_attention<Backend>&& gated_gradient<O, terms<DO>>::is_one)  //
     struct fusion<
         Backend,
-        type_list<store<DO>, compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, DO, A...>>, T...>> {
+        type_list<store<DO>,
+                  compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>,
+                  T...>> {
   using d = typename gated_gradient<O, terms<DO>>::d;
   using gate = typename gated_gradient<O, terms<DO>>::gate;
   using d_gate = node<ops::row_sum, node<ops::multiply, d, O>>;
-  using d_q = node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, DO, A...>;
+  using d_q = node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>;
   using further = type_list<d_gate>;
   using type = fused<ops::gated_attention_gradient<Spec>, type_list<DO, d_q, output<1, d_q>, output<2, d_q>>, further,
-                     type_list<d, gate, Q, K, V, O, output<1, O>, A...>>;
+                     type_list<d, gate, Q, K, V, O, output<1, O>, output<2, O>, A...>>;
   using rest = filter<type_list<T...>, is_not<compute<d_gate>>>;
 };
 

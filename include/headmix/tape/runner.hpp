@@ -14,6 +14,8 @@ template <class Run>
 struct call_functions {
   void (*run)(Run const&, value_reader, bool accumulate);
   std::size_t (*scratch)(Run const&, value_reader);
+  int sized_output;  ///< 0 for none
+  Index (*columns)(Run const&, value_reader);
 };
 /// How a derived value is made when a pass begins.
 template <class Run>
@@ -42,6 +44,12 @@ class Runner : public Plan {
     for (auto const validate : functions_->validators) validate(context({}));
     shape_values();
     derive();
+    for (std::size_t c = 0; c < scratch_.size(); ++c) {
+      if (int const sized = functions_->calls[c].sized_output; sized > 0) {
+        untyped_view& output = values_[static_cast<std::size_t>(values_of_call(c)[static_cast<std::size_t>(sized)])];
+        output = {nullptr, output.count, output.rows, functions_->calls[c].columns(context({}), values_for(c))};
+      }
+    }
     for (std::size_t c = 0; c < scratch_.size(); ++c) {
       auto const scratch = functions_->calls[c].scratch;
       scratch_[c].bytes = scratch == nullptr ? 0 : scratch(context({}), values_for(c));

@@ -250,11 +250,10 @@ struct source_number<Values, E, form::view> : position_in<Values, memory_of<sour
 
 template <class Run, class Kernel>
 constexpr call_functions<Run> functions_of() {
-  if constexpr (Kernel::needs_scratch) {
-    return {&Kernel::template run<Run>, &Kernel::template scratch<Run>};
-  } else {
-    return {&Kernel::template run<Run>, nullptr};
-  }
+  call_functions<Run> functions{&Kernel::template run<Run>, nullptr, Kernel::sized_output, nullptr};
+  if constexpr (Kernel::needs_scratch) functions.scratch = &Kernel::template scratch<Run>;
+  if constexpr (Kernel::sized_output > 0) functions.columns = &Kernel::template columns<Run>;
+  return functions;
 }
 template <std::size_t Calls>
 constexpr std::array<call_row, Calls> with_begins(std::array<call_row, Calls> rows) {

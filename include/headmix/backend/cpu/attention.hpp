@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cpu/attention_panels.hpp"
+#include "headmix/backend/cpu/attention_stored.hpp"
 #include "headmix/backend/cpu/eigen.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/backend/executor.hpp"
@@ -193,7 +194,7 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
 
 template <AttentionMask M, class T>
 void attention_block(attention_forward<T> const& a, row_block const& block, key_panels<T> const& keys,
-                     value_panels<T> const& values, scratch_cutter cut) {
+                     value_panels<T> const& values, stored_probabilities<T> const& stored, scratch_cutter cut) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, kv_head = x.kv_head_of(block.list);
@@ -208,7 +209,8 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
   view<T> const o(cut.take<T>(attention_tile::rows * o_row), n, o_row);
   T* const scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
 
-  bool const drops = a.dropout.on();
+  bool const drops = a.dropout.on(), stores = stored.on();
+  Index const first_row = stores ? x.list_begin(block.sequence, block.list) + block.first : 0;
   key_range const all = describe_rows<M>(x, block, rows);
   tile_rows const seers{rows, n};
   gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
@@ -216,11 +218,12 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
   std::fill_n(top, n, hidden);
   std::fill_n(total, n, T(0));
 
-  Index const first = all.begin / key_panels<T>::width * key_panels<T>::width;
+  Index const step = stores ? attention_tile::keys : key_panels<T>::width, first = all.begin / step * step;
   for (Index begin = first; begin < all.end; begin += attention_tile::keys) {
     Index const end = (std::min)(begin + attention_tile::keys, all.end);
-    view<T> tile(scores, n, end - begin);
-    tile.row_stride = padded<T>(end - begin);
+    view<T> own(scores, n, end - begin);
+    own.row_stride = padded<T>(end - begin);
+    view<T> const tile = stores ? stored.part(first_row, n, begin, end) : own;
     keys.multiply(tile, q, seers, block.sequence, kv_head, begin);
     for (Index i = 0; i < n; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
@@ -241,16 +244,17 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
       // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
       exponentiate(by_row + i * lanes<T>, tile.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin,
                    top[i] == hidden ? T(0) : top[i]);
+      if (stores) stored.shift(first_row + i, begin) = top[i];
     }
     fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result += lane; });
     array_map<T>(total, n) += array_map<T>(update, n);
     if (drops) {
       for (Index i = 0; i < n; ++i) {
-        drop(tile.row(i), tile.row(i), a.dropout, x, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end), end - begin,
+        drop(own.row(i), tile.row(i), a.dropout, x, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end), end - begin,
              begin);
       }
     }
-    values.multiply(o, tile, seers, block.sequence, kv_head, begin);
+    values.multiply(o, drops ? own : tile, seers, block.sequence, kv_head, begin);
   }
 
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
@@ -294,6 +298,12 @@ template <class T>
          concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
 }
 
+/// Columns that a.probabilities must have for the forward pass to store them.
+template <class T>
+[[nodiscard]] Index attention_columns(attention_extents const& extents) {
+  return detail::stored_probabilities<T>::columns(extents);
+}
+
 /// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
 /// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
 template <AttentionMask M, Executor E, class T>
@@ -310,10 +320,11 @@ void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> 
   detail::value_panels<T> const values(a.extents, begin.take<T>(detail::value_panels<T>::size(a.extents)));
   keys.pack(executor, a.k);
   values.pack(executor, a.v);
+  detail::stored_probabilities<T> const stored(a.extents, a.probabilities);
   Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = blocks.blocks();
   // The last blocks of a causal list see the most keys and go first, so that no thread is left with one at the end.
   for_each_task(executor, tasks, [&](Index task, Index worker) {
-    detail::attention_block<M, T>(a, blocks[tasks - 1 - task], keys, values,
+    detail::attention_block<M, T>(a, blocks[tasks - 1 - task], keys, values, stored,
                                   scratch_cutter(begin.position() + worker * bytes));
   });
 }

@@ -1,9 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The gradient of attention. Probabilities are recomputed tile by tile from the log-sum-exp, so nothing of the size
-// queries x keys is kept. The blocks of rows that read a key/value head of a sequence are cut into parts, in proportion
-// to their work; each part sums its own d_k and d_v, and the parts are added in order. That takes five products per
-// tile (two passes, one by rows and one by keys, would take seven), and the same bits come out on any executor.
+// queries x keys is kept, unless the forward pass stored them. The blocks of rows that read a key/value head of a
+// sequence are cut into parts, in proportion to their work; each part sums its own d_k and d_v, and the parts are added
+// in order. That takes five products per tile (two passes, one by rows and one by keys, would take seven), and the same
+// bits come out on any executor.
 
 #include <algorithm>
 #include <bit>
@@ -210,6 +211,25 @@ struct gradient_rows {
       exponentiate(sums, p.row(i), part, end - begin, lse[i]);
     }
   }
+  /// The same by what the forward pass stored; row 0 is row `first` of it. The keys are of one of its tiles.
+  HEADMIX_WHOLE_VECTORS void read(view<T> p, stored_probabilities<T const> const& stored, Index first, Index begin,
+                                  Index end) const {
+    static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0);
+    constexpr Index ahead = 4;
+    alignas(64) T factor[gradient_tile::rows] = {};
+    for (Index i = 0; i < count; ++i) factor[i] = stored.shift(first + i, begin) - lse[i];
+    for (Index i = 0; i < count; i += lanes<T>) store(factor + i, exp_of_negative(load(factor + i)));
+    view<T const> const from = stored.part(first, count, begin, end);
+    for (Index i = 0; i < count; ++i) {
+      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
+      T* const to = p.row(i);
+      if (i + ahead < count)
+        for (Index j = part.first; j < part.last; j += lanes<T>) __builtin_prefetch(from.row(i + ahead) + j);
+      std::fill(to, to + part.first, T(0));
+      for (Index j = part.first; j < part.last; j += lanes<T>) store(to + j, load(from.row(i) + j) * factor[i]);
+      std::fill(to + part.last, to + padded<T>(end - begin), T(0));
+    }
+  }
   /// to = from times the factors of dropout.
   void drop_tile(view<T> to, view<T> from, Index begin, Index end) const {
     for (Index i = 0; i < count; ++i) {
@@ -250,7 +270,8 @@ struct gradient_panels {
 /// The gradient of one block of rows: adds to d_k and d_v (of the sequence and head), overwrites its rows of a.d_q.
 template <AttentionMask M, class T>
 void attention_gradient_block(attention_backward<T> const& a, row_block const& block, gradient_panels<T> const& panels,
-                              view<T> d_k, view<T> d_v, scratch_cutter cut) {
+                              stored_probabilities<T const> const& stored, view<T> d_k, view<T> d_v,
+                              scratch_cutter cut) {
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
   gradient_rows<M, T> r(a, cut);
@@ -263,11 +284,15 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   tile_rows const seers = r.seers();
   if (a.d_q.data) std::fill_n(d_q.data, n * d_q_row, T(0));
 
-  Index const first = all.begin / key_panels<T>::width * key_panels<T>::width;
+  Index const step = stored.on() ? gradient_tile::keys : key_panels<T>::width, first = all.begin / step * step;
   for (Index begin = first; begin < all.end; begin += gradient_tile::keys) {
     Index const end = (std::min)(begin + gradient_tile::keys, all.end);
     view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin);
-    r.probabilities(p, panels.keys, b, kv_head, begin, end);
+    if (stored.on()) {
+      r.read(p, stored, x.list_begin(b, block.list) + block.first, begin, end);
+    } else {
+      r.probabilities(p, panels.keys, b, kv_head, begin, end);
+    }
     if (d_v.data) {
       if (drops) r.drop_tile(d_s, p, begin, end);
       add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, seers, begin, end);
@@ -324,7 +349,8 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
   detail::gradient_panels<T> const panels{{x, cut.take<T>(detail::key_panels<T>::size(x))},
                                           {x, cut.take<T>(detail::key_panels<T>::size(x))},
                                           {x, cut.take<T>(detail::value_panels<T>::size(x))}};
-  panels.keys.pack(executor, a.k);
+  detail::stored_probabilities<T const> const stored(x, a.probabilities);
+  if (!stored.on()) panels.keys.pack(executor, a.k);
   if (a.d_k.data || a.d_q.data) panels.values.pack(executor, a.v);
   if (a.d_q.data) panels.key_rows.pack(executor, a.k);
   T* const copies_k = cut.take<T>(room);
@@ -355,7 +381,7 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
     };
     view<T> const d_k = target(a.d_k, copies_k, sum_k), d_v = target(a.d_v, copies_v, sum_v);
     parts.each_block(part, [&](detail::row_block const& block) {
-      detail::attention_gradient_block<M, T>(a, block, panels, d_k, d_v, scratch_cutter(own.position()));
+      detail::attention_gradient_block<M, T>(a, block, panels, stored, d_k, d_v, scratch_cutter(own.position()));
     });
     if (part.copy >= 0 || sum_size == 0) return;
     auto const put = [](view<T> to, view<T> sum) {
