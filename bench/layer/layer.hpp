@@ -9,8 +9,8 @@
 
 namespace bench {
 
-template <class Layer, class Backend>
-using Module = headmix::Module<Layer, Backend>;
+template <class Layer, class Backend, class Mode = headmix::training>
+using Module = headmix::Module<Layer, Backend, Mode>;
 
 /// Replaces the zeros that a router starts with, which send every token to the same experts.
 template <class P, class M>
@@ -49,6 +49,19 @@ void time_module(benchmark::State& state, M& module, Index threads, Index sequen
   });
   state.counters["MiB"] = (bytes_in_use() - before) / (1 << 20);
   count_flops(state, threads, (backward ? 6 : 2) * macs);
+  count_tokens(state, sequences * length);
+}
+
+/// Times forward passes of a module for inference whose weights are prepared, beside one whose weights are not.
+template <class M>
+void time_prepared(benchmark::State& state, M& prepared, M& plain, Index threads, Index sequences, Index length,
+                   Index width, double macs) {
+  prepared.prepare_weights();
+  Matrix<float> const x(sequences * length, width);
+  time_calls(
+      state, [&] { prepared.forward(x.get(), headmix::uniform(sequences, length)); },
+      [&] { plain.forward(x.get(), headmix::uniform(sequences, length)); });
+  count_flops(state, threads, 2 * macs);
   count_tokens(state, sequences * length);
 }
 

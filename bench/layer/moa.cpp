@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Mixture of attention heads: K of E experts of width H for B sequences of T tokens of width D. FLOP/s counts the
 // router, the projections and attention over the keys that a token sees. moa_causal is beside a layer that sees all,
-// moa_stored (which stores the probabilities for the backward pass) beside one that computes them again.
+// moa_prepared (inference with prepared weights) beside inference without, and moa_stored (which stores the
+// probabilities for the backward pass) beside one that computes them again.
 #include "headmix/layer/moa.hpp"
 
 #include "layer.hpp"
@@ -26,12 +27,12 @@ struct MoaShape {
   }
 };
 
-template <class Mask, class Backend>
-struct Moa : Module<Layer<Mask>, Backend> {
+template <class Mask, class Backend, class Mode = headmix::training>
+struct Moa : Module<Layer<Mask>, Backend, Mode> {
   using L = Layer<Mask>;
   Moa(Backend backend, MoaShape const& s)
-      : Module<L, Backend>(1, backend, at<typename L::D>(s.width), at<typename L::E>(s.experts),
-                           at<typename L::K>(s.choices), at<typename L::H>(s.head)) {
+      : Module<L, Backend, Mode>(1, backend, at<typename L::D>(s.width), at<typename L::E>(s.experts),
+                                 at<typename L::K>(s.choices), at<typename L::H>(s.head)) {
     spread<typename L::r::W_g>(*this);
   }
 };
@@ -85,6 +86,16 @@ auto moa_causal(bool backward) {
   };
 }
 
+void moa_prepared(benchmark::State& state) {
+  Index const b = state.range(0), t = state.range(1), threads = state.range(6);
+  MoaShape const s = {state.range(2), state.range(3), state.range(4), state.range(5)};
+  Cpu<float> const cpu(pool(threads));
+  Moa<headmix::full, Cpu<float>, headmix::inference> prepared(cpu, s), plain(cpu, s);
+  double const keys = static_cast<double>(t);
+  time_prepared(state, prepared, plain, threads, b, t, s.width, static_cast<double>(b * t) * s.macs(keys));
+  at_least(state, "peak", peak_goal(t, s.head, false));
+}
+
 void moa_stored(benchmark::State& state) {
   Index const b = state.range(0), t = state.range(1), threads = state.range(6);
   MoaShape const s = {state.range(2), state.range(3), state.range(4), state.range(5)};
@@ -119,14 +130,11 @@ int const registered = [] {
     add(backward ? "moa_causal_backward/cpu/float" : "moa_causal_forward/cpu/float", sizes,
         {{1, 1024, 512, 32, 8, 64}, {1, 1024, 512, 32, 8, 128}}, {1, 2}, moa_causal(backward));
   }
-  add("moa_stored_backward/cpu/float", sizes,
-      {{8, 128, 512, 32, 8, 64},
-       {8, 128, 512, 32, 8, 128},
-       {1, 1024, 512, 32, 8, 64},
-       {1, 1024, 512, 32, 8, 128},
-       {1, 2048, 1024, 32, 8, 64},
-       {1, 2048, 1024, 32, 8, 128}},
-      {1, 2}, moa_stored);
+  std::vector<std::vector<std::int64_t>> const shapes = {{8, 128, 512, 32, 8, 64},   {8, 128, 512, 32, 8, 128},
+                                                         {1, 1024, 512, 32, 8, 64},  {1, 1024, 512, 32, 8, 128},
+                                                         {1, 2048, 1024, 32, 8, 64}, {1, 2048, 1024, 32, 8, 128}};
+  add("moa_prepared_forward/cpu/float", sizes, shapes, {1, 2}, moa_prepared);
+  add("moa_stored_backward/cpu/float", sizes, shapes, {1, 2}, moa_stored);
   return 0;
 }();
 

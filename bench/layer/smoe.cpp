@@ -34,12 +34,12 @@ struct SmoeShape {
   Index tokens, width, hidden, experts, choices;
 };
 
-template <class Activation, class Backend>
-struct Smoe : Module<Layer<Activation>, Backend> {
+template <class Activation, class Backend, class Mode = headmix::training>
+struct Smoe : Module<Layer<Activation>, Backend, Mode> {
   using L = Layer<Activation>;
   Smoe(Backend backend, SmoeShape const& s)
-      : Module<L, Backend>(1, backend, at<typename L::D>(s.width), at<typename L::experts::F>(s.hidden),
-                           at<Given::E>(s.experts), at<Given::K>(s.choices)),
+      : Module<L, Backend, Mode>(1, backend, at<typename L::D>(s.width), at<typename L::experts::F>(s.hidden),
+                                 at<Given::E>(s.experts), at<Given::K>(s.choices)),
         given(s.tokens, s.choices, s.experts),
         weights(s.tokens, s.choices),
         d_weights(s.tokens, s.choices) {
@@ -74,6 +74,16 @@ auto smoe(bool backward, double peak_goal = 0) {
   };
 }
 
+void smoe_prepared(benchmark::State& state) {
+  SmoeShape const s = {state.range(0), state.range(1), state.range(2), state.range(3), state.range(4)};
+  Index const threads = state.range(5);
+  Cpu<float> const cpu(pool(threads));
+  Smoe<headmix::activation::swiglu, Cpu<float>, headmix::inference> prepared(cpu, s), plain(cpu, s);
+  time_prepared(state, prepared, plain, threads, 1, s.tokens, s.width,
+                3 * static_cast<double>(s.tokens * s.choices) * static_cast<double>(s.width * s.hidden));
+  at_least(state, "peak", 0.85);
+}
+
 int const registered = [] {
   std::vector<std::string> const sizes = {"T", "D", "F", "E", "K"};
   for (bool const backward : {false, true}) {
@@ -90,6 +100,7 @@ int const registered = [] {
     add("smoe_experts_" + direction + "/gelu/cpu/float", sizes, {{4096, 512, 1024, 16, 2}}, {1, 2},
         smoe<headmix::activation::gelu>(backward));
   }
+  add("smoe_experts_prepared_forward/swiglu/cpu/float", sizes, {{1024, 512, 2048, 8, 2}}, {1, 2}, smoe_prepared);
   return 0;
 }();
 

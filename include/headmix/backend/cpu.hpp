@@ -16,6 +16,7 @@
 #include "headmix/backend/cpu/rows.hpp"
 #include "headmix/backend/cpu/sequence.hpp"
 #include "headmix/backend/cpu/softmax.hpp"
+#include "headmix/backend/cpu/weight_panels.hpp"
 
 namespace headmix {
 
@@ -133,7 +134,7 @@ class Cpu {
   }
   void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
-    cpu::grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
+    cpu::grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch, prepared_.panels(executor(), w));
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const>, view<Scalar const>) {
     return static_cast<std::size_t>(cpu::grouped_outer_scratch_bytes<Scalar>(y.rows, executor().concurrency()));
@@ -148,7 +149,8 @@ class Cpu {
   }
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
-    cpu::grouped_sum(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
+    cpu::grouped_sum(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch,
+                     prepared_.panels(executor(), w));
   }
 
   void first_of_groups(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
@@ -170,6 +172,10 @@ class Cpu {
                    view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
     cpu::packed_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
   }
+
+  /// The first product that reads weights of experts in w copies them as products read them fastest. What lies in w
+  /// must not change any more, unless it is prepared again. Copies of this backend have no such weights.
+  void prepare(view<Scalar const> w) { prepared_.add(w); }
 
   Index attention_columns(attention_forward<Scalar> const& p) {
     Index const columns = probability_budget_ > 0 ? cpu::attention_columns<Scalar>(p.extents) : 0;
@@ -220,6 +226,7 @@ class Cpu {
   }
 
   Index probability_budget_ = 0;
+  cpu::prepared_weights<Scalar> prepared_;
   [[no_unique_address]] handle executor_{};
   [[no_unique_address]] Reference<Scalar> reference_{};
 };

@@ -144,6 +144,15 @@ class Module {
     tape_.bind_workspace(memory_.workspace.bytes());
     return tape_.forward();
   }
+  /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
+  /// read them fastest, on backends that have such a form, for as much memory as they take. After a change of
+  /// parameters it must be called again, or results may be those of the parameters before.
+  void prepare_weights() {
+    static_assert(std::is_same_v<Mode, inference>, "headmix: only weights of a module for inference can be prepared");
+    if constexpr (requires(view<scalar const> w) { memory_.backend.prepare(w); }) {
+      for (auto const& p : memory_.parameters) memory_.backend.prepare(p.value);
+    }
+  }
   /// Adds the gradients of <dy, y> + sum of weights_i * losses_i; see Tape::backward.
   void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) { tape_.backward(dy, weights); }
 

@@ -10,6 +10,7 @@
 
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
+#include "headmix/backend/cpu/weight_panels.hpp"
 #include "headmix/backend/executor.hpp"
 #include "headmix/core/view.hpp"
 
@@ -128,33 +129,15 @@ void scatter(view<T> to, view<T const> from, Int const* slots, Index slot_stride
   }
 }
 
-/// Brings the next rows of x and y nearer to the caches while some are multiplied: those of x once, for the first
-/// panel.
-template <class T>
-struct read_rows_ahead {
-  T const* const* from;
-  T* const* to;
-  Index k, depth, col, cols, count;
-  Index next = 0;
-
-  rows_to_fetch<T> step() {
-    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-    next = (std::min)(next + register_block<T>::rows, count);
-    Index const end = (std::min)(next + register_block<T>::rows, count);
-    for (Index i = next; i < end; ++i)
-      for (Index j = 0; j < cols; j += line) __builtin_prefetch(to[i] + col + j, 1);
-    if (col > 0) return {};
-    return {from + next, k, depth, end - next};
-  }
-};
-
 }  // namespace detail
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
-/// become 0. w is a stack [experts, depth, width], transposed views included; perm and offsets come from expert_order.
+/// become 0. w is a stack [experts, depth, width], transposed views included, or was prepared as those panels; perm and
+/// offsets come from expert_order.
 template <Executor E, class T>
 void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
-                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
+                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch,
+                  detail::weight_panels<T> const* prepared = nullptr) {
   if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
   Index tasks = 0, most = 2 * detail::product_rows;
   while (tasks < 16 && most > 288) {
@@ -164,7 +147,8 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
   }
   // Few blocks of rows: the columns are cut too.
   Index const parts = tasks >= 8 ? 1 : (std::max)(Index{1}, w.cols / 64);
-  Index const part = (w.cols + parts - 1) / parts;
+  constexpr Index panel = register_block<T>::cols;
+  Index const part = ((w.cols + parts - 1) / parts + panel - 1) / panel * panel;
   scratch_cutter const begin(scratch);
   Index const bytes = scratch_bytes<T>(gather_rows * w.rows) + scratch_bytes<T>(gather_rows * w.cols);
   for_each_task(executor, tasks * parts, [&](Index task, Index worker) {
@@ -184,6 +168,7 @@ void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x,
         from[i] = x.row(slot / slots_per_row);
         to[i] = y.row(slot) + col;
       }
+      if (prepared) return prepared->multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
       detail::left_operand<detail::listed_rows<T const>> const left{{from}};
       auto const ahead = [&](Index k, Index depth, Index j, Index width) {
         return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "headmix/backend/cpu/expert.hpp"
+#include "headmix/backend/cpu/weight_panels.hpp"
 
 namespace headmix::cpu {
 
@@ -29,67 +30,6 @@ struct sum_block {
   if (few()) shape.cols = 64;
   return shape;
 }
-
-/// A stack of weights in panels of columns, each as wide as a register block or a part of one. `joined`: the panels of
-/// the same columns of all experts follow each other, so that several experts are as good as a deeper one; else those
-/// of the same expert do.
-template <class T>
-class weight_panels {
- public:
-  [[nodiscard]] static constexpr Index size(view<T const> const& w) { return w.count * w.rows * padded_cols(w.cols); }
-
-  weight_panels(view<T const> w, bool joined, T* memory) : w_(w), joined_(joined), memory_(memory) {}
-
-  template <Executor E>
-  void pack(E& executor) const {
-    if (w_.col_stride == 1) {
-      // Row by row, as they lie.
-      constexpr Index each = 32;
-      Index const blocks = (w_.rows + each - 1) / each;
-      executor.parallel_for(w_.count * blocks, [this, blocks](Index t) {
-        Index const e = t / blocks, first = t % blocks * each;
-        for (Index k = first; k < (std::min)(w_.rows, first + each); ++k)
-          for_each(0, w_.cols, [&](Index j, Index cols, int, Index width) {
-            pack_panel<T>(panel(e, j, width) + k * width, width, block(w_[e], k, j, 1, cols));
-          });
-      });
-      return;
-    }
-    constexpr Index width = register_block<T>::cols;
-    Index const across = (w_.cols + width - 1) / width;
-    executor.parallel_for(w_.count * across, [this](Index t) {
-      // Neighbours in memory follow each other: the same columns of all experts.
-      Index const e = t % w_.count, first = t / w_.count * width;
-      for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
-        pack_panel<T>(panel(e, j, panel_width), panel_width, w_[e].middle_cols(j, cols));
-      });
-    });
-  }
-  /// f(first column, columns, vectors, width) for the panels of columns [begin, end); begin is a multiple of a register
-  /// block's columns.
-  template <class F>
-  void for_each(Index begin, Index end, F f) const {
-    for (Index j = begin; j < end;) {
-      int const vectors = panel_vectors<T>(end - j);
-      Index const width = Index{vectors} * register_block<T>::lanes, cols = (std::min)(width, end - j);
-      f(j, cols, vectors, width);
-      j += cols;
-    }
-  }
-  /// The panel of expert e that begins with column j.
-  [[nodiscard]] T* panel(Index e, Index j, Index width) const {
-    return memory_ + (joined_ ? j * w_.count + e * width : e * padded_cols(w_.cols) + j) * w_.rows;
-  }
-
- private:
-  [[nodiscard]] static constexpr Index padded_cols(Index cols) {
-    constexpr Index lanes = register_block<T>::lanes;
-    return (cols + lanes - 1) / lanes * lanes;
-  }
-  view<T const> w_;
-  bool joined_;
-  T* memory_;
-};
 
 /// What the slots of some rows chose, row by row: -1 for nothing, and for what was added already.
 class slot_choices {
@@ -184,16 +124,17 @@ template <class T>
 template <Executor E, class T>
 void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
-                 std::span<std::byte> scratch) {
+                 std::span<std::byte> scratch, detail::weight_panels<T> const* prepared = nullptr) {
   if (y.rows == 0 || y.cols == 0) return;
   detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
   scratch_cutter cut(scratch);
   bool const in_place = x.col_stride == 1 && y.col_stride == 1 && w.rows > 0;
-  bool const packs = in_place && x.rows > 2 * register_block<T>::rows * w.count;
+  bool const packs = in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
   // Where rows choose many of the experts, neighbours may well choose the same.
   bool const joins = packs && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
-  detail::weight_panels<T> const panels(w, joins, cut.take<T>(detail::weight_panels<T>::size(w)));
-  if (packs) panels.pack(executor);
+  T* const memory = cut.take<T>(detail::weight_panels<T>::size(w));
+  detail::weight_panels<T> const panels = prepared ? *prepared : detail::weight_panels<T>(w, joins, memory);
+  if (packs && !prepared) panels.pack(executor);
   std::byte* const begin = cut.position();
   Index const slots = slots_per_row * detail::sum_block{}.rows;
   Index const bytes = detail::sum_worker<T>::bytes(slots, w.rows, w.cols);
@@ -206,18 +147,11 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
     // The first n rows of the lists times the weights of `experts` experts from e on. Rows of y must differ.
     auto const multiply_rows = [&](Index e, Index experts, Index n, bool add) {
       if (!in_place) return own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
-      detail::left_operand<detail::listed_rows<T const>> const left{{own.from}};
-      if (!packs)
+      if (!packs) {
+        detail::left_operand<detail::listed_rows<T const>> const left{{own.from}};
         return detail::multiply_panels<T>(n, detail::listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
-      panels.for_each(col, col + cols, [&](Index j, Index width, int vectors, Index panel_width) {
-        T const* const panel = panels.panel(e, j, panel_width);
-        for (Index k = 0, end = experts * w.rows; k < end; k += register_block<T>::depth) {
-          Index const depth = (std::min)(register_block<T>::depth, end - k);
-          detail::multiply_panel<T>(n, width, vectors, k, depth, left, panel + k * panel_width, panel_width,
-                                    detail::listed_rows<T>{own.to, j - col}, add || k > 0,
-                                    detail::read_rows_ahead<T>{own.from, own.to, k, depth, j - col, width, n});
-        }
-      });
+      }
+      panels.multiply(own.to, own.from, n, e, experts, col, cols, add);
     };
     // f(slots of expert e in these rows) for every expert.
     auto const for_each_list = [&](auto f) {

@@ -1,0 +1,164 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The weights of experts in panels, as products read them: copied for one pass, or once for all that follow.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "headmix/backend/cpu/gemm.hpp"
+#include "headmix/backend/executor.hpp"
+#include "headmix/core/aligned_buffer.hpp"
+
+namespace headmix::cpu {
+
+namespace detail {
+
+/// Brings the next rows of x and y nearer to the caches while some are multiplied: those of x once, for the first
+/// panel.
+template <class T>
+struct read_rows_ahead {
+  T const* const* from;
+  T* const* to;
+  Index k, depth, col, cols, count;
+  Index next = 0;
+
+  rows_to_fetch<T> step() {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    next = (std::min)(next + register_block<T>::rows, count);
+    Index const end = (std::min)(next + register_block<T>::rows, count);
+    for (Index i = next; i < end; ++i)
+      for (Index j = 0; j < cols; j += line) __builtin_prefetch(to[i] + col + j, 1);
+    if (col > 0) return {};
+    return {from + next, k, depth, end - next};
+  }
+};
+
+/// A stack of weights in panels of columns, each as wide as a register block or a part of one. `joined`: the panels of
+/// the same columns of all experts follow each other, so that several experts are as good as a deeper one; else those
+/// of the same expert do.
+template <class T>
+class weight_panels {
+ public:
+  [[nodiscard]] static constexpr Index size(view<T const> const& w) { return w.count * w.rows * padded_cols(w.cols); }
+
+  weight_panels(view<T const> w, bool joined, T* memory) : w_(w), joined_(joined), memory_(memory) {}
+
+  template <Executor E>
+  void pack(E& executor) const {
+    if (w_.col_stride == 1) {
+      // Row by row, as they lie.
+      constexpr Index each = 32;
+      Index const blocks = (w_.rows + each - 1) / each;
+      executor.parallel_for(w_.count * blocks, [this, blocks](Index t) {
+        Index const e = t / blocks, first = t % blocks * each;
+        for (Index k = first; k < (std::min)(w_.rows, first + each); ++k)
+          for_each(0, w_.cols, [&](Index j, Index cols, int, Index width) {
+            pack_panel<T>(panel(e, j, width) + k * width, width, block(w_[e], k, j, 1, cols));
+          });
+      });
+      return;
+    }
+    constexpr Index width = register_block<T>::cols;
+    Index const across = (w_.cols + width - 1) / width;
+    executor.parallel_for(w_.count * across, [this](Index t) {
+      // Neighbours in memory follow each other: the same columns of all experts.
+      Index const e = t % w_.count, first = t / w_.count * width;
+      for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
+        pack_panel<T>(panel(e, j, panel_width), panel_width, w_[e].middle_cols(j, cols));
+      });
+    });
+  }
+  /// f(first column, columns, vectors, width) for the panels of columns [begin, end); begin is a multiple of a register
+  /// block's columns.
+  template <class F>
+  void for_each(Index begin, Index end, F f) const {
+    for (Index j = begin; j < end;) {
+      int const vectors = panel_vectors<T>(end - j);
+      Index const width = Index{vectors} * register_block<T>::lanes, cols = (std::min)(width, end - j);
+      f(j, cols, vectors, width);
+      j += cols;
+    }
+  }
+  /// Columns [col, col + cols) of the weights of `experts` matrices from e on, as one below the other if they are
+  /// joined: adds the products of n rows to, or writes them from, the beginning of the rows `to`.
+  void multiply(T* const* to, T const* const* from, Index n, Index e, Index experts, Index col, Index cols,
+                bool accumulate) const {
+    left_operand<listed_rows<T const>> const left{{from}};
+    // Parts of the depth one after another: a part of the rows stays in the L2 cache for all columns.
+    for (Index k = 0, end = experts * w_.rows; k < end; k += register_block<T>::depth) {
+      Index const depth = (std::min)(register_block<T>::depth, end - k);
+      for_each(col, col + cols, [&](Index j, Index width, int vectors, Index panel_width) {
+        multiply_panel<T>(n, width, vectors, k, depth, left, panel(e, j, panel_width) + k * panel_width, panel_width,
+                          listed_rows<T>{to, j - col}, accumulate || k > 0,
+                          read_rows_ahead<T>{from, to, k, depth, j - col, width, n});
+      });
+    }
+  }
+  /// The panel of expert e that begins with column j.
+  [[nodiscard]] T* panel(Index e, Index j, Index width) const {
+    return memory_ + (joined_ ? j * w_.count + e * width : e * padded_cols(w_.cols) + j) * w_.rows;
+  }
+
+ private:
+  [[nodiscard]] static constexpr Index padded_cols(Index cols) {
+    constexpr Index lanes = register_block<T>::lanes;
+    return (cols + lanes - 1) / lanes * lanes;
+  }
+  view<T const> w_;
+  bool joined_;
+  T* memory_;
+};
+
+}  // namespace detail
+
+/// Panels of weights in memory that stays as it is. They are made by the first product that reads such weights. A copy
+/// of it has none.
+template <class T>
+class prepared_weights {
+ public:
+  prepared_weights() = default;
+  prepared_weights(prepared_weights const&) {}
+  prepared_weights& operator=(prepared_weights const&) { return *this; }
+
+  /// What lies in w stays as it is now: panels of what it was are forgotten.
+  void add(view<T const> w) {
+    span const all{w.data, w.data + w.size()};
+    std::erase_if(entries_, [&all](entry const& e) { return all.contains(e.w.data); });
+    std::erase_if(spans_, [&all](span const& s) { return all.contains(s.begin); });
+    spans_.push_back(all);
+  }
+  /// Null for weights in other memory.
+  template <Executor E>
+  [[nodiscard]] detail::weight_panels<T> const* panels(E& executor, view<T const> const& w) {
+    if (std::none_of(spans_.begin(), spans_.end(), [&w](span const& s) { return s.contains(w.data); })) return nullptr;
+    auto const same = [&w](entry const& e) {
+      return e.w.data == w.data && e.w.count == w.count && e.w.rows == w.rows && e.w.cols == w.cols &&
+             e.w.stack_stride == w.stack_stride && e.w.row_stride == w.row_stride && e.w.col_stride == w.col_stride;
+    };
+    auto found = std::find_if(entries_.begin(), entries_.end(), same);
+    if (found == entries_.end()) {
+      AlignedBuffer memory(static_cast<std::size_t>(detail::weight_panels<T>::size(w)) * sizeof(T));
+      detail::weight_panels<T> const panels(w, true, memory.template as<T>());
+      panels.pack(executor);
+      entries_.push_back({w, std::move(memory), panels});
+      found = entries_.end() - 1;
+    }
+    return &found->panels;
+  }
+
+ private:
+  struct span {
+    T const *begin, *end;
+    [[nodiscard]] bool contains(T const* p) const { return p >= begin && p < end; }
+  };
+  struct entry {
+    view<T const> w;
+    AlignedBuffer memory;
+    detail::weight_panels<T> panels;
+  };
+  std::vector<span> spans_;
+  std::vector<entry> entries_;
+};
+
+}  // namespace headmix::cpu
