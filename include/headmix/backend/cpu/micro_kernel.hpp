@@ -101,12 +101,8 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      if (accumulate) {
-        std::memcpy(&sum[r][v], c[r] + v * lanes, sizeof(vector));
-      } else {
-        sum[r][v] = vector{};
-        __builtin_prefetch(c[r] + v * lanes, 1);  // else the stores at the end would wait for the cache lines
-      }
+      sum[r][v] = vector{};
+      __builtin_prefetch(c[r] + v * lanes, 1);  // else the stores at the end would wait for the cache lines
     }
   auto const multiply_add = [&](Index k) __attribute__((always_inline)) {
     vector right[V];
@@ -134,6 +130,16 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
   }
 #pragma GCC unroll 4
   for (; k < depth; ++k) multiply_add(k);
+  if (accumulate) {  // every row before any is written: the last may be there twice
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        vector before;
+        std::memcpy(&before, c[r] + v * lanes, sizeof(vector));
+        sum[r][v] += before;
+      }
+  }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
