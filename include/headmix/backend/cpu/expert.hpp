@@ -93,28 +93,6 @@ void gather(view<T> to, view<T const> from, Int const* slots, Index slot_stride,
   }
 }
 
-/// The same, in panels as wide as a register block, each behind `panel_rows` rows of the one before.
-template <class T>
-void gather_panels(T* to, Index panel_rows, view<T const> from, Int const* slots, Index slot_stride, Index n,
-                   Index slots_per_row) {
-  constexpr Index width = register_block<T>::cols, ahead = 4, line = 64 / static_cast<Index>(sizeof(T));
-  auto const row = [&](Index i) { return from.row(row_of(slots[i * slot_stride], slots_per_row)); };
-  for (Index i = 0; i < n; ++i) {
-    T const* const source = row(i);
-    if (i + ahead < n)
-      for (T const *p = row(i + ahead), *const end = p + from.cols; p < end; p += line) __builtin_prefetch(p);
-    for (Index j = 0; j < from.cols; j += width) {
-      Index const cols = (std::min)(width, from.cols - j);
-      T* const target = to + j * panel_rows + i * cols;
-      if (from.col_stride == 1 && cols == width) {
-        copy_vectors(target, source + j, width);
-      } else {
-        for (Index c = 0; c < cols; ++c) target[c] = source[(j + c) * from.col_stride];
-      }
-    }
-  }
-}
-
 /// Writes the rows of a block to the rows of its slots, from column `col` on.
 template <class T>
 void scatter(view<T> to, view<T const> from, Int const* slots, Index slot_stride, Index col) {

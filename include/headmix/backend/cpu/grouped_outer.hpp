@@ -12,26 +12,21 @@ namespace headmix::cpu {
 
 namespace detail {
 
-/// What a task of grouped_outer gathers at once: some slots, their rows of x for as many rows of dw, and those of dy in
-/// panels of columns. The rows of x go to strips where more than one panel uses them.
+/// What a task of grouped_outer gathers at once: some slots, their rows of x for as many rows of dw, which go to
+/// strips, and those of dy panel by panel. Strips and a panel share the L2 cache.
 struct outer_block {
-  static constexpr Index slots = 256;
-  /// Rows of a tile of dw.
-  [[nodiscard]] static constexpr Index rows(Index total) { return (std::min)(total, task_shape{}.rows); }
-  /// Elements from row to row of what is gathered of x without strips: an odd number of cache lines, so that they do
-  /// not share places of the cache.
-  template <class T>
-  [[nodiscard]] static constexpr Index row_stride(Index cols) {
-    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-    return ((cols + line - 1) / line | 1) * line;
-  }
+  static constexpr Index slots = 384, rows = 44 * 6;
   template <class T>
   [[nodiscard]] static constexpr Index left_size(Index total) {
-    return (std::max)(left_strips<T>::size(rows(total), slots), slots * row_stride<T>(rows(total)));
+    return left_strips<T>::size((std::min)(total, rows), slots);
+  }
+  template <class T>
+  [[nodiscard]] static constexpr Index right_size() {
+    return slots * register_block<T>::cols;
   }
   template <class T>
   [[nodiscard]] static constexpr Index worker_bytes(Index total) {
-    return scratch_bytes<T>(left_size<T>(total)) + scratch_bytes<T>(slots * task_shape{}.cols);
+    return scratch_bytes<T>(left_size<T>(total)) + scratch_bytes<T>(right_size<T>());
   }
 };
 
@@ -45,13 +40,51 @@ template <class T>
 
 namespace detail {
 
+/// Copies columns [col, col + cols) of n rows, whose elements lie `step` apart.
+template <class T>
+void gather_panel(T* to, T const* const* rows, Index n, Index col, Index cols, Index step) {
+  constexpr Index width = register_block<T>::cols, ahead = 16, line = 64 / static_cast<Index>(sizeof(T));
+  for (Index i = 0; i < n; ++i, to += cols) {
+    T const* const from = rows[i] + col * step;
+    if (i + ahead < n && step == 1)
+      for (Index c = 0; c < cols; c += line) __builtin_prefetch(rows[i + ahead] + col + c);
+    if (step == 1 && cols == width) {
+      copy_vectors(to, from, width);
+    } else {
+      for (Index c = 0; c < cols; ++c) to[c] = from[c * step];
+    }
+  }
+}
+
+/// Brings the next rows of dw and of the next panel of dy nearer to the caches while some are multiplied.
+template <class T>
+struct read_outer_ahead {
+  view<T> to;
+  T const* const* from;
+  Index col, width, count;
+  Index each;  ///< rows of dy in a step
+  Index row = 0, at = 0;
+
+  rows_to_fetch<T> step() {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    row = (std::min)(row + register_block<T>::rows, to.rows);
+    Index const end = (std::min)(row + register_block<T>::rows, to.rows);
+    for (Index i = row; i < end; ++i)
+      for (Index j = 0; j < to.cols; j += line) __builtin_prefetch(to.row(i) + j, 1);
+    if (width == 0) return {};
+    Index const first = at;
+    at = (std::min)(at + each, count);
+    return {from + first, col, width, at - first};
+  }
+};
+
 /// Outer products where the experts share rows of x, one of which belongs to slots_per_row slots. Every task makes some
 /// rows of the matrices of some experts, and packs those columns of x once for all of them.
 template <Executor E, class T>
 void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view<T const> dy, view<Int const> perm,
                                   view<Int const> offsets, Index slots_per_row, bool accumulate,
                                   std::span<std::byte> scratch) {
-  constexpr Index strip = register_block<T>::rows, most_rows = 22 * strip, most_cols = task_shape{}.cols;
+  constexpr Index strip = register_block<T>::rows, most_rows = 22 * strip;
   Index const tiles = (dw.rows + most_rows - 1) / most_rows;
   Index const rows = (dw.rows + tiles * strip - 1) / (tiles * strip) * strip;
   Index const groups = (std::min)(dw.count, (8 + tiles - 1) / tiles);
@@ -62,8 +95,9 @@ void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view
     Index const first_expert = dw.count * group / groups, last_expert = dw.count * (group + 1) / groups;
     scratch_cutter cut(begin.position() + worker * outer_block::worker_bytes<T>(dw.rows));
     T* const left_data = cut.take<T>(outer_block::left_size<T>(dw.rows));
-    T* const right_data = cut.take<T>(outer_block::slots * most_cols);
+    T* const right_data = cut.take<T>(outer_block::right_size<T>());
     Int columns[outer_block::slots];
+    T const* from[outer_block::slots];
     for (Index first = 0; first < x.rows; first += outer_block::slots) {
       Index const depth = (std::min)(outer_block::slots, x.rows - first);
       pack_strips<T>(left_data, m, depth, 1, [&](Index k) { return &x(first + k, i); });
@@ -78,10 +112,11 @@ void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view
           for (Index k = 0; k < n; ++k) {
             columns[k] = static_cast<Int>(row_of(slot[k], slots_per_row) - first);
             all = all && columns[k] == k;
+            from[k] = dy.row(slot[k]);
           }
           for (Index j = 0; j < dw.cols; j += register_block<T>::cols) {
             Index const cols = (std::min)(register_block<T>::cols, dw.cols - j);
-            gather_panels<T>(right_data, outer_block::slots, dy.middle_cols(j, cols), slot, 1, n, 1);
+            gather_panel<T>(right_data, from, n, j, cols, dy.col_stride);
             view<T const> const right(right_data, n, cols);
             strided_rows<T> const to{&dw[e](i, j), dw.row_stride};
             bool const add = accumulate || slot != list;
@@ -113,47 +148,58 @@ void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> 
   // Where rows choose many of the experts, those share what is packed.
   if (dy_slots == 1 && x_slots > 1 && 2 * x_slots >= dw.count && x.col_stride == 1 && dw.col_stride == 1)
     return detail::grouped_outer_of_shared_rows<E, T>(executor, dw, x, dy, perm, offsets, x_slots, accumulate, scratch);
-  task_shape shape = task_tiles(dw.rows, dw.cols);
-  if (dw.count >= 4) shape = task_shape{};
-  Index const across = (dw.cols + shape.cols - 1) / shape.cols;
-  Index const tiles = (dw.rows + shape.rows - 1) / shape.rows * across;
+  // Few tiles would leave threads without work. All tiles have about as many rows and columns.
+  Index rows = gathered::rows, cols = dw.cols;
+  auto const parts = [](Index n, Index each) { return (n + each - 1) / each; };
+  auto const few = [&](Index n) { return n > dw.count * parts(dw.rows, rows) * parts(dw.cols, cols); };
+  while (few(32) && cols > 512) cols = parts(cols, 2);
+  while (few(8) && cols > 64) cols = parts(cols, 2);
+  while (few(8) && rows > 48) rows = parts(rows, 2);
+  constexpr Index strip = register_block<T>::rows, width = register_block<T>::cols;
+  Index const down = parts(dw.rows, rows), across = parts(dw.cols, cols), tiles = down * across;
+  rows = parts(dw.rows, down * strip) * strip;
+  cols = parts(dw.cols, across * width) * width;
   scratch_cutter const begin(scratch);
   Index const bytes = gathered::worker_bytes<T>(dw.rows);
   for_each_task(executor, dw.count * tiles, [&](Index task, Index worker) {
-    Index const e = task / tiles, i = task % tiles / across * shape.rows, j = task % across * shape.cols;
-    Index const m = (std::min)(shape.rows, dw.rows - i), n = (std::min)(shape.cols, dw.cols - j);
+    Index const e = task / tiles, i = task % tiles / across * rows, j = task % across * cols;
+    Index const m = (std::min)(rows, dw.rows - i), n = (std::min)(cols, dw.cols - j);
+    if (m <= 0 || n <= 0) return;
     view<T> const result = block(dw[e], i, j, m, n);
     scratch_cutter cut(begin.position() + worker * bytes);
     T* const left_data = cut.take<T>(gathered::left_size<T>(dw.rows));
-    T* const right_data = cut.take<T>(gathered::slots * task_shape{}.cols);
-    bool const in_strips = result.col_stride == 1 && n > register_block<T>::cols;
-    bool add = accumulate;
-    for (Index first = offsets(0, e), end = offsets(0, e + 1); first < end; first += gathered::slots) {
-      Index const depth = (std::min)(gathered::slots, end - first);
-      Int const* const slots = &perm(0, first);
-      view<T> left(left_data, depth, m);
-      left.row_stride = gathered::row_stride<T>(m);
-      if (in_strips) {
-        detail::pack_strips<T>(left_data, m, depth, x.col_stride,
-                               [&](Index k) { return &x(detail::row_of(slots[k * perm.col_stride], x_slots), i); });
+    T* const right_data = cut.take<T>(gathered::right_size<T>());
+    Index const total = offsets(0, e + 1) - offsets(0, e), chunks = parts(total, gathered::slots);
+    if (total == 0 && !accumulate) detail::clear(result);
+    T const* from[gathered::slots];
+    for (Index chunk = 0; chunk < chunks; ++chunk) {
+      Index const first = total * chunk / chunks, depth = total * (chunk + 1) / chunks - first;
+      Int const* const slots = &perm(0, offsets(0, e) + first);
+      bool const add = accumulate || chunk > 0;
+      auto const row = [&](Index k, Index each) { return detail::row_of(slots[k * perm.col_stride], each); };
+      for (Index k = 0; k < depth; ++k) from[k] = &dy(row(k, dy_slots), j);
+      view<T> const left(left_data, depth, m);
+      detail::left_strips<T> const strips{left_data, detail::left_strips<T>::stride_of(depth)};
+      if (result.col_stride == 1) {
+        detail::pack_strips<T>(left_data, m, depth, x.col_stride, [&](Index k) { return &x(row(k, x_slots), i); });
       } else {
         detail::gather<T>(left, x, slots, perm.col_stride, x_slots, i);
       }
-      detail::gather_panels<T>(right_data, gathered::slots, dy.middle_cols(j, n), slots, perm.col_stride, depth,
-                               dy_slots);
-      for (Index c = 0; c < n; c += register_block<T>::cols) {
-        view<T> const right(right_data + c * gathered::slots, depth, (std::min)(register_block<T>::cols, n - c));
-        view<T> const to = result.middle_cols(c, right.cols);
-        if (in_strips) {
-          detail::left_strips<T> const strips{left_data, detail::left_strips<T>::stride_of(depth)};
-          detail::multiply_panels<T>(m, detail::strided_rows<T>{to.data, to.row_stride}, strips, right, add);
-        } else {
+      for (Index c = 0, part; c < n; c += part) {
+        part = (std::min)(width, n - c);
+        detail::gather_panel(right_data, from, depth, c, part, dy.col_stride);
+        view<T> const right(right_data, depth, part), to = result.middle_cols(c, part);
+        if (result.col_stride != 1) {
           multiply(to, left.transposed(), right, add);
+          continue;
         }
+        auto const ahead = [&](Index, Index, Index, Index) {
+          Index const next = c + part, more = dy.col_stride == 1 ? (std::min)(width, n - next) : 0;
+          return detail::read_outer_ahead<T>{to, from, next, more, depth, (depth * strip + m - 1) / m};
+        };
+        detail::multiply_panels<T>(m, detail::strided_rows<T>{to.data, to.row_stride}, strips, right, add, ahead);
       }
-      add = true;
     }
-    if (!add) multiply(result, view<T const>(nullptr, m, 0), view<T const>(nullptr, 0, n), false);
   });
 }
 
