@@ -138,7 +138,7 @@ class gradient_parts {
 template <class T>
 constexpr Index gradient_worker_bytes(Index head_dim) {
   return scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
-         2 * scratch_bytes<T>(gradient_tile::rows * head_dim) +
+         2 * scratch_bytes<T>(gradient_tile::rows * spread_row<T>(head_dim)) +
          scratch_bytes<T>(gradient_tile::rows * (head_dim + lanes<T>)) +
          2 * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
 }
@@ -154,9 +154,12 @@ void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta
 }
 
 /// Elements of the longest sequence's keys of one head, where heads lie side by side: their gradients are summed in
-/// memory of the worker's own, for rows far from each other share few places of the cache.
-inline Index gradient_sum_size(attention_extents const& x) {
-  if (x.kv_heads == 1) return 0;
+/// memory of the worker's own, for rows far from each other share few places of the cache. So are those with other
+/// strides.
+template <class T>
+Index gradient_sum_size(attention_backward<T> const& a) {
+  attention_extents const& x = a.extents;
+  if (x.kv_heads == 1 && a.d_k.col_stride == 1 && a.d_v.col_stride == 1) return 0;
   return (x.keys.offsets || x.keys.count == 0 ? x.keys.rows : x.keys.rows / x.keys.count) * x.head_dim;
 }
 
@@ -175,8 +178,10 @@ struct gradient_rows {
     rows = cut.take<block_row>(gradient_tile::rows);
     lse = cut.take<T>(gradient_tile::rows);
     delta = cut.take<T>(gradient_tile::rows);
-    q = view<T>(cut.take<T>(gradient_tile::rows * dim), 0, dim);
-    d_o = view<T>(cut.take<T>(gradient_tile::rows * dim), 0, dim);
+    for (view<T>* const to : {&q, &d_o}) {
+      *to = view<T>(cut.take<T>(gradient_tile::rows * spread_row<T>(dim)), 0, dim);
+      to->row_stride = spread_row<T>(dim);
+    }
     scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
     d_scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
   }
@@ -193,6 +198,9 @@ struct gradient_rows {
       if (lse[i] == -std::numeric_limits<T>::infinity()) lse[i] = T(0);
     }
     gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
+    // What add_by_keys reads besides: whole vectors.
+    for (Index i = 0; i < n; ++i)
+      for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
   }
   [[nodiscard]] tile_rows seers() const { return {rows, count}; }
   [[nodiscard]] view<T> tile(T* data, Index keys) const {
@@ -249,14 +257,19 @@ struct gradient_rows {
   }
 };
 
-/// sum += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them.
+/// sum += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them. There are
+/// whole vectors behind every row.
 template <class T>
 void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& seers, Index begin, Index end) {
   seers.each_key_stretch(begin, end, key_panels<T>::width, [&](tile_rows::span part, Index first, Index last) {
     Index const n = part.last - part.first;
-    multiply(sum.middle_rows(first, last - first),
-             cpu::block(tile, part.first, first - begin, n, last - first).transposed(), rows.middle_rows(part.first, n),
-             true);
+    left_matrix<T> const left{cpu::block(tile, part.first, first - begin, n, last - first).transposed()};
+    for (Index j = 0, cols; j < sum.cols; j += cols) {
+      int const vectors = panel_vectors<T>(sum.cols - j);
+      cols = (std::min)(Index{vectors * register_block<T>::lanes}, sum.cols - j);
+      multiply_panel<T>(last - first, cols, vectors, 0, n, left, rows.row(part.first) + j, rows.row_stride,
+                        strided_rows<T>{sum.row(first) + j, sum.row_stride}, true);
+    }
   });
 }
 
@@ -326,7 +339,7 @@ template <class T>
   attention_extents const& x = a.extents;
   return scratch_alignment +
          concurrency *
-             (detail::gradient_worker_bytes<T>(x.head_dim) + 2 * scratch_bytes<T>(detail::gradient_sum_size(x))) +
+             (detail::gradient_worker_bytes<T>(x.head_dim) + 2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
          scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
          scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
          scratch_bytes<T>(detail::value_panels<T>::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a));
@@ -356,7 +369,7 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
   T* const copies_k = cut.take<T>(room);
   T* const copies_v = cut.take<T>(room);
   std::byte* const begin = cut.position();
-  Index const sum_size = detail::gradient_sum_size(x);
+  Index const sum_size = detail::gradient_sum_size(a);
   Index const bytes = detail::gradient_worker_bytes<T>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
 
   for_each_task(executor, parts.count(), [&](Index task, Index worker) {
