@@ -47,6 +47,15 @@ void gather_heads(view<T> to, view<T const> from, block_row const* rows, T scale
   }
 }
 
+/// Asks for the cache lines of a head's row that are written soon: to copy rows there would else wait for memory.
+template <class T>
+void fetch_head(view<T> to, query_row const& at, Index dim) {
+  constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+  if (to.col_stride != 1) return;
+  T* const row = &to(at.row, at.col);
+  for (Index j = 0; j < dim; j += line) __builtin_prefetch(row + j, 1, 2);
+}
+
 /// Row length of a tile of scores: whole cache lines, so that Eigen's loops over a row have no remainder.
 template <class T>
 constexpr Index padded(Index keys) {
@@ -241,6 +250,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
         }
         top[i] = update[i];
       }
+      if (end >= rows[i].keys.end) fetch_head(a.o, rows[i].at, dim);
       // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
       exponentiate(by_row + i * lanes<T>, tile.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin,
                    top[i] == hidden ? T(0) : top[i]);

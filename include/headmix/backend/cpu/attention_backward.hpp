@@ -253,6 +253,7 @@ struct gradient_rows {
     for (Index i = 0; i < count; ++i) {
       score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin, delta[i],
                         rows[i].keys.end - rows[i].keys.begin == 1);
+      if (a.d_q.data && end >= rows[i].keys.end) fetch_head(a.d_q, rows[i].at, a.extents.head_dim);
     }
   }
 };
