@@ -108,8 +108,12 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      sum[r][v] = vector{};
-      __builtin_prefetch(c[r] + v * lanes, 1);  // else the stores at the end would wait for the cache lines
+      if (accumulate) {
+        std::memcpy(&sum[r][v], c[r] + v * lanes, sizeof(vector));
+      } else {
+        sum[r][v] = vector{};
+        __builtin_prefetch(c[r] + v * lanes, 1);  // else the stores at the end would wait for the cache lines
+      }
     }
   auto const multiply_add = [&](Index k) __attribute__((always_inline)) {
     vector right[V];
@@ -137,16 +141,6 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
   }
 #pragma GCC unroll 4
   for (; k < depth; ++k) multiply_add(k);
-  if (accumulate) {  // every row before any is written: the last may be there twice
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) {
-        vector before;
-        std::memcpy(&before, c[r] + v * lanes, sizeof(vector));
-        sum[r][v] += before;
-      }
-  }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
