@@ -223,7 +223,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
   key_range const all = describe_rows<M>(x, block, rows);
   tile_rows const seers{rows, n};
   gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
-  std::fill_n(o.data, n * o_row, T(0));
+  if (all.begin >= all.end) clear(o);
   std::fill_n(top, n, hidden);
   std::fill_n(total, n, T(0));
 
@@ -264,7 +264,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
              begin);
       }
     }
-    values.multiply(o, drops ? own : tile, seers, block.sequence, kv_head, begin);
+    values.multiply(o, drops ? own : tile, seers, block.sequence, kv_head, begin, begin > first);
   }
 
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);

@@ -296,7 +296,7 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   key_range const all = describe_rows<M>(x, block, r.rows);
   r.gather(n);
   tile_rows const seers = r.seers();
-  if (a.d_q.data) std::fill_n(d_q.data, n * d_q_row, T(0));
+  if (all.begin >= all.end) clear(d_q);
 
   Index const step = stored.on() ? gradient_tile::keys : key_panels<T>::width, first = all.begin / step * step;
   for (Index begin = first; begin < all.end; begin += gradient_tile::keys) {
@@ -314,7 +314,7 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
     if (!d_k.data && !a.d_q.data) continue;
     r.score_gradients(d_s, p, panels.values, b, kv_head, begin, end);
     if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, seers, begin, end);
-    if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, seers, b, kv_head, begin);
+    if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, seers, b, kv_head, begin, begin > first);
   }
 
   if (!a.d_q.data) return;

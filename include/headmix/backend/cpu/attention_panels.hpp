@@ -115,16 +115,18 @@ class value_panels {
     });
   }
 
-  /// o += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
-  void multiply(view<T> o, view<T const> p, tile_rows const& seers, Index sequence, Index head, Index begin) const {
+  /// o = or += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
+  void multiply(view<T> o, view<T const> p, tile_rows const& seers, Index sequence, Index head, Index begin,
+                bool accumulate) const {
     seers.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
+      if (!accumulate && first >= last) return clear(o.middle_rows(part.first, part.last - part.first));
       left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}};
       for_each_panel([&](Index j, int vectors, Index width) {
         T const* const from = panel(head, j) + (x_.keys.begin(sequence) + begin) * width;
         strided_rows<T> const to{o.row(part.first) + j, o.row_stride};
         for (Index k = first - begin; k < last - begin; k += block::depth)
           multiply_panel<T>(part.last - part.first, width, vectors, k, (std::min)(block::depth, last - begin - k), left,
-                            from + k * width, width, to, true);
+                            from + k * width, width, to, accumulate || k > first - begin);
       });
     });
   }

@@ -153,15 +153,12 @@ struct tile_rows {
     while (s.first < s.last && !sees(s.last - 1)) --s.last;
     return s;
   }
-  /// f(rows, begin, end) for stretches of rows and the keys of [begin, end) that some of them sees; `step` rows are
-  /// taken together.
+  /// f(rows, begin, end) for stretches of rows and the keys of [begin, end) that some of them sees, perhaps none;
+  /// `step` rows are taken together.
   template <class F>
   void each_stretch(Index begin, Index end, Index step, F f) const {
     span stretch{0, 0};
     key_range keys{0, 0};
-    auto const flush = [&] {
-      if (keys.begin < keys.end) f(stretch, keys.begin, keys.end);
-    };
     for (Index i = 0; i < count; i += step) {
       Index const last = (std::min)(i + step, count);
       key_range seen{end, begin};
@@ -170,13 +167,13 @@ struct tile_rows {
         if (own.begin < own.end) seen = {(std::min)(seen.begin, own.begin), (std::max)(seen.end, own.end)};
       }
       if (i > 0 && (seen.begin != keys.begin || seen.end != keys.end)) {
-        flush();
+        f(stretch, keys.begin, keys.end);
         stretch.first = i;
       }
       keys = seen;
       stretch.last = last;
     }
-    flush();
+    f(stretch, keys.begin, keys.end);
   }
   /// f(rows, begin, end) for stretches of the keys [begin, end) and the rows that see some of them; `step` keys are
   /// taken together.
