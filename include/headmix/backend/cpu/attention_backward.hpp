@@ -138,7 +138,7 @@ class gradient_parts {
 template <class T>
 constexpr Index gradient_worker_bytes(Index head_dim) {
   return scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
-         2 * scratch_bytes<T>(gradient_tile::rows * spread_row<T>(head_dim)) +
+         2 * scratch_bytes<T>(gradient_tile::rows * padded<T>(head_dim)) +
          scratch_bytes<T>(gradient_tile::rows * (head_dim + lanes<T>)) +
          2 * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
 }
@@ -179,8 +179,8 @@ struct gradient_rows {
     lse = cut.take<T>(gradient_tile::rows);
     delta = cut.take<T>(gradient_tile::rows);
     for (view<T>* const to : {&q, &d_o}) {
-      *to = view<T>(cut.take<T>(gradient_tile::rows * spread_row<T>(dim)), 0, dim);
-      to->row_stride = spread_row<T>(dim);
+      *to = view<T>(cut.take<T>(gradient_tile::rows * padded<T>(dim)), 0, dim);
+      to->row_stride = padded<T>(dim);
     }
     scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
     d_scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
@@ -258,18 +258,21 @@ struct gradient_rows {
   }
 };
 
-/// sum += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them. There are
-/// whole vectors behind every row.
+/// sum = or += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them. There
+/// are whole vectors behind every row.
 template <class T>
-void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& seers, Index begin, Index end) {
+void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& seers, Index begin, Index end,
+                 bool accumulate) {
   seers.each_key_stretch(begin, end, key_panels<T>::width, [&](tile_rows::span part, Index first, Index last) {
     Index const n = part.last - part.first;
+    if (n == 0 && !accumulate) clear(sum.middle_rows(first, last - first));
+    if (n == 0) return;
     left_matrix<T> const left{cpu::block(tile, part.first, first - begin, n, last - first).transposed()};
     for (Index j = 0, cols; j < sum.cols; j += cols) {
       int const vectors = panel_vectors<T>(sum.cols - j);
       cols = (std::min)(Index{vectors * register_block<T>::lanes}, sum.cols - j);
       multiply_panel<T>(last - first, cols, vectors, 0, n, left, rows.row(part.first) + j, rows.row_stride,
-                        strided_rows<T>{sum.row(first) + j, sum.row_stride}, true);
+                        strided_rows<T>{sum.row(first) + j, sum.row_stride}, accumulate);
     }
   });
 }
@@ -281,10 +284,11 @@ struct gradient_panels {
   value_panels<T> key_rows;
 };
 
-/// The gradient of one block of rows: adds to d_k and d_v (of the sequence and head), overwrites its rows of a.d_q.
+/// The gradient of one block of rows: overwrites or adds to d_k and d_v (of the sequence and head), overwrites its rows
+/// of a.d_q.
 template <AttentionMask M, class T>
 void attention_gradient_block(attention_backward<T> const& a, row_block const& block, gradient_panels<T> const& panels,
-                              stored_probabilities<T const> const& stored, view<T> d_k, view<T> d_v,
+                              stored_probabilities<T const> const& stored, view<T> d_k, view<T> d_v, bool accumulate,
                               scratch_cutter cut) {
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
@@ -299,6 +303,11 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   if (all.begin >= all.end) clear(d_q);
 
   Index const step = stored.on() ? gradient_tile::keys : key_panels<T>::width, first = all.begin / step * step;
+  for (view<T> const& sum : {d_k, d_v}) {
+    if (accumulate || !sum.data) continue;
+    clear(sum.middle_rows(0, first));
+    clear(sum.middle_rows(all.end, sum.rows - all.end));
+  }
   for (Index begin = first; begin < all.end; begin += gradient_tile::keys) {
     Index const end = (std::min)(begin + gradient_tile::keys, all.end);
     view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin);
@@ -309,11 +318,11 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
     }
     if (d_v.data) {
       if (drops) r.drop_tile(d_s, p, begin, end);
-      add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, seers, begin, end);
+      add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, seers, begin, end, accumulate);
     }
     if (!d_k.data && !a.d_q.data) continue;
     r.score_gradients(d_s, p, panels.values, b, kv_head, begin, end);
-    if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, seers, begin, end);
+    if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, seers, begin, end, accumulate);
     if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, seers, b, kv_head, begin, begin > first);
   }
 
@@ -390,13 +399,19 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
       } else if (sum_size > 0) {
         to = view<T>(sum, to.rows, to.cols);
       }
-      detail::clear(to);
       return to;
     };
     view<T> const d_k = target(a.d_k, copies_k, sum_k), d_v = target(a.d_v, copies_v, sum_v);
+    bool accumulate = false;
     parts.each_block(part, [&](detail::row_block const& block) {
-      detail::attention_gradient_block<M, T>(a, block, panels, stored, d_k, d_v, scratch_cutter(own.position()));
+      detail::attention_gradient_block<M, T>(a, block, panels, stored, d_k, d_v, accumulate,
+                                             scratch_cutter(own.position()));
+      accumulate = true;
     });
+    if (!accumulate) {
+      detail::clear(d_k);
+      detail::clear(d_v);
+    }
     if (part.copy >= 0 || sum_size == 0) return;
     auto const put = [](view<T> to, view<T> sum) {
       for (Index i = 0; i < to.rows; ++i)

@@ -175,20 +175,21 @@ struct tile_rows {
     }
     f(stretch, keys.begin, keys.end);
   }
-  /// f(rows, begin, end) for stretches of the keys [begin, end) and the rows that see some of them; `step` keys are
-  /// taken together.
+  /// f(rows, begin, end) for stretches of the keys [begin, end) and the rows that see some of them, perhaps none;
+  /// `step` keys are taken together.
   template <class F>
   void each_key_stretch(Index begin, Index end, Index step, F f) const {
     span seen{0, 0};
     Index first = begin;
     for (Index s = begin; s < end; s += step) {
       span const own = that_see(s, (std::min)(s + step, end));
-      if (own == seen) continue;
-      if (seen.first < seen.last) f(seen, first, s);
+      if (s > begin && own != seen) {
+        f(seen, first, s);
+        first = s;
+      }
       seen = own;
-      first = s;
     }
-    if (seen.first < seen.last) f(seen, first, end);
+    f(seen, first, end);
   }
 };
 

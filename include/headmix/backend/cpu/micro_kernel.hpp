@@ -55,13 +55,6 @@ struct listed_rows {
   [[nodiscard]] T* operator()(Index i) const { return rows[i] + col; }
 };
 
-/// Elements from row to row for rows of n: an odd number of cache lines, so that rows do not share places of the cache.
-template <class T>
-constexpr Index spread_row(Index n) {
-  constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-  return ((n + line - 1) / line | 1) * line;
-}
-
 /// How the register block reads a: R rows of successive elements,
 template <int R, class T>
 struct left_rows {
@@ -180,8 +173,12 @@ struct left_strips {
   Index stride;  ///< from strip to strip
   Columns columns = {};
 
-  /// Elements from strip to strip for so many columns.
-  [[nodiscard]] static constexpr Index stride_of(Index depth) { return spread_row<T>(depth * rows); }
+  /// Elements from strip to strip for so many columns: an odd number of cache lines, so that strips do not share places
+  /// of the cache while they are written.
+  [[nodiscard]] static constexpr Index stride_of(Index depth) {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    return ((depth * rows + line - 1) / line | 1) * line;
+  }
   [[nodiscard]] static constexpr Index size(Index m, Index depth) { return (m + rows - 1) / rows * stride_of(depth); }
   template <int R>
   [[nodiscard]] left_columns<R, T, Columns> block(Index i, int, Index k) const {
