@@ -201,6 +201,9 @@ std::vector<Case> cases() {
   more = all[6];
   more.biased = true;
   all.push_back(more);
+  more = all[7];
+  more.strided = true;
+  all.push_back(more);  // a single key/value head with strides
   return all;
 }
 
