@@ -8,7 +8,8 @@ Run it with the Python that has PyTorch (requirements.txt); headmix-bench and he
 Layers: the mean of some passes a round, forward without gradients, or forward with all gradients; one thread by CPU
 time, two by the wall clock. PyTorch may use its scaled_dot_product_attention or a matrix of scores: each case has the
 faster one. Its layers and their gradients are compared with plain loops before anything is timed. Training: tokens per
-second of both on the same text; headmix-lm is a new process in every round, PyTorch's model stays. PyTorch also trains
+second of both on the same text; headmix-lm is a new process in every round, whose first step is not timed, PyTorch's
+model stays. PyTorch also trains
 compiled (torch.compile), for which it needs a C++ compiler and the headers of Python."""
 
 import argparse
@@ -67,7 +68,7 @@ def cases():
 Training = namedtuple("Training", "title sizes steps goal")
 trainings = (
     Training("4 x 128, context 64", {"layers": 4, "heads": 4, "width": 128, "context": 64, "batch": 12}, 30, 0.33),
-    Training("6 x 384, context 256", {"layers": 6, "heads": 6, "width": 384, "context": 256, "batch": 12}, 2, 0.55),
+    Training("6 x 384, context 256", {"layers": 6, "heads": 6, "width": 384, "context": 256, "batch": 12}, 5, 0.55),
 )
 
 

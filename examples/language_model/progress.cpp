@@ -47,7 +47,9 @@ Progress::Progress(ProgressMode mode, Index steps, Index tokens_per_step)
       tokens_per_step_(tokens_per_step) {}
 
 double Progress::tokens_per_second() const {
-  return trained_ > 0 ? static_cast<double>(done_) * static_cast<double>(tokens_per_step_) / trained_ : 0;
+  bool const more = done_ > 1;
+  double const seconds = more ? trained_ - first_ : trained_;
+  return seconds > 0 ? static_cast<double>((more ? done_ - 1 : done_) * tokens_per_step_) / seconds : 0;
 }
 
 void Progress::pause() { paused_at_ = Clock::now(); }
@@ -57,6 +59,7 @@ void Progress::resume() { start_ += Clock::now() - paused_at_; }
 void Progress::update(Index done, double loss) {
   auto const now = Clock::now();
   trained_ = std::chrono::duration<double>(now - start_).count();
+  if (done_ == 0) first_ = trained_;
   bool const fifth = done * 20 / steps_ != done_ * 20 / steps_;
   done_ = done;
   bool const due = style_ == Style::redraw ? done == steps_ || now - drawn_at_ >= std::chrono::milliseconds(100)

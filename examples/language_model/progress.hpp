@@ -25,7 +25,7 @@ class Progress {
   /// Ends the redrawn line, so that other output can follow; the next update begins a new one.
   void finish();
 
-  /// Over all updates so far, without pauses.
+  /// Over all updates so far, without pauses, and without the first one if there are more: memory is found in it.
   [[nodiscard]] double tokens_per_second() const;
 
  private:
@@ -34,7 +34,7 @@ class Progress {
 
   Style style_;
   Index steps_, tokens_per_step_, done_ = 0;
-  double trained_ = 0;  // seconds at the last update, without pauses
+  double trained_ = 0, first_ = 0;  // seconds at the last update and at the first, without pauses
   Clock::time_point start_ = Clock::now(), paused_at_{}, drawn_at_{};
   std::size_t drawn_ = 0;  // characters on the redrawn line
 };
