@@ -9,8 +9,8 @@ Layers: the mean of some passes a round, forward without gradients, or forward w
 time, two by the wall clock. PyTorch may use its scaled_dot_product_attention or a matrix of scores: each case has the
 faster one. Its layers and their gradients are compared with plain loops before anything is timed. Training: tokens per
 second of both on the same text; headmix-lm is a new process in every round, whose first step is not timed, PyTorch's
-model stays. PyTorch also trains
-compiled (torch.compile), for which it needs a C++ compiler and the headers of Python."""
+model stays. PyTorch also trains compiled (torch.compile), for which it needs a C++ compiler and the headers of Python.
+"""
 
 import argparse
 import json
@@ -131,8 +131,9 @@ class Torch(Process):
             "MALLOC_MMAP_MAX_": "0",
             "MALLOC_TRIM_THRESHOLD_": "1000000000000",
             "MALLOC_TOP_PAD_": "268435456",
-            "LD_PRELOAD": for_any_maker(),
         }
+        if library := for_any_maker():
+            environment["LD_PRELOAD"] = " ".join(filter(None, (library, os.environ.get("LD_PRELOAD"))))
         super().__init__([sys.executable, os.path.join(here, "worker.py"), str(threads)], environment)
         self.threads, self.about = threads, json.loads(self.line())
         if self.about["capability"] != best_capability():
@@ -159,11 +160,11 @@ def best_capability():
 
 def for_any_maker():
     """A library for LD_PRELOAD in which MKL's question whether Intel made the CPU is answered with yes: on others it
-    keeps to AVX2, at half the speed. Nothing where that changes nothing, or without a C compiler."""
+    keeps to AVX2, at half the speed. None where that changes nothing, or without a C compiler."""
     with open("/proc/cpuinfo") as f:
         made_by_intel = "GenuineIntel" in f.read()
     if made_by_intel or best_capability() != "AVX512" or not (compiler := shutil.which("cc")):
-        return ""
+        return None
     library = os.path.join(temporary.name, "for_any_maker.so")
     source = "int mkl_serv_intel_cpu_true(void) { return 1; }"
     subprocess.run([compiler, "-shared", "-fPIC", "-xc", "-o", library, "-"], input=source, text=True, check=True)

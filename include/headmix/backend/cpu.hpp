@@ -7,6 +7,7 @@
 
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
+#include "headmix/backend/cpu/attention_bias.hpp"
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/grouped_outer.hpp"
@@ -177,6 +178,7 @@ class Cpu {
   /// must not change any more, unless it is prepared again. Copies of this backend have no such weights.
   void prepare(view<Scalar const> w) { prepared_.add(w); }
 
+  /// Columns of what an attention stores of its probabilities: 0 where they would exceed the budget.
   Index attention_columns(attention_forward<Scalar> const& p) {
     Index const columns = probability_budget_ > 0 ? cpu::attention_columns<Scalar>(p.extents) : 0;
     return columns > 0 && p.probabilities.rows <= probability_budget_ / static_cast<Index>(sizeof(Scalar)) / columns

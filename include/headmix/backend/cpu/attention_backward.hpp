@@ -7,132 +7,16 @@
 // bits come out on any executor.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <span>
 #include <type_traits>
 
 #include "headmix/backend/cpu/attention.hpp"
+#include "headmix/backend/cpu/attention_parts.hpp"
 
 namespace headmix::cpu {
 
 namespace detail {
-
-/// The parts that all row lists are cut into: enough for 16 threads.
-class gradient_parts {
- public:
-  /// Blocks [first_block, last_block) of those that read a key/value head. The first part of a head sums d_k and d_v
-  /// where they shall be, further ones in a copy of their own, which begins at element `copy`.
-  struct part {
-    Index sequence, kv_head, first_block, last_block;
-    Index copy;   ///< -1 without one
-    double work;  ///< rows times keys, about
-  };
-  static constexpr Index wanted = 16;
-
-  [[nodiscard]] static Index size(attention_extents const& x) { return x.queries.count * x.kv_heads + wanted; }
-  /// Elements of the copies of d_k, or of d_v, that there may be, whatever the lists are.
-  template <class T>
-  [[nodiscard]] static Index copies(attention_backward<T> const& a) {
-    attention_extents const& x = a.extents;
-    Index const sequences = (std::max)(Index{1}, x.queries.count), heads = sequences * x.kv_heads;
-    Index const evenly = (wanted + heads - 1) / heads - 1;  // where all heads have the same work
-    bool const chosen = a.q.cols != x.heads * x.head_dim;
-    if (x.queries.offsets || x.keys.offsets) {
-      return (std::min)(wanted, (std::max)(Index{1}, evenly) * x.kv_heads) * x.keys.rows * x.head_dim;
-    }
-    return (chosen ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim;
-  }
-
-  gradient_parts(attention_extents const& x, part* memory) : x_(x), parts_(memory) {}
-
-  /// @param room  elements of copies that there is memory for
-  /// @param order  the numbers of the parts, those with the most work first
-  template <AttentionMask M>
-  void cut(Index room, Index* order) {
-    // What the heads are in whole is kept behind the parts, until those reach it.
-    double total = 0;
-    part* const heads = parts_ + wanted;
-    for (Index b = 0; b < x_.queries.count; ++b)
-      for (Index h = 0; h < x_.kv_heads; ++h) {
-        part whole{b, h, 0, x_.queries.rows * x_.rows_per_token * x_.heads + 1, -1, 0};
-        Index blocks = 0;
-        each_block(whole, [&](row_block const& block) {
-          whole.work += work_of<M>(block);
-          ++blocks;
-        });
-        whole.last_block = blocks;
-        heads[b * x_.kv_heads + h] = whole;
-        total += whole.work;
-      }
-    Index used = 0;
-    for (Index i = 0; i < x_.queries.count * x_.kv_heads; ++i) {
-      part const whole = heads[i];
-      Index const first = count_, each = x_.keys.length(whole.sequence) * x_.head_dim;
-      // A little less than the share: where heads have about the work of a part, none is cut for being above the mean.
-      Index const share = total > 0 ? static_cast<Index>(std::ceil(whole.work / total * wanted - 0.1)) : 1;
-      Index const n = (std::max)(Index{1}, (std::min)(share, each > 0 ? (room - used) / each + 1 : 1));
-      parts_[count_++] = whole;
-      if (n == 1) continue;
-      Index block = 0;
-      double done = 0;
-      parts_[first].last_block = 0;
-      parts_[first].work = 0;
-      each_block(whole, [&](row_block const& next) {
-        // A block goes to the part in whose share its middle lies.
-        double const cost = work_of<M>(next), middle = (done + cost / 2) / whole.work;
-        auto const at = (std::min)(n - 1, static_cast<Index>(middle * static_cast<double>(n)));
-        if (at > count_ - 1 - first && block > parts_[count_ - 1].first_block) {
-          parts_[count_++] = {whole.sequence, whole.kv_head, block, block, used, 0};
-          used += each;
-        }
-        parts_[count_ - 1].last_block = ++block;
-        parts_[count_ - 1].work += cost;
-        done += cost;
-      });
-    }
-    sort(order);
-  }
-  [[nodiscard]] Index count() const { return count_; }
-  [[nodiscard]] part const& operator[](Index i) const { return parts_[i]; }
-
-  /// f(block) for the blocks of a part.
-  template <class F>
-  void each_block(part const& p, F f) const {
-    Index i = 0;
-    for (Index list = p.kv_head * x_.lists_per_kv_head(); list < (p.kv_head + 1) * x_.lists_per_kv_head(); ++list) {
-      list_blocks<gradient_tile> const blocks(x_.list_length(p.sequence, list));
-      for (Index b = 0; b < blocks.count; ++b, ++i)
-        if (i >= p.first_block && i < p.last_block) f(blocks.block(p.sequence, list, b));
-    }
-  }
-
- private:
-  template <AttentionMask M>
-  [[nodiscard]] double work_of(row_block const& block) const {
-    Index const keys = x_.keys.length(block.sequence);
-    auto const seen = [&](Index i) {
-      key_range const range = seen_from<M>(x_.row(block.sequence, block.list, i).position, keys);
-      return static_cast<double>(range.end - range.begin);
-    };
-    // Every row costs something besides its keys.
-    return static_cast<double>(block.rows) * (32 + (seen(block.first) + seen(block.first + block.rows - 1)) / 2);
-  }
-  /// By the bits of their work: those of about the same work stay in their order.
-  void sort(Index* order) const {
-    Index begins[66] = {};
-    auto const bin = [&](Index i) {
-      return 64 - static_cast<Index>(std::bit_width(static_cast<std::uint64_t>(parts_[i].work)));
-    };
-    for (Index i = 0; i < count_; ++i) ++begins[bin(i) + 1];
-    for (Index i = 1; i < 66; ++i) begins[i] += begins[i - 1];
-    for (Index i = 0; i < count_; ++i) order[begins[bin(i)]++] = i;
-  }
-
-  attention_extents x_;
-  part* parts_;
-  Index count_ = 0;
-};
 
 /// Scratch of one worker of the backward pass.
 template <class T>
@@ -437,99 +321,6 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
       };
       add(a.d_k, copies_k);
       add(a.d_v, copies_v);
-    }
-  });
-}
-
-namespace detail {
-
-/// The positions and keys of a task of attention_bias_gradient.
-struct bias_tile {
-  static constexpr Index positions = 48, keys = gradient_tile::keys;
-};
-
-/// Calls f(n) for the rows of a head at the positions [first, last) of a sequence, a block of rows at a time, which it
-/// writes to `rows`.
-template <AttentionMask M, class F>
-void each_head_rows(attention_extents const& x, Index sequence, Index head, Index first, Index last, block_row* rows,
-                    F f) {
-  Index const keys = x.keys.length(sequence), tokens = x.queries.length(sequence), per_token = x.rows_per_token;
-  Index const shift = keys - tokens, begin = x.queries.begin(sequence);
-  Index next = (begin + std::clamp(first - shift, Index{0}, tokens)) * per_token;
-  Index const end = (begin + std::clamp(last - shift, Index{0}, tokens)) * per_token;
-  Int const *slot = nullptr, *slots_end = nullptr;
-  if (x.heads_are_chosen()) {
-    Int const* const offsets = x.chosen.offsets + sequence * x.heads + head;
-    slots_end = std::lower_bound(x.chosen.slots + offsets[0], x.chosen.slots + offsets[1], end);
-    slot = std::lower_bound(x.chosen.slots + offsets[0], slots_end, next);
-  }
-  Index n = 0;
-  auto const add = [&](Index row) {
-    Index const position = row / per_token - begin + shift;
-    rows[n++] = {{row, x.heads_are_chosen() ? 0 : head * x.head_dim, position, head}, seen_from<M>(position, keys)};
-    if (n < gradient_tile::rows) return;
-    f(n);
-    n = 0;
-  };
-  if (x.heads_are_chosen()) {
-    for (; slot != slots_end; ++slot) add(*slot);
-  } else {
-    for (; next < end; ++next) add(next);
-  }
-  if (n > 0) f(n);
-}
-
-}  // namespace detail
-
-/// Scratch that attention_bias_gradient needs, in bytes.
-template <class T>
-[[nodiscard]] constexpr Index attention_bias_gradient_scratch_bytes(attention_extents const& x, Index concurrency) {
-  return scratch_alignment + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         concurrency * detail::gradient_worker_bytes<T>(x.head_dim);
-}
-
-/// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.
-template <AttentionMask M, Executor E, class T>
-void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T> const& a,
-                             std::span<std::byte> scratch) {
-  attention_extents const& x = a.extents;
-  Index const bias_keys = a.scores.bias_keys, positions = bias_keys > 0 ? d_bias.rows / bias_keys : 0;
-  scratch_cutter cut(scratch);
-  detail::key_panels<T> const keys(x, cut.take<T>(detail::key_panels<T>::size(x)));
-  detail::key_panels<T> const values(x, cut.take<T>(detail::key_panels<T>::size(x)));
-  keys.pack(executor, a.k);
-  values.pack(executor, a.v);
-  std::byte* const begin = cut.position();
-  Index const bytes = detail::gradient_worker_bytes<T>(x.head_dim);
-  using size = detail::bias_tile;
-  Index const across = (bias_keys + size::keys - 1) / size::keys;
-  Index const tasks = (positions + size::positions - 1) / size::positions * across;
-  for_each_task(executor, tasks, [&](Index task, Index worker) {
-    Index const first = task / across * size::positions, last = (std::min)(first + size::positions, positions);
-    Index const tile_begin = task % across * size::keys, tile_end = (std::min)(tile_begin + size::keys, bias_keys);
-    for (Index t = first; t < last; ++t)
-      detail::clear(d_bias.middle_rows(t * bias_keys + tile_begin, tile_end - tile_begin));
-    scratch_cutter own(begin + worker * bytes);
-    detail::gradient_rows<M, T> r(a, own);
-    for (Index head = 0; head < x.heads; ++head) {
-      Index const kv_head = head / x.group();
-      for (Index b = 0; b < x.queries.count; ++b) {
-        Index const end = (std::min)(tile_end, x.keys.length(b));
-        if (tile_begin >= end) continue;
-        detail::each_head_rows<M>(x, b, head, first, last, r.rows, [&](Index n) {
-          detail::tile_rows::span const seen = detail::tile_rows{r.rows, n}.that_see(tile_begin, end);
-          if (seen.first == seen.last) return;
-          r.gather(n);
-          view<T> const p = r.tile(r.scores, end - tile_begin), d_s = r.tile(r.d_scores, end - tile_begin);
-          r.probabilities(p, keys, b, kv_head, tile_begin, end);
-          r.score_gradients(d_s, p, values, b, kv_head, tile_begin, end);
-          for (Index i = seen.first; i < seen.last; ++i) {
-            detail::tile_part const part = detail::part_of_tile<T>(r.rows[i].keys, tile_begin, end);
-            for (Index j = part.begin; j < part.end; ++j)
-              d_bias(r.rows[i].at.position * bias_keys + tile_begin + j, head) += d_s(i, j);
-          }
-        });
-      }
     }
   });
 }
