@@ -18,7 +18,7 @@
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/layer/smoe.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 using namespace headmix;
 
@@ -103,11 +103,11 @@ Record record(X... sizes) {
       m.backward({dy.data(), b.rows, width}, {0.5, 0.25});
     }
     digest.add(m.input_gradient());
-    if constexpr (Cross) digest.add(m.memory_gradient());
+    if constexpr (Cross) digest.add(m.context_gradient());
     for (auto const& p : m.parameters()) digest.add(p.gradient);
   }
-  using program = std::remove_reference_t<decltype(m.tape())>;
-  return {program::forward_steps::size, program::steps::size, m.tape().workspace_bytes(), digest.value()};
+  using program = std::remove_reference_t<decltype(m.program())>;
+  return {program::forward_steps::size, program::steps::size, m.program().workspace_bytes(), digest.value()};
 }
 
 template <class L, bool Cross = false, class... X>
@@ -123,14 +123,14 @@ TEST_CASE("digests: MoA") {
   check<Moa<6, 4, SoftmaxTopK<5, 2>>>({25, 47, 5568, 11908461811188403243u});
   check<Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>,
             causal, probability_dropout<1, 4>, output_dropout<1, 8>>>({42, 77, 15680, 12611846151593443059u});
-  using L = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic, gating::raw, loss::z_with_padding>, memory_width<5>,
+  using L = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic, gating::raw, loss::z_with_padding>, context_dim<5>,
                 padded, key_bias>;
   check<L, true>({20, 42, 7808, 13841068435195941602u}, at<L::D>(6), at<L::H>(3), at<L::E>(5), at<L::K>(2));
 }
 TEST_CASE("digests: MoH") {
   check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
             sliding_window<3>, padded>>({41, 82, 10240, 16978507161814744550u});
-  check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, memory_width<5>, probability_dropout<1, 4>,
+  check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, context_dim<5>, probability_dropout<1, 4>,
             output_dropout<1, 8>>,
         true>({25, 59, 13312, 3419051121420933375u});
   check<Moh<6, 4, QueryNorm<1, 3, 2>, cosine_scores<7>, relative_position_bias<2, 3, 8>, causal>>(
@@ -144,14 +144,15 @@ TEST_CASE("digests: multi-head attention") {
       {21, 51, 11968, 9563992047638602238u});
 }
 TEST_CASE("digests: MAE") {
-  using L = Mae<6, 4, 2, causal, rope<>, padded, output_bias, probability_dropout<1, 4>, gate_width<5>>;
+  using L = Mae<6, 4, 2, causal, rope<>, padded, output_bias, probability_dropout<1, 4>, gate_dim<5>>;
   check<L>({23, 50, 8192, 13736213572216415203u});
-  check<Mae<6, 4, 3, dropped<2>, memory_width<5>, output_dropout<1, 8>>, true>({22, 48, 32256, 1460024231353370766u});
+  check<Mae<6, 4, 3, left_out_heads<2>, context_dim<5>, output_dropout<1, 8>>, true>(
+      {22, 48, 32256, 1460024231353370766u});
   check<L::expert<choice::drawn>>({28, 41, 5312, 16645838837853065921u});
   check<L::mean>({11, 23, 5504, 9302144688733196867u});
 }
 TEST_CASE("digests: MH-MoE") {
-  check<MhMoe<6, 3, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, starts<fan_in_uniform>>, FeedForward<5>,
+  check<MhMoe<6, 3, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, init<fan_in_uniform>>, FeedForward<5>,
               head_bias, merge_bias, subtoken_residual, shared_expert<FeedForward<7, activation::gelu>>, padded,
               output_dropout<1, 8>>>({25, 58, 16704, 15534034007760723795u});
   check<MhMoe<6, 2, SoftmaxTopK<4, 2>, FeedForward<5, weights::ternary>, no_merge, capacity<1>>>(

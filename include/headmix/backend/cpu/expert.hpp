@@ -20,7 +20,7 @@ namespace headmix::cpu {
 /// expert are perm[offsets[g]] .. perm[offsets[g + 1] - 1], ascending. Slots whose index is outside of [0, experts), as
 /// -1 is, follow behind all groups.
 /// perm is [1, rows * k], offsets is [1, sequences * experts + 1], index is [rows, k]; `s` divides its rows.
-inline void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
+inline void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
   Index const groups = offsets.cols - 1, experts = s.count > 0 ? groups / s.count : 0;
   // offsets(0, g + 1) first counts the slots of group g, is then where they begin, and while the slots are placed
   // moves on to where they end.
@@ -111,7 +111,7 @@ void scatter(view<T> to, view<T const> from, Int const* slots, Index slot_stride
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
 /// become 0. w is a stack [experts, depth, width], transposed views included, or was prepared as those panels; perm and
-/// offsets come from expert_order.
+/// offsets come from sort_by_expert.
 template <Executor E, class T>
 void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
                   view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch,

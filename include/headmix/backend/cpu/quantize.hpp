@@ -16,27 +16,27 @@ namespace detail {
 
 /// Sixteen elements of a row, in the type that is calculated with.
 template <class T>
-using sixteen = Eigen::Array<wide_t<T>, 16, 1>;
+using sixteen = Eigen::Array<accumulator_t<T>, 16, 1>;
 
 /// f(x, j, n) for elements [j, j + n) of a row, sixteen at a time; behind the last one are zeros.
 template <class T, class F>
 void for_each_sixteen(T const* row, Index stride, Index cols, F f) {
   Index j = 0;
-  if constexpr (std::is_same_v<T, wide_t<T>>) {
+  if constexpr (std::is_same_v<T, accumulator_t<T>>) {
     if (stride == 1)
       for (; j + 16 <= cols; j += 16) f(sixteen<T>(Eigen::Map<sixteen<T> const>(row + j)), j, Index{16});
   }
   for (; j < cols; j += 16) {
     Index const n = (std::min)(Index{16}, cols - j);
     sixteen<T> x = sixteen<T>::Zero();
-    for (Index i = 0; i < n; ++i) x[i] = static_cast<wide_t<T>>(row[(j + i) * stride]);
+    for (Index i = 0; i < n; ++i) x[i] = static_cast<accumulator_t<T>>(row[(j + i) * stride]);
     f(x, j, n);
   }
 }
 
 template <class T>
 void store(T* to, Index stride, sixteen<T> const& x, Index n) {
-  if constexpr (std::is_same_v<T, wide_t<T>>) {
+  if constexpr (std::is_same_v<T, accumulator_t<T>>) {
     if (stride == 1 && n == 16) {
       Eigen::Map<sixteen<T>>{to} = x;
       return;
@@ -47,7 +47,7 @@ void store(T* to, Index stride, sixteen<T> const& x, Index n) {
 
 /// absmax_scale of a row.
 template <class T>
-wide_t<T> row_scale(T const* row, Index stride, Index cols) {
+accumulator_t<T> row_scale(T const* row, Index stride, Index cols) {
   sixteen<T> largest = sixteen<T>::Zero();
   for_each_sixteen(row, stride, cols, [&](auto const& x, Index, Index) { largest = (largest.max)(x.abs()).eval(); });
   return absmax_scale(largest.maxCoeff());
@@ -77,7 +77,7 @@ void absmax_int8(E& executor, view<T> y, view<T const> a) {
 /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s its absmean_scale. A row is summed in T, rows in double.
 template <Executor E, class T>
 void absmean_ternary(E& executor, view<T> y, view<T const> a) {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   if (a.size() == 0) return;
   constexpr Index matrices = 16, most_parts = 16;  // at once, so that their sums have room here
   Index const size = a.rows * a.cols;
