@@ -32,14 +32,15 @@ template <class L, class Backend>
 struct Mixture : Module<L, Backend> {
   template <class... Sizes>
   Mixture(Backend backend, MixtureShape const& s, Sizes... sizes)
-      : Module<L, Backend>(1, backend, at<typename L::D>(s.width), at<Router::E>(s.experts), at<Router::K>(s.choices),
-                           at<typename L::experts::F>(s.hidden), sizes...) {
+      : Module<L, Backend>(1, backend, at<typename L::model_dim>(s.width), at<Router::experts>(s.experts),
+                           at<Router::top_k>(s.choices), at<typename L::network::hidden_dim>(s.hidden), sizes...) {
     spread<typename L::r::W_g>(*this);
   }
 };
 template <class Backend>
 struct SplitModule : Mixture<Split, Backend> {
-  SplitModule(Backend backend, MixtureShape const& s) : Mixture<Split, Backend>(backend, s, at<Split::H>(s.parts)) {}
+  SplitModule(Backend backend, MixtureShape const& s)
+      : Mixture<Split, Backend>(backend, s, at<Split::split>(s.parts)) {}
 };
 template <class Backend>
 using WholeModule = Mixture<Whole, Backend>;

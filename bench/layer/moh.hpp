@@ -28,8 +28,8 @@ template <class Mask, class Backend, class Mode>
 struct Dense : headmix::Module<headmix::MultiHead<dynamic, dynamic, dynamic, Mask>, Backend, Mode> {
   using L = headmix::MultiHead<dynamic, dynamic, dynamic, Mask>;
   Dense(Backend backend, HeadsShape const& s)
-      : headmix::Module<L, Backend, Mode>(1, backend, at<typename L::D>(s.width), at<typename L::H>(s.head_width),
-                                          at<typename L::Q>(s.heads)) {}
+      : headmix::Module<L, Backend, Mode>(1, backend, at<typename L::model_dim>(s.width),
+                                          at<typename L::head_dim>(s.head_width), at<typename L::heads>(s.heads)) {}
 };
 
 template <class Router, class Mask, class Backend, class Mode>
@@ -37,8 +37,9 @@ struct Moh : headmix::Module<headmix::Moh<dynamic, dynamic, Router, Mask>, Backe
   using L = headmix::Moh<dynamic, dynamic, Router, Mask>;
   Moh(Backend backend, HeadsShape const& s)
       : headmix::Module<L, Backend, Mode>(
-            1, backend, at<typename L::D>(s.width), at<typename L::H>(s.head_width), at<typename Router::h_s>(s.shared),
-            at<typename Router::E_r>(s.heads - s.shared), at<typename Router::K_r>(s.chosen)) {}
+            1, backend, at<typename L::model_dim>(s.width), at<typename L::head_dim>(s.head_width),
+            at<typename Router::shared_heads>(s.shared), at<typename Router::routed_heads>(s.heads - s.shared),
+            at<typename Router::routed_top_k>(s.chosen)) {}
 };
 
 inline constexpr std::initializer_list<double> no_losses = {}, moh_losses = {0.01};

@@ -125,7 +125,8 @@ TEST_CASE("digests: MoA") {
             causal, probability_dropout<1, 4>, output_dropout<1, 8>>>({42, 77, 15680, 12611846151593443059u});
   using L = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic, gating::raw, loss::z_with_padding>, context_dim<5>,
                 padded, key_bias>;
-  check<L, true>({20, 42, 7808, 13841068435195941602u}, at<L::D>(6), at<L::H>(3), at<L::E>(5), at<L::K>(2));
+  check<L, true>({20, 42, 7808, 13841068435195941602u}, at<L::model_dim>(6), at<L::head_dim>(3), at<L::experts>(5),
+                 at<L::top_k>(2));
 }
 TEST_CASE("digests: MoH") {
   check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
