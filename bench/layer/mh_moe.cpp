@@ -2,7 +2,7 @@
 // The multi-head mixture of experts beside the sparse mixture of equal FLOPs: tokens of width D, split into h
 // sub-tokens, K of E experts of inner width F. The published sizes: two sub-tokens with 40 experts, three with 96, and
 // 1 of 8 experts of inner width 2048 for whole tokens. `bound` counts products, the router's too. The last part of the
-// tables shows each row's time by that of the sparse mixture.
+// tables shows each row's time relative to the sparse mixture.
 #include "headmix/layer/mh_moe.hpp"
 
 #include "headmix/layer/smoe.hpp"

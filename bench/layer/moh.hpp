@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Mixture-of-head attention beside dense multi-head attention of the same shape: one sequence of T tokens of width D, N
 // heads of width D / N, of which `active` per cent are on for every token, half of those shared. The tables' last part
-// shows each row's time by that of dense attention. `bound` counts products: those that no head can save (keys and
+// shows each row's time relative to dense attention. `bound` counts products: those that no head can save (keys and
 // values, and with query_norm the queries) and the active heads' share of the others. query_norm's forward rows are
 // inference, the others are training.
 #include "headmix/layer/moh.hpp"
@@ -66,7 +66,7 @@ void check_moh(Index threads) {
   }
 }
 
-/// The time of a row by that of dense attention that is to be reached; 0 where none is set.
+/// The goal for the time of a row relative to dense attention; 0 where none is set.
 inline double moh_goal(bool reads_queries, bool backward, bool causal, Index active, double bound) {
   if (reads_queries) return active != 50 || backward ? 0 : causal ? 0.81 : 0.74;
   if (active != 50 && active != 75) return 0;

@@ -62,7 +62,7 @@ static_assert(detail::visible_pairs<causal>(1, 5) == 5 && detail::visible_pairs<
 static_assert(detail::visible_pairs<causal>(5, 2) == 1 + 2 && detail::visible_pairs<causal>(0, 3) == 0);
 static_assert(detail::visible_pairs<sliding_window<2>>(5, 5) == 1 + 4 * 2);
 
-// ---- layers and operations of one's own ----
+// ---- custom layers and operations ----
 
 namespace {
 

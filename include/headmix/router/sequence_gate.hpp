@@ -57,9 +57,9 @@ struct window : by_position {
   static constexpr auto mean(X x) {
     return window_mean<Positions>(x);
   }
-  template <Expr X, Expr Kept>
-  requires(detail::is_row_numbers<Kept>) static constexpr auto mean(node<ops::gather_rows, X, Kept> x) {
-    return window_mean<Positions>(x, Kept{});
+  template <Expr X, Expr ValidRows>
+  requires(detail::is_row_numbers<ValidRows>) static constexpr auto mean(node<ops::gather_rows, X, ValidRows> x) {
+    return window_mean<Positions>(x, ValidRows{});
   }
 };
 }  // namespace pool
