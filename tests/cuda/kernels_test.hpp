@@ -626,6 +626,8 @@ TEST_CASE("cuda: a function of every number") {
   }
 }
 
-static_assert(Backend<float_backend> && Backend<double_backend> && Backend<bfloat16_backend>);
+static_assert(BackendPolicy<float_backend> && BackendPolicy<double_backend> && BackendPolicy<bfloat16_backend>);
+static_assert(FusedRoute<bfloat16_backend> && FusedGatedAttention<bfloat16_backend> && ForEach<bfloat16_backend>);
+static_assert(!StoresProbabilities<bfloat16_backend> && !PackedGemm<bfloat16_backend>);
 
 }  // namespace kernels_test

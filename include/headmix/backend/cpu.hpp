@@ -233,6 +233,7 @@ class Cpu {
   [[no_unique_address]] Reference<Scalar> reference_{};
 };
 
-static_assert(Backend<Reference<double>> && Backend<Cpu<float>> && Backend<Cpu<double>>);
+static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>>);
+static_assert(PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> && ForEach<Cpu<float>>);
 
 }  // namespace headmix

@@ -8,7 +8,8 @@
 #include <limits>
 #include <span>
 
-#include "headmix/backend/backend.hpp"
+#include "headmix/contract/backend_policy.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/ternary.hpp"
 
 namespace headmix {
@@ -520,5 +521,7 @@ struct Reference {
     }
   }
 };
+
+static_assert(BackendPolicy<Reference<float>> && BackendPolicy<Reference<double>> && PackedGemm<Reference<double>>);
 
 }  // namespace headmix

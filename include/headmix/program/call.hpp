@@ -6,8 +6,8 @@
 #include <array>
 #include <span>
 
+#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/program/binding.hpp"
-#include "headmix/program/lower.hpp"
 #include "headmix/program/steps.hpp"
 
 namespace headmix {

@@ -1,14 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Steps that a backend does in one kernel. A fused kernel never defines a meaning: it writes the values of the steps it
+// Steps that a backend does in one kernel (contract/optional_kernels.hpp): it writes the values of the steps it
 // replaces, and a backend without it runs those. A new pattern is one more specialization of `fusion`: steps that
 // follow each other, and later ones that read nothing else.
 
-#include "headmix/expr/attention_problem.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/linear.hpp"
-#include "headmix/expr/mask.hpp"
-#include "headmix/expr/route_problem.hpp"
 #include "headmix/expr/select.hpp"
 #include "headmix/expr/softmax.hpp"
 #include "headmix/program/call.hpp"
@@ -87,19 +85,6 @@ struct calls_of<fused<Op, type_list<Node...>, type_list<F...>, type_list<A...>>,
            buffers, type_list<memory_of<A>...>, false, false>>;
 };
 
-template <class Backend, class S = typename Backend::scalar>
-inline constexpr bool routes = requires(Backend& b, route_problem<S> r) {
-  b.route(r, std::span<std::byte>());
-};
-
-template <class Backend, class S = typename Backend::scalar>
-inline constexpr bool gates_attention = requires(Backend& b, attention_forward<S> p, attention_backward<S> q, view<S> y,
-                                                 view<S const> d, view<accumulator_t<S> const> gate,
-                                                 view<accumulator_t<S>> d_gate, std::span<std::byte> scratch) {
-  b.template gated_attention<full>(p, y, gate, scratch);
-  b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
-};
-
 /// How the first steps of a list are done together: `type` is the step, `rest` what is left, and `further` is what the
 /// step writes only if it is read.
 template <class Backend, class Steps>
@@ -133,7 +118,7 @@ struct routed_values {
   };
 };
 template <class Backend, class X, class W, class K, class... T>
-requires(routes<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real)  //
+requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real)  //
     struct fusion<
         Backend,
         type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>,
@@ -153,7 +138,7 @@ inline constexpr bool is_gate =
 template <class G, class O>
 using gated_by = node<ops::round_to_storage, node<ops::multiply, G, O>>;
 template <class Backend, class Spec, class... A, class G, class... T>
-requires(gates_attention<Backend>&& is_gate<G, node<ops::attention<Spec>, A...>>)  //
+requires(FusedGatedAttention<Backend>&& is_gate<G, node<ops::attention<Spec>, A...>>)  //
     struct fusion<Backend, type_list<compute<node<ops::attention<Spec>, A...>>,
                                      store<gated_by<G, node<ops::attention<Spec>, A...>>>, T...>> {
   using o = node<ops::attention<Spec>, A...>;
@@ -181,7 +166,7 @@ struct is_not {
   static constexpr bool value = !std::is_same_v<Other, Step>;
 };
 template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
-requires(gates_attention<Backend>&& gated_gradient<O, terms<DO>>::is_one)  //
+requires(FusedGatedAttention<Backend>&& gated_gradient<O, terms<DO>>::is_one)  //
     struct fusion<
         Backend,
         type_list<store<DO>,
@@ -212,7 +197,7 @@ struct fused_steps<Backend, type_list<D...>, Further, type_list<H, T...>>
 
 /// `type`: the steps with those that Backend does in one kernel replaced; `further`: what these write only if it is
 /// read.
-template <class Backend, class Steps, bool Fuses = routes<Backend> || gates_attention<Backend>>
+template <class Backend, class Steps, bool Fuses = FusedRoute<Backend> || FusedGatedAttention<Backend>>
 struct fused_for {
   using type = Steps;  // lists of steps are long: nothing is made of them for a backend that fuses nothing
   using further = type_list<>;

@@ -72,7 +72,7 @@ struct parameter_table<Leaves, type_list<P...>> {
 /// Says that a module works on the parameters of another one.
 struct share_parameters {};
 
-template <LayerPolicy L, class Backend, class Mode = training>
+template <LayerPolicy L, BackendPolicy Backend, class Mode = training>
 class Module {
  public:
   using layer = L;

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/contract/memory.hpp"
 #include "headmix/core/padding.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/program/binding.hpp"
-#include "headmix/program/lower.hpp"
-#include "headmix/program/memory.hpp"
 #include "headmix/program/parameter.hpp"
 
 namespace headmix::detail {

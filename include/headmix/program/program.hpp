@@ -16,7 +16,7 @@ namespace headmix {
 /// @tparam Roots `roots<Y, losses and selections...>`
 /// @tparam Backend runs the kernels; the program keeps a reference to it
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
-template <class Roots, class Backend, class Mode = training>
+template <class Roots, BackendPolicy Backend, class Mode = training>
 class Program : public detail::Runner<typename detail::program<Roots, Backend, Mode>::run> {
   using program = detail::program<Roots, Backend, Mode>;
   using Runner = detail::Runner<typename program::run>;

@@ -7,8 +7,8 @@
 
 #include "headmix/backend/cpu/pack.hpp"
 #include "headmix/backend/executor.hpp"
+#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
-#include "headmix/program/lower.hpp"
 
 namespace headmix::cpu {
 
