@@ -148,7 +148,6 @@ class Cuda {
     cuda::window_mean(queue_, y, a, s, window, transposed);
   }
 
-  /// Unlike that of Reference, perm ends with the slots without an expert, from the last of the offsets on.
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
     cuda::sort_by_expert(queue_, perm, offsets, index, s);
   }
@@ -174,7 +173,6 @@ class Cuda {
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
     cuda::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
-  /// Of the order that this backend's sort_by_expert makes.
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
     cuda::apply_capacity(queue_, y, index, perm, offsets, most);
   }
