@@ -129,27 +129,25 @@ class Binding {
     return {nullptr, value_of(*extent[0]), value_of(*extent[1]), value_of(*extent[2])};
   }
 
-  void bind_leaf(std::size_t leaf, untyped_view const& value, untyped_view gradient) {
+  void bind_leaf(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) {
     check_extents(leaf, value, "");
-    if (gradient.data != nullptr) {
-      check_extents(leaf, gradient, "the gradient of ");
-      if (!same_extents(value, gradient)) {
-        fail("the gradient of ", leaf_name(leaf), " has extents ", text(gradient), ", its value has ", text(value));
-      }
-      if (overlaps_itself(gradient) || (gradient.size() > 0 && gradient.data == value.data)) {
-        fail("the gradient of ", leaf_name(leaf), " must have memory of its own for every element");
-      }
-    } else {
-      // Plans size the kernels that add to it by the leaf: a gradient may be bound later.
-      gradient = {nullptr, value.count, value.rows, value.cols};
-    }
+    check_gradient(leaf, value, gradient);
     untyped_view& mine = values_[leaf];
     if (!bound_[leaf] || !same_extents(mine, value) || mine.contiguous() != value.contiguous()) changed_ = true;
     if (mine.data != value.data) rebound_ = true;
     if (!same_view(mine, value)) derived_ = false;
     mine = value;
-    values_[table_->leaves.size() + leaf] = gradient;
     bound_[leaf] = true;
+    set_gradient(leaf, gradient);
+  }
+  /// Gives a bound leaf another gradient; passes that have run stay valid.
+  void bind_gradient(std::size_t leaf, untyped_view const& gradient) {
+    check_gradient(leaf, values_[leaf], gradient);
+    set_gradient(leaf, gradient);
+  }
+  /// The gradient that a leaf is bound to; without one, a view of its extents that has no data.
+  [[nodiscard]] untyped_view const& leaf_gradient(std::size_t leaf) const {
+    return values_[table_->leaves.size() + leaf];
   }
 
  protected:
@@ -293,6 +291,23 @@ class Binding {
   }
   void check_extents(std::size_t leaf, untyped_view const& v, char const* what) const {
     if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_name(leaf), " has a negative extent: ", text(v));
+  }
+  void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const {
+    if (gradient.data == nullptr) return;
+    check_extents(leaf, gradient, "the gradient of ");
+    if (!same_extents(value, gradient)) {
+      fail("the gradient of ", leaf_name(leaf), " has extents ", text(gradient), ", its value has ", text(value));
+    }
+    if (overlaps_itself(gradient) || (gradient.size() > 0 && gradient.data == value.data)) {
+      fail("the gradient of ", leaf_name(leaf), " must have memory of its own for every element");
+    }
+  }
+  void set_gradient(std::size_t leaf, untyped_view const& gradient) {
+    untyped_view const& value = values_[leaf];
+    untyped_view& mine = values_[table_->leaves.size() + leaf];
+    mine = gradient;
+    // Plans size the kernels that add to it by the leaf: a gradient may be bound later.
+    if (gradient.data == nullptr) mine = {nullptr, value.count, value.rows, value.cols};
   }
   static bool overlaps_itself(untyped_view const& v) {
     return v.size() > 0 && ((v.count > 1 && v.stack_stride == 0) || (v.rows > 1 && v.row_stride == 0) ||

@@ -92,7 +92,7 @@ class Module {
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
       : memory_(std::move(backend), seed), program_(memory_.backend) {
     (program_.set(X{}, sizes.n), ...);
-    memory_.allocate_parameters(program_, parameter_rows::value);
+    memory_.allocate_parameters(program_, parameter_rows::value, trains);
     allocate_packed(packed_leaves{});
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
@@ -103,7 +103,7 @@ class Module {
   Module(share_parameters, Owner& owner, size_value<X>... sizes)
       : memory_(owner.backend(), owner.seed()), program_(memory_.backend) {
     (program_.set(X{}, sizes.n), ...);
-    memory_.adopt_parameters(program_, parameter_rows::value, owner.parameters());
+    memory_.adopt_parameters(program_, parameter_rows::value, owner.parameters(), trains);
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
@@ -116,7 +116,7 @@ class Module {
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
-    memory_.bind_input(program_, number_of<typename L::x>(), x, memory_.input_gradient);
+    program_.bind(typename L::x{}, x);
     program_.bind_tokens(memory_.carried(detail::name_source<tokens>(), b, memory_.offsets));
     if constexpr (requires { typename L::valid_rows; }) {
       bind_valid_rows<typename L::valid_rows>(b, memory_.valid_rows, "x", x.rows);
@@ -129,7 +129,7 @@ class Module {
   template <class Of = L>
   view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
-    memory_.bind_input(program_, number_of<typename Of::context>(), memory, memory_.context_gradient);
+    program_.bind(typename Of::context{}, memory);
     program_.bind_context(memory_.carried(detail::name_source<context_tokens>(), m, memory_.context_offsets));
     bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "memory", memory.rows);
     return forward(x, b);
@@ -153,15 +153,31 @@ class Module {
       for (auto const& p : memory_.parameters) memory_.backend.prepare(p.value);
     }
   }
-  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i; see Program::backward.
-  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) { program_.backward(dy, weights); }
+  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
+  /// inputs anew; see Program::backward.
+  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
+    program_.check_backward(dy, weights);
+    memory_.bind_gradient(program_, number_of<typename L::x>(), memory_.input_gradient);
+    if constexpr (requires { typename L::context; }) {
+      if constexpr (has_leaf<typename L::context>) {
+        memory_.bind_gradient(program_, number_of<typename L::context>(), memory_.context_gradient);
+      }
+    }
+    program_.backward(dy, weights);
+  }
 
-  /// The gradient by the input of forward(x), zeroed there.
-  [[nodiscard]] view<scalar const> input_gradient() const { return program_.gradient(typename L::x{}); }
-  /// The gradient by the second input, zeroed by forward(x, b, memory, m).
+  /// The gradient by the input of forward(x), of the latest backward pass: it stays valid until the next one. Whoever
+  /// binds the input with program().bind() and gives it a gradient gets that one, added to.
+  [[nodiscard]] view<scalar const> input_gradient() const {
+    static_assert(trains, "headmix: a module for inference computes no gradients");
+    return memory_.input_gradient.latest;
+  }
+  /// The gradient by the second input, likewise.
   template <class Of = L>
   [[nodiscard]] view<scalar const> context_gradient() const {
-    return program_.gradient(typename Of::context{});
+    static_assert(trains, "headmix: a module for inference computes no gradients");
+    static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
+    return memory_.context_gradient.latest;
   }
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
@@ -190,7 +206,7 @@ class Module {
     return program_.get(nth<Which, typename L::observed>{});
   }
 
-  /// Name, value and gradient of every parameter.
+  /// Name, value and gradient of every parameter; in a module for inference the gradients are empty.
   [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return memory_.parameters; }
   /// Packed weights, [matrices, 1, words], of a layer for inference; see copy_parameters().
   [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return memory_.packed; }
@@ -213,6 +229,7 @@ class Module {
   template <class Leaf>
   static constexpr bool has_leaf = contains<typename program_type::leaves, Leaf>;
   static constexpr bool draws_randomness = has_leaf<random_key>;
+  static constexpr bool trains = !std::is_same_v<Mode, inference>;
 
   template <class Leaf>
   static constexpr std::size_t number_of() {

@@ -9,7 +9,8 @@
 
 namespace headmix {
 
-/// A weight and the gradient that backward passes add to; both contiguous, with the same count, rows and cols.
+/// A weight and the gradient that backward passes add to; both contiguous, with the same count, rows and cols. The
+/// gradient of a module for inference is empty.
 template <class T>
 struct parameter {
   std::string_view name;

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <span>
 
+#include "headmix/contract/backend_policy.hpp"
 #include "headmix/program/table.hpp"
 
 namespace headmix {
@@ -84,9 +85,14 @@ class Program : public detail::Runner<typename detail::program<Roots, Backend, M
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
   /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
+    check_backward(dy, weights);
+    this->run_backward(detail::untyped(dy), {weights.begin(), weights.size()});
+  }
+  /// Fails as backward() of the same arguments would, and does nothing else.
+  void check_backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) const {
     static_assert(!std::is_same_v<Mode, inference>, "headmix: a program for inference computes no gradients");
     check_losses(objective{});
-    this->run_backward(detail::untyped(get(result{})), detail::untyped(dy), {weights.begin(), weights.size()});
+    this->check_seeds(detail::untyped(get(result{})), detail::untyped(dy), weights.size());
   }
 
   /// A root or another value of the program. Only roots are sure to survive a pass.

@@ -28,7 +28,12 @@ template <std::floating_point T, ForEach Backend = host>
 class Sgd {
  public:
   explicit Sgd(std::vector<parameter<T>> parameters, Backend backend = {})
-      : backend_(std::move(backend)), parameters_(std::move(parameters)) {}
+      : backend_(std::move(backend)), parameters_(std::move(parameters)) {
+    for (auto const& p : parameters_) {
+      if (p.gradient.size() == p.value.size()) continue;
+      fail("Sgd: ", p.name, " has ", p.value.size(), " elements, its gradient ", p.gradient.size());
+    }
+  }
 
   /// One update with the rate `lr`.
   void step(double lr) {
