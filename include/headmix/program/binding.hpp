@@ -116,6 +116,9 @@ class Binding {
   [[nodiscard]] std::string_view leaf_name(std::size_t leaf) const {
     return unqualified(table_->leaves[leaf].name_source);
   }
+  [[nodiscard]] std::string_view leaf_qualified_name(std::size_t leaf) const {
+    return name_in(table_->leaves[leaf].name_source, true);
+  }
   /// A size that the extents of a leaf wait for: its name, or nothing.
   [[nodiscard]] std::string_view unknown_size_of(std::size_t leaf) const {
     for (formula const* const extent : table_->leaves[leaf].shape.extent) {

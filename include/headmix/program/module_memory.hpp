@@ -60,16 +60,21 @@ struct module_memory {
       }
       upload(backend, value.data, start.data(), start.size());
       program.bind_leaf(row.leaf, untyped(value), untyped(gradient));
-      parameters.push_back({program.leaf_name(row.leaf), value, gradient});
+      parameters.push_back({program.leaf_name(row.leaf), value, gradient, program.leaf_qualified_name(row.leaf)});
       offset += aligned(start.size() * sizeof(scalar));
     }
   }
   void adopt_parameters(Binding& program, std::span<parameter_row const> rows,
                         std::vector<headmix::parameter<scalar>> const& owned, bool trains) {
+    std::vector<parameter_name> mine;
+    for (auto const& row : rows) mine.push_back({program.leaf_name(row.leaf), program.leaf_qualified_name(row.leaf)});
+    auto const owners = names_of(owned);
     for (auto const& row : rows) {
-      auto const name = program.leaf_name(row.leaf);
-      auto const found = std::find_if(owned.begin(), owned.end(), [&](auto const& p) { return p.name == name; });
-      if (found == owned.end()) fail("the module whose parameters are shared has none of the name ", name);
+      auto const name = mine[parameters.size()].name;
+      int const which = find_parameter(mine, parameters.size(), "the module that shares them", owners,
+                                       "the module whose parameters are shared");
+      if (which < 0) fail("the module whose parameters are shared has none of the name ", name);
+      auto const found = owned.begin() + which;
       if (trains && found->gradient.data == nullptr && found->value.size() > 0) {
         fail("the module whose parameters are shared is for inference: ", name, " has no gradient to add to");
       }
@@ -82,7 +87,7 @@ struct module_memory {
     auto const shape = program.leaf_shape(leaf);
     view<Int> const words{memory.template as<Int>(), shape.count, shape.rows, shape.cols};
     program.bind_leaf(leaf, untyped(words), {});
-    packed.push_back({program.leaf_name(leaf), words, in, out});
+    packed.push_back({program.leaf_name(leaf), words, in, out, program.leaf_qualified_name(leaf)});
   }
 
   void set_to_zero(view<scalar> const& v) { backend.map(v, tree_number<accumulator_t<scalar>>{0}, false); }
