@@ -92,7 +92,7 @@ class Module {
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
       : memory_(std::move(backend), seed), program_(memory_.backend) {
     (program_.set(X{}, sizes.n), ...);
-    memory_.allocate_parameters(program_, parameter_rows::value, trains);
+    memory_.allocate_parameters(detail::binding_of(program_), parameter_rows::value, trains);
     allocate_packed(packed_leaves{});
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
@@ -103,7 +103,7 @@ class Module {
   Module(share_parameters, Owner& owner, size_value<X>... sizes)
       : memory_(owner.backend(), owner.seed()), program_(memory_.backend) {
     (program_.set(X{}, sizes.n), ...);
-    memory_.adopt_parameters(program_, parameter_rows::value, owner.parameters(), trains);
+    memory_.adopt_parameters(detail::binding_of(program_), parameter_rows::value, owner.parameters(), trains);
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
@@ -116,6 +116,7 @@ class Module {
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
+    detail::program_access::state(program_).begin_forward();
     program_.bind(typename L::x{}, x);
     program_.bind_tokens(memory_.carried(detail::name_source<tokens>(), b, memory_.offsets));
     if constexpr (requires { typename L::valid_rows; }) {
@@ -129,6 +130,7 @@ class Module {
   template <class Of = L>
   view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
+    detail::program_access::state(program_).begin_forward();
     program_.bind(typename Of::context{}, memory);
     program_.bind_context(memory_.carried(detail::name_source<context_tokens>(), m, memory_.context_offsets));
     bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "memory", memory.rows);
@@ -137,12 +139,14 @@ class Module {
   /// The same over leaves that were bound with program().bind().
   view<scalar const> forward() {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
-      if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_++);
+      if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_);
     }
     if constexpr (draws_randomness) bind_randomness();
     reserve(memory_.workspace, program_.workspace_bytes());
     program_.bind_workspace(memory_.workspace.bytes());
-    return program_.forward();
+    auto const y = program_.forward();
+    ++passes_;
+    return y;
   }
   /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
   /// read them fastest, on backends that have such a form, for as much memory as they take. After a change of
@@ -157,10 +161,10 @@ class Module {
   /// inputs anew; see Program::backward.
   void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
     program_.check_backward(dy, weights);
-    memory_.bind_gradient(program_, number_of<typename L::x>(), memory_.input_gradient);
+    memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::x>(), memory_.input_gradient);
     if constexpr (requires { typename L::context; }) {
       if constexpr (has_leaf<typename L::context>) {
-        memory_.bind_gradient(program_, number_of<typename L::context>(), memory_.context_gradient);
+        memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::context>(), memory_.context_gradient);
       }
     }
     program_.backward(dy, weights);
@@ -235,22 +239,21 @@ class Module {
   static constexpr std::size_t number_of() {
     return position_in<typename program_type::leaves, Leaf>::value;
   }
-  void bind_randomness() { memory_.bind_randomness(program_, number_of<random_key>()); }
+  void bind_randomness() { memory_.bind_randomness(detail::binding_of(program_), number_of<random_key>()); }
   template <class RealRows>
   void bind_valid_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {
-      memory_.bind_valid_rows(program_, number_of<RealRows>(), b, numbers, input, rows);
+      memory_.bind_valid_rows(detail::binding_of(program_), number_of<RealRows>(), b, numbers, input, rows);
     } else {
       detail::refuse_padding(b, input);
     }
   }
-  void require_forward(char const* what) const {
-    if (!program_.has_run()) fail(what, " needs a forward() before it");
-  }
+  void require_forward(char const* what) const { detail::binding_of(program_).check_has_run(what); }
 
   template <class... Packed>
   void allocate_packed(type_list<Packed...>) {
-    (memory_.allocate_packed(program_, number_of<Packed>(), program_.template extent<typename Packed::in>(),
+    (memory_.allocate_packed(detail::binding_of(program_), number_of<Packed>(),
+                             program_.template extent<typename Packed::in>(),
                              program_.template extent<typename Packed::out>()),
      ...);
   }
