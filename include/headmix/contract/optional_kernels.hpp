@@ -47,6 +47,19 @@ concept StoresProbabilities = requires(B& b, attention_forward<typename B::scala
   { b.attention_columns(p) } -> std::convertible_to<Index>;
 };
 
+/// prepared_weights: what a backend makes of weights that do not change, so that grouped_gemm and grouped_sum read them
+/// faster; default-made, movable, owned by whoever owns the weights. p.add(w): what lies in w stays as it is from now
+/// on; whatever p had of it is forgotten. Both kernels take a pointer to it, or null, as their last operand; what they
+/// compute is the same to rounding.
+template <class B>
+concept PreparesWeights = requires(B& b, typename B::prepared_weights p, view<typename B::scalar> y,
+                                   view<typename B::scalar const> a, view<Int const> index, Index n, bool accumulate,
+                                   std::span<std::byte> scratch) {
+  p.add(a);
+  b.grouped_gemm(y, a, a, index, index, n, scratch, &p);
+  b.grouped_sum(y, a, a, index, index, n, accumulate, scratch, &p);
+};
+
 // ---- packed weights ----
 
 /// packed_gemm(y, x, w, perm, offsets, slots_per_row, scratch): y_s = absmax_int8(x_{s / slots_per_row}) w_e for every

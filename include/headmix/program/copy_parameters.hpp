@@ -71,6 +71,7 @@ void copy_parameters(From const& from, To& to) {
       upload(to.backend(), target.words.data, words.data(), words.size());
     }
   }
+  to.parameters_changed();
 }
 
 }  // namespace headmix

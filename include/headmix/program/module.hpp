@@ -149,13 +149,17 @@ class Module {
     return y;
   }
   /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
-  /// read them fastest, on backends that have such a form, for as much memory as they take. After a change of
-  /// parameters it must be called again, or results may be those of the parameters before.
+  /// read them fastest, on backends that have such a form, for as much memory as they take. The copies are the
+  /// module's. After a change of parameters, parameters_changed() must be called; copy_parameters() does.
   void prepare_weights() {
-    static_assert(std::is_same_v<Mode, inference>, "headmix: only weights of a module for inference can be prepared");
-    if constexpr (requires(view<scalar const> w) { memory_.backend.prepare(w); }) {
-      for (auto const& p : memory_.parameters) memory_.backend.prepare(p.value);
-    }
+    static_assert(!trains, "headmix: only weights of a module for inference can be prepared");
+    memory_.prepare();
+    program_.bind_prepared(&memory_.prepared);
+  }
+  /// Says that values of parameters were written: what prepare_weights() made of them is made again by the next forward
+  /// pass.
+  void parameters_changed() {
+    if (memory_.is_prepared) memory_.prepare();
   }
   /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
   /// inputs anew; see Program::backward.

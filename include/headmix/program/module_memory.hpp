@@ -10,7 +10,7 @@
 #include "headmix/contract/memory.hpp"
 #include "headmix/core/padding.hpp"
 #include "headmix/expr/random.hpp"
-#include "headmix/program/binding.hpp"
+#include "headmix/program/call.hpp"
 #include "headmix/program/parameter.hpp"
 
 namespace headmix::detail {
@@ -90,6 +90,10 @@ struct module_memory {
     packed.push_back({program.leaf_name(leaf), words, in, out, program.leaf_qualified_name(leaf)});
   }
 
+  void prepare() {
+    is_prepared = true;
+    for (auto const& p : parameters) prepared.add(p.value);
+  }
   void set_to_zero(view<scalar> const& v) { backend.map(v, tree_number<accumulator_t<scalar>>{0}, false); }
   void zero_gradients() {
     if (gradients.bytes().empty()) {
@@ -150,6 +154,8 @@ struct module_memory {
   gradient_of_input input_gradient, context_gradient;
   std::vector<headmix::parameter<scalar>> parameters;
   std::vector<packed_parameter> packed;
+  headmix::prepared_weights<Backend> prepared;
+  bool is_prepared = false;
   std::vector<memory_type> known;  // what leaves with `element` hold, and packed weights
   HostInts<Backend> random_words, offsets, context_offsets, valid_rows, context_valid_rows;
 };

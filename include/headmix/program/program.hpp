@@ -95,6 +95,9 @@ class Program {
   /// Gives the program its workspace, aligned to `headmix::alignment`, for as long as the program runs.
   void bind_workspace(std::span<std::byte> memory) { runner_.set_workspace(memory); }
 
+  /// Products with the weights of experts read what `p` has of them; null for none.
+  void bind_prepared(prepared_weights<Backend>* p) { runner_.set_prepared(p); }
+
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
   view<type<result> const> forward() {
     runner_.forward();

@@ -57,6 +57,8 @@ class Runner {
     if (state_.at() < stage::planned) plan();
     return plan_.bytes();
   }
+  /// Null for none.
+  void set_prepared(prepared_weights<Backend>* p) { prepared_ = p; }
   void set_workspace(std::span<std::byte> memory) { plan_.set_workspace(memory, state_); }
 
   void forward() {
@@ -101,7 +103,9 @@ class Runner {
 
  private:
   /// What views and operations see.
-  [[nodiscard]] Run context(std::span<std::byte> scratch) const { return {*backend_, binding_.sizes(), scratch}; }
+  [[nodiscard]] Run context(std::span<std::byte> scratch) const {
+    return {*backend_, binding_.sizes(), scratch, prepared_};
+  }
   void plan() {
     binding_.resolve();
     for (auto const validate : functions_->validators) validate(context({}));
@@ -150,6 +154,7 @@ class Runner {
   program_table const* program_;
   program_functions<Run> const* functions_;
   Backend* backend_;
+  prepared_weights<Backend>* prepared_ = nullptr;
   State state_;
   Binding binding_;
   Plan plan_;
