@@ -13,6 +13,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/plain_tile.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -71,12 +72,12 @@ template <class T>
          reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
 }
 
-/// Any type, any strides: 64 slots x 64 columns by 256 threads, which have 4 x 4 sums each.
+/// Any type, any strides: plain tiles of slots and columns.
 template <class T>
 struct grouped_gemm_plain {
-  static constexpr int threads = 256;
+  static constexpr int threads = plain_tile::threads, tile = plain_tile::size, depth = plain_tile::depth;
   static constexpr bool cooperative = true;
-  static constexpr int tile = 64, depth = 16, left_row = tile + 1;  // one more: threads write columns of it
+  static constexpr int left_row = tile + 1;  // one more: threads write columns of it
   static constexpr int shared_bytes = depth * (left_row + tile) * static_cast<int>(sizeof(wide_t<T>));
 
   view<T> y;
@@ -95,7 +96,8 @@ struct grouped_gemm_plain {
     if (mine.count <= 0) return;
     bool const some = mine.expert < slots.experts();
     Index const col0 = device.block() % across * tile;
-    int const thread = device.thread(), down = thread / 16, right = thread % 16;
+    int const thread = device.thread();
+    plain_tile const own(thread);
     auto const left = device.template shared<wide>(0);
     auto const other = device.template shared<wide>(depth * left_row * static_cast<int>(sizeof(wide)));
     view<T const> const weight = some ? w[mine.expert] : w;
@@ -119,28 +121,16 @@ struct grouped_gemm_plain {
         other[k * tile + j] = real ? static_cast<wide>(weight(k0 + k, col0 + j)) : wide(0);
       }
       device.sync();
-      HEADMIX_UNROLL
-      for (int k = 0; k < depth; ++k) {
-        wide a[4], b[4];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) a[i] = left[k * left_row + down + 16 * i];
-        HEADMIX_UNROLL
-        for (int j = 0; j < 4; ++j) b[j] = other[k * tile + right + 16 * j];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          HEADMIX_UNROLL
-          for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
-        }
-      }
+      own.multiply_add(sum, left, left_row, other);
       device.sync();
     }
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) {
-      if (down + 16 * i >= mine.count) continue;
-      T* const to = y.row(slots.slot(mine.begin + down + 16 * i));
+      if (own.down + 16 * i >= mine.count) continue;
+      T* const to = y.row(slots.slot(mine.begin + own.down + 16 * i));
       HEADMIX_UNROLL
       for (int j = 0; j < 4; ++j) {
-        Index const col = col0 + right + 16 * j;
+        Index const col = col0 + own.right + 16 * j;
         if (col < y.cols) device.store(to + col * y.col_stride, static_cast<T>(sum[i][j]));
       }
     }

@@ -14,17 +14,17 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/plain_tile.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda {
 
-/// Any type, any strides: 64 x 64 elements by 256 threads, which have 4 x 4 of them each.
+/// Any type, any strides: plain tiles.
 template <class T>
 struct grouped_outer_plain {
-  static constexpr int threads = 256;
+  static constexpr int threads = plain_tile::threads, tile = plain_tile::size, depth = plain_tile::depth;
   static constexpr bool cooperative = true;
-  static constexpr int tile = 64, depth = 16;
   static constexpr int shared_bytes = 2 * depth * tile * static_cast<int>(sizeof(wide_t<T>));
 
   view<T> y;
@@ -42,7 +42,8 @@ struct grouped_outer_plain {
     Index const expert = device.block() / tiles;
     Index const row0 = device.block() % tiles / across * tile, col0 = device.block() % across * tile;
     Index const begin = slots.begin(expert), end = slots.end(expert);
-    int const thread = device.thread(), down = thread / 16, right = thread % 16;
+    int const thread = device.thread();
+    plain_tile const own(thread);
     auto const left = device.template shared<wide>(0);
     auto const other = device.template shared<wide>(depth * tile * static_cast<int>(sizeof(wide)));
 
@@ -60,19 +61,7 @@ struct grouped_outer_plain {
             real && col0 + i < y.cols ? static_cast<wide>(g.row(slot / g_per_row)[(col0 + i) * g.col_stride]) : wide(0);
       }
       device.sync();
-      HEADMIX_UNROLL
-      for (int k = 0; k < depth; ++k) {
-        wide a[4], b[4];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) a[i] = left[k * tile + down + 16 * i];
-        HEADMIX_UNROLL
-        for (int j = 0; j < 4; ++j) b[j] = other[k * tile + right + 16 * j];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          HEADMIX_UNROLL
-          for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
-        }
-      }
+      own.multiply_add(sum, left, tile, other);
       device.sync();
     }
     view<T> const made = y[expert];
@@ -80,7 +69,7 @@ struct grouped_outer_plain {
     for (int i = 0; i < 4; ++i) {
       HEADMIX_UNROLL
       for (int j = 0; j < 4; ++j) {
-        Index const row = row0 + down + 16 * i, col = col0 + right + 16 * j;
+        Index const row = row0 + own.down + 16 * i, col = col0 + own.right + 16 * j;
         if (row >= y.rows || col >= y.cols) continue;
         wide const old = accumulate ? static_cast<wide>(device.load(&made(row, col))) : wide(0);
         device.store(&made(row, col), static_cast<T>(old + sum[i][j]));
