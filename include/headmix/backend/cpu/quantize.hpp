@@ -6,17 +6,16 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "headmix/backend/cpu/eigen.hpp"
-#include "headmix/backend/cpu/rows.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
 #include "headmix/core/ternary.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
 /// Sixteen elements of a row, in the type that is calculated with.
 template <class T>
-using sixteen = Eigen::Array<wide_t<T>, 16, 1>;
+using sixteen = simd<wide_t<T>, 16>;
 
 /// f(x, j, n) for elements [j, j + n) of a row, sixteen at a time; behind the last one are zeros.
 template <class T, class F>
@@ -24,38 +23,40 @@ void for_each_sixteen(T const* row, Index stride, Index cols, F f) {
   Index j = 0;
   if constexpr (std::is_same_v<T, wide_t<T>>) {
     if (stride == 1)
-      for (; j + 16 <= cols; j += 16) f(sixteen<T>(Eigen::Map<sixteen<T> const>(row + j)), j, Index{16});
+      for (; j + 16 <= cols; j += 16) f(sixteen<T>::load(row + j), j, Index{16});
   }
   for (; j < cols; j += 16) {
     Index const n = (std::min)(Index{16}, cols - j);
-    sixteen<T> x = sixteen<T>::Zero();
+    wide_t<T> x[16] = {};
     for (Index i = 0; i < n; ++i) x[i] = static_cast<wide_t<T>>(row[(j + i) * stride]);
-    f(x, j, n);
+    f(sixteen<T>::load(x), j, n);
   }
 }
 
 template <class T>
-void store(T* to, Index stride, sixteen<T> const& x, Index n) {
+void store_some(T* to, Index stride, sixteen<T> const& x, Index n) {
   if constexpr (std::is_same_v<T, wide_t<T>>) {
     if (stride == 1 && n == 16) {
-      Eigen::Map<sixteen<T>>{to} = x;
+      x.store(to);
       return;
     }
   }
-  for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(x[i]);
+  wide_t<T> numbers[16];
+  x.store(numbers);
+  for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(numbers[i]);
 }
 
 /// absmax_scale of a row.
 template <class T>
 wide_t<T> row_scale(T const* row, Index stride, Index cols) {
-  sixteen<T> largest = sixteen<T>::Zero();
-  for_each_sixteen(row, stride, cols, [&](auto const& x, Index, Index) { largest = (largest.max)(x.abs()).eval(); });
-  return absmax_scale(largest.maxCoeff());
+  sixteen<T> largest(0);
+  for_each_sixteen(row, stride, cols, [&](auto const& x, Index, Index) { largest = maximum(largest, abs(x)); });
+  return absmax_scale(largest.largest());
 }
 /// absmax_int8_of.
 template <class A, class S>
 A rounded_int8(A const& x, S scale) {
-  return (((x * scale).rint().max)(S(-128)).min)(S(127));
+  return minimum(maximum(rint(x * A(scale)), A(-128)), A(127));
 }
 
 }  // namespace detail
@@ -68,7 +69,8 @@ void absmax_int8(E& executor, view<T> y, view<T const> a) {
       auto const s = detail::row_scale(a.row(i), a.col_stride, a.cols);
       T* const to = y.row(i);
       detail::for_each_sixteen(a.row(i), a.col_stride, a.cols, [&](auto const& x, Index j, Index n) {
-        detail::store<T>(to + j * y.col_stride, y.col_stride, detail::rounded_int8(x, s) / s, n);
+        detail::store_some<T>(to + j * y.col_stride, y.col_stride, detail::rounded_int8(x, s) / detail::sixteen<T>(s),
+                              n);
       });
     }
   });
@@ -79,9 +81,9 @@ template <Executor E, class T>
 void absmean_ternary(E& executor, view<T> y, view<T const> a) {
   using W = wide_t<T>;
   if (a.size() == 0) return;
-  constexpr Index matrices = 16, most_parts = 16;  // at once, so that their sums have room here
+  constexpr Index matrices = tuning::mean_matrices, most_parts = tuning::mean_parts;
   Index const size = a.rows * a.cols;
-  Index const parts = std::clamp(size / task_elements, Index{1}, (std::min)(most_parts, a.rows));
+  Index const parts = std::clamp(size / tuning::task_elements, Index{1}, (std::min)(most_parts, a.rows));
   for (Index e = 0; e < a.count; e += matrices) {
     Index const n = (std::min)(matrices, a.count - e);
     double sums[matrices * most_parts];
@@ -89,9 +91,9 @@ void absmean_ternary(E& executor, view<T> y, view<T const> a) {
       Index const part = t % parts, begin = (e + t / parts) * a.rows;
       double sum = 0;
       for (Index i = begin + a.rows * part / parts; i < begin + a.rows * (part + 1) / parts; ++i) {
-        detail::sixteen<T> total = detail::sixteen<T>::Zero();
+        detail::sixteen<T> total(0);
         detail::for_each_sixteen(a.row(i), a.col_stride, a.cols,
-                                 [&](auto const& x, Index, Index) { total += x.abs(); });
+                                 [&](auto const& x, Index, Index) { total = total + abs(x); });
         sum += static_cast<double>(total.sum());
       }
       sums[t] = sum;
@@ -118,4 +120,4 @@ void absmean_ternary(E& executor, view<T> y, view<T const> a) {
   }
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA
