@@ -17,20 +17,30 @@ namespace detail {
 template <class T>
 using sixteen = simd<wide_t<T>, 16>;
 
+/// Elements of a row from `row` on, zeros behind the first n.
+template <class T>
+sixteen<T> load_some(T const* row, Index stride, Index n) {
+  if constexpr (std::is_same_v<T, wide_t<T>>) {
+    if (stride == 1 && n == 16) return sixteen<T>::load(row);
+  }
+  wide_t<T> x[16] = {};
+  for (Index i = 0; i < n; ++i) x[i] = static_cast<wide_t<T>>(row[i * stride]);
+  return sixteen<T>::load(x);
+}
 /// f(x, j, n) for elements [j, j + n) of a row, sixteen at a time; behind the last one are zeros.
 template <class T, class F>
 void for_each_sixteen(T const* row, Index stride, Index cols, F f) {
   Index j = 0;
-  if constexpr (std::is_same_v<T, wide_t<T>>) {
-    if (stride == 1)
-      for (; j + 16 <= cols; j += 16) f(sixteen<T>::load(row + j), j, Index{16});
-  }
-  for (; j < cols; j += 16) {
-    Index const n = (std::min)(Index{16}, cols - j);
-    wide_t<T> x[16] = {};
-    for (Index i = 0; i < n; ++i) x[i] = static_cast<wide_t<T>>(row[(j + i) * stride]);
-    f(sixteen<T>::load(x), j, n);
-  }
+  for (; j + 16 <= cols; j += 16) f(load_some(row + j * stride, stride, Index{16}), j, Index{16});
+  if (j < cols) f(load_some(row + j * stride, stride, cols - j), j, cols - j);
+}
+/// f(... f(f(0, the first ones), the next ones) ...), sixteen elements of a row at a time.
+template <class T, class F>
+sixteen<T> fold_sixteens(T const* row, Index stride, Index cols, F f) {
+  sixteen<T> total(0);
+  Index j = 0;
+  for (; j + 16 <= cols; j += 16) total = f(total, load_some(row + j * stride, stride, Index{16}));
+  return j < cols ? f(total, load_some(row + j * stride, stride, cols - j)) : total;
 }
 
 template <class T>
@@ -49,9 +59,8 @@ void store_some(T* to, Index stride, sixteen<T> const& x, Index n) {
 /// absmax_scale of a row.
 template <class T>
 wide_t<T> row_scale(T const* row, Index stride, Index cols) {
-  sixteen<T> largest(0);
-  for_each_sixteen(row, stride, cols, [&](auto const& x, Index, Index) { largest = maximum(largest, abs(x)); });
-  return absmax_scale(largest.largest());
+  auto const largest = [](auto const& a, auto const& x) { return maximum(a, abs(x)); };
+  return absmax_scale(fold_sixteens(row, stride, cols, largest).largest());
 }
 /// absmax_int8_of.
 template <class A, class S>
@@ -91,9 +100,8 @@ void absmean_ternary(E& executor, view<T> y, view<T const> a) {
       Index const part = t % parts, begin = (e + t / parts) * a.rows;
       double sum = 0;
       for (Index i = begin + a.rows * part / parts; i < begin + a.rows * (part + 1) / parts; ++i) {
-        detail::sixteen<T> total(0);
-        detail::for_each_sixteen(a.row(i), a.col_stride, a.cols,
-                                 [&](auto const& x, Index, Index) { total = total + abs(x); });
+        auto const total = detail::fold_sixteens(a.row(i), a.col_stride, a.cols,
+                                                 [](auto const& t, auto const& x) { return t + abs(x); });
         sum += static_cast<double>(total.sum());
       }
       sums[t] = sum;
