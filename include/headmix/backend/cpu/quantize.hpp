@@ -101,7 +101,7 @@ void absmean_ternary(E& executor, view<T> y, view<T const> a) {
       double sum = 0;
       for (Index i = begin + a.rows * part / parts; i < begin + a.rows * (part + 1) / parts; ++i) {
         auto const total = detail::fold_sixteens(a.row(i), a.col_stride, a.cols,
-                                                 [](auto const& t, auto const& x) { return t + abs(x); });
+                                                 [](auto const& so_far, auto const& x) { return so_far + abs(x); });
         sum += static_cast<double>(total.sum());
       }
       sums[t] = sum;

@@ -67,7 +67,7 @@ template <class T>
 template <class T, class A, class B>
 bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
   constexpr bool same = std::is_same_v<A, B> && blas_type<A>::known;
-  if constexpr (same && (std::is_same_v<T, A> || (std::is_same_v<T, float> && std::is_same_v<A, bfloat16>))) {
+  if constexpr (same && (std::is_same_v<T, A> || (std::is_same_v<T, float> && Half<A>))) {
     if (y.count != 1 || a.count != 1 || b.count != 1 || a.cols == 0) return false;
     if (y.rows == 0 || y.cols == 0) return true;
     constexpr Index most = (std::numeric_limits<int>::max)();

@@ -7,13 +7,13 @@
 
 namespace headmix::cuda {
 
-struct plain_tile {
+struct product_tile {
   static constexpr int threads = 256;
   static constexpr int size = 64;   ///< rows, and columns
   static constexpr int depth = 16;  ///< of a step
   int down, right;                  ///< the thread's first row and column; it has every 16th from there on
 
-  HEADMIX_DEVICE explicit plain_tile(int thread) : down(thread / 16), right(thread % 16) {}
+  HEADMIX_DEVICE explicit product_tile(int thread) : down(thread / 16), right(thread % 16) {}
 
   /// Adds a step: row k of `left` holds column k of the left operand, row k of `other` row k of the right one. They are
   /// left_row and `size` elements apart.
