@@ -1,7 +1,7 @@
 // expect: vectorizable = false
 // SPDX-License-Identifier: MIT
-#include "headmix/backend/cpu.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
+#include "headmix/expr/pointwise.hpp"
 
 using namespace headmix;
 struct positive : pointwise {
@@ -14,6 +14,5 @@ struct positive : pointwise {
   }
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * a); }
 };
-struct x : input<tokens, size<3>> {};
-using Y = decltype(apply<positive>(x{}));
-auto forward(Tape<roots<Y>, Cpu<double>, inference>& tape) { return tape.forward(); }
+using tree = tree_node<double, positive, tree_leaf<double, false, false>>;
+void forward(serial& executor, view<double> y, tree const& t) { cpu::map(executor, y, t, false); }
