@@ -122,7 +122,7 @@ void time_calls(benchmark::State& state, F run, std::function<void()> const& bas
 inline void at_most(benchmark::State& state, std::string const& counter, double goal) {
   state.counters[counter + ".most"] = goal;
 }
-inline void at_least(benchmark::State& state, std::string const& counter, double goal) {
+inline void maximum(benchmark::State& state, std::string const& counter, double goal) {
   state.counters[counter + ".least"] = goal;
 }
 

@@ -23,7 +23,7 @@ struct Chosen {
       auto const k = static_cast<std::size_t>(choices), e = static_cast<std::size_t>(experts);
       index[i] = static_cast<Int>((random.below(i / k, e) + i % k) % e);
     }
-    headmix::Reference<float>{}.expert_order(order(), begins(), chosen(), headmix::uniform(1, rows));
+    headmix::Reference<float>{}.sort_by_expert(order(), begins(), chosen(), headmix::uniform(1, rows));
   }
   [[nodiscard]] view<Int const> chosen() const { return {index.data(), rows, choices}; }
   [[nodiscard]] view<Int> order() { return {perm.data(), 1, rows * choices}; }

@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Operations as users write them, run through a tape: what fuses into one kernel, and what is a kernel of its own.
+// Operations as users write them, run through a program: what fuses into one kernel, and what is a kernel of its own.
 
 #include <vector>
 
 #include "common.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 #include "headmix/expr/pointwise.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 namespace bench {
 
@@ -21,40 +21,40 @@ struct table : headmix::param<E, D> {};
 struct chosen : headmix::selection<headmix::tokens, K, E> {};
 struct id : headmix::selection<headmix::tokens, headmix::size<1>, E> {};
 
-/// A tape for Y with its memory. Numbers are in [0.5, 1.5), selections spread over all that may be chosen.
+/// A program for Y with its memory. Numbers are in [0.5, 1.5), selections spread over all that may be chosen.
 template <class Y, class Backend>
 struct Expression {
-  using tape_type = headmix::Tape<headmix::roots<Y>, Backend>;
+  using program_type = headmix::Program<headmix::roots<Y>, Backend>;
   struct Leaf {
     headmix::AlignedBuffer value, gradient;
     view<float> matrix;  ///< of the gradient; no data for a selection
   };
-  tape_type tape;
+  program_type program;
   std::vector<Leaf> leaves;
   headmix::AlignedBuffer workspace;
   view<float const> y{};
 
-  Expression(Backend& backend, Index t, Index d, Index e, Index k) : tape(backend) {
+  Expression(Backend& backend, Index t, Index d, Index e, Index k) : program(backend) {
     using namespace headmix;
-    tape.set(D{}, d);
-    tape.set(E{}, e);
-    tape.set(K{}, k);
-    tape.set(tokens{}, t);
-    for_each(typename tape_type::leaves{}, [&]<class L>() { bind<L>(e); });
-    workspace = AlignedBuffer(tape.workspace_bytes());
-    tape.bind_workspace(workspace.bytes());
+    program.set(D{}, d);
+    program.set(E{}, e);
+    program.set(K{}, k);
+    program.set(tokens{}, t);
+    for_each(typename program_type::leaves{}, [&]<class L>() { bind<L>(e); });
+    workspace = AlignedBuffer(program.workspace_bytes());
+    program.bind_workspace(workspace.bytes());
   }
   void run(bool backward, view<float const> dy) {
-    y = tape.forward();
-    if (backward) tape.backward(dy);
+    y = program.forward();
+    if (backward) program.backward(dy);
   }
 
  private:
   template <class L>
   void bind(Index experts) {
     using namespace headmix;
-    Index const n = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
-                c = tape.template extent<cols<L>>();
+    Index const n = program.template extent<count<L>>(), r = program.template extent<rows<L>>(),
+                c = program.template extent<cols<L>>();
     std::size_t const size = static_cast<std::size_t>(n * r * c), bytes = size * sizeof(float);
     leaves.push_back({AlignedBuffer(bytes), AlignedBuffer(bytes), {}});
     Leaf& leaf = leaves.back();
@@ -66,12 +66,12 @@ struct Expression {
         auto const all = static_cast<std::uint64_t>(experts);
         p[i] = static_cast<Int>((random.below(row, all) + column) % all);
       }
-      tape.bind(L{}, {p, n, r, c});
+      program.bind(L{}, {p, n, r, c});
     } else {
       auto* const p = leaf.value.template as<float>();
       for (std::size_t i = 0; i < size; ++i) p[i] = static_cast<float>(random.uniform(i) + 0.5);
       leaf.matrix = {leaf.gradient.template as<float>(), n, r, c};
-      tape.bind(L{}, {p, n, r, c}, leaf.matrix);
+      program.bind(L{}, {p, n, r, c}, leaf.matrix);
     }
   }
 };

@@ -229,7 +229,7 @@ Ceilings const& ceilings(Index threads) {
         product_flops, [&] { openblas().product(threads); },
         [&](double seconds) {
           if (threads > 1) usleep(50000);  // its threads spin for a while after their work
-          return beside(seconds);
+          return concat_cols(seconds);
         });
     if (threads > 1) usleep(50000);
   }

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The tables that a run prints: a line per row, the medians of its repetitions; and at the end what has a goal (see
-// at_most() and at_least()), and the rows that were measured beside another one, with their counter `bound`.
+// at_most() and maximum()), and the rows that were measured beside another one, with their counter `bound`.
 
 #include <benchmark/benchmark.h>
 

@@ -59,7 +59,7 @@ endmacro()
 say("Seconds to compile with ${COMPILER}, headers alone:")
 report_headers("" "std (vector, span, cmath)" vector span cmath)
 report_headers("" Eigen/Core Eigen/Core)
-foreach(group IN ITEMS core expr tape router layer backend train count analysis io testing)
+foreach(group IN ITEMS core expr program router layer backend train count analysis io testing)
   file(GLOB headers RELATIVE "${root}/include" "${root}/include/headmix/${group}/*.hpp")
   list(FILTER headers EXCLUDE REGEX "/open_mp.hpp$")  # refuses to be compiled without its flag
   set(goal "")

@@ -123,11 +123,11 @@ int main(int argc, char** argv) {
       double const order_mb = perm.megabytes(), share = static_cast<double>(k) / heads;
       for (int i = 0; i < 3; ++i) {
         backend.for_each(slots, choose{index(i).data, k});
-        backend.expert_order(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens));
-        backend.expert_order(rows(i), lists(i), constant(index(i)), dense.queries);
+        backend.sort_by_expert(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens));
+        backend.sort_by_expert(rows(i), lists(i), constant(index(i)), dense.queries);
       }
       time("slots by sequence and head, " + of, 0, 2 * order_mb,
-           [&](int i) { backend.expert_order(rows(i), lists(i), constant(index(i)), dense.queries); });
+           [&](int i) { backend.sort_by_expert(rows(i), lists(i), constant(index(i)), dense.queries); });
       auto const chosen = [&](int i) {
         headmix::attention_extents extents = dense;
         extents.rows_per_token = k;

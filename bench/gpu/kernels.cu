@@ -43,13 +43,13 @@ int main(int argc, char** argv) {
     Buffers<bfloat16> const x(backend, tokens, d), y(backend, tokens, d), w_q(backend, experts, d, h, 0.05F),
         w_o(backend, experts, h, d, 0.05F), w_kv(backend, d, 2 * h, 0.05F), w_g(backend, d, experts, 0.05F),
         kv(backend, tokens, 2 * h), d_kv(backend, tokens, 2 * h), q(backend, slots, h), d_q(backend, slots, h),
-        o(backend, slots, h), d_o(backend, slots, h), wide(backend, slots, d), d_w_q(backend, experts, d, h),
+        o(backend, slots, h), d_o(backend, slots, h), upcast(backend, slots, d), d_w_q(backend, experts, d, h),
         d_w_o(backend, experts, h, d);
     Buffers<float> const logits(backend, tokens, experts), p(backend, tokens, experts), lse(backend, slots, 1);
     Buffers<Int> const index(backend, tokens, k), perm(backend, 1, slots), offsets(backend, 1, experts + 1);
     for (int i = 0; i < 3; ++i) {
       backend.for_each(slots, choose{index(i).data});
-      backend.expert_order(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens));
+      backend.sort_by_expert(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens));
     }
     double const order_mb = perm.megabytes();
 
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
          [&](int i) { backend.route(logits(i), p(i), index(i), constant(x(i)), constant(w_g(i))); });
     for (int i = 0; i < 3; ++i) backend.for_each(slots, choose{index(i).data});
     time("router: expert order", 0, 2 * order_mb,
-         [&](int i) { backend.expert_order(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens)); });
+         [&](int i) { backend.sort_by_expert(perm(i), offsets(i), constant(index(i)), headmix::uniform(1, tokens)); });
     time("keys and values (cuBLAS)", 2 * giga * tokens * d * 2 * h, x.megabytes() + kv.megabytes(),
          [&](int i) { backend.gemm(kv(i), constant(x(i)), constant(w_kv(i)), false); });
 

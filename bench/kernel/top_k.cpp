@@ -11,9 +11,9 @@ using namespace bench;
 
 int const registered = [] {
   auto const scores = x{} % headmix::t(table{});
-  add("scores_top_k", headmix::take(scores, headmix::top_k<K>(scores)));
-  add("scores_take", headmix::take(scores, chosen{}));
-  add("scores_put", headmix::put(headmix::take(scores, chosen{}), chosen{}));
+  add("scores_top_k", headmix::gather_cols(scores, headmix::arg_top_k<K>(scores)));
+  add("scores_take", headmix::gather_cols(scores, chosen{}));
+  add("scores_put", headmix::scatter_cols(headmix::gather_cols(scores, chosen{}), chosen{}));
   return 0;
 }();
 

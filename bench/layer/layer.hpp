@@ -5,7 +5,7 @@
 #include <set>
 
 #include "../common.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace bench {
 

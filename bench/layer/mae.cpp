@@ -14,7 +14,8 @@ using headmix::at;
 using headmix::dynamic;
 
 using Dense = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::full>;
-using Mixture = headmix::Mae<dynamic, dynamic, dynamic, headmix::full, headmix::pool::all, headmix::dropped<dynamic>>;
+using Mixture =
+    headmix::Mae<dynamic, dynamic, dynamic, headmix::full, headmix::pool::all, headmix::left_out_heads<dynamic>>;
 using Expert = Mixture::expert<headmix::choice::drawn>;
 
 /// The sizes of a layer.
@@ -45,8 +46,8 @@ struct MaeModules {
       }
     }
     view<Int const> const table(heads.data(), experts, kept);
-    mixture.tape().bind(Mixture::heads_of_experts{}, table);
-    expert.tape().bind(Mixture::heads_of_experts{}, table);
+    mixture.program().bind(Mixture::heads_of_experts{}, table);
+    expert.program().bind(Mixture::heads_of_experts{}, table);
   }
   Index experts, kept;
   std::vector<Int> heads;  ///< of each expert

@@ -65,8 +65,8 @@ auto moa(bool backward) {
     Moa<headmix::full, Cpu<float>> m(Cpu<float>(pool(threads)), s);
     double const tokens = static_cast<double>(b * t), keys = static_cast<double>(t);
     time_module(state, m, threads, b, t, s.width, backward, losses, tokens * s.macs(keys));
-    if (double const goal = peak_goal(t, s.head, backward); goal > 0) at_least(state, "peak", goal);
-    if (t >= 1024) at_least(state, "speedup", 1.9);
+    if (double const goal = peak_goal(t, s.head, backward); goal > 0) maximum(state, "peak", goal);
+    if (t >= 1024) maximum(state, "speedup", 1.9);
     if (backward) at_most(state, "allocations", 0);
     if (backward && t == 2048 && s.head == 128) at_most(state, "MiB", 64);
   };
@@ -93,7 +93,7 @@ void moa_prepared(benchmark::State& state) {
   Moa<headmix::full, Cpu<float>, headmix::inference> prepared(cpu, s), plain(cpu, s);
   double const keys = static_cast<double>(t);
   time_prepared(state, prepared, plain, threads, b, t, s.width, static_cast<double>(b * t) * s.macs(keys));
-  at_least(state, "peak", peak_goal(t, s.head, false));
+  maximum(state, "peak", peak_goal(t, s.head, false));
 }
 
 void moa_stored(benchmark::State& state) {
@@ -110,7 +110,7 @@ void moa_stored(benchmark::State& state) {
   };
   time_calls(
       state, [&] { pass(stores); }, [&] { pass(computes); });
-  if (t >= 1024 && s.head == 128) at_least(state, "peak", 0.81);
+  if (t >= 1024 && s.head == 128) maximum(state, "peak", 0.81);
   count_flops(state, threads, 6 * static_cast<double>(b * t) * s.macs(static_cast<double>(t)));
   count_tokens(state, b * t);
 }

@@ -44,7 +44,7 @@ auto multi_head(bool backward) {
     MultiHead<headmix::full, Cpu<float>> m(Cpu<float>(pool(threads)), d, n);
     double const tokens = static_cast<double>(b * t), keys = static_cast<double>(t);
     time_module(state, m, threads, b, t, d, backward, {}, tokens * macs(d, keys));
-    if (!backward && t >= 1024) at_least(state, "peak", 0.80);
+    if (!backward && t >= 1024) maximum(state, "peak", 0.80);
   };
 }
 

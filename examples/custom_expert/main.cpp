@@ -15,7 +15,7 @@ using headmix::Index;
 using headmix::tokens;
 
 using Router = headmix::SoftmaxTopK<6, 2, headmix::gating::raw, headmix::loss::first_choice_balance,
-                                    headmix::starts<headmix::fan_in_uniform>>;
+                                    headmix::init<headmix::fan_in_uniform>>;
 using Experts = custom::SquaredRelu<16>;
 using OfTokens = headmix::Smoe<12, Router, Experts>;
 using OfSubTokens = headmix::MhMoe<12, 3, Router, Experts, headmix::capacity<5, 4>>;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// An expert of one's own: its parameters and one equation. The library derives the gradient.
+// An custom expert: its parameters and one equation. The library derives the gradient.
 
 #include <headmix/headmix.hpp>
 
@@ -19,10 +19,10 @@ struct SquaredRelu {
     template <headmix::Expr X, headmix::Expr G, headmix::Selection Chosen>
     static constexpr auto mixture(X x, G gate, Chosen index) {
       auto const h = square(relu(expert_linear(x, W_1{}, index) + expert_bias(b{}, index)));
-      return mix(gate, expert_linear(h, W_2{}, index));
+      return combine(gate, expert_linear(h, W_2{}, index));
     }
   };
 };
-static_assert(headmix::Expert<SquaredRelu<8>>);
+static_assert(headmix::ExpertPolicy<SquaredRelu<8>>);
 
 }  // namespace custom

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A scalar function and a router of one's own. The library derives the router's gradient; the function states its own.
+// A scalar function and a custom router. The library derives the router's gradient; the function states its own.
 
 #include <headmix/headmix.hpp>
 
@@ -26,9 +26,9 @@ struct SquaredReluTopK {
   template <headmix::Expr X, class Tag = void>
   struct route {
     struct W_g : headmix::param<headmix::cols<X>, E> {};
-    static constexpr auto s = headmix::apply<squared_relu>(wide(X{} % W_g{}));
-    static constexpr auto index = headmix::top_k<K>(s);
-    static constexpr auto chosen = take(s, index);
+    static constexpr auto s = headmix::apply<squared_relu>(upcast(X{} % W_g{}));
+    static constexpr auto index = headmix::arg_top_k<K>(s);
+    static constexpr auto chosen = gather_cols(s, index);
     static constexpr auto gate = chosen / (row_sum(chosen) + headmix::number<1, 1000>{});
     static constexpr auto load = load_balance(s, index);
     using losses = headmix::type_list<std::remove_cv_t<decltype(load)>>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // headmix inside somebody else's engine: a MoA layer runs on activations, weights, gradients, workspace and threads
-// that the engine owns. The tape reads and writes them where they lie, and once they are bound nothing allocates.
+// that the engine owns. The program reads and writes them where they lie, and once they are bound nothing allocates.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr Index D = 32, H = 16, E = 6, K = 2;
 using Heads = Moa<D, H, SoftmaxTopK<E, K>, causal>;
 using Compute = Cpu<float, Crew>;
 /// What to compute: the layer's result and its losses. For expressions of your own: `roots<result, losses...>`.
-using Program = Module<Heads, Compute>::program;
+using Roots = Module<Heads, Compute>::layer_roots;
 
 /// The layer's weights as they lie in the engine's checkpoint, or the gradients in a buffer of the same layout.
 struct Weights {
@@ -97,23 +97,23 @@ int main() {
   Weights const w(checkpoint.data()), dw(weight_gradients.data());
   Crew crew(3);
 
-  // ---- a tape on it: it refers to the backend, the backend to the threads ----
+  // ---- a program on it: it refers to the backend, the backend to the threads ----
   Compute backend(crew);
-  Tape<Program, Compute> tape(backend);
-  tape.bind(Heads::r::W_g{}, w.W_g, dw.W_g);
-  tape.bind(Heads::W_q{}, w.W_q, dw.W_q);
-  tape.bind(Heads::W_k{}, w.W_k, dw.W_k);
-  tape.bind(Heads::W_v{}, w.W_v, dw.W_v);
-  tape.bind(Heads::W_o{}, w.W_o, dw.W_o);
+  Program<Roots, Compute> program(backend);
+  program.bind(Heads::r::W_g{}, w.W_g, dw.W_g);
+  program.bind(Heads::W_q{}, w.W_q, dw.W_q);
+  program.bind(Heads::W_k{}, w.W_k, dw.W_k);
+  program.bind(Heads::W_v{}, w.W_v, dw.W_v);
+  program.bind(Heads::W_o{}, w.W_o, dw.W_o);
   auto const bind_batch = [&](std::vector<Int> const& offsets) {
     Rows const rows(activations.data(), offsets.back()), gradients(activation_gradients.data(), offsets.back());
-    tape.bind(Heads::x{}, rows.x, gradients.x);
-    tape.bind_tokens(ragged(offsets.data(), static_cast<Index>(offsets.size()) - 1));
+    program.bind(Heads::x{}, rows.x, gradients.x);
+    program.bind_tokens(ragged(offsets.data(), static_cast<Index>(offsets.size()) - 1));
   };
   bind_batch(batches[0]);  // the largest one, so that the workspace is large enough for all
-  std::size_t const bytes = aligned(tape.workspace_bytes());
+  std::size_t const bytes = aligned(program.workspace_bytes());
   std::unique_ptr<void, decltype(&std::free)> const workspace(std::aligned_alloc(alignment, bytes), &std::free);
-  tape.bind_workspace({static_cast<std::byte*>(workspace.get()), bytes});
+  program.bind_workspace({static_cast<std::byte*>(workspace.get()), bytes});
 
   // ---- the same layer as a Module, which owns its memory, on one thread ----
   Crew alone(1);
@@ -130,12 +130,12 @@ int main() {
     Index const tokens = offsets.back();
     Rows const rows(activations.data(), tokens), gradients(activation_gradients.data(), tokens);
     copy(rows.others, gradients.y);  // anything may serve as dy
-    copy(gradients.y, gradients.x);  // a residual connection: dx begins as dy, and the tape adds to it
+    copy(gradients.y, gradients.x);  // a residual connection: dx begins as dy, and the program adds to it
 
     long const before = allocations();
     bind_batch(offsets);
-    auto const y = tape.forward();
-    tape.backward(gradients.y, /*weights of the load-balance and z losses*/ {0.01, 0.001});
+    auto const y = program.forward();
+    program.backward(gradients.y, /*weights of the load-balance and z losses*/ {0.01, 0.001});
     allocated += allocations() - before;
 
     view<float> const x(x_numbers.data(), tokens, D), dy(dy_numbers.data(), tokens, D);

@@ -34,10 +34,10 @@ struct PreNorm {
 
   struct x : headmix::input<headmix::tokens, D> {};
   struct gain : headmix::param<D> {
-    using initial = headmix::ones;
+    using initializer = headmix::ones;
   };
   struct bias : headmix::param<D> {
-    using initial = headmix::zeros;
+    using initializer = headmix::zeros;
   };
 
   static constexpr auto y = layer_norm(x{}, gain{}, bias{});
@@ -73,10 +73,10 @@ struct Head {
   struct target : headmix::selection<headmix::tokens, headmix::size<1>, V> {};
   struct W_e : headmix::input<V, D> {};
   struct gain : headmix::param<D> {
-    using initial = headmix::ones;
+    using initializer = headmix::ones;
   };
   struct bias : headmix::param<D> {
-    using initial = headmix::zeros;
+    using initializer = headmix::zeros;
   };
 
   static constexpr auto z = layer_norm(x{}, gain{}, bias{}) % t(W_e{});

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "headmix/layer/mae.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 #include "headmix/train/block_coordinate.hpp"
 #include "options.hpp"
 
@@ -21,7 +21,7 @@ using headmix::segments;
 using headmix::view;
 
 using Mae = headmix::Mae<dynamic, dynamic, dynamic, headmix::causal, headmix::pool::window<dynamic>,
-                         headmix::dropped<dynamic>, headmix::gate_width<dynamic>>;
+                         headmix::left_out_heads<dynamic>, headmix::gate_dim<dynamic>>;
 
 /// What a pass through mae computes; the other kinds of attention do not tell them apart.
 enum class Pass {
@@ -50,7 +50,7 @@ class MaeAttention {
     Int* const table = heads_of_experts_.template as<Int>();
     headmix::upload(backend_, table, heads.data(), heads.size());
     auto const bind = [&](auto& program) {
-      program.tape().bind(Mae::heads_of_experts{}, {table, o.experts, o.heads - o.dropped});
+      program.program().bind(Mae::heads_of_experts{}, {table, o.experts, o.heads - o.dropped});
     };
     if (o.training == Training::uniform) {
       mean_ = make<Mae::mean, headmix::inference>(o, headmix::share_parameters{}, *owner_);
@@ -87,7 +87,7 @@ class MaeAttention {
   [[nodiscard]] bool has_gate() const { return by_gate_ != nullptr; }
   /// The gate of every position in the last pass, which was of the mixture: [rows, experts].
   [[nodiscard]] auto gate() {
-    auto const on_backend = owner_->tape().get(Mae::g);
+    auto const on_backend = owner_->program().get(Mae::g);
     std::vector<std::remove_const_t<std::remove_pointer_t<decltype(on_backend.data)>>> g(
         static_cast<std::size_t>(on_backend.size()));
     headmix::download(backend_, g.data(), on_backend.data, g.size());
@@ -113,8 +113,8 @@ class MaeAttention {
     Index const window = o.pool.window == 0 ? (std::numeric_limits<Int>::max)() : o.pool.window;
     return std::make_unique<headmix::Module<Layer, Backend, Mode>>(
         first, second, headmix::at<Mae::D>(o.width), headmix::at<Mae::Q>(o.heads), headmix::at<Mae::H>(o.head_dim),
-        headmix::at<Mae::K>(o.heads - o.dropped), headmix::at<Mae::C>(o.experts),
-        headmix::at<Mae::Gate::m>(o.gate_width), headmix::at<Mae::Pool::Positions>(window));
+        headmix::at<Mae::K>(o.heads - o.dropped), headmix::at<Mae::C>(o.experts), headmix::at<Mae::Gate::m>(o.gate_dim),
+        headmix::at<Mae::Pool::Positions>(window));
   }
   /// f of the module that computes the pass and its gradients.
   template <class F>

@@ -13,7 +13,7 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 #include "layers.hpp"
 #include "mae.hpp"
 #include "network.hpp"
@@ -64,8 +64,8 @@ class LanguageModel {
   /// Mean loss in nats of the next byte; `ids` and `targets` hold the rows of the sequences `s`, one after another.
   double forward(Int const* ids, Int const* targets, segments s) {
     auto const h = residual(ids, s);
-    head_.tape().bind(Head::x{}, h, gradient_.get());
-    head_.tape().bind(Head::target{}, column(targets_, targets, s.rows));
+    head_.program().bind(Head::x{}, h, gradient_.get());
+    head_.program().bind(Head::target{}, column(targets_, targets, s.rows));
     bind_tied_embedding();
     float loss;
     headmix::download(backend_, &loss, head_.forward().data, 1);
@@ -106,10 +106,10 @@ class LanguageModel {
   /// Probabilities of the byte after the last of the `n` bytes.
   std::vector<float> next_byte(Int const* ids, Index n) {
     auto const h = residual(ids, headmix::uniform(1, n));
-    predict_.tape().bind(Predict::x{}, h.middle_rows(n - 1, 1));
-    predict_.tape().bind(Predict::W_e{}, embedding_.template get<Embedding::W_e>().value);
-    predict_.tape().bind(Predict::gain{}, head_.template get<Head::gain>().value);
-    predict_.tape().bind(Predict::bias{}, head_.template get<Head::bias>().value);
+    predict_.program().bind(Predict::x{}, h.middle_rows(n - 1, 1));
+    predict_.program().bind(Predict::W_e{}, embedding_.template get<Embedding::W_e>().value);
+    predict_.program().bind(Predict::gain{}, head_.template get<Head::gain>().value);
+    predict_.program().bind(Predict::bias{}, head_.template get<Head::bias>().value);
     auto const p = predict_.forward();
     std::vector<float> probabilities(static_cast<std::size_t>(p.size()));
     headmix::download(backend_, probabilities.data(), p.data, probabilities.size());
@@ -270,19 +270,19 @@ class LanguageModel {
   /// The residual stream after the last block.
   view<float const> residual(Int const* ids, segments s) {
     set_positions(s);
-    embedding_.tape().bind_tokens(s);
-    embedding_.tape().bind(Embedding::x{}, column(ids_, ids, s.rows));
-    embedding_.tape().bind(Embedding::position{}, column(position_ints_, positions_.data(), s.rows));
+    embedding_.program().bind_tokens(s);
+    embedding_.program().bind(Embedding::x{}, column(ids_, ids, s.rows));
+    embedding_.program().bind(Embedding::position{}, column(position_ints_, positions_.data(), s.rows));
     view<float const> h = embedding_.forward();
     view<float> const d_h = gradient_.zeros(backend_, h);
     for (auto const& b : blocks_) {
-      b->norm.tape().bind(PreNorm::x{}, h, d_h);
+      b->norm.program().bind(PreNorm::x{}, h, d_h);
       auto const a = b->attention.forward(b->norm.forward(), s);
-      b->sum.tape().bind(Sum::x{}, h);
-      b->sum.tape().bind(Sum::a{}, a, b->d_attention.zeros(backend_, a));
-      b->sum.tape().bind(Sum::scale{}, {numbers_.template as<float>() + 1, 1, 1});
+      b->sum.program().bind(Sum::x{}, h);
+      b->sum.program().bind(Sum::a{}, a, b->d_attention.zeros(backend_, a));
+      b->sum.program().bind(Sum::scale{}, {numbers_.template as<float>() + 1, 1, 1});
       h = b->sum.forward();
-      b->network_norm.tape().bind(PreNorm::x{}, h, d_h);
+      b->network_norm.program().bind(PreNorm::x{}, h, d_h);
       h = b->network->forward(b->network_norm.forward(), h, s);
     }
     return h;
@@ -302,7 +302,7 @@ class LanguageModel {
   }
   void bind_tied_embedding() {
     auto const& w = embedding_.template get<Embedding::W_e>();
-    head_.tape().bind(Head::W_e{}, w.value, w.gradient);
+    head_.program().bind(Head::W_e{}, w.value, w.gradient);
   }
 
   /// Whether `p` is one of `all`.

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "headmix/tape/parameter.hpp"
+#include "headmix/program/parameter.hpp"
 #include "options.hpp"
 
 namespace lm {

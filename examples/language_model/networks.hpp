@@ -6,7 +6,7 @@
 
 #include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/smoe.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 #include "network.hpp"
 
 namespace lm {
@@ -30,7 +30,7 @@ struct Gelu {
 
 /// The router of the published code of MH-MoE.
 using ExpertRouter = headmix::SoftmaxTopK<dynamic, dynamic, headmix::gating::raw, headmix::loss::first_choice_balance,
-                                          headmix::starts<headmix::fan_in_uniform>>;
+                                          headmix::init<headmix::fan_in_uniform>>;
 template <class W>
 using Experts = headmix::FeedForward<dynamic, headmix::activation::swiglu, W>;
 template <class W>
@@ -60,7 +60,7 @@ class ModuleNetwork final : public Network {
         balance_(o.balance) {}
 
   view<float const> forward(view<float const> n, view<float const> h, segments s) override {
-    module_.tape().bind(typename Added<L>::h{}, h);
+    module_.program().bind(typename Added<L>::h{}, h);
     return module_.forward(n, s);
   }
   void backward(view<float const> dy) override {

@@ -73,7 +73,7 @@ constexpr std::array table{
            "the gate sees the mean of all positions so far, or of the latest N", ""},
     Option{"--g-every", "N", &Options::g_every, 1, 1e9, mae, "a step of the gate every N steps, with --training bcd",
            ""},
-    Option{"--gate-width", "N", &Options::gate_width, 1, most, mae, "width of the gate's hidden layer", ""},
+    Option{"--gate-width", "N", &Options::gate_dim, 1, most, mae, "width of the gate's hidden layer", ""},
     Option{"--ffn", "dense|smoe|mh_moe", &Options::ffn, 0, 0, all,
            "one feed-forward network, a sparse mixture of experts, or a multi-head one", ""},
     Option{"--split", "N", &Options::split, 1, most, mh_moe, "sub-tokens of a token, must divide the width", ""},

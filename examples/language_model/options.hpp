@@ -47,7 +47,7 @@ struct Options {
   Training training = Training::bcd;          ///< mae only
   Pool pool{100};                             ///< mae, not uniform
   Index g_every = 5;                          ///< mae, bcd
-  Index gate_width = 256;                     ///< mae, not uniform
+  Index gate_dim = 256;                       ///< mae, not uniform
   Ffn ffn = Ffn::dense;
   Index split = 2;        ///< sub-tokens of a token, mh_moe only
   Index ffn_experts = 8;  ///< smoe and mh_moe; of mh_moe chosen by parity unless given

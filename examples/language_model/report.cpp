@@ -96,7 +96,7 @@ double mean(std::vector<double> const& v) {
 }
 
 /// Shares of the sum, times `all`; empty if no layer has counts.
-Loads shares(Loads loads, double all) {
+Loads normalize_sum(Loads loads, double all) {
   bool any = false;
   for (auto& layer : loads) {
     double sum = 0;
@@ -126,7 +126,7 @@ Json summary(Options const& o, Results const& r) {
   json("lr", o.lr)("min_lr", o.min_lr)("warmup", o.warmup)("seed", o.seed)("threads", o.threads)("text", o.text);
   if (o.attention == Attention::mae) {
     json("dropped", o.dropped)("experts", o.experts)("training", name(o.training));
-    if (o.training != Training::uniform) json("pool", name(o.pool))("gate_width", o.gate_width);
+    if (o.training != Training::uniform) json("pool", name(o.pool))("gate_dim", o.gate_dim);
     if (o.training == Training::bcd) json("g_every", o.g_every);
     json("one_expert_val_loss", r.one_expert_loss)("gate_entropy", mean(r.experts.gate_entropy));
     json.raw("gate_entropies", json_array(r.experts.gate_entropy, json_number));
@@ -172,19 +172,19 @@ LoadTable attention_loads(Options const& o, ExpertUse const& experts) {
   if (o.attention == Attention::moh) {
     auto const routed = static_cast<double>(o.heads - o.shared_heads), top_k = static_cast<double>(o.top_k);
     return {"Head load in percent of the tokens", true, top_k / routed,
-            shares(experts.loads, static_cast<double>(o.shared_heads) + top_k)};
+            normalize_sum(experts.loads, static_cast<double>(o.shared_heads) + top_k)};
   }
   std::string title = "Expert load in percent of each layer's selections";
   if (o.attention == Attention::mae) {
     title = "Sequences of each expert in percent, by ";
     title += o.training == Training::uniform ? "even draws" : "the most probable one of their mean gate";
   }
-  return {title, false, 1 / static_cast<double>(o.experts), shares(experts.loads, 1)};
+  return {title, false, 1 / static_cast<double>(o.experts), normalize_sum(experts.loads, 1)};
 }
 
 LoadTable ffn_loads(Options const& o, ExpertUse const& experts) {
   return {"Feed-forward expert load in percent of each layer's selections", false,
-          1 / static_cast<double>(o.ffn_experts), shares(experts.ffn_loads, 1)};
+          1 / static_cast<double>(o.ffn_experts), normalize_sum(experts.ffn_loads, 1)};
 }
 
 std::string json_line(Options const& options, Results const& results) { return summary(options, results).text(); }

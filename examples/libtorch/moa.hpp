@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A MoA layer as an operator of PyTorch: a torch::autograd::Function over a tape that reads and writes the tensors'
+// A MoA layer as an operator of PyTorch: a torch::autograd::Function over a program that reads and writes the tensors'
 // memory. Strided tensors are not copied. Float64, CPU; first derivatives only.
 
 #include <torch/autograd.h>
@@ -36,14 +36,14 @@ inline headmix::view<Scalar> view_of(torch::Tensor const& t) {
 /// One forward pass and what its backward passes read.
 struct Run : torch::CustomClassHolder {
   Backend backend;
-  headmix::Tape<headmix::roots<std::remove_cv_t<decltype(Attention::y)>>, Backend> tape{backend};
+  headmix::Program<headmix::roots<std::remove_cv_t<decltype(Attention::y)>>, Backend> program{backend};
   torch::Tensor workspace;
 
   /// Binds the leaves; gradients may be missing, all or some.
   void bind(torch::autograd::variable_list const& values, torch::autograd::variable_list const& gradients) {
     std::size_t i = 0;
     headmix::for_each(Leaves{}, [&]<class L>() {
-      tape.bind(L{}, view_of(values[i]), view_of(gradients[i]));
+      program.bind(L{}, view_of(values[i]), view_of(gradients[i]));
       ++i;
     });
   }
@@ -56,12 +56,13 @@ struct Function : torch::autograd::Function<Function> {
     torch::autograd::variable_list const values{x, W_g, W_q, W_k, W_v, W_o};
     auto run = c10::make_intrusive<Run>();
     run->bind(values, torch::autograd::variable_list(values.size()));
-    run->tape.bind_tokens({nullptr, sequences, x.size(0)});
-    run->tape.set(Attention::K{}, experts_per_token);
+    run->program.bind_tokens({nullptr, sequences, x.size(0)});
+    run->program.set(Attention::K{}, experts_per_token);
     // PyTorch aligns to 64 bytes, as headmix asks for.
-    run->workspace = torch::empty(static_cast<std::int64_t>(run->tape.workspace_bytes()), torch::kUInt8);
-    run->tape.bind_workspace({reinterpret_cast<std::byte*>(run->workspace.data_ptr()), run->tape.workspace_bytes()});
-    auto const y = run->tape.forward();
+    run->workspace = torch::empty(static_cast<std::int64_t>(run->program.workspace_bytes()), torch::kUInt8);
+    run->program.bind_workspace(
+        {reinterpret_cast<std::byte*>(run->workspace.data_ptr()), run->program.workspace_bytes()});
+    auto const y = run->program.forward();
     ctx->save_for_backward(values);  // keeps their memory, and notices when somebody writes to it
     ctx->saved_data["run"] = c10::IValue::make_capsule(run);
     return torch::from_blob(const_cast<Scalar*>(y.data), {y.rows, y.cols}, {y.row_stride, y.col_stride}, x.options())
@@ -78,7 +79,7 @@ struct Function : torch::autograd::Function<Function> {
       if (ctx->needs_input_grad(i)) gradients[i] = torch::zeros(values[i].sizes(), values[i].options());
     }
     run->bind(values, gradients);
-    run->tape.backward(view_of(dy[0]));
+    run->program.backward(view_of(dy[0]));
     return gradients;
   }
 };

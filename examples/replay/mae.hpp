@@ -85,8 +85,8 @@ void run(MaeCase<T>& m, Result& result) {
     }
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
-  program.tape().bind(typename L::heads_of_experts{}, layer.put(m.heads_of_experts(), m.heads - m.left_out));
-  if constexpr (!mixes) program.tape().bind(typename Layer::of::expert{}, layer.put(m.expert, 1));
+  program.program().bind(typename L::heads_of_experts{}, layer.put(m.heads_of_experts(), m.heads - m.left_out));
+  if constexpr (!mixes) program.program().bind(typename Layer::of::expert{}, layer.put(m.expert, 1));
 
   Padding const real(view<std::uint8_t const>(m.x_valid.data(), m.B, m.L));
   view<T const> const y = program.forward(layer.put(m.x.value, m.d), real);
@@ -105,8 +105,8 @@ void run(MaeCase<T>& m, Result& result) {
 template <class On, class Mask, class T>
 void choose_pool(MaeCase<T>& m, Result& result) {
   using All =
-      Mae<dynamic, dynamic, dynamic, Mask, pool::all, dropped<dynamic>, gate_width<dynamic>, output_bias, padded>;
-  using Window = Mae<dynamic, dynamic, dynamic, Mask, pool::window<dynamic>, dropped<dynamic>, gate_width<dynamic>,
+      Mae<dynamic, dynamic, dynamic, Mask, pool::all, left_out_heads<dynamic>, gate_dim<dynamic>, output_bias, padded>;
+  using Window = Mae<dynamic, dynamic, dynamic, Mask, pool::window<dynamic>, left_out_heads<dynamic>, gate_dim<dynamic>,
                      output_bias, padded>;
   if (m.one_expert) {
     run<All, typename All::template expert<choice::given>, On>(m, result);

@@ -109,7 +109,7 @@ void run(MhMoeCase<T>& m, Result& result) {
     }
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
-  program.tape().bind(gate_of_case::is_renormalized{}, layer.put({m.renormalized ? T(1) : T(0)}, 1));
+  program.program().bind(gate_of_case::is_renormalized{}, layer.put({m.renormalized ? T(1) : T(0)}, 1));
 
   view<T const> const y = program.forward(layer.put(m.x.value, m.d));
   program.backward(layer.put(m.dy, m.d), {m.d_load_balance});

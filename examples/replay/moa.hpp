@@ -82,7 +82,7 @@ void run(MoaCase<T>& m, Result& result) {
 
   result.add("y", m.shape, layer.get(y));
   layer.give_gradient(program.input_gradient(), m.x, result);
-  if constexpr (L::cross) layer.give_gradient(program.memory_gradient(), m.memory, result);
+  if constexpr (L::cross) layer.give_gradient(program.context_gradient(), m.memory, result);
   each_parameter([&](auto p, Tensor<T>& t) { layer.give_gradient(p, t, result); });
 
   double const z = m.z_with_padding ? program.template loss<2>() : program.template loss<1>();
@@ -92,7 +92,7 @@ void run(MoaCase<T>& m, Result& result) {
   auto const chosen = layer.get(program.observed());
   auto const k = static_cast<std::size_t>(m.top_k);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    auto const row = static_cast<std::size_t>(real.real_rows()(static_cast<Index>(i / k), 0));
+    auto const row = static_cast<std::size_t>(real.valid_rows()(static_cast<Index>(i / k), 0));
     selected[row * k + i % k] = chosen[i];
   }
   result.add("selected", {rows, m.top_k}, selected);
@@ -101,7 +101,7 @@ void run(MoaCase<T>& m, Result& result) {
 template <class On, class Gating, class T>
 void choose_keys(MoaCase<T>& m, Result& result) {
   if (m.cross) {
-    run<On, Gating, memory_width<dynamic>>(m, result);
+    run<On, Gating, context_dim<dynamic>>(m, result);
   } else if (m.mask == "causal") {
     run<On, Gating, causal>(m, result);
   } else {

@@ -69,10 +69,10 @@ void run(MohCase<T>& m, Result& result) {
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
   if constexpr (two_stage) {
-    program.tape().bind(scale_of_case::is_paper{}, layer.put({m.scale == "paper" ? T(1) : T(0)}, 1));
+    program.program().bind(scale_of_case::is_paper{}, layer.put({m.scale == "paper" ? T(1) : T(0)}, 1));
   }
   if constexpr (has_option<rope<dynamic>, Options...>) {
-    program.tape().bind(rope<dynamic>::theta{}, layer.put({static_cast<T>(m.theta)}, 1));
+    program.program().bind(rope<dynamic>::theta{}, layer.put({static_cast<T>(m.theta)}, 1));
   }
 
   view<T const> const y = program.forward(layer.put(m.x.value, m.d), uniform(m.B, m.L));

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "case.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace replay {
 

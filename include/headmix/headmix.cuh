@@ -3,11 +3,11 @@
 // Everything for the GPU, to be compiled by nvcc for compute capability 8.0 or newer. Link cudart and cuBLAS (in CMake:
 // headmix::cuda). Without a GPU, and without nvcc: headmix/backend/cuda.hpp and headmix/backend/cuda/emulated.hpp.
 
+#include "headmix/analysis/experts.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/graph.cuh"
 #include "headmix/backend/cuda/sm80.cuh"
 #include "headmix/core/version.hpp"
-#include "headmix/analysis/experts.hpp"
 #include "headmix/count/count.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/rotary.hpp"
@@ -17,8 +17,8 @@
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/layer/smoe.hpp"
-#include "headmix/tape/copy_parameters.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/copy_parameters.hpp"
+#include "headmix/program/module.hpp"
 #include "headmix/testing/gradcheck.hpp"
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"

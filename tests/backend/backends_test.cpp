@@ -38,20 +38,20 @@ struct positive : let<decltype(exp(x{} % W{}))> {};
 /// The result and all gradients of y, one after another.
 template <class Scalar, class Backend, Expr Y>
 std::vector<Scalar> run(Backend backend, Y, Index n, Index width = 7) {
-  Tape<roots<Y>, Backend> tape(backend);
-  tape.set(tokens{}, n);
-  tape.set(D{}, width);
+  Program<roots<Y>, Backend> program(backend);
+  program.set(tokens{}, n);
+  program.set(D{}, width);
   std::vector<AlignedBuffer> memory;
   std::vector<view<Scalar>> gradients;
-  for_each(typename decltype(tape)::leaves{}, [&]<class L>() {
-    Index const c = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
-                w = tape.template extent<cols<L>>();
+  for_each(typename decltype(program)::leaves{}, [&]<class L>() {
+    Index const c = program.template extent<count<L>>(), r = program.template extent<rows<L>>(),
+                w = program.template extent<cols<L>>();
     Random const random(3, memory.size());
     memory.emplace_back(static_cast<std::size_t>(c * r * w) * sizeof(double));
     if constexpr (Selection<L>) {
       Int* const p = memory.back().template as<Int>();
       for (Index i = 0; i < r * w; ++i) p[i] = static_cast<Int>(random.below(static_cast<std::uint64_t>(i), 5));
-      tape.bind(L{}, {p, c, r, w});
+      program.bind(L{}, {p, c, r, w});
     } else {
       Scalar* const p = memory.back().template as<Scalar>();
       for (Index i = 0; i < c * r * w; ++i) {
@@ -59,16 +59,16 @@ std::vector<Scalar> run(Backend backend, Y, Index n, Index width = 7) {
       }
       memory.emplace_back(static_cast<std::size_t>(c * r * w) * sizeof(double));
       gradients.push_back({memory.back().template as<Scalar>(), c, r, w});
-      tape.bind(L{}, {p, c, r, w}, gradients.back());
+      program.bind(L{}, {p, c, r, w}, gradients.back());
     }
   });
-  AlignedBuffer workspace(tape.workspace_bytes());
-  tape.bind_workspace(workspace.bytes());
-  auto const y = tape.forward();
+  AlignedBuffer workspace(program.workspace_bytes());
+  program.bind_workspace(workspace.bytes());
+  auto const y = program.forward();
   std::vector<Scalar> all(y.data, y.data + y.size());
   std::vector<Scalar> dy(all.size());
   for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<Scalar>(Random(9).uniform(i) - 0.5);
-  tape.backward({dy.data(), y.rows, y.cols});
+  program.backward({dy.data(), y.rows, y.cols});
   for (auto const& d : gradients) all.insert(all.end(), d.data, d.data + d.size());
   return all;
 }
@@ -123,10 +123,11 @@ TEST_CASE("backends agree on RMS norm") { check_backends(rms_norm(x{} % W{}, g{}
 TEST_CASE("backends agree on an embedding") { check_backends(gather_rows(table{}, id{}) * (x{} % W{})); }
 TEST_CASE("backends agree on cross entropy") { check_backends(cross_entropy(x{} % W{} % t(table{}), id{})); }
 TEST_CASE("backends agree on choosing the best columns") {
-  check_backends(put(take(x{} % W{}, top_k<headmix::size<3>>(x{} % U{})), top_k<headmix::size<3>>(x{} % U{})));
+  check_backends(scatter_cols(gather_cols(x{} % W{}, arg_top_k<headmix::size<3>>(x{} % U{})),
+                              arg_top_k<headmix::size<3>>(x{} % U{})));
 }
 TEST_CASE("backends agree on expert products and mixing") {
-  check_backends(mix(take(x{} % W{} % t(table{}), choice{}), expert_linear(x{}, W_e{}, choice{})));
+  check_backends(combine(gather_cols(x{} % W{} % t(table{}), choice{}), expert_linear(x{}, W_e{}, choice{})));
 }
 TEST_CASE("backends agree on rotary embedding") { check_backends(rotary<headmix::size<3>>(x{} % V{}, number<100>{})); }
 
@@ -198,9 +199,9 @@ std::size_t attention_workspace(Index n) {
   using Y = decltype(attention<causal>(q{}, k{}, v{}));
   thread_pool pool(2);
   Cpu<float, thread_pool> backend(pool);
-  Tape<roots<Y>, Cpu<float, thread_pool>> tape(backend);
-  for_each(decltype(tape)::leaves{}, [&]<class L>() { tape.bind(L{}, {nullptr, n, 64}); });
-  return tape.workspace_bytes();
+  Program<roots<Y>, Cpu<float, thread_pool>> program(backend);
+  for_each(decltype(program)::leaves{}, [&]<class L>() { program.bind(L{}, {nullptr, n, 64}); });
+  return program.workspace_bytes();
 }
 TEST_CASE("attention on the CPU needs no memory that grows with the square of the tokens") {
   std::size_t const half = attention_workspace(4096), all = attention_workspace(8192);
@@ -209,13 +210,13 @@ TEST_CASE("attention on the CPU needs no memory that grows with the square of th
 }
 
 /// Bytes that a layer with its gradients needs on the CPU, over n tokens.
-template <Layer L>
+template <LayerPolicy L>
 std::size_t layer_workspace(Index n) {
   thread_pool pool(2);
   Module<L, Cpu<float, thread_pool>> m(1, Cpu<float, thread_pool>(pool));
-  m.tape().bind(typename L::x{}, {nullptr, n, 24}, {nullptr, n, 24});
-  m.tape().bind_tokens(uniform(1, n));
-  return m.tape().workspace_bytes();
+  m.program().bind(typename L::x{}, {nullptr, n, 24}, {nullptr, n, 24});
+  m.program().bind_tokens(uniform(1, n));
+  return m.program().workspace_bytes();
 }
 TEST_CASE("layers on the CPU need memory that grows with the tokens, not with their square") {
   CHECK(layer_workspace<MoaLayer>(8192) <= 2 * layer_workspace<MoaLayer>(4096));

@@ -11,7 +11,7 @@
 #include "headmix/expr/loss.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace {
 
@@ -77,18 +77,18 @@ template <class T>
 double head_loss() {
   using Y = decltype(mean(cross_entropy(layer_norm(x{}, gain{}, bias{}) % W{}, target{})));
   Reference<T> backend;
-  Tape<roots<std::remove_cv_t<Y>>, Reference<T>, inference> tape(backend);
+  Program<roots<std::remove_cv_t<Y>>, Reference<T>, inference> program(backend);
   std::vector<T> numbers(12 * 9);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = Outcome<T>::rounded(Random(5).uniform(i) - 0.5);
   std::vector<Int> const targets{1, 0, 8, 3, 2, 7, 5};
-  tape.bind(x{}, {numbers.data(), 7, 12});
-  tape.bind(gain{}, {numbers.data() + 3, 1, 12});
-  tape.bind(bias{}, {numbers.data() + 7, 1, 12});
-  tape.bind(W{}, {numbers.data(), 12, 9});
-  tape.bind(target{}, {targets.data(), 7, 1});
-  AlignedBuffer workspace(tape.workspace_bytes());
-  tape.bind_workspace(workspace.bytes());
-  return static_cast<double>(tape.forward()(0, 0));
+  program.bind(x{}, {numbers.data(), 7, 12});
+  program.bind(gain{}, {numbers.data() + 3, 1, 12});
+  program.bind(bias{}, {numbers.data() + 7, 1, 12});
+  program.bind(W{}, {numbers.data(), 12, 9});
+  program.bind(target{}, {targets.data(), 7, 1});
+  AlignedBuffer workspace(program.workspace_bytes());
+  program.bind_workspace(workspace.bytes());
+  return static_cast<double>(program.forward()(0, 0));
 }
 TEST_CASE("a cross entropy over bfloat16 is a float") {
   double const expected = head_loss<double>(), found = head_loss<bfloat16>();

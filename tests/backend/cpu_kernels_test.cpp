@@ -254,8 +254,8 @@ routing random_routing(Index rows, Index choices, Index experts, bool holes) {
     if (r.index[i] == 1) r.index[i] = 0;
     if (holes && i % 7 == 3) r.index[i] = -1;
   }
-  cpu::expert_order(view<Int>(r.perm.data(), 1, rows * choices), view<Int>(r.offsets.data(), 1, experts + 1),
-                    view<Int const>(r.index.data(), rows, choices), uniform(1, rows));
+  cpu::sort_by_expert(view<Int>(r.perm.data(), 1, rows * choices), view<Int>(r.offsets.data(), 1, experts + 1),
+                      view<Int const>(r.index.data(), rows, choices), uniform(1, rows));
   return r;
 }
 
@@ -264,8 +264,8 @@ routing random_routing(Index rows, Index choices, Index experts, bool holes) {
 TEST_CASE("expert order is a stable sort and leaves -1 out") {
   std::vector<Int> const index{2, 0, -1, 2, 0, 2};
   std::vector<Int> perm(6), offsets(5);
-  cpu::expert_order(view<Int>(perm.data(), 1, 6), view<Int>(offsets.data(), 1, 5), view<Int const>(index.data(), 3, 2),
-                    uniform(1, 3));
+  cpu::sort_by_expert(view<Int>(perm.data(), 1, 6), view<Int>(offsets.data(), 1, 5),
+                      view<Int const>(index.data(), 3, 2), uniform(1, 3));
   CHECK(offsets == std::vector<Int>{0, 2, 2, 5, 5});
   CHECK(perm == std::vector<Int>{1, 4, 0, 3, 5, 2});
 }
@@ -273,14 +273,14 @@ TEST_CASE("expert order is a stable sort and leaves -1 out") {
 TEST_CASE("expert order groups by sequence first, the slots of nobody behind all groups") {
   std::vector<Int> const index{1, 0, -1, 1, 0, 1, 1, -1}, sequences{0, 2, 2, 4};
   std::vector<Int> perm(8), offsets(7);
-  cpu::expert_order(view<Int>(perm.data(), 1, 8), view<Int>(offsets.data(), 1, 7), view<Int const>(index.data(), 4, 2),
-                    ragged(sequences.data(), 3));
+  cpu::sort_by_expert(view<Int>(perm.data(), 1, 8), view<Int>(offsets.data(), 1, 7),
+                      view<Int const>(index.data(), 4, 2), ragged(sequences.data(), 3));
   CHECK(offsets == std::vector<Int>{0, 1, 3, 3, 3, 4, 6});
   CHECK(perm == std::vector<Int>{1, 0, 3, 4, 5, 6, 2, 7});
 
   offsets.resize(1);
-  cpu::expert_order(view<Int>(perm.data(), 1, 0), view<Int>(offsets.data(), 1, 1), view<Int const>(index.data(), 0, 2),
-                    uniform(0, 0));
+  cpu::sort_by_expert(view<Int>(perm.data(), 1, 0), view<Int>(offsets.data(), 1, 1),
+                      view<Int const>(index.data(), 0, 2), uniform(0, 0));
   CHECK(offsets == std::vector<Int>{0});
 }
 

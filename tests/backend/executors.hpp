@@ -8,7 +8,7 @@
 
 #include "headmix/backend/cpu.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace headmix::test {
 

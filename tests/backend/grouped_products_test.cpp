@@ -77,8 +77,8 @@ struct Order {
     Index const n = c.rows * c.choices;
     slots = view<Int const>(perm.data(), 1, n);
     begins = view<Int const>(offsets.data(), 1, c.experts + 1);
-    cpu::expert_order(view<Int>(perm.data(), 1, n), view<Int>(offsets.data(), 1, c.experts + 1),
-                      view<Int const>(index.data(), c.rows, c.choices), uniform(1, c.rows));
+    cpu::sort_by_expert(view<Int>(perm.data(), 1, n), view<Int>(offsets.data(), 1, c.experts + 1),
+                        view<Int const>(index.data(), c.rows, c.choices), uniform(1, c.rows));
   }
 };
 

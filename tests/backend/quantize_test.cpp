@@ -120,8 +120,8 @@ struct Order {
     }
     slots = view<Int const>(perm.data(), 1, rows * choices);
     begins = view<Int const>(offsets.data(), 1, experts + 1);
-    cpu::expert_order(view<Int>(perm.data(), 1, rows * choices), view<Int>(offsets.data(), 1, experts + 1),
-                      view<Int const>(index.data(), rows, choices), uniform(1, rows));
+    cpu::sort_by_expert(view<Int>(perm.data(), 1, rows * choices), view<Int>(offsets.data(), 1, experts + 1),
+                        view<Int const>(index.data(), rows, choices), uniform(1, rows));
   }
 };
 

@@ -21,7 +21,7 @@ bfloat16 from_bits(unsigned bits) {
 
 static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 static_assert(static_cast<float>(bfloat16(-1.5)) == -1.5f);
-static_assert(std::is_same_v<headmix::wide_t<bfloat16>, float>);
+static_assert(std::is_same_v<headmix::accumulator_t<bfloat16>, float>);
 static_assert(!std::is_convertible_v<float, bfloat16> && !std::is_convertible_v<bfloat16, float>);
 
 TEST_CASE("bfloat16: all values survive a float") {

@@ -73,10 +73,10 @@ TEST_CASE("error: starts with the library's name and is a runtime_error") {
   CHECK_THROWS_AS(fail("x"), std::runtime_error);
 }
 TEST_CASE("scalar: what is accumulated in what") {
-  CHECK(std::is_same_v<wide_t<float>, float>);
-  CHECK(std::is_same_v<wide_t<double>, double>);
-  CHECK(std::is_same_v<wide_t<double const>, double>);
+  CHECK(std::is_same_v<accumulator_t<float>, float>);
+  CHECK(std::is_same_v<accumulator_t<double>, double>);
+  CHECK(std::is_same_v<accumulator_t<double const>, double>);
   CHECK(std::is_same_v<storage_t<kind::integer, double>, Int>);
-  CHECK(std::is_same_v<storage_t<kind::wide, float>, float>);
+  CHECK(std::is_same_v<storage_t<kind::accumulator, float>, float>);
   CHECK(std::is_same_v<storage_t<kind::real, double>, double>);
 }

@@ -20,7 +20,7 @@ using plain = Moa<6, 4, router>;
 using biased = Moa<6, 4, router, causal, query_bias, key_bias, value_bias, output_bias>;
 using grouped = Moa<6, 4, router, sliding_window<3>, kv_heads<2>, rope<>, query_bias, key_bias, output_bias>;
 using sampling = Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, even>;
-using any_size = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal, memory_width<dynamic>, key_bias>;
+using any_size = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal, context_dim<dynamic>, key_bias>;
 using multi_query = MultiHead<6, 4, 3, causal, kv_heads<2>>;
 
 }  // namespace
@@ -82,7 +82,7 @@ struct Own {
   static constexpr auto z = x{} % scaled{} + softmax(x{} % W_g{});
   static constexpr auto y = (h + h * sigmoid(z + b_g{})) % t(W{}) + b{};
   using losses = type_list<decltype(sum(x{} % W{}))>;
-  using observed = type_list<decltype(top_k<size<1>>(x{} % observed_only{}))>;
+  using observed = type_list<decltype(arg_top_k<size<1>>(x{} % observed_only{}))>;
 };
 static_assert(count_macs<Own>(at<tokens>(3)) == 3 * 8 * 4 * 4);  // h once, two routers, y
 static_assert(count_macs<Own>({.router = false}, at<tokens>(3)) == 3 * 8 * 4 * 2);

@@ -9,7 +9,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/count/count.hpp"
 #include "headmix/layer/options.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace headmix::test {
 
@@ -59,19 +59,19 @@ void check(Index n, Index length, Index keys, size_value<X>... sizes) {
   for (auto const& p : m.parameters()) parameters += p.value.size();
   if constexpr (contains<leaves_of<roots<std::remove_cvref_t<decltype(L::y)>>>, rope<dynamic>::theta>) {
     static double const theta = 10;
-    m.tape().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
+    m.program().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
   }
-  Index const width = m.tape().template extent<typename L::D>();
+  Index const width = m.program().template extent<typename L::D>();
   std::vector<double> const x(static_cast<std::size_t>(n * length * width), 0.5);
   if constexpr (requires { requires L::cross; }) {
-    Index const memory_width = m.tape().template extent<typename L::M>();
-    std::vector<double> const memory(static_cast<std::size_t>(n * keys * memory_width), 0.25);
-    m.forward({x.data(), n * length, width}, uniform(n, length), {memory.data(), n * keys, memory_width},
+    Index const context_dim = m.program().template extent<typename L::M>();
+    std::vector<double> const memory(static_cast<std::size_t>(n * keys * context_dim), 0.25);
+    m.forward({x.data(), n * length, width}, uniform(n, length), {memory.data(), n * keys, context_dim},
               uniform(n, keys));
   } else {
     m.forward({x.data(), n * length, width}, uniform(n, length));
   }
-  CHECK(count_macs<L>({.inference = true}, at<tokens>(n * length), at<memory_tokens>(n * keys), at<sequences>(n),
+  CHECK(count_macs<L>({.inference = true}, at<tokens>(n * length), at<context_tokens>(n * keys), at<sequences>(n),
                       sizes...) == macs);
   CHECK(count_parameters<L>(sizes...) == parameters);
 }

@@ -168,7 +168,7 @@ constexpr double attention_tolerance = std::is_same_v<T, double>  ? 1e-10
 
 template <AttentionMask Mask, class T, class Device>
 void check_attention(attention_case const& c, attention_variant const& how = {}) {
-  using wide = wide_t<T>;
+  using wide = accumulator_t<T>;
   using operand = attention_operand<T, Device>;
   using wide_operand = attention_operand<wide, Device>;
   INFO(c.name, ", head_dim ", c.head_dim, ", layout ", static_cast<int>(how.layout));

@@ -14,8 +14,8 @@
 #include "cuda/device_array.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/reference.hpp"
+#include "headmix/program/module.hpp"
 #include "headmix/router/softmax_top_k.hpp"
-#include "headmix/tape/module.hpp"
 
 namespace layers_test {
 
@@ -31,10 +31,10 @@ struct GivenTopK {
   struct route {
     struct index_leaf : selection<rows<X>, K, E> {};
     struct W_g : router_param<cols<X>, E> {};
-    static constexpr auto z = wide(X{} % W_g{});
+    static constexpr auto z = upcast(X{} % W_g{});
     static constexpr auto p = softmax(z);
     static constexpr auto index = index_leaf{};
-    static constexpr auto gate = gating::detached::weights(take(p, index));
+    static constexpr auto gate = gating::detached::weights(gather_cols(p, index));
     using losses = type_list<std::remove_cv_t<decltype(load_balance(p, index))>, std::remove_cv_t<decltype(z_loss(z))>>;
   };
 };
@@ -80,20 +80,20 @@ Outcome outcome(Backend backend, batch const& x_batch, Index rows, batch const* 
     upload(backend, p, v.data(), v.size());
     return p;
   };
-  Index const width = m.tape().template extent<cols<typename L::x>>();
+  Index const width = m.program().template extent<cols<typename L::x>>();
   view<T const> const x(on_device(numbers(rows * width, 100)), rows, width);
   view<T const> const dy(on_device(numbers(rows * width, 101)), rows, width);
   if constexpr (requires { typename L::of::expert; }) {
     using R = typename L::of::expert;  // an expert for each sequence
     Index const n = x_batch.sequences.count;
-    m.tape().bind(R{}, {on_device(distinct_choices(n, 1, domain<R>::value)), n, 1});
+    m.program().bind(R{}, {on_device(distinct_choices(n, 1, domain<R>::value)), n, 1});
   }
   if constexpr (requires { L::r::index; }) {
     using R = std::remove_cvref_t<decltype(L::r::index)>;
     if constexpr (Leaf<R>) {
-      m.tape().bind_tokens(uniform(1, x_batch.sequences.rows));
-      Index const k = cols<R>::value, n = m.tape().template extent<headmix::rows<R>>();
-      m.tape().bind(R{}, {on_device(distinct_choices(n, k, domain<R>::value)), n, k});
+      m.program().bind_tokens(uniform(1, x_batch.sequences.rows));
+      Index const k = cols<R>::value, n = m.program().template extent<headmix::rows<R>>();
+      m.program().bind(R{}, {on_device(distinct_choices(n, k, domain<R>::value)), n, k});
     }
   }
   view<T const> y;
@@ -118,7 +118,7 @@ Outcome outcome(Backend backend, batch const& x_batch, Index rows, batch const* 
   }
   for (auto const& p : m.parameters()) keep("d " + std::string(p.name), p.gradient);
   keep("d x", m.input_gradient());
-  if constexpr (requires { requires L::cross; }) keep("d memory", m.memory_gradient());
+  if constexpr (requires { requires L::cross; }) keep("d memory", m.context_gradient());
   return result;
 }
 

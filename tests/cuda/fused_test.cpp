@@ -11,7 +11,7 @@
 #include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 using test_device = headmix::Emulated;
 
@@ -68,7 +68,7 @@ std::vector<std::vector<double>> outcome(Backend backend, batch const& b, Index 
 /// @param fewer steps than without fusion
 template <class T, class L, class Mode = training>
 void check(batch const& b, Index rows, int fewer) {
-  using steps = typename Module<L, Unfused<T>, Mode>::tape_type::steps;
+  using steps = typename Module<L, Unfused<T>, Mode>::program_type::steps;
   CHECK(fuse<Cuda<T, test_device>, steps>::size == steps::size - fewer);
   auto const found = outcome<L, Mode>(Cuda<T, test_device>(), b, rows);
   auto const expected = outcome<L, Mode>(Unfused<T>(), b, rows);

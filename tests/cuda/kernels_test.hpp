@@ -134,7 +134,7 @@ constexpr extent few_extents[] = {{0, 5}, {5, 0}, {1, 1}, {1, 37}, {33, 1}, {7, 
 
 TEST_CASE_TEMPLATE("cuda: map", B, bfloat16_backend, float_backend, double_backend) {
   using T = typename B::scalar;
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   B backend;
   auto& q = backend.queue();
   for (extent const e : few_extents) {
@@ -159,7 +159,7 @@ TEST_CASE_TEMPLATE("cuda: map", B, bfloat16_backend, float_backend, double_backe
 }
 TEST_CASE_TEMPLATE("cuda: map over stacks, repeated rows and numbers", B, bfloat16_backend, float_backend) {
   using T = typename B::scalar;
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   B backend;
   auto& q = backend.queue();
   for (layout const form : {layout::plain, layout::gaps}) {
@@ -191,7 +191,7 @@ TEST_CASE_TEMPLATE("cuda: random values are those of the host", B, float_backend
 
 TEST_CASE_TEMPLATE("cuda: row sums", B, bfloat16_backend, float_backend, double_backend) {
   using T = typename B::scalar;
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   B backend;
   auto& q = backend.queue();
   for (Index const rows : {0, 1, 9, 70}) {
@@ -216,7 +216,7 @@ TEST_CASE_TEMPLATE("cuda: row sums", B, bfloat16_backend, float_backend, double_
 
 TEST_CASE_TEMPLATE("cuda: column sums", B, bfloat16_backend, float_backend, double_backend) {
   using T = typename B::scalar;
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   B backend;
   auto& q = backend.queue();
   for (extent const e : {extent{0, 5}, extent{5, 0}, extent{1, 1}, extent{3, 7}, extent{64, 32}, extent{700, 70},
@@ -241,7 +241,7 @@ TEST_CASE_TEMPLATE("cuda: column sums", B, bfloat16_backend, float_backend, doub
 
 TEST_CASE_TEMPLATE("cuda: sums of groups of rows", B, bfloat16_backend, float_backend) {
   using T = typename B::scalar;
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   B backend;
   auto& q = backend.queue();
   for (Index const n : {1, 3, 8}) {
@@ -273,7 +273,7 @@ void check_gemm(Index m, Index n, Index k, layout of_y, layout of_a, layout of_b
   operand<C> b(q, k, n, of_b);
   view<A const> const left = a.device();
   view<C const> const right = b.device();
-  cuda::gemm<wide_t<Scalar>>(q, y.device(), left, right, accumulate);
+  cuda::gemm<accumulator_t<Scalar>>(q, y.device(), left, right, accumulate);
   Reference<double>{}.gemm(y.host(), view<double const>(a.host()), view<double const>(b.host()), accumulate);
   y.check();
   backend.gemm(z.device(), left, right, accumulate);
@@ -321,7 +321,7 @@ void set_odd_rows(operand<T>& a) {
 }
 TEST_CASE_TEMPLATE("cuda: softmax and log-sum-exp", B, bfloat16_backend, float_backend, double_backend) {
   using T = typename B::scalar;
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   B backend;
   auto& q = backend.queue();
   for (Index const rows : {0, 1, 9, 40}) {
@@ -390,14 +390,14 @@ TEST_CASE_TEMPLATE("cuda: values at chosen columns", B, bfloat16_backend, float_
           int_operand index(q, chosen, rows, k), copied(q, std::vector<Int>(chosen.size() * 2, 3), rows, 2 * k);
           operand<T> a(q, rows, cols, layout::gaps), taken(q, rows, k), put(q, rows, cols, layout::transposed);
           operand<T> few(q, rows, k, layout::transposed);
-          operand<wide_t<T>> hot(q, rows, cols);
+          operand<accumulator_t<T>> hot(q, rows, cols);
           view<Int const> const in = index.device(), host_in = index.host();
           Reference<double> const reference;
-          backend.take(taken.device(), view<T const>(a.device()), in);
-          reference.take(taken.host(), view<double const>(a.host()), host_in);
+          backend.gather_cols(taken.device(), view<T const>(a.device()), in);
+          reference.gather_cols(taken.host(), view<double const>(a.host()), host_in);
           taken.check(0);
-          backend.put(put.device(), view<T const>(few.device()), in);
-          reference.put(put.host(), view<double const>(few.host()), host_in);
+          backend.scatter_cols(put.device(), view<T const>(few.device()), in);
+          reference.scatter_cols(put.host(), view<double const>(few.host()), host_in);
           put.check();
           backend.one_hot(hot.device(), in);
           reference.one_hot(hot.host(), host_in);
@@ -459,8 +459,8 @@ void check_scatter(Queue& launcher, typename test_device::queue q, std::vector<I
   CAPTURE(v);
   operand<T> a(q, rows, cols, form), y(q, v, cols, form);
   int_operand index(q, chosen, rows, 1);
-  cuda::scatter_rows<wide_t<T>>(launcher, y.device(), view<T const>(a.device()), view<Int const>(index.device()),
-                                accumulate);
+  cuda::scatter_rows<accumulator_t<T>>(launcher, y.device(), view<T const>(a.device()), view<Int const>(index.device()),
+                                       accumulate);
   Reference<double>{}.scatter_rows(y.host(), view<double const>(a.host()), view<Int const>(index.host()), accumulate);
   y.check();
 }
@@ -508,10 +508,10 @@ void check_expert_order(B& backend, std::vector<Int> const& chosen, Index rows, 
   Index const n = rows * cols, groups = sequences * experts;
   int_operand perm(q, std::vector<Int>(static_cast<std::size_t>(n), -5), 1, n);
   int_operand offsets(q, std::vector<Int>(static_cast<std::size_t>(groups + 1), -5), 1, groups + 1);
-  backend.expert_order(perm.device(), offsets.device(), view<Int const>(index.device()),
-                       segments{on_device.data(), sequences, rows});
-  Reference<double>{}.expert_order(perm.host(), offsets.host(), view<Int const>(index.host()),
-                                   segments{begins.empty() ? nullptr : begins.data(), sequences, rows});
+  backend.sort_by_expert(perm.device(), offsets.device(), view<Int const>(index.device()),
+                         segments{on_device.data(), sequences, rows});
+  Reference<double>{}.sort_by_expert(perm.host(), offsets.host(), view<Int const>(index.host()),
+                                     segments{begins.empty() ? nullptr : begins.data(), sequences, rows});
   Index last = offsets.host()(0, groups);
   for (Index s = 0; s < n; ++s) {
     if (index.host()(s / cols, s % cols) < 0) perm.host()(0, last++) = static_cast<Int>(s);
@@ -559,7 +559,7 @@ TEST_CASE("cuda: slots by expert, more than one step of a warp and more than one
 
 TEST_CASE_TEMPLATE("cuda: rotary embedding", B, bfloat16_backend, float_backend, double_backend) {
   using T = typename B::scalar;
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   B backend;
   auto& q = backend.queue();
   operand<W> theta(q, std::vector<double>{100}, 1, 1);

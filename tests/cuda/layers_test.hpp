@@ -23,9 +23,9 @@ TEST_CASE("MoA whose products are for tensor cores, over ragged sequences [slow]
   check_layer<L>(ragged(offsets.data(), 3), 131);
 }
 TEST_CASE("MoA over another input") {
-  using L = Moa<16, 8, GivenTopK<5, 2>, memory_width<12>, query_bias, value_bias>;
-  std::vector<Int> const offsets{0, 3, 9}, memory_offsets{0, 7, 8};
-  batch const memory = ragged(memory_offsets.data(), 2);
+  using L = Moa<16, 8, GivenTopK<5, 2>, context_dim<12>, query_bias, value_bias>;
+  std::vector<Int> const offsets{0, 3, 9}, context_offsets{0, 7, 8};
+  batch const memory = ragged(context_offsets.data(), 2);
   check_layer<L>(ragged(offsets.data(), 2), 9, &memory, Index{8});
 }
 TEST_CASE("grouped-query attention") { check_layer<MultiHead<48, 4, 64, causal, kv_heads<2>>>(uniform(2, 33), 66); }

@@ -16,8 +16,8 @@
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/rotary.hpp"
-#include "headmix/tape/memory.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/memory.hpp"
+#include "headmix/program/program.hpp"
 
 namespace programs_test {
 
@@ -45,9 +45,9 @@ using numbers = std::vector<double>;
 template <class T, class Backend, Expr Y>
 std::vector<numbers> run(Backend backend, Y, Index n, Index width = 7) {
   using scalar = typename Backend::scalar;
-  Tape<roots<Y>, Backend> tape(backend);
-  tape.set(tokens{}, n);
-  tape.set(D{}, width);
+  Program<roots<Y>, Backend> program(backend);
+  program.set(tokens{}, n);
+  program.set(D{}, width);
   std::vector<backend_memory<Backend>> memory;
   std::vector<view<scalar>> gradients;
   auto const fill = [&]<class N>(std::vector<N> const& values) {
@@ -68,32 +68,32 @@ std::vector<numbers> run(Backend backend, Y, Index n, Index width = 7) {
     }
     return values;
   };
-  for_each(typename decltype(tape)::leaves{}, [&]<class L>() {
-    Index const c = tape.template extent<count<L>>(), r = tape.template extent<rows<L>>(),
-                w = tape.template extent<cols<L>>();
+  for_each(typename decltype(program)::leaves{}, [&]<class L>() {
+    Index const c = program.template extent<count<L>>(), r = program.template extent<rows<L>>(),
+                w = program.template extent<cols<L>>();
     if constexpr (std::is_same_v<L, random_key>) {
       randomness const key(5, 6, 7, 8);
-      tape.bind(L{}, {fill(std::vector<Int>(key.word, key.word + 6)), c, r, w});
+      program.bind(L{}, {fill(std::vector<Int>(key.word, key.word + 6)), c, r, w});
     } else if constexpr (Selection<L>) {
       std::vector<Int> chosen;
       for (Index i = 0; i < r * w; ++i) {
         chosen.push_back(static_cast<Int>(Random(4, memory.size()).below(static_cast<std::uint64_t>(i), 6)) - 1);
       }
-      tape.bind(L{}, {fill(chosen), c, r, w});
+      program.bind(L{}, {fill(chosen), c, r, w});
     } else {
       scalar* const values = fill(random(c * r * w, memory.size(), -0.4));
       memory.emplace_back(static_cast<std::size_t>(c * r * w) * sizeof(scalar));
       gradients.push_back({memory.back().template as<scalar>(), c, r, w});
-      tape.bind(L{}, {values, c, r, w}, gradients.back());
+      program.bind(L{}, {values, c, r, w}, gradients.back());
     }
   });
-  backend_memory<Backend> workspace(tape.workspace_bytes());
-  tape.bind_workspace(workspace.bytes());
-  auto const y = tape.forward();
+  backend_memory<Backend> workspace(program.workspace_bytes());
+  program.bind_workspace(workspace.bytes());
+  auto const y = program.forward();
   using result = std::remove_const_t<std::remove_pointer_t<decltype(y.data)>>;
   auto const dy = testing::converted<result>(testing::converted<double>(random(y.size(), 1000, -0.5)));
   result const* const seed = fill(dy);
-  tape.backward({seed, y.rows, y.cols});
+  program.backward({seed, y.rows, y.cols});
   std::vector<numbers> all = {read(y.data, y.size())};
   for (auto const& d : gradients) all.push_back(read(static_cast<scalar const*>(d.data), d.size()));
   return all;
@@ -142,10 +142,11 @@ TEST_CASE("cuda programs: RMS norm") { check_float(rms_norm(x{} % W{}, g{})); }
 TEST_CASE("cuda programs: an embedding") { check_float(gather_rows(table{}, id{}) * (x{} % W{})); }
 TEST_CASE("cuda programs: cross entropy") { check_float(cross_entropy(x{} % W{} % t(table{}), id{})); }
 TEST_CASE("cuda programs: choosing the best columns") {
-  check_float(put(take(x{} % W{}, top_k<headmix::size<3>>(x{} % U{})), top_k<headmix::size<3>>(x{} % U{})));
+  check_float(scatter_cols(gather_cols(x{} % W{}, arg_top_k<headmix::size<3>>(x{} % U{})),
+                           arg_top_k<headmix::size<3>>(x{} % U{})));
 }
 TEST_CASE("cuda programs: expert products and mixing") {
-  check_float(mix(take(x{} % W{} % t(table{}), choice{}), expert_linear(x{}, W_e{}, choice{})));
+  check_float(combine(gather_cols(x{} % W{} % t(table{}), choice{}), expert_linear(x{}, W_e{}, choice{})));
 }
 TEST_CASE("cuda programs: rotary embedding") { check_float(rotary<headmix::size<3>>(x{} % V{}, number<100>{})); }
 TEST_CASE("cuda programs: dropout") { check_float(dropout<1, 4>(x{} % W{}) % t(table{})); }
@@ -155,7 +156,7 @@ TEST_CASE("cuda programs in bfloat16") {
   check_bfloat16(x{} % W{} + b{});
   check_bfloat16(softmax(x{} % W{} % t(table{})));
   check_bfloat16(rms_norm(x{} % W{}, g{}));
-  check_bfloat16(mix(take(x{} % W{} % t(table{}), choice{}), expert_linear(x{}, W_e{}, choice{})));
+  check_bfloat16(combine(gather_cols(x{} % W{} % t(table{}), choice{}), expert_linear(x{}, W_e{}, choice{})));
   check_bfloat16(rotary<headmix::size<3>>(x{} % V{}, number<100>{}));
 }
 

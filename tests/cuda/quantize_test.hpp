@@ -113,16 +113,16 @@ TEST_CASE("cuda: experts that take a limited number of rows") {
         offsets(queue, static_cast<std::size_t>(c.experts + 1));
     view<Int const> const choices = index.matrix(c.rows, c.cols);
     Cuda<float, test_device> backend(queue);
-    backend.expert_order(perm.matrix(1, perm.size()), offsets.matrix(1, c.experts + 1), choices.transposed(),
-                         uniform(1, c.cols));
-    backend.first_of_groups(y.matrix(c.rows, c.cols), choices, perm.matrix(1, perm.size()),
-                            offsets.matrix(1, c.experts + 1), c.most);
+    backend.sort_by_expert(perm.matrix(1, perm.size()), offsets.matrix(1, c.experts + 1), choices.transposed(),
+                           uniform(1, c.cols));
+    backend.apply_capacity(y.matrix(c.rows, c.cols), choices, perm.matrix(1, perm.size()),
+                           offsets.matrix(1, c.experts + 1), c.most);
     std::vector<Int> expected(slots), order(slots), begins(static_cast<std::size_t>(c.experts + 1));
     view<Int> const host_order(order.data(), 1, perm.size()), host_begins(begins.data(), 1, c.experts + 1);
     view<Int const> const host_choices(chosen.data(), c.rows, c.cols);
     Reference<float> const reference;
-    reference.expert_order(host_order, host_begins, host_choices.transposed(), uniform(1, c.cols));
-    reference.first_of_groups({expected.data(), c.rows, c.cols}, host_choices, host_order, host_begins, c.most);
+    reference.sort_by_expert(host_order, host_begins, host_choices.transposed(), uniform(1, c.cols));
+    reference.apply_capacity({expected.data(), c.rows, c.cols}, host_choices, host_order, host_begins, c.most);
     CHECK(y.get() == expected);
   }
 }

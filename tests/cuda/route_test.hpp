@@ -24,7 +24,7 @@ struct wanted {
 /// What a router makes of n rows of `width` numbers.
 template <class T>
 struct Routed {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   typename test_device::queue queue;
   device_array<T, test_device> x, w;
   device_array<W, test_device> z, p, log_sum, p_sum, chosen, chosen_sum;
@@ -83,7 +83,7 @@ struct Routed {
     sum(r.p_sum, probabilities);
     backend.one_hot(r.chosen, view<Int const>(r.index));
     sum(r.chosen_sum, hot);
-    backend.expert_order(r.order, r.begins, view<Int const>(r.index), uniform(1, n));
+    backend.sort_by_expert(r.order, r.begins, view<Int const>(r.index), uniform(1, n));
   }
 
   template <class U>
@@ -127,11 +127,11 @@ void check_route(Index rows, Index width, Index experts, Index k, bool ties = fa
     slots[static_cast<std::size_t>(found[i])].push_back(static_cast<Int>(i));
   }
   std::vector<Int> order, begins = {0};
-  std::vector<wide_t<T>> counts, hot(fused.chosen.get().size());
+  std::vector<accumulator_t<T>> counts, hot(fused.chosen.get().size());
   for (auto const& of_expert : slots) {
     order.insert(order.end(), of_expert.begin(), of_expert.end());
     begins.push_back(static_cast<Int>(order.size()));
-    counts.push_back(static_cast<wide_t<T>>(of_expert.size()));
+    counts.push_back(static_cast<accumulator_t<T>>(of_expert.size()));
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     hot[i / static_cast<std::size_t>(k) * static_cast<std::size_t>(experts) + static_cast<std::size_t>(found[i])] = 1;

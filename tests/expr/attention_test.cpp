@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "attend.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/rotary.hpp"
@@ -27,8 +27,8 @@ struct k2 : input<tokens, size<6>> {};
 struct v2 : input<tokens, size<6>> {};
 struct slots : input<times<size<2>, tokens>, size<3>> {};
 struct wide_slots : input<times<size<2>, tokens>, size<6>> {};
-struct k_far : input<memory_tokens, size<3>> {};
-struct v_far : input<memory_tokens, size<3>> {};
+struct k_far : input<context_tokens, size<3>> {};
+struct v_far : input<context_tokens, size<3>> {};
 
 /// Sees every other key and its own; says nothing of ranges.
 struct checkered {
@@ -48,7 +48,7 @@ void check_attention(Q, K, V, Index per_token = 1) {
     gradcheck_options o;
     segments s = uniform(1, rows);
     if (rows < 0) o.token_sequences = s = ragged(offsets.data(), 4);
-    Program<roots<type_of<decltype(y)>>> p(o, at<tokens>(s.rows));
+    TestProgram<roots<type_of<decltype(y)>>> p(o, at<tokens>(s.rows));
     auto const found = p.forward();
     auto const expected = attend<Mask>({p.in(Q{}), p.in(K{}), p.in(V{}), s, s, per_token, KvHeads::value});
     CAPTURE(rows);
@@ -97,7 +97,7 @@ TEST_CASE("attention: several rows of one token, several heads each") {
   check_attention<sliding_window<3>, size<2>>(wide_slots{}, k2{}, v2{}, 2);
 }
 TEST_CASE("attention: a query that sees no key gives output zero and gradient zero") {
-  Program<roots<type_of<decltype(attention<blinding>(q1{}, k1{}, v1{}))>>> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(attention<blinding>(q1{}, k1{}, v1{}))>>> p(at<tokens>(3));
   auto const y = p.forward();
   p.backward();
   for (Index c = 0; c < 3; ++c) {
@@ -113,13 +113,13 @@ TEST_CASE("attention: keys and values from another input, of another length in e
   constexpr auto y = attention<full>(slots{}, k_far{}, v_far{});
   gradcheck_options o;
   o.token_sequences = ragged(queries.data(), 3);
-  o.memory_sequences = ragged(keys.data(), 3);
-  Program<roots<type_of<decltype(y)>>> p(o);
+  o.context_sequences = ragged(keys.data(), 3);
+  TestProgram<roots<type_of<decltype(y)>>> p(o);
   auto const found = p.forward();
   auto const expected =
-      attend<full>({p.in(slots{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.memory_sequences, 2, 1});
+      attend<full>({p.in(slots{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.context_sequences, 2, 1});
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(close(found.data[i], expected[i]));
-  auto const r = gradcheck(y, o, at<tokens>(6), at<memory_tokens>(12));
+  auto const r = gradcheck(y, o, at<tokens>(6), at<context_tokens>(12));
   CAPTURE(r.text);
   CHECK(r.ok());
 }
@@ -127,17 +127,17 @@ TEST_CASE("attention: fewer queries than keys are the last ones") {
   constexpr auto y = attention<causal>(q1{}, k_far{}, v_far{});
   gradcheck_options o;
   o.token_sequences = uniform(2, 2);
-  o.memory_sequences = uniform(2, 5);
-  Program<roots<type_of<decltype(y)>>> p(o);
+  o.context_sequences = uniform(2, 5);
+  TestProgram<roots<type_of<decltype(y)>>> p(o);
   auto const found = p.forward();
   auto const expected =
-      attend<causal>({p.in(q1{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.memory_sequences, 1, 1});
+      attend<causal>({p.in(q1{}), p.in(k_far{}), p.in(v_far{}), o.token_sequences, o.context_sequences, 1, 1});
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(close(found.data[i], expected[i]));
-  CHECK(gradcheck(y, o, at<tokens>(4), at<memory_tokens>(10)).ok());
+  CHECK(gradcheck(y, o, at<tokens>(4), at<context_tokens>(10)).ok());
 }
 TEST_CASE("attention: without any key of the other input all is zero") {
   constexpr auto y = attention<full>(q1{}, k_far{}, v_far{});
-  Program<roots<type_of<decltype(y)>>> p(at<tokens>(3), at<memory_tokens>(0));
+  TestProgram<roots<type_of<decltype(y)>>> p(at<tokens>(3), at<context_tokens>(0));
   auto const found = p.forward();
   p.backward();
   for (Index i = 0; i < 9; ++i) {
@@ -147,11 +147,11 @@ TEST_CASE("attention: without any key of the other input all is zero") {
 }
 TEST_CASE("attention: is softmax(q k^T / sqrt(d_h)) v, forward and backward") {
   struct q : input<tokens, size<4>> {};
-  struct k : input<memory_tokens, size<4>> {};
-  struct v : input<memory_tokens, size<4>> {};
-  Program<roots<type_of<decltype(attention<full>(q{}, k{}, v{}))>>> one(at<tokens>(5), at<memory_tokens>(6));
-  Program<roots<type_of<decltype(softmax(q{} % t(k{}) * number<1, 2>{}) % v{})>>> composed(at<tokens>(5),
-                                                                                           at<memory_tokens>(6));
+  struct k : input<context_tokens, size<4>> {};
+  struct v : input<context_tokens, size<4>> {};
+  TestProgram<roots<type_of<decltype(attention<full>(q{}, k{}, v{}))>>> one(at<tokens>(5), at<context_tokens>(6));
+  TestProgram<roots<type_of<decltype(softmax(q{} % t(k{}) * number<1, 2>{}) % v{})>>> composed(at<tokens>(5),
+                                                                                               at<context_tokens>(6));
   composed.values(q{}) = one.values(q{});
   composed.values(k{}) = one.values(k{});
   composed.values(v{}) = one.values(v{});
@@ -167,7 +167,7 @@ TEST_CASE("attention: is softmax(q k^T / sqrt(d_h)) v, forward and backward") {
   same(one.gradients(v{}), composed.gradients(v{}));
 }
 TEST_CASE("attention: large scores do not overflow") {
-  Program<roots<type_of<decltype(attention<full>(q1{}, k1{}, v1{}))>>> p(at<tokens>(4));
+  TestProgram<roots<type_of<decltype(attention<full>(q1{}, k1{}, v1{}))>>> p(at<tokens>(4));
   for (double& e : p.values(q1{})) e *= 1e4;
   auto const y = p.forward();
   p.backward();
@@ -202,7 +202,7 @@ TEST_CASE("rotary: pairs half a head apart turn by their position in the sequenc
   gradcheck_options o;
   o.token_sequences = ragged(offsets.data(), 3);
   constexpr auto y = rotary<size<2>>(heads_in{}, theta{});
-  Program<roots<type_of<decltype(y)>>> p(o);
+  TestProgram<roots<type_of<decltype(y)>>> p(o);
   p.values(theta{})[0] = 100;
   auto const found = p.forward();
   for (Index i = 0; i < 7; ++i) {
@@ -220,7 +220,7 @@ TEST_CASE("rotary: pairs half a head apart turn by their position in the sequenc
 }
 TEST_CASE("rotary: all rows of a token turn alike") {
   struct rows_in : input<times<size<2>, tokens>, size<4>> {};
-  Program<roots<type_of<decltype(rotary<size<1>>(rows_in{}, theta{}))>>> p(at<tokens>(4));
+  TestProgram<roots<type_of<decltype(rotary<size<1>>(rows_in{}, theta{}))>>> p(at<tokens>(4));
   p.values(theta{})[0] = 10;
   for (Index i = 0; i < 8; ++i) {
     for (Index j = 0; j < 4; ++j) p.in(rows_in{})(i, j) = 1 + static_cast<double>(j);
@@ -233,7 +233,7 @@ TEST_CASE("rotary: all rows of a token turn alike") {
   CHECK(close(y(2, 0), std::cos(1.0) - 3 * std::sin(1.0)));
 }
 TEST_CASE("rotary: the gradient is the rotation backwards, which restores the input") {
-  Program<roots<type_of<decltype(rotary<size<2>>(heads_in{}, theta{}))>>> p(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(rotary<size<2>>(heads_in{}, theta{}))>>> p(at<tokens>(6));
   p.values(theta{})[0] = 10000;
   auto const y = p.forward();
   p.dy = y;
@@ -243,7 +243,7 @@ TEST_CASE("rotary: the gradient is the rotation backwards, which restores the in
 }
 TEST_CASE("rotary: scores depend on the distance of positions alone") {
   struct one_query : input<tokens, size<4>> {};
-  Program<roots<type_of<decltype(rotary<size<1>>(one_query{}, theta{}))>>> p(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(rotary<size<1>>(one_query{}, theta{}))>>> p(at<tokens>(6));
   p.values(theta{})[0] = 50;
   for (Index i = 0; i < 6; ++i) {
     for (Index j = 0; j < 4; ++j) p.in(one_query{})(i, j) = static_cast<double>(j) - 1.3;

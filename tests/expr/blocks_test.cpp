@@ -3,7 +3,7 @@
 
 #include "headmix/expr/blocks.hpp"
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/expr/softmax.hpp"
 
 using namespace headmix;
@@ -31,8 +31,8 @@ struct any_W : param<D, times<Parts, H>> {};
 template <Expr Y, Expr Z>
 void check_twins(Y, Z, std::vector<Int> const& chosen) {
   for (Index const rows : {0, 1, 7}) {
-    Program<roots<Y>> p(at<tokens>(rows));
-    Program<roots<Z>> q(at<tokens>(rows));
+    TestProgram<roots<Y>> p(at<tokens>(rows));
+    TestProgram<roots<Z>> q(at<tokens>(rows));
     std::copy_n(chosen.begin(), static_cast<std::size_t>(2 * rows), p.values(picks{}).begin());
     for_each(leaves_of<roots<Y>>{}, [&]<class L>() { q.values(L{}) = p.values(L{}); });
     auto const y = p.forward(), z = q.forward();
@@ -49,8 +49,8 @@ std::vector<Int> const some{3, 1, -1, -1, 0, 3, 3, 0, 4, -1, -1, 3, 1, 3};
 
 template <class Whole, class One>
 void check_twins_of_one() {
-  Program<roots<type_of<decltype(expert_linear(x{}, column_blocks<size<1>>(Whole{}), One{}))>>> p(at<tokens>(7));
-  Program<roots<type_of<decltype(x{} % Whole{})>>> q(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(expert_linear(x{}, column_blocks<size<1>>(Whole{}), One{}))>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(x{} % Whole{})>>> q(at<tokens>(7));
   q.values(x{}) = p.values(x{});
   q.values(Whole{}) = p.values(Whole{});
   auto const y = p.forward(), z = q.forward();
@@ -68,19 +68,19 @@ double block_product(view<double> a, Index i, view<double> w, Index row, Index c
 
 }  // namespace
 
-TEST_CASE("expert_sum: the products of a row's slots, added") {
-  check(expert_sum(slots{}, W{}, picks{}), [](auto& p, Index i, Index j) {
+TEST_CASE("expert_linear_combine: the products of a row's slots, added") {
+  check(expert_linear_combine(slots{}, W{}, picks{}), [](auto& p, Index i, Index j) {
     double sum = 0;
     for (Index s = 0; s < 2; ++s) sum += block_product(p.in(slots{}), 2 * i + s, p.in(W{})[p.in(picks{})(i, s)], 0, j);
     return sum;
   });
 }
-TEST_CASE("expert_sum: is the mix of expert_linear, also of slots without expert") {
-  check_twins(narrow(expert_sum(split_rows<K>(gate{}) * slots{}, W{}, picks{})),
-              mix(gate{}, expert_linear(slots{}, W{}, picks{})), some);
+TEST_CASE("expert_linear_combine: is the mix of expert_linear, also of slots without expert") {
+  check_twins(round_to_storage(expert_linear_combine(split_rows<K>(gate{}) * slots{}, W{}, picks{})),
+              combine(gate{}, expert_linear(slots{}, W{}, picks{})), some);
 }
-TEST_CASE("expert_sum: gradients of slots without expert, and of an expert without slots, are zero") {
-  Program<roots<type_of<decltype(expert_sum(slots{}, W{}, picks{}))>>> p(at<tokens>(7));
+TEST_CASE("expert_linear_combine: gradients of slots without expert, and of an expert without slots, are zero") {
+  TestProgram<roots<type_of<decltype(expert_linear_combine(slots{}, W{}, picks{}))>>> p(at<tokens>(7));
   p.values(picks{}) = some;
   auto const y = p.forward();
   p.backward();
@@ -88,11 +88,11 @@ TEST_CASE("expert_sum: gradients of slots without expert, and of an expert witho
   for (Index s = 0; s < 14; ++s) CHECK((p.gradient(slots{})(s, 0) != 0) == (some[static_cast<std::size_t>(s)] >= 0));
   for (Index e = 0; e < 5; ++e) CHECK((p.gradient(W{})[e](0, 0) != 0) == (e != 2));
 }
-TEST_CASE("expert_sum: of one slot per row, and two sums over the same slots") {
+TEST_CASE("expert_linear_combine: of one slot per row, and two sums over the same slots") {
   struct one : selection<tokens, size<1>, E> {};
   struct rows_in : input<tokens, H> {};
-  check_gradient(expert_sum(rows_in{}, W{}, one{}));
-  check_gradient(expert_sum(slots{}, W{}, picks{}) + expert_sum(tanh(slots{}), W{}, picks{}));
+  check_gradient(expert_linear_combine(rows_in{}, W{}, one{}));
+  check_gradient(expert_linear_combine(slots{}, W{}, picks{}) + expert_linear_combine(tanh(slots{}), W{}, picks{}));
 }
 TEST_CASE("column_blocks: products with the columns of the chosen experts") {
   check(expert_linear(x{}, column_blocks<E>(W_q{}), picks{}), [](auto& p, Index i, Index j) {
@@ -100,7 +100,7 @@ TEST_CASE("column_blocks: products with the columns of the chosen experts") {
   });
 }
 TEST_CASE("row_blocks: products with the rows of the chosen experts") {
-  check(expert_sum(slots{}, row_blocks<E>(W_o{}), picks{}), [](auto& p, Index i, Index j) {
+  check(expert_linear_combine(slots{}, row_blocks<E>(W_o{}), picks{}), [](auto& p, Index i, Index j) {
     double sum = 0;
     for (Index s = 0; s < 2; ++s)
       sum += block_product(p.in(slots{}), 2 * i + s, p.in(W_o{}), p.in(picks{})(i, s) * 4, j);
@@ -108,7 +108,7 @@ TEST_CASE("row_blocks: products with the rows of the chosen experts") {
   });
 }
 TEST_CASE("blocks: a choice of nothing, and a block that nobody chose") {
-  Program<roots<type_of<decltype(expert_linear(x{}, column_blocks<E>(W_q{}), picks{}))>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(expert_linear(x{}, column_blocks<E>(W_q{}), picks{}))>>> p(at<tokens>(7));
   p.values(picks{}) = some;
   auto const r = p.check_gradients();
   CAPTURE(r.text);
@@ -129,7 +129,7 @@ TEST_CASE("blocks: functions of the elements of a stack") {
   check(expert_linear(x{}, column_blocks<E>(W_q{}) * number<3>{}, picks{}), [](auto& p, Index i, Index j) {
     return 3 * block_product(p.in(x{}), i / 2, p.in(W_q{}), 0, p.in(picks{})(i / 2, i % 2) * 4 + j);
   });
-  check_gradient(expert_sum(slots{}, square(row_blocks<E>(W_o{})), picks{}));
+  check_gradient(expert_linear_combine(slots{}, square(row_blocks<E>(W_o{})), picks{}));
 }
 TEST_CASE("blocks: of a computed matrix, and of a number of parts that is known when the program runs") {
   check_gradient(expert_linear(x{}, column_blocks<E>(tanh(W_q{})), picks{}));

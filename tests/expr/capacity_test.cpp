@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -24,11 +24,11 @@ template <class Limit, Extent... X>
 void check_limit(Index rows, Index most, size_value<X>... sizes) {
   constexpr auto y = within_capacity<Limit, std::conditional_t<sizeof...(X) == 0, size<0>, C>>(picks{});
   static_assert(std::is_same_v<domain<type_of<decltype(y)>>, E> && !y.grad);
-  Program<roots<type_of<decltype(y)>>, inference> p(at<tokens>(rows), sizes...);
+  TestProgram<roots<type_of<decltype(y)>>, inference> p(at<tokens>(rows), sizes...);
   auto& chosen = p.values(picks{});
   for (std::size_t i = 0; i < chosen.size(); i += 3) chosen[i] = -1;
-  p.tape.bind_workspace((p.workspace = AlignedBuffer(p.tape.workspace_bytes())).bytes());
-  auto const kept = p.tape.forward();
+  p.program.bind_workspace((p.workspace = AlignedBuffer(p.program.workspace_bytes())).bytes());
+  auto const kept = p.program.forward();
   REQUIRE(kept.rows == rows);
   std::array<Index, 3> taken{};
   for (Index j = 0; j < 2; ++j) {
@@ -66,7 +66,7 @@ TEST_CASE("capacity: rows for a factor that is known when the program runs") {
 TEST_CASE("capacity: what is left out has no result and no gradient") {
   // Every row's first choice is expert 1, which takes two.
   constexpr auto y = expert_linear(x{}, W{}, within_capacity<capacity<dynamic>, C>(picks{}));
-  Program<roots<type_of<decltype(y)>>> p(at<tokens>(5), at<C>(2));
+  TestProgram<roots<type_of<decltype(y)>>> p(at<tokens>(5), at<C>(2));
   for (std::size_t i = 0; i < 5; ++i) p.values(picks{})[2 * i] = 1, p.values(picks{})[2 * i + 1] = -1;
   auto const result = p.forward();
   for (Index s = 0; s < 10; ++s) {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "attend.hpp"
 #include "headmix/expr/attention.hpp"
 
@@ -17,8 +17,8 @@ struct picks : selection<tokens, size<2>, heads> {};
 struct q : input<times<size<2>, tokens>, size<3>> {};
 struct k : input<tokens, size<6>> {};
 struct v : input<tokens, size<6>> {};
-struct k_one : input<memory_tokens, size<3>> {};
-struct v_one : input<memory_tokens, size<3>> {};
+struct k_one : input<context_tokens, size<3>> {};
+struct v_one : input<context_tokens, size<3>> {};
 
 struct checkered {
   static constexpr bool sees(Index t, Index s) { return s == t || (s + t) % 3 == 0; }
@@ -34,7 +34,7 @@ void check_rows(Y, Filled chosen, Plain plain) {
     gradcheck_options o;
     segments s = uniform(1, n);
     if (0 > n) o.token_sequences = s = ragged(offsets.data(), 5);
-    Program<roots<Y>> p(o, at<tokens>(s.rows));
+    TestProgram<roots<Y>> p(o, at<tokens>(s.rows));
     chosen(p.values(picks{}), s.rows);
     auto const found = p.forward();
     auto const expected = plain(p, s);
@@ -68,7 +68,7 @@ TEST_CASE("chosen heads: two heads of four over two key/value heads, some rows w
 }
 TEST_CASE("chosen heads: a user's mask") { check_rows(grouped<checkered>, fill_some, plain_attention<checkered, 2>()); }
 TEST_CASE("chosen heads: nobody chose anything") {
-  Program<roots<type_of<decltype(grouped<causal>)>>> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(grouped<causal>)>>> p(at<tokens>(3));
   p.values(picks{}).assign(6, -1);
   auto const o = p.forward();
   p.backward();
@@ -77,7 +77,7 @@ TEST_CASE("chosen heads: nobody chose anything") {
   for (double const g : p.gradients(v{})) CHECK(g == 0);
 }
 TEST_CASE("chosen heads: a head that nobody chose has no gradient, the keys of one that was chosen have") {
-  Program<roots<type_of<decltype(grouped<full>)>>> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(grouped<full>)>>> p(at<tokens>(3));
   p.values(picks{}) = {3, 2, -1, 3, 2, -1};
   p.forward();
   p.backward();
@@ -94,12 +94,12 @@ TEST_CASE("chosen heads: keys of another input, of another length in every seque
   constexpr auto y = attention<full>(q{}, k_one{}, v_one{}, rows_of_heads(picks{}));
   gradcheck_options o;
   o.token_sequences = ragged(queries.data(), 3);
-  o.memory_sequences = ragged(keys.data(), 3);
-  Program<roots<type_of<decltype(y)>>> p(o);
+  o.context_sequences = ragged(keys.data(), 3);
+  TestProgram<roots<type_of<decltype(y)>>> p(o);
   p.values(picks{}) = {2, 1, 3, -1, 0, 1, -1, 2, 1, 0, 3, 2};
   auto const found = p.forward();
   auto const expected = attend<full>(
-      {p.in(q{}), p.in(k_one{}), p.in(v_one{}), o.token_sequences, o.memory_sequences, 2, 1, p.in(picks{}), 4});
+      {p.in(q{}), p.in(k_one{}), p.in(v_one{}), o.token_sequences, o.context_sequences, 2, 1, p.in(picks{}), 4});
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(close(found.data[i], expected[i]));
   // The second sequence has no keys.
   for (Index c = 0; c < 3; ++c) CHECK((found(4, c) == 0 && found(5, c) == 0 && found(0, c) != 0));
@@ -109,8 +109,8 @@ TEST_CASE("chosen heads: keys of another input, of another length in every seque
 }
 TEST_CASE("chosen heads: gradients with dropout") {
   constexpr auto y = attention<causal, size<2>, draws::keep<1, 3>>(q{}, k{}, v{}, rows_of_heads(picks{}));
-  Program<roots<type_of<decltype(y)>>> p(at<tokens>(7));
-  Program<roots<type_of<decltype(grouped<causal>)>>> without(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(y)>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(grouped<causal>)>>> without(at<tokens>(7));
   fill_some(p.values(picks{}), 7);
   fill_some(without.values(picks{}), 7);
   without.values(q{}) = p.values(q{});

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/expr/reduce.hpp"
 
 using namespace headmix;
@@ -20,14 +20,14 @@ struct col : input<tokens, size<1>> {};
 }  // namespace
 
 TEST_CASE("length: the root of a sum of squares, of gradient zero at zero") {
-  check(length(row_sum(square(a{}))),
+  check(safe_sqrt(row_sum(square(a{}))),
         [](auto& p, Index i, Index) {
           double sum = 0;
           for (Index c = 0; c < 5; ++c) sum += p.in(a{})(i, c) * p.in(a{})(i, c);
           return std::sqrt(sum);
         },
         {.low = -2, .high = 2});
-  Program<roots<type_of<decltype(length(row_sum(square(a{}))))>>> p(at<tokens>(2));
+  TestProgram<roots<type_of<decltype(safe_sqrt(row_sum(square(a{}))))>>> p(at<tokens>(2));
   std::fill_n(p.values(a{}).begin(), 5, 0.0);
   CHECK(p.forward()(0, 0) == 0);
   p.backward();
@@ -37,11 +37,11 @@ TEST_CASE("length: the root of a sum of squares, of gradient zero at zero") {
   }
 }
 TEST_CASE("at_least: the larger one, and its gradient") {
-  check(at_least(a{}, b{}), [](auto& p, Index i, Index j) { return std::max(p.in(a{})(i, j), p.in(b{})(i, j)); });
-  check(at_least(a{}, number<1, 4>{}), [](auto& p, Index i, Index j) { return std::max(p.in(a{})(i, j), 0.25); });
-  check_gradient(at_least(a{}, col{}));
+  check(maximum(a{}, b{}), [](auto& p, Index i, Index j) { return std::max(p.in(a{})(i, j), p.in(b{})(i, j)); });
+  check(maximum(a{}, number<1, 4>{}), [](auto& p, Index i, Index j) { return std::max(p.in(a{})(i, j), 0.25); });
+  check_gradient(maximum(a{}, col{}));
   // Of equal ones the second has the gradient.
-  Program<roots<type_of<decltype(at_least(a{}, b{}))>>> p(at<tokens>(1));
+  TestProgram<roots<type_of<decltype(maximum(a{}, b{}))>>> p(at<tokens>(1));
   p.values(a{}) = p.values(b{});
   p.forward();
   p.backward();
@@ -51,8 +51,8 @@ TEST_CASE("straight_through: the value of one, the gradient of the other") {
   using Y = type_of<decltype(straight_through(a{}, tanh(b{})))>;
   using Twin = type_of<decltype(tanh(b{}) + detach(a{} - tanh(b{})))>;
   for (Index const rows : {0, 1, 7}) {
-    Program<roots<Y>> p(at<tokens>(rows));
-    Program<roots<Twin>> q(at<tokens>(rows));
+    TestProgram<roots<Y>> p(at<tokens>(rows));
+    TestProgram<roots<Twin>> q(at<tokens>(rows));
     q.values(a{}) = p.values(a{});
     q.values(b{}) = p.values(b{});
     auto const y = p.forward(), z = q.forward();

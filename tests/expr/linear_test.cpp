@@ -3,7 +3,7 @@
 
 #include "headmix/expr/linear.hpp"
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -47,8 +47,8 @@ TEST_CASE("matmul: both operands transposed") {
   });
 }
 TEST_CASE("matmul: wide") {
-  static_assert(decltype(wide(x{} % w{}))::kind_of == kind::wide);
-  check(wide(x{} % w{}),
+  static_assert(decltype(upcast(x{} % w{}))::kind_of == kind::accumulator);
+  check(upcast(x{} % w{}),
         [](auto& p, Index i, Index j) { return dot(3, [&](Index k) { return p.in(x{})(i, k) * p.in(w{})(k, j); }); });
 }
 TEST_CASE("matmul: a value times its own transpose") {
@@ -92,7 +92,7 @@ TEST_CASE("sum: over everything") {
 }
 TEST_CASE("row_sum and col_sum: of a stack of matrices") {
   struct W : param<size<2>, M, N> {};
-  Program<roots<type_of<decltype(row_sum(W{}))>, type_of<decltype(sum(W{}))>>> p;
+  TestProgram<roots<type_of<decltype(row_sum(W{}))>, type_of<decltype(sum(W{}))>>> p;
   auto const y = p.forward();
   CHECK(y.count == 2);
   double all = 0;
@@ -103,13 +103,13 @@ TEST_CASE("row_sum and col_sum: of a stack of matrices") {
       all += expected;
     }
   }
-  CHECK(close(p.tape.get(sum(W{}))(0, 0), all));
+  CHECK(close(p.program.get(sum(W{}))(0, 0), all));
   CHECK(gradcheck(row_sum(W{} * W{})).ok());
   CHECK(gradcheck(sum(W{} * W{})).ok());
 }
 TEST_CASE("mean: of a stack of matrices") {
   struct W : param<size<2>, M, N> {};
-  Program<roots<type_of<decltype(mean(W{}))>>> p;
+  TestProgram<roots<type_of<decltype(mean(W{}))>>> p;
   double const found = p.forward()(0, 0);
   double all = 0;
   for (double const v : p.values(W{})) all += v;
@@ -131,7 +131,7 @@ TEST_CASE("split_rows: the parts of a row become rows") {
 }
 TEST_CASE("merge_rows: is the inverse of split_rows") {
   check(merge_rows<size<3>>(tall{}), [](auto& p, Index i, Index j) { return p.in(tall{})(3 * i + j / 5, j % 5); });
-  Program<roots<type_of<decltype(merge_rows<size<2>>(split_rows<size<2>>(wide_row{})))>>> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(merge_rows<size<2>>(split_rows<size<2>>(wide_row{})))>>> p(at<tokens>(3));
   auto const y = p.forward();
   CHECK(y.cols == 6);
   for (Index i = 0; i < 3; ++i) {
@@ -152,7 +152,7 @@ TEST_CASE("split_rows: by one is the value itself") {
 }
 TEST_CASE("split_rows: of a transposed value") {
   struct square_input : input<size<4>, size<4>> {};
-  Program<roots<type_of<decltype(split_rows<size<2>>(t(square_input{})))>>> p;
+  TestProgram<roots<type_of<decltype(split_rows<size<2>>(t(square_input{})))>>> p;
   auto const y = p.forward();
   for (Index i = 0; i < 8; ++i) {
     for (Index j = 0; j < 2; ++j) CHECK(y(i, j) == p.in(square_input{})(i % 2 * 2 + j, i / 2));
@@ -169,12 +169,12 @@ TEST_CASE("means: of rows, columns and everything") {
   for (Index const rows : {1, 7}) {
     CHECK(gradcheck(col_mean(z{} * z{}), at<tokens>(rows)).ok());
     CHECK(gradcheck(mean(z{} * z{}), at<tokens>(rows)).ok());
-    Program<roots<type_of<decltype(mean(z{}))>, type_of<decltype(col_mean(z{}))>>> p(at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(mean(z{}))>, type_of<decltype(col_mean(z{}))>>> p(at<tokens>(rows));
     double const found = p.forward()(0, 0);
     double const first = dot(rows, [&](Index k) { return p.in(z{})(k, 0); }) / static_cast<double>(rows);
     double all = 0;
     for (double const v : p.values(z{})) all += v;
     CHECK(close(found, all / static_cast<double>(5 * rows)));
-    CHECK(close(p.tape.get(col_mean(z{}))(0, 0), first));
+    CHECK(close(p.program.get(col_mean(z{}))(0, 0), first));
   }
 }

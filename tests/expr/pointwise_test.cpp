@@ -3,7 +3,7 @@
 
 #include "headmix/expr/pointwise.hpp"
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -110,7 +110,7 @@ TEST_CASE("sigmoid") {
   unary(ops::sigmoid{}, [](double x) { return 1 / (1 + std::exp(-x)); });
 }
 TEST_CASE("sigmoid: keeps its range far out") {
-  Program<roots<type_of<decltype(sigmoid(row{}))>>> p;
+  TestProgram<roots<type_of<decltype(sigmoid(row{}))>>> p;
   p.values(row{}) = {-1000, -40, 0, 40, 1000};
   auto const y = p.forward();
   CHECK(y(0, 0) == 0);
@@ -137,7 +137,7 @@ TEST_CASE("relu: gradient away from the kink") {
       relu(a{} - number<5>{}) + a{}, [](auto& p, Index i, Index j) { return p.in(a{})(i, j); }, positive);
 }
 TEST_CASE("relu: zero and below give zero, with gradient zero") {
-  Program<roots<type_of<decltype(relu(row{}))>>> p;
+  TestProgram<roots<type_of<decltype(relu(row{}))>>> p;
   p.values(row{}) = {-2, -0.0, 0, 0.5, 3};
   auto const y = p.forward();
   for (Index j = 0; j < 5; ++j) CHECK(y(0, j) == (j < 3 ? 0 : p.in(row{})(0, j)));
@@ -145,7 +145,7 @@ TEST_CASE("relu: zero and below give zero, with gradient zero") {
   for (Index j = 0; j < 5; ++j) CHECK(p.gradient(row{})(0, j) == (j < 3 ? 0 : p.dy(0, j)));
 }
 TEST_CASE("detach: the value, with gradient zero") {
-  Program<roots<type_of<decltype(a{} * detach(b{}))>>> p(at<tokens>(4));
+  TestProgram<roots<type_of<decltype(a{} * detach(b{}))>>> p(at<tokens>(4));
   auto const y = p.forward();
   p.backward();
   for (Index i = 0; i < 4; ++i) {
@@ -159,7 +159,7 @@ TEST_CASE("detach: the value, with gradient zero") {
 TEST_CASE("detach: a straight-through estimator has the value of one and the gradient of the other") {
   struct m : input<tokens, C> {};
   struct q : input<tokens, C> {};
-  Program<roots<type_of<decltype(q{} + detach(m{} - q{}))>>> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(q{} + detach(m{} - q{}))>>> p(at<tokens>(3));
   auto const y = p.forward();
   p.backward();
   for (Index i = 0; i < 3; ++i) {
@@ -171,7 +171,7 @@ TEST_CASE("detach: a straight-through estimator has the value of one and the gra
   }
 }
 TEST_CASE("wide: the value, with the gradient of the value") {
-  check(wide(a{}) * b{}, [](auto& p, Index i, Index j) { return p.in(a{})(i, j) * p.in(b{})(i, j); });
+  check(upcast(a{}) * b{}, [](auto& p, Index i, Index j) { return p.in(a{})(i, j) * p.in(b{})(i, j); });
 }
 TEST_CASE("number: whole, fraction and negative") {
   check(number<3>{} * a{} + number<-1, 4>{}, [](auto& p, Index i, Index j) { return 3 * p.in(a{})(i, j) - 0.25; });
@@ -193,7 +193,7 @@ TEST_CASE("pointwise: one expression of many operations") {
 TEST_CASE("pointwise: a stack of matrices, element by element") {
   struct W : param<size<3>, size<2>, C> {};
   struct V : param<size<3>, size<2>, C> {};
-  Program<roots<type_of<decltype(W{} * V{} + row{})>>> p;
+  TestProgram<roots<type_of<decltype(W{} * V{} + row{})>>> p;
   auto const y = p.forward();
   CHECK(y.count == 3);
   for (Index e = 0; e < 3; ++e) {

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/expr/attention.hpp"
 
@@ -24,7 +24,7 @@ constexpr auto values_like = draw<Distribution, Stream>(Like{});
 
 template <class Y>
 std::vector<double> evaluate(Y, randomness key, Index rows) {
-  Program<roots<Y>, inference> p(at<tokens>(rows));
+  TestProgram<roots<Y>, inference> p(at<tokens>(rows));
   std::copy_n(key.word, 6, p.values(random_key{}).data());
   auto const y = p.forward();
   return {y.data, y.data + y.size()};
@@ -103,14 +103,14 @@ TEST_CASE("random: the distributions have their moments") {
 }
 TEST_CASE("random: without randomness there is no noise and nothing is dropped") {
   for (double const a : normals(randomness::off(), 3)) CHECK(a == 0);
-  Program<roots<type_of<decltype(dropout<1, 2>(x{}))>>, inference> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(dropout<1, 2>(x{}))>>, inference> p(at<tokens>(3));
   p.values(random_key{}).assign(6, 0);
   auto const y = p.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == p.values(x{})[static_cast<std::size_t>(i)]);
 }
 TEST_CASE("random: dropout's gradient goes where its values went") {
   check_gradient(dropout<1, 3>(x{} * x{}));
-  Program<roots<type_of<decltype(dropout<1, 3>(x{}))>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(dropout<1, 3>(x{}))>>> p(at<tokens>(7));
   auto const y = p.forward();
   p.backward();
   for (Index i = 0; i < y.size(); ++i) {
@@ -125,7 +125,7 @@ TEST_CASE("random: attention's dropout scales or drops probabilities after the s
   gradcheck_options options;
   static std::array<Int, 4> const offsets{0, 2, 2, 7};
   options.token_sequences = ragged(offsets.data(), 3);
-  Program<roots<type_of<decltype(dropped)>>, inference> p(options);
+  TestProgram<roots<type_of<decltype(dropped)>>, inference> p(options);
   auto const y = p.forward();
   Random const random(1, std::uint64_t{static_cast<std::uint32_t>(random_stream::attention_dropout)});
   auto const q_ = p.in(q{}), k_ = p.in(k{}), v_ = p.in(v{});
@@ -171,21 +171,21 @@ TEST_CASE("random: attention's dropout has the gradients of what it computes, on
   Reference<double> reference;
   Cpu<double> cpu;
   auto const run = [&](auto& backend, auto y, randomness key) {
-    Tape<roots<decltype(y)>, std::remove_reference_t<decltype(backend)>> tape(backend);
+    Program<roots<decltype(y)>, std::remove_reference_t<decltype(backend)>> program(backend);
     Index const rows = 300;
     static std::vector<double> data(static_cast<std::size_t>(2 * rows * 4));
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = Random(3).normal(i);
     std::vector<double> g(data.size() * 4);
     auto const part = [&](std::size_t i, Index n) { return view<double>(g.data() + i * data.size(), n, 4); };
-    tape.bind(q{}, {data.data(), 2 * rows, 4}, part(0, 2 * rows));
-    tape.bind(k{}, {data.data() + 4, rows, 4}, part(1, rows));
-    tape.bind(v{}, {data.data() + 8, rows, 4}, part(2, rows));
-    if constexpr (!std::is_same_v<decltype(y), type_of<decltype(whole)>>) tape.bind(random_key{}, {key.word, 1, 6});
-    AlignedBuffer workspace(tape.workspace_bytes());
-    tape.bind_workspace(workspace.bytes());
-    auto const o = tape.forward();
+    program.bind(q{}, {data.data(), 2 * rows, 4}, part(0, 2 * rows));
+    program.bind(k{}, {data.data() + 4, rows, 4}, part(1, rows));
+    program.bind(v{}, {data.data() + 8, rows, 4}, part(2, rows));
+    if constexpr (!std::is_same_v<decltype(y), type_of<decltype(whole)>>) program.bind(random_key{}, {key.word, 1, 6});
+    AlignedBuffer workspace(program.workspace_bytes());
+    program.bind_workspace(workspace.bytes());
+    auto const o = program.forward();
     std::copy_n(o.data, o.size(), g.data() + 3 * data.size());
-    tape.backward({data.data(), 2 * rows, 4});
+    program.backward({data.data(), 2 * rows, 4});
     return g;
   };
   auto const same = [](std::vector<double> const& a, std::vector<double> const& b) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Selections made of selections: columns side by side, behind others, as rows of a longer table.
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/softmax.hpp"
 #include "headmix/router/router.hpp"
@@ -27,12 +27,12 @@ struct table : input<times<E, tokens>, size<1>> {};
 template <Selection Y, class F, Extent... X>
 void check_choices(Y, F formula, size_value<X>... sizes) {
   for (Index const rows : {0, 1, 7}) {
-    Program<roots<Y>, inference> p(at<tokens>(rows), sizes...);
+    TestProgram<roots<Y>, inference> p(at<tokens>(rows), sizes...);
     if constexpr (contains<leaves_of<roots<Y>>, picks>) {
       for (std::size_t i = 0; i < p.values(picks{}).size(); i += 3) p.values(picks{})[i] = -1;
     }
-    p.tape.bind_workspace((p.workspace = AlignedBuffer(p.tape.workspace_bytes())).bytes());
-    auto const y = p.tape.forward();
+    p.program.bind_workspace((p.workspace = AlignedBuffer(p.program.workspace_bytes())).bytes());
+    auto const y = p.program.forward();
     REQUIRE(y.rows == rows);
     for (Index i = 0; i < rows; ++i) {
       CAPTURE(i);
@@ -44,30 +44,29 @@ void check_choices(Y, F formula, size_value<X>... sizes) {
 }  // namespace
 
 TEST_CASE("columns: the same numbers in every row, as many rows as the operand has") {
-  constexpr auto y = columns<first, K, all>(scores{});
+  constexpr auto y = iota_cols<first, K, all>(scores{});
   static_assert(std::is_same_v<domain<type_of<decltype(y)>>, all> && !y.grad);
   check_choices(y, [](auto&, Index, Index j) { return 3 + j; });
   check_choices(
-      columns<any_first, K, all>(picks{}), [](auto&, Index, Index j) { return 5 + j; }, at<any_first>(5));
+      iota_cols<any_first, K, all>(picks{}), [](auto&, Index, Index j) { return 5 + j; }, at<any_first>(5));
 }
-TEST_CASE("columns_after: -1 stays -1") {
-  constexpr auto y = columns_after<first, all>(picks{});
+TEST_CASE("offset_cols: -1 stays -1") {
+  constexpr auto y = offset_cols<first, all>(picks{});
   static_assert(std::is_same_v<domain<type_of<decltype(y)>>, all>);
   check_choices(y, [](auto& p, Index i, Index j) {
     Int const chosen = p.in(picks{})(i, j);
     return chosen == -1 ? -1 : chosen + 3;
   });
 }
-TEST_CASE("rows_of_choices: the column of a row as a row of all columns") {
-  check_choices(rows_of_choices(picks{}), [](auto& p, Index i, Index j) {
+TEST_CASE("flat_index: the column of a row as a row of all columns") {
+  check_choices(flat_index(picks{}), [](auto& p, Index i, Index j) {
     Index const chosen = p.in(picks{})(i, j);
     return chosen == -1 ? -1 : i * 5 + chosen;
   });
   // What take reads in a row, gather_rows reads in the rows that it is split into.
-  check_gradient(gather_rows(table{}, split_rows<K>(rows_of_choices(picks{}))) * split_rows<K>(a{}));
+  check_gradient(gather_rows(table{}, split_rows<K>(flat_index(picks{}))) * split_rows<K>(a{}));
   for (Index const rows : {0, 1, 7}) {
-    Program<roots<type_of<decltype(gather_rows(table{}, split_rows<K>(rows_of_choices(picks{}))))>>> p(
-        at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(gather_rows(table{}, split_rows<K>(flat_index(picks{}))))>>> p(at<tokens>(rows));
     auto const y = p.forward();
     for (Index i = 0; i < 2 * rows; ++i) {
       CHECK(y(i, 0) == p.values(table{})[static_cast<std::size_t>(i / 2 * 5 + p.in(picks{})(i / 2, i % 2))]);
@@ -75,7 +74,7 @@ TEST_CASE("rows_of_choices: the column of a row as a row of all columns") {
   }
 }
 TEST_CASE("join: choices side by side") {
-  check_choices(join(picks{}, more{}),
+  check_choices(concat_cols(picks{}, more{}),
                 [](auto& p, Index i, Index j) { return j < 2 ? p.in(picks{})(i, j) : p.in(more{})(i, j - 2); });
 }
 TEST_CASE("shared_and: the shared columns, then the chosen ones behind them") {
@@ -95,9 +94,9 @@ TEST_CASE("shared_and: the shared columns, then the chosen ones behind them") {
       at<any_first>(4));
 }
 TEST_CASE("beside: the columns of the one, then those of the other, and their gradients") {
-  check(beside(a{}, b{}), [](auto& p, Index i, Index j) { return j < 2 ? p.in(a{})(i, j) : p.in(b{})(i, j - 2); });
-  check_gradient(beside(tanh(a{}), a{}) * beside(a{}, softmax(a{})));
-  check_gradient(beside(ones_of<tokens, K>(), b{}));
+  check(concat_cols(a{}, b{}), [](auto& p, Index i, Index j) { return j < 2 ? p.in(a{})(i, j) : p.in(b{})(i, j - 2); });
+  check_gradient(concat_cols(tanh(a{}), a{}) * concat_cols(a{}, softmax(a{})));
+  check_gradient(concat_cols(ones_of<tokens, K>(), b{}));
 }
 TEST_CASE("ones_and: a one for each shared column") {
   check(ones_and<first>(a{}), [](auto& p, Index i, Index j) { return j < 3 ? 1 : p.in(a{})(i, j - 3); });

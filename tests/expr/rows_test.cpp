@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/expr/loss.hpp"
 #include "headmix/expr/norm.hpp"
 
@@ -35,7 +35,7 @@ TEST_CASE("softmax") {
         [](auto& p, Index i, Index j) { return std::exp(p.in(z{})(i, j) - row_log_sum_exp(p.in(z{}), i)); });
 }
 TEST_CASE("softmax: neither overflows nor minds minus infinity") {
-  Program<roots<type_of<decltype(softmax(logits{}))>>> p;
+  TestProgram<roots<type_of<decltype(softmax(logits{}))>>> p;
   p.values(logits{}) = {1000, 1000 + std::log(3.0), -infinity, -1000, -infinity};
   auto const y = p.forward();
   CHECK(close(y(0, 0), 0.25));
@@ -46,7 +46,7 @@ TEST_CASE("softmax: neither overflows nor minds minus infinity") {
   for (double const g : p.gradients(logits{})) CHECK(std::isfinite(g));
 }
 TEST_CASE("softmax: a row of minus infinities gives zeros and gradients of zero") {
-  Program<roots<type_of<decltype(softmax(logits{}))>>> p;
+  TestProgram<roots<type_of<decltype(softmax(logits{}))>>> p;
   p.values(logits{}).assign(5, -infinity);
   auto const y = p.forward();
   p.backward();
@@ -63,7 +63,7 @@ TEST_CASE("log_sum_exp") {
   check(log_sum_exp(z{}), [](auto& p, Index i, Index) { return row_log_sum_exp(p.in(z{}), i); });
 }
 TEST_CASE("log_sum_exp: does not overflow") {
-  Program<roots<type_of<decltype(log_sum_exp(logits{}))>>> p;
+  TestProgram<roots<type_of<decltype(log_sum_exp(logits{}))>>> p;
   p.values(logits{}) = {900, 900, 900, 900, -infinity};
   CHECK(close(p.forward()(0, 0), 900 + std::log(4.0)));
   p.backward();
@@ -83,7 +83,7 @@ TEST_CASE("layer_norm") {
   });
 }
 TEST_CASE("layer_norm: a constant row gives the bias, with finite gradients") {
-  Program<roots<type_of<decltype(layer_norm(z{}, gain{}, bias{}))>>> p(at<tokens>(1));
+  TestProgram<roots<type_of<decltype(layer_norm(z{}, gain{}, bias{}))>>> p(at<tokens>(1));
   p.values(z{}).assign(5, 0.75);
   auto const y = p.forward();
   p.backward();
@@ -92,7 +92,7 @@ TEST_CASE("layer_norm: a constant row gives the bias, with finite gradients") {
     CHECK(std::isfinite(p.gradient(z{})(0, j)));
   }
 }
-TEST_CASE("rms_norm: with an eps of one's own") {
+TEST_CASE("rms_norm: with an custom eps") {
   check(rms_norm<number<1, 10>>(z{}, gain{}), [](auto& p, Index i, Index j) {
     auto const a = p.in(z{});
     double squares = 0;
@@ -105,7 +105,7 @@ TEST_CASE("cross_entropy") {
         [](auto& p, Index i, Index) { return row_log_sum_exp(p.in(z{}), i) - p.in(z{})(i, p.in(target{})(i, 0)); });
 }
 TEST_CASE("cross_entropy: its gradient is the probability minus one at the target") {
-  Program<roots<type_of<decltype(cross_entropy(z{}, target{}))>>> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(cross_entropy(z{}, target{}))>>> p(at<tokens>(3));
   p.forward();
   p.backward();
   for (Index i = 0; i < 3; ++i) {
@@ -116,14 +116,14 @@ TEST_CASE("cross_entropy: its gradient is the probability minus one at the targe
   }
 }
 TEST_CASE("load_balance: is one when the probabilities are uniform, whatever was chosen") {
-  Program<roots<type_of<decltype(load_balance(z{}, chosen{}))>>> p(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(load_balance(z{}, chosen{}))>>> p(at<tokens>(6));
   p.values(z{}).assign(30, 0.2);
   CHECK(close(p.forward()(0, 0), 1));
 }
 TEST_CASE("load_balance: the formula of the paper, with the gradient by p") {
   gradcheck_options const positive{.low = 0.1, .high = 1};
   for (Index const rows : {1, 7}) {
-    Program<roots<type_of<decltype(load_balance(z{}, chosen{}))>>> p(positive, at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(load_balance(z{}, chosen{}))>>> p(positive, at<tokens>(rows));
     double const found = p.forward()(0, 0);
     double P[5] = {}, f[5] = {}, sum = 0, total = 0, expected = 0;
     for (Index i = 0; i < rows; ++i) {
@@ -141,7 +141,7 @@ TEST_CASE("load_balance: the formula of the paper, with the gradient by p") {
 }
 TEST_CASE("z_loss: the mean of the squared log-sum-exp") {
   for (Index const rows : {1, 7}) {
-    Program<roots<type_of<decltype(z_loss(z{}))>>> p(at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(z_loss(z{}))>>> p(at<tokens>(rows));
     double const found = p.forward()(0, 0);
     double expected = 0;
     for (Index i = 0; i < rows; ++i) expected += std::pow(row_log_sum_exp(p.in(z{}), i), 2) / static_cast<double>(rows);

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "attend.hpp"
 #include "headmix/expr/attention.hpp"
 
@@ -31,7 +31,7 @@ void check_scores(Y, bool scaled, bool biased) {
     gradcheck_options o;
     segments s = uniform(1, n);
     if (0 > n) o.token_sequences = s = ragged(offsets.data(), 4);
-    Program<roots<Y>> p(o, at<tokens>(s.rows));
+    TestProgram<roots<Y>> p(o, at<tokens>(s.rows));
     attended a;
     if constexpr (chooses) {
       std::copy_n(some.begin(), static_cast<std::size_t>(2 * s.rows), p.values(picks{}).begin());
@@ -58,7 +58,7 @@ void check_scores(Y, bool scaled, bool biased) {
   }
 }
 
-/// A variant of one's own.
+/// A custom variant.
 struct doubled {
   using mask = causal;
   static double scale(Index head_dim) { return 2 / std::sqrt(static_cast<double>(head_dim)); }
@@ -77,8 +77,8 @@ TEST_CASE("scores: a bias of plain products of chosen heads") {
                                                             bias_of_scores<longest>(bias{})),
                        false, true);
 }
-TEST_CASE("scores: a variant of one's own multiplies the products") {
-  Program<roots<type_of<decltype(attention<doubled, size<2>>(q{}, k{}, v{}))>>, inference> p(at<tokens>(5));
+TEST_CASE("scores: a custom variant multiplies the products") {
+  TestProgram<roots<type_of<decltype(attention<doubled, size<2>>(q{}, k{}, v{}))>>, inference> p(at<tokens>(5));
   auto const found = p.forward();
   std::vector<double> twice = p.values(q{});
   for (double& e : twice) e *= 2;
@@ -89,7 +89,8 @@ TEST_CASE("scores: a variant of one's own multiplies the products") {
 TEST_CASE("scores: the gradient of a bias is a sum over sequences, zero where nobody looks") {
   gradcheck_options o;
   o.token_sequences = uniform(2, 3);
-  Program<roots<type_of<decltype(attention<causal, size<2>>(q{}, k{}, v{}, bias_of_scores<longest>(bias{})))>>> p(o);
+  TestProgram<roots<type_of<decltype(attention<causal, size<2>>(q{}, k{}, v{}, bias_of_scores<longest>(bias{})))>>> p(
+      o);
   p.forward();
   p.backward();
   for (Index t = 0; t < 7; ++t) {
@@ -100,7 +101,7 @@ TEST_CASE("scores: the gradient of a bias is a sum over sequences, zero where no
   }
 }
 TEST_CASE("scores: a bias for fewer keys than a sequence has is refused") {
-  Program<roots<type_of<decltype(attention<causal, size<2>>(q{}, k{}, v{}, bias_of_scores<longest>(bias{})))>>> p(
+  TestProgram<roots<type_of<decltype(attention<causal, size<2>>(q{}, k{}, v{}, bias_of_scores<longest>(bias{})))>>> p(
       at<tokens>(8));
   CHECK_THROWS_WITH_AS(p.forward(), doctest::Contains("the score_bias is for 7 keys, sequence 0 has 8"), Error);
 }

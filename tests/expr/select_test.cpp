@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/softmax.hpp"
 
@@ -33,13 +33,13 @@ struct gate : input<tokens, K> {};
 double const not_a_number = std::numeric_limits<double>::quiet_NaN();
 double const infinity = std::numeric_limits<double>::infinity();
 
-/// The columns that top_k<Chosen> finds in one row of five.
+/// The columns that arg_top_k<Chosen> finds in one row of five.
 template <Index Chosen>
 std::vector<Int> best(std::vector<double> const& row) {
-  Program<roots<type_of<decltype(top_k<size<Chosen>>(scores{}))>>> p(at<tokens>(1));
+  TestProgram<roots<type_of<decltype(arg_top_k<size<Chosen>>(scores{}))>>> p(at<tokens>(1));
   std::copy(row.begin(), row.end(), p.values(scores{}).begin());
-  p.tape.bind_workspace((p.workspace = AlignedBuffer(p.tape.workspace_bytes())).bytes());
-  auto const y = p.tape.forward();
+  p.program.bind_workspace((p.workspace = AlignedBuffer(p.program.workspace_bytes())).bytes());
+  auto const y = p.program.forward();
   return {y.data, y.data + y.size()};
 }
 using list = std::vector<Int>;
@@ -61,16 +61,17 @@ TEST_CASE("top_k: of all columns is the sorted order, of one the maximum") {
   CHECK(best<1>({5, 4, 1, 7, 3}) == list{3});
 }
 TEST_CASE("top_k: knows how many columns it chose from, and has no gradient") {
-  using chosen = decltype(top_k<K>(scores{}));
+  using chosen = decltype(arg_top_k<K>(scores{}));
   static_assert(std::is_same_v<domain<chosen>, E> && std::is_same_v<cols<chosen>, K> && !chosen::grad);
-  check_gradient(take(softmax(scores{}), top_k<K>(scores{})));
-  check_gradient(take(scores{}, top_k<E>(scores{})));
+  check_gradient(gather_cols(softmax(scores{}), arg_top_k<K>(scores{})));
+  check_gradient(gather_cols(scores{}, arg_top_k<E>(scores{})));
 }
 TEST_CASE("take: the values at the chosen columns") {
-  check(take(scores{}, picks{}), [](auto& p, Index i, Index j) { return p.in(scores{})(i, p.in(picks{})(i, j)); });
+  check(gather_cols(scores{}, picks{}),
+        [](auto& p, Index i, Index j) { return p.in(scores{})(i, p.in(picks{})(i, j)); });
 }
 TEST_CASE("put: values of one column are added, the others are zero") {
-  check(put(picked{}, picks{}), [](auto& p, Index i, Index j) {
+  check(scatter_cols(picked{}, picks{}), [](auto& p, Index i, Index j) {
     double sum = 0;
     for (Index k = 0; k < 2; ++k) sum += p.in(picks{})(i, k) == j ? p.in(picked{})(i, k) : 0;
     return sum;
@@ -88,16 +89,16 @@ TEST_CASE("gather_rows: an embedding lookup adds the gradients of equal words") 
 }
 TEST_CASE("gather_rows: of a computed table") { check_gradient(gather_rows(tanh(table{}), word{}) * x{}); }
 TEST_CASE("choice of -1: take gives zero, put and one_hot skip it, and no gradient flows") {
-  using Y = type_of<decltype(take(scores{}, picks{}))>;
-  Program<roots<Y, type_of<decltype(sum(put(picked{}, picks{})))>, type_of<decltype(one_hot(picks{}))>>> p(
+  using Y = type_of<decltype(gather_cols(scores{}, picks{}))>;
+  TestProgram<roots<Y, type_of<decltype(sum(scatter_cols(picked{}, picks{})))>, type_of<decltype(one_hot(picks{}))>>> p(
       at<tokens>(2));
   p.values(picks{}) = {-1, 3, -1, -1};
   auto const y = p.forward();
   CHECK(y(0, 0) == 0);
   CHECK(y(0, 1) == p.in(scores{})(0, 3));
   CHECK(y(1, 0) == 0);
-  CHECK(p.tape.get(sum(put(picked{}, picks{})))(0, 0) == p.in(picked{})(0, 1));
-  auto const hot = p.tape.get(one_hot(picks{}));
+  CHECK(p.program.get(sum(scatter_cols(picked{}, picks{})))(0, 0) == p.in(picked{})(0, 1));
+  auto const hot = p.program.get(one_hot(picks{}));
   for (Index i = 0; i < 2; ++i) {
     for (Index j = 0; j < 5; ++j) CHECK(hot(i, j) == (i == 0 && j == 3 ? 1 : 0));
   }
@@ -109,7 +110,7 @@ TEST_CASE("choice of -1: take gives zero, put and one_hot skip it, and no gradie
   CHECK(p.gradients(picked{}) == std::vector<double>{0, 2, 0, 0});
 }
 TEST_CASE("choice of -1: gather_rows gives a row of zeros and no gradient") {
-  Program<roots<type_of<decltype(gather_rows(table{}, word{}))>>> p(at<tokens>(2));
+  TestProgram<roots<type_of<decltype(gather_rows(table{}, word{}))>>> p(at<tokens>(2));
   p.values(word{}) = {-1, 4};
   auto const y = p.forward();
   p.backward();
@@ -120,14 +121,15 @@ TEST_CASE("choice of -1: gather_rows gives a row of zeros and no gradient") {
     CHECK(p.gradient(table{})(0, j) == 0);
   }
 }
-TEST_CASE("expert_order: slots grouped by expert, ascending, those without expert left out") {
-  Program<roots<type_of<decltype(expert_order(picks{}))>, type_of<decltype(get_output<1>(expert_order(picks{})))>>,
-          inference>
+TEST_CASE("sort_by_expert: slots grouped by expert, ascending, those without expert left out") {
+  TestProgram<
+      roots<type_of<decltype(sort_by_expert(picks{}))>, type_of<decltype(get_output<1>(sort_by_expert(picks{})))>>,
+      inference>
       p(at<tokens>(3));
   p.values(picks{}) = {4, 1, -1, 4, 1, 0};
-  p.tape.bind_workspace((p.workspace = AlignedBuffer(p.tape.workspace_bytes())).bytes());
-  auto const slot = p.tape.forward();
-  auto const begin = p.tape.get(get_output<1>(expert_order(picks{})));
+  p.program.bind_workspace((p.workspace = AlignedBuffer(p.program.workspace_bytes())).bytes());
+  auto const slot = p.program.forward();
+  auto const begin = p.program.get(get_output<1>(sort_by_expert(picks{})));
   CHECK(std::vector<Int>(begin.data, begin.data + 6) == list{0, 1, 3, 3, 3, 5});
   CHECK(std::vector<Int>(slot.data, slot.data + 5) == list{5, 1, 4, 0, 3});
 }
@@ -146,7 +148,7 @@ TEST_CASE("expert_linear: a slot times the weights of its expert") {
   });
 }
 TEST_CASE("expert_linear: a choice of -1 gives zero, an expert without rows a gradient of zero") {
-  Program<roots<type_of<decltype(expert_linear(x{}, W_in{}, picks{}))>>> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(expert_linear(x{}, W_in{}, picks{}))>>> p(at<tokens>(3));
   p.values(picks{}) = {-1, 2, 2, 0, -1, -1};
   auto const y = p.forward();
   p.backward();
@@ -181,14 +183,14 @@ TEST_CASE("expert_linear: one expert per row") {
 }
 TEST_CASE("expert_linear: two products over one selection share the order of the slots") {
   using Y = type_of<decltype(expert_linear(expert_linear(x{}, W_in{}, picks{}), W_out{}, picks{}))>;
-  CHECK(Tape<roots<Y>, Reference<double>, inference>::forward_steps::size == 3);
+  CHECK(Program<roots<Y>, Reference<double>, inference>::forward_steps::size == 3);
   check_gradient(Y{});
 }
 TEST_CASE("mix: the rows of a token, weighed and added") {
-  check(mix(gate{}, slots{}), [](auto& p, Index i, Index j) {
+  check(combine(gate{}, slots{}), [](auto& p, Index i, Index j) {
     return p.in(gate{})(i, 0) * p.in(slots{})(2 * i, j) + p.in(gate{})(i, 1) * p.in(slots{})(2 * i + 1, j);
   });
 }
 TEST_CASE("mix: of a computed gate") {
-  check_gradient(mix(take(softmax(scores{}), picks{}), expert_linear(x{}, W_in{}, picks{})));
+  check_gradient(combine(gather_cols(softmax(scores{}), picks{}), expert_linear(x{}, W_in{}, picks{})));
 }

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -39,16 +39,16 @@ void check_ragged(Y y) {
 }  // namespace
 
 TEST_CASE("sequence numbers") {
-  Program<roots<type_of<decltype(sequence_numbers<tokens>())>>, inference> p(ragged_options(), at<tokens>(9));
-  std::size_t const bytes = p.tape.workspace_bytes();
+  TestProgram<roots<type_of<decltype(sequence_numbers<tokens>())>>, inference> p(ragged_options(), at<tokens>(9));
+  std::size_t const bytes = p.program.workspace_bytes();
   p.workspace = AlignedBuffer(bytes);
-  p.tape.bind_workspace(p.workspace.bytes());
-  auto const y = p.tape.forward();
+  p.program.bind_workspace(p.workspace.bytes());
+  auto const y = p.program.forward();
   for (Index i = 0; i < 9; ++i) CHECK(y(i, 0) == sequence_at(i));
 }
 TEST_CASE("means over sequences") {
   constexpr auto y = sequence_mean(x{});
-  Program<roots<type_of<decltype(y)>>> p(ragged_options(), at<tokens>(9));
+  TestProgram<roots<type_of<decltype(y)>>> p(ragged_options(), at<tokens>(9));
   auto const found = p.forward();
   REQUIRE(found.rows == 4);
   for (Index b = 0; b < 4; ++b) {
@@ -65,7 +65,7 @@ TEST_CASE("means over sequences") {
 TEST_CASE("means over windows") {
   auto const check_window = []<class Window>(Window, Index length) {
     constexpr auto y = window_mean<Window>(x{});
-    Program<roots<type_of<decltype(y)>>> p(ragged_options(), at<tokens>(9));
+    TestProgram<roots<type_of<decltype(y)>>> p(ragged_options(), at<tokens>(9));
     auto const found = p.forward();
     for (Index i = 0; i < 9; ++i) {
       Index const begin = (std::max)(Index{offsets[static_cast<std::size_t>(sequence_at(i))]}, i - length + 1);
@@ -83,15 +83,15 @@ TEST_CASE("means over windows") {
 }
 TEST_CASE("means over windows of padded sequences") {
   // Two sequences of six positions, each with real ones, one of which is alone in its window.
-  struct kept : selection<tokens, size<1>, padded_tokens> {};
+  struct valid_rows : selection<tokens, size<1>, padded_tokens> {};
   constexpr Index window = 3, length = 6;
   std::array<Int, 7> const real{0, 1, 3, 4, 7, 8, 11};
   std::array<Int, 3> const begins{0, 4, 7};
   gradcheck_options options;
   options.token_sequences = ragged(begins.data(), 2);
-  constexpr auto y = window_mean<size<window>>(x{}, kept{});
-  Program<roots<type_of<decltype(y)>>> p(options, at<tokens>(7), at<padded_tokens>(2 * length));
-  std::copy(real.begin(), real.end(), p.values(kept{}).begin());
+  constexpr auto y = window_mean<size<window>>(x{}, valid_rows{});
+  TestProgram<roots<type_of<decltype(y)>>> p(options, at<tokens>(7), at<padded_tokens>(2 * length));
+  std::copy(real.begin(), real.end(), p.values(valid_rows{}).begin());
   auto const found = p.forward();
   for (Index i = 0; i < 7; ++i) {
     auto const at_row = [&](Index r) { return Index{real[static_cast<std::size_t>(r)]}; };
@@ -112,10 +112,10 @@ TEST_CASE("means over windows of padded sequences") {
 }
 TEST_CASE("rows of a table of choices") {
   constexpr auto y = gather_choices(table{}, pick{});
-  Program<roots<type_of<decltype(one_hot(y))>, type_of<decltype(y)>>> p(at<tokens>(5));
+  TestProgram<roots<type_of<decltype(one_hot(y))>, type_of<decltype(y)>>> p(at<tokens>(5));
   p.values(pick{})[2] = -1;
   p.forward();
-  auto const found = p.tape.get(y);
+  auto const found = p.program.get(y);
   for (Index i = 0; i < 5; ++i) {
     for (Index j = 0; j < 2; ++j) {
       CHECK(found(i, j) == (p.in(pick{})(i, 0) < 0 ? -1 : p.in(table{})(p.in(pick{})(i, 0), j)));

@@ -3,7 +3,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 struct a : input<tokens, size<3>> {};
@@ -13,6 +13,6 @@ using leaf_to_bind = b;
 #else
 using leaf_to_bind = a;
 #endif
-void use(Tape<roots<decltype(exp(a{}))>, Reference<float>>& tape) {
-  tape.bind(leaf_to_bind{}, view<float const>(nullptr, 0, 3));
+void use(Program<roots<decltype(exp(a{}))>, Reference<float>>& program) {
+  program.bind(leaf_to_bind{}, view<float const>(nullptr, 0, 3));
 }

@@ -11,7 +11,7 @@ struct expert {
 #ifndef MUST_FAIL
     template <Expr X, Expr G, Selection Chosen>
     static constexpr auto mixture(X x, G gate, Chosen index) {
-      return mix(gate, expert_linear(x, W{}, index));
+      return combine(gate, expert_linear(x, W{}, index));
     }
 #endif
   };

@@ -3,7 +3,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 struct a : input<tokens, size<3>> {};
@@ -13,4 +13,4 @@ using wanted = gradients_by<b>;
 #else
 using wanted = gradients_by<a>;
 #endif
-constexpr int steps = Tape<roots<decltype(exp(a{}))>, Reference<float>, wanted>::steps::size;
+constexpr int steps = Program<roots<decltype(exp(a{}))>, Reference<float>, wanted>::steps::size;

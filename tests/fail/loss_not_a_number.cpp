@@ -3,7 +3,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 struct a : input<tokens, size<3>> {};
@@ -12,4 +12,6 @@ using penalty = decltype(row_sum(a{}));
 #else
 using penalty = decltype(sum(a{}));
 #endif
-void use(Tape<roots<a, penalty>, Reference<float>>& tape) { tape.backward(view<float const>(nullptr, 0, 3), {1.0}); }
+void use(Program<roots<a, penalty>, Reference<float>>& program) {
+  program.backward(view<float const>(nullptr, 0, 3), {1.0});
+}

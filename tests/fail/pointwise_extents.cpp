@@ -3,7 +3,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 struct a : input<tokens, size<3>> {};

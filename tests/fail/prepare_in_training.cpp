@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include "headmix/backend/reference.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 using namespace headmix;
 using L = Moa<4, 2, SoftmaxTopK<3, 1>>;

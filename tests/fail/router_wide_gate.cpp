@@ -12,11 +12,11 @@ struct wide_router {
   struct route {
     struct W_g : router_param<cols<X>, E> {};
     static constexpr auto p = softmax(X{} % W_g{});
-    static constexpr auto index = top_k<K>(p);
+    static constexpr auto index = arg_top_k<K>(p);
 #ifdef MUST_FAIL
     static constexpr auto gate = p;
 #else
-    static constexpr auto gate = take(p, index);
+    static constexpr auto gate = gather_cols(p, index);
 #endif
     using losses = type_list<>;
   };

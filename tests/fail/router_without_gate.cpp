@@ -3,7 +3,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 struct router {
@@ -13,9 +13,9 @@ struct router {
   struct route {
     struct W_g : param<cols<X>, E> {};
     static constexpr auto p = softmax(X{} % W_g{});
-    static constexpr auto index = top_k<K>(p);
+    static constexpr auto index = arg_top_k<K>(p);
 #ifndef MUST_FAIL
-    static constexpr auto gate = take(p, index);
+    static constexpr auto gate = gather_cols(p, index);
 #endif
     using losses = type_list<>;
   };

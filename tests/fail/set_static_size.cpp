@@ -3,7 +3,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 #ifdef MUST_FAIL
@@ -12,4 +12,4 @@ struct D : size<3> {};
 struct D : size<dynamic> {};
 #endif
 struct a : input<tokens, D> {};
-void use(Tape<roots<decltype(exp(a{}))>, Reference<float>>& tape) { tape.set(D{}, 3); }
+void use(Program<roots<decltype(exp(a{}))>, Reference<float>>& program) { program.set(D{}, 3); }

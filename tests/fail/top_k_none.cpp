@@ -3,12 +3,12 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/layer/moa.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 struct a : input<tokens, size<3>> {};
 #ifdef MUST_FAIL
-constexpr auto y = top_k<size<0>>(a{});
+constexpr auto y = arg_top_k<size<0>>(a{});
 #else
-constexpr auto y = top_k<size<1>>(a{});
+constexpr auto y = arg_top_k<size<1>>(a{});
 #endif

@@ -1,7 +1,7 @@
 // expect: headmix: vjp returns one gradient .or none. for each operand
 // SPDX-License-Identifier: MIT
 #include "headmix/backend/reference.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 using namespace headmix;
 struct hypotenuse : pointwise {
@@ -18,4 +18,4 @@ struct hypotenuse : pointwise {
 struct a : input<tokens, size<3>> {};
 struct b : input<tokens, size<3>> {};
 using Y = decltype(make<hypotenuse>(a{}, b{}));
-int buffers() { return Tape<roots<Y>, Reference<double>>::buffer_list::size; }
+int buffers() { return Program<roots<Y>, Reference<double>>::buffer_list::size; }

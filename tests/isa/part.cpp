@@ -42,7 +42,7 @@ std::uint64_t PART() {
   std::vector<Int> index(static_cast<std::size_t>(rows * choices)), perm(index.size()), offsets(experts + 1);
   for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<Int>((i / 3 + i % 2) % experts);
   view<Int> const order(perm.data(), 1, rows * choices), begins(offsets.data(), 1, experts + 1);
-  cpu.expert_order(order, begins, view<Int const>(index.data(), rows, choices), uniform(1, rows));
+  cpu.sort_by_expert(order, begins, view<Int const>(index.data(), rows, choices), uniform(1, rows));
   AlignedBuffer products(cpu.grouped_gemm_scratch(vy, va, vw));
   cpu.grouped_gemm(vy, va, vw, order, begins, choices, products.bytes());
   add(y);

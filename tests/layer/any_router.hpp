@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Any router goes with any layer, and any expert with MhMoe: those of this library and of a user.
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/smoe.hpp"
@@ -18,14 +18,14 @@ struct CosineTopK {
   struct route {
     struct V : router_param<cols<X>, E> {};
     struct log_scale : router_param<size<1>> {};
-    static constexpr auto lengths = length(row_sum(square(X{}))) * length(col_sum(square(V{})));
-    static constexpr auto p = softmax(wide(X{} % V{}) / lengths * exp(log_scale{}));
-    static constexpr auto index = top_k<K>(p);
-    static constexpr auto gate = take(p, index);
+    static constexpr auto lengths = safe_sqrt(row_sum(square(X{}))) * safe_sqrt(col_sum(square(V{})));
+    static constexpr auto p = softmax(upcast(X{} % V{}) / lengths * exp(log_scale{}));
+    static constexpr auto index = arg_top_k<K>(p);
+    static constexpr auto gate = gather_cols(p, index);
     using losses = type_list<>;
   };
 };
-static_assert(Router<CosineTopK<4, 2>>);
+static_assert(RouterPolicy<CosineTopK<4, 2>>);
 
 /// x W_e + b_e
 struct Affine {
@@ -35,11 +35,11 @@ struct Affine {
     struct b : bias_param<E, D> {};
     template <Expr X, Expr G, Selection Chosen>
     static constexpr auto mixture(X x, G gate, Chosen index) {
-      return mix(gate, expert_linear(x, W{}, index) + expert_bias(b{}, index));
+      return combine(gate, expert_linear(x, W{}, index) + expert_bias(b{}, index));
     }
   };
 };
-static_assert(Expert<Affine>);
+static_assert(ExpertPolicy<Affine>);
 
 /// The routers whose gates differences can check; sampled experts stay the same while an input moves.
 using PlainRouter = SoftmaxTopK<4, 2, gating::raw>;

@@ -22,7 +22,7 @@ struct gain : constant<In> {};
 
 template <class Y>
 struct BitLinear {
-  Program<roots<Y>> p{at<tokens>(2)};
+  TestProgram<roots<Y>> p{at<tokens>(2)};
   std::vector<double> y;
   BitLinear() {
     for (Index i = 0; i < 16; ++i) p.in(x{}).data[i] = S(2.3, i);
@@ -56,7 +56,7 @@ TEST_CASE("the integers of BitLinear") {
   for (std::size_t i = 0; i < 8; ++i) largest = std::max(largest, std::abs(S(2.3, static_cast<Index>(i))));
   for (std::size_t i = 0; i < 8; ++i) CHECK(close(activations.y[i] * 127 / largest, q[i]));
 
-  Program<roots<type_of<decltype(absmean_ternary(W{}))>>> p;
+  TestProgram<roots<type_of<decltype(absmean_ternary(W{}))>>> p;
   double mean = 0;
   for (Index i = 0; i < 8; ++i) {
     for (Index j = 0; j < 3; ++j) p.in(W{})(i, j) = S(1.1, j * 8 + i), mean += std::abs(p.in(W{})(i, j)) / 24;
@@ -70,10 +70,10 @@ TEST_CASE("gradients of ternary products: those of the rounded operands") {
   BitLinear<type_of<decltype(bit_linear(x{}, W{}))>> b;
   b.p.zero_gradients();
   b.p.backward();
-  Program<roots<type_of<decltype(absmax_int8(x{}))>>> rounded_x{at<tokens>(2)};
+  TestProgram<roots<type_of<decltype(absmax_int8(x{}))>>> rounded_x{at<tokens>(2)};
   rounded_x.values(x{}) = b.p.values(x{});
   auto const x_q = rounded_x.forward();
-  Program<roots<type_of<decltype(absmean_ternary(W{}))>>> rounded_w;
+  TestProgram<roots<type_of<decltype(absmean_ternary(W{}))>>> rounded_w;
   rounded_w.values(W{}) = b.p.values(W{});
   auto const w_q = rounded_w.forward();
   auto const dx = b.p.gradient(x{}), dw = b.p.gradient(W{});

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/mae.hpp"
 
 using namespace headmix;
@@ -25,27 +25,27 @@ void check_layer() {
   CAPTURE(r.text);
   CHECK(r.ok());
 }
-using Cross = Mae<5, 3, 2, gate_width<3>, memory_width<4>, pool::prefix>;
+using Cross = Mae<5, 3, 2, gate_dim<3>, context_dim<4>, pool::prefix>;
 
 }  // namespace
 
 TEST_CASE("mae: gradients of the mixture") {
-  check_layer<Mae<6, 4, 2, gate_width<3>, output_bias>>();
-  check_layer<Mae<6, 4, 2, gate_width<3>, causal, dropped<2>>>();
-  check_layer<Mae<6, 4, 2, gate_width<3>, causal, dropped<3>, pool::window<3>, rope<>>>();
+  check_layer<Mae<6, 4, 2, gate_dim<3>, output_bias>>();
+  check_layer<Mae<6, 4, 2, gate_dim<3>, causal, left_out_heads<2>>>();
+  check_layer<Mae<6, 4, 2, gate_dim<3>, causal, left_out_heads<3>, pool::window<3>, rope<>>>();
 }
 TEST_CASE("mae: gradients of one expert for each sequence") {
-  check_layer<Mae<6, 4, 2, gate_width<3>, dropped<2>, output_bias, rope<>>::expert<choice::best>>();
-  check_layer<Mae<6, 4, 2, gate_width<3>, causal>::expert<choice::drawn>>();
+  check_layer<Mae<6, 4, 2, gate_dim<3>, left_out_heads<2>, output_bias, rope<>>::expert<choice::best>>();
+  check_layer<Mae<6, 4, 2, gate_dim<3>, causal>::expert<choice::drawn>>();
 }
 TEST_CASE("mae: gradients with keys from a memory") {
   std::array<Int, 5> const memory{0, 2, 5, 6, 8};
   gradcheck_options o = ragged_options();
-  o.memory_sequences = ragged(memory.data(), 4);
-  auto const soft = gradcheck(Cross::y, o, at<tokens>(9), at<memory_tokens>(8));
+  o.context_sequences = ragged(memory.data(), 4);
+  auto const soft = gradcheck(Cross::y, o, at<tokens>(9), at<context_tokens>(8));
   CAPTURE(soft.text);
   CHECK(soft.ok());
-  auto const one = gradcheck(Cross::expert<choice::best>::y, o, at<tokens>(9), at<memory_tokens>(8));
+  auto const one = gradcheck(Cross::expert<choice::best>::y, o, at<tokens>(9), at<context_tokens>(8));
   CAPTURE(one.text);
   CHECK(one.ok());
 }

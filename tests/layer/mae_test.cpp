@@ -5,10 +5,10 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/core/running_mean.hpp"
 #include "headmix/layer/multi_head.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -50,12 +50,12 @@ TEST_CASE("mae: weights of heads") {
   struct g7 : constant<size<1>, size<8>> {};
   struct g6 : constant<size<1>, size<28>> {};
   using L7 = Mae<8, 8, 2>;
-  using L6 = Mae<8, 8, 2, dropped<2>>;
+  using L6 = Mae<8, 8, 2, left_out_heads<2>>;
   auto const weights = [](auto gate, auto layer, std::vector<double> const& expected) {
     using L = decltype(layer);
     constexpr auto p = softmax(gate);
     constexpr auto c = L::scale * (p % one_hot(typename L::heads_of_experts{}));
-    Program<roots<type_of<decltype(c)>>> program;
+    TestProgram<roots<type_of<decltype(c)>>> program;
     auto table = program.in(typename L::heads_of_experts{});
     for (Index i = 0; i < table.rows; ++i) {
       for (Index j = 0; j < table.cols; ++j) table(i, j) = static_cast<Int>(L::heads_of_experts::element(i, j));
@@ -77,7 +77,7 @@ TEST_CASE("mae: weights of heads") {
 }
 
 TEST_CASE("mae: with equal weights it is multi-head attention") {
-  using L = Mae<6, 4, 3, causal, dropped<2>, gate_width<5>, output_bias>;
+  using L = Mae<6, 4, 3, causal, left_out_heads<2>, gate_dim<5>, output_bias>;
   Module<L, Reference<double>> m(3);
   Module<MultiHead<6, 4, 3, causal, output_bias>, Reference<double>> dense(4);
   Module<L::mean, Reference<double>> mean(share_parameters{}, m);
@@ -94,7 +94,7 @@ TEST_CASE("mae: with equal weights it is multi-head attention") {
 }
 
 TEST_CASE("mae: the mixture is the sum of the experts that the gate weighs") {
-  using L = Mae<5, 4, 2, dropped<2>, gate_width<3>, output_bias>;
+  using L = Mae<5, 4, 2, left_out_heads<2>, gate_dim<3>, output_bias>;
   using One = L::expert<choice::given>;
   Module<L, Reference<double>> m(3);
   Module<One, Reference<double>> one(share_parameters{}, m);
@@ -103,11 +103,11 @@ TEST_CASE("mae: the mixture is the sum of the experts that the gate weighs") {
   auto const numbers_x = numbers(20, 1);
   view<double const> const x(numbers_x.data(), 4, 5);
   auto const y = m.forward(x);
-  auto const g = m.tape().get(L::g);
+  auto const g = m.program().get(L::g);
   REQUIRE(g.rows == 1);
   std::vector<double> mixed(20);
   for (Int e = 0; e < 6; ++e) {
-    one.tape().bind(One::of::expert{}, {&e, 1, 1});
+    one.program().bind(One::of::expert{}, {&e, 1, 1});
     auto const f = one.forward(x);
     for (std::size_t i = 0; i < mixed.size(); ++i) mixed[i] += g(0, e) * f.data[i];
   }
@@ -115,14 +115,14 @@ TEST_CASE("mae: the mixture is the sum of the experts that the gate weighs") {
 }
 
 TEST_CASE("mae: a dropped head has no gradient, nor has the gate") {
-  using L = Mae<5, 3, 2, gate_width<4>>;
+  using L = Mae<5, 3, 2, gate_dim<4>>;
   using One = L::expert<choice::given>;
   Module<L, Reference<double>> m(3);
   Module<One, Reference<double>> one(share_parameters{}, m);
   m.zero_gradients();
   auto const numbers_x = numbers(20, 1), numbers_dy = numbers(20, 2);
   Int const chosen[] = {1, 1};
-  one.tape().bind(One::of::expert{}, {chosen, 2, 1});
+  one.program().bind(One::of::expert{}, {chosen, 2, 1});
   one.forward(view<double const>(numbers_x.data(), 4, 5), uniform(2, 2));
   one.backward({numbers_dy.data(), 4, 5});
   auto const of_head = [](view<double> g, Index head) {
@@ -149,7 +149,7 @@ TEST_CASE("mae: a dropped head has no gradient, nor has the gate") {
 }
 
 TEST_CASE("mae: drawn experts follow the gate, sequence by sequence") {
-  using L = Mae<3, 3, 2, gate_width<4>, dropped<1>>;
+  using L = Mae<3, 3, 2, gate_dim<4>, left_out_heads<1>>;
   using Drawn = L::expert<choice::drawn>;
   using Equal = L::expert<choice::uniform>;
   using Best = L::expert<choice::best>;
@@ -191,7 +191,7 @@ TEST_CASE("mae: drawn experts follow the gate, sequence by sequence") {
 }
 
 TEST_CASE("mae: a causal layer does not see the future") {
-  using L = Mae<4, 3, 2, causal, pool::window<2>, gate_width<4>>;
+  using L = Mae<4, 3, 2, causal, pool::window<2>, gate_dim<4>>;
   Module<L, Reference<double>> m(3);
   fill(m, 2, 6, L::r::W_2{});
   auto values = numbers(24, 1);
@@ -208,7 +208,7 @@ TEST_CASE("mae: a running mean follows the window of a sequence") {
   constexpr Index rows = 10'000, width = 3, window = 100;
   struct x : input<tokens, size<width>> {};
   constexpr auto y = window_mean<size<window>>(x{});
-  Program<roots<type_of<decltype(y)>>, inference, float> p(at<tokens>(rows));
+  TestProgram<roots<type_of<decltype(y)>>, inference, float> p(at<tokens>(rows));
   for (auto& v : p.values(x{})) v += 100;  // a sum of these would drift
   auto const expected = p.forward();
   RunningMean mean(window, width);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // What the tests of MH-MoE share.
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/smoe.hpp"
 
 namespace headmix::test {
@@ -19,9 +19,9 @@ using raw_router = SoftmaxTopK<Experts, TopK, gating::raw, loss::first_choice_ba
 /// Gives every parameter of p the values of q's of the same name.
 template <class P, class Q>
 void copy_weights(P& p, Q& q) {
-  using To = typename P::tape_type::leaves;
-  using From = typename Q::tape_type::leaves;
-  auto const name = [](auto& program, Index leaf) { return program.tape.leaf_name(static_cast<std::size_t>(leaf)); };
+  using To = typename P::program_type::leaves;
+  using From = typename Q::program_type::leaves;
+  auto const name = [](auto& program, Index leaf) { return program.program.leaf_name(static_cast<std::size_t>(leaf)); };
   for_each(To{}, [&]<class A>() {
     for_each(From{}, [&]<class B>() {
       if constexpr (Parameter<A> && Parameter<B>) {

@@ -18,13 +18,13 @@ gradcheck_options positive() { return {.low = 0.1, .high = 1}; }
 
 TEST_CASE("mh-moe: gradients where experts are full") {
   using L = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, capacity<3, 4>, no_head, subtoken_residual>;
-  Program<roots<type_of<decltype(L::y)>, type_of<decltype(L::index)>>> p(positive(), at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>, type_of<decltype(L::index)>>> p(positive(), at<tokens>(7));
   crowd(p, L::r::W_g{});
   auto const r = p.check_gradients();
   CAPTURE(r.text);
   CHECK(r.ok());
   // 21 sub-tokens, so ceil(21 / 4) = 6, of which three quarters are 4, for each of two choices: 8 rows.
-  auto const index = p.tape.get(L::index);
+  auto const index = p.program.get(L::index);
   Index kept = 0;
   for (Index i = 0; i < 21; ++i) {
     CHECK(index(i, 0) == (i < 8 ? 1 : -1));
@@ -36,9 +36,9 @@ TEST_CASE("mh-moe: choices that find no place stay in sight of the losses and of
   using L = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, capacity<dynamic>>;
   using S = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, capacity<1, 2>>;
   using Dropless = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>>;
-  Program<mh_moe_roots<L>, inference> p(positive(), at<tokens>(7), at<L::C>(capacity_rows(0.5, 21, 4, 2)));
-  Program<mh_moe_roots<S>, inference> q(positive(), at<tokens>(7));
-  Program<mh_moe_roots<Dropless>, inference> all(positive(), at<tokens>(7));
+  TestProgram<mh_moe_roots<L>, inference> p(positive(), at<tokens>(7), at<L::C>(capacity_rows(0.5, 21, 4, 2)));
+  TestProgram<mh_moe_roots<S>, inference> q(positive(), at<tokens>(7));
+  TestProgram<mh_moe_roots<Dropless>, inference> all(positive(), at<tokens>(7));
   crowd(p, L::r::W_g{});
   crowd(q, S::r::W_g{});
   crowd(all, Dropless::r::W_g{});
@@ -47,17 +47,17 @@ TEST_CASE("mh-moe: choices that find no place stay in sight of the losses and of
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
   // Six sub-tokens find a place: those of the first two tokens.
   for (Index i = 0; i < 42; ++i) CHECK(close(y.data[i], whole.data[i]) == (i < 12));
-  CHECK(p.tape.get(nth<0, L::losses>{})(0, 0) == all.tape.get(nth<0, Dropless::losses>{})(0, 0));
-  auto const seen = p.tape.get(nth<0, L::observed>{}), chosen = all.tape.get(nth<0, Dropless::observed>{});
+  CHECK(p.program.get(nth<0, L::losses>{})(0, 0) == all.program.get(nth<0, Dropless::losses>{})(0, 0));
+  auto const seen = p.program.get(nth<0, L::observed>{}), chosen = all.program.get(nth<0, Dropless::observed>{});
   for (Index i = 0; i < 42; ++i) CHECK(seen.data[i] == chosen.data[i]);
 }
 TEST_CASE("mh-moe: experts without places give nothing and learn nothing") {
   using L = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, capacity<0>>;
-  Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
   auto const y = p.forward();
   p.backward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == 0);
-  for_each(decltype(p)::tape_type::leaves{}, [&]<class Of>() {
+  for_each(decltype(p)::program_type::leaves{}, [&]<class Of>() {
     for (double const g : p.gradients(Of{})) CHECK(g == 0);
   });
 }

@@ -14,8 +14,8 @@ double gelu_of(double a) { return a * 0.5 * std::erfc(-a / std::sqrt(2.0)); }
 /// y with the option less y without it, of the same parameters.
 template <class L, class Without>
 struct Added {
-  Program<roots<type_of<decltype(L::y)>>, inference> p{at<tokens>(5)};
-  Program<roots<type_of<decltype(Without::y)>>, inference> q{at<tokens>(5)};
+  TestProgram<roots<type_of<decltype(L::y)>>, inference> p{at<tokens>(5)};
+  TestProgram<roots<type_of<decltype(Without::y)>>, inference> q{at<tokens>(5)};
   view<double const> y, without;
   Added() {
     q.values(typename Without::x{}) = p.values(typename L::x{});

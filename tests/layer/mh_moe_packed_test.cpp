@@ -9,13 +9,13 @@
 
 #include "headmix/backend/cpu.hpp"
 #include "headmix/layer/smoe.hpp"
-#include "headmix/tape/copy_parameters.hpp"
+#include "headmix/program/copy_parameters.hpp"
 
 using namespace headmix;
 
 namespace {
 
-using Router = SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, starts<fan_in_uniform>>;
+using Router = SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, init<fan_in_uniform>>;
 
 /// The layer with packed weights against the one that rounds them in every pass.
 template <class Scalar, class Trained, class Packed>

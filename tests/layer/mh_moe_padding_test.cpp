@@ -27,9 +27,9 @@ using layer = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, head_bias, merge_bia
 TEST_CASE("mh-moe padding: real rows have the results that they have without the others, which are zero") {
   using L = layer<padded>;
   using Dense = layer<>;
-  Program<mh_moe_roots<L>> p(tokens_of(5), at<padded_tokens>(padded_rows));
-  Program<mh_moe_roots<Dense>> q(tokens_of(5));
-  std::copy(real.begin(), real.end(), p.values(L::kept{}).begin());
+  TestProgram<mh_moe_roots<L>> p(tokens_of(5), at<padded_tokens>(padded_rows));
+  TestProgram<mh_moe_roots<Dense>> q(tokens_of(5));
+  std::copy(real.begin(), real.end(), p.values(L::valid_rows{}).begin());
   copy_weights(q, p);
   auto y = p.forward(), z = q.forward();
   for (Index i = 0; i < 5; ++i) {
@@ -52,8 +52,8 @@ TEST_CASE("mh-moe padding: real rows have the results that they have without the
     }
     next += is_real ? 1 : 0;
   }
-  CHECK(close(p.tape.get(nth<0, L::losses>{})(0, 0), q.tape.get(nth<0, Dense::losses>{})(0, 0)));
-  auto const seen = p.tape.get(nth<0, L::observed>{}), chosen = q.tape.get(nth<0, Dense::observed>{});
+  CHECK(close(p.program.get(nth<0, L::losses>{})(0, 0), q.program.get(nth<0, Dense::losses>{})(0, 0)));
+  auto const seen = p.program.get(nth<0, L::observed>{}), chosen = q.program.get(nth<0, Dense::observed>{});
   REQUIRE(seen.rows == 15);
   for (Index i = 0; i < seen.size(); ++i) CHECK(seen.data[i] == chosen.data[i]);
   for (std::size_t i = 0; i < 24; ++i)
@@ -62,8 +62,8 @@ TEST_CASE("mh-moe padding: real rows have the results that they have without the
 TEST_CASE("mh-moe padding: gradients, also where no row is real") {
   using L = layer<padded>;
   for (Index const n : {5, 0}) {
-    Program<roots<type_of<decltype(L::y)>>> p(tokens_of(n), at<tokens>(n), at<padded_tokens>(padded_rows));
-    std::copy_n(real.begin(), n, p.values(L::kept{}).begin());
+    TestProgram<roots<type_of<decltype(L::y)>>> p(tokens_of(n), at<tokens>(n), at<padded_tokens>(padded_rows));
+    std::copy_n(real.begin(), n, p.values(L::valid_rows{}).begin());
     auto const r = p.check_gradients();
     CAPTURE(n);
     CAPTURE(r.text);

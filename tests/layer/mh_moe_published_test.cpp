@@ -36,7 +36,7 @@ struct Published {
     o.token_sequences = uniform(1, 4);
     return o;
   }
-  Program<all_roots> p{options()};
+  TestProgram<all_roots> p{options()};
   std::vector<double> y;
 
   Published() {
@@ -75,7 +75,7 @@ TEST_CASE("MH-MoE gives the published numbers: dropless, raw gates") {
   CHECK(golden(squares(dw), .3164146256));
   CHECK(golden(total(du), .0140638679));
   CHECK(golden(squares(du), .0037045460));
-  CHECK(golden(m.p.tape.get(nth<0, L::losses>{})(0, 0), 1.0117310638));
+  CHECK(golden(m.p.program.get(nth<0, L::losses>{})(0, 0), 1.0117310638));
 }
 TEST_CASE("MH-MoE gives the published numbers: a capacity of six rows drops two choices") {
   Published<gating::raw, capacity<1>> m;

@@ -13,9 +13,9 @@ TEST_CASE("mh-moe: gradients of dynamic sizes, and the results of static ones") 
   using F = L::experts::F;
   using F_s = FeedForward<dynamic>::shared<L::D>::F;
   check_gradient(L::y, {}, at<L::D>(6), at<L::H>(3), at<L::E>(4), at<L::K>(2), at<F>(5), at<F_s>(7));
-  Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(5), at<L::D>(6), at<L::H>(3), at<L::E>(4), at<L::K>(2), at<F>(5),
-                                            at<F_s>(7));
-  Program<roots<type_of<decltype(S::y)>>> q(at<tokens>(5));
+  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(5), at<L::D>(6), at<L::H>(3), at<L::E>(4), at<L::K>(2),
+                                                at<F>(5), at<F_s>(7));
+  TestProgram<roots<type_of<decltype(S::y)>>> q(at<tokens>(5));
   auto const y = p.forward(), z = q.forward();  // leaves are in the same order, so they have the same numbers
   REQUIRE(y.size() == 5 * 6);
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
@@ -24,8 +24,8 @@ TEST_CASE("smoe: gradients") { check_gradient(Smoe<5, raw_router<4, 2>, FeedForw
 TEST_CASE("smoe: one sub-token is the token") {
   using S = Smoe<5, raw_router<4, 2>, FeedForward<3>>;
   using L = MhMoe<5, 1, raw_router<4, 2>, FeedForward<3>>;
-  Program<roots<type_of<decltype(S::y)>>, inference> p(at<tokens>(7));
-  Program<roots<type_of<decltype(L::y)>>, inference> q(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(S::y)>>, inference> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>>, inference> q(at<tokens>(7));
   p.values(S::x{}) = q.values(L::x{});
   copy_weights(p, q);
   for (Index i = 0; i < 25; ++i) {

@@ -22,7 +22,7 @@ bool nothing(view<double const> v) {
 TEST_CASE("mh-moe: one expert with head and merge layers of the identity is a network of every sub-token") {
   using L = MhMoe<6, 3, raw_router<1, 1>, FeedForward<5>>;
   using X = L::experts;
-  Program<mh_moe_roots<L>, inference> p(at<tokens>(4));
+  TestProgram<mh_moe_roots<L>, inference> p(at<tokens>(4));
   for (Index i = 0; i < 36; ++i) p.in(L::W_head{}).data[i] = p.in(L::W_merge{}).data[i] = i % 7 == 0 ? 1 : 0;
   auto const y = p.forward();
   auto const x = p.in(L::x{});
@@ -40,11 +40,11 @@ TEST_CASE("mh-moe: one expert with head and merge layers of the identity is a ne
       CHECK(close(y(t, j), expected));
     }
   }
-  CHECK(close(p.tape.get(nth<0, L::losses>{})(0, 0), 1));
+  CHECK(close(p.program.get(nth<0, L::losses>{})(0, 0), 1));
 }
 TEST_CASE("mh-moe: without a limit a token has the same result in every batch") {
   using L = MhMoe<6, 2, raw_router<4, 2>, FeedForward<5>, shared_expert<FeedForward<3>>>;
-  Program<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(7)), alone(at<tokens>(1));
+  TestProgram<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(7)), alone(at<tokens>(1));
   auto const y = p.forward();
   for (Index t = 0; t < 7; ++t) {
     for (Index j = 0; j < 6; ++j) alone.in(L::x{})(0, j) = p.in(L::x{})(t, j);
@@ -56,7 +56,7 @@ TEST_CASE("mh-moe: permuting the experts permutes their gradients and leaves the
   using R = SoftmaxTopK<5, 2, gating::raw, loss::first_choice_balance, loss::load_balance>;
   using L = MhMoe<6, 3, R, FeedForward<4>, capacity<3, 4>>;
   using X = L::experts;
-  Program<mh_moe_roots<L>> p(at<tokens>(9)), q(at<tokens>(9));
+  TestProgram<mh_moe_roots<L>> p(at<tokens>(9)), q(at<tokens>(9));
   std::array<Index, 5> const order{3, 0, 4, 1, 2};  // expert e of p is expert order[e] of q
   copy_weights(p, q);
   for (Index e = 0; e < 5; ++e) {
@@ -70,9 +70,9 @@ TEST_CASE("mh-moe: permuting the experts permutes their gradients and leaves the
   }
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
-  CHECK(close(p.tape.get(nth<0, L::losses>{})(0, 0), q.tape.get(nth<0, L::losses>{})(0, 0)));
-  CHECK(close(p.tape.get(nth<1, L::losses>{})(0, 0), q.tape.get(nth<1, L::losses>{})(0, 0)));
-  auto const chosen = p.tape.get(nth<0, L::observed>{}), other = q.tape.get(nth<0, L::observed>{});
+  CHECK(close(p.program.get(nth<0, L::losses>{})(0, 0), q.program.get(nth<0, L::losses>{})(0, 0)));
+  CHECK(close(p.program.get(nth<1, L::losses>{})(0, 0), q.program.get(nth<1, L::losses>{})(0, 0)));
+  auto const chosen = p.program.get(nth<0, L::observed>{}), other = q.program.get(nth<0, L::observed>{});
   for (Index i = 0; i < chosen.size(); ++i) CHECK(order[static_cast<std::size_t>(chosen.data[i])] == other.data[i]);
   p.backward({0.5, 0.25});
   q.backward({0.5, 0.25});
@@ -90,12 +90,12 @@ TEST_CASE("mh-moe: permuting the experts permutes their gradients and leaves the
 TEST_CASE("mh-moe: an expert without rows has gradients of zero") {
   using L = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, no_head>;
   using X = L::experts;
-  Program<roots<type_of<decltype(L::y)>, type_of<decltype(L::r::index)>>> p(gradcheck_options{.low = 0.1, .high = 1},
-                                                                            at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>, type_of<decltype(L::r::index)>>> p(
+      gradcheck_options{.low = 0.1, .high = 1}, at<tokens>(7));
   for (Index i = 0; i < 2; ++i) p.in(L::r::W_g{})(i, 2) = -50;
   p.forward();
   p.backward();
-  auto const chosen = p.tape.get(L::r::index);
+  auto const chosen = p.program.get(L::r::index);
   std::array<bool, 4> used{};
   for (Index i = 0; i < chosen.size(); ++i) used[static_cast<std::size_t>(chosen.data[i])] = true;
   REQUIRE_FALSE(used[2]);

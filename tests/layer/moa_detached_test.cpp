@@ -14,7 +14,7 @@ template <class L>
 struct constant_sum {
   struct c : constant<tokens, size<1>> {};
   static constexpr auto chosen = L::r::chosen;
-  static constexpr auto y = mix(chosen / c{}, expert_linear(L::o, typename L::W_o{}, L::r::index));
+  static constexpr auto y = combine(chosen / c{}, expert_linear(L::o, typename L::W_o{}, L::r::index));
 };
 
 }  // namespace
@@ -39,9 +39,9 @@ TEST_CASE("moa: the detached gate has the gradients of a gate divided by a const
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
   using twin = constant_sum<L>;
   for (Index const rows : {0, 1, 7}) {
-    Program<moa_roots<L>> p(at<tokens>(rows));
-    Program<roots<type_of<decltype(twin::y)>>> q(at<tokens>(rows));
-    Program<roots<type_of<decltype(row_sum(L::r::chosen))>>, inference> s(at<tokens>(rows));
+    TestProgram<moa_roots<L>> p(at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(twin::y)>>> q(at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(row_sum(L::r::chosen))>>, inference> s(at<tokens>(rows));
     auto const copy = [&](auto leaf) { q.values(leaf) = p.values(leaf); };
     copy(L::x{});
     copy(L::W_q{});

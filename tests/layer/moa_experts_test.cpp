@@ -34,14 +34,14 @@ void permute_experts(auto& p, auto& q, std::array<Index, 5> const& order) {
 
 TEST_CASE("moa: permuting the experts permutes their gradients and leaves the rest alone") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
-  Program<moa_roots<L>> p(at<tokens>(9)), q(at<tokens>(9));
+  TestProgram<moa_roots<L>> p(at<tokens>(9)), q(at<tokens>(9));
   std::array<Index, 5> const order{3, 0, 4, 1, 2};
   permute_experts<L>(p, q, order);
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
-  CHECK(close(p.tape.get(L::r::load)(0, 0), q.tape.get(L::r::load)(0, 0)));
-  CHECK(close(p.tape.get(L::r::z_2)(0, 0), q.tape.get(L::r::z_2)(0, 0)));
-  auto const chosen = p.tape.get(L::r::index), other = q.tape.get(L::r::index);
+  CHECK(close(p.program.get(L::r::load)(0, 0), q.program.get(L::r::load)(0, 0)));
+  CHECK(close(p.program.get(L::r::z_2)(0, 0), q.program.get(L::r::z_2)(0, 0)));
+  auto const chosen = p.program.get(L::r::index), other = q.program.get(L::r::index);
   for (Index i = 0; i < chosen.size(); ++i) CHECK(order[static_cast<std::size_t>(chosen.data[i])] == other.data[i]);
   p.backward({0.5, 0.25});
   q.backward({0.5, 0.25});
@@ -60,9 +60,9 @@ TEST_CASE("moa: equal experts are single-head attention times the sum of the gat
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
   using Raw = Moa<6, 4, SoftmaxTopK<5, 2, gating::raw>, causal>;
   using M = MultiHead<6, 1, 4, causal>;
-  Program<moa_roots<L>> p(at<tokens>(7));
-  Program<roots<type_of<decltype(Raw::y)>, type_of<decltype(Raw::r::chosen)>>, inference> raw(at<tokens>(7));
-  Program<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
+  TestProgram<moa_roots<L>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(Raw::y)>, type_of<decltype(Raw::r::chosen)>>, inference> raw(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
   q.values(M::x{}) = p.values(L::x{});
   q.values(M::W_k{}) = p.values(L::W_k{});
   q.values(M::W_v{}) = p.values(L::W_v{});
@@ -79,7 +79,7 @@ TEST_CASE("moa: equal experts are single-head attention times the sum of the gat
   raw.values(Raw::W_v{}) = p.values(L::W_v{});
   raw.values(Raw::W_o{}) = p.values(L::W_o{});
   auto const y = p.forward(), z = q.forward(), r = raw.forward();
-  auto const chosen = raw.tape.get(Raw::r::chosen);
+  auto const chosen = raw.program.get(Raw::r::chosen);
   for (Index i = 0; i < 7; ++i) {
     for (Index j = 0; j < 6; ++j) {
       CHECK(close(y(i, j), z(i, j)));
@@ -90,8 +90,8 @@ TEST_CASE("moa: equal experts are single-head attention times the sum of the gat
 TEST_CASE("moa: all experts with a router of zeros are multi-query attention, averaged") {
   using L = Moa<6, 4, SoftmaxTopK<3, 3, gating::renormalized>, causal>;
   using M = MultiHead<6, 3, 4, causal, kv_heads<1>>;
-  Program<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(7));
-  Program<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
   p.values(L::r::W_g{}).assign(18, 0.0);
   q.values(M::x{}) = p.values(L::x{});
   q.values(M::W_k{}) = p.values(L::W_k{});
@@ -107,11 +107,11 @@ TEST_CASE("moa: all experts with a router of zeros are multi-query attention, av
 }
 TEST_CASE("moa: an expert without rows has gradients of zero") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
-  Program<moa_roots<L>> p(gradcheck_options{.low = 0.1, .high = 1}, at<tokens>(7));
+  TestProgram<moa_roots<L>> p(gradcheck_options{.low = 0.1, .high = 1}, at<tokens>(7));
   for (Index i = 0; i < 6; ++i) p.in(L::r::W_g{})(i, 3) = -50;
   p.forward();
   p.backward({0, 0});
-  auto const chosen = p.tape.get(L::r::index);
+  auto const chosen = p.program.get(L::r::index);
   std::array<bool, 5> used{};
   for (Index i = 0; i < chosen.size(); ++i) used[static_cast<std::size_t>(chosen.data[i])] = true;
   REQUIRE_FALSE(used[3]);

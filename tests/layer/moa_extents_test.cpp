@@ -15,7 +15,7 @@ TEST_CASE("moa: gradients with one choice, with all, and with a single expert") 
 }
 TEST_CASE("moa: a token sees neither later tokens nor other sequences") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
-  Program<moa_roots<L>> p(ragged_options());
+  TestProgram<moa_roots<L>> p(ragged_options());
   auto y = p.forward();
   std::vector<double> const before(y.data, y.data + y.size());
   p.in(L::x{})(4, 0) += 0.5;
@@ -29,8 +29,8 @@ TEST_CASE("moa: a token sees neither later tokens nor other sequences") {
 TEST_CASE("moa: dynamic sizes give what static ones give") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
   using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
-  Program<moa_roots<L>> p(at<tokens>(7));
-  Program<moa_roots<F>> q(at<tokens>(7), at<F::D>(6), at<F::H>(4), at<F::E>(5), at<F::K>(2));
+  TestProgram<moa_roots<L>> p(at<tokens>(7));
+  TestProgram<moa_roots<F>> q(at<tokens>(7), at<F::D>(6), at<F::H>(4), at<F::E>(5), at<F::K>(2));
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
   p.backward({0.5, 0.25});
@@ -41,7 +41,7 @@ TEST_CASE("moa: dynamic sizes give what static ones give") {
 }
 TEST_CASE("moa: no tokens give no output, and gradients of zero") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
-  Program<moa_roots<L>> p(at<tokens>(0));
+  TestProgram<moa_roots<L>> p(at<tokens>(0));
   CHECK(p.forward().rows == 0);
   p.backward({0, 0});
   for (double const g : p.gradients(L::W_q{})) CHECK(g == 0);
@@ -49,7 +49,7 @@ TEST_CASE("moa: no tokens give no output, and gradients of zero") {
 }
 TEST_CASE("moa: more choices than experts are an error at run time, with both numbers") {
   using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
-  Program<moa_roots<F>> p(at<tokens>(3), at<F::D>(6), at<F::H>(4), at<F::E>(3), at<F::K>(4));
-  CHECK_THROWS_WITH_AS(static_cast<void>(p.tape.workspace_bytes()), doctest::Contains("size K = 4 must be at most"),
+  TestProgram<moa_roots<F>> p(at<tokens>(3), at<F::D>(6), at<F::H>(4), at<F::E>(3), at<F::K>(4));
+  CHECK_THROWS_WITH_AS(static_cast<void>(p.program.workspace_bytes()), doctest::Contains("size K = 4 must be at most"),
                        Error);
 }

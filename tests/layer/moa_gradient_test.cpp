@@ -2,7 +2,6 @@
 // The gradients of MoA.
 
 #include "headmix/layer/moa.hpp"
-
 #include "headmix/router/two_stage.hpp"
 #include "published.hpp"
 

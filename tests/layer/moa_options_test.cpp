@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// MoA's options: a gating of one's own, biases, several key/value heads, rotary embedding.
+// MoA's options: a custom gating, biases, several key/value heads, rotary embedding.
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "published.hpp"
@@ -21,19 +21,19 @@ struct published_detached : gating::policy {
 
 }  // namespace
 
-TEST_CASE("moa options: the published numbers of a gating of one's own, and no gradient of any key bias") {
+TEST_CASE("moa options: the published numbers of a custom gating, and no gradient of any key bias") {
   // A key bias moves all scores of a query alike, whatever it is.
   using L = Moa<8, 4, SoftmaxTopK<6, 2, published_detached, loss::cv_squared>, causal, key_bias>;
   gradcheck_options options;
   options.token_sequences = uniform(2, 5);
   using cv = nth<0, L::losses>;
-  Program<roots<type_of<decltype(L::y)>, cv>> p(options);
+  TestProgram<roots<type_of<decltype(L::y)>, cv>> p(options);
   fill_as_published<L>(p);
   auto const y = p.forward();
   p.backward({0});
   CHECK(golden(y(0, 0), 0.1419696122));
   CHECK(golden(y(0, 3), -0.6284069449));
-  CHECK(golden(p.tape.get(cv{})(0, 0), 0.1065571, 1e-6));
+  CHECK(golden(p.program.get(cv{})(0, 0), 0.1065571, 1e-6));
   CHECK(golden(total(p.gradients(L::x{})), 0.4080538967));
   CHECK(golden(squares(p.gradients(L::x{})), 0.7334741557, 2e-6));
   auto const& d_g = p.gradients(L::r::W_g{});
@@ -56,8 +56,8 @@ TEST_CASE("moa options: gradients with every bias, two key/value heads and rotar
 TEST_CASE("moa options: all experts of several heads with a router of zeros are grouped-query attention, averaged") {
   using L = Moa<6, 4, SoftmaxTopK<3, 3, gating::renormalized>, kv_heads<2>, causal>;
   using M = MultiHead<6, 6, 4, causal, kv_heads<2>>;
-  Program<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(7));
-  Program<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
   p.values(L::r::W_g{}).assign(18, 0.0);
   q.values(M::x{}) = p.values(L::x{});
   q.values(M::W_k{}) = p.values(L::W_k{});

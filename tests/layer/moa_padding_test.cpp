@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // MoA with padding: the numbers of the published code.
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/core/padding.hpp"
 #include "headmix/layer/moa.hpp"
 #include "published.hpp"
@@ -17,8 +17,8 @@ TEST_CASE("moa options: the published numbers with padding of queries and keys")
   gradcheck_options options;
   options.token_sequences = real.sequences();
   using all_roots = headmix::detail::module_roots<type_of<decltype(L::y)>, L::losses, type_list<>>::type;
-  Program<all_roots> p(options, at<padded_tokens>(10));
-  std::copy_n(real.real_rows().data, 8, p.values(L::kept{}).data());
+  TestProgram<all_roots> p(options, at<padded_tokens>(10));
+  std::copy_n(real.valid_rows().data, 8, p.values(L::valid_rows{}).data());
   fill_as_published<L>(p);
   auto const y = p.forward();
   std::vector<double> const y_values(y.data, y.data + y.size());
@@ -26,7 +26,9 @@ TEST_CASE("moa options: the published numbers with padding of queries and keys")
   CHECK(golden(total(y_values), 3.0169557327));
   CHECK(golden(squares(y_values), 6.0605967161));
   for (Index j = 0; j < 8; ++j) CHECK((y(8, j) == 0 && y(9, j) == 0));
-  auto const loss = [&]<class... Loss>(type_list<Loss...>) { return std::vector<double>{p.tape.get(Loss{})(0, 0)...}; };
+  auto const loss = [&]<class... Loss>(type_list<Loss...>) {
+    return std::vector<double>{p.program.get(Loss{})(0, 0)...};
+  };
   auto const losses = loss(typename L::losses{});
   CHECK(golden(losses[0], 1.2394047575));
   CHECK(golden(losses[1], 17.3416197280));

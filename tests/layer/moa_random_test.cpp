@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // MoA with noise and dropout: gradients, and how a module draws.
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"
 
 using namespace headmix;

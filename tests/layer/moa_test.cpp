@@ -13,10 +13,10 @@ using namespace headmix::test;
 TEST_CASE("moa: the published selection and losses") {
   Golden<gating::raw> g;
   std::array<Int, 20> const expected{0, 1, 0, 1, 1, 2, 3, 4, 4, 5, 0, 1, 1, 0, 2, 3, 4, 3, 5, 4};
-  auto const selected = g.p.tape.get(decltype(g)::layer::r::index);
+  auto const selected = g.p.program.get(decltype(g)::layer::r::index);
   for (Index i = 0; i < 20; ++i) CHECK(selected.data[i] == expected[static_cast<std::size_t>(i)]);
-  CHECK(golden(g.p.tape.get(decltype(g)::layer::r::load)(0, 0), 1.0614172932));
-  CHECK(golden(g.p.tape.get(decltype(g)::layer::r::z_2)(0, 0), 17.3416197280));
+  CHECK(golden(g.p.program.get(decltype(g)::layer::r::load)(0, 0), 1.0614172932));
+  CHECK(golden(g.p.program.get(decltype(g)::layer::r::z_2)(0, 0), 17.3416197280));
 }
 TEST_CASE("moa: the published numbers of the raw gate") {
   Golden<gating::raw> g;

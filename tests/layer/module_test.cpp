@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Module: a layer with parameters of its own.
 
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 #include <algorithm>
 #include <array>
 #include <string>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 
@@ -85,13 +85,13 @@ TEST_CASE("module: the same seed gives the same bits, another seed or parameter 
   CHECK(a.get<L::W_k>().value(0, 0) != a.get<L::W_v>().value(0, 0));
   CHECK(a.get<L::W_q>().value[0](0, 0) != a.get<L::W_q>().value[1](0, 0));
 }
-TEST_CASE("module: forward and backward are those of the tape") {
+TEST_CASE("module: forward and backward are those of the program") {
   M m(2);
   auto const x = numbers(7 * 6), dy = numbers(7 * 6);
   auto const y = m.forward(view<double const>(x.data(), 7, 6));
   m.backward(view<double const>(dy.data(), 7, 6), {0.5, 0.25});
 
-  Program<M::program> p(at<tokens>(7));
+  TestProgram<M::layer_roots> p(at<tokens>(7));
   p.values(L::x{}) = x;
   auto const copy = [&](auto leaf) {
     auto const& v = m.get<decltype(leaf)>().value;
@@ -118,9 +118,9 @@ TEST_CASE("module: forward and backward are those of the tape") {
   same(L::r::W_g{});
   auto const dx = m.input_gradient();
   CHECK(std::equal(dx.data, dx.data + dx.size(), p.gradients(L::x{}).begin()));
-  CHECK(m.loss<0>() == p.tape.get(L::r::load)(0, 0));
-  CHECK(m.loss<1>() == p.tape.get(L::r::z_2)(0, 0));
-  auto const chosen = m.observed(), other = p.tape.get(L::r::index);
+  CHECK(m.loss<0>() == p.program.get(L::r::load)(0, 0));
+  CHECK(m.loss<1>() == p.program.get(L::r::z_2)(0, 0));
+  auto const chosen = m.observed(), other = p.program.get(L::r::index);
   CHECK(std::equal(chosen.data, chosen.data + chosen.size(), other.data));
 }
 TEST_CASE("module: gradients of parameters add up until they are zeroed, that of the input starts anew") {

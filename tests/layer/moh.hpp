@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moh.hpp"
 
 namespace headmix::test {
@@ -15,15 +15,15 @@ constexpr auto composed(G) {
   using O = typename L::O;
   using E = typename L::E;
   using S = typename L::S;
-  constexpr auto q = O::Position::template turn<E>(S::template queries<E>(L::all_q));
+  constexpr auto q = O::Position::template rotate<E>(S::template queries<E>(L::all_q));
   constexpr auto o = S::template attend<typename L::P, void>(q, L::k, L::v);
-  constexpr auto mixed = merge_rows<E>(narrow(split_rows<E>(G{}) * split_rows<E>(o))) % typename L::W_o{} +
+  constexpr auto mixed = merge_rows<E>(round_to_storage(split_rows<E>(G{}) * split_rows<E>(o))) % typename L::W_o{} +
                          when<L::template has<output_bias>>(typename L::b_o{});
-  return either<L::pads>(scatter_rows(mixed, typename L::kept{}), mixed);
+  return either<L::pads>(scatter_rows(mixed, typename L::valid_rows{}), mixed);
 }
 /// With the weights that the layer's router gives.
 template <class L>
-inline constexpr auto twin = composed<L>(put(L::r::gate, L::r::index));
+inline constexpr auto twin = composed<L>(scatter_cols(L::r::gate, L::r::index));
 
 inline void check_same(std::vector<double> const& found, std::vector<double> const& expected) {
   REQUIRE(found.size() == expected.size());
@@ -37,8 +37,8 @@ inline void check_same(std::vector<double> const& found, std::vector<double> con
 /// Returns p's check against differences.
 template <Expr Y, Expr Z, class Fill, Extent... X>
 gradcheck_result check_twins(Y, Z, gradcheck_options const& options, Fill fill, size_value<X>... sizes) {
-  Program<roots<Y>> p(options, sizes...);
-  Program<roots<Z>> q(options, sizes...);
+  TestProgram<roots<Y>> p(options, sizes...);
+  TestProgram<roots<Z>> q(options, sizes...);
   using leaves = leaves_of<roots<Y>>;
   static_assert(leaves::size == leaves_of<roots<Z>>::size);
   fill(p);
@@ -49,8 +49,8 @@ gradcheck_result check_twins(Y, Z, gradcheck_options const& options, Fill fill, 
   p.backward();
   q.backward();
   for_each(leaves{}, [&]<class Of>() {
-    CAPTURE(
-        p.tape.leaf_name(static_cast<std::size_t>(position_in<typename decltype(p)::tape_type::leaves, Of>::value)));
+    CAPTURE(p.program.leaf_name(
+        static_cast<std::size_t>(position_in<typename decltype(p)::program_type::leaves, Of>::value)));
     check_same(p.gradients(Of{}), q.gradients(Of{}));
   });
   return p.check_gradients(options);

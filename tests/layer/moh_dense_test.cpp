@@ -40,8 +40,8 @@ void check_shared(auto& p, auto& q) {
 TEST_CASE("moh: all heads with routers of zeros are multi-head attention, forward and backward") {
   using L = mixture<TwoStage<2, 4, 4>>;
   each_batch([&](gradcheck_options const& o, Index rows) {
-    Program<roots<type_of<decltype(L::y)>>> p(o, at<tokens>(rows));
-    Program<roots<type_of<decltype(M::y)>>> q(o, at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(L::y)>>> p(o, at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(M::y)>>> q(o, at<tokens>(rows));
     share<L>(p, q);
     p.values(L::r::W_r{}).assign(20, 0.0);
     p.values(L::r::W_s{}).assign(10, 0.0);
@@ -60,8 +60,8 @@ TEST_CASE("moh: all heads with routers of zeros are multi-head attention, forwar
 TEST_CASE("moh: all heads by their queries are multi-head attention with the same weights") {
   using L = mixture<QueryNorm<2, 4, 4, estimator::active>>;
   each_batch([&](gradcheck_options const& o, Index rows) {
-    Program<roots<type_of<decltype(L::y)>>> p(o, at<tokens>(rows));
-    Program<roots<type_of<decltype(M::y)>>> q(o, at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(L::y)>>> p(o, at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(M::y)>>> q(o, at<tokens>(rows));
     share<L>(p, q);
     auto const y = p.forward(), z = q.forward();
     for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
@@ -84,9 +84,9 @@ TEST_CASE("moh: all heads by their queries are multi-head attention, and its gra
   // The gates' gradient cut off, the gradients are those of multi-head attention.
   using L = mixture<QueryNorm<2, 4, 4>>;
   using leaf_roots = roots<type_of<decltype(composed<L>(detach(L::r::gate)))>>;
-  Program<leaf_roots> p(at<tokens>(7));
-  Program<roots<type_of<decltype(M::y)>>> q(at<tokens>(7));
-  Program<roots<type_of<decltype(L::y)>>, inference> all(at<tokens>(7));
+  TestProgram<leaf_roots> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(M::y)>>> q(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>>, inference> all(at<tokens>(7));
   share<L>(p, q);
   share<L>(all, q);
   auto const y = p.forward(), z = q.forward(), w = all.forward();

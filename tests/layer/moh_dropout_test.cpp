@@ -9,11 +9,11 @@ using namespace headmix::test;
 TEST_CASE("moh: gradients with dropout of probabilities and of the result") {
   using L = Moh<4, 3, TwoStage<1, 3, 2>, causal, probability_dropout<1, 4>, output_dropout<1, 5>>;
   using Plain = Moh<4, 3, TwoStage<1, 3, 2>, causal>;
-  Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
   auto const r = p.check_gradients();
   CAPTURE(r.text);
   CHECK(r.ok());
-  Program<roots<type_of<decltype(Plain::y)>>, inference> q(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(Plain::y)>>, inference> q(at<tokens>(7));
   q.values(Plain::x{}) = p.values(L::x{});
   q.values(Plain::W_q{}) = p.values(L::W_q{});
   q.values(Plain::W_k{}) = p.values(L::W_k{});
@@ -40,12 +40,12 @@ namespace {
 template <class Estimator>
 void check_zeros() {
   using L = Moh<4, 3, QueryNorm<1, 3, 1, Estimator>, causal>;
-  Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(5));
+  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(5));
   p.values(typename L::W_q{}).assign(48, 0.0);
   auto const y = p.forward();
   p.backward();
   for (Index i = 0; i < y.size(); ++i) CHECK((std::isfinite(y.data[i]) && y.data[i] != 0));
-  for_each(typename decltype(p)::tape_type::leaves{}, [&]<class Of>() {
+  for_each(typename decltype(p)::program_type::leaves{}, [&]<class Of>() {
     for (double const g : p.gradients(Of{})) CHECK(std::isfinite(g));
   });
   // Heads 0 and 1 are on, being the first: the others have no output.

@@ -5,10 +5,10 @@
 #include <array>
 #include <string>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
-#include "headmix/tape/copy_parameters.hpp"
+#include "headmix/program/copy_parameters.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -66,8 +66,8 @@ TEST_CASE("moh module: inference computes the active heads alone and gives the s
   module_of<L> m(3);
   module_of<L, inference> evaluate(3);
   double const theta = 50;
-  m.tape().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
-  evaluate.tape().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
+  m.program().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
+  evaluate.program().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
   auto const x = numbers(42);
   auto const y = m.forward({x.data(), 7, 6}, ragged(offsets.data(), 3));
   auto const z = evaluate.forward({x.data(), 7, 6}, ragged(offsets.data(), 3));

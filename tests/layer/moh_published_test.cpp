@@ -35,7 +35,7 @@ struct Image {
     o.token_sequences = uniform(2, 5);
     return o;
   }
-  Program<all_roots> p{options()};
+  TestProgram<all_roots> p{options()};
   view<double const> y;
   std::vector<double> y_values;
 
@@ -92,8 +92,8 @@ void chose(view<Int const> chosen, std::initializer_list<Int> expected) {
 TEST_CASE("moh: the published numbers of two shared heads and two of four routed ones") {
   Image<2, 4, 2> g;
   using L = decltype(g)::L;
-  chose<2>(g.p.tape.get(L::r::chosen), {1, 2, 1, 3, 0, 2, 1, 3, 0, 3, 1, 2, 1, 3, 0, 2, 1, 2, 0, 3});
-  CHECK(golden(g.p.tape.get(nth<0, L::losses>{})(0, 0), 2.0310457719));
+  chose<2>(g.p.program.get(L::r::chosen), {1, 2, 1, 3, 0, 2, 1, 3, 0, 3, 1, 2, 1, 3, 0, 2, 1, 2, 0, 3});
+  CHECK(golden(g.p.program.get(nth<0, L::losses>{})(0, 0), 2.0310457719));
   begins(g.y, {0.1702454751, 0.0486345133, -0.0187287871, 0.1194981043});
   CHECK(golden(total(g.y_values), -2.3393544709));
   CHECK(golden(squares(g.y_values), 2.4930567480));
@@ -114,7 +114,7 @@ TEST_CASE("moh: the published numbers of two shared heads and two of four routed
 TEST_CASE("moh: the published numbers without shared heads") {
   Image<0, 6, 3> g;
   using L = decltype(g)::L;
-  CHECK(golden(g.p.tape.get(nth<0, L::losses>{})(0, 0), 2.9795197711));
+  CHECK(golden(g.p.program.get(nth<0, L::losses>{})(0, 0), 2.9795197711));
   begins(g.y, {0.2085304884, 0.0928988028, 0.0294589946, 0.1693713739});
   CHECK(golden(total(g.y_values), 3.9445859344));
   CHECK(golden(squares(g.y_values), 1.5355292631));
@@ -135,19 +135,19 @@ TEST_CASE("moh: the published numbers without routed heads") {
 }
 TEST_CASE("moh: the published numbers of the language model, all heads and the active ones") {
   using L = Moh<32, 4, QueryNorm<4, 4, 2>, causal, kv_heads<4>, rope<>>;
-  Program<roots<type_of<decltype(L::y)>, type_of<decltype(L::y_inference)>, type_of<decltype(L::r::n)>,
-                type_of<decltype(L::r::p)>, type_of<decltype(L::r::chosen)>>,
-          inference>
+  TestProgram<roots<type_of<decltype(L::y)>, type_of<decltype(L::y_inference)>, type_of<decltype(L::r::n)>,
+                    type_of<decltype(L::r::p)>, type_of<decltype(L::r::chosen)>>,
+              inference>
       p(at<tokens>(5));
   transposed(p.in(L::W_q{}), 0.5, 0.7);
   transposed(p.in(L::W_k{}), 0.5, 1.1);
   transposed(p.in(L::W_v{}), 0.5, 1.3);
   transposed(p.in(L::W_o{}), 0.5, 1.7);
   in_order(p.in(L::x{}), 1, 2.3);
-  auto const y = p.forward(), active = p.tape.get(L::y_inference);
-  begins(p.tape.get(L::r::n), {0.60776464, 0.29375928, 0.61104459, 0.29509956}, 1e-8);
-  begins(p.tape.get(L::r::p), {0.4210049015, 0.0748870819, 0.4286669793, 0.0754410373});
-  chose<2>(p.tape.get(L::r::chosen), {0, 2, 1, 3, 0, 2, 0, 2, 0, 2});
+  auto const y = p.forward(), active = p.program.get(L::y_inference);
+  begins(p.program.get(L::r::n), {0.60776464, 0.29375928, 0.61104459, 0.29509956}, 1e-8);
+  begins(p.program.get(L::r::p), {0.4210049015, 0.0748870819, 0.4286669793, 0.0754410373});
+  chose<2>(p.program.get(L::r::chosen), {0, 2, 1, 3, 0, 2, 0, 2, 0, 2});
   for (auto const& found : {y, active}) {
     std::vector<double> const values(found.data, found.data + found.size());
     begins(found, {0.0854372928, -0.4280002438, 0.3821463258, 0.0105113185});

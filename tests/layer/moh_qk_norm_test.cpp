@@ -11,9 +11,9 @@ TEST_CASE("moh: layer norms of queries and keys") {
 }
 TEST_CASE("moh by queries: layer norms come after the heads are chosen, in all heads and in the active ones") {
   using L = Moh<5, 4, QueryNorm<1, 3, 2>, causal, qk_norm, rope<>>;
-  Program<roots<type_of<decltype(L::y)>, type_of<decltype(L::y_inference)>, type_of<decltype(L::r::n)>>, inference> p(
-      ragged_seven());
-  auto const y = p.forward(), z = p.tape.get(L::y_inference), n = p.tape.get(L::r::n);
+  TestProgram<roots<type_of<decltype(L::y)>, type_of<decltype(L::y_inference)>, type_of<decltype(L::r::n)>>, inference>
+      p(ragged_seven());
+  auto const y = p.forward(), z = p.program.get(L::y_inference), n = p.program.get(L::r::n);
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
   for (Index t = 0; t < 7; ++t) {
     for (Index i = 0; i < 3; ++i) {

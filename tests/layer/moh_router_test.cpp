@@ -15,8 +15,8 @@ struct by_sign {
   struct K : size<1> {};
   template <Expr X, class Tag = void>
   struct route {
-    static constexpr auto first = take(X{}, columns<size<0>, size<1>, cols<X>>(X{}));
-    static constexpr auto index = top_k<K>(beside(first, -first));
+    static constexpr auto first = gather_cols(X{}, iota_cols<size<0>, size<1>, cols<X>>(X{}));
+    static constexpr auto index = arg_top_k<K>(concat_cols(first, -first));
     static constexpr auto gate = first;
     using losses = type_list<>;
   };
@@ -28,10 +28,10 @@ TEST_CASE("moh: of a softmax top-k router") {
   check_layer<Moh<4, 3, SoftmaxTopK<4, 2, gating::renormalized>, sliding_window<3>, value_bias>>();
 }
 TEST_CASE("moh: all heads shared") { check_layer<Moh<4, 3, TwoStage<3, 0, 0>, causal, kv_heads<1>, query_bias>>(); }
-TEST_CASE("moh: of a router of one's own, which observes the heads themselves") {
+TEST_CASE("moh: of a custom router, which observes the heads themselves") {
   using L = Moh<4, 3, by_sign>;
   static_assert(std::is_same_v<L::observed, type_list<type_of<decltype(L::r::index)>>>);
-  Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(6));
   auto const r = p.check_gradients();
   CAPTURE(r.text);
   CHECK(r.ok());

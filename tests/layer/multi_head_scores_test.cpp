@@ -3,7 +3,7 @@
 // an image, and layer norms of queries and keys.
 
 #include "../expr/attend.hpp"
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/multi_head.hpp"
 
 using namespace headmix;
@@ -48,7 +48,7 @@ template <class L, class Mask, class Change>
 void check_scores(Change change) {
   gradcheck_options o;
   o.token_sequences = uniform(2, 6);
-  Program<roots<type_of<decltype(L::y)>>> p(o);
+  TestProgram<roots<type_of<decltype(L::y)>>> p(o);
   auto q = product(p.in(typename L::x{}), p.in(typename L::W_q{})),
        k = product(p.in(typename L::x{}), p.in(typename L::W_k{})),
        v = product(p.in(typename L::x{}), p.in(typename L::W_v{}));
@@ -110,7 +110,7 @@ TEST_CASE("multi-head: layer norms of queries and keys") {
 TEST_CASE("multi-head: a module knows the coordinates of a relative position") {
   using L = MultiHead<5, 4, 3, kv_heads<2>, relative_position_bias<2, 3, 5>>;
   Module<L, Reference<double>, inference> m(1);
-  Program<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(L::y)>>, inference> p(at<tokens>(6));
   for_each(typename decltype(m)::parameter_leaves{}, [&]<class Of>() {
     auto const& v = m.get<Of>().value;
     std::copy(v.data, v.data + v.size(), p.values(Of{}).begin());

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -29,7 +29,7 @@ template <class L>
 void check_layer(segments s) {
   gradcheck_options o;
   o.token_sequences = s;
-  Program<roots<type_of<decltype(L::y)>>> p(o);
+  TestProgram<roots<type_of<decltype(L::y)>>> p(o);
   auto const y = p.forward();
   auto const q = product(p.in(typename L::x{}), p.in(typename L::W_q{})),
              k = product(p.in(typename L::x{}), p.in(typename L::W_k{})),
@@ -87,8 +87,8 @@ TEST_CASE("multi-head: gradients with a sliding window") {
 TEST_CASE("multi-head: dynamic sizes give what static ones give") {
   using L = MultiHead<6, 4, 3, causal, kv_heads<2>>;
   using F = MultiHead<dynamic, dynamic, dynamic, causal, kv_heads<dynamic>>;
-  Program<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
-  Program<roots<type_of<decltype(F::y)>>> q(at<tokens>(7), at<F::D>(6), at<F::Q>(4), at<F::H>(3), at<F::P>(2));
+  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(F::y)>>> q(at<tokens>(7), at<F::D>(6), at<F::Q>(4), at<F::H>(3), at<F::P>(2));
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
   p.backward();

@@ -11,7 +11,7 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/smoe.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <numeric>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"
 
 namespace headmix::test {
@@ -59,7 +59,7 @@ struct Golden {
     o.token_sequences = uniform(2, 5);
     return o;
   }
-  Program<moa_roots<layer>> p{options()};
+  TestProgram<moa_roots<layer>> p{options()};
   view<double const> y;
   std::vector<double> y_values;
 

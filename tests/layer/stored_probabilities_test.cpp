@@ -10,7 +10,7 @@
 #include "headmix/backend/cpu.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace {
 
@@ -44,7 +44,7 @@ Pass run(Index budget) {
     add(m.input_gradient());
     for (auto const& p : m.parameters()) add(p.gradient);
   }
-  pass.workspace = m.tape().workspace_bytes();
+  pass.workspace = m.program().workspace_bytes();
   return pass;
 }
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/smoe.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 
@@ -24,10 +24,10 @@ TEST_CASE("first_choice_balance: the share of rows whose first choice an expert 
   using p_type = type_of<decltype(r::p)>;
   for (Index const n : {1, 7}) {
     CAPTURE(n);
-    Program<roots<first, all, p_type, type_of<decltype(r::index)>>, inference> p(at<tokens>(n));
+    TestProgram<roots<first, all, p_type, type_of<decltype(r::index)>>, inference> p(at<tokens>(n));
     double const found = p.forward()(0, 0);
-    auto const prob = p.tape.get(p_type{});
-    auto const index = p.tape.get(r::index);
+    auto const prob = p.program.get(p_type{});
+    auto const index = p.program.get(r::index);
     std::array<double, 4> mean{}, first_share{}, share{};
     for (Index t = 0; t < n; ++t) {
       first_share[static_cast<std::size_t>(index(t, 0))] += 1 / static_cast<double>(n);
@@ -37,7 +37,7 @@ TEST_CASE("first_choice_balance: the share of rows whose first choice an expert 
     double by_first = 0, by_all = 0;
     for (std::size_t e = 0; e < 4; ++e) by_first += 4 * mean[e] * first_share[e], by_all += 4 * mean[e] * share[e];
     CHECK(close(found, by_first));
-    CHECK(close(p.tape.get(all{})(0, 0), by_all));
+    CHECK(close(p.program.get(all{})(0, 0), by_all));
     CHECK(!close(by_first, by_all, 1e-6));
   }
 }
@@ -46,15 +46,15 @@ TEST_CASE("first_choice_balance: the gradient by the logits is that of its formu
   using first = nth<0, r::losses>;
   using p_type = type_of<decltype(r::p)>;
   Index const n = 6;
-  Program<roots<first>> p(at<tokens>(n));
-  Program<roots<p_type, type_of<decltype(r::index)>>, inference> route(at<tokens>(n));
+  TestProgram<roots<first>> p(at<tokens>(n));
+  TestProgram<roots<p_type, type_of<decltype(r::index)>>, inference> route(at<tokens>(n));
   route.values(x{}) = p.values(x{});
   route.values(r::W_g{}) = p.values(r::W_g{});
   p.forward();
   p.dy_values[0] = 1;
   p.backward();
   auto const prob = route.forward();
-  auto const index = route.tape.get(r::index);
+  auto const index = route.program.get(r::index);
   std::array<double, 4> share{};
   for (Index t = 0; t < n; ++t) share[static_cast<std::size_t>(index(t, 0))] += 1.0 / n;
   // (E / S) p_e (f_e - sum_j p_j f_j), and W_g has x times that.
@@ -74,7 +74,7 @@ TEST_CASE("first_choice_balance: the gradient by the logits is that of its formu
 TEST_CASE("first_choice_balance: 1 where all experts are as probable, whoever is chosen; also of dynamic sizes") {
   using R = SoftmaxTopK<dynamic, dynamic, loss::first_choice_balance>;
   using r = R::route<x>;
-  Program<roots<nth<0, r::losses>>> p(at<tokens>(5), at<R::E>(6), at<R::K>(3));
+  TestProgram<roots<nth<0, r::losses>>> p(at<tokens>(5), at<R::E>(6), at<R::K>(3));
   p.values(r::W_g{}).assign(18, 0.0);
   CHECK(close(p.forward()(0, 0), 1));
 }
@@ -86,8 +86,8 @@ TEST_CASE("starts: W_g starts as it says, and at zero without it") {
     for (Index i = 0; i < w.size(); ++i) most = std::max(most, std::abs(w.data[i]));
     return most;
   };
-  using Uniform = Smoe<16, SoftmaxTopK<64, 2, starts<fan_in_uniform>>, FeedForward<3>>;
-  using Normal = Smoe<16, SoftmaxTopK<64, 2, starts<normal<1, 50>>>, FeedForward<3>>;
+  using Uniform = Smoe<16, SoftmaxTopK<64, 2, init<fan_in_uniform>>, FeedForward<3>>;
+  using Normal = Smoe<16, SoftmaxTopK<64, 2, init<normal<1, 50>>>, FeedForward<3>>;
   using Zero = Smoe<16, SoftmaxTopK<64, 2>, FeedForward<3>>;
   Module<Uniform, Reference<double>> uniform_start(1);
   Module<Normal, Reference<double>> normal_start(1);

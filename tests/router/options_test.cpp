@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The router's options: noise, sampling, losses, a gating and a loss of one's own.
+// The router's options: noise, sampling, losses, a gating and a custom loss.
 
 #include <array>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 
 using namespace headmix;
@@ -45,7 +45,7 @@ TEST_CASE("router options: noisy logits follow their formula, with the floor and
   using paper = NoisyTopK<5, 2, noise<number<0>>>::route<x>;
   auto const check_logits = [](auto route, double floor) {
     using r = decltype(route);
-    Program<roots<type_of<decltype(r::z)>>> p(at<tokens>(6));
+    TestProgram<roots<type_of<decltype(r::z)>>> p(at<tokens>(6));
     auto const z = p.forward();
     auto const a = p.in(x{});
     Random const random(1, static_cast<std::uint64_t>(random_stream::gating_noise));
@@ -68,25 +68,26 @@ TEST_CASE("router options: noisy logits follow their formula, with the floor and
 }
 TEST_CASE("router options: at the start the noise is log 2 + 0.01 wide, and the z-loss sees it") {
   using r = NoisyTopK<5, 2>::route<x>;
-  Program<roots<type_of<decltype(r::z)>, type_of<decltype(r::z_2)>>> p(at<tokens>(3000));
+  TestProgram<roots<type_of<decltype(r::z)>, type_of<decltype(r::z_2)>>> p(at<tokens>(3000));
   p.values(r::W_g{}).assign(20, 0);
   p.values(r::W_noise{}).assign(20, 0);
   auto const z = p.forward();
   double square = 0;
   for (Index i = 0; i < z.size(); ++i) square += z.data[i] * z.data[i] / static_cast<double>(z.size());
   CHECK(std::abs(std::sqrt(square) - 0.7031) < 0.01);
-  CHECK(p.tape.get(r::z_2)(0, 0) > 1.05 * std::log(5.0) * std::log(5.0));
+  CHECK(p.program.get(r::z_2)(0, 0) > 1.05 * std::log(5.0) * std::log(5.0));
   // Evaluation: no noise, and z is log 5 for all.
   p.values(random_key{}).assign(6, 0);
   p.forward();
-  CHECK(close(p.tape.get(r::z_2)(0, 0), std::log(5.0) * std::log(5.0)));
+  CHECK(close(p.program.get(r::z_2)(0, 0), std::log(5.0) * std::log(5.0)));
 }
 TEST_CASE("router options: noisy top-k chooses and weighs by the noisy probabilities") {
   using r = NoisyTopK<5, 2>::route<x>;
-  Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::p)>, type_of<decltype(r::index)>>> p(at<tokens>(40));
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::p)>, type_of<decltype(r::index)>>> p(
+      at<tokens>(40));
   auto const gate = p.forward();
-  auto const prob = p.tape.get(r::p);
-  auto const index = p.tape.get(r::index);
+  auto const prob = p.program.get(r::p);
+  auto const index = p.program.get(r::index);
   for (Index t = 0; t < 40; ++t) {
     double const first = prob(t, index(t, 0)), second = prob(t, index(t, 1));
     CHECK(first >= second);
@@ -98,7 +99,7 @@ TEST_CASE("router options: noisy top-k chooses and weighs by the noisy probabili
 TEST_CASE("router options: sampled experts are drawn without replacement, in proportion to their probabilities") {
   using r = SoftmaxTopK<4, 2, sampled<1>, gating::raw>::route<x>;
   Index const n = 20000;
-  Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>>, inference> p(at<tokens>(n));
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>>, inference> p(at<tokens>(n));
   // Every row has the same logits 1.0, 0.5, 0.2, 0.
   p.values(x{}).assign(static_cast<std::size_t>(n * 4), 0.25);
   std::array<double, 4> const logits{1, 0.5, 0.2, 0};
@@ -108,7 +109,7 @@ TEST_CASE("router options: sampled experts are drawn without replacement, in pro
     total += std::exp(logits[static_cast<std::size_t>(e)]);
   }
   auto const gate = p.forward();
-  auto const index = p.tape.get(r::index);
+  auto const index = p.program.get(r::index);
   std::array<double, 4> share{};
   for (Index t = 0; t < n; ++t) {
     REQUIRE(index(t, 0) == 0);
@@ -127,9 +128,9 @@ TEST_CASE("router options: sampled experts are drawn without replacement, in pro
 }
 TEST_CASE("router options: all chosen experts may be sampled, each once") {
   using r = SoftmaxTopK<4, 4, sampled<4>>::route<x>;
-  Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>>, inference> p(at<tokens>(50));
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>>, inference> p(at<tokens>(50));
   p.forward();
-  auto const index = p.tape.get(r::index);
+  auto const index = p.program.get(r::index);
   bool some_differ = false;
   for (Index t = 0; t < 50; ++t) {
     std::array<int, 4> times{};
@@ -146,13 +147,13 @@ TEST_CASE("router options: the losses are those that were asked for, in order") 
   constexpr auto z = loss_at<1>(r::losses{});
   constexpr auto entropy = loss_at<2>(r::losses{});
   static_assert(std::is_same_v<type_of<decltype(z)>, type_of<decltype(r::z_2)>>);
-  Program<roots<type_of<decltype(cv)>, type_of<decltype(z)>, type_of<decltype(entropy)>, type_of<decltype(r::p)>,
-                type_of<decltype(r::index)>>,
-          inference>
+  TestProgram<roots<type_of<decltype(cv)>, type_of<decltype(z)>, type_of<decltype(entropy)>, type_of<decltype(r::p)>,
+                    type_of<decltype(r::index)>>,
+              inference>
       p(at<tokens>(7));
   p.forward();
-  auto const prob = p.tape.get(r::p);
-  auto const index = p.tape.get(r::index);
+  auto const prob = p.program.get(r::p);
+  auto const index = p.program.get(r::index);
   std::array<double, 5> importance{}, mean{};
   double total = 0;
   for (Index t = 0; t < 7; ++t) {
@@ -167,25 +168,25 @@ TEST_CASE("router options: the losses are those that were asked for, in order") 
     variance += (importance[e] / total - 0.2) * (importance[e] / total - 0.2) / 4;
     expected_entropy += mean[e] * std::log(mean[e]);
   }
-  CHECK(close(p.tape.get(cv)(0, 0), variance / (0.04 + 1e-10)));
-  CHECK(close(p.tape.get(entropy)(0, 0), expected_entropy));
+  CHECK(close(p.program.get(cv)(0, 0), variance / (0.04 + 1e-10)));
+  CHECK(close(p.program.get(entropy)(0, 0), expected_entropy));
   for (Index const rows : {1, 7}) CHECK(gradcheck(cv, at<tokens>(rows)).ok());
   CHECK(gradcheck(entropy, at<tokens>(7)).ok());
 }
 TEST_CASE("router options: a single expert has no variation") {
   using r = SoftmaxTopK<dynamic, dynamic, loss::cv_squared>;
   constexpr auto cv = loss_at<0>(r::route<x>::losses{});
-  Program<roots<type_of<decltype(cv)>>> p(at<tokens>(7), at<r::E>(1), at<r::K>(1));
+  TestProgram<roots<type_of<decltype(cv)>>> p(at<tokens>(7), at<r::E>(1), at<r::K>(1));
   CHECK(p.forward()(0, 0) == 0);
   p.backward();
   for (double const g : p.gradients(x{})) CHECK(g == 0);
 }
-TEST_CASE("router options: a gating of one's own") {
+TEST_CASE("router options: a custom gating") {
   using r = SoftmaxTopK<5, 2, squares>::route<x>;
   check_gradient(r::gate);
-  Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::chosen)>>, inference> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::chosen)>>, inference> p(at<tokens>(3));
   auto const gate = p.forward();
-  auto const chosen = p.tape.get(r::chosen);
+  auto const chosen = p.program.get(r::chosen);
   for (Index t = 0; t < 3; ++t) {
     double const total = chosen(t, 0) * chosen(t, 0) + chosen(t, 1) * chosen(t, 1);
     CHECK(close(gate(t, 0), chosen(t, 0) * chosen(t, 0) / total));

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -26,13 +26,13 @@ using Active = QueryNorm<2, 4, 2, estimator::active>::route<q>;
 
 TEST_CASE("query norm: lengths over their deviation, softmax, the best ones") {
   for (Index const rows : {0, 1, 7}) {
-    Program<roots<type_of<decltype(All::p)>, type_of<decltype(All::n)>, type_of<decltype(All::chosen)>,
-                  type_of<decltype(All::index)>, type_of<decltype(All::gate)>, type_of<decltype(Active::index)>,
-                  type_of<decltype(Active::gate)>>,
-            inference>
+    TestProgram<roots<type_of<decltype(All::p)>, type_of<decltype(All::n)>, type_of<decltype(All::chosen)>,
+                      type_of<decltype(All::index)>, type_of<decltype(All::gate)>, type_of<decltype(Active::index)>,
+                      type_of<decltype(Active::gate)>>,
+                inference>
         p(at<tokens>(rows));
     auto const found = p.forward();
-    auto const chosen = p.tape.get(All::chosen);
+    auto const chosen = p.program.get(All::chosen);
     for (Index t = 0; t < rows; ++t) {
       CAPTURE(t);
       double n[4], mean = 0, variance = 0, sum = 0;
@@ -41,21 +41,21 @@ TEST_CASE("query norm: lengths over their deviation, softmax, the best ones") {
         for (Index c = 0; c < H; ++c) square += std::pow(p.in(q{})(t, (2 + i) * H + c), 2);
         n[i] = std::sqrt(square);
         mean += n[i] / 4;
-        CHECK(close(p.tape.get(All::n)(t, i), n[i]));
+        CHECK(close(p.program.get(All::n)(t, i), n[i]));
       }
       for (double const e : n) variance += (e - mean) * (e - mean) / 3;
       for (double const e : n) sum += std::exp(e / std::sqrt(variance));
       for (Index i = 0; i < 4; ++i) CHECK(close(found(t, i), std::exp(n[i] / std::sqrt(variance)) / sum));
       for (Index k = 0; k < 2; ++k) {
         CHECK(std::count_if(n, n + 4, [&](double e) { return e > n[chosen(t, k)]; }) == k);
-        CHECK(p.tape.get(Active::index)(t, k) == k);
-        CHECK(p.tape.get(Active::index)(t, 2 + k) == 2 + chosen(t, k));
+        CHECK(p.program.get(Active::index)(t, k) == k);
+        CHECK(p.program.get(Active::index)(t, 2 + k) == 2 + chosen(t, k));
       }
       for (Index i = 0; i < 6; ++i) {
         bool const on = i < 2 || chosen(t, 0) == i - 2 || chosen(t, 1) == i - 2;
-        CHECK(p.tape.get(All::index)(t, i) == i);
-        CHECK(p.tape.get(All::gate)(t, i) == (on ? 1 : 0));
-        if (i < 4) CHECK(p.tape.get(Active::gate)(t, i) == 1);
+        CHECK(p.program.get(All::index)(t, i) == i);
+        CHECK(p.program.get(All::gate)(t, i) == (on ? 1 : 0));
+        if (i < 4) CHECK(p.program.get(Active::gate)(t, i) == 1);
       }
     }
   }
@@ -65,11 +65,11 @@ TEST_CASE(
     "query norm: the gradient of all weights is that of the scores, of the active ones that of the chosen scores") {
   constexpr auto all = weights{} * All::gate;
   constexpr auto active = of_active{} * Active::gate;
-  constexpr auto scores = take(weights{}, columns<size<2>, size<4>, size<6>>(weights{})) * All::p;
+  constexpr auto scores = gather_cols(weights{}, iota_cols<size<2>, size<4>, size<6>>(weights{})) * All::p;
   constexpr auto chosen_scores =
-      take(of_active{}, columns<size<2>, size<2>, size<4>>(of_active{})) * take(All::p, All::chosen);
-  Program<roots<type_of<decltype(all)>, type_of<decltype(sum(active))>>> p(at<tokens>(7));
-  Program<roots<type_of<decltype(sum(scores))>, type_of<decltype(sum(chosen_scores))>>> r(at<tokens>(7));
+      gather_cols(of_active{}, iota_cols<size<2>, size<2>, size<4>>(of_active{})) * gather_cols(All::p, All::chosen);
+  TestProgram<roots<type_of<decltype(all)>, type_of<decltype(sum(active))>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(sum(scores))>, type_of<decltype(sum(chosen_scores))>>> r(at<tokens>(7));
   r.values(q{}) = p.values(q{});
   r.values(weights{}) = p.values(weights{});
   r.values(of_active{}) = p.values(of_active{});
@@ -94,12 +94,12 @@ TEST_CASE(
 }
 TEST_CASE("query norm: of equal queries, zeros for one, the first are chosen, and gradients are finite") {
   for (double const value : {0.0, 0.5}) {
-    Program<roots<type_of<decltype(All::gate)>, type_of<decltype(All::chosen)>>> p(at<tokens>(2));
+    TestProgram<roots<type_of<decltype(All::gate)>, type_of<decltype(All::chosen)>>> p(at<tokens>(2));
     p.values(q{}).assign(p.values(q{}).size(), value);
     auto const gate = p.forward();
     p.backward();
     for (Index t = 0; t < 2; ++t) {
-      CHECK((p.tape.get(All::chosen)(t, 0) == 0 && p.tape.get(All::chosen)(t, 1) == 1));
+      CHECK((p.program.get(All::chosen)(t, 0) == 0 && p.program.get(All::chosen)(t, 1) == 1));
       for (Index i = 0; i < 6; ++i) CHECK(gate(t, i) == (i < 4 ? 1 : 0));
     }
     for (double const g : p.gradients(q{})) CHECK(std::isfinite(g));
@@ -113,7 +113,7 @@ TEST_CASE("query norm: the loss, and its value at balance") {
   using L = nth<0, R::route<q>::losses>;
   CHECK(gradcheck(L{}, at<tokens>(7), at<R::K_r>(2)).ok());
   // Equal queries have equal scores.
-  Program<roots<L>> p(at<tokens>(3), at<R::K_r>(4));
+  TestProgram<roots<L>> p(at<tokens>(3), at<R::K_r>(4));
   p.values(q{}).assign(p.values(q{}).size(), 0.25);
   CHECK(close(p.forward()(0, 0), 4));
 }
@@ -123,7 +123,7 @@ TEST_CASE("query norm: the loss, and its value at balance") {
 TEST_CASE("query norm: the probabilities of two heads have no gradient, in float") {
   struct two : input<tokens, size<2 * H>> {};
   using P = QueryNorm<0, 2, 1>::route<two>;
-  Program<roots<type_of<decltype(P::p)>>, training, float> p(at<tokens>(9));
+  TestProgram<roots<type_of<decltype(P::p)>>, training, float> p(at<tokens>(9));
   p.forward();
   p.backward();
   for (float const g : p.gradients(two{})) CHECK(std::abs(g) < 1e-6f);

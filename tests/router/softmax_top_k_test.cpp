@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -22,9 +22,9 @@ using routed = typename SoftmaxTopK<5, K, G>::template route<x>;
 template <class G>
 void check_gating() {
   using r = routed<G, 2>;
-  Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>>> p(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>>> p(at<tokens>(6));
   auto const gate = p.forward();
-  auto const index = p.tape.get(r::index);
+  auto const index = p.program.get(r::index);
   p.backward();
   double d_W[3][5] = {};
   for (Index t = 0; t < 6; ++t) {
@@ -84,7 +84,7 @@ TEST_CASE("router: raw and renormalized gates have the gradients of their values
 }
 TEST_CASE("router: with one choice the detached gate is one and still has a gradient") {
   using r = routed<gating::detached, 1>;
-  Program<roots<type_of<decltype(r::gate)>>> p(at<tokens>(4));
+  TestProgram<roots<type_of<decltype(r::gate)>>> p(at<tokens>(4));
   auto const gate = p.forward();
   p.backward();
   double largest = 0;
@@ -94,7 +94,7 @@ TEST_CASE("router: with one choice the detached gate is one and still has a grad
 }
 TEST_CASE("router: with one choice the renormalized gate is one and has no gradient") {
   using r = routed<gating::renormalized, 1>;
-  Program<roots<type_of<decltype(r::gate)>>> p(at<tokens>(4));
+  TestProgram<roots<type_of<decltype(r::gate)>>> p(at<tokens>(4));
   auto const gate = p.forward();
   p.backward();
   for (Index t = 0; t < 4; ++t) CHECK(gate(t, 0) == 1);
@@ -102,30 +102,30 @@ TEST_CASE("router: with one choice the renormalized gate is one and has no gradi
 }
 TEST_CASE("router: weights of zero tie, so the first experts are chosen, with equal gates") {
   using r = routed<gating::detached, 2>;
-  Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>, type_of<decltype(r::load)>,
-                type_of<decltype(r::z_2)>>>
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::index)>, type_of<decltype(r::load)>,
+                    type_of<decltype(r::z_2)>>>
       p(at<tokens>(4));
   p.values(r::W_g{}).assign(15, 0.0);
   auto const gate = p.forward();
-  auto const index = p.tape.get(r::index);
+  auto const index = p.program.get(r::index);
   for (Index t = 0; t < 4; ++t) {
     CHECK(index(t, 0) == 0);
     CHECK(index(t, 1) == 1);
     CHECK(close(gate(t, 0), 0.5));
   }
-  CHECK(close(p.tape.get(r::load)(0, 0), 1));
-  CHECK(close(p.tape.get(r::z_2)(0, 0), std::pow(std::log(5.0), 2)));
+  CHECK(close(p.program.get(r::load)(0, 0), 1));
+  CHECK(close(p.program.get(r::z_2)(0, 0), std::pow(std::log(5.0), 2)));
 }
 TEST_CASE("router: the gradient of the load-balance loss") {
   using r = routed<gating::detached, 2>;
-  Program<roots<type_of<decltype(r::gate)>, type_of<decltype(r::load)>, type_of<decltype(r::index)>,
-                type_of<decltype(r::p)>>>
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::load)>, type_of<decltype(r::index)>,
+                    type_of<decltype(r::p)>>>
       p(at<tokens>(6));
   p.forward();
   p.dy_values.assign(12, 0.0);
   std::vector<double> zero(30, 0.0);
-  auto const index = p.tape.get(r::index);
-  auto const prob = p.tape.get(r::p);
+  auto const index = p.program.get(r::index);
+  auto const prob = p.program.get(r::p);
   double share[5] = {}, d_W[3][5] = {};
   for (Index t = 0; t < 6; ++t) {
     for (Index k = 0; k < 2; ++k) share[index(t, k)] += 1.0 / 12;
@@ -138,7 +138,7 @@ TEST_CASE("router: the gradient of the load-balance loss") {
     }
   }
   static_assert(rows<std::remove_cv_t<decltype(r::load)>>::value == 1);
-  Program<roots<type_of<decltype(r::load)>>> loss(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(r::load)>>> loss(at<tokens>(6));
   loss.values(x{}) = p.values(x{});
   loss.values(r::W_g{}) = p.values(r::W_g{});
   loss.forward();
@@ -151,7 +151,7 @@ TEST_CASE("router: the gradient of the load-balance loss") {
 }
 TEST_CASE("router: the gradient of the z loss") {
   using r = routed<gating::detached, 2>;
-  Program<roots<type_of<decltype(r::z_2)>>> loss(at<tokens>(6));
+  TestProgram<roots<type_of<decltype(r::z_2)>>> loss(at<tokens>(6));
   loss.forward();
   loss.dy_values[0] = -2;
   loss.backward();
@@ -188,5 +188,5 @@ TEST_CASE("router: a user's own one, two lines long, has its gradient for free")
     static auto score() { return sigmoid(x{} % W_s{}); }
   };
   constexpr auto score = decltype(sigmoid_router::score()){};
-  check_gradient(take(score, top_k<sigmoid_router::K>(score)));
+  check_gradient(gather_cols(score, arg_top_k<sigmoid_router::K>(score)));
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/router/two_stage.hpp"
 
 namespace headmix::test {
@@ -35,15 +35,15 @@ void check_router(Index h_s, Index E_r, Index K_r, size_value<X>... sizes) {
   using Y = type_of<decltype(r::gate)>;
   for (Index const rows : {0, 1, 7}) {
     typename headmix::detail::module_roots<Y, typename r::losses, type_list<type_of<decltype(r::index)>>>::type looked;
-    Program<decltype(looked), inference> p(at<tokens>(rows), sizes...);
+    TestProgram<decltype(looked), inference> p(at<tokens>(rows), sizes...);
     CAPTURE(h_s);
     CAPTURE(K_r);
     CAPTURE(rows);
     auto const gate = p.forward();
-    auto const index = p.tape.get(r::index);
+    auto const index = p.program.get(r::index);
     REQUIRE(gate.cols == h_s + K_r);
     REQUIRE(index.cols == h_s + K_r);
-    using leaves = typename decltype(p)::tape_type::leaves;
+    using leaves = typename decltype(p)::program_type::leaves;
     CHECK(contains<leaves, typename r::W_h> == (h_s > 0 && E_r > 0));
     CHECK(contains<leaves, typename r::W_s> == (h_s > 1));
     CHECK(contains<leaves, typename r::W_r> == (E_r > 0));
@@ -82,8 +82,8 @@ void check_router(Index h_s, Index E_r, Index K_r, size_value<X>... sizes) {
     double balance = 0;
     for (std::size_t i = 0; i < mean.size(); ++i) balance += mean[i] * share[i];
     if constexpr (r::losses::size == 2) {
-      CHECK(close(p.tape.get(nth<0, typename r::losses>{})(0, 0), static_cast<double>(E_r) * balance));
-      CHECK(close(p.tape.get(nth<1, typename r::losses>{})(0, 0), balance));
+      CHECK(close(p.program.get(nth<0, typename r::losses>{})(0, 0), static_cast<double>(E_r) * balance));
+      CHECK(close(p.program.get(nth<1, typename r::losses>{})(0, 0), balance));
     }
     // A router with one shared head and nothing else has no parameters.
     if constexpr (Y::grad) {

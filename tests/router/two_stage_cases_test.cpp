@@ -22,10 +22,10 @@ TEST_CASE("two stages: no routed head") {
 TEST_CASE("two stages: heads that were not chosen have no gradient by the weights, by the paper's scaling they have") {
   using R = route<TwoStage<2, 5, 2>>;
   using Paper = route<TwoStage<2, 5, 2, scaling::paper>>;
-  Program<roots<type_of<decltype(R::gate)>, type_of<decltype(R::chosen)>>> p(at<tokens>(1));
-  Program<roots<type_of<decltype(Paper::gate)>>> q(at<tokens>(1));
+  TestProgram<roots<type_of<decltype(R::gate)>, type_of<decltype(R::chosen)>>> p(at<tokens>(1));
+  TestProgram<roots<type_of<decltype(Paper::gate)>>> q(at<tokens>(1));
   p.forward();
-  auto const chosen = p.tape.get(R::chosen);
+  auto const chosen = p.program.get(R::chosen);
   p.backward();
   q.forward();
   q.backward();
@@ -40,7 +40,7 @@ TEST_CASE("two stages: heads that were not chosen have no gradient by the weight
 }
 TEST_CASE("two stages: with one routed head per token only the loss teaches the router") {
   using R = route<TwoStage<2, 4, 1>>;
-  Program<roots<type_of<decltype(R::gate)>, nth<0, R::losses>>> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(R::gate)>, nth<0, R::losses>>> p(at<tokens>(7));
   p.forward();
   p.backward({0});
   for (double const g : p.gradients(R::W_r{})) CHECK(std::abs(g) < 1e-15);
@@ -52,7 +52,7 @@ TEST_CASE("two stages: with one routed head per token only the loss teaches the 
 }
 TEST_CASE("two stages: the mean weight of a token's active heads is one where the groups weigh alike") {
   using R = route<TwoStage<2, 4, 3>>;
-  Program<roots<type_of<decltype(R::gate)>>, inference> p(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(R::gate)>>, inference> p(at<tokens>(7));
   p.values(R::W_h{}).assign(6, 0.0);
   auto const gate = p.forward();
   for (Index t = 0; t < 7; ++t) {
@@ -68,9 +68,9 @@ TEST_CASE("two stages: losses, their gradients, and what they are at balance") {
   using scaled_loss = nth<1, r::losses>;
   CHECK(gradcheck(scaled_loss{}, at<tokens>(7), at<R::K_r>(2)).ok());
   for (Index const k : {1, 3, 5}) {
-    Program<roots<scaled_loss, unscaled_loss>> p(at<tokens>(7), at<R::K_r>(k));
+    TestProgram<roots<scaled_loss, unscaled_loss>> p(at<tokens>(7), at<R::K_r>(k));
     p.values(r::W_r{}).assign(15, 0.0);
     CHECK(close(p.forward()(0, 0), static_cast<double>(k)));
-    CHECK(close(p.tape.get(unscaled_loss{})(0, 0), static_cast<double>(k) / 5));
+    CHECK(close(p.program.get(unscaled_loss{})(0, 0), static_cast<double>(k) / 5));
   }
 }

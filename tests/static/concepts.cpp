@@ -33,9 +33,9 @@ static_assert(same<nodes_of<roots<decltype(x{} % W{})>>, type_list<x, W, decltyp
 static_assert(same<leaves_of<roots<decltype(x{} % W{} + x{} * z{})>>, type_list<x, W, z>>);
 static_assert(schedule<type_list<>, type_list<decltype(exp(x{} % W{}) * (x{} % W{}))>>::size == 2);
 // In a layer the selection, its order and the keys are computed once.
-using program = Tape<roots<std::remove_cv_t<decltype(layer::y)>>, Reference<float>, inference>;
+using program = Program<roots<std::remove_cv_t<decltype(layer::y)>>, Reference<float>, inference>;
 static_assert(leaves_of<roots<std::remove_cv_t<decltype(layer::y)>>>::size == 6);
-static_assert(contains<program::forward_steps, compute<std::remove_cv_t<decltype(expert_order(layer::r::index))>>>);
+static_assert(contains<program::forward_steps, compute<std::remove_cv_t<decltype(sort_by_expert(layer::r::index))>>>);
 // Heads that are off are not computed: not their queries where the router reads the layer's input, and in inference not
 // their attention.
 template <class Y>
@@ -54,12 +54,12 @@ struct h : let<decltype(exp(x{}) + z{})> {};
 struct named : let<decltype(x{} % W{})> {};
 static_assert(Expr<h> && !Leaf<h> && h::grad && same<cols<h>, D> && same<rows<h>, tokens>);
 static_assert(!Alias<h> && Stored<h> && Alias<named> && !Stored<named>);
-struct chosen : let<decltype(top_k<size<2>>(x{}))> {};
+struct chosen : let<decltype(arg_top_k<size<2>>(x{}))> {};
 static_assert(Selection<chosen> && same<domain<chosen>, D> && !chosen::grad);
 
 // Gradients.
 static_assert(x::grad && W::grad && !word::grad && !constant<tokens, D>::grad && !number<1>::grad);
-static_assert((x{} % W{}).grad && !detach(x{} % W{}).grad && (x{} + detach(x{})).grad && !top_k<size<2>>(x{}).grad);
+static_assert((x{} % W{}).grad && !detach(x{} % W{}).grad && (x{} + detach(x{})).grad && !arg_top_k<size<2>>(x{}).grad);
 static_assert(!(detach(x{}) * number<2>{}).grad && !one_hot(word{}).grad && gather_rows(W{}, word{}).grad);
 
 // Concepts.
@@ -107,8 +107,8 @@ struct first_expert {
   struct route {
     struct W_g : param<cols<X>, E> {};
     static constexpr auto p = softmax(X{} % W_g{});
-    static constexpr auto index = top_k<K>(p);
-    static constexpr auto gate = take(p, index);
+    static constexpr auto index = arg_top_k<K>(p);
+    static constexpr auto gate = gather_cols(p, index);
     using losses = type_list<>;
   };
 };
@@ -118,18 +118,21 @@ struct without_gate {
   template <Expr X, class = void>
   struct route {
     struct W_g : param<cols<X>, E> {};
-    static constexpr auto index = top_k<K>(X{} % W_g{});
+    static constexpr auto index = arg_top_k<K>(X{} % W_g{});
     using losses = type_list<>;
   };
 };
-static_assert(Router<SoftmaxTopK<8, 2, gating::raw>> && Router<SoftmaxTopK<dynamic, 1>> && Router<first_expert>);
-static_assert(!Router<without_gate> && !Router<int> && !Router<full>);
+static_assert(RouterPolicy<SoftmaxTopK<8, 2, gating::raw>> && RouterPolicy<SoftmaxTopK<dynamic, 1>> &&
+              RouterPolicy<first_expert>);
+static_assert(!RouterPolicy<without_gate> && !RouterPolicy<int> && !RouterPolicy<full>);
 
-static_assert(Layer<layer> && Layer<Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>>> && Layer<MultiHead<8, 2, 4>>);
-static_assert(Layer<mixture> && Layer<by_queries> && Layer<Moh<dynamic, dynamic, TwoStage<dynamic, dynamic, dynamic>>>);
-static_assert(Layer<Moh<8, 4, first_expert>> && Layer<Moh<8, 4, TwoStage<4, 0, 0>>>);
+static_assert(LayerPolicy<layer> && LayerPolicy<Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>>> &&
+              LayerPolicy<MultiHead<8, 2, 4>>);
+static_assert(LayerPolicy<mixture> && LayerPolicy<by_queries> &&
+              LayerPolicy<Moh<dynamic, dynamic, TwoStage<dynamic, dynamic, dynamic>>>);
+static_assert(LayerPolicy<Moh<8, 4, first_expert>> && LayerPolicy<Moh<8, 4, TwoStage<4, 0, 0>>>);
 static_assert(ReadsQueries<QueryNorm<1, 3, 2>> && !ReadsQueries<TwoStage<1, 3, 2>> && !ReadsQueries<int>);
-static_assert(Layer<Moa<8, 4, first_expert>> && !Layer<x> && !Layer<int>);
+static_assert(LayerPolicy<Moa<8, 4, first_expert>> && !LayerPolicy<x> && !LayerPolicy<int>);
 
 /// An expert whose experts have no function, and one that gives the same for every row.
 struct without_mixture {
@@ -143,10 +146,13 @@ struct one_result {
     static constexpr auto mixture(Expr auto, Expr auto, Selection auto) { return b{} + b{}; }
   };
 };
-static_assert(Expert<FeedForward<8>> && Expert<FeedForward<dynamic, activation::gelu, weights::packed>>);
-static_assert(!Expert<without_mixture> && !Expert<one_result> && !Expert<first_expert> && !Expert<int>);
-static_assert(Layer<MhMoe<8, 2, first_expert, FeedForward<4>>> && Layer<Smoe<8, first_expert, FeedForward<4>>>);
-static_assert(Layer<MhMoe<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, FeedForward<dynamic>, capacity<dynamic>>>);
+static_assert(ExpertPolicy<FeedForward<8>> && ExpertPolicy<FeedForward<dynamic, activation::gelu, weights::packed>>);
+static_assert(!ExpertPolicy<without_mixture> && !ExpertPolicy<one_result> && !ExpertPolicy<first_expert> &&
+              !ExpertPolicy<int>);
+static_assert(LayerPolicy<MhMoe<8, 2, first_expert, FeedForward<4>>> &&
+              LayerPolicy<Smoe<8, first_expert, FeedForward<4>>>);
+static_assert(
+    LayerPolicy<MhMoe<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, FeedForward<dynamic>, capacity<dynamic>>>);
 
 static_assert(Backend<Reference<float>> && Backend<Reference<double>> && !Backend<serial>);
 

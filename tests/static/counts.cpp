@@ -64,7 +64,7 @@ template <class Encoder, class Decoder, class Cross>
 constexpr Index translator_macs(translator m, Index words) {
   constexpr Index length = 10;
   constexpr auto attention_macs = []<class Layer>(std::type_identity<Layer>) {
-    return count_macs<Layer>({.attention_term = false}, at<tokens>(length), at<memory_tokens>(length));
+    return count_macs<Layer>({.attention_term = false}, at<tokens>(length), at<context_tokens>(length));
   };
   Index const attention =
       m.encoder_layers * attention_macs(std::type_identity<Encoder>{}) +
@@ -98,7 +98,7 @@ struct translation {
   using router = SoftmaxTopK<E, K>;
   using encoder = Moa<512, D, router>;
   using decoder = Moa<512, D, router, causal>;
-  using cross = Moa<512, D, router, memory_width<512>>;
+  using cross = Moa<512, D, router, context_dim<512>>;
   static constexpr Index macs = translator_macs<encoder, decoder, cross>(base, words_for_macs);
   static constexpr Index parameters = translator_parameters<encoder, decoder, cross>(base);
 };

@@ -41,7 +41,7 @@ static_assert(same<named_sizes<over<N, times<P, tokens>>>, type_list<N, P, token
 // Rows that belong to tokens.
 static_assert(counts<tokens, tokens> && counts<times<N, tokens>, tokens> && counts<times<tokens, N>, tokens>);
 static_assert(counts<times<size<2>, times<N, tokens>>, tokens>);
-static_assert(!counts<N, tokens> && !counts<memory_tokens, tokens> && counts<memory_tokens, memory_tokens>);
+static_assert(!counts<N, tokens> && !counts<context_tokens, tokens> && counts<context_tokens, context_tokens>);
 
 // Requirements.
 static_assert(equal<int, int>::holds(3, 3) && !equal<int, int>::holds(3, 4));
@@ -69,23 +69,26 @@ static_assert(has_shape<decltype(split_rows<size<2>>(x{})), times<size<2>, token
 static_assert(has_shape<decltype(merge_rows<size<2>>(split_rows<size<2>>(x{}))), tokens, size<8>>);
 static_assert(has_shape<decltype(softmax(x{})), tokens, D>);
 static_assert(has_shape<decltype(log_sum_exp(x{})), tokens, size<1>>);
-static_assert(has_shape<decltype(top_k<size<2>>(x{})), tokens, size<2>>);
-static_assert(same<domain<decltype(top_k<size<2>>(x{}))>, D>);
-using chosen = decltype(top_k<size<2>>(x{}));
+static_assert(has_shape<decltype(arg_top_k<size<2>>(x{})), tokens, size<2>>);
+static_assert(same<domain<decltype(arg_top_k<size<2>>(x{}))>, D>);
+using chosen = decltype(arg_top_k<size<2>>(x{}));
 static_assert(has_shape<decltype(one_hot(chosen{})), tokens, D> &&
-              has_shape<decltype(take(x{}, chosen{})), tokens, size<2>>);
-static_assert(has_shape<decltype(put(take(x{}, chosen{}), chosen{})), tokens, D>);
+              has_shape<decltype(gather_cols(x{}, chosen{})), tokens, size<2>>);
+static_assert(has_shape<decltype(scatter_cols(gather_cols(x{}, chosen{}), chosen{})), tokens, D>);
 struct experts : param<D, D, N> {};
 static_assert(has_shape<decltype(expert_linear(x{}, experts{}, chosen{})), times<size<2>, tokens>, N>);
-static_assert(has_shape<decltype(get_output<1>(expert_order(chosen{}))), size<1>, plus_one<D>>);
-static_assert(has_shape<decltype(mix(take(x{}, chosen{}), expert_linear(x{}, experts{}, chosen{}))), tokens, N>);
+static_assert(has_shape<decltype(get_output<1>(sort_by_expert(chosen{}))), size<1>, plus_one<D>>);
+static_assert(
+    has_shape<decltype(combine(gather_cols(x{}, chosen{}), expert_linear(x{}, experts{}, chosen{}))), tokens, N>);
 static_assert(has_shape<decltype(attention<full, size<2>>(x{}, x{}, x{})), tokens, D>);
 static_assert(has_shape<decltype(rotary<size<2>>(x{}, one{})), tokens, D>);
 
 // Kinds.
 static_assert(x::kind_of == kind::real && chosen::kind_of == kind::integer);
-static_assert(decltype(wide(x{} % w{}))::kind_of == kind::wide && decltype(softmax(wide(x{})))::kind_of == kind::wide);
-static_assert(decltype(wide(x{} % w{}) * x{})::kind_of == kind::wide && decltype(x{} * x{})::kind_of == kind::real);
+static_assert(decltype(upcast(x{} % w{}))::kind_of == kind::accumulator &&
+              decltype(softmax(upcast(x{})))::kind_of == kind::accumulator);
+static_assert(decltype(upcast(x{} % w{}) * x{})::kind_of == kind::accumulator &&
+              decltype(x{} * x{})::kind_of == kind::real);
 static_assert(decltype(attention<full>(x{}, x{}, x{}))::kind_of == kind::real);
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "headmix/backend/reference.hpp"
 #include "headmix/layer/mae.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 #include "headmix/train/sgd.hpp"
 
 using namespace headmix;
@@ -24,7 +24,7 @@ struct Norm {
   using losses = type_list<>;
   using observed = type_list<>;
 };
-using L = Mae<4, 3, 2, gate_width<5>, output_bias>;
+using L = Mae<4, 3, 2, gate_dim<5>, output_bias>;
 
 template <class T>
 std::string names(std::vector<parameter<T>> const& group) {

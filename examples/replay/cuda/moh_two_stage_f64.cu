@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "headmix/headmix.cuh"
 #include "../moh.hpp"
+#include "headmix/headmix.cuh"
 
 struct replay::on_cuda {
   template <class T>

@@ -84,15 +84,15 @@ class Cpu {
                    [&](Index first, Index n) { reference_.top_k(y.middle_rows(first, n), a.middle_rows(first, n)); });
   }
   template <class T>
-  void take(view<T> y, view<T const> a, view<Int const> index) {
+  void gather_cols(view<T> y, view<T const> a, view<Int const> index) {
     each_row_range(y.rows, y.cols, [&](Index first, Index n) {
-      reference_.take(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
+      reference_.gather_cols(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
     });
   }
   template <class T>
-  void put(view<T> y, view<T const> a, view<Int const> index) {
+  void scatter_cols(view<T> y, view<T const> a, view<Int const> index) {
     each_row_range(y.rows, y.cols, [&](Index first, Index n) {
-      reference_.put(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
+      reference_.scatter_cols(y.middle_rows(first, n), a.middle_rows(first, n), index.middle_rows(first, n));
     });
   }
   void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
@@ -128,8 +128,8 @@ class Cpu {
     cpu::window_mean(executor(), y, a, s, window, transposed);
   }
 
-  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
-    cpu::expert_order(perm, offsets, index, s);
+  void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
+    cpu::sort_by_expert(perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar>, view<Scalar const>, view<Scalar const> w) {
     return static_cast<std::size_t>(cpu::grouped_scratch_bytes<Scalar>(w.rows, w.cols, executor().concurrency()));
@@ -155,8 +155,8 @@ class Cpu {
                      prepared_.panels(executor(), w));
   }
 
-  void first_of_groups(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
-    reference_.first_of_groups(y, index, perm, offsets, most);
+  void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
+    reference_.apply_capacity(y, index, perm, offsets, most);
   }
 
   template <class T>
@@ -208,7 +208,7 @@ class Cpu {
   void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cpu::attention_bias_gradient<Mask>(executor(), d_bias, p, scratch);
   }
-  void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads,
+  void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {
     reference_.rotary(y, a, theta, s, heads, inverse);
   }

@@ -13,7 +13,6 @@
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 #include "headmix/backend/cuda/kernel/attention_bias.hpp"
 #include "headmix/backend/cuda/kernel/capacity.hpp"
-#include "headmix/backend/cuda/kernel/expert_order.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer.hpp"
@@ -27,16 +26,17 @@
 #include "headmix/backend/cuda/kernel/select.hpp"
 #include "headmix/backend/cuda/kernel/sequence.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
+#include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
 
 namespace headmix {
 
 /// Operands lie in memory of the device; copies share the queue.
-/// @tparam Scalar bfloat16, float or double; sums run in wide_t<Scalar>
+/// @tparam Scalar bfloat16, float or double; sums run in accumulator_t<Scalar>
 /// @tparam Device Sm80 or Sm90a (backend/cuda/sm80.cuh), or Emulated (backend/cuda/emulated.hpp)
 template <class Scalar, class Device>
 class Cuda {
-  using wide = wide_t<Scalar>;
+  using wide = accumulator_t<Scalar>;
 
  public:
   using scalar = Scalar;
@@ -96,7 +96,7 @@ class Cuda {
   void top_k(view<Int> y, view<A const> a) {
     cuda::top_k(queue_, y, a);
   }
-  /// Fused: see tape/fuse.hpp.
+  /// Fused: see program/fuse.hpp.
   std::size_t route_scratch(route_problem<Scalar> const& r) { return cuda::route_scratch_bytes(r); }
   void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
     if (!cuda::route_on_tensor_cores(queue_, r, scratch)) {
@@ -108,7 +108,7 @@ class Cuda {
       if (r.chosen_sum.data) {
         col_sum(r.chosen_sum, lazy<cuda::tree_put<wide>>{{{}, r.index}, p.rows, p.cols}, false);
       }
-      if (r.order.data || r.begins.data) expert_order(r.order, r.begins, r.index, uniform(1, p.rows));
+      if (r.order.data || r.begins.data) sort_by_expert(r.order, r.begins, r.index, uniform(1, p.rows));
     }
     if (r.chosen.data) one_hot(r.chosen, view<Int const>(r.index));
   }
@@ -117,11 +117,11 @@ class Cuda {
     route({z, p, index, {}, {}, {}, {}, {}, {}, x, w}, {});
   }
   template <class T>
-  void take(view<T> y, view<T const> a, view<Int const> index) {
+  void gather_cols(view<T> y, view<T const> a, view<Int const> index) {
     cuda::map<wide>(queue_, y, cuda::tree_take<T>{a, index}, false);
   }
   template <class T>
-  void put(view<T> y, view<T const> a, view<Int const> index) {
+  void scatter_cols(view<T> y, view<T const> a, view<Int const> index) {
     cuda::map<wide>(queue_, y, cuda::tree_put<T>{a, index}, false);
   }
   void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
@@ -148,8 +148,8 @@ class Cuda {
   }
 
   /// Unlike that of Reference, perm ends with the slots without an expert, from the last of the offsets on.
-  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
-    cuda::expert_order(queue_, perm, offsets, index, s);
+  void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
+    cuda::sort_by_expert(queue_, perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
     return cuda::grouped_gemm_scratch_bytes(y, x, w);
@@ -173,9 +173,9 @@ class Cuda {
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
     cuda::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
-  /// Of the order that this backend's expert_order makes.
-  void first_of_groups(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
-    cuda::first_of_groups(queue_, y, index, perm, offsets, most);
+  /// Of the order that this backend's sort_by_expert makes.
+  void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
+    cuda::apply_capacity(queue_, y, index, perm, offsets, most);
   }
 
   template <class T>
@@ -192,7 +192,7 @@ class Cuda {
   void attention(attention_forward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention<Mask>(queue_, p, scratch);
   }
-  /// Fused: see tape/fuse.hpp. The gate has a number for each row.
+  /// Fused: see program/fuse.hpp. The gate has a number for each row.
   template <AttentionMask Mask>
   void gated_attention(attention_forward<Scalar> const& p, view<Scalar> gated, view<wide const> gate,
                        std::span<std::byte> scratch) {
@@ -205,7 +205,7 @@ class Cuda {
   void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention_gradient<Mask>(queue_, p, scratch);
   }
-  /// Fused: see tape/fuse.hpp.
+  /// Fused: see program/fuse.hpp.
   template <AttentionMask Mask>
   void gated_attention_gradient(attention_backward<Scalar> p, view<wide const> gate, view<Scalar const> d,
                                 view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {
@@ -219,7 +219,7 @@ class Cuda {
   void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
     cuda::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
   }
-  void rotary(view<Scalar> y, view<Scalar const> a, view<wide_t<Scalar> const> theta, segments s, Index heads,
+  void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {
     cuda::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
   }

@@ -16,8 +16,8 @@ namespace headmix {
 template <class Scalar>
 struct Reference {
   using scalar = Scalar;
-  using wide = wide_t<Scalar>;
-  /// The tape may look at selections before a pass.
+  using wide = accumulator_t<Scalar>;
+  /// The program may look at selections before a pass.
   static constexpr bool host_memory = true;
 
   // ---- pointwise and sums ----
@@ -114,13 +114,13 @@ struct Reference {
     }
   }
   template <class T>
-  void take(view<T> y, view<T const> a, view<Int const> index) const {
+  void gather_cols(view<T> y, view<T const> a, view<Int const> index) const {
     for (Index i = 0; i < y.rows; ++i) {
       for (Index k = 0; k < y.cols; ++k) y(i, k) = index(i, k) < 0 ? T(0) : a(i, index(i, k));
     }
   }
   template <class T>
-  void put(view<T> y, view<T const> a, view<Int const> index) const {
+  void scatter_cols(view<T> y, view<T const> a, view<Int const> index) const {
     zero(y);
     for (Index i = 0; i < a.rows; ++i) {
       for (Index k = 0; k < a.cols; ++k) {
@@ -196,7 +196,7 @@ struct Reference {
 
   /// perm: the slots of index (row * cols + column), grouped by sequence and, in each, by expert, ascending in each
   /// group; offsets: where each group begins, [1, sequences * experts + 1]. `s` divides the rows of index.
-  void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) const {
+  void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) const {
     Index const experts = s.count > 0 ? (offsets.cols - 1) / s.count : 0;
     Index n = 0;
     for (Index group = 0; group < s.count * experts; ++group) {
@@ -262,8 +262,8 @@ struct Reference {
 
   /// y = index, but -1 where more than `most` slots of the same group come before. Here slot s is choice s / rows of
   /// row s % rows: `perm` and `offsets` order the transposed index, all first choices before all second ones.
-  void first_of_groups(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
-                       Index most) const {
+  void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
+                      Index most) const {
     for (Index i = 0; i < y.rows; ++i) {
       for (Index k = 0; k < y.cols; ++k) y(i, k) = -1;
     }

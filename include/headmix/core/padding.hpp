@@ -33,7 +33,7 @@ class Padding {
   }
 
   /// The numbers of the real rows, ascending: Int [real, 1].
-  [[nodiscard]] view<Int const> real_rows() const { return {rows_.data(), static_cast<Index>(rows_.size()), 1}; }
+  [[nodiscard]] view<Int const> valid_rows() const { return {rows_.data(), static_cast<Index>(rows_.size()), 1}; }
   /// Where each sequence begins among the real rows. Refers to this object.
   [[nodiscard]] segments sequences() const {
     return {offsets_.data(), static_cast<Index>(offsets_.size()) - 1, static_cast<Index>(rows_.size())};
@@ -50,12 +50,12 @@ class Padding {
 /// refers).
 struct batch {
   segments sequences;
-  view<Int const> real_rows;
+  view<Int const> valid_rows;
   Index rows = 0;  ///< of the input, real or not
   bool has_padding = false;
 
   batch(segments s) : sequences(s), rows(s.rows) {}
-  batch(Padding const& p) : sequences(p.sequences()), real_rows(p.real_rows()), rows(p.rows()), has_padding(true) {}
+  batch(Padding const& p) : sequences(p.sequences()), valid_rows(p.valid_rows()), rows(p.rows()), has_padding(true) {}
 };
 
 }  // namespace headmix

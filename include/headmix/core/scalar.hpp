@@ -59,22 +59,22 @@ concept Half = requires(float x) {
 
 /// How a value is stored: `real` in the backend's Scalar, `wide` in at least float (router arithmetic, statistics),
 /// `integer` in Int (selections).
-enum class kind { real, wide, integer };
+enum class kind { real, accumulator, integer };
 
 template <class T>
-struct wide_of {
+struct accumulator_of {
   using type = float;
 };
 template <>
-struct wide_of<double> {
+struct accumulator_of<double> {
   using type = double;
 };
 /// The type in which a storage type is accumulated: double for double, float for everything narrower.
 template <class T>
-using wide_t = typename wide_of<std::remove_const_t<T>>::type;
+using accumulator_t = typename accumulator_of<std::remove_const_t<T>>::type;
 
 template <kind K, class Scalar>
-using storage_t =
-    std::conditional_t<K == kind::integer, Int, std::conditional_t<K == kind::wide, wide_t<Scalar>, Scalar>>;
+using storage_t = std::conditional_t<K == kind::integer, Int,
+                                     std::conditional_t<K == kind::accumulator, accumulator_t<Scalar>, Scalar>>;
 
 }  // namespace headmix

@@ -22,7 +22,7 @@
 #include "headmix/expr/attention.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/quantize.hpp"
-#include "headmix/tape/program.hpp"
+#include "headmix/program/steps.hpp"
 
 namespace headmix {
 
@@ -54,8 +54,8 @@ struct given_sizes : size_value<X>... {
   [[nodiscard]] constexpr segments segments_of() const {
     if constexpr (counts<Y, tokens>) {
       return divided(extent<tokens>());
-    } else if constexpr (counts<Y, memory_tokens>) {
-      return divided(extent<memory_tokens>());
+    } else if constexpr (counts<Y, context_tokens>) {
+      return divided(extent<context_tokens>());
     } else {
       return uniform(1, extent<Y>());
     }
@@ -155,7 +155,7 @@ constexpr Index macs(node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, a
 }
 /// The same of a sum over the slots of a row.
 template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
-constexpr Index macs(node<ops::expert_sum<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
+constexpr Index macs(node<ops::expert_linear_combine<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
   return sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() * sizes.template extent<cols<W>>();
 }
 /// Packed weights: as many products of integers.
@@ -220,7 +220,7 @@ constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
 /// The MACs of y of layer L. Matrix products, products with experts and attention count; sums, softmax, norms and other
 /// work element by element do not, nor do losses, which only training computes.
 ///
-/// Sizes are `at<tokens>(n)`, with keys from another input `at<memory_tokens>(n)`, and the dynamic ones of the layer;
+/// Sizes are `at<tokens>(n)`, with keys from another input `at<context_tokens>(n)`, and the dynamic ones of the layer;
 /// one that is missing is a compile error. Tokens are all of one sequence, or of `at<sequences>(n)` equally long ones.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_macs(counted what, size_value<X>... given) {

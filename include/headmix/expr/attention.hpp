@@ -15,7 +15,7 @@
 
 namespace headmix {
 
-/// How scores come of queries and keys: a mask alone stands for scores of q k^T / sqrt(d_h); a variant of one's own
+/// How scores come of queries and keys: a mask alone stands for scores of q k^T / sqrt(d_h); a custom variant
 /// names its `mask` and what products are multiplied by, `scale(d_h)`. What else there is to scores is written as
 /// expressions: of q and k before the attention, and as a `score_bias`.
 template <class V>
@@ -67,15 +67,16 @@ struct score_bias {};
 namespace ops {
 
 /// What an attention is besides its operands q, k and v. Further operands are, in this order and each where it is
-/// there: the random key of dropout (Keep), the slots and offsets of chosen heads (Heads), a bias (BiasKeys).
-template <class Variant, class KvHeads, class QRows, class KRows, class Keep = void, class Heads = void,
+/// there: the random key of dropout (ProbabilityDropout), the slots and offsets of chosen heads (Heads), a bias
+/// (BiasKeys).
+template <class Variant, class KvHeads, class QRows, class KRows, class ProbabilityDropout = void, class Heads = void,
           class BiasKeys = void>
 struct attention_spec {
   using variant = Variant;
   using mask = mask_of<Variant>;
   using kv_heads = KvHeads;
   using q_rows = QRows;
-  static constexpr bool drops = !std::is_void_v<Keep>, chooses = !std::is_void_v<Heads>,
+  static constexpr bool drops = !std::is_void_v<ProbabilityDropout>, chooses = !std::is_void_v<Heads>,
                         biased = !std::is_void_v<BiasKeys>;
   static constexpr int lists_at = drops ? 1 : 0, bias_at = lists_at + (chooses ? 2 : 0);
 
@@ -104,7 +105,8 @@ struct attention_spec {
   }
   static attention_dropout dropout(auto... further) {
     if constexpr (drops) {
-      return {nth_of<0>(further...).data, static_cast<std::uint32_t>(random_stream::attention_dropout), Keep::rate};
+      return {nth_of<0>(further...).data, static_cast<std::uint32_t>(random_stream::attention_dropout),
+              ProbabilityDropout::rate};
     } else {
       return {};
     }
@@ -204,7 +206,7 @@ struct attention : operation {
   template <class...>
   static constexpr kind kind_of = kind::real;
   template <int Which>
-  static constexpr kind output_kind = Which == 1 ? kind::wide : kind::real;
+  static constexpr kind output_kind = Which == 1 ? kind::accumulator : kind::real;
   template <class... A>
   using checks = decltype(Spec::template checks<A...>());
   template <int Which, class Args>
@@ -354,7 +356,7 @@ struct attention_bias_gradient : attention_pullback<Spec> {
 /// Heads that tokens choose, for `attention`: index Int [T, K], every head at most once in a row.
 template <Selection Chosen>
 constexpr auto rows_of_heads(Chosen index) {
-  constexpr auto order = expert_order<rows<Chosen>>(index);
+  constexpr auto order = sort_by_expert<rows<Chosen>>(index);
   return head_rows<std::remove_const_t<decltype(order)>, domain<Chosen>>{};
 }
 /// A bias for `attention`: b [Keys * Keys, heads], Keys the length of the longest sequence.
@@ -364,10 +366,11 @@ constexpr score_bias<B, Keys> bias_of_scores(B) {
 }
 
 namespace detail {
-template <class Variant, class KvHeads, class Keep, Expr Q, Expr K, Expr V, class Heads, class BiasKeys, Expr... A>
+template <class Variant, class KvHeads, class ProbabilityDropout, Expr Q, Expr K, Expr V, class Heads, class BiasKeys,
+          Expr... A>
 constexpr auto make_attention(Q q, K k, V v, A... further) {
-  using spec = ops::attention_spec<Variant, unnamed<KvHeads>, rows<Q>, rows<K>, Keep, Heads, BiasKeys>;
-  if constexpr (std::is_void_v<Keep>) {
+  using spec = ops::attention_spec<Variant, unnamed<KvHeads>, rows<Q>, rows<K>, ProbabilityDropout, Heads, BiasKeys>;
+  if constexpr (std::is_void_v<ProbabilityDropout>) {
     return make<ops::attention<spec>>(q, k, v, further...);
   } else {
     return make<ops::attention<spec>>(q, k, v, random_key{}, further...);
@@ -380,30 +383,30 @@ constexpr auto make_attention(Q q, K k, V v, A... further) {
 /// q [n T, heads d_h] (MoA: n rows per token, one for each chosen expert), k and v [S, KvHeads d_h]; the result has the
 /// shape of q. Head i of a row reads key/value head i KvHeads / heads. A query that sees no key gives 0.
 ///
-/// @tparam Keep  dropout of the probabilities, `draws::keep<n, d>`; void for none
-template <AttentionVariant Variant, Extent KvHeads = size<1>, class Keep = void, Expr Q, Expr K, Expr V>
+/// @tparam ProbabilityDropout  dropout of the probabilities, `draws::keep<n, d>`; void for none
+template <AttentionVariant Variant, Extent KvHeads = size<1>, class ProbabilityDropout = void, Expr Q, Expr K, Expr V>
 constexpr auto attention(Q q, K k, V v) {
-  return detail::make_attention<Variant, KvHeads, Keep, Q, K, V, void, void>(q, k, v);
+  return detail::make_attention<Variant, KvHeads, ProbabilityDropout, Q, K, V, void, void>(q, k, v);
 }
 /// The same with a bias of the scores.
-template <AttentionVariant Variant, Extent KvHeads = size<1>, class Keep = void, Expr Q, Expr K, Expr V, Expr B,
-          Extent Keys>
+template <AttentionVariant Variant, Extent KvHeads = size<1>, class ProbabilityDropout = void, Expr Q, Expr K, Expr V,
+          Expr B, Extent Keys>
 constexpr auto attention(Q q, K k, V v, score_bias<B, Keys>) {
-  return detail::make_attention<Variant, KvHeads, Keep, Q, K, V, void, Keys>(q, k, v, B{});
+  return detail::make_attention<Variant, KvHeads, ProbabilityDropout, Q, K, V, void, Keys>(q, k, v, B{});
 }
 /// The same where tokens choose heads: q [K T, d_h] has one row for each slot (token, choice), and only those rows are
 /// attended. See rows_of_heads.
-template <AttentionVariant Variant, Extent KvHeads = size<1>, class Keep = void, Expr Q, Expr K, Expr V, Expr Order,
-          Extent Heads>
+template <AttentionVariant Variant, Extent KvHeads = size<1>, class ProbabilityDropout = void, Expr Q, Expr K, Expr V,
+          Expr Order, Extent Heads>
 constexpr auto attention(Q q, K k, V v, head_rows<Order, Heads>) {
-  return detail::make_attention<Variant, KvHeads, Keep, Q, K, V, unnamed<Heads>, void>(q, k, v, Order{},
-                                                                                       get_output<1>(Order{}));
+  return detail::make_attention<Variant, KvHeads, ProbabilityDropout, Q, K, V, unnamed<Heads>, void>(
+      q, k, v, Order{}, get_output<1>(Order{}));
 }
-template <AttentionVariant Variant, Extent KvHeads = size<1>, class Keep = void, Expr Q, Expr K, Expr V, Expr Order,
-          Extent Heads, Expr B, Extent Keys>
+template <AttentionVariant Variant, Extent KvHeads = size<1>, class ProbabilityDropout = void, Expr Q, Expr K, Expr V,
+          Expr Order, Extent Heads, Expr B, Extent Keys>
 constexpr auto attention(Q q, K k, V v, head_rows<Order, Heads>, score_bias<B, Keys>) {
-  return detail::make_attention<Variant, KvHeads, Keep, Q, K, V, unnamed<Heads>, Keys>(q, k, v, Order{},
-                                                                                       get_output<1>(Order{}), B{});
+  return detail::make_attention<Variant, KvHeads, ProbabilityDropout, Q, K, V, unnamed<Heads>, Keys>(
+      q, k, v, Order{}, get_output<1>(Order{}), B{});
 }
 
 }  // namespace headmix

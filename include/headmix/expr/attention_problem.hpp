@@ -120,7 +120,7 @@ struct attention_forward {
   attention_extents extents;
   view<T const> q, k, v;
   view<T> o;
-  view<wide_t<T>> lse;
+  view<accumulator_t<T>> lse;
   attention_dropout dropout = {};
   attention_scores<T> scores = {};
   view<T> probabilities = {};
@@ -132,7 +132,7 @@ template <class T>
 struct attention_backward {
   attention_extents extents;
   view<T const> q, k, v, o, d_o;
-  view<wide_t<T> const> lse;
+  view<accumulator_t<T> const> lse;
   view<T> d_q, d_k, d_v;
   attention_dropout dropout = {};
   attention_scores<T> scores = {};

@@ -53,7 +53,7 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
       Index const experts = offsets.cols - 1, even = experts > 0 ? (index.rows + experts - 1) / experts : 0;
       most = index.cols * (Num * even / Den);
     }
-    run.backend.first_of_groups(y, index, perm, offsets, most);
+    run.backend.apply_capacity(y, index, perm, offsets, most);
   }
 };
 
@@ -62,7 +62,7 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
 /// The choices, without those that find their expert full: Int [R, K] -> [R, K].
 template <class Limit, Extent C, Selection Chosen>
 constexpr auto within_capacity(Chosen index) {
-  constexpr auto order = expert_order(t(index));  // all first choices, then all second ones
+  constexpr auto order = sort_by_expert(t(index));  // all first choices, then all second ones
   return make<ops::within_capacity<Limit, C>>(index, order, get_output<1>(order));
 }
 

@@ -16,7 +16,7 @@ namespace ops {
 /// chose nothing behind all groups; buffer 1 says where each group begins.
 /// @tparam Sequences number of sequences: 1 for groups of all rows, or Rows says to which sequences rows belong
 template <class E, class Rows>
-struct expert_order : operation {
+struct sort_by_expert : operation {
   static constexpr bool differentiable = false;
   static constexpr int outputs = 2;
   template <class...>
@@ -35,21 +35,21 @@ struct expert_order : operation {
   static void validate(auto const& run) {
     Index const slots = run.template extent<times<cols<Chosen>, rows<Chosen>>>();
     if (slots > (std::numeric_limits<Int>::max)()) {
-      fail("expert_order: ", slots, " slots are more than the ", (std::numeric_limits<Int>::max)(),
+      fail("sort_by_expert: ", slots, " slots are more than the ", (std::numeric_limits<Int>::max)(),
            " that an Int can number");
     }
   }
   static void eval(auto const& run, auto perm, auto offsets, auto index) {
     if constexpr (std::is_void_v<Rows>) {
-      run.backend.expert_order(perm, offsets, index, uniform(1, index.rows));
+      run.backend.sort_by_expert(perm, offsets, index, uniform(1, index.rows));
     } else {
-      run.backend.expert_order(perm, offsets, index, run.template segments_of<Rows>());
+      run.backend.sort_by_expert(perm, offsets, index, run.template segments_of<Rows>());
     }
   }
 };
 
 template <class SlotsPerRow, class E>
-struct expert_sum;
+struct expert_linear_combine;
 template <class XSlots, class GSlots>
 struct expert_outer;
 
@@ -76,14 +76,14 @@ struct expert_linear : operation {
     if constexpr (SlotsPerRow::value == 1) {
       return grads(make<expert_linear>(dy, t(w), perm, offsets), d_w, none{}, none{});
     } else {
-      return grads(make<expert_sum<SlotsPerRow, E>>(dy, t(w), perm, offsets), d_w, none{}, none{});
+      return grads(make<expert_linear_combine<SlotsPerRow, E>>(dy, t(w), perm, offsets), d_w, none{}, none{});
     }
   }
 };
 
 /// y_r = sum over the slots s of row r, s / SlotsPerRow = r, of x_s W_e, e the expert of the slot.
 template <class SlotsPerRow, class E>
-struct expert_sum : operation {
+struct expert_linear_combine : operation {
   static constexpr bool takes_stacks = true;
   static constexpr bool needs_scratch = true;
   static constexpr bool accumulates = true;
@@ -146,8 +146,8 @@ struct expert_outer_blocks : expert_outer<XSlots, GSlots> {
 /// @tparam Rows  void for the slots of all rows, or an extent whose rows belong to sequences: then they are grouped by
 ///   sequence first
 template <class Rows = void, Selection Chosen>
-constexpr auto expert_order(Chosen index) {
-  return make<ops::expert_order<domain<Chosen>, Rows>>(index);
+constexpr auto sort_by_expert(Chosen index) {
+  return make<ops::sort_by_expert<domain<Chosen>, Rows>>(index);
 }
 
 /// How many slots read a row of X: its choices, or 1 where X has a row for each slot.
@@ -160,7 +160,7 @@ using slots_per_row = std::conditional_t<std::same_as<rows<X>, rows<Chosen>> ||
 /// result [R * K, H].
 template <Expr X, Expr W, Selection Chosen>
 constexpr auto expert_linear(X x, W w, Chosen index) {
-  constexpr auto order = expert_order(index);
+  constexpr auto order = sort_by_expert(index);
   return make<ops::expert_linear<slots_per_row<X, Chosen>, domain<Chosen>>>(x, w, order, get_output<1>(order));
 }
 
@@ -173,16 +173,16 @@ constexpr auto expert_bias(B b, Chosen index) {
 /// The sum of the slots of a row, each times the weights of its expert: x [R * K, H], W [E, H, D], index Int [R, K];
 /// result [R, D]. With x = split_rows<K>(gate) * o it mixes experts.
 template <Expr X, Expr W, Selection Chosen>
-constexpr auto expert_sum(X x, W w, Chosen index) {
-  constexpr auto order = expert_order(index);
-  return make<ops::expert_sum<cols<Chosen>, domain<Chosen>>>(x, w, order, get_output<1>(order));
+constexpr auto expert_linear_combine(X x, W w, Chosen index) {
+  constexpr auto order = sort_by_expert(index);
+  return make<ops::expert_linear_combine<cols<Chosen>, domain<Chosen>>>(x, w, order, get_output<1>(order));
 }
 
 /// y_r = sum over j of gate_{r,j} z_{r K + j}: gate [R, K], z [R * K, D], result [R, D].
 template <Expr G, Expr Z>
-constexpr auto mix(G gate, Z z) {
+constexpr auto combine(G gate, Z z) {
   using K = cols<G>;
-  return group_sum<K>(narrow(split_rows<K>(gate) * z));
+  return group_sum<K>(round_to_storage(split_rows<K>(gate) * z));
 }
 
 }  // namespace headmix

@@ -103,8 +103,8 @@ struct operation {
   static constexpr int outputs = 1;
   /// True when `eval` leaves out an output whose data is null: one that nobody reads.
   static constexpr bool optional_outputs = false;
-  /// The further output whose columns are what `columns(run, outputs..., operands...)` says when a program is planned; 0
-  /// for none.
+  /// The further output whose columns are what `columns(run, outputs..., operands...)` says when a program is planned;
+  /// 0 for none.
   static constexpr int sized_output = 0;
   /// True when `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
@@ -114,10 +114,10 @@ struct operation {
   static constexpr bool validates = false;
   /// True when an operand may be a stack of matrices; others refuse it.
   static constexpr bool takes_stacks = false;
-  /// True when operands arrive as unevaluated trees (see tape/lower.hpp) instead of views.
+  /// True when operands arrive as unevaluated trees (see program/lower.hpp) instead of views.
   static constexpr bool fuses_operands = false;
   template <class... A>
-  static constexpr kind kind_of = ((A::kind_of == kind::wide) || ...) ? kind::wide : kind::real;
+  static constexpr kind kind_of = ((A::kind_of == kind::accumulator) || ...) ? kind::accumulator : kind::real;
   /// A list of `equal<>`, `at_most<>`, `multiple_of<>` over `rows_of<A>` and the like.
   template <class... A>
   using checks = type_list<>;

@@ -24,10 +24,10 @@ struct size {
 /// The number of query rows, over all sequences.
 struct tokens : size<dynamic> {};
 /// The number of key rows, over all sequences, where keys come from another input than queries.
-struct memory_tokens : size<dynamic> {};
+struct context_tokens : size<dynamic> {};
 /// The rows of an input that holds padding too; `tokens` counts the real ones among them.
 struct padded_tokens : size<dynamic> {};
-struct padded_memory_tokens : size<dynamic> {};
+struct padded_context_tokens : size<dynamic> {};
 /// The number of sequences.
 struct sequences : size<dynamic> {};
 
@@ -175,7 +175,7 @@ struct multiple_of_unit<product<A, B>, Unit>
 template <Extent X>
 using named_sizes = typename detail::sizes_below<X>::type;
 
-/// True when X is a multiple of Unit (`tokens`, `memory_tokens`, `sequences`).
+/// True when X is a multiple of Unit (`tokens`, `context_tokens`, `sequences`).
 template <Extent X, Extent Unit>
 inline constexpr bool counts = detail::multiple_of_unit<X, Unit>::value;
 

@@ -3,7 +3,7 @@
 // Leaves: named values that the caller binds to memory. `struct W_q : param<E, D, H> {};` is a parameter called "W_q".
 
 #include "headmix/expr/expr.hpp"
-#include "headmix/expr/initial.hpp"
+#include "headmix/expr/initializer.hpp"
 
 namespace headmix {
 
@@ -42,18 +42,18 @@ struct input : leaf<kind::real, true, X...> {};
 /// A learned parameter. `initial` says how it starts; hide it in the derived leaf for another start than Xavier's.
 template <Extent... X>
 struct param : leaf<kind::real, true, X...> {
-  using initial = xavier_uniform<>;
+  using initializer = xavier_uniform<>;
 };
 
 /// A parameter that is added to every row; it starts at zero.
 template <Extent... X>
 struct bias_param : param<X...> {
-  using initial = zeros;
+  using initializer = zeros;
 };
 /// A parameter of a router; it starts at zero, where all experts are tied.
 template <Extent... X>
 struct router_param : param<X...> {
-  using initial = zeros;
+  using initializer = zeros;
 };
 
 namespace detail {
@@ -106,7 +106,7 @@ struct selection : leaf<kind::integer, false, Rows, Cols> {
 
 template <class L>
 concept Parameter = Leaf<L> && requires {
-  typename L::initial;
+  typename L::initializer;
 };
 
 /// The number Num / Den, as an expression (floating-point template arguments are not portable).
@@ -141,7 +141,7 @@ struct value_of {
 
 /// X - 1, or 1 for a single one: what the variance of X numbers is divided by.
 template <Extent X>
-struct others : value_of<X> {
+struct degrees_of_freedom : value_of<X> {
   template <class T, class Run>
   static constexpr T value(Run const& run) {
     Index const n = run.template extent<X>();
@@ -151,7 +151,7 @@ struct others : value_of<X> {
 
 /// The value of an extent to divide by: 1 when it is 0, so that a mean over nothing is 0.
 template <Extent X>
-struct divisor : value_of<X> {
+struct at_least_one : value_of<X> {
   template <class T, class Run>
   static constexpr T value(Run const& run) {
     Index const n = run.template extent<X>();

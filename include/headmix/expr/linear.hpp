@@ -33,8 +33,8 @@ constexpr applied<ops::matmul<kind::real>, A, B> operator%(A, B) {
 }
 /// A product whose accumulator is kept unrounded: the logits of a router.
 template <Expr A, Expr B>
-constexpr auto wide(node<ops::matmul<kind::real>, A, B>) {
-  return make<ops::matmul<kind::wide>>(A{}, B{});
+constexpr auto upcast(node<ops::matmul<kind::real>, A, B>) {
+  return make<ops::matmul<kind::accumulator>>(A{}, B{});
 }
 
 }  // namespace headmix

@@ -10,12 +10,12 @@ namespace headmix {
 /// -log softmax(z)_target of each row, in nats, 0 for a target of -1: z [R, V], target Int [R, 1], result [R, 1].
 template <Expr Z, Selection Chosen>
 constexpr auto cross_entropy(Z logits, Chosen target) {
-  return row_sum(one_hot(target)) * (log_sum_exp(logits) - take(logits, target));
+  return row_sum(one_hot(target)) * (log_sum_exp(logits) - gather_cols(logits, target));
 }
 
 /// a / sum(a) for a row of numbers from 0; zeros for zeros. (The published codes bound the sum from below by 1e-12.)
 template <Expr A>
-constexpr auto shares(A a) {
+constexpr auto normalize_sum(A a) {
   return a / (row_sum(a) + number<1, 1'000'000'000'000>{});
 }
 
@@ -23,19 +23,19 @@ constexpr auto shares(A a) {
 /// p [R, E], index Int [R, K]. (MoA, equations 13 to 15)
 template <Expr P, Selection Chosen>
 constexpr auto load_balance(P p, Chosen index) {
-  return value_of<cols<P>>{} * sum(shares(col_sum(p)) * shares(col_sum(one_hot(index))));
+  return value_of<cols<P>>{} * sum(normalize_sum(col_sum(p)) * normalize_sum(col_sum(one_hot(index))));
 }
 
 /// What share of all gates' sum went to each expert: [1, E].
 template <Expr G, Selection Chosen>
-struct importance : let<decltype(shares(col_sum(put(G{}, Chosen{}))))> {};
+struct importance : let<decltype(normalize_sum(col_sum(scatter_cols(G{}, Chosen{}))))> {};
 
 /// The squared coefficient of variation of the gates' sums over the experts, 0 for a single expert:
 /// gate [R, K], index Int [R, K]. (Shazeer et al. 2017, equation 7; the published code of MoA)
 template <Expr G, Selection Chosen>
 constexpr auto cv_squared(G, Chosen) {
   constexpr auto mean = row_mean(importance<G, Chosen>{});
-  constexpr auto variance = row_sum(square(importance<G, Chosen>{} - mean)) / others<domain<Chosen>>{};
+  constexpr auto variance = row_sum(square(importance<G, Chosen>{} - mean)) / degrees_of_freedom<domain<Chosen>>{};
   return variance / (square(mean) + number<1, 10'000'000'000>{});
 }
 

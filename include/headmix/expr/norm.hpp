@@ -14,13 +14,13 @@ template <class Eps = norm_eps, Expr A, Expr Gain, Expr Bias>
 constexpr auto layer_norm(A a, Gain gain, Bias bias) {
   constexpr auto centred = a - row_mean(a);
   constexpr auto deviation = sqrt(row_mean(square(centred)) + Eps{});
-  return narrow(centred / deviation * gain + bias);
+  return round_to_storage(centred / deviation * gain + bias);
 }
 
 /// a / sqrt(mean(a^2) + eps) per row, times a gain [1, C] (Zhang & Sennrich 2019).
 template <class Eps = norm_eps, Expr A, Expr Gain>
 constexpr auto rms_norm(A a, Gain gain) {
-  return narrow(a / sqrt(row_mean(square(a)) + Eps{}) * gain);
+  return round_to_storage(a / sqrt(row_mean(square(a)) + Eps{}) * gain);
 }
 
 }  // namespace headmix

@@ -9,15 +9,15 @@ namespace headmix {
 
 /// The leaf that numbers the real rows, ascending, among all: Int [real, 1]. See the class Padding for making one.
 template <Extent Real, Extent All>
-struct real_rows : selection<Real, size<1>, All> {};
+struct row_numbers : selection<Real, size<1>, All> {};
 
 namespace detail {
 template <class Which>
-inline constexpr bool numbers_real_rows = false;
+inline constexpr bool is_row_numbers = false;
 template <class Which>
 requires requires { typename Which::domain; }
-inline constexpr bool numbers_real_rows<Which> =
-    std::is_base_of_v<real_rows<rows<Which>, typename Which::domain>, Which>;
+inline constexpr bool is_row_numbers<Which> =
+    std::is_base_of_v<row_numbers<rows<Which>, typename Which::domain>, Which>;
 }  // namespace detail
 
 /// The value with its padding, where X is one without it; X itself otherwise.
@@ -26,14 +26,14 @@ constexpr auto with_padding(X x) {
   return x;
 }
 template <Expr X, Expr Which>
-requires(detail::numbers_real_rows<Which>) constexpr auto with_padding(node<ops::gather_rows, X, Which>) { return X{}; }
+requires(detail::is_row_numbers<Which>) constexpr auto with_padding(node<ops::gather_rows, X, Which>) { return X{}; }
 /// The rows of `a` that are rows of X: the real ones, where X is a value without its padding.
 template <Expr X, Expr A>
 constexpr auto without_padding_as(X, A a) {
   return a;
 }
 template <Expr X, Expr Which, Expr A>
-requires(detail::numbers_real_rows<Which>) constexpr auto without_padding_as(node<ops::gather_rows, X, Which>, A a) {
+requires(detail::is_row_numbers<Which>) constexpr auto without_padding_as(node<ops::gather_rows, X, Which>, A a) {
   return gather_rows(a, Which{});
 }
 

@@ -171,11 +171,11 @@ struct half_reciprocal : pointwise {
   }
 };
 /// The square root as a length: its derivative at 0 is 0.
-struct length : sqrt {
+struct safe_sqrt : sqrt {
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * make<half_reciprocal>(y)); }
 };
 /// The larger one; of equal ones the second, as far as the derivative goes.
-struct at_least : pointwise {
+struct larger : pointwise {
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
     return maximum(a, b);
@@ -256,12 +256,12 @@ struct detach : identity {
   static constexpr bool differentiable = false;
 };
 /// The value in at least float.
-struct widen : identity {
+struct upcast : identity {
   template <class...>
-  static constexpr kind kind_of = kind::wide;
+  static constexpr kind kind_of = kind::accumulator;
 };
 /// The value in the backend's Scalar.
-struct narrow : identity {
+struct round_to_storage : identity {
   template <class...>
   static constexpr kind kind_of = kind::real;
 };
@@ -333,13 +333,13 @@ constexpr auto square(A a) {
 }
 /// The square root of a sum of squares, whose derivative at 0 is 0.
 template <Expr A>
-constexpr auto length(A sum_of_squares) {
-  return make<ops::length>(sum_of_squares);
+constexpr auto safe_sqrt(A sum_of_squares) {
+  return make<ops::safe_sqrt>(sum_of_squares);
 }
 /// The larger one of a and b.
 template <Expr A, Expr B>
-constexpr auto at_least(A a, B b) {
-  return make<ops::at_least>(a, b);
+constexpr auto maximum(A a, B b) {
+  return make<ops::larger>(a, b);
 }
 /// The value of a with the gradient of p: p + detach(a - p) without its rounding.
 template <Expr A, Expr P>
@@ -353,12 +353,12 @@ constexpr applied<ops::detach, A> detach(A) {
 }
 /// The value in at least float: routers compute in it whatever the storage type.
 template <Expr A>
-constexpr applied<ops::widen, A> wide(A) {
+constexpr applied<ops::upcast, A> upcast(A) {
   return {};
 }
 /// The value rounded to the backend's Scalar: what was computed from statistics or gates, on its way to a product.
 template <Expr A>
-constexpr applied<ops::narrow, A> narrow(A) {
+constexpr applied<ops::round_to_storage, A> round_to_storage(A) {
   return {};
 }
 

@@ -103,7 +103,7 @@ constexpr auto bit_linear(X x, W w) {
 /// result [R * K, Out]. No gradient.
 template <Extent Out, Expr X, Expr W, Selection Chosen>
 constexpr auto packed_expert_linear(X x, W w, Chosen index) {
-  constexpr auto order = expert_order(index);
+  constexpr auto order = sort_by_expert(index);
   return make<ops::packed_expert_linear<slots_per_row<X, Chosen>, domain<Chosen>, Out>>(x, w, order,
                                                                                         get_output<1>(order));
 }

@@ -40,7 +40,7 @@ namespace ops {
 struct row_sum : reduction {
   static constexpr bool takes_stacks = true;
   template <class>
-  static constexpr kind kind_of = kind::wide;
+  static constexpr kind kind_of = kind::accumulator;
   template <class A>
   using shape_of = shape<rows<A>, size<1>, count<A>>;
   static void eval(auto const& run, auto y, bool accumulate, auto const& a) { run.backend.row_sum(y, a, accumulate); }
@@ -50,7 +50,7 @@ struct row_sum : reduction {
 struct col_sum : reduction {
   static constexpr bool takes_stacks = true;
   template <class>
-  static constexpr kind kind_of = kind::wide;
+  static constexpr kind kind_of = kind::accumulator;
   template <class A>
   using shape_of = shape<size<1>, cols<A>>;
   static void eval(auto const& run, auto y, bool accumulate, auto const& a) { run.backend.col_sum(y, a, accumulate); }
@@ -99,17 +99,17 @@ constexpr auto group_sum(A a) {
 /// [R, C] -> [R, 1]
 template <Expr A>
 constexpr auto row_mean(A a) {
-  return row_sum(a) / divisor<cols<A>>{};
+  return row_sum(a) / at_least_one<cols<A>>{};
 }
 /// [R, C] -> [1, C]; the mean of no rows is 0.
 template <Expr A>
 constexpr auto col_mean(A a) {
-  return col_sum(a) / (divisor<rows<A>>{} * divisor<count<A>>{});
+  return col_sum(a) / (at_least_one<rows<A>>{} * at_least_one<count<A>>{});
 }
 /// [R, C] -> [1, 1]; the mean of nothing is 0.
 template <Expr A>
 constexpr auto mean(A a) {
-  return sum(a) / (divisor<rows<A>>{} * divisor<cols<A>>{} * divisor<count<A>>{});
+  return sum(a) / (at_least_one<rows<A>>{} * at_least_one<cols<A>>{} * at_least_one<count<A>>{});
 }
 
 }  // namespace headmix

@@ -31,7 +31,7 @@ struct rotary : operation {
 template <Extent Heads, Expr A, Expr Theta>
 constexpr auto rotary(A a, Theta theta) {
   static_assert(!Theta::grad, "headmix: rotary has no gradient by theta; give a number or a constant");
-  return make<ops::rotary<Heads, rows<A>, false>>(a, wide(theta));
+  return make<ops::rotary<Heads, rows<A>, false>>(a, upcast(theta));
 }
 
 }  // namespace headmix

@@ -11,14 +11,14 @@ namespace headmix {
 /// wanted when its data is null. x [R, D], w [D, E], index [R, K].
 template <class T>
 struct route_problem {
-  using wide = wide_t<T>;
+  using wide = accumulator_t<T>;
   view<wide> z, p;  ///< [R, E]
   view<Int> index;
   view<wide> log_sum;       ///< log_sum_exp(z), [R, 1]
   view<wide> p_sum;         ///< col_sum(p), [1, E]
   view<wide> chosen;        ///< one_hot(index), [R, E]
   view<wide> chosen_sum;    ///< col_sum(one_hot(index)), [1, E]
-  view<Int> order, begins;  ///< expert_order(index), [1, R K] and [1, E + 1]
+  view<Int> order, begins;  ///< sort_by_expert(index), [1, R K] and [1, E + 1]
   view<T const> x, w;
 };
 

@@ -23,25 +23,25 @@ struct top_k : operation {
 };
 
 template <class E>
-struct put;
+struct scatter_cols;
 
 /// y_ij = a_{i, index_ij}
-struct take : operation {
+struct gather_cols : operation {
   template <class A, class Chosen>
   using shape_of = shape<rows<A>, cols<Chosen>>;
   template <class A, class Chosen>
   static constexpr kind kind_of = A::kind_of;
   template <class A, class Chosen>
   using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<headmix::domain_of<Chosen>, cols_of<A>>>;
-  static void eval(auto const& run, auto y, auto a, auto index) { run.backend.take(y, a, index); }
+  static void eval(auto const& run, auto y, auto a, auto index) { run.backend.gather_cols(y, a, index); }
   static constexpr auto vjp(auto dy, auto a, auto index, auto) {
-    return grads(make<put<cols<decltype(a)>>>(dy, index), none{});
+    return grads(make<scatter_cols<cols<decltype(a)>>>(dy, index), none{});
   }
 };
 
 /// Zeros, and at the chosen columns of each row the given values; values of the same column are added.
 template <class E>
-struct put : operation {
+struct scatter_cols : operation {
   template <class A, class Chosen>
   using shape_of = shape<rows<A>, E>;
   template <class A, class Chosen>
@@ -49,8 +49,8 @@ struct put : operation {
   template <class A, class Chosen>
   using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<cols_of<Chosen>, cols_of<A>>,
                            equal<headmix::domain_of<Chosen>, the<E>>>;
-  static void eval(auto const& run, auto y, auto a, auto index) { run.backend.put(y, a, index); }
-  static constexpr auto vjp(auto dy, auto, auto index, auto) { return grads(make<take>(dy, index), none{}); }
+  static void eval(auto const& run, auto y, auto a, auto index) { run.backend.scatter_cols(y, a, index); }
+  static constexpr auto vjp(auto dy, auto, auto index, auto) { return grads(make<gather_cols>(dy, index), none{}); }
 };
 
 /// The number of times that each column was chosen in its row: 0 or 1 for distinct choices.
@@ -60,12 +60,12 @@ struct one_hot : operation {
   template <class Chosen>
   using shape_of = shape<rows<Chosen>, E>;
   template <class Chosen>
-  static constexpr kind kind_of = kind::wide;
+  static constexpr kind kind_of = kind::accumulator;
   static void eval(auto const& run, auto y, auto index) { run.backend.one_hot(y, index); }
 };
 
 /// The columns of a, then those of b.
-struct join : operation {
+struct concat_choices : operation {
   static constexpr bool differentiable = false;
   template <class A, class B>
   using shape_of = shape<rows<A>, plus<cols<A>, cols<B>>>;
@@ -89,7 +89,7 @@ struct renumbering : operation {
 
 /// y_ij = First + j, for as many rows as the operand has
 template <class First, class Count, class Domain>
-struct columns : renumbering {
+struct iota_cols : renumbering {
   template <class A>
   using shape_of = shape<rows<A>, Count>;
   template <class>
@@ -103,7 +103,7 @@ struct columns : renumbering {
 
 /// y_ij = First + index_ij
 template <class First, class Domain>
-struct columns_after : renumbering {
+struct offset_cols : renumbering {
   template <class Chosen>
   using shape_of = shape<rows<Chosen>, cols<Chosen>>;
   template <class>
@@ -117,7 +117,7 @@ struct columns_after : renumbering {
 
 /// y_ij = i E + index_ij
 template <class E>
-struct rows_of_choices : renumbering {
+struct flat_index : renumbering {
   template <class Chosen>
   using shape_of = shape<rows<Chosen>, cols<Chosen>>;
   template <class Chosen>
@@ -144,7 +144,7 @@ struct first_choice : operation {
 };
 
 /// The columns of a, then those of b, of numbers.
-struct beside : operation {
+struct concat_cols : operation {
   template <class A, class B>
   using shape_of = shape<rows<A>, plus<cols<A>, cols<B>>>;
   template <class A, class B>
@@ -157,8 +157,8 @@ struct beside : operation {
     using A = decltype(a);
     using B = decltype(b);
     using all = plus<cols<A>, cols<B>>;
-    return grads(make<take>(dy, make<columns<size<0>, cols<A>, all>>(a)),
-                 make<take>(dy, make<columns<cols<A>, cols<B>, all>>(a)));
+    return grads(make<gather_cols>(dy, make<iota_cols<size<0>, cols<A>, all>>(a)),
+                 make<gather_cols>(dy, make<iota_cols<cols<A>, cols<B>, all>>(a)));
   }
 };
 
@@ -200,18 +200,18 @@ struct scatter_rows : operation {
 
 /// [R, E] -> Int [R, K]
 template <Extent K, Expr A>
-constexpr auto top_k(A scores) {
+constexpr auto arg_top_k(A scores) {
   static_assert(K::value != 0, "headmix: top_k chooses at least one column");
   return make<ops::top_k<K>>(scores);
 }
 /// [R, E], Int [R, K] -> [R, K]
 template <Expr A, Selection Chosen>
-constexpr applied<ops::take, A, Chosen> take(A, Chosen) {
+constexpr applied<ops::gather_cols, A, Chosen> gather_cols(A, Chosen) {
   return {};
 }
 /// [R, K], Int [R, K] -> [R, E], E the number of choices: the transpose of take.
 template <Expr A, Selection Chosen>
-constexpr applied<ops::put<domain<Chosen>>, A, Chosen> put(A, Chosen) {
+constexpr applied<ops::scatter_cols<domain<Chosen>>, A, Chosen> scatter_cols(A, Chosen) {
   return {};
 }
 /// Int [R, K] -> [R, E]
@@ -226,28 +226,28 @@ constexpr auto first_choice(Chosen index) {
 }
 /// Choices side by side, [R, K] and [R, L] -> [R, K + L].
 template <Selection A, Selection B>
-constexpr auto join(A a, B b) {
-  return make<ops::join>(a, b);
+constexpr auto concat_cols(A a, B b) {
+  return make<ops::concat_choices>(a, b);
 }
 /// The columns First .. First + Count - 1 of E for every row of `like`, [R, Count].
 template <Extent First, Extent Count, Extent E, Expr Like>
-constexpr auto columns(Like like) {
-  return make<ops::columns<First, Count, E>>(like);
+constexpr auto iota_cols(Like like) {
+  return make<ops::iota_cols<First, Count, E>>(like);
 }
 /// Choices among columns that have First others before them, of E in all.
 template <Extent First, Extent E, Selection Chosen>
-constexpr auto columns_after(Chosen index) {
-  return make<ops::columns_after<First, E>>(index);
+constexpr auto offset_cols(Chosen index) {
+  return make<ops::offset_cols<First, E>>(index);
 }
 /// Choices of columns of [R, E] as choices of rows of [R * E, 1]: Int [R, K] -> Int [R, K].
 template <Selection Chosen>
-constexpr auto rows_of_choices(Chosen index) {
-  return make<ops::rows_of_choices<domain<Chosen>>>(index);
+constexpr auto flat_index(Chosen index) {
+  return make<ops::flat_index<domain<Chosen>>>(index);
 }
 /// Numbers side by side, [R, C] and [R, D] -> [R, C + D].
 template <Expr A, Expr B>
-constexpr auto beside(A a, B b) {
-  return make<ops::beside>(a, b);
+constexpr auto concat_cols(A a, B b) {
+  return make<ops::concat_cols>(a, b);
 }
 /// [V, D], Int [R, 1] -> [R, D]: an embedding lookup.
 template <Expr W, Selection Chosen>

@@ -57,7 +57,7 @@ struct window_mean : operation {
 
 }  // namespace ops
 
-/// The number of its sequence for each of Rows rows (`tokens`, `memory_tokens`): Int [Rows, 1].
+/// The number of its sequence for each of Rows rows (`tokens`, `context_tokens`): Int [Rows, 1].
 template <Extent Rows>
 constexpr auto sequence_numbers() {
   return make<ops::sequence_numbers<Rows>>();
@@ -100,7 +100,7 @@ template <Expr A>
 constexpr auto sequence_mean(A a) {
   constexpr auto numbers = sequence_numbers<rows<A>>();
   constexpr auto length = scatter_rows(ones_of<rows<A>, size<1>>(), numbers);
-  return scatter_rows(a, numbers) / at_least(length, number<1>{});
+  return scatter_rows(a, numbers) / maximum(length, number<1>{});
 }
 
 }  // namespace headmix

@@ -20,7 +20,7 @@ struct softmax : operation {
 /// y_i = log sum_j exp(a_ij)
 struct log_sum_exp : operation {
   template <class>
-  static constexpr kind kind_of = kind::wide;
+  static constexpr kind kind_of = kind::accumulator;
   template <class A>
   using shape_of = shape<rows<A>, size<1>>;
   template <class A>

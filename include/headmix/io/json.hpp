@@ -44,7 +44,7 @@ class JsonReader {
         at_ = begin;
         reject("every key once", "it again");
       }
-      if (!take(':')) reject("a colon", found());
+      if (!gather_cols(':')) reject("a colon", found());
       member(*key);
     }
     path_.pop_back();
@@ -63,7 +63,7 @@ class JsonReader {
 
   /// A string, unescaped, in UTF-8.
   [[nodiscard]] std::string string() {
-    if (!take('"')) reject("a string", found());
+    if (!gather_cols('"')) reject("a string", found());
     std::string out;
     for (;;) {
       if (at_ == text_.size()) reject("the end of a string", "the end of the text");
@@ -172,7 +172,7 @@ class JsonReader {
     while (at_ < text_.size() && std::string_view(" \t\n\r").find(text_[at_]) != std::string_view::npos) ++at_;
   }
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  [[nodiscard]] bool take(char c) {
+  [[nodiscard]] bool gather_cols(char c) {
     space();
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
@@ -193,13 +193,13 @@ class JsonReader {
   }
 
   void open(char bracket, std::string_view kind) {
-    if (!take(bracket)) reject(kind, found());
+    if (!gather_cols(bracket)) reject(kind, found());
     if (path_.size() == max_depth) reject(message("at most ", max_depth, " levels"), "more");
     path_.push_back({nullptr, -1});
   }
   [[nodiscard]] bool more(char bracket, bool first) {
-    if (take(bracket)) return false;
-    if (!first && !take(',')) {
+    if (gather_cols(bracket)) return false;
+    if (!first && !gather_cols(',')) {
       reject(bracket == '}' ? "a comma or the end of the object" : "a comma or the end of the array", found());
     }
     return true;

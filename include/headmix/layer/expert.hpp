@@ -22,7 +22,7 @@ using mixture_of = decltype(X::template experts<expert_count, width>::mixture(su
 /// gate times the expert's result, [R, D]. A choice of -1 adds nothing. A second use inside one program needs a tag,
 /// `experts<E, D, struct second>`, for its parameters to be others.
 template <class X>
-concept Expert = Expr<archetype::mixture_of<X>> && std::same_as<rows<archetype::mixture_of<X>>, tokens> &&
+concept ExpertPolicy = Expr<archetype::mixture_of<X>> && std::same_as<rows<archetype::mixture_of<X>>, tokens> &&
     extents_agree<cols<archetype::mixture_of<X>>::value, archetype::width::value>;
 
 namespace archetype {
@@ -33,11 +33,11 @@ struct expert {
     struct W : param<E, D, D> {};
     template <Expr X, Expr G, Selection Chosen>
     static constexpr auto mixture(X x, G gate, Chosen index) {
-      return mix(gate, expert_linear(x, W{}, index));
+      return combine(gate, expert_linear(x, W{}, index));
     }
   };
 };
 }  // namespace archetype
-static_assert(Expert<archetype::expert>);
+static_assert(ExpertPolicy<archetype::expert>);
 
 }  // namespace headmix

@@ -44,7 +44,7 @@ struct policy {};
 struct real : policy {
   template <Extent Count, Extent In, Extent Out>
   struct matrices : param<Count, In, Out> {
-    using initial = fan_in_uniform;
+    using initializer = fan_in_uniform;
   };
   /// x_{t} W_e for the chosen experts e of every row: [R * K, Out]
   template <Expr X, Expr W, Selection Chosen>
@@ -54,7 +54,7 @@ struct real : policy {
   /// sum_i gate_{t,i} h_{t,i} W_i: [R, Out]
   template <Expr G, Expr H, Expr W, Selection Chosen>
   static constexpr auto sum(G gate, H h, W w, Chosen index) {
-    return expert_sum(narrow(split_rows<cols<G>>(gate) * h), w, index);
+    return expert_linear_combine(round_to_storage(split_rows<cols<G>>(gate) * h), w, index);
   }
   /// x W, W the only matrix
   template <Expr X, Expr W>
@@ -91,7 +91,7 @@ struct packed : policy {
   }
   template <Expr G, Expr H, Expr W, Selection Chosen>
   static constexpr auto sum(G gate, H h, W w, Chosen index) {
-    return mix(gate, packed_expert_linear<typename W::out>(h, w, index));
+    return combine(gate, packed_expert_linear<typename W::out>(h, w, index));
   }
   template <Expr X, Expr W>
   static constexpr auto product(X x, W w) {
@@ -156,6 +156,6 @@ struct FeedForward {
   };
 };
 
-static_assert(Expert<FeedForward<8>> && Expert<FeedForward<dynamic, activation::relu, weights::ternary>>);
+static_assert(ExpertPolicy<FeedForward<8>> && ExpertPolicy<FeedForward<dynamic, activation::relu, weights::ternary>>);
 
 }  // namespace headmix

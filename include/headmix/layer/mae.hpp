@@ -14,18 +14,18 @@
 namespace headmix {
 
 namespace option {
-struct dropped {};
-struct gate_width {};
+struct left_out_heads {};
+struct gate_dim {};
 }  // namespace option
 
 /// Experts of Mae leave out Count heads; `dynamic` with a dynamic number of heads.
 template <Index Count>
-struct dropped : option::dropped {
+struct left_out_heads : option::left_out_heads {
   static constexpr Index value = Count;
 };
 /// The width of the gate's hidden layer.
 template <Index Width>
-struct gate_width : option::gate_width {
+struct gate_dim : option::gate_dim {
   static constexpr Index value = Width;
 };
 
@@ -48,7 +48,7 @@ struct drawn {
   struct of {
     template <Expr G>
     static constexpr auto chosen(G gate) {
-      return top_k<size<1>>(log(gate) + draw<draws::gumbel, random_stream::expert_sampling>(gate));
+      return arg_top_k<size<1>>(log(gate) + draw<draws::gumbel, random_stream::expert_sampling>(gate));
     }
   };
 };
@@ -58,7 +58,7 @@ struct uniform {
   struct of {
     template <Expr G>
     static constexpr auto chosen(G gate) {
-      return top_k<size<1>>(draw<draws::gumbel, random_stream::expert_sampling>(gate));
+      return arg_top_k<size<1>>(draw<draws::gumbel, random_stream::expert_sampling>(gate));
     }
   };
 };
@@ -68,7 +68,7 @@ struct best {
   struct of {
     template <Expr G>
     static constexpr auto chosen(G gate) {
-      return top_k<size<1>>(gate);
+      return arg_top_k<size<1>>(gate);
     }
   };
 };
@@ -84,12 +84,12 @@ struct best {
 ///
 /// Options, in any order:
 /// - a mask: which keys a query sees (`full` without one; `causal`, `sliding_window<n>` or the user's own);
-/// - `dropped<t>`: heads that an expert leaves out (1 without it);
+/// - `left_out_heads<t>`: heads that an expert leaves out (1 without it);
 /// - `pool::all`, `pool::prefix` or `pool::window<n>`: what the gate sees (without one, `all`, and for `causal`, which
 ///   must not see later positions, `prefix`);
-/// - `gate_width<m>` (256 without it);
+/// - `gate_dim<m>` (256 without it);
 /// - `output_bias` [D], outside of the mixture;
-/// - `memory_width<M>`, `padded`, `rope<theta>`, `probability_dropout<n, d>`, `output_dropout<n, d>` as for Moa; the
+/// - `context_dim<M>`, `padded`, `rope<theta>`, `probability_dropout<n, d>`, `output_dropout<n, d>` as for Moa; the
 /// gate
 ///   sees x, not the memory, and no padding.
 ///
@@ -102,18 +102,18 @@ template <Index Width, Index Heads, Index HeadDim, class... Options>
 struct Mae {
   static_assert(
       ((AttentionMask<Options> ||
-        is_option<Options, option::dropped, option::gate_width, pool::policy, output_bias, padded, option::memory,
+        is_option<Options, option::left_out_heads, option::gate_dim, pool::policy, output_bias, padded, option::memory,
                   option::position, option::probability_dropout, option::output_dropout>)&&...),
-      "headmix: the options of Mae are a mask, dropped<t>, pool::all, pool::prefix, pool::window<n>, "
-      "gate_width<m>, output_bias, memory_width<M>, padded, rope<theta>, probability_dropout<n, d> and "
+      "headmix: the options of Mae are a mask, left_out_heads<t>, pool::all, pool::prefix, pool::window<n>, "
+      "gate_dim<m>, output_bias, context_dim<M>, padded, rope<theta>, probability_dropout<n, d> and "
       "output_dropout<n, d>");
   using O = attention_options<Options...>;
   using Mask = typename O::Mask;
   using Position = typename O::Position;
-  using Keep = typename O::Keep;
+  using ProbabilityDropout = typename O::ProbabilityDropout;
   using Pool =
       find_option<pool::policy, std::conditional_t<std::is_same_v<Mask, causal>, pool::prefix, pool::all>, Options...>;
-  static constexpr Index left_out = find_option<option::dropped, dropped<1>, Options...>::value;
+  static constexpr Index left_out = find_option<option::left_out_heads, left_out_heads<1>, Options...>::value;
   static constexpr bool is_dynamic = Heads == dynamic || left_out == dynamic;
   static_assert(is_dynamic || (1 <= left_out && left_out < Heads),
                 "headmix: experts of Mae leave out at least one head and keep one");
@@ -121,7 +121,7 @@ struct Mae {
   static constexpr bool has = has_option<Option, Options...>;
   static constexpr bool cross = O::cross, pads = O::pads;
 
-  using key_tokens = std::conditional_t<cross, memory_tokens, tokens>;
+  using key_tokens = std::conditional_t<cross, context_tokens, tokens>;
   struct D : size<Width> {};
   struct Q : size<Heads> {};
   struct H : size<HeadDim> {};
@@ -130,9 +130,9 @@ struct Mae {
   struct C : size<is_dynamic ? dynamic : binomial(Heads, left_out)> {};  ///< experts
 
   struct x : input<std::conditional_t<pads, padded_tokens, tokens>, D> {};
-  struct kept : real_rows<tokens, padded_tokens> {};
-  struct memory : input<std::conditional_t<pads, padded_memory_tokens, memory_tokens>, M> {};
-  struct kept_memory : real_rows<memory_tokens, padded_memory_tokens> {};
+  struct valid_rows : row_numbers<tokens, padded_tokens> {};
+  struct context : input<std::conditional_t<pads, padded_context_tokens, context_tokens>, M> {};
+  struct context_valid_rows : row_numbers<context_tokens, padded_context_tokens> {};
   struct W_q : param<D, times<Q, H>> {};
   struct W_k : param<std::conditional_t<cross, M, D>, times<Q, H>> {};
   struct W_v : param<std::conditional_t<cross, M, D>, times<Q, H>> {};
@@ -146,15 +146,15 @@ struct Mae {
   };
 
   // clang-format off
-  static constexpr auto x_q = either<pads>(gather_rows(x{}, kept{}), x{});                      // real rows of queries,
-  static constexpr auto x_m = either<pads>(gather_rows(memory{}, kept_memory{}), memory{});     // of the memory,
+  static constexpr auto x_q = either<pads>(gather_rows(x{}, valid_rows{}), x{});                      // real rows of queries,
+  static constexpr auto x_m = either<pads>(gather_rows(context{}, context_valid_rows{}), context{});     // of the memory,
   static constexpr auto x_k = either<cross>(x_m, x_q);                                          // of keys and values
 
  private:
   template <Expr A>
   static constexpr auto finished(A a) {
     constexpr auto rows = O::Dropout::drop(a + when<has<output_bias>>(b_o{}));
-    return either<pads>(scatter_rows(rows, kept{}), rows);
+    return either<pads>(scatter_rows(rows, valid_rows{}), rows);
   }
   /// A weight of each head for every token.
   template <Expr A>
@@ -167,17 +167,17 @@ struct Mae {
   }
 
  public:
-  using Gate = SequenceGate<C, find_option<option::gate_width, gate_width<256>, Options...>::value, Pool>;
+  using Gate = SequenceGate<C, find_option<option::gate_dim, gate_dim<256>, Options...>::value, Pool>;
   using r = typename Gate::template route<std::remove_const_t<decltype(x_q)>>;
   static constexpr auto g = r::gate;                                                      // g(X)                    (7)
   static constexpr auto scale = value_of<Q>{} / value_of<K>{};                            // h / (h - t)
-  static constexpr auto c = scale * wide(g % wide(one_hot(heads_of_experts{})));          // sum of g_i h / (h - t) over
+  static constexpr auto c = scale * upcast(g % upcast(one_hot(heads_of_experts{})));          // sum of g_i h / (h - t) over
                                                                                           //   the experts i with head j
-  static constexpr auto q = Position::template turn<Q>(x_q % W_q{});
-  static constexpr auto k = Position::template turn<Q>(x_k % W_k{});
+  static constexpr auto q = Position::template rotate<Q>(x_q % W_q{});
+  static constexpr auto k = Position::template rotate<Q>(x_k % W_k{});
   static constexpr auto v = x_k % W_v{};
-  static constexpr auto o = attention<Mask, Q, Keep>(q, k, v);                            // Attention(q_j, k_j, v_j)
-  static constexpr auto weighed = merge_rows<Q>(narrow(split_rows<Q>(of_tokens(c)) * split_rows<Q>(o)));
+  static constexpr auto o = attention<Mask, Q, ProbabilityDropout>(q, k, v);                            // Attention(q_j, k_j, v_j)
+  static constexpr auto weighed = merge_rows<Q>(round_to_storage(split_rows<Q>(of_tokens(c)) * split_rows<Q>(o)));
   static constexpr auto y = finished(weighed % W_o{});                                    // sum_i g_i f_i           (6)
                                                                                           //   = sum_j c_j H_j W_j
   using losses = type_list<>;
@@ -188,9 +188,9 @@ struct Mae {
   struct expert {
     using layer = Mae;
     using x = typename Mae::x;
-    using kept = typename Mae::kept;
-    using memory = typename Mae::memory;
-    using kept_memory = typename Mae::kept_memory;
+    using kept = typename Mae::valid_rows;
+    using memory = typename Mae::context;
+    using context_valid_rows = typename Mae::context_valid_rows;
     using of = typename Choice::template of<C>;
     static constexpr bool cross = Mae::cross;
 
@@ -201,8 +201,8 @@ struct Mae {
     static constexpr auto q = merge_rows<K>(expert_linear(x_q, column_blocks<Q>(W_q{}), heads_q));
     static constexpr auto k = merge_rows<K>(expert_linear(x_k, column_blocks<Q>(W_k{}), heads_k));
     static constexpr auto v = merge_rows<K>(expert_linear(x_k, column_blocks<Q>(W_v{}), heads_k));
-    static constexpr auto o = attention<Mask, K, Keep>(Position::template turn<K>(q), Position::template turn<K>(k), v);
-    static constexpr auto y = finished(expert_sum(narrow(scale * split_rows<K>(o)),       // f_i = h / (h - t) sum over
+    static constexpr auto o = attention<Mask, K, ProbabilityDropout>(Position::template rotate<K>(q), Position::template rotate<K>(k), v);
+    static constexpr auto y = finished(expert_linear_combine(round_to_storage(scale * split_rows<K>(o)),       // f_i = h / (h - t) sum over
                                                   row_blocks<Q>(W_o{}), heads_q));        //   its j of H_j W_j      (5)
     using losses = type_list<>;
     using observed = type_list<std::remove_const_t<decltype(i)>>;
@@ -211,9 +211,9 @@ struct Mae {
   /// All experts with the same weight.
   struct mean {
     using x = typename Mae::x;
-    using kept = typename Mae::kept;
-    using memory = typename Mae::memory;
-    using kept_memory = typename Mae::kept_memory;
+    using kept = typename Mae::valid_rows;
+    using memory = typename Mae::context;
+    using context_valid_rows = typename Mae::context_valid_rows;
     static constexpr bool cross = Mae::cross;
     static constexpr auto y = finished(o % W_o{});
     using losses = type_list<>;

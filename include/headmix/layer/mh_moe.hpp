@@ -46,9 +46,9 @@ struct shared_expert : option::shared_expert {
 /// @tparam Width model width d, or `dynamic`
 /// @tparam Split sub-tokens h of a token, or `dynamic`; h divides d
 /// @tparam R how experts are chosen and weighed; the published one is SoftmaxTopK<E, K, gating::raw,
-///   loss::first_choice_balance, starts<fan_in_uniform>>
+///   loss::first_choice_balance, init<fan_in_uniform>>
 /// @tparam X what the experts are: FeedForward, or any other Expert
-template <Index Width, Index Split, Router R, Expert X, class... Options>
+template <Index Width, Index Split, RouterPolicy R, ExpertPolicy X, class... Options>
 struct MhMoe {
   static_assert((is_option<Options, no_head, no_merge, head_bias, merge_bias, subtoken_residual, option::shared_expert,
                            option::capacity, padded, option::output_dropout> &&
@@ -77,10 +77,10 @@ struct MhMoe {
   using experts = typename X::template experts<E, over<D, H>>;
 
   struct x : input<std::conditional_t<pads, padded_tokens, tokens>, D> {};
-  struct kept : real_rows<tokens, padded_tokens> {};
+  struct valid_rows : row_numbers<tokens, padded_tokens> {};
   /// Gain 1 / sqrt(2).
   struct W_head : param<D, D> {
-    using initial = xavier_uniform<1, 2>;
+    using initializer = xavier_uniform<1, 2>;
   };
   struct W_merge : param<D, D> {};
   struct b_head : bias_param<D> {};
@@ -115,7 +115,7 @@ struct MhMoe {
 
  public:
   // clang-format off
-  static constexpr auto x_t = either<pads>(gather_rows(x{}, kept{}), x{});                // real rows
+  static constexpr auto x_t = either<pads>(gather_rows(x{}, valid_rows{}), x{});                // real rows
   static constexpr auto s = split_rows<H>(                                                // Split(x W_head)          (2)
       projected<no_head, head_bias>(x_t, W_head{}, b_head{}));
   using r = typename R::template route<std::remove_cv_t<decltype(s)>>;
@@ -125,7 +125,7 @@ struct MhMoe {
   static constexpr auto m = projected<no_merge, merge_bias>(                              // Concat(e) W_merge        (4)
       merge_rows<H>(e), W_merge{}, b_merge{});
   static constexpr auto sum = Dropout::drop(m + of_shared(x_t));
-  static constexpr auto y = either<pads>(scatter_rows(sum, kept{}), sum);
+  static constexpr auto y = either<pads>(scatter_rows(sum, valid_rows{}), sum);
   // clang-format on
 
   using losses = typename r::losses;

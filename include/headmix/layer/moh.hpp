@@ -18,7 +18,7 @@ namespace detail {
 template <class E, class Chosen>
 inline constexpr bool names_all = false;
 template <class E, Expr Like>
-inline constexpr bool names_all<E, node<ops::columns<size<0>, E, E>, Like>> = true;
+inline constexpr bool names_all<E, node<ops::iota_cols<size<0>, E, E>, Like>> = true;
 }  // namespace detail
 
 /// x [tokens, D] -> y [tokens, D], with W_q [D, E H], W_k and W_v [D, P H], W_o [E H, D] as in multi-head attention
@@ -29,8 +29,8 @@ inline constexpr bool names_all<E, node<ops::columns<size<0>, E, E>, Like>> = tr
 /// - `query_bias` [E H], `key_bias` [P H], `value_bias` [P H], `output_bias` [D], each on its own; no head's weight
 ///   multiplies the last one;
 /// - `kv_heads<P>`: head i reads key/value head i P / E rounded down (E of them without it);
-/// - `memory_width<M>`: keys and values come from a second input `memory` [memory_tokens, M] (cross-attention);
-/// - `padded`: x is [padded_tokens, D], and only the rows that `kept` names are real (of memory: `kept_memory`);
+/// - `context_dim<M>`: keys and values come from a second input `memory` [context_tokens, M] (cross-attention);
+/// - `padded`: x is [padded_tokens, D], and only the rows that `kept` names are real (of memory: `context_valid_rows`);
 /// - `rope<theta>`: rotary embedding of queries and keys;
 /// - `cosine_scores<n>`, `qk_norm`, `relative_position_bias<...>`: other scores (layer/scores.hpp);
 /// - `probability_dropout<n, d>`, `output_dropout<n, d>`: dropout of the attention's probabilities, and of y.
@@ -43,12 +43,12 @@ inline constexpr bool names_all<E, node<ops::columns<size<0>, E, E>, Like>> = tr
 /// @tparam Width model width d, or `dynamic`
 /// @tparam HeadDim head width d_h, or `dynamic`; E d_h need not be d
 /// @tparam R how heads are chosen and weighed: TwoStage, QueryNorm, or any other router
-template <Index Width, Index HeadDim, Router R, class... Options>
+template <Index Width, Index HeadDim, RouterPolicy R, class... Options>
 struct Moh {
   using O = attention_options<Options...>;
   static_assert(O::known,
                 "headmix: the options of Moh are a mask, query_bias, key_bias, value_bias, output_bias, "
-                "kv_heads<P>, memory_width<M>, padded, rope<theta>, cosine_scores<n>, qk_norm, "
+                "kv_heads<P>, context_dim<M>, padded, rope<theta>, cosine_scores<n>, qk_norm, "
                 "relative_position_bias<...>, probability_dropout<n, d> and output_dropout<n, d>");
   using Position = typename O::Position;
   template <class Option>
@@ -65,9 +65,9 @@ struct Moh {
   using S = score_options<E, H, Options...>;
 
   struct x : input<std::conditional_t<pads, padded_tokens, tokens>, D> {};
-  struct kept : real_rows<tokens, padded_tokens> {};
-  struct memory : input<std::conditional_t<pads, padded_memory_tokens, memory_tokens>, M> {};
-  struct kept_memory : real_rows<memory_tokens, padded_memory_tokens> {};
+  struct valid_rows : row_numbers<tokens, padded_tokens> {};
+  struct context : input<std::conditional_t<pads, padded_context_tokens, context_tokens>, M> {};
+  struct context_valid_rows : row_numbers<context_tokens, padded_context_tokens> {};
   struct W_q : param<D, times<E, H>> {};
   struct W_k : param<std::conditional_t<cross, M, D>, times<P, H>> {};
   struct W_v : param<std::conditional_t<cross, M, D>, times<P, H>> {};
@@ -78,13 +78,13 @@ struct Moh {
   struct b_o : bias_param<D> {};
 
   // clang-format off
-  static constexpr auto x_q = either<pads>(gather_rows(x{}, kept{}), x{});                   // real rows of queries,
-  static constexpr auto x_m = either<pads>(gather_rows(memory{}, kept_memory{}), memory{});  // of the memory,
+  static constexpr auto x_q = either<pads>(gather_rows(x{}, valid_rows{}), x{});                   // real rows of queries,
+  static constexpr auto x_m = either<pads>(gather_rows(context{}, context_valid_rows{}), context{});  // of the memory,
   static constexpr auto x_k = either<cross>(x_m, x_q);                                       // of keys and values
 
   static constexpr auto all_q = x_q % W_q{} + when<has<query_bias>>(b_q{});            // X W_Q, if the router reads it
   static constexpr auto all_k = x_k % W_k{} + when<has<key_bias>>(Position::key_bias(b_k{}));
-  static constexpr auto k = Position::template turn<P>(S::template keys<P>(all_k));          // X' W_K of all heads
+  static constexpr auto k = Position::template rotate<P>(S::template keys<P>(all_k));          // X' W_K of all heads
   static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});                      // X' W_V of all heads
 
  private:
@@ -94,7 +94,7 @@ struct Moh {
   template <Selection Chosen>
   static constexpr auto queries(Chosen index) {
     if constexpr (ReadsQueries<R>) {
-      return gather_rows(split_rows<E>(all_q), split_rows<cols<Chosen>>(rows_of_choices(index)));
+      return gather_rows(split_rows<E>(all_q), split_rows<cols<Chosen>>(flat_index(index)));
     } else {
       return expert_linear(x_q, column_blocks<E>(W_q{}), index)
            + when<has<query_bias>>(expert_bias(split_rows<E>(b_q{}), index));
@@ -103,7 +103,7 @@ struct Moh {
   template <Expr A>
   static constexpr auto finished(A a) {
     constexpr auto rows = O::Dropout::drop(a + when<has<output_bias>>(b_o{}));
-    return either<pads>(scatter_rows(rows, kept{}), rows);
+    return either<pads>(scatter_rows(rows, valid_rows{}), rows);
   }
 
  public:
@@ -113,9 +113,9 @@ struct Moh {
     static constexpr auto index = Route::index;
     static constexpr auto g = split_rows<cols<index_of<Route>>>(Route::gate);
     static constexpr auto q = S::values::queries(queries(index), index);                     // x_t W_Q^i, i active
-    static constexpr auto o = S::template attend<P, typename O::Keep>(                // H_i = Attention(x_t W_Q^i,  (2)
-        Position::template turn<size<1>>(q), k, v, rows_of_heads(index));                    //   X' W_K^i, X' W_V^i)
-    static constexpr auto sum = expert_sum(narrow(g * o), row_blocks<E>(W_o{}), index);      // sum_i g_i H_i W_O^i  (4)
+    static constexpr auto o = S::template attend<P, typename O::ProbabilityDropout>(                // H_i = Attention(x_t W_Q^i,  (2)
+        Position::template rotate<size<1>>(q), k, v, rows_of_heads(index));                    //   X' W_K^i, X' W_V^i)
+    static constexpr auto sum = expert_linear_combine(round_to_storage(g * o), row_blocks<E>(W_o{}), index);      // sum_i g_i H_i W_O^i  (4)
     static constexpr auto y = finished(sum);
   };
   /// All heads in their order: multi-head attention whose heads have weights.
@@ -123,8 +123,8 @@ struct Moh {
   struct heads<Route, true> {
     static constexpr auto g = split_rows<E>(Route::gate);
     static constexpr auto q = S::template queries<E>(all_q);
-    static constexpr auto o = S::template attend<P, typename O::Keep>(Position::template turn<E>(q), k, v);
-    static constexpr auto y = finished(merge_rows<E>(narrow(g * split_rows<E>(o))) % W_o{});
+    static constexpr auto o = S::template attend<P, typename O::ProbabilityDropout>(Position::template rotate<E>(q), k, v);
+    static constexpr auto y = finished(merge_rows<E>(round_to_storage(g * split_rows<E>(o))) % W_o{});
   };
   // clang-format on
 

@@ -15,8 +15,8 @@ struct key_bias {};
 struct value_bias {};
 struct output_bias {};
 
-/// The input has rows of padding. The layer reads the rows that its leaf `kept` names (of `memory`: `kept_memory`) and
-/// gives zeros for the others; see the class Padding. Positions count real rows.
+/// The input has rows of padding. The layer reads the rows that its leaf `kept` names (of `memory`:
+/// `context_valid_rows`) and gives zeros for the others; see the class Padding. Positions count real rows.
 struct padded {};
 
 /// The kinds of the other options: what they do is said by the options themselves.
@@ -38,7 +38,7 @@ struct kv_heads : option::kv_heads {
 
 /// Cross-attention: keys and values are made from a second input `memory` of this width (or `dynamic`).
 template <Index Width>
-struct memory_width : option::memory {
+struct context_dim : option::memory {
   static constexpr Index value = Width;
 };
 
@@ -46,7 +46,7 @@ struct memory_width : option::memory {
 template <Index Num = 10'000, Index Den = 1>
 struct rope : option::position {
   template <Extent Heads, Expr A>
-  static constexpr auto turn(A a) {
+  static constexpr auto rotate(A a) {
     return rotary<Heads>(a, number<Num, Den>{});
   }
   template <Expr B>
@@ -60,7 +60,7 @@ template <>
 struct rope<dynamic, 1> : option::position {
   struct theta : constant<size<1>> {};
   template <Extent Heads, Expr A>
-  static constexpr auto turn(A a) {
+  static constexpr auto rotate(A a) {
     return rotary<Heads>(a, theta{});
   }
   template <Expr B>
@@ -88,7 +88,7 @@ struct output_dropout : option::output_dropout {
 namespace option {
 struct no_position {
   template <Extent, Expr A>
-  static constexpr auto turn(A a) {
+  static constexpr auto rotate(A a) {
     return a;
   }
   /// It moves all scores of a query alike, which softmax does not see: the gradient is 0, and not 0 but for rounding.
@@ -132,7 +132,8 @@ struct attention_options {
                   option::output_dropout>)&&...);
   using Mask = find_mask<Options...>;
   using Position = find_option<option::position, option::no_position, Options...>;
-  using Keep = typename find_option<option::probability_dropout, option::no_probability_dropout, Options...>::keep;
+  using ProbabilityDropout =
+      typename find_option<option::probability_dropout, option::no_probability_dropout, Options...>::keep;
   using Dropout = find_option<option::output_dropout, option::no_output_dropout, Options...>;
   static constexpr bool cross = (is_option<Options, option::memory> || ...);
   static constexpr bool pads = has_option<padded, Options...>;
@@ -142,7 +143,7 @@ struct attention_options {
   static constexpr Index key_value_heads = find_option<option::kv_heads, kv_heads<Without>, Options...>::value;
   /// The width of the input that keys and values are made from.
   template <Index Width>
-  static constexpr Index width_of_memory = find_option<option::memory, memory_width<Width>, Options...>::value;
+  static constexpr Index width_of_memory = find_option<option::memory, context_dim<Width>, Options...>::value;
 };
 
 }  // namespace headmix

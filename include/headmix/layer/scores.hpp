@@ -13,8 +13,8 @@ namespace headmix {
 
 /// a / |a| for every row; zeros for zeros.
 template <Expr A>
-constexpr auto unit_rows(A a) {
-  return a / at_least(length(row_sum(square(a))), number<1, 1'000'000'000'000>{});
+constexpr auto normalize_rows(A a) {
+  return a / maximum(safe_sqrt(row_sum(square(a))), number<1, 1'000'000'000'000>{});
 }
 
 /// Cosine attention of TransNeXt (Shi 2024): scores (q / |q| + e_h) softplus(tau_h) log(Keys) k^T / |k| with a query
@@ -29,21 +29,21 @@ struct cosine_scores : option::scores {
   template <Extent E, Extent H>
   struct of {
     struct query_embedding : param<E, H> {
-      using initial = normal<2, 100>;
+      using initializer = normal<2, 100>;
     };
     struct temperature : param<E, size<1>> {
-      struct initial {
+      struct initializer {
         static double value(Random const&, std::uint64_t, Index, Index) { return std::log(std::exp(1 / 0.24) - 1); }
       };
     };
     template <Expr Q, Selection Heads>
     static constexpr auto queries(Q q, Heads heads) {
-      return narrow((unit_rows(q) + expert_bias(query_embedding{}, heads)) *
-                    expert_bias(softplus(temperature{}), heads) * log(number<Keys>{}));
+      return round_to_storage((normalize_rows(q) + expert_bias(query_embedding{}, heads)) *
+                              expert_bias(softplus(temperature{}), heads) * log(number<Keys>{}));
     }
     template <Extent P, Expr K>
     static constexpr auto keys(K k) {
-      return merge_rows<P>(narrow(unit_rows(split_rows<P>(k))));
+      return merge_rows<P>(round_to_storage(normalize_rows(split_rows<P>(k))));
     }
   };
 };
@@ -56,10 +56,10 @@ struct qk_norm : option::scores {
   template <Extent E, Extent H>
   struct of {
     struct gain_q : param<H> {
-      using initial = ones;
+      using initializer = ones;
     };
     struct gain_k : param<H> {
-      using initial = ones;
+      using initializer = ones;
     };
     struct bias_q : bias_param<H> {};
     struct bias_k : bias_param<H> {};
@@ -149,7 +149,7 @@ struct score_options {
     if constexpr (std::is_same_v<Scores, option::scaled_products>) {
       return q;
     } else {
-      return merge_rows<Heads>(values::queries(split_rows<Heads>(q), columns<size<0>, Heads, Heads>(q)));
+      return merge_rows<Heads>(values::queries(split_rows<Heads>(q), iota_cols<size<0>, Heads, Heads>(q)));
     }
   }
   template <Extent P, Expr K>
@@ -157,12 +157,12 @@ struct score_options {
     return values::template keys<P>(k);
   }
   /// Attention with these scores; Where is nothing or the rows_of_heads.
-  template <Extent P, class Keep, Expr Q, Expr K, Expr V, class... Where>
+  template <Extent P, class ProbabilityDropout, Expr Q, Expr K, Expr V, class... Where>
   static constexpr auto attend(Q q, K k, V v, Where... where) {
     if constexpr (std::is_same_v<Bias, option::no_relative_bias>) {
-      return attention<Variant, P, Keep>(q, k, v, where...);
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where...);
     } else {
-      return attention<Variant, P, Keep>(q, k, v, where..., Bias::template of<E>::bias);
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., Bias::template of<E>::bias);
     }
   }
 };

@@ -11,16 +11,16 @@ namespace headmix {
 namespace option {
 struct noise {};
 struct sampling {};
-struct start {};
+struct init {};
 }  // namespace option
 
-/// How W_g starts: `starts<fan_in_uniform>` and the like. Without it W_g is 0, and all experts are tied.
+/// How W_g starts: `init<fan_in_uniform>` and the like. Without it W_g is 0, and all experts are tied.
 template <class Initial>
-struct starts : option::start {
-  using initial = Initial;
+struct init : option::init {
+  using initializer = Initial;
 };
 
-/// How the weights of the chosen experts follow from their probabilities p, [R, K]. A gating of one's own derives from
+/// How the weights of the chosen experts follow from their probabilities p, [R, K]. A custom gating derives from
 /// `gating::policy`.
 namespace gating {
 struct policy {};
@@ -54,8 +54,8 @@ template <class Floor = number<1, 100>>
 struct noise : option::noise {
   template <class W_g, class W_noise, Expr X>
   static constexpr auto logits(X x) {
-    constexpr auto z = wide(X{} % W_g{});
-    return z + draw<draws::normal, random_stream::gating_noise>(z) * (softplus(wide(x % W_noise{})) + Floor{});
+    constexpr auto z = upcast(X{} % W_g{});
+    return z + draw<draws::normal, random_stream::gating_noise>(z) * (softplus(upcast(x % W_noise{})) + Floor{});
   }
 };
 
@@ -72,16 +72,16 @@ struct sampled : option::sampling {
     constexpr auto scores =
         log(P{} + number<1, 1'000'000>{}) + draw<draws::gumbel, random_stream::expert_sampling>(P{});
     if constexpr (K::value == Sampled) {
-      return top_k<K>(scores);
+      return arg_top_k<K>(scores);
     } else {
-      constexpr auto first = top_k<size<K::value - Sampled>>(p);
+      constexpr auto first = arg_top_k<size<K::value - Sampled>>(p);
       // A million is far more than scores differ by, so no expert is chosen twice.
-      return join(first, top_k<size<Sampled>>(scores - one_hot(first) * number<1'000'000>{}));
+      return concat_cols(first, arg_top_k<size<Sampled>>(scores - one_hot(first) * number<1'000'000>{}));
     }
   }
 };
 
-/// Losses of a router, [1, 1] each. Without any, a router has load_balance and z. A loss of one's own derives from
+/// Losses of a router, [1, 1] each. Without any, a router has load_balance and z. A custom loss derives from
 /// `loss::policy`; its `of<R>` reads the values of the route R: logits z, probabilities p, index and gate.
 namespace loss {
 struct policy {};
@@ -178,14 +178,14 @@ namespace option {
 struct noiseless {
   template <class W_g, class, Expr X>
   static constexpr auto logits(X x) {
-    return wide(x % W_g{});
+    return upcast(x % W_g{});
   }
 };
 /// Experts are the K most probable ones.
 struct best {
   template <class K, Expr P>
   static constexpr auto choose(P p) {
-    return top_k<K>(p);
+    return arg_top_k<K>(p);
   }
 };
 }  // namespace option

@@ -51,16 +51,16 @@ struct QueryNorm {
   template <Expr Q, class Tag>
   struct values {
    private:
-    static constexpr auto of_routed(auto a) { return take(a, columns<h_s, E_r, E>(a)); }
-    static constexpr auto lengths = merge_rows<E>(length(row_sum(square(split_rows<E>(Q{})))));
+    static constexpr auto of_routed(auto a) { return gather_cols(a, iota_cols<h_s, E_r, E>(a)); }
+    static constexpr auto lengths = merge_rows<E>(safe_sqrt(row_sum(square(split_rows<E>(Q{})))));
 
    public:
     // clang-format off
     static constexpr auto n = of_routed(lengths);                                                // |W_q^i x|, h_s < i <= h
     static constexpr auto centred = n - row_mean(n);                             // p is the same without the mean
-    static constexpr auto deviation = length(row_sum(square(centred)) / others<E_r>{});
-    static constexpr auto p = softmax(centred / at_least(deviation, number<1, 1'000'000>{}));    // g_i              (8)
-    static constexpr auto chosen = top_k<K_r>(p);
+    static constexpr auto deviation = safe_sqrt(row_sum(square(centred)) / degrees_of_freedom<E_r>{});
+    static constexpr auto p = softmax(centred / maximum(deviation, number<1, 1'000'000>{}));    // g_i              (8)
+    static constexpr auto chosen = arg_top_k<K_r>(p);
     // clang-format on
   };
   template <Expr Q, class Tag>
@@ -68,12 +68,12 @@ struct QueryNorm {
     using v = values<Q, Tag>;
     static constexpr auto index = shared_and<h_s>(v::chosen);
     static constexpr auto gate =
-        ones_and<h_s>(straight_through(ones_of<rows<Q>, K_r>(), take(v::p, v::chosen)));  // (9)
+        ones_and<h_s>(straight_through(ones_of<rows<Q>, K_r>(), gather_cols(v::p, v::chosen)));  // (9)
   };
   template <Expr Q, class Tag>
   struct all_heads : values<Q, Tag> {
     using v = values<Q, Tag>;
-    static constexpr auto index = columns<size<0>, E, E>(v::chosen);
+    static constexpr auto index = iota_cols<size<0>, E, E>(v::chosen);
     static constexpr auto gate = ones_and<h_s>(straight_through(one_hot(v::chosen), v::p));  // (9)(10)
   };
 
@@ -86,7 +86,7 @@ struct QueryNorm {
   using inference_route = active_heads<Q, Tag>;
 };
 
-static_assert(Router<QueryNorm<2, 6, 2>> && Router<QueryNorm<0, 3, 1, estimator::active>>);
-static_assert(Router<QueryNorm<dynamic, dynamic, dynamic>>);
+static_assert(RouterPolicy<QueryNorm<2, 6, 2>> && RouterPolicy<QueryNorm<0, 3, 1, estimator::active>>);
+static_assert(RouterPolicy<QueryNorm<dynamic, dynamic, dynamic>>);
 
 }  // namespace headmix

@@ -42,7 +42,7 @@ using route_of = typename archetype_route<R>::type;
 /// for programs without gradients. A second use of a router inside one program needs a tag, `route<X, struct second>`,
 /// for its parameters to be others.
 template <class R>
-concept Router = requires {
+concept RouterPolicy = requires {
   requires Extent<typename R::E>;
   requires Extent<typename R::K>;
   requires Selection<std::remove_cvref_t<decltype(detail::route_of<R>::index)>>;
@@ -87,7 +87,7 @@ constexpr auto shared_and(Chosen chosen) {
     return chosen;
   } else {
     using E = plus<Shared, domain<Chosen>>;
-    return join(columns<size<0>, Shared, E>(chosen), columns_after<Shared, E>(chosen));
+    return concat_cols(iota_cols<size<0>, Shared, E>(chosen), offset_cols<Shared, E>(chosen));
   }
 }
 /// A weight of 1 for each shared expert, and then those of the others.
@@ -96,7 +96,7 @@ constexpr auto ones_and(G gate) {
   if constexpr (Shared::value == 0) {
     return gate;
   } else {
-    return beside(ones_of<rows<G>, Shared>(), gate);
+    return concat_cols(ones_of<rows<G>, Shared>(), gate);
   }
 }
 
@@ -107,12 +107,12 @@ struct router {
   struct K : size<2> {};
   template <Expr X>
   struct route {
-    static constexpr auto index = top_k<K>(X{});
-    static constexpr auto gate = take(X{}, index);
+    static constexpr auto index = arg_top_k<K>(X{});
+    static constexpr auto gate = gather_cols(X{}, index);
     using losses = type_list<>;
   };
 };
 }  // namespace archetype
-static_assert(Router<archetype::router>);
+static_assert(RouterPolicy<archetype::router>);
 
 }  // namespace headmix

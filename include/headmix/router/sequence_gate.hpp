@@ -10,7 +10,7 @@
 
 namespace headmix {
 
-/// What the gate's mean is taken over. A pool of one's own derives from `pool::policy`.
+/// What the gate's mean is taken over. A custom pool derives from `pool::policy`.
 namespace pool {
 struct policy {};
 /// All positions of the sequence, which has one gate: not for a causal model, whose first positions would see the last.
@@ -42,7 +42,7 @@ struct window : policy {
     return window_mean<Positions>(x);
   }
   template <Expr X, Expr Kept>
-  requires(detail::numbers_real_rows<Kept>) static constexpr auto mean(node<ops::gather_rows, X, Kept> x) {
+  requires(detail::is_row_numbers<Kept>) static constexpr auto mean(node<ops::gather_rows, X, Kept> x) {
     return window_mean<Positions>(x, Kept{});
   }
 };
@@ -60,16 +60,16 @@ struct SequenceGate {
   template <Expr X>
   struct route {
     struct W_1 : router_param<cols<X>, m> {
-      using initial = xavier_uniform<>;
+      using initializer = xavier_uniform<>;
     };
     struct b_1 : router_param<m> {};
     struct W_2 : router_param<m, C> {
-      using initial = xavier_uniform<>;
+      using initializer = xavier_uniform<>;
     };
     struct b_2 : router_param<C> {};
 
-    static constexpr auto hidden = tanh(narrow(Pool::mean(X{})) % W_1{} + b_1{});
-    static constexpr auto gate = softmax(wide(hidden % W_2{}) + b_2{});
+    static constexpr auto hidden = tanh(round_to_storage(Pool::mean(X{})) % W_1{} + b_1{});
+    static constexpr auto gate = softmax(upcast(hidden % W_2{}) + b_2{});
 
     /// The gate of a sequence.
     static constexpr auto by_sequence() {

@@ -9,7 +9,7 @@
 
 namespace headmix {
 
-/// How large the weights of heads are. A scaling of one's own derives from `scaling::policy`.
+/// How large the weights of heads are. A custom scaling derives from `scaling::policy`.
 namespace scaling {
 struct policy {};
 /// The mean weight of a token's active heads is 1: the published code. 2 alpha, h_s s, and K_r p / sum p, from which no
@@ -75,20 +75,20 @@ struct TwoStage {
   template <Expr X, class Tag>
   struct values {
     struct W_s : router_param<cols<X>, h_s> {
-      using initial = normal<2, 100>;
+      using initializer = normal<2, 100>;
     };
     struct W_r : router_param<cols<X>, E_r> {
-      using initial = normal<2, 100>;
+      using initializer = normal<2, 100>;
     };
     struct W_h : router_param<cols<X>, size<2>> {
-      using initial = normal<2, 100>;
+      using initializer = normal<2, 100>;
     };
 
    private:
     /// The weight of a group of heads, where there are two.
     template <Index Group>
     static constexpr auto group() {
-      return Scale::groups(take(alpha, columns<size<Group>, size<1>, size<2>>(X{})));
+      return Scale::groups(gather_cols(alpha, iota_cols<size<Group>, size<1>, size<2>>(X{})));
     }
     template <Index Group, class G>
     static constexpr auto weighed(G g) {
@@ -102,19 +102,19 @@ struct TwoStage {
       if constexpr (Shared == 1) {
         return ones_of<rows<X>, h_s>();
       } else {
-        return Scale::shared(softmax(wide(X{} % W_s{})));
+        return Scale::shared(softmax(upcast(X{} % W_s{})));
       }
     }
     static constexpr auto best_of_routed() {
       if constexpr (routes) {
-        return top_k<K_r>(p);
+        return arg_top_k<K_r>(p);
       } else {
         return absent{};
       }
     }
     static constexpr auto softmax_of_chosen() {
       if constexpr (routes) {
-        return Scale::routed(take(p, chosen));
+        return Scale::routed(gather_cols(p, chosen));
       } else {
         return absent{};
       }
@@ -123,12 +123,12 @@ struct TwoStage {
       if constexpr (routes) {
         return shared_and<h_s>(chosen);
       } else {
-        return columns<size<0>, h_s, h_s>(X{});
+        return iota_cols<size<0>, h_s, h_s>(X{});
       }
     }
     static constexpr auto active_weights() {
       if constexpr (grouped) {
-        return beside(g_s, g_r);
+        return concat_cols(g_s, g_r);
       } else if constexpr (routes) {
         return g_r;
       } else {
@@ -138,8 +138,8 @@ struct TwoStage {
 
    public:
     // clang-format off
-    static constexpr auto alpha = softmax(wide(X{} % W_h{}));                // [a_1, a_2] = Softmax(W_h x)      (6)
-    static constexpr auto p = softmax(wide(X{} % W_r{}));                    // Softmax(W_r x)
+    static constexpr auto alpha = softmax(upcast(X{} % W_h{}));                // [a_1, a_2] = Softmax(W_h x)      (6)
+    static constexpr auto p = softmax(upcast(X{} % W_r{}));                    // Softmax(W_r x)
     static constexpr auto chosen = best_of_routed();                         // Top-K(W_r x)
     static constexpr auto g_s = weighed<0>(softmax_of_shared());             // a_1 Softmax(W_s x)_i, i <= h_s   (5)
     static constexpr auto g_r = weighed<1>(softmax_of_chosen());             // a_2 Softmax(W_r x)_i, i chosen   (5)
@@ -154,7 +154,8 @@ struct TwoStage {
   };
 };
 
-static_assert(Router<TwoStage<2, 6, 2>> && Router<TwoStage<0, 4, 1>> && Router<TwoStage<1, 4, 1, scaling::paper>>);
-static_assert(Router<TwoStage<4, 0, 0>> && Router<TwoStage<dynamic, dynamic, dynamic>>);
+static_assert(RouterPolicy<TwoStage<2, 6, 2>> && RouterPolicy<TwoStage<0, 4, 1>> &&
+              RouterPolicy<TwoStage<1, 4, 1, scaling::paper>>);
+static_assert(RouterPolicy<TwoStage<4, 0, 0>> && RouterPolicy<TwoStage<dynamic, dynamic, dynamic>>);
 
 }  // namespace headmix

@@ -13,7 +13,7 @@
 
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/random.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace headmix {
 
@@ -22,7 +22,7 @@ struct gradcheck_options {
   double step = 1e-6;         ///< of the differences
   std::uint64_t seed = 1;
   segments token_sequences = {};  ///< where the sequences of tokens begin; one sequence without it
-  segments memory_sequences = {};
+  segments context_sequences = {};
 };
 
 /// What a check found.
@@ -89,25 +89,25 @@ class LeafMemory {
   std::vector<leaf> leaves_;
 };
 
-/// The check, for all programs: a tape is what it binds and two functions.
+/// The check, for all programs: a program is what it binds and two functions.
 class GradientCheck {
  public:
-  using forward_pass = view<double const> (*)(void* tape);
-  using backward_pass = void (*)(void* tape, view<double const> dy);
+  using forward_pass = view<double const> (*)(void* program);
+  using backward_pass = void (*)(void* program, view<double const> dy);
 
-  GradientCheck(void* tape, forward_pass f, backward_pass b) : tape_(tape), forward_(f), backward_(b) {}
+  GradientCheck(void* program, forward_pass f, backward_pass b) : program_(program), forward_(f), backward_(b) {}
 
   gradcheck_result run(Binding& program, LeafMemory<double>& memory, gradcheck_options const& options) {
-    auto const first = forward_(tape_);
+    auto const first = forward_(program_);
     Random const random(options.seed, memory.size());
     weights_.resize(static_cast<std::size_t>(first.size()));
     for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] = 2 * random.uniform(i) - 1;
     view<double const> const dy{weights_.data(), first.count, first.rows, first.cols};
 
     gradcheck_result result;
-    backward_(tape_, dy);
+    backward_(program_, dy);
     LeafMemory<double> const once = memory;
-    backward_(tape_, dy);
+    backward_(program_, dy);
     for (std::size_t l = 0; l < memory.size(); ++l) {
       for (std::size_t i = 0; i < memory[l].gradient.size(); ++i) {
         double const gradient = once[l].gradient[i];
@@ -116,8 +116,8 @@ class GradientCheck {
         memory[l].gradient[i] = 0;
       }
     }
-    forward_(tape_);
-    backward_(tape_, dy);
+    forward_(program_);
+    backward_(program_, dy);
     for (std::size_t l = 0; l < memory.size(); ++l) {
       result.reproducible = result.reproducible && memory[l].gradient == once[l].gradient;
     }
@@ -137,7 +137,7 @@ class GradientCheck {
 
  private:
   double objective() {
-    auto const y = forward_(tape_);
+    auto const y = forward_(program_);
     double sum = 0;
     std::size_t next = 0;
     for (Index i = 0; i < y.count * y.rows; ++i) {
@@ -155,7 +155,7 @@ class GradientCheck {
     return (above - below) / (2 * step);
   }
 
-  void* tape_;
+  void* program_;
   forward_pass forward_;
   backward_pass backward_;
   std::vector<double> weights_;
@@ -167,18 +167,18 @@ class GradientCheck {
 /// them. Dynamic sizes are given by `at<X>(n)`.
 template <class Backend, Expr Y, Extent... X>
 gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& options, size_value<X>... sizes) {
-  using tape_type = Tape<roots<Y>, Backend>;
-  tape_type tape(backend);
-  (tape.set(X{}, sizes.n), ...);
-  if (options.token_sequences.rows > 0) tape.bind_tokens(options.token_sequences);
-  if (options.memory_sequences.rows > 0) tape.bind_memory(options.memory_sequences);
-  detail::LeafMemory<double> memory(tape, options);
-  AlignedBuffer workspace(tape.workspace_bytes());
-  tape.bind_workspace(workspace.bytes());
+  using program_type = Program<roots<Y>, Backend>;
+  program_type program(backend);
+  (program.set(X{}, sizes.n), ...);
+  if (options.token_sequences.rows > 0) program.bind_tokens(options.token_sequences);
+  if (options.context_sequences.rows > 0) program.bind_context(options.context_sequences);
+  detail::LeafMemory<double> memory(program, options);
+  AlignedBuffer workspace(program.workspace_bytes());
+  program.bind_workspace(workspace.bytes());
   return detail::GradientCheck(
-             &tape, [](void* t) { return static_cast<tape_type*>(t)->forward(); },
-             [](void* t, view<double const> dy) { static_cast<tape_type*>(t)->backward(dy); })
-      .run(tape, memory, options);
+             &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
+             [](void* t, view<double const> dy) { static_cast<program_type*>(t)->backward(dy); })
+      .run(program, memory, options);
 }
 
 /// The same on the reference backend.

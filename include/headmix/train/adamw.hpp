@@ -16,9 +16,9 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/expr/pointwise.hpp"
-#include "headmix/tape/lower.hpp"
-#include "headmix/tape/memory.hpp"
-#include "headmix/tape/parameter.hpp"
+#include "headmix/program/lower.hpp"
+#include "headmix/program/memory.hpp"
+#include "headmix/program/parameter.hpp"
 
 namespace headmix {
 

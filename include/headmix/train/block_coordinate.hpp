@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "headmix/expr/leaf.hpp"
-#include "headmix/tape/parameter.hpp"
+#include "headmix/program/parameter.hpp"
 
 namespace headmix {
 

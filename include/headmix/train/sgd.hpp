@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "headmix/tape/lower.hpp"
-#include "headmix/tape/parameter.hpp"
+#include "headmix/program/lower.hpp"
+#include "headmix/program/parameter.hpp"
 #include "headmix/train/adamw.hpp"
 
 namespace headmix {

@@ -73,7 +73,8 @@ struct calibration {
 /// What the emulator says. In a file of its own: nvcc compiles kernels for GPUs alone.
 std::vector<std::uint32_t> emulated_calibration();
 
-/// The hardware's approximations, x = first + i step, for the host to judge: numbers for which product and sum are exact.
+/// The hardware's approximations, x = first + i step, for the host to judge: numbers for which product and sum are
+/// exact.
 struct approximations {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;

@@ -2,7 +2,6 @@
 // The kernels without tensor cores.
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/capacity.hpp"
-#include "headmix/backend/cuda/kernel/expert_order.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/backend/cuda/kernel/quantize.hpp"
@@ -11,8 +10,9 @@
 #include "headmix/backend/cuda/kernel/scatter.hpp"
 #include "headmix/backend/cuda/kernel/select.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
+#include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
-#include "headmix/tape/lower.hpp"
+#include "headmix/program/lower.hpp"
 
 using namespace headmix::cuda;
 using headmix::bfloat16;

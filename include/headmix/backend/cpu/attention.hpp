@@ -197,7 +197,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
   bool const drops = a.dropout.on(), stores = stored.on();
   Index const first_row = stores ? x.list_begin(block.sequence, block.list) + block.first : 0;
   key_range const all = describe_rows<M>(x, block, rows);
-  tile_rows const seers{rows, n};
+  tile_rows const visible_rows{rows, n};
   gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
   if (all.begin >= all.end) clear(o);
   std::fill_n(top, n, hidden);
@@ -209,7 +209,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
     view<T> own(scores, n, end - begin);
     own.row_stride = padded<T>(end - begin);
     view<T> const tile = stores ? stored.part(first_row, n, begin, end) : own;
-    keys.multiply(tile, q, seers, block.sequence, kv_head, begin);
+    keys.multiply(tile, q, visible_rows, block.sequence, kv_head, begin);
     for (Index i = 0; i < n; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
       add_bias(tile.row(i), a.scores, part, rows[i].at, begin);
@@ -240,7 +240,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
              begin);
       }
     }
-    values.multiply(o, drops ? own : tile, seers, block.sequence, kv_head, begin, begin > first);
+    values.multiply(o, drops ? own : tile, visible_rows, block.sequence, kv_head, begin, begin > first);
   }
 
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
@@ -263,7 +263,7 @@ constexpr Index attention_worker_bytes(Index head_dim) {
 
 /// f(row) for the rows of q that are in no list: those of slots that chose nothing.
 template <Executor E, class F>
-void each_row_of_nobody(E& executor, attention_extents const& x, F f) {
+void for_each_unrouted_row(E& executor, attention_extents const& x, F f) {
   if (!x.heads_are_chosen()) return;
   Int const* const slots = x.chosen.slots;
   Index const block = 1024, first = x.chosen.offsets[x.queries.count * x.heads],
@@ -294,9 +294,10 @@ template <class T>
 /// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
 template <AttentionMask M, Executor E, class T>
 void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> scratch) {
-  static_assert(std::is_same_v<T, wide_t<T>>, "headmix: the CPU's attention computes in the type that it stores");
+  static_assert(std::is_same_v<T, accumulator_t<T>>,
+                "headmix: the CPU's attention computes in the type that it stores");
   if (a.extents.head_dim == 0) return;
-  detail::each_row_of_nobody(executor, a.extents, [&](Index row) {
+  detail::for_each_unrouted_row(executor, a.extents, [&](Index row) {
     detail::clear_row(a.o, row, a.extents.head_dim);
     if (a.lse.data) a.lse(row, 0) = -std::numeric_limits<T>::infinity();
   });

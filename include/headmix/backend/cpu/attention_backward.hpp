@@ -86,7 +86,7 @@ struct gradient_rows {
     for (Index i = 0; i < n; ++i)
       for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
   }
-  [[nodiscard]] tile_rows seers() const { return {rows, count}; }
+  [[nodiscard]] tile_rows visible_rows() const { return {rows, count}; }
   [[nodiscard]] view<T> tile(T* data, Index keys) const {
     view<T> v(data, count, keys);
     v.row_stride = padded<T>(keys);
@@ -94,7 +94,7 @@ struct gradient_rows {
   }
   /// p = the probabilities of the keys [begin, end), before dropout.
   void probabilities(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin, Index end) {
-    all_keys.multiply(p, q, seers(), sequence, kv_head, begin);
+    all_keys.multiply(p, q, visible_rows(), sequence, kv_head, begin);
     for (Index i = 0; i < count; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
       add_bias(p.row(i), a.scores, part, rows[i].at, begin);
@@ -132,7 +132,7 @@ struct gradient_rows {
   /// d_s = the gradients by the scores, from the probabilities.
   void score_gradients(view<T> d_s, view<T> p, key_panels<T> const& all_values, Index sequence, Index kv_head,
                        Index begin, Index end) {
-    all_values.multiply(d_s, d_o, seers(), sequence, kv_head, begin);
+    all_values.multiply(d_s, d_o, visible_rows(), sequence, kv_head, begin);
     if (a.dropout.on()) drop_tile(d_s, d_s, begin, end);
     for (Index i = 0; i < count; ++i) {
       score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin, delta[i],
@@ -145,9 +145,9 @@ struct gradient_rows {
 /// sum = or += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them. There
 /// are whole vectors behind every row.
 template <class T>
-void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& seers, Index begin, Index end,
+void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visible_rows, Index begin, Index end,
                  bool accumulate) {
-  seers.each_key_stretch(begin, end, key_panels<T>::width, [&](tile_rows::span part, Index first, Index last) {
+  visible_rows.each_key_stretch(begin, end, key_panels<T>::width, [&](tile_rows::span part, Index first, Index last) {
     Index const n = part.last - part.first;
     if (n == 0 && !accumulate) clear(sum.middle_rows(first, last - first));
     if (n == 0) return;
@@ -183,7 +183,7 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   bool const drops = a.dropout.on();
   key_range const all = describe_rows<M>(x, block, r.rows);
   r.gather(n);
-  tile_rows const seers = r.seers();
+  tile_rows const visible_rows = r.visible_rows();
   if (all.begin >= all.end) clear(d_q);
 
   Index const step = stored.on() ? gradient_tile::keys : key_panels<T>::width, first = all.begin / step * step;
@@ -202,12 +202,12 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
     }
     if (d_v.data) {
       if (drops) r.drop_tile(d_s, p, begin, end);
-      add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, seers, begin, end, accumulate);
+      add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, visible_rows, begin, end, accumulate);
     }
     if (!d_k.data && !a.d_q.data) continue;
     r.score_gradients(d_s, p, panels.values, b, kv_head, begin, end);
-    if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, seers, begin, end, accumulate);
-    if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, seers, b, kv_head, begin, begin > first);
+    if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, visible_rows, begin, end, accumulate);
+    if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, visible_rows, b, kv_head, begin, begin > first);
   }
 
   if (!a.d_q.data) return;
@@ -243,12 +243,13 @@ template <class T>
 /// keys that nobody sees get 0.
 template <AttentionMask M, Executor E, class T>
 void attention_gradient(E& executor, attention_backward<T> const& a, std::span<std::byte> scratch) {
-  static_assert(std::is_same_v<T, wide_t<T>>, "headmix: the CPU's attention computes in the type that it stores");
+  static_assert(std::is_same_v<T, accumulator_t<T>>,
+                "headmix: the CPU's attention computes in the type that it stores");
   attention_extents const& x = a.extents;
   if (x.head_dim == 0) return;
   scratch_cutter cut(scratch);
   if (a.d_q.data)
-    detail::each_row_of_nobody(executor, x, [&](Index row) { detail::clear_row(a.d_q, row, x.head_dim); });
+    detail::for_each_unrouted_row(executor, x, [&](Index row) { detail::clear_row(a.d_q, row, x.head_dim); });
   detail::gradient_parts parts(x, cut.take<detail::gradient_parts::part>(detail::gradient_parts::size(x)));
   Index* const order = cut.take<Index>(detail::gradient_parts::size(x));
   Index const room = detail::gradient_parts::copies(a);

@@ -50,14 +50,14 @@ class key_panels {
   /// scores = rows times the keys from `begin` on, which is a multiple of `width`, for the rows and keys that see each
   /// other, and some of the others. Whole vectors are written: columns of scores up to the next multiple of their
   /// length.
-  void multiply(view<T> scores, view<T const> rows, tile_rows const& seers, Index sequence, Index head,
+  void multiply(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index sequence, Index head,
                 Index begin) const {
     using block = register_block<T>;
     scores.cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
     for (Index j = 0, next; j < scores.cols; j = next) {
       int const vectors = panel_vectors<T>(scores.cols - j);
       next = j + vectors * block::lanes;
-      tile_rows::span const part = seers.that_see(begin + j, begin + next);
+      tile_rows::span const part = visible_rows.that_see(begin + j, begin + next);
       if (part.first == part.last) continue;
       left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}};
       strided_rows<T> const to{scores.row(part.first) + j, scores.row_stride};
@@ -116,9 +116,9 @@ class value_panels {
   }
 
   /// o = or += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
-  void multiply(view<T> o, view<T const> p, tile_rows const& seers, Index sequence, Index head, Index begin,
+  void multiply(view<T> o, view<T const> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
                 bool accumulate) const {
-    seers.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
+    visible_rows.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
       if (!accumulate && first >= last) return clear(o.middle_rows(part.first, part.last - part.first));
       left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}};
       for_each_panel([&](Index j, int vectors, Index width) {

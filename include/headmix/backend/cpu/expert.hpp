@@ -17,7 +17,7 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 /// expert are perm[offsets[g]] .. perm[offsets[g + 1] - 1], ascending. Slots whose index is outside of [0, experts), as
 /// -1 is, follow behind all groups.
 /// perm is [1, rows * k], offsets is [1, sequences * experts + 1], index is [rows, k]; `s` divides its rows.
-inline void expert_order(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
+inline void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
   Index const groups = offsets.cols - 1, experts = s.count > 0 ? groups / s.count : 0;
   // offsets(0, g + 1) first counts the slots of group g, is then where they begin, and while the slots are placed
   // moves on to where they end.

@@ -38,7 +38,7 @@ void clear(view<T> m) {
 /// Any strides, any types: tiles are copied to the stack, multiplied there and stored back.
 template <class C, class A, class B>
 void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumulate) {
-  using T = std::common_type_t<wide_t<C>, wide_t<A>, wide_t<B>>;
+  using T = std::common_type_t<accumulator_t<C>, accumulator_t<A>, accumulator_t<B>>;
   constexpr Index size = tuning::strided_tile;
   alignas(64) T left_data[size * size], right_data[size * size], sum_data[size * size];
   auto const load = [](T* to, auto const& from) {
@@ -76,7 +76,7 @@ void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
     return;
   }
   if constexpr (std::is_same_v<C, std::remove_const_t<A>> && std::is_same_v<C, std::remove_const_t<B>> &&
-                std::is_same_v<C, wide_t<C>>) {
+                std::is_same_v<C, accumulator_t<C>>) {
     if (c.col_stride == 1) return detail::multiply_panels<C>(c, a, b, accumulate);
     if (c.row_stride == 1)
       return detail::multiply_panels<C>(c.transposed(), b.transposed(), a.transposed(), accumulate);

@@ -9,7 +9,7 @@
 #include "headmix/backend/cpu/tuning.hpp"
 #include "headmix/backend/executor.hpp"
 #include "headmix/core/scalar.hpp"
-#include "headmix/tape/lower.hpp"
+#include "headmix/program/lower.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
@@ -26,7 +26,7 @@ void for_each_range(E& executor, Index n, Index cost, F f) {
 }
 
 template <class Tree, class T>
-inline constexpr bool vectorizes = (Tree::vectorizable) && std::is_same_v<T, wide_t<T>>;
+inline constexpr bool vectorizes = (Tree::vectorizable) && std::is_same_v<T, accumulator_t<T>>;
 
 /// y[j] (+)= row(j) for `n` elements.
 template <bool Vectors, class T, class Row>
@@ -40,7 +40,7 @@ void write_row(T* y, Index stride, Row const& row, Index n, bool accumulate) {
       for (; j + P::width <= n; j += P::width) row.template at<P>(j).store(y + j);
     }
   }
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   for (; j < n; ++j) {
     W const value = row.template at<W>(j);
     T& element = y[j * stride];
@@ -70,7 +70,7 @@ void map(E& executor, view<T> y, Tree const& tree, bool accumulate) {
 
 template <Executor E, class T, class Tree>
 void row_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   choose_way<T>(a.tree, 1, [&](auto vectors) {
     for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i) {
@@ -101,7 +101,7 @@ P column_total(lazy<Tree> const& a, Index j) {
 
 template <Executor E, class T, class Tree>
 void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   constexpr Index block = tuning::column_sums * simd<W>::width;
   choose_way<T>(a.tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, (a.cols + block - 1) / block, a.rows * block, [&](Index first, Index last) {
@@ -125,7 +125,7 @@ void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
 /// y[j] (+)= the sum over s of row i + s of the tree, for n rows.
 template <bool Vectors, class T, class Tree>
 void write_sum(T* y, Index stride, Tree const& tree, Index i, Index n, Index cols, bool accumulate) {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   Index j = 0;
   if constexpr (Vectors) {
     using P = simd<T>;

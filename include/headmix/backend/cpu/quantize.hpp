@@ -15,16 +15,16 @@ namespace detail {
 
 /// Sixteen elements of a row, in the type that is calculated with.
 template <class T>
-using sixteen = simd<wide_t<T>, 16>;
+using sixteen = simd<accumulator_t<T>, 16>;
 
 /// Elements of a row from `row` on, zeros behind the first n.
 template <class T>
 sixteen<T> load_some(T const* row, Index stride, Index n) {
-  if constexpr (std::is_same_v<T, wide_t<T>>) {
+  if constexpr (std::is_same_v<T, accumulator_t<T>>) {
     if (stride == 1 && n == 16) return sixteen<T>::load(row);
   }
-  wide_t<T> x[16] = {};
-  for (Index i = 0; i < n; ++i) x[i] = static_cast<wide_t<T>>(row[i * stride]);
+  accumulator_t<T> x[16] = {};
+  for (Index i = 0; i < n; ++i) x[i] = static_cast<accumulator_t<T>>(row[i * stride]);
   return sixteen<T>::load(x);
 }
 /// f(x, j, n) for elements [j, j + n) of a row, sixteen at a time; behind the last one are zeros.
@@ -45,20 +45,20 @@ sixteen<T> fold_sixteens(T const* row, Index stride, Index cols, F f) {
 
 template <class T>
 void store_some(T* to, Index stride, sixteen<T> const& x, Index n) {
-  if constexpr (std::is_same_v<T, wide_t<T>>) {
+  if constexpr (std::is_same_v<T, accumulator_t<T>>) {
     if (stride == 1 && n == 16) {
       x.store(to);
       return;
     }
   }
-  wide_t<T> numbers[16];
+  accumulator_t<T> numbers[16];
   x.store(numbers);
   for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(numbers[i]);
 }
 
 /// absmax_scale of a row.
 template <class T>
-wide_t<T> row_scale(T const* row, Index stride, Index cols) {
+accumulator_t<T> row_scale(T const* row, Index stride, Index cols) {
   auto const largest = [](auto const& a, auto const& x) { return maximum(a, abs(x)); };
   return absmax_scale(fold_sixteens(row, stride, cols, largest).largest());
 }
@@ -88,7 +88,7 @@ void absmax_int8(E& executor, view<T> y, view<T const> a) {
 /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s its absmean_scale. A row is summed in T, rows in double.
 template <Executor E, class T>
 void absmean_ternary(E& executor, view<T> y, view<T const> a) {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   if (a.size() == 0) return;
   constexpr Index matrices = tuning::mean_matrices, most_parts = tuning::mean_parts;
   Index const size = a.rows * a.cols;

@@ -33,7 +33,7 @@ T shifted_sum(T const* a, Index n, T top) {
 
 template <Executor E, class T, class A>
 void softmax(E& executor, view<T> y, view<A const> a) {
-  if constexpr (std::is_same_v<T, A> && std::is_same_v<T, wide_t<T>>) {
+  if constexpr (std::is_same_v<T, A> && std::is_same_v<T, accumulator_t<T>>) {
     if (a.col_stride == 1 && y.col_stride == 1) {
       for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {
         for (Index i = first; i < last; ++i) {
@@ -66,7 +66,7 @@ void softmax(E& executor, view<T> y, view<A const> a) {
 
 template <Executor E, class T, class A>
 void log_sum_exp(E& executor, view<T> y, view<A const> a) {
-  if constexpr (std::is_same_v<T, A> && std::is_same_v<T, wide_t<T>>) {
+  if constexpr (std::is_same_v<T, A> && std::is_same_v<T, accumulator_t<T>>) {
     if (a.col_stride == 1) {
       for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {
         for (Index i = first; i < last; ++i) {

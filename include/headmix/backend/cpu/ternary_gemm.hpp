@@ -163,7 +163,8 @@ constexpr Index packed_worker_bytes(Index words) {
 template <class Dots = detail::best_dots, class T>
 [[nodiscard]] Index packed_scratch_bytes(view<T const> x, Index concurrency) {
   Index const words = packed_ternary::column_words(x.cols);
-  return scratch_alignment + detail::rounded_rows<wide_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word) +
+  return scratch_alignment +
+         detail::rounded_rows<accumulator_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word) +
          concurrency * detail::packed_worker_bytes<Dots>(words);
 }
 
@@ -172,7 +173,7 @@ template <class Dots = detail::best_dots, class T>
 template <class Dots = detail::best_dots, Executor E, class T>
 void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<Int const> w, view<Int const> perm,
                  view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   Int const all[] = {0, static_cast<Int>(y.rows)};
   if (perm.data == nullptr) offsets = view<Int const>(all, 1, 2);
   if (offsets(0, offsets.cols - 1) < y.rows) detail::set_to_zero(executor, y);

@@ -79,7 +79,7 @@ bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b,
       return l.transposed == of_y.transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
     };
     int const rows = static_cast<int>(y.rows), cols = static_cast<int>(y.cols), inner = static_cast<int>(a.cols);
-    wide_t<T> const one = 1, keep = accumulate ? 1 : 0;
+    accumulator_t<T> const one = 1, keep = accumulate ? 1 : 0;
     constexpr auto type = blas_type<A>::type;
     constexpr auto compute = std::is_same_v<A, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
     cublasStatus_t status;

@@ -129,7 +129,7 @@ class machine {
   /// One that nobody uses, for the time of a launch.
   class lease {
    public:
-    lease() : machine_(take()) {}
+    lease() : machine_(gather_cols()) {}
     lease(lease const&) = delete;
     lease& operator=(lease const&) = delete;
     ~lease() {
@@ -139,7 +139,7 @@ class machine {
     machine& operator*() const { return *machine_; }
 
    private:
-    static std::unique_ptr<machine> take() {
+    static std::unique_ptr<machine> gather_cols() {
       std::lock_guard const lock(mutex());
       if (idle().empty()) return std::make_unique<machine>();
       auto last = std::move(idle().back());

@@ -15,7 +15,7 @@ namespace headmix::cuda {
 /// Rows of o times a number for each row and head, besides o itself; null: not wanted.
 template <class T>
 struct attention_gated {
-  view<wide_t<T> const> by = {};
+  view<accumulator_t<T> const> by = {};
   view<T> o = {};
 };
 
@@ -29,7 +29,7 @@ template <class W>
 /// Any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T>
 struct attention_plain {
-  using wide = wide_t<T>;
+  using wide = accumulator_t<T>;
   using tile = plain_tile;
   static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
   static constexpr int threads = tile::threads;
@@ -71,13 +71,13 @@ struct attention_plain {
     device.sync();
     plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
     Index const left_rows = length - mine.first;
-    tile_sight const sight =
+    tile_sight const visible_range =
         sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     constexpr wide hidden = minus_infinity<wide>;
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
     wide top[2] = {hidden, hidden}, total[2] = {}, out[2][my_columns] = {};
 
-    for (int first = sight.begin / tile::rows * tile::rows; first < sight.end; first += tile::rows) {
+    for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
       wide score[2][4];
       plain_products(device, score, left, right, queries, plain_keys_of(x, p.k, mine.sequence, mine.kv_head, first),
                      x.head_dim);
@@ -191,7 +191,7 @@ struct attention_tensor {
     device.sync();
     tile_copy<rows, width, threads>::start(device, queries, thread, width,
                                            [&](int, int i) { return places.of(p.q, i); });
-    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
 
     auto const start = [&](int first, int stage) {
       using copy = tile_copy<keys, width, threads>;
@@ -206,14 +206,14 @@ struct attention_tensor {
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) top[i][0] = top[i][1] = hidden;
 
-    int const begin = sight.begin / keys * keys;
-    if (begin < sight.end) start(begin, 0);
+    int const begin = visible_range.begin / keys * keys;
+    if (begin < visible_range.end) start(begin, 0);
     device.commit_copies();
     int stage = 0;
-    for (int first = begin; first < sight.end; first += keys) {
+    for (int first = begin; first < visible_range.end; first += keys) {
       device.template wait_copies<0>();
       device.sync();  // this stage is there, and nobody reads the other one any more
-      if (first + keys < sight.end) start(first + keys, stage ^ 1);
+      if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
       device.commit_copies();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
@@ -221,7 +221,7 @@ struct attention_tensor {
 
       float score[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
-      if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      if (!visible_range.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
 
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
@@ -313,7 +313,7 @@ struct attention_clear {
   static constexpr Index most_blocks = 256;
 
   view<T> o, gated;
-  view<wide_t<T>> lse;
+  view<accumulator_t<T>> lse;
   Int const *slots, *begin;  ///< *begin: the place of the first one
   Index count, head_dim;     ///< count: of all slots
 
@@ -330,7 +330,7 @@ struct attention_clear {
         if (o.data) device.store(&o(row, c), T(0));
         if (gated.data) device.store(&gated(row, c), T(0));
       }
-      if (lse.data && device.lane() == 0) device.store(&lse(row, 0), minus_infinity<wide_t<T>>);
+      if (lse.data && device.lane() == 0) device.store(&lse(row, 0), minus_infinity<accumulator_t<T>>);
     }
   }
 };
@@ -375,7 +375,7 @@ void attention(Queue& queue, attention_forward<T> const& p, attention_gated<T> c
     }
   }
   attention_plain<Mask, T> const kernel{p, gated, query_tiles(x, plain_tile::rows, sizeof(T)),
-                                        score_scale<wide_t<T>>(p.scores), done};
+                                        score_scale<accumulator_t<T>>(p.scores), done};
   queue.launch(kernel, kernel.blocks());
 }
 

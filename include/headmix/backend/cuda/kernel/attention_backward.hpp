@@ -51,7 +51,7 @@ template <int width>
 template <class T>
 [[nodiscard]] std::size_t attention_gradient_scratch_bytes(attention_backward<T> const& p) {
   attention_extents const& x = p.extents;
-  std::size_t bytes = attention_statistics_bytes<wide_t<T>>(x);
+  std::size_t bytes = attention_statistics_bytes<accumulator_t<T>>(x);
   if constexpr (Half<T>) {
     if (x.head_dim == 64) bytes += attention_tiles_bytes<64>(x) + attention_gradient_parts<64>(x).bytes();
     if (x.head_dim == 128) bytes += attention_tiles_bytes<128>(x) + attention_gradient_parts<128>(x).bytes();
@@ -61,12 +61,12 @@ template <class T>
 
 /// Finds the statistics of all rows; those of `cleared` that see nothing, or are in no list, become 0.
 template <class Queue, class T>
-attention_statistics<wide_t<T>> find_attention_statistics(Queue& queue, attention_backward<T> const& p, view<T> cleared,
-                                                          std::span<std::byte> scratch,
-                                                          attention_gated_gradient<T> const& gated = {}) {
+attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, attention_backward<T> const& p,
+                                                                 view<T> cleared, std::span<std::byte> scratch,
+                                                                 attention_gated_gradient<T> const& gated = {}) {
   attention_extents const& x = p.extents;
   Index const heads = heads_of_row(x);
-  attention_statistics<wide_t<T>> const statistics{reinterpret_cast<wide_t<T>*>(scratch.data()), heads};
+  attention_statistics<accumulator_t<T>> const statistics{reinterpret_cast<accumulator_t<T>*>(scratch.data()), heads};
   attention_find_statistics<T> const find{
       p.o,
       p.d_o,
@@ -87,7 +87,7 @@ attention_statistics<wide_t<T>> find_attention_statistics(Queue& queue, attentio
 template <AttentionMask Mask, class Queue, class T>
 void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<std::byte> scratch,
                         attention_gated_gradient<T> const& gated = {}) {
-  using wide = wide_t<T>;
+  using wide = accumulator_t<T>;
   attention_extents const& x = p.extents;
   bool const wanted = p.d_q.data || p.d_k.data || p.d_v.data;
   if (x.head_dim == 0 || x.queries.count == 0 || !(wanted || gated.by.data)) return;

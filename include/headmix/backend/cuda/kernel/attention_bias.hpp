@@ -15,7 +15,7 @@ namespace headmix::cuda {
 /// Any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T>
 struct attention_bias_gradient_plain {
-  using wide = wide_t<T>;
+  using wide = accumulator_t<T>;
   using tile = plain_tile;
   static constexpr int threads = tile::threads;
   static constexpr bool cooperative = true;
@@ -81,13 +81,13 @@ struct attention_bias_gradient_plain {
         HEADMIX_UNROLL
         for (int i = 0; i < 2; ++i) {
           int const row = i0 + i, s0 = first_key + j0;
-          row_sight const sight = row_sight_at(sights, row);
-          plain_scores<wide, T> const score_of(p.scores, scale, sight.position, head);
+          row_sight const visible_range = row_sight_at(sights, row);
+          plain_scores<wide, T> const score_of(p.scores, scale, visible_range.position, head);
           wide factor[4] = {1, 1, 1, 1};
           if (drops && rows[row] >= 0) dropout_factors<wide>(p.dropout, x, rows[row], cols[row]).four(s0, factor);
           HEADMIX_UNROLL
           for (int j = 0; j < 4; ++j) {
-            if (!sight.template sees<Mask>(s0 + j)) continue;
+            if (!visible_range.template sees<Mask>(s0 + j)) continue;
             wide const probability =
                 exponential(device, score_of(device, score[i][j], s0 + j) - row_statistics[2 * row]);
             sum[i][j] += probability * (factor[j] * d_score[i][j] - row_statistics[2 * row + 1]);
@@ -136,7 +136,7 @@ struct attention_bias_gradient_plain {
 /// Scratch that attention_bias_gradient needs, in bytes; it begins at a multiple of 16.
 template <class T>
 [[nodiscard]] std::size_t attention_bias_gradient_scratch_bytes(attention_backward<T> const& p) {
-  return attention_statistics_bytes<wide_t<T>>(p.extents);
+  return attention_statistics_bytes<accumulator_t<T>>(p.extents);
 }
 
 /// Overwrites d_bias, of the shape of p.scores.bias.
@@ -145,7 +145,7 @@ void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T>
                              std::span<std::byte> scratch) {
   if (d_bias.size() == 0) return;
   attention_bias_gradient_plain<Mask, T> const kernel{
-      d_bias, p, find_attention_statistics(queue, p, view<T>{}, scratch), score_scale<wide_t<T>>(p.scores)};
+      d_bias, p, find_attention_statistics(queue, p, view<T>{}, scratch), score_scale<accumulator_t<T>>(p.scores)};
   queue.launch(kernel, kernel.blocks());
 }
 

@@ -13,7 +13,7 @@ namespace headmix::cuda {
 /// and walks over keys, a tile of keys the other way round.
 template <AttentionMask Mask, class T, bool of_keys>
 struct attention_gradient_plain {
-  using wide = wide_t<T>;
+  using wide = accumulator_t<T>;
   using tile = plain_tile;
   static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
   static constexpr int threads = tile::threads;
@@ -93,10 +93,10 @@ struct attention_gradient_plain {
       HEADMIX_UNROLL
       for (int i = 0; i < my_rows; ++i) {
         int const row = row0 + i;
-        row_sight const sight = row_sight_at(sights, row);
+        row_sight const visible_range = row_sight_at(sights, row);
         // The probability of a single key is 1 whatever its score is: 0, and not 0 but for rounding.
-        bool const several = sight.end - sight.begin > 1;
-        plain_scores<wide, T> const score_of(p.scores, scale, sight.position, head_of_row(x, list, cols[row]));
+        bool const several = visible_range.end - visible_range.begin > 1;
+        plain_scores<wide, T> const score_of(p.scores, scale, visible_range.position, head_of_row(x, list, cols[row]));
         wide factor[4] = {1, 1, 1, 1};
         if (drops && rows[row] >= 0) {
           dropout_factors<wide>(p.dropout, x, rows[row], cols[row]).four(s0 / 4 * 4, factor);
@@ -109,7 +109,7 @@ struct attention_gradient_plain {
         for (int j = 0; j < my_keys; ++j) {
           wide& s = score[of_keys ? j : i][of_keys ? i : j];
           wide& d = d_score[of_keys ? j : i][of_keys ? i : j];
-          bool const sees = sight.template sees<Mask>(s0 + j);
+          bool const sees = visible_range.template sees<Mask>(s0 + j);
           wide const probability =
               sees ? exponential(device, score_of(device, s, s0 + j) - row_statistics[2 * row]) : wide(0);
           d = sees && several ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
@@ -145,8 +145,8 @@ struct attention_gradient_plain {
         }
       }
     } else {
-      tile_sight const sight = find_rows(mine.list, mine.first);
-      for (int first = sight.begin / tile::rows * tile::rows; first < sight.end; first += tile::rows) {
+      tile_sight const visible_range = find_rows(mine.list, mine.first);
+      for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
         add_products(mine.list, first);
       }
     }

@@ -16,7 +16,7 @@ struct alignas(8) float_pair {
 
 /// A tile of rows of a list of chosen heads, and what they see.
 struct listed_tile {
-  tile_sight sight;
+  tile_sight visible_range;
   int first, count;  ///< places of its rows
   int unused[2];
 };
@@ -34,8 +34,8 @@ struct listed_tiles {
     return x.chosen.offsets[list] / rows + static_cast<int>(list);
   }
   template <class Device>
-  [[nodiscard]] HEADMIX_DEVICE tile_sight sight(Device& device, int tile) const {
-    words<4> const w = device.load16(&data[tile].sight);
+  [[nodiscard]] HEADMIX_DEVICE tile_sight visible_range(Device& device, int tile) const {
+    words<4> const w = device.load16(&data[tile].visible_range);
     return __builtin_bit_cast(tile_sight, w);
   }
 };
@@ -84,7 +84,7 @@ struct attention_find_tiles {
 
 /// What a block of keys has to know between its products; it lies in shared memory, since registers are short then.
 template <class Ints>
-struct key_block_facts {
+struct key_block {
   static constexpr int count = 11;
   Ints at;
 
@@ -117,7 +117,7 @@ struct seeing_tiles {
 
   /// The number of the next one; -1 behind the last one.
   template <class Device, class Ints>
-  HEADMIX_DEVICE int next(Device& device, key_block_facts<Ints> const& facts, listed_tiles const& listed,
+  HEADMIX_DEVICE int next(Device& device, key_block<Ints> const& facts, listed_tiles const& listed,
                           row_divisors const& by, int parts) {
     while (seeing == 0) {
       base += 32;
@@ -125,18 +125,18 @@ struct seeing_tiles {
       int const t = base + device.lane();
       int const first_key = facts.first_key(), count = facts.key_count();
       int const last_key = first_key + keys < count ? first_key + keys : count;
-      tile_sight sight{0, 0, 0, 0};
+      tile_sight visible_range{0, 0, 0, 0};
       if (t < facts.tiles() && t % parts == facts.part()) {
         if (listed.data) {
-          sight = listed.sight(device, facts.first_tile() + t);
+          visible_range = listed.visible_range(device, facts.first_tile() + t);
         } else {
           small_row_list const list = facts.list(nullptr);
           int const first = t * rows, last = (list.end < first + rows ? list.end : first + rows) - 1;
-          sight = sight_of<Mask>(list.position_of(first, by), list.position_of(last, by), count);
+          visible_range = sight_of<Mask>(list.position_of(first, by), list.position_of(last, by), count);
         }
       }
-      seeing = device.ballot(sight.touches(first_key, last_key));
-      covering = device.ballot(sight.covers(first_key, last_key));
+      seeing = device.ballot(visible_range.touches(first_key, last_key));
+      covering = device.ballot(visible_range.covers(first_key, last_key));
     }
     int bit = 0;
     while ((seeing >> bit & 1) == 0) ++bit;
@@ -232,7 +232,7 @@ struct attention_key_gradient_tensor {
     attention_tile const mine = tiles(device.block() / parts.count);
     int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
     auto const ints = device.template shared<int>(facts_at);
-    key_block_facts<std::remove_cv_t<decltype(ints)>> const facts{ints};
+    key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
     small_keys const all_keys(x, mine, width);
     if (mine.first >= all_keys.count) return;
     int const first_key = static_cast<int>(mine.first);

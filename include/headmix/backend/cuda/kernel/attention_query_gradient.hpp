@@ -59,7 +59,7 @@ struct attention_query_gradient_tensor {
         delta[i][half] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
       }
     }
-    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
 
     auto const start = [&](int first, int stage) {
       using copy = tile_copy<keys, width, threads>;
@@ -71,14 +71,14 @@ struct attention_query_gradient_tensor {
     constexpr int key_blocks = keys / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 
-    int const begin = sight.begin / keys * keys;
-    if (begin < sight.end) start(begin, 0);
+    int const begin = visible_range.begin / keys * keys;
+    if (begin < visible_range.end) start(begin, 0);
     device.commit_copies();
     int stage = 0;
-    for (int first = begin; first < sight.end; first += keys) {
+    for (int first = begin; first < visible_range.end; first += keys) {
       device.template wait_copies<0>();
       device.sync();  // this stage is there, and nobody reads the other one any more
-      if (first + keys < sight.end) start(first + keys, stage ^ 1);
+      if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
       device.commit_copies();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
@@ -86,7 +86,7 @@ struct attention_query_gradient_tensor {
 
       float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
-      if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      if (!visible_range.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL

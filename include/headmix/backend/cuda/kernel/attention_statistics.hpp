@@ -21,16 +21,16 @@ struct attention_statistics {
 /// d_by = <d, o>, which is not wanted when its data is null. Nothing of this when `by` is null.
 template <class T>
 struct attention_gated_gradient {
-  view<wide_t<T> const> by = {};
+  view<accumulator_t<T> const> by = {};
   view<T const> d = {};
   view<T> d_o = {};
-  view<wide_t<T>> d_by = {};
+  view<accumulator_t<T>> d_by = {};
 };
 
 /// Eight lanes for each row and head; for each row, head after head, where the rows are gated.
 template <class T>
 struct attention_find_statistics {
-  using wide = wide_t<T>;
+  using wide = accumulator_t<T>;
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = 0;

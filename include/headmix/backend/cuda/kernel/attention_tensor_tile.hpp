@@ -197,12 +197,12 @@ HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row,
   for (int i = 0; i < m; ++i) {
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
-      row_sight const sight = row_sight_at(sights, row + 16 * i + 8 * half + lane / 4);
+      row_sight const visible_range = row_sight_at(sights, row + 16 * i + 8 * half + lane / 4);
       HEADMIX_UNROLL
       for (int j = 0; j < n; ++j) {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
-          if (!sight.template sees<Mask>(first_key + 8 * j + lane % 4 * 2 + e)) {
+          if (!visible_range.template sees<Mask>(first_key + 8 * j + lane % 4 * 2 + e)) {
             score[i][j][2 * half + e] = minus_infinity<float>;
           }
         }

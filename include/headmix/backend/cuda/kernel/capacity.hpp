@@ -29,10 +29,10 @@ struct first_of_groups_kernel {
 };
 
 /// y = index, but -1 where more than `most` slots of the same group come before. Slot s is choice s / rows of row
-/// s % rows; `perm` and `offsets` are those that expert_order makes of the transposed index.
+/// s % rows; `perm` and `offsets` are those that sort_by_expert makes of the transposed index.
 template <class Queue>
-void first_of_groups(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
-                     Index most) {
+void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
+                    Index most) {
   queue.launch(first_of_groups_kernel{y, index, perm, offsets, most}, blocks_for(perm.cols, 256));
 }
 

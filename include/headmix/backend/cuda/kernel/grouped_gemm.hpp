@@ -78,7 +78,7 @@ struct grouped_gemm_plain {
   static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
   static constexpr bool cooperative = true;
   static constexpr int left_row = tile + 1;  // one more: threads write columns of it
-  static constexpr int shared_bytes = depth * (left_row + tile) * static_cast<int>(sizeof(wide_t<T>));
+  static constexpr int shared_bytes = depth * (left_row + tile) * static_cast<int>(sizeof(accumulator_t<T>));
 
   view<T> y;
   view<T const> x, w;
@@ -90,7 +90,7 @@ struct grouped_gemm_plain {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    using wide = wide_t<T>;
+    using wide = accumulator_t<T>;
     Index const across = blocks_for(y.cols, tile);
     slot_tile const mine(device, slots, device.block() / across, tile);
     if (mine.count <= 0) return;

@@ -25,7 +25,7 @@ template <class T>
 struct grouped_outer_plain {
   static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
   static constexpr bool cooperative = true;
-  static constexpr int shared_bytes = 2 * depth * tile * static_cast<int>(sizeof(wide_t<T>));
+  static constexpr int shared_bytes = 2 * depth * tile * static_cast<int>(sizeof(accumulator_t<T>));
 
   view<T> y;
   view<T const> x, g;
@@ -37,7 +37,7 @@ struct grouped_outer_plain {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    using wide = wide_t<T>;
+    using wide = accumulator_t<T>;
     Index const across = blocks_for(y.cols, tile), tiles = blocks_for(y.rows, tile) * across;
     Index const expert = device.block() / tiles;
     Index const row0 = device.block() % tiles / across * tile, col0 = device.block() % across * tile;

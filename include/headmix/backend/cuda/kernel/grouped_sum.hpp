@@ -12,7 +12,7 @@
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/tape/lower.hpp"
+#include "headmix/program/lower.hpp"
 
 namespace headmix::cuda {
 
@@ -82,7 +82,7 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
     }
   }
   using leaf = tree_leaf<T, false, false>;
-  map<wide_t<T>>(queue, y, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
+  map<accumulator_t<T>>(queue, y, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
 }
 
 }  // namespace headmix::cuda

@@ -8,7 +8,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/tape/lower.hpp"
+#include "headmix/program/lower.hpp"
 
 namespace headmix::cuda {
 

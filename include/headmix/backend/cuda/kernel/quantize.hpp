@@ -35,7 +35,7 @@ HEADMIX_DEVICE void map_row(Device& device, team members, T* y, Index y_stride, 
 
 template <class T>
 struct absmax_int8_kernel {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   static constexpr int threads = team_threads;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = team_bytes<W>;
@@ -90,7 +90,7 @@ struct tree_absolute {
 
 template <class T>
 struct absmean_ternary_kernel {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   static constexpr int threads = team_threads;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
@@ -114,7 +114,7 @@ struct absmean_ternary_kernel {
 /// then their sums, in order.
 template <class Queue, class T>
 void absmean_ternary(Queue& queue, view<T> y, view<T const> a) {
-  using W = wide_t<T>;
+  using W = accumulator_t<T>;
   constexpr Index enough_parts = 4096;  // of all matrices
   if (y.size() == 0) return;
   Index parts = enough_parts / a.count;

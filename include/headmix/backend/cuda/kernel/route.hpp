@@ -5,9 +5,9 @@
 // choices and sums up the probabilities of its rows; a second kernel adds up the blocks, and a third puts the slots in
 // order. Where that does not apply, the product is a kernel of its own, and softmax and choice are another.
 
-#include "headmix/backend/cuda/kernel/expert_order.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
+#include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
 #include "headmix/expr/route_problem.hpp"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "headmix/backend/cuda/kernel/expert_order.hpp"
+#include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 

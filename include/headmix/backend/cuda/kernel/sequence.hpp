@@ -94,7 +94,7 @@ struct window_mean_kernel {
 /// of a_t divided by their number of positions.
 template <class Queue, class T>
 void window_mean(Queue& queue, view<T> y, view<T const> a, segments s, Index window, bool transposed) {
-  using kernel = window_mean_kernel<wide_t<T>, T>;
+  using kernel = window_mean_kernel<accumulator_t<T>, T>;
   if (y.rows == 0 || y.cols == 0) return;
   queue.launch(kernel{y, a, s, window, transposed},
                blocks_for(y.cols, kernel::threads) * blocks_for(y.rows, kernel::rows));

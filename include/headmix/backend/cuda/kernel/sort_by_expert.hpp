@@ -334,7 +334,7 @@ void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const
 /// perm: the slots (row * columns + column) of an index by sequence and expert, ascending in each, then the slots
 /// without an expert; offsets: where each expert of each sequence begins, then the number of slots with one.
 template <class Queue>
-void expert_order(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index, segments rows) {
+void sort_by_expert(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index, segments rows) {
   Index const experts = rows.count > 0 ? (offsets.cols - 1) / rows.count : 0;
   sort_slots(queue, perm, offsets, {index, experts, rows}, queue.workspace());
 }

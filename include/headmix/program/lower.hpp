@@ -68,7 +68,7 @@ struct tree_leaf {
   HEADMIX_HD auto row(Index i) const {
     T const* const p = OneRow ? v.data : v.row(i);
     if constexpr (OneCol) {
-      return row_constant<wide_t<T>>{static_cast<wide_t<T>>(*p)};
+      return row_constant<accumulator_t<T>>{static_cast<accumulator_t<T>>(*p)};
     } else {
       return row_elements<T>{p, v.col_stride};
     }

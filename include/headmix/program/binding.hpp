@@ -12,7 +12,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/tape/formula.hpp"
+#include "headmix/program/formula.hpp"
 
 namespace headmix::detail {
 
@@ -63,11 +63,11 @@ struct check_row {
   std::string (*y_text)();
 };
 /// The first sizes of every program; the others follow.
-enum : std::size_t { tokens_size, memory_size, sequences_size };
+enum : std::size_t { tokens_size, context_size, sequences_size };
 
 struct binding_table {
   std::span<char const* const> sizes;  ///< their names
-  bool mentions[2];                    ///< tokens and memory_tokens
+  bool mentions[2];                    ///< tokens and context_tokens
   bool keys_from_memory;
   std::span<leaf_row const> leaves;
   std::span<check_row const> checks;
@@ -101,7 +101,7 @@ class Binding {
   /// Says where each sequence of query tokens begins; one sequence without it.
   void bind_tokens(segments s) { set_segments(sizes_.tokens, tokens_size, s); }
   /// Says where each sequence of key tokens begins, in programs whose keys come from another input.
-  void bind_memory(segments s) { set_segments(sizes_.memory, memory_size, s); }
+  void bind_context(segments s) { set_segments(sizes_.memory, context_size, s); }
 
   // Leaves by number, for code that handles all of them alike.
 
@@ -153,7 +153,7 @@ class Binding {
   }
 
  protected:
-  /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the tape.
+  /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the program.
   /// @param host_memory  the host may read what the caller binds
   Binding(binding_table const& table, std::size_t values, bool host_memory)
       : table_(&table),
@@ -178,7 +178,7 @@ class Binding {
       source_[s] = "set()";
     }
     fix(tokens_size, sizes_.tokens);
-    fix(memory_size, sizes_.memory);
+    fix(context_size, sizes_.memory);
     sizes_.value[sequences_size] = (std::max)(sizes_.tokens.count, Index{1});
     for (std::size_t l = 0; l < bound_.size(); ++l) {
       if (!bound_[l]) fail(leaf_name(l), " is not bound: call bind(", leaf_name(l), "{}, memory) first");
@@ -188,7 +188,7 @@ class Binding {
         source_[static_cast<std::size_t>(f.value)] = table_->leaves[l].name_source;
       });
     }
-    for (std::size_t const s : {tokens_size, memory_size}) {
+    for (std::size_t const s : {tokens_size, context_size}) {
       if (!table_->mentions[s]) sizes_.value[s] = 0;
     }
     for (std::size_t s = 0; s < given_.size(); ++s) {
@@ -213,10 +213,10 @@ class Binding {
              v.cols, " columns");
       }
     }
-    Index const memory_sequences = (std::max)(sizes_.memory.count, Index{1});
-    if (table_->keys_from_memory && memory_sequences != sizes_.value[sequences_size]) {
-      fail("memory_tokens has ", memory_sequences, " sequences, tokens has ", sizes_.value[sequences_size],
-           "; bind_memory() and bind_tokens() say where they begin");
+    Index const context_sequences = (std::max)(sizes_.memory.count, Index{1});
+    if (table_->keys_from_memory && context_sequences != sizes_.value[sequences_size]) {
+      fail("context_tokens has ", context_sequences, " sequences, tokens has ", sizes_.value[sequences_size],
+           "; bind_context() and bind_tokens() say where they begin");
     }
     changed_ = false;
   }

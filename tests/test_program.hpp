@@ -22,26 +22,26 @@ inline bool close(double a, double b, double tolerance = 1e-12) {
 }
 
 template <class Roots, class Mode = training, class Scalar = double>
-class Program {
+class TestProgram {
  public:
-  using tape_type = Tape<Roots, Reference<Scalar>, Mode>;
+  using program_type = Program<Roots, Reference<Scalar>, Mode>;
 
   template <Extent... X>
-  explicit Program(gradcheck_options const& options, size_value<X>... sizes) {
-    (tape.set(X{}, sizes.n), ...);
+  explicit TestProgram(gradcheck_options const& options, size_value<X>... sizes) {
+    (program.set(X{}, sizes.n), ...);
     if (options.token_sequences.rows > 0) {
-      tape.bind_tokens(options.token_sequences);
-      tape.set(tokens{}, options.token_sequences.rows);
+      program.bind_tokens(options.token_sequences);
+      program.set(tokens{}, options.token_sequences.rows);
     }
-    if (options.memory_sequences.rows > 0) {
-      tape.bind_memory(options.memory_sequences);
-      tape.set(memory_tokens{}, options.memory_sequences.rows);
+    if (options.context_sequences.rows > 0) {
+      program.bind_context(options.context_sequences);
+      program.set(context_tokens{}, options.context_sequences.rows);
     }
-    memory_.emplace(tape, options);
-    for_each(typename tape_type::leaves{}, [&]<class L>() { fill_known(L{}); });
+    memory_.emplace(program, options);
+    for_each(typename program_type::leaves{}, [&]<class L>() { fill_known(L{}); });
   }
   template <Extent... X>
-  explicit Program(size_value<X>... sizes) : Program(gradcheck_options{}, sizes...) {}
+  explicit TestProgram(size_value<X>... sizes) : TestProgram(gradcheck_options{}, sizes...) {}
 
   /// A leaf's memory; filling another program's leaf of the same elements is `p.values(a{}) = q.values(b{})`.
   template <Leaf L>
@@ -66,10 +66,10 @@ class Program {
   }
 
   auto forward() {
-    std::size_t const bytes = tape.workspace_bytes();
+    std::size_t const bytes = program.workspace_bytes();
     if (bytes > workspace.bytes().size()) workspace = AlignedBuffer(bytes);
-    tape.bind_workspace(workspace.bytes());
-    auto const y = tape.forward();
+    program.bind_workspace(workspace.bytes());
+    auto const y = program.forward();
     if (dy_values.size() != static_cast<std::size_t>(y.size())) {
       dy_values.resize(static_cast<std::size_t>(y.size()));
       for (std::size_t i = 0; i < dy_values.size(); ++i)
@@ -78,7 +78,7 @@ class Program {
     dy = {dy_values.data(), y.rows, y.cols};
     return y;
   }
-  void backward(std::initializer_list<double> weights = {}) { tape.backward(dy, weights); }
+  void backward(std::initializer_list<double> weights = {}) { program.backward(dy, weights); }
   void zero_gradients() {
     for (std::size_t l = 0; l < memory_->size(); ++l) {
       std::fill((*memory_)[l].gradient.begin(), (*memory_)[l].gradient.end(), Scalar(0));
@@ -90,13 +90,13 @@ class Program {
     forward();
     zero_gradients();
     return headmix::detail::GradientCheck(
-               &tape, [](void* t) { return static_cast<tape_type*>(t)->forward(); },
-               [](void* t, view<double const> by_y) { static_cast<tape_type*>(t)->backward(by_y); })
-        .run(tape, *memory_, options);
+               &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
+               [](void* t, view<double const> by_y) { static_cast<program_type*>(t)->backward(by_y); })
+        .run(program, *memory_, options);
   }
 
   Reference<Scalar> backend;
-  tape_type tape{backend};
+  program_type program{backend};
   AlignedBuffer workspace;
   std::vector<Scalar> dy_values;
   view<Scalar const> dy;
@@ -113,12 +113,12 @@ class Program {
   }
   template <class L>
   auto& memory() {
-    return (*memory_)[static_cast<std::size_t>(position_in<typename tape_type::leaves, L>::value)];
+    return (*memory_)[static_cast<std::size_t>(position_in<typename program_type::leaves, L>::value)];
   }
   template <class L, class T>
   view<T> shaped(std::vector<T>& v) {
-    return {v.data(), tape.template extent<count<L>>(), tape.template extent<rows<L>>(),
-            tape.template extent<cols<L>>()};
+    return {v.data(), program.template extent<count<L>>(), program.template extent<rows<L>>(),
+            program.template extent<cols<L>>()};
   }
   std::optional<detail::LeafMemory<Scalar>> memory_;
 };
@@ -139,7 +139,7 @@ void check_gradient(Y y, gradcheck_options const& options = {}, size_value<X>...
 template <Expr Y, class F, Extent... X>
 void check(Y y, F formula, gradcheck_options const& options = {}, size_value<X>... sizes) {
   for (Index const rows : {0, 1, 7}) {
-    Program<roots<Y>> p(options, at<tokens>(rows), sizes...);
+    TestProgram<roots<Y>> p(options, at<tokens>(rows), sizes...);
     auto const found = p.forward();
     for (Index i = 0; i < found.rows; ++i) {
       for (Index j = 0; j < found.cols; ++j) {

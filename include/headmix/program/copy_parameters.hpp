@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "headmix/core/ternary.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace headmix {
 

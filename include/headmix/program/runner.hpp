@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "headmix/tape/call.hpp"
-#include "headmix/tape/plan.hpp"
+#include "headmix/program/call.hpp"
+#include "headmix/program/plan.hpp"
 
 namespace headmix::detail {
 
@@ -33,7 +33,7 @@ struct program_functions {
 template <class Run>
 class Runner : public Plan {
   using Backend = typename Run::backend_type;
-  using wide = wide_t<typename Backend::scalar>;
+  using wide = accumulator_t<typename Backend::scalar>;
 
  protected:
   Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Parameters that go from one module to another.
 
-#include "headmix/tape/copy_parameters.hpp"
+#include "headmix/program/copy_parameters.hpp"
 
 #include <string>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 

@@ -32,7 +32,7 @@ struct first_of<type_list<H, T...>> {
   using type = H;
 };
 
-/// What a let stands for, as a sum of terms. A gradient (tape/gradient.hpp) lists its terms itself.
+/// What a let stands for, as a sum of terms. A gradient (program/gradient.hpp) lists its terms itself.
 template <class E>
 struct terms_of {
   using type = type_list<E>;

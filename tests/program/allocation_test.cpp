@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"
 
 namespace {
@@ -46,35 +46,35 @@ using layer = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
 using program = roots<type_of<decltype(layer::y)>, type_of<decltype(layer::r::load)>, type_of<decltype(layer::r::z_2)>>;
 }  // namespace
 
-TEST_CASE("tape: after binding neither forward nor backward allocates") {
-  Program<program, training, float> p(at<tokens>(11));
+TEST_CASE("program: after binding neither forward nor backward allocates") {
+  TestProgram<program, training, float> p(at<tokens>(11));
   p.forward();
   long const before = allocations;
   REQUIRE(before > 0);
   for (int i = 0; i < 3; ++i) {
-    p.tape.forward();
-    p.tape.backward(p.dy, {0.01, 0.001});
+    p.program.forward();
+    p.program.backward(p.dy, {0.01, 0.001});
   }
   CHECK(allocations == before);
 }
-TEST_CASE("tape: the first forward pass allocates no more than the later ones") {
-  Program<program, training, float> p(at<tokens>(11));
-  p.workspace = AlignedBuffer(p.tape.workspace_bytes());
+TEST_CASE("program: the first forward pass allocates no more than the later ones") {
+  TestProgram<program, training, float> p(at<tokens>(11));
+  p.workspace = AlignedBuffer(p.program.workspace_bytes());
   long const before = allocations;
-  p.tape.bind_workspace(p.workspace.bytes());
-  p.tape.forward();
+  p.program.bind_workspace(p.workspace.bytes());
+  p.program.forward();
   CHECK(allocations == before);
 }
-TEST_CASE("tape: memory of other extents is bound, planned and run without allocating") {
-  Program<program, training, float> p(at<tokens>(11));
+TEST_CASE("program: memory of other extents is bound, planned and run without allocating") {
+  TestProgram<program, training, float> p(at<tokens>(11));
   p.forward();
   auto x = p.in(layer::x{});
   auto dx = p.gradient(layer::x{});
   long const before = allocations;
-  p.tape.set(tokens{}, 7);
-  p.tape.bind(layer::x{}, x.middle_rows(0, 7), dx.middle_rows(0, 7));
-  p.tape.forward();
-  p.tape.backward(p.dy.middle_rows(0, 7), {0, 0});
+  p.program.set(tokens{}, 7);
+  p.program.bind(layer::x{}, x.middle_rows(0, 7), dx.middle_rows(0, 7));
+  p.program.forward();
+  p.program.backward(p.dy.middle_rows(0, 7), {0, 0});
   CHECK(allocations == before);
 }
 TEST_CASE("operator new: counts") {

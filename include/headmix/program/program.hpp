@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Tape: a program bound to memory. Bind the leaves, give it a workspace of workspace_bytes(), then call forward() and
-// backward(dy); after that nothing allocates.
+// Program: a program bound to memory. Bind the leaves, give it a workspace of workspace_bytes(), then call forward()
+// and backward(dy); after that nothing allocates.
 //
 // Gradients of leaves are added to what the caller's memory holds; zero it between steps. A backward pass may be
 // repeated.
@@ -9,15 +9,15 @@
 #include <initializer_list>
 #include <span>
 
-#include "headmix/tape/table.hpp"
+#include "headmix/program/table.hpp"
 
 namespace headmix {
 
 /// @tparam Roots `roots<Y, losses and selections...>`
-/// @tparam Backend runs the kernels; the tape keeps a reference to it
+/// @tparam Backend runs the kernels; the program keeps a reference to it
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
 template <class Roots, class Backend, class Mode = training>
-class Tape : public detail::Runner<typename detail::program<Roots, Backend, Mode>::run> {
+class Program : public detail::Runner<typename detail::program<Roots, Backend, Mode>::run> {
   using program = detail::program<Roots, Backend, Mode>;
   using Runner = detail::Runner<typename program::run>;
 
@@ -34,10 +34,10 @@ class Tape : public detail::Runner<typename detail::program<Roots, Backend, Mode
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
-  explicit Tape(Backend& backend) : Runner(program::table, program::functions, backend) {}
-  /// Values point to numbers in the tape.
-  Tape(Tape const&) = delete;
-  Tape& operator=(Tape const&) = delete;
+  explicit Program(Backend& backend) : Runner(program::table, program::functions, backend) {}
+  /// Values point to numbers in the program.
+  Program(Program const&) = delete;
+  Program& operator=(Program const&) = delete;
 
   /// Binds leaf L to the caller's memory, and its gradient, if it is wanted, to memory of the same extents.
   template <Leaf L>
@@ -73,7 +73,7 @@ class Tape : public detail::Runner<typename detail::program<Roots, Backend, Mode
     if (this->changed()) this->plan();
     return this->bytes_;
   }
-  /// Gives the tape its workspace, aligned to `headmix::alignment`, for as long as the tape runs.
+  /// Gives the program its workspace, aligned to `headmix::alignment`, for as long as the program runs.
   void bind_workspace(std::span<std::byte> memory) { this->set_workspace(memory); }
 
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
@@ -84,7 +84,7 @@ class Tape : public detail::Runner<typename detail::program<Roots, Backend, Mode
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
   /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
-    static_assert(!std::is_same_v<Mode, inference>, "headmix: a tape for inference computes no gradients");
+    static_assert(!std::is_same_v<Mode, inference>, "headmix: a program for inference computes no gradients");
     check_losses(objective{});
     this->run_backward(detail::untyped(get(result{})), detail::untyped(dy), {weights.begin(), weights.size()});
   }

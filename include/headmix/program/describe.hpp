@@ -6,7 +6,7 @@
 
 #include "headmix/core/error.hpp"
 #include "headmix/core/type_name.hpp"
-#include "headmix/tape/program.hpp"
+#include "headmix/program/steps.hpp"
 
 namespace headmix::detail {
 

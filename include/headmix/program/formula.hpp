@@ -99,8 +99,8 @@ template <class Sizes, class X>
 segments segments_in(bound_sizes const& sizes) {
   if constexpr (counts<X, headmix::tokens>) {
     return sizes.tokens.count > 0 ? sizes.tokens : uniform(1, extent_in<Sizes, headmix::tokens>(sizes));
-  } else if constexpr (counts<X, memory_tokens>) {
-    return sizes.memory.count > 0 ? sizes.memory : uniform(1, extent_in<Sizes, memory_tokens>(sizes));
+  } else if constexpr (counts<X, context_tokens>) {
+    return sizes.memory.count > 0 ? sizes.memory : uniform(1, extent_in<Sizes, context_tokens>(sizes));
   } else {
     return uniform(1, extent_in<Sizes, X>(sizes));
   }

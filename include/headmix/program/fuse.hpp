@@ -11,7 +11,7 @@
 #include "headmix/expr/route_problem.hpp"
 #include "headmix/expr/select.hpp"
 #include "headmix/expr/softmax.hpp"
-#include "headmix/tape/call.hpp"
+#include "headmix/program/call.hpp"
 
 namespace headmix {
 
@@ -94,8 +94,8 @@ inline constexpr bool routes = requires(Backend& b, route_problem<S> r) {
 
 template <class Backend, class S = typename Backend::scalar>
 inline constexpr bool gates_attention = requires(Backend& b, attention_forward<S> p, attention_backward<S> q, view<S> y,
-                                                 view<S const> d, view<wide_t<S> const> gate, view<wide_t<S>> d_gate,
-                                                 std::span<std::byte> scratch) {
+                                                 view<S const> d, view<accumulator_t<S> const> gate,
+                                                 view<accumulator_t<S>> d_gate, std::span<std::byte> scratch) {
   b.template gated_attention<full>(p, y, gate, scratch);
   b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
 };
@@ -115,14 +115,14 @@ struct fusion<Backend, type_list<H, T...>> {
 /// done with them wherever it stands in the list, since its operands are there.
 template <class X, class W, class K>
 struct routed_values {
-  using z = node<ops::matmul<kind::wide>, X, W>;
+  using z = node<ops::matmul<kind::accumulator>, X, W>;
   using p = node<ops::softmax, z>;
   using index = node<ops::top_k<K>, p>;
   using log_sum = decltype(log_sum_exp(z{}));
   using p_sum = decltype(col_sum(p{}));
   using chosen = decltype(one_hot(index{}));
   using chosen_sum = decltype(col_sum(chosen{}));
-  using order = decltype(expert_order(index{}));
+  using order = decltype(sort_by_expert(index{}));
   using further = type_list<log_sum, p_sum, chosen, chosen_sum, order, output<1, order>>;
 
   struct is_left {
@@ -136,9 +136,9 @@ template <class Backend, class X, class W, class K, class... T>
 requires(routes<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real)  //
     struct fusion<
         Backend,
-        type_list<compute<node<ops::matmul<kind::wide>, X, W>>,
-                  compute<node<ops::softmax, node<ops::matmul<kind::wide>, X, W>>>,
-                  compute<node<ops::top_k<K>, node<ops::softmax, node<ops::matmul<kind::wide>, X, W>>>>, T...>> {
+        type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>,
+                  compute<node<ops::softmax, node<ops::matmul<kind::accumulator>, X, W>>>,
+                  compute<node<ops::top_k<K>, node<ops::softmax, node<ops::matmul<kind::accumulator>, X, W>>>>, T...>> {
   using values = routed_values<X, W, K>;
   using further = typename values::further;
   using type = fused<ops::route, type_list<typename values::z, typename values::p, typename values::index>, further,
@@ -149,9 +149,9 @@ requires(routes<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real)
 /// A number in memory for each row of O.
 template <class G, class O>
 inline constexpr bool is_gate =
-    G::kind_of == kind::wide && !Pointwise<G> && cols<G>::value == 1 && rows<G>::value == rows<O>::value;
+    G::kind_of == kind::accumulator && !Pointwise<G> && cols<G>::value == 1 && rows<G>::value == rows<O>::value;
 template <class G, class O>
-using gated_by = node<ops::narrow, node<ops::multiply, G, O>>;
+using gated_by = node<ops::round_to_storage, node<ops::multiply, G, O>>;
 template <class Backend, class Spec, class... A, class G, class... T>
 requires(gates_attention<Backend>&& is_gate<G, node<ops::attention<Spec>, A...>>)  //
     struct fusion<Backend, type_list<compute<node<ops::attention<Spec>, A...>>,

@@ -11,17 +11,17 @@
 
 #include <vector>
 
-#include "headmix/tape/module_memory.hpp"
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/module_memory.hpp"
+#include "headmix/program/program.hpp"
 
 namespace headmix {
 
 /// A layer names its input `x` and its result `y`; further roots are `losses`, [1, 1] each, and `observed` selections.
-/// It may have a second input `memory`, and leaves `kept` and `kept_memory` for inputs with padding, and say in
+/// It may have a second input `memory`, and leaves `kept` and `context_valid_rows` for inputs with padding, and say in
 /// `y_inference` how a program without gradients computes y. A constant or selection with static extents that has a
 /// function `element(row, column)` is filled by the module.
 template <class L>
-concept Layer = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
+concept LayerPolicy = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
   typename L::losses;
   typename L::observed;
 };
@@ -65,47 +65,47 @@ struct parameter_table;
 template <class Leaves, class... P>
 struct parameter_table<Leaves, type_list<P...>> {
   static constexpr std::array<parameter_row, sizeof...(P)> value = {
-      parameter_row{position_in<Leaves, P>::value, &initial_value<typename P::initial>}...};
+      parameter_row{position_in<Leaves, P>::value, &initial_value<typename P::initializer>}...};
 };
 }  // namespace detail
 
 /// Says that a module works on the parameters of another one.
 struct share_parameters {};
 
-template <Layer L, class Backend, class Mode = training>
+template <LayerPolicy L, class Backend, class Mode = training>
 class Module {
  public:
   using layer = L;
   using scalar = typename Backend::scalar;
   using memory_type = backend_memory<Backend>;
   /// The layer's values; a class of its own, so that the names of types do not spell them out.
-  struct program
+  struct layer_roots
       : detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses, typename L::observed>::type {};
-  using tape_type = Tape<program, Backend, Mode>;
-  using parameter_leaves = filter<typename tape_type::leaves, detail::is_parameter>;
-  using packed_leaves = filter<typename tape_type::leaves, detail::is_packed>;
+  using program_type = Program<layer_roots, Backend, Mode>;
+  using parameter_leaves = filter<typename program_type::leaves, detail::is_parameter>;
+  using packed_leaves = filter<typename program_type::leaves, detail::is_packed>;
 
   /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
   /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`. Modules that work on each other's results are
   /// given copies of one backend, since every default-made one of a GPU is a stream of its own.
   template <Extent... X>
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
-      : memory_(std::move(backend), seed), tape_(memory_.backend) {
-    (tape_.set(X{}, sizes.n), ...);
-    memory_.allocate_parameters(tape_, parameter_rows::value);
+      : memory_(std::move(backend), seed), program_(memory_.backend) {
+    (program_.set(X{}, sizes.n), ...);
+    memory_.allocate_parameters(program_, parameter_rows::value);
     allocate_packed(packed_leaves{});
-    fill_known(filter<typename tape_type::leaves, detail::is_known>{});
+    fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
   }
   /// A module that works on the parameters of another one and adds to their gradients: another program of the same
   /// weights. Parameters are found by name; one that the owner does not have is an error. The owner must outlive it.
   template <class Owner, Extent... X>
   Module(share_parameters, Owner& owner, size_value<X>... sizes)
-      : memory_(owner.backend(), owner.seed()), tape_(memory_.backend) {
-    (tape_.set(X{}, sizes.n), ...);
-    memory_.adopt_parameters(tape_, parameter_rows::value, owner.parameters());
+      : memory_(owner.backend(), owner.seed()), program_(memory_.backend) {
+    (program_.set(X{}, sizes.n), ...);
+    memory_.adopt_parameters(program_, parameter_rows::value, owner.parameters());
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
-    fill_known(filter<typename tape_type::leaves, detail::is_known>{});
+    fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
   }
   Module(Module const&) = delete;
@@ -116,10 +116,10 @@ class Module {
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
-    memory_.bind_input(tape_, number_of<typename L::x>(), x, memory_.input_gradient);
-    tape_.bind_tokens(memory_.carried(detail::name_source<tokens>(), b, memory_.offsets));
-    if constexpr (requires { typename L::kept; }) {
-      bind_real_rows<typename L::kept>(b, memory_.real_rows, "x", x.rows);
+    memory_.bind_input(program_, number_of<typename L::x>(), x, memory_.input_gradient);
+    program_.bind_tokens(memory_.carried(detail::name_source<tokens>(), b, memory_.offsets));
+    if constexpr (requires { typename L::valid_rows; }) {
+      bind_valid_rows<typename L::valid_rows>(b, memory_.valid_rows, "x", x.rows);
     } else {
       detail::refuse_padding(b, "x");
     }
@@ -128,21 +128,21 @@ class Module {
   /// y of x and of the second input, from which keys and values are made (cross-attention).
   template <class Of = L>
   view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
-    static_assert(has_leaf<typename Of::memory>, "headmix: the layer has no second input; see the option memory_width");
-    memory_.bind_input(tape_, number_of<typename Of::memory>(), memory, memory_.memory_gradient);
-    tape_.bind_memory(memory_.carried(detail::name_source<memory_tokens>(), m, memory_.memory_offsets));
-    bind_real_rows<typename Of::kept_memory>(m, memory_.real_memory_rows, "memory", memory.rows);
+    static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
+    memory_.bind_input(program_, number_of<typename Of::context>(), memory, memory_.context_gradient);
+    program_.bind_context(memory_.carried(detail::name_source<context_tokens>(), m, memory_.context_offsets));
+    bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "memory", memory.rows);
     return forward(x, b);
   }
-  /// The same over leaves that were bound with tape().bind().
+  /// The same over leaves that were bound with program().bind().
   view<scalar const> forward() {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
       if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_++);
     }
     if constexpr (draws_randomness) bind_randomness();
-    reserve(memory_.workspace, tape_.workspace_bytes());
-    tape_.bind_workspace(memory_.workspace.bytes());
-    return tape_.forward();
+    reserve(memory_.workspace, program_.workspace_bytes());
+    program_.bind_workspace(memory_.workspace.bytes());
+    return program_.forward();
   }
   /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
   /// read them fastest, on backends that have such a form, for as much memory as they take. After a change of
@@ -153,15 +153,15 @@ class Module {
       for (auto const& p : memory_.parameters) memory_.backend.prepare(p.value);
     }
   }
-  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i; see Tape::backward.
-  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) { tape_.backward(dy, weights); }
+  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i; see Program::backward.
+  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) { program_.backward(dy, weights); }
 
   /// The gradient by the input of forward(x), zeroed there.
-  [[nodiscard]] view<scalar const> input_gradient() const { return tape_.gradient(typename L::x{}); }
+  [[nodiscard]] view<scalar const> input_gradient() const { return program_.gradient(typename L::x{}); }
   /// The gradient by the second input, zeroed by forward(x, b, memory, m).
   template <class Of = L>
-  [[nodiscard]] view<scalar const> memory_gradient() const {
-    return tape_.gradient(typename Of::memory{});
+  [[nodiscard]] view<scalar const> context_gradient() const {
+    return program_.gradient(typename Of::context{});
   }
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
@@ -177,7 +177,7 @@ class Module {
   [[nodiscard]] double loss() const {
     static_assert(Which >= 0 && Which < L::losses::size, "headmix: the layer has no such loss");
     require_forward("loss()");
-    auto const loss = tape_.get(nth<Which, typename L::losses>{});
+    auto const loss = program_.get(nth<Which, typename L::losses>{});
     std::remove_const_t<std::remove_reference_t<decltype(*loss.data)>> number;
     download(memory_.backend, &number, loss.data, 1);
     return static_cast<double>(number);
@@ -187,7 +187,7 @@ class Module {
   [[nodiscard]] view<Int const> observed() const {
     static_assert(Which >= 0 && Which < L::observed::size, "headmix: the layer observes no such selection");
     require_forward("observed()");
-    return tape_.get(nth<Which, typename L::observed>{});
+    return program_.get(nth<Which, typename L::observed>{});
   }
 
   /// Name, value and gradient of every parameter.
@@ -204,37 +204,37 @@ class Module {
   void zero_gradients() { memory_.zero_gradients(); }
   [[nodiscard]] Backend const& backend() const { return memory_.backend; }
   [[nodiscard]] std::uint64_t seed() const { return memory_.seed; }
-  /// The tape, for binding further inputs, sequences and sizes.
-  [[nodiscard]] tape_type& tape() { return tape_; }
+  /// The program, for binding further inputs, sequences and sizes.
+  [[nodiscard]] program_type& program() { return program_; }
 
  private:
-  using parameter_rows = detail::parameter_table<typename tape_type::leaves, parameter_leaves>;
+  using parameter_rows = detail::parameter_table<typename program_type::leaves, parameter_leaves>;
 
   template <class Leaf>
-  static constexpr bool has_leaf = contains<typename tape_type::leaves, Leaf>;
+  static constexpr bool has_leaf = contains<typename program_type::leaves, Leaf>;
   static constexpr bool draws_randomness = has_leaf<random_key>;
 
   template <class Leaf>
   static constexpr std::size_t number_of() {
-    return position_in<typename tape_type::leaves, Leaf>::value;
+    return position_in<typename program_type::leaves, Leaf>::value;
   }
-  void bind_randomness() { memory_.bind_randomness(tape_, number_of<random_key>()); }
+  void bind_randomness() { memory_.bind_randomness(program_, number_of<random_key>()); }
   template <class RealRows>
-  void bind_real_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
+  void bind_valid_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {
-      memory_.bind_real_rows(tape_, number_of<RealRows>(), b, numbers, input, rows);
+      memory_.bind_valid_rows(program_, number_of<RealRows>(), b, numbers, input, rows);
     } else {
       detail::refuse_padding(b, input);
     }
   }
   void require_forward(char const* what) const {
-    if (!tape_.has_run()) fail(what, " needs a forward() before it");
+    if (!program_.has_run()) fail(what, " needs a forward() before it");
   }
 
   template <class... Packed>
   void allocate_packed(type_list<Packed...>) {
-    (memory_.allocate_packed(tape_, number_of<Packed>(), tape_.template extent<typename Packed::in>(),
-                             tape_.template extent<typename Packed::out>()),
+    (memory_.allocate_packed(program_, number_of<Packed>(), program_.template extent<typename Packed::in>(),
+                             program_.template extent<typename Packed::out>()),
      ...);
   }
   template <class... Known>
@@ -252,11 +252,11 @@ class Module {
     }
     memory = memory_type(elements.size() * sizeof(T));
     upload(memory_.backend, memory.template as<T>(), elements.data(), elements.size());
-    tape_.bind(Leaf{}, {memory.template as<T>(), rows<Leaf>::value, cols<Leaf>::value});
+    program_.bind(Leaf{}, {memory.template as<T>(), rows<Leaf>::value, cols<Leaf>::value});
   }
 
   detail::module_memory<Backend> memory_;
-  tape_type tape_;
+  program_type program_;
   std::uint32_t passes_ = 0;
   bool fixed_randomness_ = false;
 };

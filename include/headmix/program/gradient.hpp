@@ -4,12 +4,12 @@
 // vjp: again expressions, so that forward and backward are scheduled, fused and planned by the same machinery.
 //
 // Ownership: gradients of leaves are added (+=) to the caller's memory, which the caller zeroes; the gradients of all
-// other values live in the tape's workspace and are written anew by every backward pass.
+// other values live in the program's workspace and are written anew by every backward pass.
 
 #include <array>
 
 #include "headmix/expr/reduce.hpp"
-#include "headmix/tape/mode.hpp"
+#include "headmix/program/mode.hpp"
 
 namespace headmix {
 

@@ -1,12 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A program as tables: types go in, constant arrays of numbers and of pointers to shared functions come out. What runs
-// (tape/binding.hpp, tape/plan.hpp, tape/runner.hpp) are loops over them.
+// (program/binding.hpp, program/plan.hpp, program/runner.hpp) are loops over them.
 
-#include "headmix/tape/describe.hpp"
-#include "headmix/tape/fuse.hpp"
-#include "headmix/tape/gradient.hpp"
-#include "headmix/tape/runner.hpp"
+#include "headmix/program/describe.hpp"
+#include "headmix/program/fuse.hpp"
+#include "headmix/program/gradient.hpp"
+#include "headmix/program/runner.hpp"
 
 namespace headmix::detail {
 
@@ -124,7 +124,7 @@ struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_l
                domain_formula<L, sizes>()}...};
   static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
   static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>::value...};
-  static constexpr bool keys_from_memory = (counts<rows<L>, memory_tokens> || ...);
+  static constexpr bool keys_from_memory = (counts<rows<L>, context_tokens> || ...);
 };
 
 template <class E, class Checks = typename checks_of<E>::type>
@@ -296,7 +296,7 @@ struct program_lists {
   using steps = schedule_gradients<forward_steps, graph_of>;
 
   using bound = bound_nodes<typename graph_of::nodes>;
-  using sizes = unique<concat<type_list<tokens, memory_tokens, sequences>, typename bound::mentioned>>;
+  using sizes = unique<concat<type_list<tokens, context_tokens, sequences>, typename bound::mentioned>>;
   using run = run_context<sizes, Backend>;
 
   using fused = fused_for<Backend, steps>;
@@ -377,7 +377,7 @@ struct program : program_lists<Roots, Backend, Mode> {
   static constexpr program_functions<run> functions = {functions_by_call, derived_rows, validators};
   static constexpr program_table table = {
       {size_names,
-       {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, memory_tokens>},
+       {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, context_tokens>},
        binding::keys_from_memory,
        leaf_rows,
        checks,

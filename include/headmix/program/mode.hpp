@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Which gradients a program computes: a policy of the tape.
+// Which gradients a program computes: a policy of the program.
 
-#include "headmix/tape/program.hpp"
+#include "headmix/program/steps.hpp"
 
 namespace headmix {
 

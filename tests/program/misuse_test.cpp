@@ -39,7 +39,7 @@ bool says(std::string const& text, char const* part) { return text.find(part) !=
 template <Expr Y>
 struct program {
   Reference<double> backend;
-  Tape<roots<Y>, Reference<double>> tape{backend};
+  Program<roots<Y>, Reference<double>> program{backend};
 };
 template <Expr Y>
 program<Y> over(Y) {
@@ -48,39 +48,39 @@ program<Y> over(Y) {
 
 TEST_CASE("misuse: a leaf bound to a null pointer") {
   auto p = over(exp(x{}));
-  p.tape.bind(x{}, {nullptr, 3, 4});
-  AlignedBuffer workspace(p.tape.workspace_bytes());  // planning needs no memory
-  p.tape.bind_workspace(workspace.bytes());
-  auto const e = error_of([&] { p.tape.forward(); });
+  p.program.bind(x{}, {nullptr, 3, 4});
+  AlignedBuffer workspace(p.program.workspace_bytes());  // planning needs no memory
+  p.program.bind_workspace(workspace.bytes());
+  auto const e = error_of([&] { p.program.forward(); });
   CHECK(says(e, "x is bound to a null pointer"));
   CHECK(says(e, "[3, 4]"));
 }
 TEST_CASE("misuse: a leaf of negative extent") {
   auto p = over(exp(x{}));
   double v[8] = {};
-  CHECK(says(error_of([&] { p.tape.bind(x{}, {v, -2, 4}); }), "x has a negative extent: [-2, 4]"));
+  CHECK(says(error_of([&] { p.program.bind(x{}, {v, -2, 4}); }), "x has a negative extent: [-2, 4]"));
 }
 TEST_CASE("misuse: a gradient whose elements share memory") {
   auto p = over(exp(x{}));
   double v[8] = {}, g[8] = {};
   view<double> rows_on_each_other{g, 2, 4};
   rows_on_each_other.row_stride = 0;
-  CHECK(says(error_of([&] { p.tape.bind(x{}, {v, 2, 4}, rows_on_each_other); }), "the gradient of x"));
-  CHECK(says(error_of([&] { p.tape.bind(x{}, {v, 2, 4}, {v, 2, 4}); }), "memory of its own"));
+  CHECK(says(error_of([&] { p.program.bind(x{}, {v, 2, 4}, rows_on_each_other); }), "the gradient of x"));
+  CHECK(says(error_of([&] { p.program.bind(x{}, {v, 2, 4}, {v, 2, 4}); }), "memory of its own"));
 }
 TEST_CASE("misuse: offsets that do not end at the last row") {
   auto p = over(exp(x{}));
   Int const offsets[] = {0, 1, 2};
-  auto const e = error_of([&] { p.tape.bind_tokens({offsets, 2, 4}); });
+  auto const e = error_of([&] { p.program.bind_tokens({offsets, 2, 4}); });
   CHECK(says(e, "the offsets end at 2, there are 4 rows"));
 }
 TEST_CASE("misuse: set() and the sequences disagree about the tokens") {
   auto p = over(exp(x{}));
   double v[8] = {};
-  p.tape.bind(x{}, {v, 2, 4});
-  p.tape.set(tokens{}, 3);
-  p.tape.bind_tokens(uniform(1, 2));
-  auto const e = error_of([&] { (void)p.tape.workspace_bytes(); });
+  p.program.bind(x{}, {v, 2, 4});
+  p.program.set(tokens{}, 3);
+  p.program.bind_tokens(uniform(1, 2));
+  auto const e = error_of([&] { (void)p.program.workspace_bytes(); });
   CHECK(says(e, "set() says 3"));
   CHECK(says(e, "2 rows"));
 }
@@ -88,17 +88,17 @@ TEST_CASE("misuse: keys in more rows than there are key tokens") {
   struct Split : let<decltype(split_rows<Two>(x{}))> {};
   auto p = over(attention<full>(Split{}, Split{}, Split{}));
   double v[8] = {};
-  p.tape.bind(x{}, {v, 2, 4});
-  auto const e = error_of([&] { (void)p.tape.workspace_bytes(); });
+  p.program.bind(x{}, {v, 2, 4});
+  auto const e = error_of([&] { (void)p.program.workspace_bytes(); });
   CHECK(says(e, "keys and values have 4 rows for 2 key tokens"));
 }
 TEST_CASE("misuse: one block of keys for two sequences of queries") {
   auto p = over(attention<full>(x{}, memory{}, memory{}));
   double v[16] = {};
-  p.tape.bind(x{}, {v, 4, 4});
-  p.tape.bind(memory{}, {v, 3, 4});
-  p.tape.bind_tokens(uniform(2, 2));
-  CHECK(says(error_of([&] { (void)p.tape.workspace_bytes(); }), "2 sequences of queries and 1 of keys"));
+  p.program.bind(x{}, {v, 4, 4});
+  p.program.bind(memory{}, {v, 3, 4});
+  p.program.bind_tokens(uniform(2, 2));
+  CHECK(says(error_of([&] { (void)p.program.workspace_bytes(); }), "2 sequences of queries and 1 of keys"));
 }
 TEST_CASE("misuse: a split leaf with gaps, through a name") {
   struct named : let<x> {};
@@ -106,35 +106,35 @@ TEST_CASE("misuse: a split leaf with gaps, through a name") {
   double v[16] = {};
   view<double> gaps{v, 2, 4};
   gaps.row_stride = 8;
-  p.tape.bind(x{}, gaps);
-  CHECK(says(error_of([&] { (void)p.tape.workspace_bytes(); }), "found row stride 8 for 4 columns"));
+  p.program.bind(x{}, gaps);
+  CHECK(says(error_of([&] { (void)p.program.workspace_bytes(); }), "found row stride 8 for 4 columns"));
 }
 TEST_CASE("misuse: other memory is bound between forward and backward") {
   auto p = over(exp(x{}));
   double v[8] = {}, other[8] = {}, dy[8] = {};
-  p.tape.bind(x{}, {v, 2, 4});
-  AlignedBuffer workspace(p.tape.workspace_bytes());
-  p.tape.bind_workspace(workspace.bytes());
-  p.tape.forward();
-  p.tape.bind(x{}, {other, 2, 4});
-  CHECK(says(error_of([&] { p.tape.backward({dy, 2, 4}); }), "needs a forward()"));
+  p.program.bind(x{}, {v, 2, 4});
+  AlignedBuffer workspace(p.program.workspace_bytes());
+  p.program.bind_workspace(workspace.bytes());
+  p.program.forward();
+  p.program.bind(x{}, {other, 2, 4});
+  CHECK(says(error_of([&] { p.program.backward({dy, 2, 4}); }), "needs a forward()"));
 }
 TEST_CASE("misuse: dy is a null pointer") {
   auto p = over(exp(x{}));
   double v[8] = {};
-  p.tape.bind(x{}, {v, 2, 4});
-  AlignedBuffer workspace(p.tape.workspace_bytes());
-  p.tape.bind_workspace(workspace.bytes());
-  p.tape.forward();
-  CHECK(says(error_of([&] { p.tape.backward({nullptr, 2, 4}); }), "dy is a null pointer"));
+  p.program.bind(x{}, {v, 2, 4});
+  AlignedBuffer workspace(p.program.workspace_bytes());
+  p.program.bind_workspace(workspace.bytes());
+  p.program.forward();
+  CHECK(says(error_of([&] { p.program.backward({nullptr, 2, 4}); }), "dy is a null pointer"));
 }
 TEST_CASE("misuse: no experts are to be chosen") {
   struct K : headmix::size<dynamic> {};
-  auto p = over(take(x{}, top_k<K>(x{})));
+  auto p = over(gather_cols(x{}, arg_top_k<K>(x{})));
   double v[8] = {};
-  p.tape.bind(x{}, {v, 2, 4});
-  p.tape.set(K{}, 0);
-  CHECK(says(error_of([&] { (void)p.tape.workspace_bytes(); }), "K = 0"));
+  p.program.bind(x{}, {v, 2, 4});
+  p.program.set(K{}, 0);
+  CHECK(says(error_of([&] { (void)p.program.workspace_bytes(); }), "K = 0"));
 }
 TEST_CASE("misuse: gradcheck is not told a size") {
   CHECK(says(error_of([] { gradcheck(exp(x{})); }), "an extent of x is dynamic"));
@@ -146,18 +146,18 @@ TEST_CASE("misuse: a loss is asked for before a forward pass") {
 
 TEST_CASE("a gradient that is bound after planning is right") {
   using L = Moa<40, 24, SoftmaxTopK<3, 2>, causal>;
-  using Tape_ = Tape<roots<std::remove_cv_t<decltype(L::y)>>, Cpu<float>>;
+  using Tape_ = Program<roots<std::remove_cv_t<decltype(L::y)>>, Cpu<float>>;
   std::vector<std::vector<float>> results;
   for (bool const late : {false, true}) {
     Cpu<float> cpu;
-    Tape_ tape(cpu);
-    tape.set(tokens{}, 50);
+    Tape_ program(cpu);
+    program.set(tokens{}, 50);
     std::vector<AlignedBuffer> buffers;
     std::vector<view<float>> gradients;
     auto const bind = [&](bool with_gradient) {
       std::size_t i = 0;
       for_each(Tape_::leaves{}, [&]<class E>() {
-        Index const n = tape.extent<count<E>>(), r = tape.extent<rows<E>>(), c = tape.extent<cols<E>>();
+        Index const n = program.extent<count<E>>(), r = program.extent<rows<E>>(), c = program.extent<cols<E>>();
         if (buffers.size() == 2 * i) {
           buffers.emplace_back(static_cast<std::size_t>(n * r * c) * 4);
           buffers.emplace_back(static_cast<std::size_t>(n * r * c) * 4);
@@ -166,17 +166,17 @@ TEST_CASE("a gradient that is bound after planning is right") {
             p[j] = static_cast<float>(Random(1, i).uniform(static_cast<std::uint64_t>(j)) - 0.5);
           gradients.push_back({buffers[2 * i + 1].as<float>(), n, r, c});
         }
-        tape.bind(E{}, {buffers[2 * i].as<float>(), n, r, c}, with_gradient ? gradients[i] : view<float>{});
+        program.bind(E{}, {buffers[2 * i].as<float>(), n, r, c}, with_gradient ? gradients[i] : view<float>{});
         ++i;
       });
     };
     bind(!late);
-    AlignedBuffer workspace(tape.workspace_bytes());
-    tape.bind_workspace(workspace.bytes());
+    AlignedBuffer workspace(program.workspace_bytes());
+    program.bind_workspace(workspace.bytes());
     bind(true);
-    auto const y = tape.forward();
+    auto const y = program.forward();
     std::vector<float> const dy(static_cast<std::size_t>(y.size()), 1.0f);
-    tape.backward({dy.data(), y.rows, y.cols});
+    program.backward({dy.data(), y.rows, y.cols});
     results.emplace_back();
     for (auto const& g : gradients) results.back().insert(results.back().end(), g.data, g.data + g.size());
   }
@@ -233,14 +233,14 @@ TEST_CASE("a row without target has no cross entropy and no gradient") {
   auto p = over(cross_entropy(x{}, target{}));
   double v[8] = {1, 2, 3, 4, 4, 3, 2, 1}, g[8] = {}, dy[2] = {1, 1};
   Int const targets[] = {-1, 2};
-  p.tape.bind(x{}, {v, 2, 4}, {g, 2, 4});
-  p.tape.bind(target{}, {targets, 2, 1});
-  AlignedBuffer workspace(p.tape.workspace_bytes());
-  p.tape.bind_workspace(workspace.bytes());
-  auto const y = p.tape.forward();
+  p.program.bind(x{}, {v, 2, 4}, {g, 2, 4});
+  p.program.bind(target{}, {targets, 2, 1});
+  AlignedBuffer workspace(p.program.workspace_bytes());
+  p.program.bind_workspace(workspace.bytes());
+  auto const y = p.program.forward();
   CHECK(y(0, 0) == 0);
   CHECK(y(1, 0) > 0);
-  p.tape.backward({dy, 2, 1});
+  p.program.backward({dy, 2, 1});
   for (int j = 0; j < 4; ++j) CHECK(g[j] == 0);
   CHECK(g[6] < 0);
 }

@@ -2,7 +2,7 @@
 // Kernels that do several steps at once: they are used where a backend has them and the steps follow each other, and
 // nothing else changes.
 
-#include "headmix/tape/fuse.hpp"
+#include "headmix/program/fuse.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
-#include "headmix/tape/module.hpp"
+#include "headmix/program/module.hpp"
 
 namespace {
 
@@ -42,7 +42,7 @@ struct Fusing : Reference<double> {
     one_hot(hot, index);
     if (r.chosen.data) one_hot(r.chosen, index);
     if (r.chosen_sum.data) col_sum(r.chosen_sum, lazy<leaf>{{hot}, p.rows, p.cols}, false);
-    if (r.order.data) expert_order(r.order, r.begins, index, uniform(1, p.rows));
+    if (r.order.data) sort_by_expert(r.order, r.begins, index, uniform(1, p.rows));
   }
 };
 
@@ -110,31 +110,31 @@ struct x : input<tokens, size<6>> {};
 struct W : param<size<6>, size<4>> {};
 
 TEST_CASE("fuse: the steps of a program that has no such kernel stay as they are") {
-  using Y = decltype(take(softmax(wide(x{} % W{})), top_k<size<2>>(softmax(wide(x{} % W{})))));
-  using steps = Tape<roots<std::remove_cv_t<Y>>, Reference<double>>::steps;
+  using Y = decltype(gather_cols(softmax(upcast(x{} % W{})), arg_top_k<size<2>>(softmax(upcast(x{} % W{})))));
+  using steps = Program<roots<std::remove_cv_t<Y>>, Reference<double>>::steps;
   CHECK(std::is_same_v<fuse<Reference<double>, steps>, steps>);
   CHECK(fuse<Fusing, steps>::size == steps::size - 2);
 }
 TEST_CASE("fuse: what follows from the choices is done with them wherever it stands, and read by whoever does") {
-  using z = decltype(wide(x{} % W{}));
+  using z = decltype(upcast(x{} % W{}));
   using p = decltype(softmax(z{}));
-  using index = decltype(top_k<size<2>>(p{}));
+  using index = decltype(arg_top_k<size<2>>(p{}));
   // The choices themselves are read, and the sum of the probabilities by the gradient only.
-  using Y = decltype(take(p{}, index{}) * row_sum(one_hot(index{})) * log_sum_exp(z{}) + square(sum(p{})));
+  using Y = decltype(gather_cols(p{}, index{}) * row_sum(one_hot(index{})) * log_sum_exp(z{}) + square(sum(p{})));
   std::vector<double> found[2];
   Fusing::log routed;
   auto const compute = [&]<class Backend>(Backend backend, std::vector<double>& all) {
-    Tape<roots<std::remove_cv_t<Y>>, Backend> tape(backend);
+    Program<roots<std::remove_cv_t<Y>>, Backend> program(backend);
     std::vector<double> const rows = {1, -2, 3, .5, 7, 1, 2, 2, 2, -1, 0, 1},
                               weights = {1, 2, 3, 4, 4, 3, 2, 1, 0, 0, 1, .5, .1, .2, .3, .4, -1, 1, 2, 2, 1, 0, 1, 0};
     std::vector<double> d_x(12), d_w(24);
-    tape.bind(x{}, {rows.data(), 2, 6}, {d_x.data(), 2, 6});
-    tape.bind(W{}, {weights.data(), 6, 4}, {d_w.data(), 6, 4});
-    AlignedBuffer workspace(tape.workspace_bytes());
-    tape.bind_workspace(workspace.bytes());
-    auto const y = tape.forward();
+    program.bind(x{}, {rows.data(), 2, 6}, {d_x.data(), 2, 6});
+    program.bind(W{}, {weights.data(), 6, 4}, {d_w.data(), 6, 4});
+    AlignedBuffer workspace(program.workspace_bytes());
+    program.bind_workspace(workspace.bytes());
+    auto const y = program.forward();
     all.assign(y.data, y.data + y.size());
-    tape.backward({y.data, y.rows, y.cols});
+    program.backward({y.data, y.rows, y.cols});
     all.insert(all.end(), d_x.begin(), d_x.end());
     all.insert(all.end(), d_w.begin(), d_w.end());
   };

@@ -6,13 +6,13 @@
 #include <array>
 #include <span>
 
-#include "headmix/tape/binding.hpp"
-#include "headmix/tape/lower.hpp"
-#include "headmix/tape/program.hpp"
+#include "headmix/program/binding.hpp"
+#include "headmix/program/lower.hpp"
+#include "headmix/program/steps.hpp"
 
 namespace headmix {
 
-/// What an operation sees of the running tape: the backend, the extents and the call's scratch memory.
+/// What an operation sees of the running program: the backend, the extents and the call's scratch memory.
 /// @tparam Sizes the dynamic sizes of the program
 template <class Sizes, class Backend>
 struct run_context {
@@ -70,12 +70,12 @@ struct lowered {
 };
 template <class E, class Scalar>
 requires(E::form_of == form::immediate) struct lowered<E, Scalar> {
-  using tree = tree_number<wide_t<Scalar>>;
+  using tree = tree_number<accumulator_t<Scalar>>;
   using values = type_list<number_in<E>>;
 };
 template <class Op, class... A, class Scalar>
 requires(Op::form_of == form::pointwise) struct lowered<node<Op, A...>, Scalar> {
-  using tree = tree_node<wide_t<Scalar>, Op, typename lowered<A, Scalar>::tree...>;
+  using tree = tree_node<accumulator_t<Scalar>, Op, typename lowered<A, Scalar>::tree...>;
   using values = concat<typename lowered<A, Scalar>::values...>;
 };
 template <class Op, class A, class Scalar>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Programs: what is computed, how often, and which memory it needs.
 
-#include "headmix/tape/tape.hpp"
+#include "headmix/program/program.hpp"
 
 #include <cstdio>
 #include <vector>
 
-#include "../program.hpp"
+#include "../test_program.hpp"
 #include "headmix/expr/attention.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/softmax.hpp"
@@ -23,11 +23,11 @@ struct W : param<D, D> {};
 struct V : param<D, D> {};
 
 template <class Y, class Mode = inference>
-using tape_of = Tape<roots<std::remove_cv_t<Y>>, Reference<double>, Mode>;
+using tape_of = Program<roots<std::remove_cv_t<Y>>, Reference<double>, Mode>;
 
 template <class Y, class Mode>
 std::size_t workspace_of(Index rows) {
-  return Program<roots<std::remove_cv_t<Y>>, Mode>(at<tokens>(rows)).tape.workspace_bytes();
+  return TestProgram<roots<std::remove_cv_t<Y>>, Mode>(at<tokens>(rows)).program.workspace_bytes();
 }
 
 /// A chain of Depth products.
@@ -59,26 +59,26 @@ void same(std::vector<double> const& a, std::vector<double> const& b) {
 
 }  // namespace
 
-TEST_CASE("tape: a value that is used several times is computed once") {
+TEST_CASE("program: a value that is used several times is computed once") {
   constexpr auto h = x{} % W{};
   constexpr auto y = h % V{} + h * h;
   CHECK(tape_of<decltype(y)>::forward_steps::size == 3);
   check_gradient(y);
 }
-TEST_CASE("tape: the same expression written twice is the same value") {
+TEST_CASE("program: the same expression written twice is the same value") {
   CHECK(tape_of<decltype((x{} % W{}) * softmax(x{} % W{}))>::forward_steps::size == 3);
   CHECK(tape_of<decltype((x{} % W{}) * softmax(x{} % V{}))>::forward_steps::size == 4);
 }
-TEST_CASE("tape: a chain of pointwise operations is one step") {
+TEST_CASE("program: a chain of pointwise operations is one step") {
   CHECK(tape_of<decltype(exp(tanh(x{} * z{}) + x{}) / sigmoid(z{}) - number<1, 2>{})>::forward_steps::size == 1);
 }
-TEST_CASE("tape: sums and products take what is pointwise without a buffer where they can") {
+TEST_CASE("program: sums and products take what is pointwise without a buffer where they can") {
   CHECK(tape_of<decltype(row_sum(exp(x{}) * z{}))>::forward_steps::size == 1);
   CHECK(tape_of<decltype(exp(x{} % W{}))>::forward_steps::size == 2);
   CHECK(tape_of<decltype(t(x{}) % z{})>::forward_steps::size == 1);
   CHECK(tape_of<decltype(exp(x{}) % W{})>::forward_steps::size == 2);
 }
-TEST_CASE("tape: a view costs no step and no memory") {
+TEST_CASE("program: a view costs no step and no memory") {
   constexpr auto y = split_rows<size<2>>(x{} % W{});
   CHECK(tape_of<decltype(y)>::forward_steps::size == 1);
   CHECK(workspace_of<decltype(y), inference>(8) == workspace_of<decltype(x{} % W{}), inference>(8));
@@ -104,21 +104,21 @@ TEST_CASE("let: a name for what has a buffer costs nothing") {
   check_gradient(named_product{} * x{} % W{});
 }
 
-TEST_CASE("tape: with two wanted gradients fewer steps run than with all, and with none no backward step") {
+TEST_CASE("program: with two wanted gradients fewer steps run than with all, and with none no backward step") {
   constexpr auto y = tanh(x{} % W{}) % V{};
   using Y = type_of<decltype(y)>;
-  using all = Tape<roots<Y>, Reference<double>>;
-  using some = Tape<roots<Y>, Reference<double>, gradients_by<V>>;
-  using no = Tape<roots<Y>, Reference<double>, inference>;
+  using all = Program<roots<Y>, Reference<double>>;
+  using some = Program<roots<Y>, Reference<double>, gradients_by<V>>;
+  using no = Program<roots<Y>, Reference<double>, inference>;
   CHECK(some::steps::size < all::steps::size);
   CHECK(some::steps::size == no::steps::size + 1);
   CHECK(no::steps::size == no::forward_steps::size);
 }
-TEST_CASE("tape: wanted gradients are the same as with all, the others are left alone") {
+TEST_CASE("program: wanted gradients are the same as with all, the others are left alone") {
   constexpr auto y = tanh(x{} % W{}) % V{};
   using Y = type_of<decltype(y)>;
-  Program<roots<Y>> all(at<tokens>(5));
-  Program<roots<Y>, gradients_by<W>> some(at<tokens>(5));
+  TestProgram<roots<Y>> all(at<tokens>(5));
+  TestProgram<roots<Y>, gradients_by<W>> some(at<tokens>(5));
   some.gradients(x{}).assign(20, 7.0);
   some.gradients(V{}).assign(16, 8.0);
   all.forward();
@@ -129,10 +129,10 @@ TEST_CASE("tape: wanted gradients are the same as with all, the others are left 
   CHECK(some.gradients(x{}) == std::vector<double>(20, 7.0));
   CHECK(some.gradients(V{}) == std::vector<double>(16, 8.0));
 }
-TEST_CASE("tape: a gradient without memory is left out, the others are right") {
+TEST_CASE("program: a gradient without memory is left out, the others are right") {
   constexpr auto y = tanh(x{} % W{}) % V{};
-  Program<roots<type_of<decltype(y)>>> all(at<tokens>(5)), some(at<tokens>(5));
-  some.tape.bind(V{}, some.in(V{}));
+  TestProgram<roots<type_of<decltype(y)>>> all(at<tokens>(5)), some(at<tokens>(5));
+  some.program.bind(V{}, some.in(V{}));
   all.forward();
   some.forward();
   all.backward();
@@ -141,19 +141,19 @@ TEST_CASE("tape: a gradient without memory is left out, the others are right") {
   CHECK(all.gradients(x{}) == some.gradients(x{}));
   CHECK(some.gradients(V{}) == std::vector<double>(16, 0.0));
 }
-TEST_CASE("tape: inference needs less memory than training, and gives the same values") {
+TEST_CASE("program: inference needs less memory than training, and gives the same values") {
   using Y = type_of<decltype(chain<4>())>;
   CHECK(workspace_of<Y, inference>(100) < workspace_of<Y, training>(100));
-  Program<roots<Y>> a(at<tokens>(9));
-  Program<roots<Y>, inference> b(at<tokens>(9));
+  TestProgram<roots<Y>> a(at<tokens>(9));
+  TestProgram<roots<Y>, inference> b(at<tokens>(9));
   auto const y = a.forward(), again = b.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == again.data[i]);
 }
-TEST_CASE("tape: in inference the memory of a chain does not grow with its depth") {
+TEST_CASE("program: in inference the memory of a chain does not grow with its depth") {
   CHECK(workspace_of<decltype(chain<4>()), inference>(100) == workspace_of<decltype(chain<8>()), inference>(100));
   CHECK(workspace_of<decltype(chain<4>()), inference>(100) <= 3 * aligned(100 * 4 * sizeof(double)));
 }
-TEST_CASE("tape: memory is used again inside the backward pass") {
+TEST_CASE("program: memory is used again inside the backward pass") {
   // Forward values must survive; what the backward pass adds stays the same however deep the chain is.
   auto const extra = [](std::size_t all, int depth) {
     return all - static_cast<std::size_t>(2 * depth) * aligned(100 * 4 * sizeof(double));
@@ -161,16 +161,16 @@ TEST_CASE("tape: memory is used again inside the backward pass") {
   CHECK(extra(workspace_of<decltype(own_chain<8>()), training>(100), 8) <=
         extra(workspace_of<decltype(own_chain<4>()), training>(100), 4));
 }
-TEST_CASE("tape: a second backward pass doubles the gradients") {
-  Program<roots<type_of<decltype(chain<3>())>>> p(at<tokens>(6));
+TEST_CASE("program: a second backward pass doubles the gradients") {
+  TestProgram<roots<type_of<decltype(chain<3>())>>> p(at<tokens>(6));
   p.forward();
   p.backward();
   auto const once = p.gradients(W{});
   p.backward();
   for (std::size_t i = 0; i < once.size(); ++i) CHECK(close(p.gradients(W{})[i], 2 * once[i], 1e-14));
 }
-TEST_CASE("tape: gradients are added to what is there") {
-  Program<roots<type_of<decltype(x{} % W{})>>> p(at<tokens>(6)), q(at<tokens>(6));
+TEST_CASE("program: gradients are added to what is there") {
+  TestProgram<roots<type_of<decltype(x{} % W{})>>> p(at<tokens>(6)), q(at<tokens>(6));
   p.gradients(W{}).assign(16, 3.0);
   p.forward();
   q.forward();
@@ -178,8 +178,8 @@ TEST_CASE("tape: gradients are added to what is there") {
   q.backward();
   for (std::size_t i = 0; i < 16; ++i) CHECK(close(p.gradients(W{})[i], 3 + q.gradients(W{})[i]));
 }
-TEST_CASE("tape: from zeroed gradients the same bits again") {
-  Program<roots<type_of<decltype(softmax(chain<2>()))>>> p(at<tokens>(6));
+TEST_CASE("program: from zeroed gradients the same bits again") {
+  TestProgram<roots<type_of<decltype(softmax(chain<2>()))>>> p(at<tokens>(6));
   p.forward();
   p.backward();
   auto const once = p.gradients(W{});
@@ -188,14 +188,14 @@ TEST_CASE("tape: from zeroed gradients the same bits again") {
   p.backward();
   CHECK(p.gradients(W{}) == once);
 }
-TEST_CASE("tape: several roots add up, losses by their weights") {
+TEST_CASE("program: several roots add up, losses by their weights") {
   using Y = type_of<decltype(x{} % W{})>;
   using L1 = type_of<decltype(mean(square(x{} % W{})))>;
   using L2 = type_of<decltype(mean(exp(x{})))>;
-  Program<roots<Y, L1, L2>> p(at<tokens>(4));
-  Program<roots<Y>> y(at<tokens>(4));
-  Program<roots<L1>> l1(at<tokens>(4));
-  Program<roots<L2>> l2(at<tokens>(4));
+  TestProgram<roots<Y, L1, L2>> p(at<tokens>(4));
+  TestProgram<roots<Y>> y(at<tokens>(4));
+  TestProgram<roots<L1>> l1(at<tokens>(4));
+  TestProgram<roots<L2>> l2(at<tokens>(4));
   p.forward();
   y.forward();
   l1.forward();
@@ -212,17 +212,17 @@ TEST_CASE("tape: several roots add up, losses by their weights") {
     CHECK(close(p.gradients(x{})[i], y.gradients(x{})[i] + l1.gradients(x{})[i] + l2.gradients(x{})[i]));
   }
 }
-TEST_CASE("tape: memory of the caller may have gaps between its rows") {
+TEST_CASE("program: memory of the caller may have gaps between its rows") {
   using Y = type_of<decltype(tanh(x{} % W{}) * x{})>;
-  Program<roots<Y>> plain(at<tokens>(5));
-  Program<roots<Y>> p(at<tokens>(5));
+  TestProgram<roots<Y>> plain(at<tokens>(5));
+  TestProgram<roots<Y>> p(at<tokens>(5));
   std::vector<double> value(5 * 9, 100.0), gradient(5 * 9, 0.0);
   view<double> v(value.data(), 5, 4), g(gradient.data(), 5, 4);
   v.row_stride = g.row_stride = 9;
   for (Index i = 0; i < 5; ++i) {
     for (Index j = 0; j < 4; ++j) v(i, j) = plain.in(x{})(i, j);
   }
-  p.tape.bind(x{}, v, g);
+  p.program.bind(x{}, v, g);
   auto const y = plain.forward(), found = p.forward();
   plain.backward();
   p.backward();
@@ -237,16 +237,16 @@ TEST_CASE("tape: memory of the caller may have gaps between its rows") {
     }
   }
 }
-TEST_CASE("tape: memory of the caller may be transposed, value and gradient apart") {
+TEST_CASE("program: memory of the caller may be transposed, value and gradient apart") {
   using Z = type_of<decltype(softmax(x{} % W{}) * col_sum(exp(W{})))>;
-  Program<roots<Z>> plain(at<tokens>(5));
-  Program<roots<Z>> p(at<tokens>(5));
+  TestProgram<roots<Z>> plain(at<tokens>(5));
+  TestProgram<roots<Z>> p(at<tokens>(5));
   std::vector<double> value(16), gradient(16);
   view<double> const v = view<double>(value.data(), 4, 4).transposed();
   for (Index i = 0; i < 4; ++i) {
     for (Index j = 0; j < 4; ++j) v(i, j) = plain.in(W{})(i, j);
   }
-  p.tape.bind(W{}, v, view<double>(gradient.data(), 4, 4).transposed());
+  p.program.bind(W{}, v, view<double>(gradient.data(), 4, 4).transposed());
   auto const y = plain.forward(), found = p.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(found.data[i] == y.data[i]);
   plain.backward();
@@ -255,10 +255,10 @@ TEST_CASE("tape: memory of the caller may be transposed, value and gradient apar
     for (Index j = 0; j < 4; ++j) CHECK(gradient[static_cast<std::size_t>(j * 4 + i)] == plain.gradient(W{})(i, j));
   }
 }
-TEST_CASE("tape: dy may have gaps between its rows, also where the result is a view") {
+TEST_CASE("program: dy may have gaps between its rows, also where the result is a view") {
   struct two : input<tokens, D> {};
   using Y = type_of<decltype(merge_rows<size<2>>(tanh(two{})))>;
-  Program<roots<Y>> plain(at<tokens>(6)), p(at<tokens>(6));
+  TestProgram<roots<Y>> plain(at<tokens>(6)), p(at<tokens>(6));
   plain.forward();
   p.forward();
   std::vector<double> gaps(3 * 11, 50.0);
@@ -272,15 +272,15 @@ TEST_CASE("tape: dy may have gaps between its rows, also where the result is a v
   p.backward();
   same(p.gradients(two{}), plain.gradients(two{}));
 }
-TEST_CASE("tape: static and dynamic sizes give equal results") {
+TEST_CASE("program: static and dynamic sizes give equal results") {
   struct N : size<dynamic> {};
   struct H : size<dynamic> {};
   struct xd : input<tokens, N> {};
   struct Wd : param<N, H> {};
   struct Hs : size<3> {};
   struct Ws : param<D, Hs> {};
-  Program<roots<type_of<decltype(row_mean(tanh(x{} % Ws{})))>>> fixed(at<tokens>(5));
-  Program<roots<type_of<decltype(row_mean(tanh(xd{} % Wd{})))>>> free(at<tokens>(5), at<N>(4), at<H>(3));
+  TestProgram<roots<type_of<decltype(row_mean(tanh(x{} % Ws{})))>>> fixed(at<tokens>(5));
+  TestProgram<roots<type_of<decltype(row_mean(tanh(xd{} % Wd{})))>>> free(at<tokens>(5), at<N>(4), at<H>(3));
   auto const a = fixed.forward(), b = free.forward();
   for (Index i = 0; i < 5; ++i) CHECK(a(i, 0) == b(i, 0));
   fixed.backward();
@@ -288,32 +288,32 @@ TEST_CASE("tape: static and dynamic sizes give equal results") {
   CHECK(fixed.gradients(Ws{}) == free.gradients(Wd{}));
   CHECK(fixed.gradients(x{}) == free.gradients(xd{}));
 }
-TEST_CASE("tape: dynamic sizes are found from the leaves that are bound") {
+TEST_CASE("program: dynamic sizes are found from the leaves that are bound") {
   struct N : size<dynamic> {};
   struct xd : input<tokens, N> {};
   Reference<double> backend;
-  Tape<roots<type_of<decltype(row_sum(xd{}))>>, Reference<double>> tape(backend);
+  Program<roots<type_of<decltype(row_sum(xd{}))>>, Reference<double>> program(backend);
   std::vector<double> v(12, 1.0);
-  tape.bind(xd{}, view<double const>(v.data(), 4, 3));
-  AlignedBuffer workspace(tape.workspace_bytes());
-  tape.bind_workspace(workspace.bytes());
-  auto const y = tape.forward();
+  program.bind(xd{}, view<double const>(v.data(), 4, 3));
+  AlignedBuffer workspace(program.workspace_bytes());
+  program.bind_workspace(workspace.bytes());
+  auto const y = program.forward();
   CHECK(y.rows == 4);
   CHECK(y(3, 0) == 3);
-  CHECK(tape.extent<N>() == 3);
-  CHECK(tape.extent<times<N, tokens>>() == 12);
-  CHECK(tape.extent<over<times<N, tokens>, N>>() == 4);
-  CHECK(tape.extent<plus_one<N>>() == 4);
+  CHECK(program.extent<N>() == 3);
+  CHECK(program.extent<times<N, tokens>>() == 12);
+  CHECK(program.extent<over<times<N, tokens>, N>>() == 4);
+  CHECK(program.extent<plus_one<N>>() == 4);
 }
-TEST_CASE("tape: new memory of the same extents needs no new plan, other extents are planned anew") {
-  Program<roots<type_of<decltype(tanh(x{} % W{}))>>> p(at<tokens>(5));
+TEST_CASE("program: new memory of the same extents needs no new plan, other extents are planned anew") {
+  TestProgram<roots<type_of<decltype(tanh(x{} % W{}))>>> p(at<tokens>(5));
   auto const first = p.forward();
   double const y00 = first(0, 0);
   std::vector<double> more(40, 0.25), gradient(40);
-  p.tape.bind(x{}, view<double const>(more.data(), 10, 4), view<double>(gradient.data(), 10, 4));
-  CHECK_THROWS_WITH_AS(static_cast<void>(p.tape.workspace_bytes()), doctest::Contains("x has 10 rows, expected 5"),
+  p.program.bind(x{}, view<double const>(more.data(), 10, 4), view<double>(gradient.data(), 10, 4));
+  CHECK_THROWS_WITH_AS(static_cast<void>(p.program.workspace_bytes()), doctest::Contains("x has 10 rows, expected 5"),
                        Error);
-  p.tape.set(tokens{}, 10);
+  p.program.set(tokens{}, 10);
   auto const y = p.forward();
   CHECK(y.rows == 10);
   double sum = 0;
@@ -321,10 +321,10 @@ TEST_CASE("tape: new memory of the same extents needs no new plan, other extents
   CHECK(close(y(9, 0), std::tanh(sum)));
   CHECK(y(0, 0) != y00);
 }
-TEST_CASE("tape: float runs the same program") {
+TEST_CASE("program: float runs the same program") {
   using Y = type_of<decltype(softmax(chain<2>()))>;
-  Program<roots<Y>> d(at<tokens>(5));
-  Program<roots<Y>, training, float> f(at<tokens>(5));
+  TestProgram<roots<Y>> d(at<tokens>(5));
+  TestProgram<roots<Y>, training, float> f(at<tokens>(5));
   auto const y = d.forward();
   auto const s = f.forward();
   d.backward();
@@ -332,8 +332,8 @@ TEST_CASE("tape: float runs the same program") {
   for (Index i = 0; i < y.size(); ++i) CHECK(close(s.data[i], y.data[i], 1e-6));
   for (std::size_t i = 0; i < 16; ++i) CHECK(close(f.gradients(W{})[i], d.gradients(W{})[i], 1e-5));
 }
-TEST_CASE("tape: a leaf and a view of it may be results") {
-  Program<roots<x>> p(at<tokens>(3));
+TEST_CASE("program: a leaf and a view of it may be results") {
+  TestProgram<roots<x>> p(at<tokens>(3));
   auto const y = p.forward();
   CHECK(y.data == p.in(x{}).data);
   p.backward();
@@ -350,22 +350,22 @@ template <class Mode, class Mask>
 std::size_t attention_workspace(Index rows) {
   Reference<float> backend;
   using Y = type_of<decltype(attention<Mask>(q64{}, k64{}, v64{}))>;
-  Tape<roots<Y>, Reference<float>, Mode> tape(backend);
+  Program<roots<Y>, Reference<float>, Mode> program(backend);
   view<float const> const nothing(nullptr, rows, 64);
-  tape.bind(q64{}, nothing);
-  tape.bind(k64{}, nothing);
-  tape.bind(v64{}, nothing);
-  return tape.workspace_bytes();
+  program.bind(q64{}, nothing);
+  program.bind(k64{}, nothing);
+  program.bind(v64{}, nothing);
+  return program.workspace_bytes();
 }
 }  // namespace
 
-TEST_CASE("tape: attention over 8192 tokens needs no memory that grows with their square, in inference") {
+TEST_CASE("program: attention over 8192 tokens needs no memory that grows with their square, in inference") {
   std::size_t const half = attention_workspace<inference, full>(4096), all = attention_workspace<inference, full>(8192);
   CHECK(all == 2 * half);
   CHECK(all <= 8192 * (64 + 1) * sizeof(float) + alignment);
   CHECK(all < std::size_t{8192} * 8192 * sizeof(float) / 50);
 }
-TEST_CASE("tape: attention over 8192 tokens needs no memory that grows with their square, in training") {
+TEST_CASE("program: attention over 8192 tokens needs no memory that grows with their square, in training") {
   std::size_t const half = attention_workspace<training, causal>(4096),
                     all = attention_workspace<training, causal>(8192);
   CHECK(all == 2 * half);

@@ -25,7 +25,7 @@ struct fan_in_uniform {
   }
 };
 
-/// Num(0, sigma^2) with sigma = Num / Den.
+/// N(0, sigma^2) with sigma = Num / Den.
 template <int Num, int Den>
 struct normal {
   static double value(Random const& random, std::uint64_t i, Index, Index) { return Num * random.normal(i) / Den; }

@@ -4,7 +4,7 @@
 // and gets memory that no other living buffer has.
 
 #include "headmix/core/arena.hpp"
-#include "headmix/tape/binding.hpp"
+#include "headmix/program/binding.hpp"
 
 namespace headmix::detail {
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a module owns besides its tape: compiled once for all layers on a backend, which know their leaves by number.
+// What a module owns besides its program: compiled once for all layers on a backend, which know their leaves by number.
 
 #include <algorithm>
 #include <span>
@@ -8,10 +8,10 @@
 
 #include "headmix/core/padding.hpp"
 #include "headmix/expr/random.hpp"
-#include "headmix/tape/binding.hpp"
-#include "headmix/tape/lower.hpp"
-#include "headmix/tape/memory.hpp"
-#include "headmix/tape/parameter.hpp"
+#include "headmix/program/binding.hpp"
+#include "headmix/program/lower.hpp"
+#include "headmix/program/memory.hpp"
+#include "headmix/program/parameter.hpp"
 
 namespace headmix::detail {
 
@@ -21,12 +21,12 @@ struct parameter_row {
   double (*initial)(Random const&, std::uint64_t element, Index rows, Index cols);
 };
 
-inline std::size_t elements_of(Binding const& tape, std::size_t leaf) {
-  if (auto const size = tape.unknown_size_of(leaf); !size.empty()) {
-    fail(tape.leaf_name(leaf), ": size ", size,
+inline std::size_t elements_of(Binding const& program, std::size_t leaf) {
+  if (auto const size = program.unknown_size_of(leaf); !size.empty()) {
+    fail(program.leaf_name(leaf), ": size ", size,
          " is dynamic; give its value to the module's constructor: at<...::", size, ">(n)");
   }
-  return static_cast<std::size_t>(tape.leaf_shape(leaf).size());
+  return static_cast<std::size_t>(program.leaf_shape(leaf).size());
 }
 inline void refuse_padding(batch const& b, char const* input) {
   if (b.has_padding) fail(input, " is given with Padding, but the layer has not the option `padded`");
@@ -39,16 +39,16 @@ struct module_memory {
 
   module_memory(Backend b, std::uint64_t s) : backend(std::move(b)), seed(s) {}
 
-  void allocate_parameters(Binding& tape, std::span<parameter_row const> rows) {
+  void allocate_parameters(Binding& program, std::span<parameter_row const> rows) {
     std::size_t bytes = 0;
-    for (auto const& row : rows) bytes += aligned(elements_of(tape, row.leaf) * sizeof(scalar));
+    for (auto const& row : rows) bytes += aligned(elements_of(program, row.leaf) * sizeof(scalar));
     values = memory_type(bytes);
     gradients = memory_type(bytes);
     std::vector<scalar> start;
     std::size_t offset = 0;
     std::uint64_t stream = 0;
     for (auto const& row : rows) {
-      auto const shape = tape.leaf_shape(row.leaf);
+      auto const shape = program.leaf_shape(row.leaf);
       view<scalar> const value{values.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       view<scalar> const gradient{gradients.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       Random const numbers(seed, stream++);
@@ -57,30 +57,30 @@ struct module_memory {
         start[i] = static_cast<scalar>(row.initial(numbers, i, shape.rows, shape.cols));
       }
       upload(backend, value.data, start.data(), start.size());
-      tape.bind_leaf(row.leaf, untyped(value), untyped(gradient));
-      parameters.push_back({tape.leaf_name(row.leaf), value, gradient});
+      program.bind_leaf(row.leaf, untyped(value), untyped(gradient));
+      parameters.push_back({program.leaf_name(row.leaf), value, gradient});
       offset += aligned(start.size() * sizeof(scalar));
     }
   }
-  void adopt_parameters(Binding& tape, std::span<parameter_row const> rows,
+  void adopt_parameters(Binding& program, std::span<parameter_row const> rows,
                         std::vector<headmix::parameter<scalar>> const& owned) {
     for (auto const& row : rows) {
-      auto const name = tape.leaf_name(row.leaf);
+      auto const name = program.leaf_name(row.leaf);
       auto const found = std::find_if(owned.begin(), owned.end(), [&](auto const& p) { return p.name == name; });
       if (found == owned.end()) fail("the module whose parameters are shared has none of the name ", name);
-      tape.bind_leaf(row.leaf, untyped(found->value), untyped(found->gradient));
+      program.bind_leaf(row.leaf, untyped(found->value), untyped(found->gradient));
       parameters.push_back(*found);
     }
   }
-  void allocate_packed(Binding& tape, std::size_t leaf, Index in, Index out) {
-    memory_type& memory = known.emplace_back(elements_of(tape, leaf) * sizeof(Int));
-    auto const shape = tape.leaf_shape(leaf);
+  void allocate_packed(Binding& program, std::size_t leaf, Index in, Index out) {
+    memory_type& memory = known.emplace_back(elements_of(program, leaf) * sizeof(Int));
+    auto const shape = program.leaf_shape(leaf);
     view<Int> const words{memory.template as<Int>(), shape.count, shape.rows, shape.cols};
-    tape.bind_leaf(leaf, untyped(words), {});
-    packed.push_back({tape.leaf_name(leaf), words, in, out});
+    program.bind_leaf(leaf, untyped(words), {});
+    packed.push_back({program.leaf_name(leaf), words, in, out});
   }
 
-  void set_to_zero(view<scalar> const& v) { backend.map(v, tree_number<wide_t<scalar>>{0}, false); }
+  void set_to_zero(view<scalar> const& v) { backend.map(v, tree_number<accumulator_t<scalar>>{0}, false); }
   void zero_gradients() {
     if (gradients.bytes().empty()) {
       for (auto const& p : parameters) set_to_zero(p.gradient);
@@ -92,42 +92,44 @@ struct module_memory {
         {gradients.template as<scalar>(), static_cast<Index>(gradients.bytes().size()) / Index{alignment}, line});
   }
 
-  void bind_input(Binding& tape, std::size_t leaf, view<scalar const> value, memory_type& memory) {
+  void bind_input(Binding& program, std::size_t leaf, view<scalar const> value, memory_type& memory) {
     reserve(memory, static_cast<std::size_t>(value.size()) * sizeof(scalar));
     view<scalar> const gradient{memory.template as<scalar>(), value.rows, value.cols};
     set_to_zero(gradient);
-    tape.bind_leaf(leaf, untyped(value), untyped(gradient));
+    program.bind_leaf(leaf, untyped(value), untyped(gradient));
   }
   /// The sequences, with a copy of the offsets: backward() reads them again.
   segments carried(char const* name_source, batch const& b, HostInts<Backend>& copy) {
     segments s = b.sequences;
     if (s.offsets != nullptr) {
-      // Checked before they are read, and here because a device's tape cannot look at them.
+      // Checked before they are read, and here because a device's program cannot look at them.
       check_segments(name_source, s, true);
       s.offsets = copy.assign(backend, s.offsets, static_cast<std::size_t>(s.count) + 1);
     }
     return s;
   }
-  void bind_real_rows(Binding& tape, std::size_t leaf, batch const& b, HostInts<Backend>& numbers, char const* input,
-                      Index rows) {
+  void bind_valid_rows(Binding& program, std::size_t leaf, batch const& b, HostInts<Backend>& numbers,
+                       char const* input, Index rows) {
     if (!b.has_padding) fail("the layer is padded; give a Padding of ", input, " that says which rows are real");
     if (b.rows != rows) fail(input, " has ", rows, " rows, its Padding is about ", b.rows);
-    auto const real = static_cast<std::size_t>(b.real_rows.rows);
-    bind_ints(tape, leaf, {numbers.assign(backend, b.real_rows.data, real), b.real_rows.rows, 1});
+    auto const real = static_cast<std::size_t>(b.valid_rows.rows);
+    bind_ints(program, leaf, {numbers.assign(backend, b.valid_rows.data, real), b.valid_rows.rows, 1});
   }
-  void bind_randomness(Binding& tape, std::size_t leaf) {
-    bind_ints(tape, leaf, {random_words.assign(backend, random.word, 6), 1, 6});
+  void bind_randomness(Binding& program, std::size_t leaf) {
+    bind_ints(program, leaf, {random_words.assign(backend, random.word, 6), 1, 6});
   }
-  static void bind_ints(Binding& tape, std::size_t leaf, view<Int const> v) { tape.bind_leaf(leaf, untyped(v), {}); }
+  static void bind_ints(Binding& program, std::size_t leaf, view<Int const> v) {
+    program.bind_leaf(leaf, untyped(v), {});
+  }
 
   Backend backend;
   std::uint64_t seed;
   randomness random;
-  memory_type values, gradients, workspace, input_gradient, memory_gradient;
+  memory_type values, gradients, workspace, input_gradient, context_gradient;
   std::vector<headmix::parameter<scalar>> parameters;
   std::vector<packed_parameter> packed;
   std::vector<memory_type> known;  // what leaves with `element` hold, and packed weights
-  HostInts<Backend> random_words, offsets, memory_offsets, real_rows, real_memory_rows;
+  HostInts<Backend> random_words, offsets, context_offsets, valid_rows, context_valid_rows;
 };
 
 }  // namespace headmix::detail
