@@ -139,7 +139,7 @@ void Table::Finalize() {
   int width = 0;
   for (Goal const& g : goals_) width = std::max(width, static_cast<int>(g.name.size()));
   std::printf(
-      "\nratio: the time by that of what the row is compared with (dense attention, a layer that sees all keys,\n"
+      "\nratio: time relative to what the row is compared with (dense attention, a layer that sees all keys,\n"
       "a sparse mixture, Eigen), which runs before and after every run of the row; bound: by counting products.\n"
       "peak: the share of the multiply-add peak. speedup: over one thread, were the peak of all threads that of one\n"
       "times their number; what neighbours take from rows and peaks drops out. MiB: what the passes allocated,\n"

@@ -26,8 +26,8 @@ struct MaeShape {
 template <class Backend>
 struct DenseModule : Module<Dense, Backend> {
   DenseModule(Backend backend, MaeShape const& s)
-      : Module<Dense, Backend>(1, backend, at<Dense::D>(s.width), at<Dense::H>(s.width / s.heads),
-                               at<Dense::Q>(s.heads), at<Dense::P>(s.heads)) {}
+      : Module<Dense, Backend>(1, backend, at<Dense::model_dim>(s.width), at<Dense::head_dim>(s.width / s.heads),
+                               at<Dense::heads>(s.heads), at<Dense::kv_heads>(s.heads)) {}
 };
 
 /// Both layers, on the same weights.
@@ -36,10 +36,12 @@ struct MaeModules {
   MaeModules(Backend backend, MaeShape const& s)
       : experts(headmix::binomial(s.heads, s.dropped)),
         kept(s.heads - s.dropped),
-        mixture(1, backend, at<Mixture::D>(s.width), at<Mixture::Q>(s.heads), at<Mixture::H>(s.width / s.heads),
-                at<Mixture::K>(kept), at<Mixture::C>(experts)),
-        expert(headmix::share_parameters{}, mixture, at<Mixture::D>(s.width), at<Mixture::Q>(s.heads),
-               at<Mixture::H>(s.width / s.heads), at<Mixture::K>(kept), at<Mixture::C>(experts)) {
+        mixture(1, backend, at<Mixture::model_dim>(s.width), at<Mixture::heads>(s.heads),
+                at<Mixture::head_dim>(s.width / s.heads), at<Mixture::expert_heads>(kept),
+                at<Mixture::experts>(experts)),
+        expert(headmix::share_parameters{}, mixture, at<Mixture::model_dim>(s.width), at<Mixture::heads>(s.heads),
+               at<Mixture::head_dim>(s.width / s.heads), at<Mixture::expert_heads>(kept),
+               at<Mixture::experts>(experts)) {
     for (Index e = 0; e < experts; ++e) {
       for (Index j = 0; j < kept; ++j) {
         heads.push_back(static_cast<Int>(headmix::outside_of_subset(s.heads, s.dropped, e, j)));

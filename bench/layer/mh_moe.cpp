@@ -2,7 +2,7 @@
 // The multi-head mixture of experts beside the sparse mixture of equal FLOPs: tokens of width D, split into h
 // sub-tokens, K of E experts of inner width F. The published sizes: two sub-tokens with 40 experts, three with 96, and
 // 1 of 8 experts of inner width 2048 for whole tokens. `bound` counts products, the router's too. The last part of the
-// tables shows each row's time by that of the sparse mixture.
+// tables shows each row's time relative to the sparse mixture.
 #include "headmix/layer/mh_moe.hpp"
 
 #include "headmix/layer/smoe.hpp"
@@ -32,14 +32,15 @@ template <class L, class Backend>
 struct Mixture : Module<L, Backend> {
   template <class... Sizes>
   Mixture(Backend backend, MixtureShape const& s, Sizes... sizes)
-      : Module<L, Backend>(1, backend, at<typename L::D>(s.width), at<Router::E>(s.experts), at<Router::K>(s.choices),
-                           at<typename L::experts::F>(s.hidden), sizes...) {
+      : Module<L, Backend>(1, backend, at<typename L::model_dim>(s.width), at<Router::experts>(s.experts),
+                           at<Router::top_k>(s.choices), at<typename L::network::hidden_dim>(s.hidden), sizes...) {
     spread<typename L::r::W_g>(*this);
   }
 };
 template <class Backend>
 struct SplitModule : Mixture<Split, Backend> {
-  SplitModule(Backend backend, MixtureShape const& s) : Mixture<Split, Backend>(backend, s, at<Split::H>(s.parts)) {}
+  SplitModule(Backend backend, MixtureShape const& s)
+      : Mixture<Split, Backend>(backend, s, at<Split::split>(s.parts)) {}
 };
 template <class Backend>
 using WholeModule = Mixture<Whole, Backend>;

@@ -31,8 +31,8 @@ template <class Mask, class Backend, class Mode = headmix::training>
 struct Moa : Module<Layer<Mask>, Backend, Mode> {
   using L = Layer<Mask>;
   Moa(Backend backend, MoaShape const& s)
-      : Module<L, Backend, Mode>(1, backend, at<typename L::D>(s.width), at<typename L::E>(s.experts),
-                                 at<typename L::K>(s.choices), at<typename L::H>(s.head)) {
+      : Module<L, Backend, Mode>(1, backend, at<typename L::model_dim>(s.width), at<typename L::experts>(s.experts),
+                                 at<typename L::top_k>(s.choices), at<typename L::head_dim>(s.head)) {
     spread<typename L::r::W_g>(*this);
   }
 };

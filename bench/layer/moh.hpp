@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Mixture-of-head attention beside dense multi-head attention of the same shape: one sequence of T tokens of width D, N
 // heads of width D / N, of which `active` per cent are on for every token, half of those shared. The tables' last part
-// shows each row's time by that of dense attention. `bound` counts products: those that no head can save (keys and
+// shows each row's time relative to dense attention. `bound` counts products: those that no head can save (keys and
 // values, and with query_norm the queries) and the active heads' share of the others. query_norm's forward rows are
 // inference, the others are training.
 #include "headmix/layer/moh.hpp"
@@ -28,8 +28,8 @@ template <class Mask, class Backend, class Mode>
 struct Dense : headmix::Module<headmix::MultiHead<dynamic, dynamic, dynamic, Mask>, Backend, Mode> {
   using L = headmix::MultiHead<dynamic, dynamic, dynamic, Mask>;
   Dense(Backend backend, HeadsShape const& s)
-      : headmix::Module<L, Backend, Mode>(1, backend, at<typename L::D>(s.width), at<typename L::H>(s.head_width),
-                                          at<typename L::Q>(s.heads)) {}
+      : headmix::Module<L, Backend, Mode>(1, backend, at<typename L::model_dim>(s.width),
+                                          at<typename L::head_dim>(s.head_width), at<typename L::heads>(s.heads)) {}
 };
 
 template <class Router, class Mask, class Backend, class Mode>
@@ -37,8 +37,9 @@ struct Moh : headmix::Module<headmix::Moh<dynamic, dynamic, Router, Mask>, Backe
   using L = headmix::Moh<dynamic, dynamic, Router, Mask>;
   Moh(Backend backend, HeadsShape const& s)
       : headmix::Module<L, Backend, Mode>(
-            1, backend, at<typename L::D>(s.width), at<typename L::H>(s.head_width), at<typename Router::h_s>(s.shared),
-            at<typename Router::E_r>(s.heads - s.shared), at<typename Router::K_r>(s.chosen)) {}
+            1, backend, at<typename L::model_dim>(s.width), at<typename L::head_dim>(s.head_width),
+            at<typename Router::shared_heads>(s.shared), at<typename Router::routed_heads>(s.heads - s.shared),
+            at<typename Router::routed_top_k>(s.chosen)) {}
 };
 
 inline constexpr std::initializer_list<double> no_losses = {}, moh_losses = {0.01};
@@ -65,7 +66,7 @@ void check_moh(Index threads) {
   }
 }
 
-/// The time of a row by that of dense attention that is to be reached; 0 where none is set.
+/// The goal for the time of a row relative to dense attention; 0 where none is set.
 inline double moh_goal(bool reads_queries, bool backward, bool causal, Index active, double bound) {
   if (reads_queries) return active != 50 || backward ? 0 : causal ? 0.81 : 0.74;
   if (active != 50 && active != 75) return 0;

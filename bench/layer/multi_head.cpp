@@ -18,8 +18,8 @@ template <class Mask, class Backend>
 struct MultiHead : Module<Layer<Mask>, Backend> {
   using L = Layer<Mask>;
   MultiHead(Backend backend, Index d, Index n)
-      : Module<L, Backend>(1, backend, at<typename L::D>(d), at<typename L::H>(d / n), at<typename L::Q>(n),
-                           at<typename L::P>(n)) {}
+      : Module<L, Backend>(1, backend, at<typename L::model_dim>(d), at<typename L::head_dim>(d / n),
+                           at<typename L::heads>(n), at<typename L::kv_heads>(n)) {}
 };
 
 template <class Mask>

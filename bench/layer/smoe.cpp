@@ -15,12 +15,12 @@ using headmix::dynamic;
 
 /// Experts and weights that the caller binds.
 struct Given {
-  struct E : headmix::size<dynamic> {};
-  struct K : headmix::size<dynamic> {};
+  struct experts : headmix::size<dynamic> {};
+  struct top_k : headmix::size<dynamic> {};
   template <headmix::Expr X>
   struct route {
-    struct chosen : headmix::selection<headmix::rows<X>, K, E> {};
-    struct weight : headmix::input<headmix::rows<X>, K> {};
+    struct chosen : headmix::selection<headmix::rows<X>, top_k, experts> {};
+    struct weight : headmix::input<headmix::rows<X>, top_k> {};
     static constexpr chosen index = {};
     static constexpr weight gate = {};
     using losses = headmix::type_list<>;
@@ -38,8 +38,9 @@ template <class Activation, class Backend, class Mode = headmix::training>
 struct Smoe : Module<Layer<Activation>, Backend, Mode> {
   using L = Layer<Activation>;
   Smoe(Backend backend, SmoeShape const& s)
-      : Module<L, Backend, Mode>(1, backend, at<typename L::D>(s.width), at<typename L::experts::F>(s.hidden),
-                                 at<Given::E>(s.experts), at<Given::K>(s.choices)),
+      : Module<L, Backend, Mode>(1, backend, at<typename L::model_dim>(s.width),
+                                 at<typename L::network::hidden_dim>(s.hidden), at<Given::experts>(s.experts),
+                                 at<Given::top_k>(s.choices)),
         given(s.tokens, s.choices, s.experts),
         weights(s.tokens, s.choices),
         d_weights(s.tokens, s.choices) {

@@ -250,7 +250,7 @@ def training_row(training, threads, headmix, torch, arguments, text):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
         wall, cpu = time.monotonic() - wall, children_seconds() - cpu
         answer = json.loads(done.stdout.splitlines()[-1])
-        if threads == 1:  # by CPU time, which the program does not tell: by that of all it does
+        if threads == 1:  # relative to the CPU time of everything it does: the program does not tell that of a part
             answer["tokens_per_s"] *= wall / cpu
         beside = headmix.time(yardstick)
         return answer | {"peak": beside["flop/s"] / beside["peak"]}
@@ -298,7 +298,7 @@ def main():
             f"- PyTorch {about['torch']}, {about['capability']}, {threads} threads; {'; '.join(about['libraries'])}; "
             f"a large product {about['product']:.0f} GFLOP/s"
         )
-    print(f"\nRatio: time of PyTorch by that of headmix. n: rounds of {arguments.rounds} that nobody else disturbed.\n")
+    print(f"\nSpeedup: time of PyTorch divided by that of headmix. n: rounds of {arguments.rounds} that nobody else disturbed.\n")
     ours, theirs = ("headmix ms", "GFLOP/s", "of peak"), ("PyTorch ms", "useful GFLOP/s", "attention")
     print_header("", "threads", *ours, *theirs, "ratio", "goal", "n")
     for case in cases():

@@ -20,14 +20,14 @@ struct squared_relu : headmix::pointwise {
 /// Scores s = squared_relu(x W_g); the K best experts, weighed by their shares of the chosen scores.
 template <headmix::Index Experts, headmix::Index TopK>
 struct SquaredReluTopK {
-  struct E : headmix::size<Experts> {};
-  struct K : headmix::size<TopK> {};
+  struct experts : headmix::size<Experts> {};
+  struct top_k : headmix::size<TopK> {};
 
   template <headmix::Expr X, class Tag = void>
   struct route {
-    struct W_g : headmix::param<headmix::cols<X>, E> {};
+    struct W_g : headmix::param<headmix::cols<X>, experts> {};
     static constexpr auto s = headmix::apply<squared_relu>(upcast(X{} % W_g{}));
-    static constexpr auto index = headmix::arg_top_k<K>(s);
+    static constexpr auto index = headmix::arg_top_k<top_k>(s);
     static constexpr auto chosen = gather_cols(s, index);
     static constexpr auto gate = chosen / (row_sum(chosen) + headmix::number<1, 1000>{});
     static constexpr auto load = load_balance(s, index);

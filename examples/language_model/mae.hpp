@@ -112,8 +112,9 @@ class MaeAttention {
   static Program<Layer, Mode> make(Options const& o, A const& first, B& second) {
     Index const window = o.pool.window == 0 ? (std::numeric_limits<Int>::max)() : o.pool.window;
     return std::make_unique<headmix::Module<Layer, Backend, Mode>>(
-        first, second, headmix::at<Mae::D>(o.width), headmix::at<Mae::Q>(o.heads), headmix::at<Mae::H>(o.head_dim),
-        headmix::at<Mae::K>(o.heads - o.dropped), headmix::at<Mae::C>(o.experts), headmix::at<Mae::Gate::m>(o.gate_dim),
+        first, second, headmix::at<Mae::model_dim>(o.width), headmix::at<Mae::heads>(o.heads),
+        headmix::at<Mae::head_dim>(o.head_dim), headmix::at<Mae::expert_heads>(o.heads - o.dropped),
+        headmix::at<Mae::experts>(o.experts), headmix::at<Mae::Gate::hidden_dim>(o.gate_dim),
         headmix::at<Mae::Pool::Positions>(window));
   }
   /// f of the module that computes the pass and its gradients.

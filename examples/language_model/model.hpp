@@ -206,24 +206,24 @@ class LanguageModel {
           network(o.weights == Weights::real ? make_network<Weights::real>(o, layer, backend)
                                              : make_network<Weights::ternary>(o, layer, backend)) {}
     static auto make_attention(std::type_identity<Dense>, Options const& o, Backend const& backend) {
-      return headmix::Module<Dense, Backend>(o.seed, backend, headmix::at<Dense::D>(o.width),
-                                             headmix::at<Dense::H>(o.head_dim), headmix::at<Dense::Q>(o.heads),
-                                             headmix::at<Dense::P>(o.heads));
+      return headmix::Module<Dense, Backend>(o.seed, backend, headmix::at<Dense::model_dim>(o.width),
+                                             headmix::at<Dense::head_dim>(o.head_dim),
+                                             headmix::at<Dense::heads>(o.heads), headmix::at<Dense::kv_heads>(o.heads));
     }
     static auto make_attention(std::type_identity<Moa>, Options const& o, Backend const& backend) {
-      return headmix::Module<Moa, Backend>(o.seed, backend, headmix::at<Moa::D>(o.width),
-                                           headmix::at<Moa::H>(o.head_dim), headmix::at<Moa::E>(o.experts),
-                                           headmix::at<Moa::K>(o.top_k));
+      return headmix::Module<Moa, Backend>(o.seed, backend, headmix::at<Moa::model_dim>(o.width),
+                                           headmix::at<Moa::head_dim>(o.head_dim), headmix::at<Moa::experts>(o.experts),
+                                           headmix::at<Moa::top_k>(o.top_k));
     }
     template <class R>
     static auto make_attention(std::type_identity<Moh<R>>, Options const& o, Backend const& backend) {
       using Module = headmix::Module<Moh<R>, Backend>;
-      auto const width = headmix::at<typename Moh<R>::D>(o.width);
-      auto const head_dim = headmix::at<typename Moh<R>::H>(o.head_dim);
-      auto const routed = headmix::at<typename R::E_r>(o.heads - o.shared_heads);
-      auto const top_k = headmix::at<typename R::K_r>(o.top_k);
-      if constexpr (R::h_s::value == dynamic) {
-        auto const shared = headmix::at<typename R::h_s>(o.shared_heads);
+      auto const width = headmix::at<typename Moh<R>::model_dim>(o.width);
+      auto const head_dim = headmix::at<typename Moh<R>::head_dim>(o.head_dim);
+      auto const routed = headmix::at<typename R::routed_heads>(o.heads - o.shared_heads);
+      auto const top_k = headmix::at<typename R::routed_top_k>(o.top_k);
+      if constexpr (R::shared_heads::value == dynamic) {
+        auto const shared = headmix::at<typename R::shared_heads>(o.shared_heads);
         return Module(o.seed, backend, width, head_dim, shared, routed, top_k);
       } else {
         return Module(o.seed, backend, width, head_dim, routed, top_k);

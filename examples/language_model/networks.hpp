@@ -15,12 +15,12 @@ using headmix::dynamic;
 
 template <class W>
 struct Gelu {
-  struct D : headmix::size<dynamic> {};
-  struct F : headmix::size<dynamic> {};
+  struct model_dim : headmix::size<dynamic> {};
+  struct hidden_dim : headmix::size<dynamic> {};
 
-  struct x : headmix::input<headmix::tokens, D> {};
-  struct W_1 : headmix::param<D, F> {};
-  struct W_2 : headmix::param<F, D> {};
+  struct x : headmix::input<headmix::tokens, model_dim> {};
+  struct W_1 : headmix::param<model_dim, hidden_dim> {};
+  struct W_2 : headmix::param<hidden_dim, model_dim> {};
 
   static constexpr auto y = W::product(gelu(W::product(x{}, W_1{})), W_2{});
 
@@ -42,7 +42,7 @@ using MhMoe = headmix::MhMoe<dynamic, dynamic, ExpertRouter, Experts<W>>;
 template <class L>
 struct Added {
   using x = typename L::x;
-  struct h : headmix::constant<headmix::tokens, typename L::D> {};
+  struct h : headmix::constant<headmix::tokens, typename L::model_dim> {};
 
   static constexpr auto y = h{} + L::y;
 
@@ -55,7 +55,7 @@ class ModuleNetwork final : public Network {
  public:
   template <class... Sizes>
   ModuleNetwork(Options const& o, Index layer, Backend const& backend, Sizes... sizes)
-      : module_(seed(o, layer), backend, headmix::at<typename L::D>(o.width), sizes...),
+      : module_(seed(o, layer), backend, headmix::at<typename L::model_dim>(o.width), sizes...),
         experts_(is_mixture ? o.ffn_experts : 0),
         balance_(o.balance) {}
 
@@ -102,16 +102,17 @@ std::unique_ptr<Network> make_network(Options const& o, Index layer, Backend con
   using headmix::at;
   using Of = std::conditional_t<W == Weights::real, headmix::weights::real, headmix::weights::ternary>;
   if (!has_mixture(o, layer)) {
-    return std::make_unique<ModuleNetwork<Gelu<Of>, Backend>>(o, layer, backend, at<typename Gelu<Of>::F>(4 * o.width));
+    return std::make_unique<ModuleNetwork<Gelu<Of>, Backend>>(o, layer, backend,
+                                                              at<typename Gelu<Of>::hidden_dim>(4 * o.width));
   }
-  auto const experts = at<ExpertRouter::E>(o.ffn_experts);
-  auto const top_k = at<ExpertRouter::K>(o.ffn_top_k);
+  auto const experts = at<ExpertRouter::experts>(o.ffn_experts);
+  auto const top_k = at<ExpertRouter::top_k>(o.ffn_top_k);
   if (o.ffn == Ffn::smoe) {
-    auto const hidden = at<typename Smoe<Of>::experts::F>(o.hidden);
+    auto const hidden = at<typename Smoe<Of>::network::hidden_dim>(o.hidden);
     return std::make_unique<ModuleNetwork<Smoe<Of>, Backend>>(o, layer, backend, experts, top_k, hidden);
   }
-  auto const split = at<typename MhMoe<Of>::H>(o.split);
-  auto const hidden = at<typename MhMoe<Of>::experts::F>(o.hidden);
+  auto const split = at<typename MhMoe<Of>::split>(o.split);
+  auto const hidden = at<typename MhMoe<Of>::network::hidden_dim>(o.hidden);
   return std::make_unique<ModuleNetwork<MhMoe<Of>, Backend>>(o, layer, backend, split, experts, top_k, hidden);
 }
 

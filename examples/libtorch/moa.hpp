@@ -57,7 +57,7 @@ struct Function : torch::autograd::Function<Function> {
     auto run = c10::make_intrusive<Run>();
     run->bind(values, torch::autograd::variable_list(values.size()));
     run->program.bind_tokens({nullptr, sequences, x.size(0)});
-    run->program.set(Attention::K{}, experts_per_token);
+    run->program.set(Attention::top_k{}, experts_per_token);
     // PyTorch aligns to 64 bytes, as headmix asks for.
     run->workspace = torch::empty(static_cast<std::int64_t>(run->program.workspace_bytes()), torch::kUInt8);
     run->program.bind_workspace(

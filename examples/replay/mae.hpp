@@ -58,14 +58,14 @@ void run(MaeCase<T>& m, Result& result) {
   constexpr bool mixes = std::is_same_v<L, Layer>;
   LayerOnBackend<Layer, Backend> layer = [&] {
     auto const at_case = [&](auto... further) {
-      return LayerOnBackend<Layer, Backend>(at<typename L::D>(m.d), at<typename L::Q>(m.heads),
-                                            at<typename L::H>(m.head_dim), at<typename L::K>(m.heads - m.left_out),
-                                            at<typename L::C>(m.experts), further...);
+      return LayerOnBackend<Layer, Backend>(
+          at<typename L::model_dim>(m.d), at<typename L::heads>(m.heads), at<typename L::head_dim>(m.head_dim),
+          at<typename L::expert_heads>(m.heads - m.left_out), at<typename L::experts>(m.experts), further...);
     };
     if constexpr (mixes && !L::Pool::per_sequence) {
-      return at_case(at<typename L::Gate::m>(m.hidden), at<typename L::Pool::Positions>(m.window));
+      return at_case(at<typename L::Gate::hidden_dim>(m.hidden), at<typename L::Pool::Positions>(m.window));
     } else if constexpr (mixes) {
-      return at_case(at<typename L::Gate::m>(m.hidden));
+      return at_case(at<typename L::Gate::hidden_dim>(m.hidden));
     } else {
       return at_case();
     }

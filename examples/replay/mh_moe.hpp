@@ -87,11 +87,12 @@ void run(MhMoeCase<T>& m, Result& result) {
   using R = SoftmaxTopK<dynamic, dynamic, gate_of_case, loss::first_choice_balance>;
   using Network = FeedForward<dynamic, Activation, Weights>;
   using L = MhMoe<dynamic, dynamic, R, Network, head_bias, merge_bias, shared_expert<Network>, capacity<dynamic>>;
-  using X = typename L::experts;
-  using S = typename shared_expert<Network>::template of<typename L::D>;
+  using X = typename L::network;
+  using S = typename shared_expert<Network>::template network<typename L::model_dim>;
   LayerOnBackend<L, typename On::template backend<T>> layer(
-      at<typename L::D>(m.d), at<typename L::H>(m.split), at<typename L::E>(m.experts), at<typename L::K>(m.top_k),
-      at<typename L::C>(m.limit), at<typename X::F>(m.hidden), at<typename S::F>(m.shared_hidden));
+      at<typename L::model_dim>(m.d), at<typename L::split>(m.split), at<typename L::experts>(m.experts),
+      at<typename L::top_k>(m.top_k), at<typename L::expert_capacity>(m.limit), at<typename X::hidden_dim>(m.hidden),
+      at<typename S::hidden_dim>(m.shared_hidden));
   auto& program = layer.module();
   auto const each_parameter = [&](auto f) {
     f(typename L::W_head{}, m.W_head);

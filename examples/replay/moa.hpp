@@ -51,8 +51,8 @@ void run(MoaCase<T>& m, Result& result) {
   using L =
       Moa<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, padded, Options...>;
   LayerOnBackend<L, typename On::template backend<T>> layer(
-      at<typename L::D>(m.d), at<typename L::M>(m.dm), at<typename L::H>(m.head_dim), at<typename L::P>(m.kv_heads),
-      at<typename L::E>(m.experts), at<typename L::K>(m.top_k));
+      at<typename L::model_dim>(m.d), at<typename L::context_dim>(m.dm), at<typename L::head_dim>(m.head_dim),
+      at<typename L::kv_heads>(m.kv_heads), at<typename L::experts>(m.experts), at<typename L::top_k>(m.top_k));
   auto& program = layer.module();
   auto const each_parameter = [&](auto f) {
     f(typename L::r::W_g{}, m.W_g);

@@ -47,11 +47,12 @@ template <class On, class R, class... Options, class T>
 void run(MohCase<T>& m, Result& result) {
   using L = Moh<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, Options...>;
   using Layer = LayerOnBackend<L, typename On::template backend<T>>;
-  constexpr bool routes = R::E_r::value != 0, two_stage = !ReadsQueries<R>;
+  constexpr bool routes = R::routed_heads::value != 0, two_stage = !ReadsQueries<R>;
   auto const sizes =
-      std::tuple_cat(std::tuple(at<typename L::D>(m.d), at<typename L::H>(m.head_dim), at<typename L::P>(m.kv_heads)),
-                     if_dynamic<typename R::h_s>(m.shared), if_dynamic<typename R::E_r>(m.routed),
-                     if_dynamic<typename R::K_r>(m.top_k));
+      std::tuple_cat(std::tuple(at<typename L::model_dim>(m.d), at<typename L::head_dim>(m.head_dim),
+                                at<typename L::kv_heads>(m.kv_heads)),
+                     if_dynamic<typename R::shared_heads>(m.shared), if_dynamic<typename R::routed_heads>(m.routed),
+                     if_dynamic<typename R::routed_top_k>(m.top_k));
   Layer layer = std::apply([](auto... size) { return Layer(size...); }, sizes);
   auto& program = layer.module();
   auto const each_parameter = [&](auto f) {
@@ -63,15 +64,15 @@ void run(MohCase<T>& m, Result& result) {
     f(typename L::b_k{}, m.b_k);
     f(typename L::b_v{}, m.b_v);
     f(typename L::b_o{}, m.b_o);
-    if constexpr (two_stage && R::h_s::value != 0) f(typename L::r::W_s{}, m.W_s);
+    if constexpr (two_stage && R::shared_heads::value != 0) f(typename L::r::W_s{}, m.W_s);
     if constexpr (two_stage && routes) f(typename L::r::W_r{}, m.W_r);
-    if constexpr (two_stage && routes && R::h_s::value != 0) f(typename L::r::W_h{}, m.W_h);
+    if constexpr (two_stage && routes && R::shared_heads::value != 0) f(typename L::r::W_h{}, m.W_h);
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
   if constexpr (two_stage) {
     program.program().bind(scale_of_case::is_paper{}, layer.put({m.scale == "paper" ? T(1) : T(0)}, 1));
   }
-  if constexpr (has_option<rope<dynamic>, Options...>) {
+  if constexpr ((std::is_same_v<rope<dynamic>, Options> || ...)) {
     program.program().bind(rope<dynamic>::theta{}, layer.put({static_cast<T>(m.theta)}, 1));
   }
 

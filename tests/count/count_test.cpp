@@ -32,8 +32,8 @@ TEST_CASE("count: products are those that a backend runs, parameters those that 
       check<sampling>(n, length, 0);
       check<multi_query>(n, length, 0);
       for (Index const keys : {0, 4, 9}) {
-        check<any_size>(n, length, keys, at<any_size::D>(6), at<any_size::H>(4), at<any_size::M>(3), at<any_size::E>(5),
-                        at<any_size::K>(2));
+        check<any_size>(n, length, keys, at<any_size::model_dim>(6), at<any_size::head_dim>(4),
+                        at<any_size::context_dim>(3), at<any_size::experts>(5), at<any_size::top_k>(2));
       }
     }
   }
@@ -62,7 +62,7 @@ static_assert(detail::visible_pairs<causal>(1, 5) == 5 && detail::visible_pairs<
 static_assert(detail::visible_pairs<causal>(5, 2) == 1 + 2 && detail::visible_pairs<causal>(0, 3) == 0);
 static_assert(detail::visible_pairs<sliding_window<2>>(5, 5) == 1 + 4 * 2);
 
-// ---- layers and operations of one's own ----
+// ---- custom layers and operations ----
 
 namespace {
 

@@ -61,10 +61,10 @@ void check(Index n, Index length, Index keys, size_value<X>... sizes) {
     static double const theta = 10;
     m.program().bind(rope<dynamic>::theta{}, {&theta, 1, 1});
   }
-  Index const width = m.program().template extent<typename L::D>();
+  Index const width = m.program().template extent<typename L::model_dim>();
   std::vector<double> const x(static_cast<std::size_t>(n * length * width), 0.5);
   if constexpr (requires { requires L::cross; }) {
-    Index const context_dim = m.program().template extent<typename L::M>();
+    Index const context_dim = m.program().template extent<typename L::context_dim>();
     std::vector<double> const memory(static_cast<std::size_t>(n * keys * context_dim), 0.25);
     m.forward({x.data(), n * length, width}, uniform(n, length), {memory.data(), n * keys, context_dim},
               uniform(n, keys));

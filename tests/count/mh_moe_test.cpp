@@ -22,8 +22,8 @@ TEST_CASE("count: products of MH-MoE are those that a backend runs, parameters t
   for (Index const tokens_of_each : {0, 1, 7}) {
     check<split>(1, tokens_of_each, 0);
     check<sparse>(1, tokens_of_each, 0);
-    check<any_size>(1, tokens_of_each, 0, at<any_size::D>(6), at<any_size::H>(3), at<any_size::E>(5),
-                    at<any_size::K>(2), at<any_size::experts::F>(7));
+    check<any_size>(1, tokens_of_each, 0, at<any_size::model_dim>(6), at<any_size::split>(3), at<any_size::experts>(5),
+                    at<any_size::top_k>(2), at<any_size::network::hidden_dim>(7));
   }
 }
 

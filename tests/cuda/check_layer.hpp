@@ -25,12 +25,12 @@ using namespace headmix::testing;
 /// The router of MoA, except that somebody else has chosen.
 template <Index Experts, Index TopK>
 struct GivenTopK {
-  struct E : size<Experts> {};
-  struct K : size<TopK> {};
+  struct experts : size<Experts> {};
+  struct top_k : size<TopK> {};
   template <Expr X>
   struct route {
-    struct index_leaf : selection<rows<X>, K, E> {};
-    struct W_g : router_param<cols<X>, E> {};
+    struct index_leaf : selection<rows<X>, top_k, experts> {};
+    struct W_g : router_param<cols<X>, experts> {};
     static constexpr auto z = upcast(X{} % W_g{});
     static constexpr auto p = softmax(z);
     static constexpr auto index = index_leaf{};
@@ -98,7 +98,8 @@ Outcome outcome(Backend backend, batch const& x_batch, Index rows, batch const* 
   }
   view<T const> y;
   if constexpr (requires { requires L::cross; }) {
-    view<T const> const memory(on_device(numbers(memory_rows * L::M::value, 102)), memory_rows, L::M::value);
+    view<T const> const memory(on_device(numbers(memory_rows * L::context_dim::value, 102)), memory_rows,
+                               L::context_dim::value);
     y = m.forward(x, x_batch, memory, *memory_batch);
   } else {
     y = m.forward(x, x_batch);

@@ -42,7 +42,7 @@ std::vector<std::vector<double>> outcome(Backend backend, batch const& b, Index 
     auto const values = testing::random_numbers<T>(p.value.size(), ++stream);
     upload(backend, p.value.data, values.data(), values.size());
   }
-  Index const width = L::D::value;
+  Index const width = L::model_dim::value;
   device_array<T, test_device> const x(backend.queue(), testing::random_numbers<T>(rows * width, 1)),
       dy(backend.queue(), testing::random_numbers<T>(rows * width, 2));
   std::vector<std::vector<double>> all;

@@ -8,5 +8,5 @@ using layer = MultiHead<dynamic, 2, 4>;
 #ifdef MUST_FAIL
 Index n = count_parameters<layer>();
 #else
-Index n = count_parameters<layer>(at<layer::D>(8));
+Index n = count_parameters<layer>(at<layer::model_dim>(8));
 #endif

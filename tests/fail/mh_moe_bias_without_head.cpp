@@ -1,4 +1,4 @@
-// expect: headmix: head_bias and merge_bias belong to layers that no_head and no_merge leave out
+// expect: headmix: two options contradict each other; see
 // SPDX-License-Identifier: MIT
 #include "headmix/layer/smoe.hpp"
 

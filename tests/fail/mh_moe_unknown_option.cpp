@@ -1,4 +1,4 @@
-// expect: headmix: the options of MhMoe are no_head, no_merge
+// expect: headmix: there is no such option here; see
 // SPDX-License-Identifier: MIT
 #include "headmix/layer/mh_moe.hpp"
 

@@ -1,4 +1,4 @@
-// expect: headmix: the options of Moa are a mask, query_bias
+// expect: headmix: there is no such option here; see
 // SPDX-License-Identifier: MIT
 #include "headmix/layer/moa.hpp"
 

@@ -9,5 +9,5 @@ using router = QueryNorm<2, 1, 1>;
 #else
 using router = QueryNorm<2, 2, 1>;
 #endif
-using route = router::route<archetype::queries<router::E>>;
+using route = router::route<archetype::queries<router::experts>>;
 constexpr auto gate = route::gate;

@@ -1,4 +1,4 @@
-// expect: headmix: the options of QueryNorm are an estimator and losses
+// expect: headmix: there is no such option here; see
 // SPDX-License-Identifier: MIT
 #include "headmix/router/query_norm.hpp"
 
@@ -10,5 +10,5 @@ using router = QueryNorm<2, 4, 2, scaling_of_mine>;
 #else
 using router = QueryNorm<2, 4, 2, estimator::active>;
 #endif
-using route = router::route<archetype::queries<router::E>>;
+using route = router::route<archetype::queries<router::experts>>;
 constexpr auto gate = route::gate;

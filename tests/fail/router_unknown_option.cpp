@@ -1,4 +1,4 @@
-// expect: headmix: the options of SoftmaxTopK are a gating
+// expect: headmix: there is no such option here; see
 // SPDX-License-Identifier: MIT
 #include "headmix/router/softmax_top_k.hpp"
 

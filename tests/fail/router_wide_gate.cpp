@@ -6,13 +6,13 @@ using namespace headmix;
 
 /// Gives a weight to every expert instead of to the chosen ones.
 struct wide_router {
-  struct E : size<4> {};
-  struct K : size<2> {};
+  struct experts : size<4> {};
+  struct top_k : size<2> {};
   template <Expr X, class Tag = void>
   struct route {
-    struct W_g : router_param<cols<X>, E> {};
+    struct W_g : router_param<cols<X>, experts> {};
     static constexpr auto p = softmax(X{} % W_g{});
-    static constexpr auto index = arg_top_k<K>(p);
+    static constexpr auto index = arg_top_k<top_k>(p);
 #ifdef MUST_FAIL
     static constexpr auto gate = p;
 #else

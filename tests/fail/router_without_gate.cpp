@@ -7,13 +7,13 @@
 
 using namespace headmix;
 struct router {
-  struct E : size<4> {};
-  struct K : size<2> {};
+  struct experts : size<4> {};
+  struct top_k : size<2> {};
   template <Expr X, class = void>
   struct route {
-    struct W_g : param<cols<X>, E> {};
+    struct W_g : param<cols<X>, experts> {};
     static constexpr auto p = softmax(X{} % W_g{});
-    static constexpr auto index = arg_top_k<K>(p);
+    static constexpr auto index = arg_top_k<top_k>(p);
 #ifndef MUST_FAIL
     static constexpr auto gate = gather_cols(p, index);
 #endif

@@ -1,4 +1,4 @@
-// expect: headmix: the options of TwoStage are a scaling and losses
+// expect: headmix: there is no such option here; see
 // SPDX-License-Identifier: MIT
 #include "headmix/router/two_stage.hpp"
 

@@ -12,15 +12,15 @@ namespace headmix::test {
 /// The cosine of a token and each expert's vector, times a learned scale.
 template <Index Experts, Index TopK>
 struct CosineTopK {
-  struct E : size<Experts> {};
-  struct K : size<TopK> {};
+  struct experts : size<Experts> {};
+  struct top_k : size<TopK> {};
   template <Expr X, class Tag = void>
   struct route {
-    struct V : router_param<cols<X>, E> {};
+    struct V : router_param<cols<X>, experts> {};
     struct log_scale : router_param<size<1>> {};
     static constexpr auto lengths = safe_sqrt(row_sum(square(X{}))) * safe_sqrt(col_sum(square(V{})));
     static constexpr auto p = softmax(upcast(X{} % V{}) / lengths * exp(log_scale{}));
-    static constexpr auto index = arg_top_k<K>(p);
+    static constexpr auto index = arg_top_k<top_k>(p);
     static constexpr auto gate = gather_cols(p, index);
     using losses = type_list<>;
   };

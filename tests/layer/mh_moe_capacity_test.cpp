@@ -36,7 +36,8 @@ TEST_CASE("mh-moe: choices that find no place stay in sight of the losses and of
   using L = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, capacity<dynamic>>;
   using S = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, capacity<1, 2>>;
   using Dropless = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>>;
-  TestProgram<mh_moe_roots<L>, inference> p(positive(), at<tokens>(7), at<L::C>(capacity_rows(0.5, 21, 4, 2)));
+  TestProgram<mh_moe_roots<L>, inference> p(positive(), at<tokens>(7),
+                                            at<L::expert_capacity>(capacity_rows(0.5, 21, 4, 2)));
   TestProgram<mh_moe_roots<S>, inference> q(positive(), at<tokens>(7));
   TestProgram<mh_moe_roots<Dropless>, inference> all(positive(), at<tokens>(7));
   crowd(p, L::r::W_g{});

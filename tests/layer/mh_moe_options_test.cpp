@@ -31,7 +31,7 @@ template <class Activation>
 void check_shared(double (*hidden)(double)) {
   using Shared = FeedForward<3, Activation>;
   using L = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5, Activation>, shared_expert<Shared>>;
-  using S = typename Shared::template shared<typename L::D>;
+  using S = typename Shared::template shared<typename L::model_dim>;
   Added<L, MhMoe<6, 3, raw_router<4, 2>, FeedForward<5, Activation>>> added;
   auto const x = added.p.in(typename L::x{});
   for (Index t = 0; t < 5; ++t) {

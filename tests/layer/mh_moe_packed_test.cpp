@@ -23,7 +23,7 @@ void same_numbers(double tolerance) {
   Module<Trained, Reference<Scalar>, inference> trained(3);
   Module<Packed, Cpu<Scalar>, inference> packed(4);
   copy_parameters(trained, packed);
-  Index const rows = 37, d = Trained::D::value;
+  Index const rows = 37, d = Trained::model_dim::value;
   std::vector<Scalar> in(static_cast<std::size_t>(rows * d));
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<Scalar>(Random(8).normal(i));
   view<Scalar const> const x_view(in.data(), rows, d);

@@ -57,7 +57,7 @@ TEST_CASE("mh-moe padding: real rows have the results that they have without the
   REQUIRE(seen.rows == 15);
   for (Index i = 0; i < seen.size(); ++i) CHECK(seen.data[i] == chosen.data[i]);
   for (std::size_t i = 0; i < 24; ++i)
-    CHECK(close(p.gradients(L::experts::W_up{})[i], q.gradients(Dense::experts::W_up{})[i]));
+    CHECK(close(p.gradients(L::network::W_up{})[i], q.gradients(Dense::network::W_up{})[i]));
 }
 TEST_CASE("mh-moe padding: gradients, also where no row is real") {
   using L = layer<padded>;

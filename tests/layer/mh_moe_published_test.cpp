@@ -28,7 +28,7 @@ template <class Gating, class... Options>
 struct Published {
   using L = MhMoe<6, 3, SoftmaxTopK<4, 2, Gating, loss::first_choice_balance>, FeedForward<5>, head_bias, merge_bias,
                   Options...>;
-  using X = typename L::experts;
+  using X = typename L::network;
   using all_roots =
       typename headmix::detail::module_roots<type_of<decltype(L::y)>, typename L::losses, typename L::observed>::type;
   static gradcheck_options options() {
@@ -70,7 +70,7 @@ TEST_CASE("MH-MoE gives the published numbers: dropless, raw gates") {
   m.check(.2026012900, .1915562229, -.0534645153, .0822484199, .0001813907);
   std::array const first{.1050749938, -.0241852909, -.0983422706, .0474208628};
   for (std::size_t i = 0; i < first.size(); ++i) CHECK(golden(m.y[i], first[i]));
-  auto const dw = m.p.gradients(L::W_head{}), du = m.p.gradients(L::experts::W_up{});
+  auto const dw = m.p.gradients(L::W_head{}), du = m.p.gradients(L::network::W_up{});
   CHECK(golden(total(dw), .0971128932));
   CHECK(golden(squares(dw), .3164146256));
   CHECK(golden(total(du), .0140638679));
@@ -81,7 +81,7 @@ TEST_CASE("MH-MoE gives the published numbers: a capacity of six rows drops two 
   Published<gating::raw, capacity<1>> m;
   using L = decltype(m)::L;
   m.check(.2179202999, .1937821271, -.0391856326, .0746058624, .0001796736);
-  CHECK(golden(squares(m.p.gradients(L::experts::W_up{})), .0035714701));
+  CHECK(golden(squares(m.p.gradients(L::network::W_up{})), .0035714701));
 }
 TEST_CASE("MH-MoE gives the published numbers: renormalised gates") {
   Published<gating::renormalized> m;

@@ -10,11 +10,12 @@ TEST_CASE("mh-moe: gradients of dynamic sizes, and the results of static ones") 
   using S = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, shared_expert<FeedForward<7>>>;
   using L =
       MhMoe<dynamic, dynamic, raw_router<dynamic, dynamic>, FeedForward<dynamic>, shared_expert<FeedForward<dynamic>>>;
-  using F = L::experts::F;
-  using F_s = FeedForward<dynamic>::shared<L::D>::F;
-  check_gradient(L::y, {}, at<L::D>(6), at<L::H>(3), at<L::E>(4), at<L::K>(2), at<F>(5), at<F_s>(7));
-  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(5), at<L::D>(6), at<L::H>(3), at<L::E>(4), at<L::K>(2),
-                                                at<F>(5), at<F_s>(7));
+  using F = L::network::hidden_dim;
+  using F_s = FeedForward<dynamic>::shared<L::model_dim>::hidden_dim;
+  check_gradient(L::y, {}, at<L::model_dim>(6), at<L::split>(3), at<L::experts>(4), at<L::top_k>(2), at<F>(5),
+                 at<F_s>(7));
+  TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(5), at<L::model_dim>(6), at<L::split>(3), at<L::experts>(4),
+                                                at<L::top_k>(2), at<F>(5), at<F_s>(7));
   TestProgram<roots<type_of<decltype(S::y)>>> q(at<tokens>(5));
   auto const y = p.forward(), z = q.forward();  // leaves are in the same order, so they have the same numbers
   REQUIRE(y.size() == 5 * 6);

@@ -21,7 +21,7 @@ bool nothing(view<double const> v) {
 
 TEST_CASE("mh-moe: one expert with head and merge layers of the identity is a network of every sub-token") {
   using L = MhMoe<6, 3, raw_router<1, 1>, FeedForward<5>>;
-  using X = L::experts;
+  using X = L::network;
   TestProgram<mh_moe_roots<L>, inference> p(at<tokens>(4));
   for (Index i = 0; i < 36; ++i) p.in(L::W_head{}).data[i] = p.in(L::W_merge{}).data[i] = i % 7 == 0 ? 1 : 0;
   auto const y = p.forward();
@@ -55,7 +55,7 @@ TEST_CASE("mh-moe: without a limit a token has the same result in every batch") 
 TEST_CASE("mh-moe: permuting the experts permutes their gradients and leaves the rest alone") {
   using R = SoftmaxTopK<5, 2, gating::raw, loss::first_choice_balance, loss::load_balance>;
   using L = MhMoe<6, 3, R, FeedForward<4>, capacity<3, 4>>;
-  using X = L::experts;
+  using X = L::network;
   TestProgram<mh_moe_roots<L>> p(at<tokens>(9)), q(at<tokens>(9));
   std::array<Index, 5> const order{3, 0, 4, 1, 2};  // expert e of p is expert order[e] of q
   copy_weights(p, q);
@@ -89,7 +89,7 @@ TEST_CASE("mh-moe: permuting the experts permutes their gradients and leaves the
 }
 TEST_CASE("mh-moe: an expert without rows has gradients of zero") {
   using L = MhMoe<6, 3, raw_router<4, 2>, FeedForward<5>, no_head>;
-  using X = L::experts;
+  using X = L::network;
   TestProgram<roots<type_of<decltype(L::y)>, type_of<decltype(L::r::index)>>> p(
       gradcheck_options{.low = 0.1, .high = 1}, at<tokens>(7));
   for (Index i = 0; i < 2; ++i) p.in(L::r::W_g{})(i, 2) = -50;

@@ -9,9 +9,9 @@ using namespace headmix::test;
 
 TEST_CASE("moa: gradients with one choice, with all, and with a single expert") {
   using F = Moa<5, 3, SoftmaxTopK<dynamic, dynamic, gating::raw>, causal>;
-  check_gradient(F::y, {}, at<F::E>(4), at<F::K>(1));
-  check_gradient(F::y, {}, at<F::E>(3), at<F::K>(3));
-  check_gradient(F::y, {}, at<F::E>(1), at<F::K>(1));
+  check_gradient(F::y, {}, at<F::experts>(4), at<F::top_k>(1));
+  check_gradient(F::y, {}, at<F::experts>(3), at<F::top_k>(3));
+  check_gradient(F::y, {}, at<F::experts>(1), at<F::top_k>(1));
 }
 TEST_CASE("moa: a token sees neither later tokens nor other sequences") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
@@ -30,7 +30,8 @@ TEST_CASE("moa: dynamic sizes give what static ones give") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
   using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
   TestProgram<moa_roots<L>> p(at<tokens>(7));
-  TestProgram<moa_roots<F>> q(at<tokens>(7), at<F::D>(6), at<F::H>(4), at<F::E>(5), at<F::K>(2));
+  TestProgram<moa_roots<F>> q(at<tokens>(7), at<F::model_dim>(6), at<F::head_dim>(4), at<F::experts>(5),
+                              at<F::top_k>(2));
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
   p.backward({0.5, 0.25});
@@ -49,7 +50,8 @@ TEST_CASE("moa: no tokens give no output, and gradients of zero") {
 }
 TEST_CASE("moa: more choices than experts are an error at run time, with both numbers") {
   using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
-  TestProgram<moa_roots<F>> p(at<tokens>(3), at<F::D>(6), at<F::H>(4), at<F::E>(3), at<F::K>(4));
+  TestProgram<moa_roots<F>> p(at<tokens>(3), at<F::model_dim>(6), at<F::head_dim>(4), at<F::experts>(3),
+                              at<F::top_k>(4));
   CHECK_THROWS_WITH_AS(static_cast<void>(p.program.workspace_bytes()), doctest::Contains("size K = 4 must be at most"),
                        Error);
 }

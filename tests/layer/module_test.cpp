@@ -172,7 +172,7 @@ TEST_CASE("module: sequences of a batch do not see each other") {
 }
 TEST_CASE("module: a layer of dynamic sizes is told them") {
   using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
-  Module<F, Reference<double>> free(9, {}, at<F::D>(6), at<F::H>(4), at<F::E>(5), at<F::K>(2));
+  Module<F, Reference<double>> free(9, {}, at<F::model_dim>(6), at<F::head_dim>(4), at<F::experts>(5), at<F::top_k>(2));
   M fixed(9);
   auto const x = numbers(7 * 6);
   view<double const> const v(x.data(), 7, 6);

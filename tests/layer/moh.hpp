@@ -12,14 +12,14 @@ namespace headmix::test {
 /// The y of layer L from all heads of every token and their weights, gate [tokens, E].
 template <class L, Expr G>
 constexpr auto composed(G) {
-  using O = typename L::O;
-  using E = typename L::E;
-  using S = typename L::S;
-  constexpr auto q = O::Position::template rotate<E>(S::template queries<E>(L::all_q));
-  constexpr auto o = S::template attend<typename L::P, void>(q, L::k, L::v);
-  constexpr auto mixed = merge_rows<E>(round_to_storage(split_rows<E>(G{}) * split_rows<E>(o))) % typename L::W_o{} +
-                         when<L::template has<output_bias>>(typename L::b_o{});
-  return either<L::pads>(scatter_rows(mixed, typename L::valid_rows{}), mixed);
+  using heads = typename L::heads;
+  using S = typename L::scores;
+  constexpr auto q = L::template rotate<heads>(S::template queries<heads>(L::all_q));
+  constexpr auto o = S::template attend<typename L::kv_heads, void>(q, L::k, L::v);
+  constexpr auto mixed =
+      merge_rows<heads>(round_to_storage(split_rows<heads>(G{}) * split_rows<heads>(o))) % typename L::W_o{} +
+      when<L::template has<output_bias>>(typename L::b_o{});
+  return either<L::template has<padded>>(scatter_rows(mixed, typename L::valid_rows{}), mixed);
 }
 /// With the weights that the layer's router gives.
 template <class L>

@@ -11,8 +11,8 @@ TEST_CASE("moh: sizes that are known when the program runs") {
   using R = TwoStage<dynamic, dynamic, dynamic>;
   using L = Moh<dynamic, dynamic, R, sliding_window<3>, kv_heads<dynamic>>;
   auto const r = check_twins(
-      L::y, twin<L>, {}, [](auto&) {}, at<tokens>(6), at<L::D>(5), at<L::H>(3), at<R::h_s>(3), at<R::E_r>(3),
-      at<R::K_r>(1), at<L::P>(2));
+      L::y, twin<L>, {}, [](auto&) {}, at<tokens>(6), at<L::model_dim>(5), at<L::head_dim>(3), at<R::shared_heads>(3),
+      at<R::routed_heads>(3), at<R::routed_top_k>(1), at<L::kv_heads>(2));
   CAPTURE(r.text);
   CHECK(r.ok());
 }

@@ -24,7 +24,8 @@ void in_order(view<double> v, double scale, double s, Index first = 0) {
   for (Index i = 0; i < v.size(); ++i) v.data[i] = scale * S(s, first + i);
 }
 
-/// The attention of the image models with h_s shared and E_r routed heads: B = 2, N = 5, d = 12, h = 6, d_h = 4.
+/// The attention of the image models with shared_heads shared and routed_heads routed heads: B = 2, N = 5, d = 12, h =
+/// 6, d_h = 4.
 template <Index Shared, Index Routed, Index TopK>
 struct Image {
   using L = Moh<12, 4, TwoStage<Shared, Routed, TopK>, query_bias, key_bias, value_bias, output_bias>;

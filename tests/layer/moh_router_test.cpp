@@ -11,12 +11,12 @@ namespace {
 
 /// Every token's head is the one of its first feature's sign; the weight is that feature.
 struct by_sign {
-  struct E : size<2> {};
-  struct K : size<1> {};
+  struct experts : size<2> {};
+  struct top_k : size<1> {};
   template <Expr X, class Tag = void>
   struct route {
     static constexpr auto first = gather_cols(X{}, iota_cols<size<0>, size<1>, cols<X>>(X{}));
-    static constexpr auto index = arg_top_k<K>(concat_cols(first, -first));
+    static constexpr auto index = arg_top_k<top_k>(concat_cols(first, -first));
     static constexpr auto gate = first;
     using losses = type_list<>;
   };

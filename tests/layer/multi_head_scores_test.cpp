@@ -73,8 +73,8 @@ void check_scores(Change change) {
 TEST_CASE("multi-head: cosine scores and a bias by relative position") {
   using B = relative_position_bias<2, 3, 5, 3, 4>;
   using L = MultiHead<5, 4, 3, full, kv_heads<2>, cosine_scores<9>, B>;
-  using C = L::S::values;
-  using N = B::of<L::Q>;
+  using C = L::scores::values;
+  using N = B::of<L::heads>;
   check_scores<L, full>([](auto& p, auto& q, auto& k, auto& bias, attended& a) {
     each_head(q, [&](double* r, Index row) {
       to_unit(r);
@@ -101,7 +101,7 @@ TEST_CASE("multi-head: cosine scores and a bias by relative position") {
 }
 TEST_CASE("multi-head: layer norms of queries and keys") {
   using L = MultiHead<5, 4, 3, causal, kv_heads<2>, qk_norm>;
-  using N = L::S::values;
+  using N = L::scores::values;
   check_scores<L, causal>([](auto& p, auto& q, auto& k, auto&, attended&) {
     each_head(q, [&](double* r, Index) { normalise(r, p.in(N::gain_q{}), p.in(N::bias_q{})); });
     each_head(k, [&](double* r, Index) { normalise(r, p.in(N::gain_k{}), p.in(N::bias_k{})); });

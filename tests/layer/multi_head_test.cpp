@@ -34,7 +34,7 @@ void check_layer(segments s) {
   auto const q = product(p.in(typename L::x{}), p.in(typename L::W_q{})),
              k = product(p.in(typename L::x{}), p.in(typename L::W_k{})),
              v = product(p.in(typename L::x{}), p.in(typename L::W_v{}));
-  std::size_t const h = L::Q::value, d = L::H::value, group = h / L::P::value;
+  std::size_t const h = L::heads::value, d = L::head_dim::value, group = h / L::kv_heads::value;
   auto const W_o = p.in(typename L::W_o{});
   for (Index b = 0; b < s.count; ++b) {
     for (Index row = s.begin(b); row < s.end(b); ++row) {
@@ -88,7 +88,8 @@ TEST_CASE("multi-head: dynamic sizes give what static ones give") {
   using L = MultiHead<6, 4, 3, causal, kv_heads<2>>;
   using F = MultiHead<dynamic, dynamic, dynamic, causal, kv_heads<dynamic>>;
   TestProgram<roots<type_of<decltype(L::y)>>> p(at<tokens>(7));
-  TestProgram<roots<type_of<decltype(F::y)>>> q(at<tokens>(7), at<F::D>(6), at<F::Q>(4), at<F::H>(3), at<F::P>(2));
+  TestProgram<roots<type_of<decltype(F::y)>>> q(at<tokens>(7), at<F::model_dim>(6), at<F::heads>(4), at<F::head_dim>(3),
+                                                at<F::kv_heads>(2));
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
   p.backward();

@@ -74,7 +74,7 @@ TEST_CASE("first_choice_balance: the gradient by the logits is that of its formu
 TEST_CASE("first_choice_balance: 1 where all experts are as probable, whoever is chosen; also of dynamic sizes") {
   using R = SoftmaxTopK<dynamic, dynamic, loss::first_choice_balance>;
   using r = R::route<x>;
-  TestProgram<roots<nth<0, r::losses>>> p(at<tokens>(5), at<R::E>(6), at<R::K>(3));
+  TestProgram<roots<nth<0, r::losses>>> p(at<tokens>(5), at<R::experts>(6), at<R::top_k>(3));
   p.values(r::W_g{}).assign(18, 0.0);
   CHECK(close(p.forward()(0, 0), 1));
 }

@@ -176,7 +176,7 @@ TEST_CASE("router options: the losses are those that were asked for, in order") 
 TEST_CASE("router options: a single expert has no variation") {
   using r = SoftmaxTopK<dynamic, dynamic, loss::cv_squared>;
   constexpr auto cv = loss_at<0>(r::route<x>::losses{});
-  TestProgram<roots<type_of<decltype(cv)>>> p(at<tokens>(7), at<r::E>(1), at<r::K>(1));
+  TestProgram<roots<type_of<decltype(cv)>>> p(at<tokens>(7), at<r::experts>(1), at<r::top_k>(1));
   CHECK(p.forward()(0, 0) == 0);
   p.backward();
   for (double const g : p.gradients(x{})) CHECK(g == 0);

@@ -111,9 +111,9 @@ TEST_CASE("query norm: of equal queries, zeros for one, the first are chosen, an
 TEST_CASE("query norm: the loss, and its value at balance") {
   using R = QueryNorm<0, 6, dynamic, loss::head_balance>;
   using L = nth<0, R::route<q>::losses>;
-  CHECK(gradcheck(L{}, at<tokens>(7), at<R::K_r>(2)).ok());
+  CHECK(gradcheck(L{}, at<tokens>(7), at<R::routed_top_k>(2)).ok());
   // Equal queries have equal scores.
-  TestProgram<roots<L>> p(at<tokens>(3), at<R::K_r>(4));
+  TestProgram<roots<L>> p(at<tokens>(3), at<R::routed_top_k>(4));
   p.values(q{}).assign(p.values(q{}).size(), 0.25);
   CHECK(close(p.forward()(0, 0), 4));
 }

@@ -182,11 +182,11 @@ TEST_CASE("router: a second one over the same value has parameters of its own, b
 }
 TEST_CASE("router: a user's own one, two lines long, has its gradient for free") {
   struct sigmoid_router {
-    struct E : size<4> {};
-    struct K : size<2> {};
-    struct W_s : param<D, E> {};
+    struct experts : size<4> {};
+    struct top_k : size<2> {};
+    struct W_s : param<D, experts> {};
     static auto score() { return sigmoid(x{} % W_s{}); }
   };
   constexpr auto score = decltype(sigmoid_router::score()){};
-  check_gradient(gather_cols(score, arg_top_k<sigmoid_router::K>(score)));
+  check_gradient(gather_cols(score, arg_top_k<sigmoid_router::top_k>(score)));
 }

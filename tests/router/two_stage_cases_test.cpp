@@ -9,8 +9,8 @@ using namespace headmix::test;
 
 TEST_CASE("two stages: one shared head") {
   using R = TwoStage<1, dynamic, dynamic>;
-  check_router<R, false>(1, 4, 2, at<R::E_r>(4), at<R::K_r>(2));
-  check_router<R, false>(1, 3, 1, at<R::E_r>(3), at<R::K_r>(1));
+  check_router<R, false>(1, 4, 2, at<R::routed_heads>(4), at<R::routed_top_k>(2));
+  check_router<R, false>(1, 3, 1, at<R::routed_heads>(3), at<R::routed_top_k>(1));
   check_router<TwoStage<1, 3, 3, scaling::paper>, true>(1, 3, 3);
 }
 TEST_CASE("two stages: no routed head") {
@@ -66,9 +66,9 @@ TEST_CASE("two stages: losses, their gradients, and what they are at balance") {
   using r = route<R>;
   using unscaled_loss = nth<0, r::losses>;
   using scaled_loss = nth<1, r::losses>;
-  CHECK(gradcheck(scaled_loss{}, at<tokens>(7), at<R::K_r>(2)).ok());
+  CHECK(gradcheck(scaled_loss{}, at<tokens>(7), at<R::routed_top_k>(2)).ok());
   for (Index const k : {1, 3, 5}) {
-    TestProgram<roots<scaled_loss, unscaled_loss>> p(at<tokens>(7), at<R::K_r>(k));
+    TestProgram<roots<scaled_loss, unscaled_loss>> p(at<tokens>(7), at<R::routed_top_k>(k));
     p.values(r::W_r{}).assign(15, 0.0);
     CHECK(close(p.forward()(0, 0), static_cast<double>(k)));
     CHECK(close(p.program.get(unscaled_loss{})(0, 0), static_cast<double>(k) / 5));

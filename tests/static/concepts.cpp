@@ -101,24 +101,24 @@ static_assert(!AttentionMask<blind> && !AttentionMask<int> && dense_mask<causal>
 
 /// Everything goes to the first expert.
 struct first_expert {
-  struct E : size<3> {};
-  struct K : size<1> {};
+  struct experts : size<3> {};
+  struct top_k : size<1> {};
   template <Expr X, class = void>
   struct route {
-    struct W_g : param<cols<X>, E> {};
+    struct W_g : param<cols<X>, experts> {};
     static constexpr auto p = softmax(X{} % W_g{});
-    static constexpr auto index = arg_top_k<K>(p);
+    static constexpr auto index = arg_top_k<top_k>(p);
     static constexpr auto gate = gather_cols(p, index);
     using losses = type_list<>;
   };
 };
 struct without_gate {
-  struct E : size<3> {};
-  struct K : size<1> {};
+  struct experts : size<3> {};
+  struct top_k : size<1> {};
   template <Expr X, class = void>
   struct route {
-    struct W_g : param<cols<X>, E> {};
-    static constexpr auto index = arg_top_k<K>(X{} % W_g{});
+    struct W_g : param<cols<X>, experts> {};
+    static constexpr auto index = arg_top_k<top_k>(X{} % W_g{});
     using losses = type_list<>;
   };
 };

@@ -200,7 +200,8 @@ static_assert(prints(dense_model<24, 1536, 4096, 16>, "881", mega) &&
 static_assert(prints(moh_model<24, 1536, 4096, 16, 4, 8>, "882", mega) &&
               prints(moh_model<24, 1536, 4096, 16, 4, 8>, "881.54", mega));
 
-/// What the router of a layer has: d (h - h_s), 2 d for the groups, and h_s d for two shared heads or more.
+/// What the router of a layer has: d (h - shared_heads), 2 d for the groups, and shared_heads d for two shared heads or
+/// more.
 template <Index D, Index Shared, Index Routed, Index TopK>
 constexpr Index router_parameters = count_parameters<Moh<D, 4, TwoStage<Shared, Routed, TopK>>>() -
                                     count_parameters<Moh<D, 4, TwoStage<Shared, Routed, TopK>>>({.router = false});
@@ -217,7 +218,7 @@ static_assert(count_parameters<Moh<12, 4, TwoStage<2, 4, 2>>>({.router = false})
 template <Index Layers, Index Heads, Index Shared, Index TopK>
 struct layers {
   using router = TwoStage<Shared, TopK == 0 ? 0 : Heads - Shared, TopK>;
-  static constexpr Index active = Layers * router::K::value, all = Layers * router::E::value;
+  static constexpr Index active = Layers * router::top_k::value, all = Layers * router::experts::value;
   static_assert(all == Layers * Heads);
 };
 /// Active heads of all, in percent, as it is printed.

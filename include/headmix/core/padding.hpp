@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Padding: which rows of padded sequences are real, as a layer with the option `padded` wants to know it.
+// Padding: which rows of padded sequences are valid, as a layer with the option `padded` wants to know it.
 
 #include <limits>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace headmix {
 
-/// Made from a mask [sequences, length], nonzero = real. Real tokens may lie anywhere in a sequence.
+/// Made from a mask [sequences, length], nonzero = valid. Valid tokens may lie anywhere in a sequence.
 ///
 ///   Padding p(mask);
 ///   auto y = m.forward(x, p);  // x and y [sequences * length, D]; rows of padding are not read, and are 0 in y
@@ -32,9 +32,9 @@ class Padding {
     }
   }
 
-  /// The numbers of the real rows, ascending: Int [real, 1].
+  /// The numbers of the valid rows, ascending: Int [valid, 1].
   [[nodiscard]] view<Int const> valid_rows() const { return {rows_.data(), static_cast<Index>(rows_.size()), 1}; }
-  /// Where each sequence begins among the real rows. Refers to this object.
+  /// Where each sequence begins among the valid rows. Refers to this object.
   [[nodiscard]] segments sequences() const {
     return {offsets_.data(), static_cast<Index>(offsets_.size()) - 1, static_cast<Index>(rows_.size())};
   }
@@ -46,12 +46,12 @@ class Padding {
   Index all_;
 };
 
-/// How the rows of an input belong to sequences: all of them (`segments`) or the real ones (`Padding`, to which it
+/// How the rows of an input belong to sequences: all of them (`segments`) or the valid ones (`Padding`, to which it
 /// refers).
 struct batch {
   segments sequences;
   view<Int const> valid_rows;
-  Index rows = 0;  ///< of the input, real or not
+  Index rows = 0;  ///< of the input, valid or not
   bool has_padding = false;
 
   batch(segments s) : sequences(s), rows(s.rows) {}

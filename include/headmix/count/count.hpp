@@ -179,7 +179,7 @@ constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, aut
 }
 
 /// The number of parameters that a Module of layer L owns; packed ones are the weights in them. Dynamic sizes of the
-/// layer follow as `at<L::D>(512)`; one that is missing is a compile error.
+/// layer follow as `at<L::model_dim>(512)`; one that is missing is a compile error.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_parameters(counted what, size_value<X>... given) {
   detail::given_sizes<X...> const sizes = {given...};

@@ -5,11 +5,19 @@
 #include <cmath>
 
 #include "headmix/expr/expert.hpp"
+#include "headmix/expr/options.hpp"
 
 namespace headmix {
 
 namespace option {
-struct capacity {};
+struct no_capacity;
+struct capacity : option_kind {
+  using standard = no_capacity;
+  static constexpr char const *syntax = "capacity<n, d>, capacity<dynamic>",
+                              *meaning = "an expert takes at most top_k floor(n / d ceil(rows / experts)) rows",
+                              *without = "every chosen row";
+};
+struct no_capacity {};
 }  // namespace option
 
 /// The rows that an expert takes, K floor(factor ceil(rows / experts)), with no more than `rows` in place of the floor.
@@ -25,7 +33,8 @@ struct capacity {};
 /// each expert, all first ones in the order of rows, then all second ones and so on; those from number C on are left
 /// out of the result and of its gradient, but not of the router's losses. Results depend on all rows of the batch then.
 ///
-/// `capacity<dynamic>`: C is the layer's size `C`, given as at<Layer::C>(capacity_rows(...)).
+/// `capacity<dynamic>`: C is the layer's size `expert_capacity`, given as
+/// at<L::expert_capacity>(capacity_rows(...)).
 template <Index Num, Index Den = 1>
 struct capacity : option::capacity {
   static_assert(Num == dynamic || (Num >= 0 && Den > 0),
@@ -62,8 +71,12 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
 /// The choices, without those that find their expert full: Int [R, K] -> [R, K].
 template <class Limit, Extent C, Selection Chosen>
 constexpr auto within_capacity(Chosen index) {
-  constexpr auto order = sort_by_expert(t(index));  // all first choices, then all second ones
-  return make<ops::within_capacity<Limit, C>>(index, order, get_output<1>(order));
+  if constexpr (std::is_same_v<Limit, option::no_capacity>) {
+    return index;
+  } else {
+    constexpr auto order = sort_by_expert(t(Chosen{}));  // all first choices, then all second ones
+    return make<ops::within_capacity<Limit, C>>(index, order, get_output<1>(order));
+  }
 }
 
 }  // namespace headmix

@@ -1,33 +1,121 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Options of layers and routers: types in any order after the required arguments. Options of one kind share a base
-// class; an equation says where one applies.
+// Options of layers and routers: types in any order after the required arguments. A layer states once which kinds of
+// options it takes (`accepts<...>`); what is unknown, given twice or contradictory is a compile error. A new option is
+// declared (a type that derives from its kind), listed (in `accepts`) and used (in an equation).
 
 #include "headmix/expr/pointwise.hpp"
 
 namespace headmix {
 
-/// True when the option O is among Options.
-template <class O, class... Options>
-inline constexpr bool has_option = (std::is_same_v<O, Options> || ...);
-
-/// True when the option O is of one of these kinds.
-template <class O, class... Kinds>
-inline constexpr bool is_option = (std::is_base_of_v<Kinds, O> || ...);
+/// A kind of options derives from this and describes itself for the tables of the documentation. It may have
+/// - `standard`: the option that holds where none of the kind is given;
+/// - `several = true`: any number of options, in the order in which they are given;
+/// - `accepts<Option>`: which types are of this kind, if they need not derive from it.
+struct option_kind {
+  static constexpr bool several = false;
+};
 
 namespace detail {
-template <class Kind, class Default, class... Options>
-struct option {
+template <class Option, class Kind>
+constexpr bool is_of_kind() {
+  if constexpr (requires { Kind::template accepts<Option>; }) {
+    return Kind::template accepts<Option>;
+  } else {
+    return std::is_base_of_v<Kind, Option>;
+  }
+}
+template <bool Ok, class Option, class Accepts>
+struct unknown_option : std::true_type {
+  static_assert(
+      Ok,
+      "headmix: there is no such option here; see 'unknown_option<..., option, accepts<...>>', and write one of "
+      "the kinds that 'accepts' lists instead");
+};
+template <bool Ok, class... Options>
+struct contradicting_options : std::true_type {
+  static_assert(
+      Ok,
+      "headmix: two options contradict each other; see 'contradicting_options<..., first, second>', and write "
+      "only one of them");
+};
+template <class Options, class Kind>
+struct of_kind;
+template <class... Options, class Kind>
+struct of_kind<type_list<Options...>, Kind> {
+  using type = concat<std::conditional_t<is_of_kind<Options, Kind>(), type_list<Options>, type_list<>>...>;
+};
+/// The only option of a list, or the kind's standard one.
+template <class Kind, class List>
+struct option_or_standard;
+template <class Kind>
+struct option_or_standard<Kind, type_list<>> {
+  using type = typename Kind::standard;
+};
+template <class Kind, class Option, class... More>
+struct option_or_standard<Kind, type_list<Option, More...>> {
+  using type = Option;
+};
+/// The first option of a list, or another type for an empty list.
+template <class List, class Default>
+struct first_or {
   using type = Default;
 };
-template <class Kind, class Default, class H, class... T>
-struct option<Kind, Default, H, T...>
-    : std::conditional_t<std::is_base_of_v<Kind, H>, std::type_identity<H>, option<Kind, Default, T...>> {};
+template <class Option, class... More, class Default>
+struct first_or<type_list<Option, More...>, Default> {
+  using type = Option;
+};
+template <class List, Index Without>
+inline constexpr Index value_or = Without;
+template <class Option, class... More, Index Without>
+inline constexpr Index value_or<type_list<Option, More...>, Without> = Option::value;
+template <class List>
+struct at_most_one : std::true_type {};
+template <class First, class Second, class... More>
+struct at_most_one<type_list<First, Second, More...>> : contradicting_options<false, First, Second> {};
 }  // namespace detail
 
-/// The first option of this kind, or the default.
-template <class Kind, class Default, class... Options>
-using find_option = typename detail::option<Kind, Default, Options...>::type;
+/// Options of the kinds A and B cannot be given together.
+template <class A, class B>
+struct excludes {};
+
+/// The kinds of options that a layer takes, and `excludes` rules among them.
+template <class... Kinds>
+struct accepts {};
+
+/// What the options of a layer say: `get`, `has`, `value` and `all` of a kind. Options that the layer does not accept,
+/// two of one kind and two that exclude each other are compile errors.
+template <class Accepts, class... Options>
+struct option_set;
+template <class... Kinds, class... Options>
+struct option_set<accepts<Kinds...>, Options...> {
+  using accepted = accepts<Kinds...>;
+  using options = type_list<Options...>;
+  /// The options of a kind in their order.
+  template <class Kind>
+  using all = typename detail::of_kind<options, Kind>::type;
+  /// The option of a kind; without one, the kind's standard.
+  template <class Kind>
+  using get = typename detail::option_or_standard<Kind, all<Kind>>::type;
+  template <class Kind>
+  static constexpr bool has = all<Kind>::size > 0;
+  /// The number that an option of the kind gives, or another one without it.
+  template <class Kind, Index Without>
+  static constexpr Index value = detail::value_or<all<Kind>, Without>;
+
+ private:
+  template <class Option>
+  static constexpr bool is_known = (detail::is_of_kind<Option, Kinds>() || ...);
+  template <class Rule>
+  struct holds : std::conditional_t<Rule::several, std::true_type, detail::at_most_one<all<Rule>>> {};
+  template <class A, class B>
+  struct holds<excludes<A, B>>
+      : detail::at_most_one<std::conditional_t<has<A> && has<B>, concat<all<A>, all<B>>, type_list<>>> {};
+
+ public:
+  static constexpr bool valid =
+      (detail::unknown_option<is_known<Options>, Options, accepted>::value && ...) && (holds<Kinds>::value && ...);
+};
 
 /// What an equation adds where an option is absent.
 struct absent {};

@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Padding ends at the door of a layer: the real rows are gathered, everything inside works on them alone, and the
+// Padding ends where a layer begins: the valid rows are gathered, everything inside works on them alone, and the
 // result is scattered back, so that a padded row costs nothing and gives exactly zero.
 
 #include "headmix/expr/select.hpp"
 
 namespace headmix {
 
-/// The leaf that numbers the real rows, ascending, among all: Int [real, 1]. See the class Padding for making one.
+/// The leaf that numbers the valid rows, ascending, among all: Int [valid, 1]. See the class Padding for making one.
 template <Extent Real, Extent All>
 struct row_numbers : selection<Real, size<1>, All> {};
 
@@ -27,7 +27,7 @@ constexpr auto with_padding(X x) {
 }
 template <Expr X, Expr Which>
 requires(detail::is_row_numbers<Which>) constexpr auto with_padding(node<ops::gather_rows, X, Which>) { return X{}; }
-/// The rows of `a` that are rows of X: the real ones, where X is a value without its padding.
+/// The rows of `a` that are rows of X: the valid ones, where X is a value without its padding.
 template <Expr X, Expr A>
 constexpr auto without_padding_as(X, A a) {
   return a;

@@ -77,18 +77,18 @@ constexpr auto window_mean(A a) {
   return make<ops::window_mean<Window, rows<A>, false, false>>(a);
 }
 namespace detail {
-/// The sum over the real rows of a window, divided by its positions.
-template <Extent Window, Expr A, Expr Kept>
-constexpr auto padded_window_mean(A a, Kept kept) {
-  return gather_rows(make<ops::window_mean<Window, rows<A>, false, true>>(scatter_rows(a, kept)), kept);
+/// The sum over the valid rows of a window, divided by its positions.
+template <Extent Window, Expr A, Expr ValidRows>
+constexpr auto padded_window_mean(A a, ValidRows valid_rows) {
+  return gather_rows(make<ops::window_mean<Window, rows<A>, false, true>>(scatter_rows(a, valid_rows)), valid_rows);
 }
 }  // namespace detail
-/// The same for the real rows of padded sequences, which have the numbers `kept` among all rows: the mean over those
+/// The same for the valid rows of padded sequences, which have the numbers `valid_rows` among all rows: the mean over those
 /// whose positions are among the latest Window ones, where padding has positions, too.
-template <Extent Window, Expr A, Expr Kept>
-constexpr auto window_mean(A a, Kept kept) {
+template <Extent Window, Expr A, Expr ValidRows>
+constexpr auto window_mean(A a, ValidRows valid_rows) {
   constexpr auto count = ones_of<rows<A>, size<1>>();
-  return detail::padded_window_mean<Window>(a, kept) / detail::padded_window_mean<Window>(count, kept);
+  return detail::padded_window_mean<Window>(a, valid_rows) / detail::padded_window_mean<Window>(count, valid_rows);
 }
 /// A value of the sequence for each of its rows: [sequences, C] -> [Rows, C].
 template <Extent Rows, Expr A>

@@ -12,7 +12,12 @@ namespace headmix {
 /// The hidden layer of a feed-forward network, from x W_up and, if it is gated, x W_gate. One of your own derives from
 /// `activation::policy`.
 namespace activation {
-struct policy {};
+struct swiglu;
+struct policy : option_kind {
+  using standard = swiglu;
+  static constexpr char const *syntax = "activation::swiglu, activation::gelu, activation::relu, or a custom one",
+                              *meaning = "the hidden layer", *without = "activation::swiglu";
+};
 /// (x W_up) silu(x W_gate) (Shazeer 2020); W_gate is W_3 of MH-MoE.
 struct swiglu : policy {
   static constexpr bool gated = true;
@@ -39,7 +44,12 @@ struct relu : policy {
 
 /// What the matrices of a feed-forward network are, and its products with them.
 namespace weights {
-struct policy {};
+struct real;
+struct policy : option_kind {
+  using standard = real;
+  static constexpr char const *syntax = "weights::real, weights::ternary, weights::packed",
+                              *meaning = "what the matrices are", *without = "weights::real";
+};
 /// Numbers.
 struct real : policy {
   template <Extent Count, Extent In, Extent Out>
@@ -100,24 +110,26 @@ struct packed : policy {
 };
 }  // namespace weights
 
-/// An expert: hidden(x W_up [, x W_gate]) W_down. Options: an activation (`activation::swiglu` without one), and what
-/// the weights are (`weights::real` without it).
+/// The options of FeedForward.
+using feed_forward_options = accepts<activation::policy, weights::policy>;
+
+/// An expert: hidden(x W_up [, x W_gate]) W_down. See feed_forward_options.
 ///
 /// @tparam Hidden inner width d_moe, or `dynamic`
 template <Index Hidden, class... Options>
 struct FeedForward {
-  static_assert((is_option<Options, activation::policy, weights::policy> && ...),
-                "headmix: the options of FeedForward are an activation and weights");
-  using Activation = find_option<activation::policy, activation::swiglu, Options...>;
-  using Weights = find_option<weights::policy, weights::real, Options...>;
+  using O = option_set<feed_forward_options, Options...>;
+  static_assert(O::valid);
+  using Activation = typename O::template get<activation::policy>;
+  using Weights = typename O::template get<weights::policy>;
 
-  /// E experts for rows of width D, with W_up and W_gate [E, D, F], W_down [E, F, D].
+  /// E experts for rows of width D, with W_up and W_gate [E, D, hidden_dim], W_down [E, hidden_dim, D].
   template <Extent E, Extent D, class Tag = void>
   struct experts {
-    struct F : size<Hidden> {};
-    struct W_up : Weights::template matrices<E, D, F> {};
-    struct W_gate : Weights::template matrices<E, D, F> {};
-    struct W_down : Weights::template matrices<E, F, D> {};
+    struct hidden_dim : size<Hidden> {};
+    struct W_up : Weights::template matrices<E, D, hidden_dim> {};
+    struct W_gate : Weights::template matrices<E, D, hidden_dim> {};
+    struct W_down : Weights::template matrices<E, hidden_dim, D> {};
 
     template <Expr X, Selection Chosen>
     static constexpr auto hidden(X x, Chosen index) {
@@ -136,10 +148,10 @@ struct FeedForward {
   /// One network that all rows of width D share.
   template <Extent D, class Tag = void>
   struct shared {
-    struct F : size<Hidden> {};
-    struct W_up_s : Weights::template matrices<size<1>, D, F> {};
-    struct W_gate_s : Weights::template matrices<size<1>, D, F> {};
-    struct W_down_s : Weights::template matrices<size<1>, F, D> {};
+    struct hidden_dim : size<Hidden> {};
+    struct W_up_s : Weights::template matrices<size<1>, D, hidden_dim> {};
+    struct W_gate_s : Weights::template matrices<size<1>, D, hidden_dim> {};
+    struct W_down_s : Weights::template matrices<size<1>, hidden_dim, D> {};
 
     template <Expr X>
     static constexpr auto hidden(X x) {

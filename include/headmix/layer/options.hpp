@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The options of attention layers. Masks (expr/mask.hpp) are options too.
+// The options of attention layers, each with the kind that it is of: see expr/options.hpp. Those that say what scores
+// are have a header of their own, layer/scores.hpp.
 
 #include "headmix/expr/mask.hpp"
 #include "headmix/expr/options.hpp"
@@ -9,25 +10,67 @@
 
 namespace headmix {
 
-/// A bias after the projection; experts have one each. They start at zero.
-struct query_bias {};
-struct key_bias {};
-struct value_bias {};
-struct output_bias {};
+/// Biases after the projections; experts have one each. They start at zero.
+struct query_bias : option_kind {
+  static constexpr char const *syntax = "query_bias", *meaning = "adds b_q to the queries", *without = "none";
+};
+struct key_bias : option_kind {
+  static constexpr char const *syntax = "key_bias", *meaning = "adds b_k to the keys", *without = "none";
+};
+struct value_bias : option_kind {
+  static constexpr char const *syntax = "value_bias", *meaning = "adds b_v to the values", *without = "none";
+};
+struct output_bias : option_kind {
+  static constexpr char const *syntax = "output_bias", *meaning = "adds b_o to the result", *without = "none";
+};
 
-/// The input has rows of padding. The layer reads the rows that its leaf `kept` names (of `memory`:
-/// `context_valid_rows`) and gives zeros for the others; see the class Padding. Positions count real rows.
-struct padded {};
+/// The input has rows of padding. The layer reads the rows that its leaf `valid_rows` names (of the context:
+/// `context_valid_rows`) and gives zeros for the others; see the class Padding. Positions count valid rows.
+struct padded : option_kind {
+  static constexpr char const *syntax = "padded", *meaning = "x is [padded_tokens, model_dim]; only valid rows count",
+                              *without = "every row is a token";
+};
 
-/// The kinds of the other options: what they do is said by the options themselves.
 namespace option {
-struct kv_heads {};
-struct memory {};
-struct position {};
-struct scores {};
-struct relative_bias {};
-struct output_dropout {};
-struct probability_dropout {};
+
+struct mask : option_kind {
+  using standard = full;
+  template <class Option>
+  static constexpr bool accepts = AttentionMask<Option>;
+  static constexpr char const *syntax = "causal, sliding_window<n>, or a struct with sees(t, s)",
+                              *meaning = "which keys a query sees", *without = "full: all of them";
+};
+struct kv_heads : option_kind {
+  static constexpr char const *syntax = "kv_heads<n>", *meaning = "number of key/value heads",
+                              *without = "1 in Moa, else as many as heads";
+};
+struct context_dim : option_kind {
+  static constexpr char const *syntax = "context_dim<n>",
+                              *meaning =
+                                  "cross-attention: keys and values are made from a second input `context` of "
+                                  "this width (or `dynamic`)",
+                              *without = "self-attention";
+};
+struct no_position;
+struct position : option_kind {
+  using standard = no_position;
+  static constexpr char const *syntax = "rope<theta>", *meaning = "rotary embedding of queries and keys",
+                              *without = "no positions but those of the mask";
+};
+struct no_probability_dropout;
+struct probability_dropout : option_kind {
+  using standard = no_probability_dropout;
+  static constexpr char const *syntax = "probability_dropout<n, d>",
+                              *meaning = "dropout of the attention's probabilities at the rate n / d",
+                              *without = "none";
+};
+struct no_output_dropout;
+struct output_dropout : option_kind {
+  using standard = no_output_dropout;
+  static constexpr char const *syntax = "output_dropout<n, d>", *meaning = "dropout of y at the rate n / d",
+                              *without = "none";
+};
+
 }  // namespace option
 
 /// Number of key/value heads.
@@ -36,9 +79,9 @@ struct kv_heads : option::kv_heads {
   static constexpr Index value = Count;
 };
 
-/// Cross-attention: keys and values are made from a second input `memory` of this width (or `dynamic`).
+/// Cross-attention: keys and values are made from a second input `context` of this width (or `dynamic`).
 template <Index Width>
-struct context_dim : option::memory {
+struct context_dim : option::context_dim {
   static constexpr Index value = Width;
 };
 
@@ -84,14 +127,15 @@ struct output_dropout : option::output_dropout {
   }
 };
 
-/// What layers do without such an option.
+// What holds without an option.
 namespace option {
+
 struct no_position {
   template <Extent, Expr A>
   static constexpr auto rotate(A a) {
     return a;
   }
-  /// It moves all scores of a query alike, which softmax does not see: the gradient is 0, and not 0 but for rounding.
+  /// Softmax is shift-invariant, so a key bias has exactly zero gradient.
   template <Expr B>
   static constexpr auto key_bias(B b) {
     return detach(b);
@@ -106,44 +150,78 @@ struct no_output_dropout {
     return a;
   }
 };
+
 }  // namespace option
 
-namespace detail {
-template <class... Options>
-struct mask_among {
-  using type = full;
+// ---- of Mae ----
+
+namespace option {
+struct left_out_heads : option_kind {
+  static constexpr char const *syntax = "left_out_heads<t>", *meaning = "heads that an expert leaves out",
+                              *without = "1";
 };
-template <class H, class... T>
-struct mask_among<H, T...> : std::conditional_t<AttentionMask<H>, std::type_identity<H>, mask_among<T...>> {};
-}  // namespace detail
+struct gate_dim : option_kind {
+  static constexpr char const *syntax = "gate_dim<m>", *meaning = "width of the gate's hidden layer", *without = "256";
+};
+}  // namespace option
 
-/// The first mask among the options, `full` without one.
-template <class... Options>
-using find_mask = typename detail::mask_among<Options...>::type;
+/// Experts of Mae leave out Count heads; `dynamic` with a dynamic number of heads.
+template <Index Count>
+struct left_out_heads : option::left_out_heads {
+  static constexpr Index value = Count;
+};
+/// The width of the gate's hidden layer.
+template <Index Width>
+struct gate_dim : option::gate_dim {
+  static constexpr Index value = Width;
+};
 
-/// What the options of an attention layer say.
-template <class... Options>
-struct attention_options {
-  /// False for an option that is none of attention.
-  static constexpr bool known =
-      ((AttentionMask<Options> ||
-        is_option<Options, query_bias, key_bias, value_bias, output_bias, padded, option::kv_heads, option::memory,
-                  option::position, option::scores, option::relative_bias, option::probability_dropout,
-                  option::output_dropout>)&&...);
-  using Mask = find_mask<Options...>;
-  using Position = find_option<option::position, option::no_position, Options...>;
-  using ProbabilityDropout =
-      typename find_option<option::probability_dropout, option::no_probability_dropout, Options...>::keep;
-  using Dropout = find_option<option::output_dropout, option::no_output_dropout, Options...>;
-  static constexpr bool cross = (is_option<Options, option::memory> || ...);
-  static constexpr bool pads = has_option<padded, Options...>;
-  static constexpr bool groups_heads = (is_option<Options, option::kv_heads> || ...);
-  /// The number of key/value heads.
-  template <Index Without>
-  static constexpr Index key_value_heads = find_option<option::kv_heads, kv_heads<Without>, Options...>::value;
-  /// The width of the input that keys and values are made from.
-  template <Index Width>
-  static constexpr Index width_of_memory = find_option<option::memory, context_dim<Width>, Options...>::value;
+// ---- of MhMoe ----
+
+/// Without the head or the merge layer, sub-tokens are parts of the input, or of the output.
+struct no_head : option_kind {
+  static constexpr char const *syntax = "no_head", *meaning = "sub-tokens are parts of x", *without = "x W_head";
+};
+struct no_merge : option_kind {
+  static constexpr char const *syntax = "no_merge", *meaning = "y is the mixtures side by side", *without = "e W_merge";
+};
+/// Biases of the head and of the merge layer (the published code has both).
+struct head_bias : option_kind {
+  static constexpr char const *syntax = "head_bias", *meaning = "adds b_head [d]", *without = "none";
+};
+struct merge_bias : option_kind {
+  static constexpr char const *syntax = "merge_bias", *meaning = "adds b_merge [d]", *without = "none";
+};
+/// Adds the sub-token to its mixture, before the merge (Wu et al. 2024, the original MH-MoE, equation 6).
+struct subtoken_residual : option_kind {
+  static constexpr char const *syntax = "subtoken_residual", *meaning = "adds the sub-token to its mixture",
+                              *without = "the mixture alone";
+};
+
+namespace option {
+struct no_shared_expert;
+struct shared_expert : option_kind {
+  using standard = no_shared_expert;
+  static constexpr char const *syntax = "shared_expert<FeedForward<...>>",
+                              *meaning = "adds a network on whole tokens, after the merge", *without = "none";
+};
+struct no_shared_expert {
+  template <Extent, Expr X>
+  static constexpr absent output(X) {
+    return {};
+  }
+};
+}  // namespace option
+
+/// A network on whole tokens, added to the layer's output: `FeedForward<...>`.
+template <class Network>
+struct shared_expert : option::shared_expert {
+  template <Extent D>
+  using network = typename Network::template shared<D>;
+  template <Extent D, Expr X>
+  static constexpr auto output(X x) {
+    return network<D>::of(x);
+  }
 };
 
 }  // namespace headmix

@@ -11,6 +11,22 @@
 
 namespace headmix {
 
+namespace option {
+struct scaled_products;
+struct scores : option_kind {
+  using standard = scaled_products;
+  static constexpr char const *syntax = "cosine_scores<n>, qk_norm",
+                              *meaning = "what becomes of queries and keys before their product",
+                              *without = "scores are q k^T / sqrt(head_dim)";
+};
+struct no_relative_bias;
+struct relative_bias : option_kind {
+  using standard = no_relative_bias;
+  static constexpr char const *syntax = "relative_position_bias<height, width, ...>",
+                              *meaning = "adds a learned bias by relative position on an image", *without = "none";
+};
+}  // namespace option
+
 /// a / |a| for every row; zeros for zeros.
 template <Expr A>
 constexpr auto normalize_rows(A a) {
@@ -33,7 +49,7 @@ struct cosine_scores : option::scores {
     };
     struct temperature : param<E, size<1>> {
       struct initializer {
-        static double value(Random const&, std::uint64_t, Index, Index) { return std::log(std::exp(1 / 0.24) - 1); }
+        static double value(Random const &, std::uint64_t, Index, Index) { return std::log(std::exp(1 / 0.24) - 1); }
       };
     };
     template <Expr Q, Selection Heads>
@@ -116,7 +132,7 @@ struct relative_position_bias : option::relative_bias {
 namespace option {
 
 /// Scores q k^T / sqrt(d_h).
-struct scaled_products : scores {
+struct scaled_products {
   template <AttentionMask Mask>
   using variant = Mask;
   template <Extent, Extent>
@@ -131,16 +147,16 @@ struct scaled_products : scores {
     }
   };
 };
-struct no_relative_bias : relative_bias {};
+struct no_relative_bias {};
 
 }  // namespace option
 
-/// What the options say about scores, for attention of E heads of width H.
-template <Extent E, Extent H, class... Options>
+/// What the options of a layer say about the scores of E heads of width H.
+template <Extent E, Extent H, class Options>
 struct score_options {
-  using Scores = find_option<option::scores, option::scaled_products, Options...>;
-  using Bias = find_option<option::relative_bias, option::no_relative_bias, Options...>;
-  using Variant = typename Scores::template variant<find_mask<Options...>>;
+  using Scores = typename Options::template get<option::scores>;
+  using Bias = typename Options::template get<option::relative_bias>;
+  using Variant = typename Scores::template variant<typename Options::template get<option::mask>>;
   using values = typename Scores::template of<E, H>;
 
   /// Queries of all heads in their order, [T, E H], and keys [S, P H].

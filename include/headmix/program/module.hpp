@@ -86,8 +86,8 @@ class Module {
   using packed_leaves = filter<typename program_type::leaves, detail::is_packed>;
 
   /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
-  /// the layer follow: `Module m(seed, backend, at<L::D>(512), ...)`. Modules that work on each other's results are
-  /// given copies of one backend, since every default-made one of a GPU is a stream of its own.
+  /// the layer follow: `Module m(seed, backend, at<L::model_dim>(512), ...)`. Modules that work on each other's results
+  /// are given copies of one backend, since every default-made one of a GPU is a stream of its own.
   template <Extent... X>
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
       : memory_(std::move(backend), seed), program_(memory_.backend) {

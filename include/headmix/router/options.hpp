@@ -9,21 +9,44 @@
 namespace headmix {
 
 namespace option {
-struct noise {};
-struct sampling {};
-struct init {};
+struct no_noise;
+struct noise : option_kind {
+  using standard = no_noise;
+  static constexpr char const *syntax = "noise<>, noise<number<n, d>>",
+                              *meaning = "noisy logits, with this floor of the deviation", *without = "logits x W_g";
+};
+struct most_probable;
+struct sampling : option_kind {
+  using standard = most_probable;
+  static constexpr char const *syntax = "sampled<n>", *meaning = "n of the top_k experts are drawn",
+                              *without = "the most probable ones";
+};
+struct zero_init;
+struct init : option_kind {
+  using standard = zero_init;
+  static constexpr char const *syntax = "init<fan_in_uniform>", *meaning = "how W_g starts",
+                              *without = "0, where all experts are tied";
+};
 }  // namespace option
 
 /// How W_g starts: `init<fan_in_uniform>` and the like. Without it W_g is 0, and all experts are tied.
-template <class Initial>
+template <class Initializer>
 struct init : option::init {
-  using initializer = Initial;
+  using initializer = Initializer;
+};
+struct option::zero_init {
+  using initializer = zeros;
 };
 
 /// How the weights of the chosen experts follow from their probabilities p, [R, K]. A custom gating derives from
 /// `gating::policy`.
 namespace gating {
-struct policy {};
+struct detached;
+struct policy : option_kind {
+  using standard = detached;
+  static constexpr char const *syntax = "gating::detached, gating::raw, gating::renormalized, or a custom one",
+                              *meaning = "weights of the chosen experts", *without = "gating::detached";
+};
 /// p / detach(sum p): MoA's equation 9. Also the experts that were not chosen learn, even for K = 1.
 struct detached : policy {
   template <Expr P>
@@ -84,7 +107,11 @@ struct sampled : option::sampling {
 /// Losses of a router, [1, 1] each. Without any, a router has load_balance and z. A custom loss derives from
 /// `loss::policy`; its `of<R>` reads the values of the route R: logits z, probabilities p, index and gate.
 namespace loss {
-struct policy {};
+struct policy : option_kind {
+  static constexpr bool several = true;
+  static constexpr char const *syntax = "loss::load_balance, loss::z, ... (headmix/router/options.hpp)",
+                              *meaning = "the router's losses, in this order", *without = "those of the paper";
+};
 /// E sum_i P_i f_i, 1 at balance.
 struct load_balance : policy {
   template <class R>
@@ -127,14 +154,6 @@ struct cv_squared : policy {
 }  // namespace loss
 
 namespace detail {
-template <class Defaults, class... L>
-struct losses_or {
-  using type = type_list<L...>;
-};
-template <class Defaults>
-struct losses_or<Defaults> {
-  using type = Defaults;
-};
 template <class Values, class List>
 struct loss_values;
 template <class Values, class... L>
@@ -156,33 +175,28 @@ struct chosen_in<true, Values> {
   using type = type_list<std::remove_cvref_t<decltype(Values::chosen)>>;
 };
 /// The losses among the options, or the default ones, of a route's values; none for a route that cannot have any.
-template <bool Any, class Values, class Defaults, class... Options>
+template <bool Any, class Values, class Defaults, class Options>
 struct losses_of {
   using type = type_list<>;
 };
-template <class Values, class Defaults, class... Options>
-struct losses_of<true, Values, Defaults, Options...> {
-  template <class List>
-  struct chosen;
-  template <class... L>
-  struct chosen<type_list<L...>> : losses_or<Defaults, L...> {};
-  using list = typename chosen<
-      concat<std::conditional_t<is_option<Options, loss::policy>, type_list<Options>, type_list<>>...>>::type;
-  using type = typename loss_values<Values, list>::type;
+template <class Values, class Defaults, class Options>
+struct losses_of<true, Values, Defaults, Options> {
+  using given = typename Options::template all<loss::policy>;
+  using type = typename loss_values<Values, std::conditional_t<given::size == 0, Defaults, given>>::type;
 };
 }  // namespace detail
 
-/// What the router does without such an option.
+// What holds without an option.
 namespace option {
 /// Logits z = x W_g.
-struct noiseless {
+struct no_noise {
   template <class W_g, class, Expr X>
   static constexpr auto logits(X x) {
     return upcast(x % W_g{});
   }
 };
 /// Experts are the K most probable ones.
-struct best {
+struct most_probable {
   template <class K, Expr P>
   static constexpr auto choose(P p) {
     return arg_top_k<K>(p);

@@ -11,12 +11,21 @@ namespace headmix {
 
 /// Which routed heads the straight-through gradient reaches.
 namespace estimator {
-struct policy {};
+struct all;
+struct policy : option_kind {
+  using standard = all;
+  static constexpr char const *syntax = "estimator::all, estimator::active",
+                              *meaning = "which routed heads the straight-through gradient reaches",
+                              *without = "estimator::all";
+};
 /// All of them, as equations 9 and 10 say: training computes every head, inference only the active ones.
 struct all : policy {};
 /// The chosen ones: training, too, computes only the active heads.
 struct active : policy {};
 }  // namespace estimator
+
+/// The options of QueryNorm. Without losses it has head_balance.
+using query_norm_options = accepts<estimator::policy, loss::policy>;
 
 /// route<Q>: queries Q [rows, h d_h] of all heads, before any rotation -> index Int [rows, h_s + K_r], the shared heads
 /// 0 .. h_s - 1 and then the chosen ones, best first; their weights `gate` are 1. No parameters.
@@ -28,58 +37,59 @@ struct active : policy {};
 /// @tparam Shared number h_s of shared heads, or `dynamic` for one or more
 /// @tparam Routed number E_r of routed heads, two or more, or `dynamic`
 /// @tparam TopK routed heads per token, K_r, or `dynamic`
-/// @tparam Options an estimator (`estimator::all` without one), and the losses in their order (`loss::head_balance`
-///   without any)
+/// @tparam Options see query_norm_options
 template <Index Shared, Index Routed, Index TopK, class... Options>
 struct QueryNorm {
-  static_assert((is_option<Options, estimator::policy, loss::policy> && ...),
-                "headmix: the options of QueryNorm are an estimator and losses");
+  using O = option_set<query_norm_options, Options...>;
+  static_assert(O::valid);
   static_assert(Routed == dynamic || Routed >= 2,
                 "headmix: QueryNorm compares the routed heads of a token and needs two or more");
-  using Estimator = find_option<estimator::policy, estimator::all, Options...>;
+  using Estimator = typename O::template get<estimator::policy>;
   static constexpr bool every_head = std::is_same_v<Estimator, estimator::all>;
   /// Its argument is not the layer's input but the queries.
   static constexpr bool reads_queries = true;
 
-  struct h_s : size<Shared> {};
-  struct E_r : size<Routed> {};
-  struct K_r : size<TopK> {};
-  using E = plus<h_s, E_r>;
-  using K = std::conditional_t<every_head, E, plus<h_s, K_r>>;
+  struct shared_heads : size<Shared> {};
+  struct routed_heads : size<Routed> {};
+  struct routed_top_k : size<TopK> {};
+  using experts = plus<shared_heads, routed_heads>;
+  using top_k = std::conditional_t<every_head, experts, plus<shared_heads, routed_top_k>>;
 
   /// The routed heads by their queries.
   template <Expr Q, class Tag>
   struct values {
    private:
-    static constexpr auto of_routed(auto a) { return gather_cols(a, iota_cols<h_s, E_r, E>(a)); }
-    static constexpr auto lengths = merge_rows<E>(safe_sqrt(row_sum(square(split_rows<E>(Q{})))));
+    static constexpr auto of_routed(auto a) {
+      return gather_cols(a, iota_cols<shared_heads, routed_heads, experts>(a));
+    }
+    static constexpr auto lengths = merge_rows<experts>(safe_sqrt(row_sum(square(split_rows<experts>(Q{})))));
 
    public:
     // clang-format off
     static constexpr auto n = of_routed(lengths);                                                // |W_q^i x|, h_s < i <= h
     static constexpr auto centred = n - row_mean(n);                             // p is the same without the mean
-    static constexpr auto deviation = safe_sqrt(row_sum(square(centred)) / degrees_of_freedom<E_r>{});
+    static constexpr auto deviation = safe_sqrt(row_sum(square(centred)) / degrees_of_freedom<routed_heads>{});
     static constexpr auto p = softmax(centred / maximum(deviation, number<1, 1'000'000>{}));    // g_i              (8)
-    static constexpr auto chosen = arg_top_k<K_r>(p);
+    static constexpr auto chosen = arg_top_k<routed_top_k>(p);
     // clang-format on
   };
   template <Expr Q, class Tag>
   struct active_heads : values<Q, Tag> {
     using v = values<Q, Tag>;
-    static constexpr auto index = shared_and<h_s>(v::chosen);
-    static constexpr auto gate =
-        ones_and<h_s>(straight_through(ones_of<rows<Q>, K_r>(), gather_cols(v::p, v::chosen)));  // (9)
+    static constexpr auto index = shared_and<shared_heads>(v::chosen);
+    static constexpr auto gate = ones_and<shared_heads>(
+        straight_through(ones_of<rows<Q>, routed_top_k>(), gather_cols(v::p, v::chosen)));  // (9)
   };
   template <Expr Q, class Tag>
   struct all_heads : values<Q, Tag> {
     using v = values<Q, Tag>;
-    static constexpr auto index = iota_cols<size<0>, E, E>(v::chosen);
-    static constexpr auto gate = ones_and<h_s>(straight_through(one_hot(v::chosen), v::p));  // (9)(10)
+    static constexpr auto index = iota_cols<size<0>, experts, experts>(v::chosen);
+    static constexpr auto gate = ones_and<shared_heads>(straight_through(one_hot(v::chosen), v::p));  // (9)(10)
   };
 
   template <Expr Q, class Tag = void>
   struct route : std::conditional_t<every_head, all_heads<Q, Tag>, active_heads<Q, Tag>> {
-    using losses = typename detail::losses_of<true, values<Q, Tag>, type_list<loss::head_balance>, Options...>::type;
+    using losses = typename detail::losses_of<true, values<Q, Tag>, type_list<loss::head_balance>, O>::type;
     using observed = typename detail::chosen_in<true, values<Q, Tag>>::type;
   };
   template <Expr Q, class Tag = void>

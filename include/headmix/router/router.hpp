@@ -28,29 +28,29 @@ struct archetype_route {
 };
 template <ReadsQueries R>
 struct archetype_route<R> {
-  using type = typename R::template route<archetype::queries<typename R::E>>;
+  using type = typename R::template route<archetype::queries<typename R::experts>>;
 };
 /// A route of the router, for a look at it.
 template <class R>
 using route_of = typename archetype_route<R>::type;
 }  // namespace detail
 
-/// A router has sizes `E` (experts) and `K` (chosen per row) and a template `route<X>` with
-/// `index`, Int [rows, K], `gate`, [rows, K], and `losses`, a `type_list` of [1, 1] values (often empty).
+/// A router has sizes `experts` and `top_k` (chosen per row) and a template `route<X>` with
+/// `index`, Int [rows, top_k], `gate`, [rows, top_k], and `losses`, a `type_list` of [1, 1] values (often empty).
 ///
 /// Always-on experts are the first columns of `index`. `inference_route<X>` may give the same result in another way,
 /// for programs without gradients. A second use of a router inside one program needs a tag, `route<X, struct second>`,
 /// for its parameters to be others.
 template <class R>
 concept RouterPolicy = requires {
-  requires Extent<typename R::E>;
-  requires Extent<typename R::K>;
+  requires Extent<typename R::experts>;
+  requires Extent<typename R::top_k>;
   requires Selection<std::remove_cvref_t<decltype(detail::route_of<R>::index)>>;
   requires Expr<std::remove_cvref_t<decltype(detail::route_of<R>::gate)>>;
   typename detail::route_of<R>::losses;
-  // One weight for each of the K choices.
-  requires extents_agree<cols<std::remove_cvref_t<decltype(detail::route_of<R>::index)>>::value, R::K::value>;
-  requires extents_agree<cols<std::remove_cvref_t<decltype(detail::route_of<R>::gate)>>::value, R::K::value>;
+  // One weight for each of the top_k choices.
+  requires extents_agree<cols<std::remove_cvref_t<decltype(detail::route_of<R>::index)>>::value, R::top_k::value>;
+  requires extents_agree<cols<std::remove_cvref_t<decltype(detail::route_of<R>::gate)>>::value, R::top_k::value>;
 };
 
 namespace detail {
@@ -103,11 +103,11 @@ constexpr auto ones_and(G gate) {
 namespace archetype {
 /// The least that a router is.
 struct router {
-  struct E : size<4> {};
-  struct K : size<2> {};
+  struct experts : size<4> {};
+  struct top_k : size<2> {};
   template <Expr X>
   struct route {
-    static constexpr auto index = arg_top_k<K>(X{});
+    static constexpr auto index = arg_top_k<top_k>(X{});
     static constexpr auto gate = gather_cols(X{}, index);
     using losses = type_list<>;
   };

@@ -4,15 +4,21 @@
 // weighs the experts by the mean of the inputs.
 
 #include "headmix/expr/linear.hpp"
+#include "headmix/expr/options.hpp"
 #include "headmix/expr/padding.hpp"
 #include "headmix/expr/sequence.hpp"
 #include "headmix/expr/softmax.hpp"
 
 namespace headmix {
 
-/// What the gate's mean is taken over. A custom pool derives from `pool::policy`.
+/// What the gate's mean is taken over: `mean(x)`, and the gates as those of tokens, `of_tokens(gate)`. A custom pool
+/// derives from `pool::policy`.
 namespace pool {
-struct policy {};
+struct policy : option_kind {
+  static constexpr char const *syntax = "pool::all, pool::prefix, pool::window<n>",
+                              *meaning = "what the gate sees: the sequence, the positions so far, the latest n",
+                              *without = "pool::prefix for `causal`, else pool::all";
+};
 /// All positions of the sequence, which has one gate: not for a causal model, whose first positions would see the last.
 struct all : policy {
   static constexpr bool per_sequence = true;
@@ -20,10 +26,21 @@ struct all : policy {
   static constexpr auto mean(X x) {
     return sequence_mean(x);
   }
+  template <Expr G>
+  static constexpr auto of_tokens(G gate) {
+    return of_sequence<tokens>(gate);
+  }
+};
+/// Every position has a gate of its own.
+struct by_position : policy {
+  static constexpr bool per_sequence = false;
+  template <Expr G>
+  static constexpr auto of_tokens(G gate) {
+    return gate;
+  }
 };
 /// The positions so far; every position has its own gate.
-struct prefix : policy {
-  static constexpr bool per_sequence = false;
+struct prefix : by_position {
   template <Expr X>
   static constexpr auto mean(X x) {
     return window_mean<all_before>(x);
@@ -33,17 +50,16 @@ struct prefix : policy {
 /// own gate. See the class RunningMean for a decoder.
 /// @tparam Length from 1, or `dynamic`: then the size is window<dynamic>::Positions
 template <Index Length>
-struct window : policy {
+struct window : by_position {
   static_assert(Length == dynamic || Length >= 1, "headmix: a window holds at least the position itself");
-  static constexpr bool per_sequence = false;
   struct Positions : size<Length> {};
   template <Expr X>
   static constexpr auto mean(X x) {
     return window_mean<Positions>(x);
   }
-  template <Expr X, Expr Kept>
-  requires(detail::is_row_numbers<Kept>) static constexpr auto mean(node<ops::gather_rows, X, Kept> x) {
-    return window_mean<Positions>(x, Kept{});
+  template <Expr X, Expr ValidRows>
+  requires(detail::is_row_numbers<ValidRows>) static constexpr auto mean(node<ops::gather_rows, X, ValidRows> x) {
+    return window_mean<Positions>(x, ValidRows{});
   }
 };
 }  // namespace pool
@@ -56,14 +72,14 @@ struct window : policy {
 /// @tparam Hidden width m of the hidden layer, or `dynamic`
 template <Extent C, Index Hidden, class Pool>
 struct SequenceGate {
-  struct m : size<Hidden> {};
+  struct hidden_dim : size<Hidden> {};
   template <Expr X>
   struct route {
-    struct W_1 : router_param<cols<X>, m> {
+    struct W_1 : router_param<cols<X>, hidden_dim> {
       using initializer = xavier_uniform<>;
     };
-    struct b_1 : router_param<m> {};
-    struct W_2 : router_param<m, C> {
+    struct b_1 : router_param<hidden_dim> {};
+    struct W_2 : router_param<hidden_dim, C> {
       using initializer = xavier_uniform<>;
     };
     struct b_2 : router_param<C> {};

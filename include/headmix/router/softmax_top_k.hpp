@@ -9,39 +9,38 @@
 
 namespace headmix {
 
-/// route<X>: X [rows, d] -> index Int [rows, K], best first, and gate [rows, K]; parameter W_g [d, E], zero at the
-/// start without another `init<Initial>`, and with noise W_noise [d, E], too. Choosing 0 or more than E experts is an
-/// error.
+/// The options of SoftmaxTopK. Without losses it has load_balance and z.
+using softmax_top_k_options = accepts<gating::policy, option::noise, option::sampling, option::init, loss::policy>;
+
+/// route<X>: X [rows, d] -> index Int [rows, top_k], best first, and gate [rows, top_k]; parameter W_g [d, experts],
+/// and with noise W_noise [d, experts], too. Choosing 0 or more than all experts is an error.
 ///
 /// @tparam Experts number of experts, or `dynamic`
 /// @tparam TopK experts per token, or `dynamic`
-/// @tparam Options a gating (`gating::detached` without one), `noise<>`, `sampled<N>`, `init<Initial>`, and the
-/// losses in their order
-///   (`loss::load_balance, loss::z` without any)
+/// @tparam Options see softmax_top_k_options
 template <Index Experts, Index TopK, class... Options>
 struct SoftmaxTopK {
-  static_assert((is_option<Options, gating::policy, option::noise, option::sampling, option::init, loss::policy> &&
-                 ...),
-                "headmix: the options of SoftmaxTopK are a gating, noise<>, sampled<N>, init<Initial> and losses");
-  using Gating = find_option<gating::policy, gating::detached, Options...>;
-  using Noise = find_option<option::noise, option::noiseless, Options...>;
-  using Choice = find_option<option::sampling, option::best, Options...>;
-  struct E : size<Experts> {};
-  struct K : size<TopK> {};
+  using O = option_set<softmax_top_k_options, Options...>;
+  static_assert(O::valid);
+  using Gating = typename O::template get<gating::policy>;
+  using Noise = typename O::template get<option::noise>;
+  using Choice = typename O::template get<option::sampling>;
+  struct experts : size<Experts> {};
+  struct top_k : size<TopK> {};
 
   /// The values of a route, for its losses to read.
   template <Expr X, class Tag>
   struct values {
-    struct W_g : router_param<cols<X>, E> {
-      using initializer = typename find_option<option::init, init<zeros>, Options...>::initializer;
+    struct W_g : router_param<cols<X>, experts> {
+      using initializer = typename O::template get<option::init>::initializer;
     };
-    struct W_noise : router_param<cols<X>, E> {};
-    static constexpr bool all = has_option<loss::z_with_padding, Options...>;
+    struct W_noise : router_param<cols<X>, experts> {};
+    static constexpr bool all = contains<typename O::options, loss::z_with_padding>;
     // clang-format off
     static constexpr auto z_all = Noise::template logits<W_g, W_noise>(either<all>(with_padding(X{}), X{}));
     static constexpr auto z = either<all>(without_padding_as(X{}, z_all), z_all);  // z_t = q_t W_g (+ noise)
     static constexpr auto p = softmax(z);                        // p_t = softmax(z_t)                        (7)
-    static constexpr auto index = Choice::template choose<K>(p); // G(t) = top-k of p_t                       (8)
+    static constexpr auto index = Choice::template choose<top_k>(p); // G(t) = top-k of p_t                       (8)
     static constexpr auto chosen = gather_cols(p, index);               // p_{t,i}, i in G(t)
     static constexpr auto gate = Gating::weights(chosen);        // w_{t,i} = p_{t,i} / detach(sum_j p_{t,j}) (9)
     static constexpr auto load = load_balance(p, index);         // L_a = E sum_i P_i f_i                     (13)-(15)
@@ -50,14 +49,30 @@ struct SoftmaxTopK {
   };
   template <Expr X, class Tag = void>
   struct route : values<X, Tag> {
-    using losses =
-        typename detail::losses_of<true, values<X, Tag>, type_list<loss::load_balance, loss::z>, Options...>::type;
+    using losses = typename detail::losses_of<true, values<X, Tag>, type_list<loss::load_balance, loss::z>, O>::type;
   };
 };
 
-/// The noisy top-k router (MoA, equations 2 and 3).
+namespace detail {
+template <Index Experts, Index TopK, class Options>
+struct softmax_top_k_with;
 template <Index Experts, Index TopK, class... Options>
-using NoisyTopK = SoftmaxTopK<Experts, TopK, Options..., gating::renormalized, noise<>>;
+struct softmax_top_k_with<Experts, TopK, type_list<Options...>> {
+  using type = SoftmaxTopK<Experts, TopK, Options...>;
+};
+/// The options, and the default of a kind where none of them is of it.
+template <class Kind, class Default, class... Options>
+using with_default = concat<type_list<Options...>,
+                            std::conditional_t<(is_of_kind<Options, Kind>() || ...), type_list<>, type_list<Default>>>;
+template <class... Options>
+using noisy_options = unique<concat<with_default<gating::policy, gating::renormalized, Options...>,
+                                    with_default<option::noise, headmix::noise<>, Options...>>>;
+}  // namespace detail
+
+/// The noisy top-k router (MoA, equations 2 and 3): SoftmaxTopK with gating::renormalized and noise<>, where the
+/// options do not say another gating or noise.
+template <Index Experts, Index TopK, class... Options>
+using NoisyTopK = typename detail::softmax_top_k_with<Experts, TopK, detail::noisy_options<Options...>>::type;
 
 static_assert(RouterPolicy<SoftmaxTopK<8, 2>>);
 static_assert(RouterPolicy<SoftmaxTopK<dynamic, dynamic>>);

@@ -11,7 +11,12 @@ namespace headmix {
 
 /// How large the weights of heads are. A custom scaling derives from `scaling::policy`.
 namespace scaling {
-struct policy {};
+struct unit_mean;
+struct policy : option_kind {
+  using standard = unit_mean;
+  static constexpr char const *syntax = "scaling::unit_mean, scaling::paper, or a custom one",
+                              *meaning = "how large the weights of heads are", *without = "scaling::unit_mean";
+};
 /// The mean weight of a token's active heads is 1: the published code. 2 alpha, h_s s, and K_r p / sum p, from which no
 /// gradient reaches heads that were not chosen, nor any head if K_r = 1.
 struct unit_mean : policy {
@@ -45,6 +50,9 @@ struct paper : policy {
 };
 }  // namespace scaling
 
+/// The options of TwoStage. Without losses it has head_balance.
+using two_stage_options = accepts<scaling::policy, loss::policy>;
+
 /// route<X>: X [rows, d] -> index Int [rows, h_s + K_r], the shared heads 0 .. h_s - 1 and then the chosen ones, best
 /// first, and their weights gate. Parameters W_r [d, E_r] if there are routed heads, W_s [d, h_s] if there are two
 /// shared heads or more, and W_h [d, 2] if there are both; they start as N(0, 0.02^2).
@@ -55,29 +63,28 @@ struct paper : policy {
 /// @tparam Shared number h_s of shared heads; `dynamic` stands for one or more, and has W_s for one, too
 /// @tparam Routed number E_r of routed heads, or `dynamic`
 /// @tparam TopK routed heads per token, K_r, or `dynamic`; 0 exactly if Routed is
-/// @tparam Options a scaling (`scaling::unit_mean` without one), and the losses in their order (`loss::head_balance`
-///   without any)
+/// @tparam Options see two_stage_options
 template <Index Shared, Index Routed, Index TopK, class... Options>
 struct TwoStage {
-  static_assert((is_option<Options, scaling::policy, loss::policy> && ...),
-                "headmix: the options of TwoStage are a scaling and losses");
+  using O = option_set<two_stage_options, Options...>;
+  static_assert(O::valid);
   static_assert((Routed == 0) == (TopK == 0), "headmix: TwoStage chooses no heads exactly if it has no routed ones");
   static_assert(Shared != 0 || Routed != 0, "headmix: TwoStage needs shared or routed heads");
-  using Scale = find_option<scaling::policy, scaling::unit_mean, Options...>;
+  using Scale = typename O::template get<scaling::policy>;
   static constexpr bool routes = Routed != 0, grouped = Shared != 0 && Routed != 0;
 
-  struct h_s : size<Shared> {};
-  struct E_r : size<Routed> {};
-  struct K_r : size<TopK> {};
-  using E = plus<h_s, E_r>;
-  using K = plus<h_s, K_r>;
+  struct shared_heads : size<Shared> {};
+  struct routed_heads : size<Routed> {};
+  struct routed_top_k : size<TopK> {};
+  using experts = plus<shared_heads, routed_heads>;
+  using top_k = plus<shared_heads, routed_top_k>;
 
   template <Expr X, class Tag>
   struct values {
-    struct W_s : router_param<cols<X>, h_s> {
+    struct W_s : router_param<cols<X>, shared_heads> {
       using initializer = normal<2, 100>;
     };
-    struct W_r : router_param<cols<X>, E_r> {
+    struct W_r : router_param<cols<X>, routed_heads> {
       using initializer = normal<2, 100>;
     };
     struct W_h : router_param<cols<X>, size<2>> {
@@ -100,14 +107,14 @@ struct TwoStage {
     }
     static constexpr auto softmax_of_shared() {
       if constexpr (Shared == 1) {
-        return ones_of<rows<X>, h_s>();
+        return ones_of<rows<X>, shared_heads>();
       } else {
         return Scale::shared(softmax(upcast(X{} % W_s{})));
       }
     }
     static constexpr auto best_of_routed() {
       if constexpr (routes) {
-        return arg_top_k<K_r>(p);
+        return arg_top_k<routed_top_k>(p);
       } else {
         return absent{};
       }
@@ -121,9 +128,9 @@ struct TwoStage {
     }
     static constexpr auto active_heads() {
       if constexpr (routes) {
-        return shared_and<h_s>(chosen);
+        return shared_and<shared_heads>(chosen);
       } else {
-        return iota_cols<size<0>, h_s, h_s>(X{});
+        return iota_cols<size<0>, shared_heads, shared_heads>(X{});
       }
     }
     static constexpr auto active_weights() {
@@ -149,7 +156,7 @@ struct TwoStage {
   };
   template <Expr X, class Tag = void>
   struct route : values<X, Tag> {
-    using losses = typename detail::losses_of<routes, values<X, Tag>, type_list<loss::head_balance>, Options...>::type;
+    using losses = typename detail::losses_of<routes, values<X, Tag>, type_list<loss::head_balance>, O>::type;
     using observed = typename detail::chosen_in<routes, values<X, Tag>>::type;
   };
 };

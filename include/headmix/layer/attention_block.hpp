@@ -1,0 +1,130 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What attention layers have in common: inputs, padding, projections to keys and values, and the way out. A layer
+// derives from the largest block that fits and adds its equations. Leaves belong to the layer that is named first: two
+// layers of one program share nothing.
+
+#include "headmix/expr/linear.hpp"
+#include "headmix/expr/padding.hpp"
+#include "headmix/layer/options.hpp"
+#include "headmix/layer/scores.hpp"
+
+namespace headmix {
+
+/// A layer of tokens: x [tokens, model_dim] -> y [tokens, model_dim], or [padded_tokens, model_dim] with the option
+/// `padded`.
+/// @tparam Layer whose block this is
+/// @tparam Options the layer's option_set
+template <class Layer, class Options, Index Width>
+struct token_block {
+  static_assert(Options::valid);
+  template <class Option>
+  static constexpr bool has = Options::template has<Option>;
+  template <class Kind>
+  using option_of = typename Options::template get<Kind>;
+
+  struct model_dim : size<Width> {};
+  struct x : input<std::conditional_t<has<padded>, padded_tokens, tokens>, model_dim> {};
+  struct valid_rows : row_numbers<tokens, padded_tokens> {};
+
+  /// The valid rows of x: the tokens, [tokens, model_dim].
+  static constexpr auto x_t = either<has<padded>>(gather_rows(x{}, valid_rows{}), x{});
+
+  /// y from its value for every token: dropout, and zeros for rows of padding.
+  template <Expr A>
+  static constexpr auto result(A) {
+    constexpr auto dropped = option_of<option::output_dropout>::drop(A{});
+    return either<has<padded>>(scatter_rows(dropped, valid_rows{}), dropped);
+  }
+};
+
+/// A layer of attention: keys and values, [key tokens, kv_heads head_dim], of x or of the input `context`.
+/// @tparam KvHeads number of key/value heads without the option kv_heads<n>
+/// @tparam Heads heads of a query row; void if they are the key/value heads
+/// @tparam Initializer how W_k and W_v start
+template <class Layer, class Options, Index Width, Index HeadDim, Extent KvHeads, class Heads = KvHeads,
+          class Initializer = xavier_uniform<>>
+struct attention_block : token_block<Layer, Options, Width> {
+  using base = token_block<Layer, Options, Width>;
+  template <class Option>
+  static constexpr bool has = base::template has<Option>;
+  template <class Kind>
+  using option_of = typename base::template option_of<Kind>;
+  static constexpr bool cross = has<option::context_dim>;
+
+  struct head_dim : size<HeadDim> {};
+  struct context_dim : size<Options::template value<option::context_dim, Width>> {};
+  struct given {
+    struct kv_heads : size<Options::template value<option::kv_heads, 1>> {};
+  };
+  using kv_heads = std::conditional_t<has<option::kv_heads>, typename given::kv_heads, KvHeads>;
+  using key_dim = std::conditional_t<cross, context_dim, typename base::model_dim>;
+  using scores = score_options<std::conditional_t<std::is_void_v<Heads>, kv_heads, Heads>, head_dim, Options>;
+
+  struct context : input<std::conditional_t<has<padded>, padded_context_tokens, context_tokens>, context_dim> {};
+  struct context_valid_rows : row_numbers<context_tokens, padded_context_tokens> {};
+  struct W_k : param<key_dim, times<kv_heads, head_dim>> {
+    using initializer = Initializer;
+  };
+  struct W_v : param<key_dim, times<kv_heads, head_dim>> {
+    using initializer = Initializer;
+  };
+  struct b_k : bias_param<times<kv_heads, head_dim>> {};
+  struct b_v : bias_param<times<kv_heads, head_dim>> {};
+
+  /// The same inputs, for another program of the layer's parameters to derive from.
+  struct inputs {
+    using x = typename base::x;
+    using valid_rows = typename base::valid_rows;
+    using context = typename attention_block::context;
+    using context_valid_rows = typename attention_block::context_valid_rows;
+    static constexpr bool cross = attention_block::cross;
+  };
+
+  /// Rotary embedding of each of Parts heads side by side.
+  template <Extent Parts, Expr A>
+  static constexpr auto rotate(A a) {
+    return option_of<option::position>::template rotate<Parts>(a);
+  }
+
+  // clang-format off
+  static constexpr auto x_c = either<has<padded>>(gather_rows(context{}, context_valid_rows{}), context{});
+  static constexpr auto x_k = either<cross>(x_c, base::x_t);                         // what keys and values are made of
+  static constexpr auto all_k = x_k % W_k{} + when<has<key_bias>>(option_of<option::position>::key_bias(b_k{}));
+  static constexpr auto k = rotate<kv_heads>(scores::template keys<kv_heads>(all_k));                // K = X W_k
+  static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});                              // V = X W_v
+  // clang-format on
+
+  /// softmax(scores) v, by the mask, the scores and the dropout that the options say; `where` is nothing, or the
+  /// rows_of_heads.
+  template <Expr Q, class... Where>
+  static constexpr auto attend(Q q, Where... where) {
+    using dropout = typename option_of<option::probability_dropout>::keep;
+    return scores::template attend<kv_heads, dropout>(q, k, v, where...);
+  }
+};
+
+/// A layer whose heads lie side by side in W_q [model_dim, heads head_dim] and below each other in W_o
+/// [heads head_dim, model_dim], as in multi-head attention.
+template <class Layer, class Options, Index Width, Index HeadDim, Extent Heads>
+struct multi_head_block : attention_block<Layer, Options, Width, HeadDim, Heads> {
+  using base = attention_block<Layer, Options, Width, HeadDim, Heads>;
+  template <class Option>
+  static constexpr bool has = base::template has<Option>;
+  using width_of_heads = times<Heads, typename base::head_dim>;
+
+  struct W_q : param<typename base::model_dim, width_of_heads> {};
+  struct W_o : param<width_of_heads, typename base::model_dim> {};
+  struct b_q : bias_param<width_of_heads> {};
+  struct b_o : bias_param<typename base::model_dim> {};
+
+  static constexpr auto all_q = base::x_t % W_q{} + when<has<query_bias>>(b_q{});
+
+  /// y from the sum of the heads' results.
+  template <Expr A>
+  static constexpr auto result(A sum) {
+    return base::result(sum + when<has<output_bias>>(b_o{}));
+  }
+};
+
+}  // namespace headmix

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// What every layer computes, recorded: results, gradients, starts of parameters, selections, and how many kernels and
+// how much memory that takes. A change of the way in which a layer is written must leave all of it as it is.
+//
+// A digest is a hash of numbers in fixed point, which forgets the last bits of a double, where compilers and libraries
+// of functions differ. When a layer is meant to compute something else, the test prints what to write here.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headmix/backend/reference.hpp"
+#include "headmix/layer/mae.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
+#include "headmix/layer/multi_head.hpp"
+#include "headmix/layer/smoe.hpp"
+#include "headmix/program/module.hpp"
+
+using namespace headmix;
+
+namespace {
+
+class Digest {
+ public:
+  void add(double number) {
+    auto word = static_cast<std::uint64_t>(std::llround(number * 0x1p24));
+    for (int byte = 0; byte < 8; ++byte, word >>= 8) hash_ = (hash_ ^ (word & 0xff)) * 0x100000001b3u;
+  }
+  template <class T>
+  void add(view<T> v) {
+    for (Index e = 0; e < v.count; ++e) {
+      for (Index i = 0; i < v.rows; ++i) {
+        for (Index j = 0; j < v.cols; ++j) add(static_cast<double>(v[e](i, j)));
+      }
+    }
+  }
+  [[nodiscard]] std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+/// Kernels of the forward pass and of both, bytes of workspace, and the digest of all numbers.
+struct Record {
+  std::size_t forward, both, bytes;
+  std::uint64_t digest;
+  bool operator==(Record const&) const = default;
+};
+std::string text(Record const& r) {
+  return "{" + std::to_string(r.forward) + ", " + std::to_string(r.both) + ", " + std::to_string(r.bytes) + ", " +
+         std::to_string(r.digest) + "u}";
+}
+
+std::vector<double> numbers(Index n, std::uint64_t seed) {
+  std::vector<double> v(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = Random(seed).normal(i);
+  return v;
+}
+
+// Three sequences of queries, of 4, 0 and 3 tokens, and of 3, 1 and 5 tokens of the second input; where there is
+// padding, six rows each.
+constexpr Index width = 6, second_width = 5;
+Int const offsets[] = {0, 4, 4, 7}, second_offsets[] = {0, 3, 4, 9};
+std::vector<int> const mask = {1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0};
+
+template <bool Cross, class L, class... X>
+Record record(X... sizes) {
+  Module<L, Reference<double>> m(11, {}, sizes...);
+  Digest digest;
+  std::uint64_t seed = 100;
+  for (auto const& p : m.parameters()) {
+    digest.add(p.value);
+    auto const start = numbers(p.value.size(), ++seed);
+    for (Index i = 0; i < p.value.size(); ++i) p.value.data[i] = start[static_cast<std::size_t>(i)] / 2;
+  }
+  Padding const padding(view<int const>(mask.data(), 3, 6));
+  constexpr bool pads = std::is_same_v<rows<typename L::x>, padded_tokens>;
+  batch const b = pads ? batch(padding) : batch(segments{offsets, 3, 7});
+  auto const x = numbers(b.rows * width, 1), dy = numbers(b.rows * width, 2), c = numbers(18 * second_width, 3);
+  view<double const> const x_view(x.data(), b.rows, width);
+  for (int pass = 0; pass < 2; ++pass) {
+    view<double const> y;
+    if constexpr (Cross) {
+      batch const second = pads ? batch(padding) : batch(segments{second_offsets, 3, 9});
+      y = m.forward(x_view, b, {c.data(), second.rows, second_width}, second);
+    } else {
+      y = m.forward(x_view, b);
+    }
+    digest.add(y);
+    [&]<int... Which>(std::integer_sequence<int, Which...>) { (digest.add(m.template loss<Which>()), ...); }
+    (std::make_integer_sequence<int, L::losses::size>{});
+    [&]<int... Which>(std::integer_sequence<int, Which...>) { (digest.add(m.template observed<Which>()), ...); }
+    (std::make_integer_sequence<int, L::observed::size>{});
+    if constexpr (L::losses::size == 0) {
+      m.backward({dy.data(), b.rows, width});
+    } else if constexpr (L::losses::size == 1) {
+      m.backward({dy.data(), b.rows, width}, {0.5});
+    } else {
+      m.backward({dy.data(), b.rows, width}, {0.5, 0.25});
+    }
+    digest.add(m.input_gradient());
+    if constexpr (Cross) digest.add(m.context_gradient());
+    for (auto const& p : m.parameters()) digest.add(p.gradient);
+  }
+  using program = std::remove_reference_t<decltype(m.program())>;
+  return {program::forward_steps::size, program::steps::size, m.program().workspace_bytes(), digest.value()};
+}
+
+template <class L, bool Cross = false, class... X>
+void check(Record const& expected, X... sizes) {
+  Record const found = record<Cross, L>(sizes...);
+  CAPTURE(text(found));
+  CHECK(found == expected);
+}
+
+}  // namespace
+
+TEST_CASE("digests: MoA") {
+  check<Moa<6, 4, SoftmaxTopK<5, 2>>>({25, 47, 5568, 11908461811188403243u});
+  check<Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>,
+            causal, probability_dropout<1, 4>, output_dropout<1, 8>>>({42, 77, 15680, 12611846151593443059u});
+  using L = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic, gating::raw, loss::z_with_padding>, context_dim<5>,
+                padded, key_bias>;
+  check<L, true>({20, 42, 7808, 13841068435195941602u}, at<L::model_dim>(6), at<L::head_dim>(3), at<L::experts>(5),
+                 at<L::top_k>(2));
+}
+TEST_CASE("digests: MoH") {
+  check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
+            sliding_window<3>, padded>>({41, 82, 10240, 16978507161814744550u});
+  check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, context_dim<5>, probability_dropout<1, 4>,
+            output_dropout<1, 8>>,
+        true>({25, 59, 13312, 3419051121420933375u});
+  check<Moh<6, 4, QueryNorm<1, 3, 2>, cosine_scores<7>, relative_position_bias<2, 3, 8>, causal>>(
+      {36, 80, 18688, 5998528177515568953u});
+  check<Moh<6, 4, QueryNorm<1, 3, 2, estimator::active>, query_bias>>({33, 61, 12160, 13074572575158981866u});
+}
+TEST_CASE("digests: multi-head attention") {
+  check<MultiHead<6, 4, 2, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>, causal,
+                  output_dropout<1, 8>>>({12, 26, 4160, 649705179963494397u});
+  check<MultiHead<6, 4, 2, cosine_scores<7>, relative_position_bias<2, 3, 8>, key_bias, padded>>(
+      {21, 51, 11968, 9563992047638602238u});
+}
+TEST_CASE("digests: MAE") {
+  using L = Mae<6, 4, 2, causal, rope<>, padded, output_bias, probability_dropout<1, 4>, gate_dim<5>>;
+  check<L>({23, 50, 8192, 13736213572216415203u});
+  check<Mae<6, 4, 3, left_out_heads<2>, context_dim<5>, output_dropout<1, 8>>, true>(
+      {22, 48, 32256, 1460024231353370766u});
+  check<L::expert<choice::drawn>>({28, 41, 5312, 16645838837853065921u});
+  check<L::mean>({11, 23, 5504, 9302144688733196867u});
+}
+TEST_CASE("digests: MH-MoE") {
+  check<MhMoe<6, 3, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, init<fan_in_uniform>>, FeedForward<5>,
+              head_bias, merge_bias, subtoken_residual, shared_expert<FeedForward<7, activation::gelu>>, padded,
+              output_dropout<1, 8>>>({25, 58, 16704, 15534034007760723795u});
+  check<MhMoe<6, 2, SoftmaxTopK<4, 2>, FeedForward<5, weights::ternary>, no_merge, capacity<1>>>(
+      {32, 62, 14208, 1593916185560284353u});
+  check<Smoe<6, SoftmaxTopK<4, 2>, FeedForward<5, activation::relu>>>({22, 41, 4352, 7937197249306738642u});
+}
