@@ -8,7 +8,6 @@ namespace custom {
 
 /// max(a, 0)^2, with the gradient 2 max(a, 0).
 struct squared_relu : headmix::pointwise {
-  static constexpr bool packable = true;  // f works on vector registers too
   template <class T>
   HEADMIX_HD static T f(T a) {
     using headmix::maximum;
