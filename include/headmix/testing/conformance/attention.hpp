@@ -3,15 +3,18 @@
 // Attention and its gradients against the reference.
 
 #include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/type_name.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/testing/conformance/bench.hpp"
 
-namespace headmix::detail::conformance {
+namespace headmix {
 
-/// A mask without a range, that hides every key from some positions.
-struct holes {
+/// A mask of a user's: without a range, and it hides every key from some positions.
+struct mask_with_holes {
   HEADMIX_HD static bool sees(Index t, Index s) { return t % 4 != 1 && s <= t + 2 && s % 3 != 1; }
 };
+
+namespace detail::conformance {
 
 struct attention_case {
   std::vector<Int> queries, keys;  ///< offsets of the sequences
@@ -222,11 +225,11 @@ struct attention_bench {
 };
 
 template <class B, class Mask>
-void check_attention(bench<B>& b, char const* mask) {
+void check_attention(bench<B>& b) {
   auto const run = [&](attention_case const& c, attention_variant const& how = {}) {
     attention_bench<B>(b, c, how).template check<Mask>(
-        message(mask, ", ", c.queries.back(), " queries of ", c.rows_per_token, " rows, ", c.keys.back(), " keys, ",
-                c.queries.size() - 1, " sequences, ", c.heads, " heads on ", c.kv_heads, " of ", c.head_dim,
+        message(type_name<Mask>(), ", ", c.queries.back(), " queries of ", c.rows_per_token, " rows, ", c.keys.back(),
+                " keys, ", c.queries.size() - 1, " sequences, ", c.heads, " heads on ", c.kv_heads, " of ", c.head_dim,
                 c.chosen ? ", chosen" : "", how.bias ? ", bias" : "", how.dropout ? ", dropout" : "",
                 how.even ? ", even" : ""));
   };
@@ -263,4 +266,5 @@ void check_attention(bench<B>& b, char const* mask) {
   run({{0, 64, 128, 192}, {0, 64, 128, 192}, 1, 4, 4, 32});
 }
 
-}  // namespace headmix::detail::conformance
+}  // namespace detail::conformance
+}  // namespace headmix

@@ -174,7 +174,7 @@ void check_softmax(bench<B>& b) {
   using T = typename B::scalar;
   using W = accumulator_t<T>;
   for (Index const rows : {0, 1, 9, 40}) {
-    for (Index const cols : {0, 1, 3, 8, 33, 300, 1025}) {
+    for (Index const cols : {0, 1, 3, 8, 33, 300, 1025, 2500}) {
       if (rows * cols > 12000) continue;
       for (layout const form : all_layouts) {
         operand<B, T> a(b, rows, cols, form), y(b, rows, cols, form);
@@ -272,6 +272,9 @@ void check_rows(bench<B>& b) {
       b.reference.gather_rows(y.host(), view<double const>(table.host()), chosen);
       y.check_exact("y");
       int_operand<B> numbers(b, v, cols), found(b, rows, cols);
+      for (Index i = 0; i < v * cols; ++i)
+        numbers.host()(i / cols, i % cols) = static_cast<Int>(2147483646 - i);  // no floats
+      numbers.send();
       b.run([&] { b.backend.gather_rows(found.device(), numbers.in(), index.in()); });
       b.reference.gather_rows(found.host(), view<Int const>(numbers.host()), chosen);
       found.check("y");
@@ -291,10 +294,13 @@ void check_sequences(bench<B>& b) {
   using T = typename B::scalar;
   using W = accumulator_t<T>;
   operand<B, W> theta(b, std::vector<double>{100}, 1, 1);
-  for (auto const& offsets : {std::vector<Int>{0, 0, 3, 3, 10, 21, 21}, {0, 1}, {0, 0}, {0, 7, 14, 21}}) {
+  std::vector<std::vector<Int>> all{
+      {0, 7, 14, 21}, {0, 0, 3, 3, 10, 21, 21}, {0, 1}, {0, 0}, {0, 0, 3, 70, 70, 201, 201}};
+  if (b.options().large) all.push_back({0, 0, 3, 300, 300, 701, 701});
+  for (auto const& offsets : all) {
     sequences_of<B> s(b, offsets);
     Index const rows = offsets.back();
-    bool const even = offsets.size() == 4;
+    bool const even = &offsets == &all[0];
     segments const host = even ? uniform(3, 7) : s.host(), device = even ? uniform(3, 7) : s.device();
     int_operand<B> numbers(b, rows, 1);
     b.begin("sequence_numbers", rows, " rows of ", offsets.size() - 1, " sequences");
@@ -302,7 +308,7 @@ void check_sequences(bench<B>& b) {
     b.reference.sequence_numbers(numbers.host(), host);
     numbers.check("y");
     for (bool const back : {false, true}) {
-      for (Index const window : {1, 3, 40}) {
+      for (Index const window : {1, 3, 64, 257, 2147483647}) {
         b.begin("window_mean", rows, " rows, window ", window, back ? ", transposed" : "");
         operand<B, T> a(b, rows, 5, layout::gaps), y(b, rows, 5);
         b.run([&] { b.backend.window_mean(y.device(), a.in(), device, window, back); });
@@ -324,32 +330,51 @@ void check_sequences(bench<B>& b) {
   }
 }
 
-/// Roundings: to the same numbers as the reference of the same scalar, where sums are exact.
+/// Multiples of 1/16, whose sums are exact and so do not depend on their order.
+template <class B>
+void check_ternary(bench<B>& b, Index count, Index rows, Index cols, layout form) {
+  using T = typename B::scalar;
+  b.begin("absmean_ternary", "[", count, ", ", rows, ", ", cols, "]");
+  operand<B, T, T> w(b, rows, cols, form, count), y(b, rows, cols, form, count);
+  for (Index e = 0; e < count; ++e) {
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < cols; ++j) {
+        bool const zeros = count > 2 && e == 1;
+        w.host()[e](i, j) = static_cast<T>(zeros ? 0.f : static_cast<float>((7 * i + 3 * j + e) % 41 - 20) / 16);
+      }
+    }
+  }
+  w.send();
+  b.run([&] { b.backend.absmean_ternary(y.device(), w.in()); });
+  Reference<T>{}.absmean_ternary(y.host(), view<T const>(w.host()));
+  y.check_exact("y");
+}
+/// Roundings: to the same numbers as the reference of the same scalar.
 template <class B>
 void check_roundings(bench<B>& b) {
   using T = typename B::scalar;
-  Reference<T> const reference;
   for (auto const [rows, cols] : odd_extents) {
     for (layout const form : all_layouts) {
       b.begin("absmax_int8", "[", rows, ", ", cols, "]");
       operand<B, T, T> a(b, rows, cols, form), y(b, rows, cols, form);
-      b.run([&] { b.backend.absmax_int8(y.device(), a.in()); });
-      reference.absmax_int8(y.host(), view<T const>(a.host()));
-      y.check_exact("y");
-      b.begin("absmean_ternary", "3 matrices [", rows, ", ", cols, "]");
-      operand<B, T, T> w(b, rows, cols, form, 3), z(b, rows, cols, form, 3);
-      for (Index e = 0; e < 3; ++e) {
-        for (Index i = 0; i < rows; ++i) {
-          for (Index j = 0; j < cols; ++j)
-            w.host()[e](i, j) = static_cast<T>(static_cast<float>((7 * i + 3 * j + e) % 41 - 20) / 16);
-        }
+      for (Index j = 0; rows > 6 && j < cols; ++j) {
+        a.host()(1, j) = T(0);
+        a.host()(2, j) = static_cast<T>(1e-7f * static_cast<float>(j));  // less than the least scale
+        if (j == cols / 2) a.host()(3, j) = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+        if (j == cols - 1) a.host()(4, j) = static_cast<T>(-std::numeric_limits<float>::infinity());
       }
-      w.send();
-      b.run([&] { b.backend.absmean_ternary(z.device(), w.in()); });
-      reference.absmean_ternary(z.host(), view<T const>(w.host()));
-      z.check_exact("y");
+      a.send();
+      b.run([&] { b.backend.absmax_int8(y.device(), a.in()); });
+      Reference<T>{}.absmax_int8(y.host(), view<T const>(a.host()));
+      y.check_exact("y");
+      check_ternary(b, 3, rows, cols, form);
+      check_ternary(b, 1, rows, cols, form);
     }
   }
+  check_ternary(b, 0, 4, 4, layout::plain);
+  check_ternary(b, 1, 70, 1100, layout::plain);
+  check_ternary(b, 900, 9, 2, layout::plain);
+  check_ternary(b, 4100, 3, 1, layout::plain);
 }
 
 }  // namespace headmix::detail::conformance

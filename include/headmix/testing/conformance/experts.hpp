@@ -142,8 +142,8 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
 
 template <class B>
 void check_capacity(bench<B>& b) {
-  for (Index const rows : {0, 1, 37}) {
-    for (Index const most : {0, 1, 5, 100}) {
+  for (Index const rows : {0, 1, 37, 201}) {
+    for (Index const most : {0, 1, 17, 1000}) {
       b.begin("apply_capacity", rows, " rows of 3 of 4 experts, at most ", most);
       int_operand<B> index(b, random_choices(rows * 3, 4), rows, 3), y(b, rows, 3), perm(b, 1, rows * 3),
           offsets(b, 1, 5);
