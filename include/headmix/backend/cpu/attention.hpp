@@ -21,9 +21,6 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-template <class T>
-using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
-
 /// to = from * scale, element by element; the stride of one side or the other may differ from 1.
 template <class T>
 void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index n, T scale) {
