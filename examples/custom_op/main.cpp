@@ -10,6 +10,7 @@ using namespace headmix;
 
 /// arctan(a), and dL/da = dL/dy / (1 + a^2).
 struct arctan : pointwise {
+  static constexpr bool vectorizable = false;  // std::atan takes a number, no vector of them
   template <class T>
   HEADMIX_HD static T f(T a) {
     return std::atan(a);
