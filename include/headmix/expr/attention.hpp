@@ -6,10 +6,11 @@
 #include <cmath>
 #include <utility>
 
+#include "headmix/contract/attention_problem.hpp"
+#include "headmix/contract/mask.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/error.hpp"
-#include "headmix/expr/attention_problem.hpp"
 #include "headmix/expr/expert.hpp"
-#include "headmix/expr/mask.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/view_ops.hpp"
 
@@ -237,7 +238,7 @@ struct attention : operation {
             probabilities};
   }
   static Index columns(auto const& run, auto... operands) {
-    if constexpr (requires { run.backend.attention_columns(problem(run, operands...)); }) {
+    if constexpr (StoresProbabilities<std::remove_cvref_t<decltype(run.backend)>>) {
       return run.backend.attention_columns(problem(run, operands...));
     } else {
       return 0;
