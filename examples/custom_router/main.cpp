@@ -1,62 +1,57 @@
 // SPDX-License-Identifier: MIT
-// Checks the gradients of squared_relu.hpp by differences and runs mixture of attention heads with that router.
+// A router of your own: expressions for the choice, the gates and the losses; the library derives the gradients. The
+// program checks them by differences and prints which experts a layer with this router uses.
 
 #include <array>
-#include <cstdio>
-#include <headmix/testing/gradcheck.hpp>
-#include <vector>
+#include <headmix/headmix.hpp>
 
-#include "squared_relu.hpp"
+#include "../common.hpp"
 
-namespace {
+using namespace headmix;
 
-using headmix::at;
-using headmix::Index;
-using headmix::tokens;
+/// Scores s = max(x W_g, 0)^2; the top_k best experts, weighed by their shares of the chosen scores.
+template <Index Experts, Index TopK>
+struct SquaredReluTopK {
+  struct experts : size<Experts> {};
+  struct top_k : size<TopK> {};
 
-struct D : headmix::size<12> {};
-struct x : headmix::input<tokens, D> {};
-
-/// A slip of the pen: the gradient lacks the factor 2.
-struct wrong : custom::squared_relu {
-  static constexpr auto vjp(auto dy, auto a, auto) { return headmix::grads(dy * relu(a)); }
+  template <Expr X, class Tag = void>
+  struct route {
+    struct W_g : param<cols<X>, experts> {};
+    static constexpr auto s = square(relu(upcast(X{} % W_g{})));
+    static constexpr auto index = arg_top_k<top_k>(s);
+    static constexpr auto chosen = gather_cols(s, index);
+    static constexpr auto gate = chosen / (row_sum(chosen) + number<1, 1000>{});
+    static constexpr auto load = load_balance(s, index);
+    using losses = type_list<std::remove_cv_t<decltype(load)>>;
+  };
 };
 
-bool check(char const* name, auto y) {
-  auto const r = headmix::gradcheck(y, at<tokens>(7));
-  std::printf("%-18s largest error %.1e%s%s\n", name, r.error, r.ok() ? "" : ", at ", r.ok() ? "" : r.text.c_str());
-  return r.ok();
-}
+using Router = SquaredReluTopK<6, 2>;
+static_assert(RouterPolicy<Router>);  // says what a router needs; see headmix/router/router.hpp
+using Layer = Moa<12, 8, Router, causal>;
 
-using Router = custom::SquaredReluTopK<6, 2>;
-using Layer = headmix::Moa<12, 8, Router, headmix::causal>;
-
-/// Which experts two sequences of five random tokens choose.
+/// Two sequences of five tokens; dy is 1 everywhere.
 void run_layer() {
-  headmix::Module<Layer, headmix::Cpu<float>> m(1);
-  std::vector<float> in(10 * 12), dy(10 * 12, 1);
-  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(headmix::Random(2).normal(i));
-  m.forward({in.data(), 10, 12}, headmix::uniform(2, 5));
-  m.backward({dy.data(), 10, 12}, {0.01});
+  Module<Layer, Cpu<float>> m(/*seed*/ 1);
+  auto const x = example::random_numbers(10 * 12), dy = std::vector<float>(10 * 12, 1);
+  m.forward({x.data(), 10, 12}, uniform(2, 5));
+  m.backward({dy.data(), 10, 12}, {/*weight of the load-balance loss*/ 0.01});
   std::array<int, 6> load{};
-  auto const chosen = m.observed();
-  for (Index i = 0; i < chosen.rows; ++i) {
-    for (Index j = 0; j < chosen.cols; ++j) ++load[static_cast<std::size_t>(chosen(i, j))];
-  }
-  std::printf("tokens per expert ");
+  auto const chosen = m.observed();  // Int [tokens, top_k]
+  for (Index i = 0; i < chosen.size(); ++i) ++load[static_cast<std::size_t>(chosen.data[i])];
+  std::printf("tokens per expert");
   for (int const n : load) std::printf(" %d", n);
-  std::printf(", load balance loss %.3f (1 at balance)\n", m.loss<0>());
+  std::printf(", load-balance loss %.3f (1 at balance)\n", m.loss<0>());
 }
-
-}  // namespace
 
 int main() {
+  struct D : size<12> {};
+  struct x : input<tokens, D> {};
   using route = Router::route<x>;
-  bool ok = check("scalar function", headmix::apply<custom::squared_relu>(x{}));
-  ok = check("gates", route::gate) && ok;
-  ok = check("loss", route::load) && ok;
-  ok = check("layer", Layer::y) && ok;
-  ok = !check("a wrong gradient", headmix::apply<wrong>(x{})) && ok;
+  bool const gates = example::gradients_agree("the gates", route::gate);
+  bool const loss = example::gradients_agree("the loss", route::load);
+  bool const layer = example::gradients_agree("the layer", Layer::y);
   run_layer();
-  return ok ? 0 : 1;
+  return gates && loss && layer ? 0 : 1;
 }

@@ -11,6 +11,7 @@
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
+#include "headmix/backend/cpu/grouped_gemm.hpp"
 #include "headmix/backend/cpu/grouped_outer.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/core/random.hpp"

@@ -52,6 +52,6 @@ TEST_CASE("moa: more choices than experts are an error at run time, with both nu
   using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
   TestProgram<moa_roots<F>> p(at<tokens>(3), at<F::model_dim>(6), at<F::head_dim>(4), at<F::experts>(3),
                               at<F::top_k>(4));
-  CHECK_THROWS_WITH_AS(static_cast<void>(p.program.workspace_bytes()), doctest::Contains("size K = 4 must be at most"),
+  CHECK_THROWS_WITH_AS(static_cast<void>(p.program.workspace_bytes()), doctest::Contains("size top_k = 4 must be at most"),
                        Error);
 }

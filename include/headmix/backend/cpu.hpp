@@ -10,16 +10,17 @@
 #include "headmix/backend/cpu/attention_bias.hpp"
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
+#include "headmix/backend/cpu/grouped_gemm.hpp"
 #include "headmix/backend/cpu/grouped_outer.hpp"
 #include "headmix/backend/cpu/grouped_sum.hpp"
-#include "headmix/backend/cpu/packed.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
 #include "headmix/backend/cpu/quantize.hpp"
-#include "headmix/backend/cpu/rows.hpp"
 #include "headmix/backend/cpu/sequence.hpp"
 #include "headmix/backend/cpu/softmax.hpp"
+#include "headmix/backend/cpu/ternary_gemm.hpp"
 #include "headmix/backend/cpu/weight_panels.hpp"
 
-namespace headmix {
+namespace headmix::inline HEADMIX_ISA {
 
 /// @tparam Scalar float or double
 /// @tparam Exec who runs the tasks: `serial`, `thread_pool`, or the caller's own Executor
@@ -114,9 +115,9 @@ class Cpu {
   /// Several rows may go to the same row of y, so columns are cut instead, into whole cache lines.
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
-    constexpr Index line = 64;
-    cpu::for_each_range(executor(), (y.cols + line - 1) / line, a.rows * line, [&](Index first, Index last) {
-      Index const begin = first * line, n = (std::min)(last * line, y.cols) - begin;
+    constexpr Index part = cpu::tuning::scatter_cols;
+    cpu::for_each_range(executor(), (y.cols + part - 1) / part, a.rows * part, [&](Index first, Index last) {
+      Index const begin = first * part, n = (std::min)(last * part, y.cols) - begin;
       reference_.scatter_rows(y.middle_cols(begin, n), a.middle_cols(begin, n), index, accumulate);
     });
   }
@@ -235,4 +236,4 @@ class Cpu {
 
 static_assert(Backend<Reference<double>> && Backend<Cpu<float>> && Backend<Cpu<double>>);
 
-}  // namespace headmix
+}  // namespace headmix::inline HEADMIX_ISA

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Functions without branches that pointwise operations use. Packs of numbers overload them and those of <cmath>.
+// Functions without branches that pointwise operations use. Vectors of numbers overload them and those of <cmath>.
 
 #include <concepts>
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Which type a value is stored in and which type it is computed in.
 
+#include <concepts>
 #include <type_traits>
 
 #include "headmix/core/config.hpp"
@@ -26,6 +27,34 @@ struct bfloat16 {
     return static_cast<T>(__builtin_bit_cast(float, std::uint32_t{bits} << 16));
   }
   friend constexpr bool operator==(bfloat16 a, bfloat16 b) { return static_cast<float>(a) == static_cast<float>(b); }
+};
+
+/// What kernels know of a storage type of 16 bits, two of which share a word, the first in the low half. Another such
+/// type is one more specialization; for products on tensor cores it also needs its matrix instruction (multiply_add of
+/// cuda/sm80.cuh and cuda/emulated.hpp), for dense ones its blas_type (cuda/blas.cuh).
+template <class T>
+struct word_half {};
+template <>
+struct word_half<bfloat16> {
+  /// Rounds both numbers.
+  [[nodiscard]] static HEADMIX_HD std::uint32_t pack(float low, float high) {
+#ifdef __CUDA_ARCH__
+    std::uint32_t both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+#else
+    return std::uint32_t{bfloat16(low).bits} | std::uint32_t{bfloat16(high).bits} << 16;
+#endif
+  }
+  [[nodiscard]] static HEADMIX_HD float low(std::uint32_t both) { return __builtin_bit_cast(float, both << 16); }
+  [[nodiscard]] static HEADMIX_HD float high(std::uint32_t both) {
+    return __builtin_bit_cast(float, both & 0xFFFF0000u);
+  }
+};
+/// A storage type of 16 bits.
+template <class T>
+concept Half = requires(float x) {
+  { word_half<T>::pack(x, x) } -> std::same_as<std::uint32_t>;
 };
 
 /// How a value is stored: `real` in the backend's Scalar, `wide` in at least float (router arithmetic, statistics),

@@ -3,8 +3,9 @@
 // Pointwise operations: the value f of one element and the gradient rule, side by side. Operands broadcast along an
 // extent that is the number 1. A user's own scalar function is one such struct (see ScalarOp).
 //
-// f is called with plain numbers, or, where `packable` is true, with packs of them: it then uses only + - * / and
-// functions found by argument-dependent lookup.
+// f is called with plain numbers and with vectors of them (cpu/simd.hpp): it uses only + - * / and functions found by
+// argument-dependent lookup. One that needs more, as a comparison, says `vectorizable = false`; else it does not
+// compile.
 
 #include <cmath>
 
@@ -58,8 +59,8 @@ struct extents_to_check<A, B, C, D...> {
 struct pointwise : operation {
   static constexpr form form_of = form::pointwise;
   static constexpr bool takes_stacks = true;
-  /// True when f also works on packs.
-  static constexpr bool packable = false;
+  /// False where f is for single numbers only.
+  static constexpr bool vectorizable = true;
   template <class... A>
   using shape_of = typename detail::broadcast<typename A::extents...>::type;
   template <class... A>
@@ -94,7 +95,6 @@ constexpr auto apply(A a) {
 namespace ops {
 
 struct add : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
     return a + b;
@@ -102,7 +102,6 @@ struct add : pointwise {
   static constexpr auto vjp(auto dy, auto, auto, auto) { return grads(dy, dy); }
 };
 struct subtract : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
     return a - b;
@@ -110,7 +109,6 @@ struct subtract : pointwise {
   static constexpr auto vjp(auto dy, auto, auto, auto) { return grads(dy, -dy); }
 };
 struct multiply : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
     return a * b;
@@ -118,7 +116,6 @@ struct multiply : pointwise {
   static constexpr auto vjp(auto dy, auto a, auto b, auto) { return grads(dy * b, dy * a); }
 };
 struct divide : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
     return a / b;
@@ -126,7 +123,6 @@ struct divide : pointwise {
   static constexpr auto vjp(auto dy, auto, auto b, auto y) { return grads(dy / b, -(dy * y / b)); }
 };
 struct negate : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     return -a;
@@ -134,7 +130,6 @@ struct negate : pointwise {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(-dy); }
 };
 struct exp : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::exp;
@@ -143,7 +138,6 @@ struct exp : pointwise {
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * y); }
 };
 struct log : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::log;
@@ -152,7 +146,6 @@ struct log : pointwise {
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy / a); }
 };
 struct sqrt : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::sqrt;
@@ -162,7 +155,6 @@ struct sqrt : pointwise {
 };
 /// 1 where a > 0, else 0.
 struct step : pointwise {
-  static constexpr bool packable = true;
   static constexpr bool differentiable = false;
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -171,6 +163,7 @@ struct step : pointwise {
 };
 /// 1 / (2 a), 0 at 0: the derivative of a root by what is below it.
 struct half_reciprocal : pointwise {
+  static constexpr bool vectorizable = false;
   static constexpr bool differentiable = false;
   template <class T>
   HEADMIX_HD static T f(T a) {
@@ -183,7 +176,6 @@ struct safe_sqrt : sqrt {
 };
 /// The larger one; of equal ones the second, as far as the derivative goes.
 struct larger : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a, T b) {
     return maximum(a, b);
@@ -203,7 +195,6 @@ struct absolute : pointwise {
 };
 /// The value of a with the gradient of b.
 struct straight_through : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a, T) {
     return a;
@@ -211,7 +202,6 @@ struct straight_through : pointwise {
   static constexpr auto vjp(auto dy, auto, auto, auto) { return grads(none{}, dy); }
 };
 struct tanh : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::tanh;
@@ -220,7 +210,6 @@ struct tanh : pointwise {
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * (number<1>{} - y * y)); }
 };
 struct sigmoid : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::exp;
@@ -229,7 +218,6 @@ struct sigmoid : pointwise {
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * y * (number<1>{} - y)); }
 };
 struct relu : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     return maximum(a, T(0));
@@ -238,6 +226,7 @@ struct relu : pointwise {
 };
 /// log(1 + exp(a)), without overflow.
 struct softplus : pointwise {
+  static constexpr bool vectorizable = false;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::exp;
@@ -248,7 +237,6 @@ struct softplus : pointwise {
 };
 /// The density of the standard normal distribution.
 struct normal_density : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::exp;
@@ -258,7 +246,6 @@ struct normal_density : pointwise {
 };
 /// Its distribution function.
 struct normal_cdf : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     using std::erf;
@@ -267,7 +254,6 @@ struct normal_cdf : pointwise {
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<normal_density>(a)); }
 };
 struct identity : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     return a;

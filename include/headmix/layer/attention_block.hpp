@@ -32,7 +32,7 @@ struct token_block {
 
   /// y from its value for every token: dropout, and zeros for rows of padding.
   template <Expr A>
-  static constexpr auto result(A sum) {
+  static constexpr auto result(A) {
     constexpr auto dropped = option_of<option::output_dropout>::drop(A{});
     return either<has<padded>>(scatter_rows(dropped, valid_rows{}), dropped);
   }

@@ -3,8 +3,8 @@
 // Lowered trees: what a kernel receives of a fused expression. Only pointers, strides and pointwise operations are
 // left, no leaf names. Everything is computed in the wide type.
 //
-// tree.row(i).at<P>(j) is element (i, j) as a number (P arithmetic) or elements (i, j .. j + width) as a pack; packs
-// need tree.unit_stride(). What is constant along a row is computed once, by row(i).
+// tree.row(i).at<P>(j) is element (i, j) as a number (P arithmetic) or elements (i, j .. j + width) as a vector;
+// those need tree.unit_stride(). What is constant along a row is computed once, by row(i).
 
 #include <type_traits>
 
@@ -61,7 +61,7 @@ struct row_node<Op, A, B> {
 /// A buffer, broadcast along the extents where it is statically 1.
 template <class T, bool OneRow, bool OneCol>
 struct tree_leaf {
-  static constexpr bool packable = true;
+  static constexpr bool vectorizable = true;
   static constexpr bool one_col = OneCol;
   view<T const> v;
   [[nodiscard]] HEADMIX_HD bool unit_stride() const { return OneCol || v.col_stride == 1; }
@@ -77,7 +77,7 @@ struct tree_leaf {
 /// One number.
 template <class W>
 struct tree_number {
-  static constexpr bool packable = true;
+  static constexpr bool vectorizable = true;
   static constexpr bool one_col = true;
   W number;
   [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
@@ -88,7 +88,7 @@ template <class W, class Op, class... A>
 struct tree_node;
 template <class W, class Op, class A>
 struct tree_node<W, Op, A> {
-  static constexpr bool packable = Op::packable && A::packable;
+  static constexpr bool vectorizable = Op::vectorizable && A::vectorizable;
   static constexpr bool one_col = A::one_col;
   A a;
   [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride(); }
@@ -103,7 +103,7 @@ struct tree_node<W, Op, A> {
 };
 template <class W, class Op, class A, class B>
 struct tree_node<W, Op, A, B> {
-  static constexpr bool packable = Op::packable && A::packable && B::packable;
+  static constexpr bool vectorizable = Op::vectorizable && A::vectorizable && B::vectorizable;
   static constexpr bool one_col = A::one_col && B::one_col;
   A a;
   B b;
@@ -120,7 +120,7 @@ struct tree_node<W, Op, A, B> {
 /// Every row `repeats` times.
 template <class A>
 struct tree_repeat {
-  static constexpr bool packable = A::packable;
+  static constexpr bool vectorizable = A::vectorizable;
   static constexpr bool one_col = A::one_col;
   A a;
   Index repeats;
@@ -142,7 +142,7 @@ struct row_random {
 /// rows are numbered through all parts of a batch.
 template <class Distribution, std::uint32_t Stream>
 struct tree_random {
-  static constexpr bool packable = false;
+  static constexpr bool vectorizable = false;
   static constexpr bool one_col = false;
   Int const* key;
   Index cols, rows_per_token;

@@ -17,12 +17,9 @@
 #include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/backend/executor.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
-
-template <class T>
-using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
 
 /// to = from * scale, element by element; the stride of one side or the other may differ from 1.
 template <class T>
@@ -37,7 +34,7 @@ void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index
 /// Copies the heads of the block's rows below each other, times `scale`.
 template <class T>
 void gather_heads(view<T> to, view<T const> from, block_row const* rows, T scale) {
-  constexpr Index ahead = 8, line = 64 / static_cast<Index>(sizeof(T));
+  constexpr Index ahead = tuning::head_ahead, line = 64 / static_cast<Index>(sizeof(T));
   for (Index i = 0; i < to.rows; ++i) {
     if (i + ahead < to.rows && from.col_stride == 1) {
       T const* const next = &from(rows[i + ahead].at.row, rows[i + ahead].at.col);
@@ -97,27 +94,7 @@ void add_bias(T* scores, attention_scores<T> const& s, tile_part const& part, qu
   for (Index j = part.begin; j < part.end; ++j) scores[j] += bias[j * s.bias.row_stride];
 }
 
-/// A vector register of T. Sums and maxima of rows are kept lane by lane and folded for all rows of a block at once.
-template <class T>
-inline constexpr Index lanes = register_block<T>::lanes;
-
-template <class T>
-struct vector_of {
-  typedef T type __attribute__((vector_size(register_block<T>::bytes)));
-};
-template <class T>
-using vector = typename vector_of<T>::type;
-
-template <class T>
-HEADMIX_WHOLE_VECTORS vector<T> load(T const* from) {
-  vector<T> v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-template <class T>
-HEADMIX_WHOLE_VECTORS void store(T* to, vector<T> v) {
-  std::memcpy(to, &v, sizeof v);
-}
+// Sums and maxima of rows are kept lane by lane and folded for all rows of a block at once.
 
 /// out[lane] = the highest score of the part in this lane. Two maxima: one would wait for itself.
 template <class T>
@@ -138,13 +115,12 @@ HEADMIX_WHOLE_VECTORS void highest_lanes(T* out, T const* scores, tile_part cons
 
 /// e^x for scores less their highest or their log-sum-exp: x <= 0 but for rounding. 1 at 0, and 0 below e^-87.
 HEADMIX_WHOLE_VECTORS inline vector<float> exp_of_negative(vector<float> x) {
-  typedef std::int32_t bits __attribute__((vector_size(register_block<float>::bytes)));
   // e^x = 2^n 2^f, f in [-1/2, 1/2]. Adding 1.5 2^23 rounds to an integer, which is then in the last bits.
   constexpr float log2_e = 1.44269504088896f, round = 12582912.0f;
   vector<float> const shifted = x * log2_e + round;
   vector<float> const n = shifted - round;
   vector<float> const f = x * log2_e - n;
-  bits exponent;
+  vector<std::int32_t> exponent;
   std::memcpy(&exponent, &shifted, sizeof exponent);
   exponent = (exponent << 23) + 0x3f800000;
   vector<float> power;
@@ -159,11 +135,8 @@ HEADMIX_WHOLE_VECTORS inline vector<float> exp_of_negative(vector<float> x) {
 }
 /// Eigen's, which is not 0 of minus infinity.
 HEADMIX_WHOLE_VECTORS inline vector<double> exp_of_negative(vector<double> x) {
-  using array = Eigen::Array<double, lanes<double>, 1>;
-  array e;
-  std::memcpy(e.data(), &x, sizeof x);
-  e = e.exp();
-  return x == vector<double>{} - std::numeric_limits<double>::infinity() ? vector<double>{} : load(e.data());
+  vector<double> const e = each_lane<Eigen::internal::scalar_exp_op<double>, double>(x);
+  return x == broadcast(-std::numeric_limits<double>::infinity()) ? vector<double>{} : e;
 }
 
 /// scores = exp(scores - shift) in the part, and exactly 0 where they are hidden or outside; sums[lane] = their sum in
@@ -340,4 +313,4 @@ void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> 
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -14,7 +14,7 @@
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_parts.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -107,7 +107,7 @@ struct gradient_rows {
   HEADMIX_WHOLE_VECTORS void read(view<T> p, stored_probabilities<T const> const& stored, Index first, Index begin,
                                   Index end) const {
     static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0);
-    constexpr Index ahead = 4;
+    constexpr Index ahead = tuning::stored_ahead;
     alignas(64) T factor[gradient_tile::rows] = {};
     for (Index i = 0; i < count; ++i) factor[i] = stored.shift(first + i, begin) - lse[i];
     for (Index i = 0; i < count; i += lanes<T>) store(factor + i, exp_of_negative(load(factor + i)));
@@ -326,4 +326,4 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -8,13 +8,13 @@
 
 #include "headmix/backend/cpu/attention_backward.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
 /// The positions and keys of a task of attention_bias_gradient.
 struct bias_tile {
-  static constexpr Index positions = 48, keys = gradient_tile::keys;
+  static constexpr Index positions = tuning::bias_positions, keys = gradient_tile::keys;
 };
 
 /// Calls f(n) for the rows of a head at the positions [first, last) of a sequence, a block of rows at a time, which it
@@ -103,4 +103,4 @@ void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T> 
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -6,7 +6,7 @@
 
 #include "headmix/backend/cpu/attention_rows.hpp"
 
-namespace headmix::cpu::detail {
+namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
 /// The keys (or values) of all sequences as columns: what q k^T reads as whole vectors. Made once, where every block of
 /// rows would else transpose them for itself. A panel is as wide as a register block; panel p of a sequence holds its
@@ -103,7 +103,7 @@ class value_panels {
 
   template <Executor E>
   void pack(E& executor, view<T const> v) const {
-    constexpr Index each = 64;
+    constexpr Index each = tuning::value_rows;
     executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v](Index task) {
       // Row by row, as they lie.
       for (Index row = task * each; row < (std::min)(x_.keys.rows, (task + 1) * each); ++row)
@@ -146,4 +146,4 @@ class value_panels {
   T* memory_;
 };
 
-}  // namespace headmix::cpu::detail
+}  // namespace headmix::cpu::inline HEADMIX_ISA::detail

@@ -9,7 +9,7 @@
 
 #include "headmix/backend/cpu/attention_rows.hpp"
 
-namespace headmix::cpu::detail {
+namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
 /// The parts that all row lists are cut into: enough for 16 threads.
 class gradient_parts {
@@ -21,7 +21,7 @@ class gradient_parts {
     Index copy;   ///< -1 without one
     double work;  ///< rows times keys, about
   };
-  static constexpr Index wanted = 16;
+  static constexpr Index wanted = tuning::gradient_parts;
 
   [[nodiscard]] static Index size(attention_extents const& x) { return x.queries.count * x.kv_heads + wanted; }
   /// Elements of the copies of d_k, or of d_v, that there may be, whatever the lists are.
@@ -127,4 +127,4 @@ class gradient_parts {
   Index count_ = 0;
 };
 
-}  // namespace headmix::cpu::detail
+}  // namespace headmix::cpu::inline HEADMIX_ISA::detail

@@ -9,16 +9,15 @@
 #include "headmix/expr/attention_problem.hpp"
 #include "headmix/expr/mask.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// Query rows of a block, a multiple of register_block::rows, and keys of a tile. Wide tiles rescale the output less
-/// often; their scores stay in the L2 cache.
+/// Query rows of a block, a multiple of register_block::rows, and keys of a tile.
 struct attention_tile {
-  static constexpr Index rows = 96, keys = 512;
+  static constexpr Index rows = tuning::attention_rows, keys = tuning::attention_keys;
 };
 /// Those of the backward pass, which holds two tiles at once and sums over the rows of one.
 struct gradient_tile {
-  static constexpr Index rows = 192, keys = 256;
+  static constexpr Index rows = tuning::gradient_rows, keys = tuning::gradient_keys;
 };
 
 namespace detail {
@@ -195,4 +194,4 @@ struct tile_rows {
 
 }  // namespace detail
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

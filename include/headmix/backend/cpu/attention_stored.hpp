@@ -8,7 +8,7 @@
 #include "headmix/backend/cpu/attention_rows.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
 
-namespace headmix::cpu::detail {
+namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
 /// Row i is that of element i of all row lists after each other. It holds e^(score - shift) for the keys of the
 /// sequence, tile by tile, and behind them the shift of every tile: the row's highest score up to there, minus infinity
@@ -48,4 +48,4 @@ class stored_probabilities {
   Index shifts_;
 };
 
-}  // namespace headmix::cpu::detail
+}  // namespace headmix::cpu::inline HEADMIX_ISA::detail

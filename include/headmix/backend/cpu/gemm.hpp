@@ -6,15 +6,12 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "headmix/backend/cpu/micro_kernel.hpp"
+#include "headmix/backend/cpu/multiply_panels.hpp"
 #include "headmix/backend/executor.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cpu {
-
-/// Products of fewer multiply-adds than this are not worth waking another thread.
-inline constexpr Index parallel_threshold = Index{1} << 17;
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Rows i .. i + m - 1 and columns j .. j + n - 1.
 template <class T>
@@ -42,7 +39,7 @@ void clear(view<T> m) {
 template <class C, class A, class B>
 void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumulate) {
   using T = std::common_type_t<accumulator_t<C>, accumulator_t<A>, accumulator_t<B>>;
-  constexpr Index size = 48;
+  constexpr Index size = tuning::strided_tile;
   alignas(64) T left_data[size * size], right_data[size * size], sum_data[size * size];
   auto const load = [](T* to, auto const& from) {
     for (Index i = 0; i < from.rows; ++i)
@@ -90,15 +87,17 @@ void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
 /// Extents of the tasks that a rows x cols result is cut into: large, but smaller when few tasks would leave threads
 /// without work.
 struct task_shape {
-  Index rows = 192, cols = 256;
+  Index rows = tuning::gemm_rows, cols = tuning::gemm_cols;
 };
 [[nodiscard]] constexpr task_shape task_tiles(Index rows, Index cols) {
   task_shape shape;
-  auto const few = [&] { return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < 8; };
-  if (few()) shape.cols = 128;
-  if (few()) shape.rows = 96;
-  if (few()) shape.cols = 64;
-  if (few()) shape.rows = 48;
+  auto const few = [&] {
+    return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < tuning::enough_tasks;
+  };
+  if (few()) shape.cols = tuning::gemm_some_cols;
+  if (few()) shape.rows = tuning::gemm_some_rows;
+  if (few()) shape.cols = tuning::gemm_few_cols;
+  if (few()) shape.rows = tuning::gemm_few_rows;
   return shape;
 }
 
@@ -114,11 +113,11 @@ void gemm(E& executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
     Index const m = (std::min)(shape.rows, c.rows - i), n = (std::min)(shape.cols, c.cols - j);
     multiply(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n), accumulate);
   };
-  if (parallel_threshold > c.rows * c.cols * a.cols) {
+  if (tuning::parallel_threshold > c.rows * c.cols * a.cols) {
     serial::parallel_for(tasks, task);
   } else {
     executor.parallel_for(tasks, task);
   }
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -8,14 +8,14 @@
 
 #include "headmix/backend/cpu/expert.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
 /// What a task of grouped_outer gathers at once: some slots, their rows of x for as many rows of dw, which go to
-/// strips, and those of dy panel by panel. Strips and a panel share the L2 cache.
+/// strips, and those of dy panel by panel.
 struct outer_block {
-  static constexpr Index slots = 384, rows = 44 * 6;
+  static constexpr Index slots = tuning::outer_slots, rows = tuning::outer_rows;
   template <class T>
   [[nodiscard]] static constexpr Index left_size(Index total) {
     return left_strips<T>::size((std::min)(total, rows), slots);
@@ -43,7 +43,8 @@ namespace detail {
 /// Copies columns [col, col + cols) of n rows, whose elements lie `step` apart.
 template <class T>
 void gather_panel(T* to, T const* const* rows, Index n, Index col, Index cols, Index step) {
-  constexpr Index width = register_block<T>::cols, ahead = 16, line = 64 / static_cast<Index>(sizeof(T));
+  constexpr Index width = register_block<T>::cols, ahead = tuning::panel_ahead,
+                  line = 64 / static_cast<Index>(sizeof(T));
   for (Index i = 0; i < n; ++i, to += cols) {
     T const* const from = rows[i] + col * step;
     if (i + ahead < n && step == 1)
@@ -84,10 +85,10 @@ template <Executor E, class T>
 void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view<T const> dy, view<Int const> perm,
                                   view<Int const> offsets, Index slots_per_row, bool accumulate,
                                   std::span<std::byte> scratch) {
-  constexpr Index strip = register_block<T>::rows, most_rows = 22 * strip;
+  constexpr Index strip = register_block<T>::rows, most_rows = tuning::shared_outer_rows;
   Index const tiles = (dw.rows + most_rows - 1) / most_rows;
   Index const rows = (dw.rows + tiles * strip - 1) / (tiles * strip) * strip;
-  Index const groups = (std::min)(dw.count, (8 + tiles - 1) / tiles);
+  Index const groups = (std::min)(dw.count, (tuning::enough_tasks + tiles - 1) / tiles);
   scratch_cutter const begin(scratch);
   for_each_task(executor, tiles * groups, [&](Index task, Index worker) {
     Index const i = task / groups * rows, m = (std::min)(rows, dw.rows - i), group = task % groups;
@@ -152,9 +153,9 @@ void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> 
   Index rows = gathered::rows, cols = dw.cols;
   auto const parts = [](Index n, Index each) { return (n + each - 1) / each; };
   auto const few = [&](Index n) { return n > dw.count * parts(dw.rows, rows) * parts(dw.cols, cols); };
-  while (few(32) && cols > 512) cols = parts(cols, 2);
-  while (few(8) && cols > 64) cols = parts(cols, 2);
-  while (few(8) && rows > 48) rows = parts(rows, 2);
+  while (few(tuning::enough_outer_tasks) && cols > tuning::outer_most_cols) cols = parts(cols, 2);
+  while (few(tuning::enough_tasks) && cols > tuning::outer_least_cols) cols = parts(cols, 2);
+  while (few(tuning::enough_tasks) && rows > tuning::outer_least_rows) rows = parts(rows, 2);
   constexpr Index strip = register_block<T>::rows, width = register_block<T>::cols;
   Index const down = parts(dw.rows, rows), across = parts(dw.cols, cols), tiles = down * across;
   rows = parts(dw.rows, down * strip) * strip;
@@ -203,4 +204,4 @@ void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> 
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

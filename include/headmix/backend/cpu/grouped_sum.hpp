@@ -10,24 +10,25 @@
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/weight_panels.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// Rows and columns of y that a task of grouped_sum makes: they stay in the L2 cache while it walks through the
-/// experts. Deep products read more weights for each of them, so more rows shall share those.
+/// Rows and columns of y that a task of grouped_sum makes.
 struct sum_block {
-  Index rows = 1024, cols = 128;
+  Index rows = tuning::sum_rows, cols = tuning::sum_cols;
 };
 [[nodiscard]] constexpr sum_block sum_blocks(Index rows, Index cols, Index depth) {
   sum_block shape;
-  auto const few = [&] { return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < 8; };
-  if (depth < 256 || few()) shape = {512, 256};
-  if (few()) shape.cols = 128;
-  if (few()) shape = {192, 256};
-  if (few()) shape.cols = 128;
-  if (few()) shape.rows = 96;
-  if (few()) shape.cols = 64;
+  auto const few = [&] {
+    return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < tuning::enough_tasks;
+  };
+  if (depth < tuning::sum_deep || few()) shape = {tuning::sum_shallow_rows, tuning::sum_wide_cols};
+  if (few()) shape.cols = tuning::sum_cols;
+  if (few()) shape = {tuning::sum_some_rows, tuning::sum_wide_cols};
+  if (few()) shape.cols = tuning::sum_cols;
+  if (few()) shape.rows = tuning::sum_few_rows;
+  if (few()) shape.cols = tuning::sum_few_cols;
   return shape;
 }
 
@@ -45,7 +46,7 @@ class slot_choices {
   /// of a sequence whose heads are chosen once, a group begins and ends with them.
   template <class F>
   void for_each_group(F f) const {
-    constexpr Index many = 48;
+    constexpr Index many = tuning::alike_rows;
     bool cut[sum_block{}.rows + 1] = {};
     cut[rows_] = true;
     for (Index j = 0; j < slots_per_row_; ++j)
@@ -86,15 +87,15 @@ struct sum_worker {
   Index depth;
 
   static constexpr Index bytes(Index slots, Index depth, Index width) {
-    return 2 * scratch_bytes<T*>(slots) + scratch_bytes<Int>(slots) + scratch_bytes<T>(gather_rows * depth) +
-           scratch_bytes<T>(gather_rows * width);
+    return 2 * scratch_bytes<T*>(slots) + scratch_bytes<Int>(slots) + scratch_bytes<T>(tuning::gathered_rows * depth) +
+           scratch_bytes<T>(tuning::gathered_rows * width);
   }
   sum_worker(scratch_cutter cut, Index slots, Index depth_, Index width) : depth(depth_) {
     from = cut.take<T const*>(slots);
     to = cut.take<T*>(slots);
     choices = cut.take<Int>(slots);
-    gathered = cut.take<T>(gather_rows * depth);
-    products = cut.take<T>(gather_rows * width);
+    gathered = cut.take<T>(tuning::gathered_rows * depth);
+    products = cut.take<T>(tuning::gathered_rows * width);
   }
   /// The first n rows, where elements of rows do not follow each other.
   void multiply_gathered(Index n, view<T const> w, Index from_stride, Index to_stride) const {
@@ -185,7 +186,7 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
         if (!add) detail::clear(to.middle_rows(group, group_end - group));
       });
     for_each_list([&](Index e, Int const* slot, Int const* last) {
-      Index const most = in_place ? slots : gather_rows;
+      Index const most = in_place ? slots : tuning::gathered_rows;
       while (slot != last) {
         Index n = 0, previous = -1;
         for (; slot != last && n < most; ++slot) {
@@ -202,4 +203,4 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

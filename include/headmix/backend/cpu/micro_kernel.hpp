@@ -1,40 +1,26 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Dense products on one thread: a block of c stays in vector registers while the depth runs, a is read element by
-// element, b by whole vectors. The rows of a and c may lie anywhere, so that what experts read and write is neither
-// gathered nor scattered: copied are only panels of b, and an a whose columns lie closer than its rows.
+// The product of a panel of b on one thread: a block of c stays in vector registers while the depth runs, a is read
+// element by element, b by whole vectors. The rows of a and c may lie anywhere, so that what experts read and write is
+// neither gathered nor scattered.
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
-#include <utility>
 
+#include "headmix/backend/cpu/simd.hpp"
+#include "headmix/backend/cpu/tuning.hpp"
 #include "headmix/core/config.hpp"
 #include "headmix/core/view.hpp"
 
-// clang splits vectors of 64 bytes in two unless the function says that it wants them whole.
-#if defined(__clang__) && defined(__AVX512F__)
-#define HEADMIX_WHOLE_VECTORS __attribute__((__min_vector_width__(512)))
-#else
-#define HEADMIX_WHOLE_VECTORS
-#endif
-
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Extents of the register block for T: `rows` x (`vectors` vectors of `lanes` elements).
 template <class T>
 struct register_block {
-#if defined(__AVX512F__)
-  static constexpr int bytes = 64, vectors = 4;
-#elif defined(__AVX__)
-  static constexpr int bytes = 32, vectors = 2;
-#else
-  static constexpr int bytes = 16, vectors = 2;
-#endif
-  static constexpr int rows = 6;
-  static constexpr int lanes = bytes / static_cast<int>(sizeof(T));
+  static constexpr int rows = tuning::block_rows, vectors = tuning::block_vectors;
+  static constexpr int bytes = vector_bytes, lanes = bytes / static_cast<int>(sizeof(T));
   static constexpr Index cols = vectors * lanes;
-  static constexpr Index depth = 512;  // of a panel of b, which must fit into the L2 cache
+  static constexpr Index depth = tuning::panel_depth;  // of a panel of b
 };
 
 namespace detail {
@@ -94,24 +80,22 @@ struct rows_to_fetch {
 template <int R, int V, class T, class Left>
 HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T const* b, Index b_row, T* const* c,
                                               bool accumulate, rows_to_fetch<T> const& next = {}) {
-  constexpr int lanes = register_block<T>::lanes;
-  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
-  vector sum[R][V];
+  vector<T> sum[R][V];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       if (accumulate) {
-        std::memcpy(&sum[r][v], c[r] + v * lanes, sizeof(vector));
+        sum[r][v] = load(c[r] + v * lanes<T>);
       } else {
-        sum[r][v] = vector{};
-        __builtin_prefetch(c[r] + v * lanes, 1);  // else the stores at the end would wait for the cache lines
+        sum[r][v] = vector<T>{};
+        __builtin_prefetch(c[r] + v * lanes<T>, 1);  // else the stores at the end would wait for the cache lines
       }
     }
   auto const multiply_add = [&](Index k) __attribute__((always_inline)) {
-    vector right[V];
+    vector<T> right[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) std::memcpy(&right[v], b + k * b_row + v * lanes, sizeof(vector));
+    for (int v = 0; v < V; ++v) right[v] = load(b + k * b_row + v * lanes<T>);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       T const left = a(r, k);
@@ -137,7 +121,7 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) std::memcpy(c[r] + v * lanes, &sum[r][v], sizeof(vector));
+    for (int v = 0; v < V; ++v) store(c[r] + v * lanes<T>, sum[r][v]);
 }
 
 /// Left operands of a product. `block<R>(i, rows, k)` reads R rows from row i on, of which only `rows` exist, from
@@ -190,22 +174,6 @@ template <class A>
 inline constexpr bool is_strips = false;
 template <class T, class Columns>
 inline constexpr bool is_strips<left_strips<T, Columns>> = true;
-
-/// Copies m rows and `depth` columns to strips; column(k) is where column k begins, and its elements lie `step` apart.
-template <class T, class F>
-void pack_strips(T* to, Index m, Index depth, Index step, F column) {
-  constexpr Index rows = left_strips<T>::rows, ahead = 4, line = 64 / static_cast<Index>(sizeof(T));
-  Index const stride = left_strips<T>::stride_of(depth), whole = step == 1 ? m / rows * rows : 0;
-  for (Index k = 0; k < depth; ++k) {
-    T const* const from = column(k);
-    if (k + ahead < depth && step == 1)
-      for (T const *p = column(k + ahead), *const end = p + m; p < end; p += line) __builtin_prefetch(p);
-    T* strip = to + k * rows;
-    for (Index i = 0; i < whole; i += rows, strip += stride) std::memcpy(strip, from + i, rows * sizeof(T));
-    for (Index i = whole; i < m; i += rows, strip += stride)
-      for (Index r = 0; r < rows; ++r) strip[r] = from[(std::min)(i + r, m - 1) * step];
-  }
-}
 
 template <int R, int V, class T, class A, class C>
 void multiply_block(int rows, Index i, Index k, Index depth, A const& a, T const* b, Index b_row, C c, bool accumulate,
@@ -302,134 +270,6 @@ void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, A co
   multiply_columns<register_block<T>::vectors>(m, cols, k, depth, a, b, b_row, c, accumulate, ahead);
 }
 
-/// The first (half 0) or the last halves of two vectors, element by element from one and the other.
-template <int Half, class V, std::size_t... J>
-V interleave(V const& a, V const& b, std::index_sequence<J...>) {
-  constexpr std::size_t n = sizeof...(J), begin = Half * n / 2;
-  return __builtin_shufflevector(a, b, (begin + J / 2 + J % 2 * n)...);
-}
-
-/// Transposes a square with as many rows as a vector has elements. To interleave the rows with those half the square
-/// behind them moves a bit of the row's number into that of the column: after all bits have moved, rows are columns.
-template <class T>
-HEADMIX_WHOLE_VECTORS void transpose_square(T* to, Index to_row, T const* from, Index from_row) {
-  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
-  constexpr int n = register_block<T>::lanes;
-  using order = std::make_index_sequence<n>;
-  vector row[n], mixed[n];
-#pragma GCC unroll 16
-  for (int r = 0; r < n; ++r) std::memcpy(&row[r], from + r * from_row, sizeof(vector));
-#pragma GCC unroll 4
-  for (int moved = 1; moved < n; moved *= 2) {
-#pragma GCC unroll 8
-    for (int r = 0; r < n / 2; ++r) {
-      mixed[2 * r] = interleave<0>(row[r], row[r + n / 2], order{});
-      mixed[2 * r + 1] = interleave<1>(row[r], row[r + n / 2], order{});
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < n; ++r) row[r] = mixed[r];
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < n; ++r) std::memcpy(to + r * to_row, &row[r], sizeof(vector));
-}
-
-/// to (row-major, `to_row` elements from row to row) = the transpose of `from`.
-template <class T>
-void transpose(T* to, Index to_row, view<T const> from) {
-  constexpr Index n = register_block<T>::lanes;
-  Index const rows = from.col_stride == 1 ? from.rows / n * n : 0, cols = from.cols / n * n;
-  for (Index i = 0; i < rows; i += n)
-    for (Index j = 0; j < cols; j += n) transpose_square(to + j * to_row + i, to_row, &from(i, j), from.row_stride);
-  for (Index i = 0; i < from.rows; ++i)
-    for (Index j = i < rows ? cols : 0; j < from.cols; ++j) to[j * to_row + i] = from(i, j);
-}
-
-/// Copies n elements, whole vectors. Rows of a panel are short and far apart: with wide loads more of them are under
-/// way to the cache at the same time.
-template <class T>
-HEADMIX_WHOLE_VECTORS void copy_vectors(T* to, T const* from, Index n) {
-  typedef T vector __attribute__((vector_size(register_block<T>::bytes)));
-  for (Index j = 0; j < n; j += register_block<T>::lanes) {
-    vector v;
-    std::memcpy(&v, from + j, sizeof v);
-    std::memcpy(to + j, &v, sizeof v);
-  }
-}
-
-/// Copies a panel of b to rows of `width` elements, zeros behind the last column.
-template <class T>
-void pack_panel(T* to, Index width, view<T const> panel) {
-  if (panel.col_stride != 1) {
-    transpose<T>(to, width, panel.transposed());
-  } else if (panel.cols == width) {
-    for (Index i = 0; i < panel.rows; ++i) copy_vectors(to + i * width, panel.row(i), width);
-  } else {
-    for (Index i = 0; i < panel.rows; ++i) std::copy_n(panel.row(i), panel.cols, to + i * width);
-  }
-  if (panel.cols != width)
-    for (Index i = 0; i < panel.rows; ++i) std::fill_n(to + i * width + panel.cols, width - panel.cols, T(0));
-}
-
-/// c = a b or c += a b for m rows c(i) of successive elements and any b. Panels of b are copied to the stack first,
-/// unless they lie like that already or are hardly used.
-template <class T, class A, class C, class Rows = no_rows_ahead<T>>
-void multiply_panels(Index m, C c, A const& a, view<T const> b, bool accumulate, Rows rows_ahead = {}) {
-  using block = register_block<T>;
-  alignas(64) T packed[block::depth * block::cols];
-  for (Index k = 0; k < b.rows; k += block::depth) {
-    Index const depth = (std::min)(block::depth, b.rows - k);
-    for (Index j = 0, next; j < b.cols; j = next) {
-      int const vectors = panel_vectors<T>(b.cols - j);
-      Index const width = vectors * block::lanes, cols = (std::min)(width, b.cols - j);
-      next = j + cols;
-      view<T const> const panel = b.middle_rows(k, depth).middle_cols(j, cols);
-      T const* from = panel.data;
-      Index row = panel.row_stride;
-      if (panel.col_stride != 1 || cols != width || (row != width && m > 2 * block::rows)) {
-        pack_panel(packed, width, panel);
-        from = packed;
-        row = width;
-      }
-      view<T const> ahead(nullptr, 0, 0);
-      if (b.col_stride == 1) {
-        if (next < b.cols) {
-          ahead = b.middle_rows(k, depth).middle_cols(next, (std::min)(block::cols, b.cols - next));
-        } else if (k + depth < b.rows) {
-          ahead = b.middle_rows(k + depth, (std::min)(block::depth, b.rows - k - depth))
-                      .middle_cols(0, (std::min)(block::cols, b.cols));
-        }
-      }
-      multiply_panel<T>(
-          m, cols, vectors, k, depth, a, from, row, [&c, j](Index i) { return c(i) + j; }, accumulate || k > 0,
-          read_both<T, decltype(rows_ahead(k, depth, j, cols))>{read_ahead<T>(ahead, m / block::rows),
-                                                                rows_ahead(k, depth, j, cols)});
-    }
-  }
-}
-
-/// The same for matrices: c has col_stride 1.
-template <class T>
-void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulate) {
-  using block = register_block<T>;
-  auto const rows_from = [&c](Index i) { return strided_rows<T>{c.row(i), c.row_stride}; };
-  if (a.col_stride == 1) {
-    left_operand<strided_rows<T const>> const left{{a.data, a.row_stride}};
-    return multiply_panels<T>(c.rows, rows_from(0), left, b, accumulate);
-  }
-  if (2 * block::rows > c.rows || block::cols >= b.cols)
-    return multiply_panels<T>(c.rows, rows_from(0), left_matrix<T>{a}, b, accumulate);
-  // Strips are worth their copies where several panels of b use them.
-  constexpr Index height = 32 * block::rows, depth = 128;
-  alignas(64) T strips[left_strips<T>::size(height, depth)];
-  for (Index i = 0; i < c.rows; i += height)
-    for (Index k = 0; k < a.cols; k += depth) {
-      Index const m = (std::min)(height, c.rows - i), n = (std::min)(depth, a.cols - k);
-      pack_strips<T>(strips, m, n, a.row_stride, [&](Index q) { return &a(i, k + q); });
-      multiply_panels<T>(m, rows_from(i), left_strips<T>{strips, left_strips<T>::stride_of(n)}, b.middle_rows(k, n),
-                         accumulate || k > 0);
-    }
-}
-
 }  // namespace detail
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -6,11 +6,12 @@
 #include <atomic>
 #include <span>
 
+#include "headmix/backend/cpu/isa.hpp"
 #include "headmix/backend/executor.hpp"
 #include "headmix/core/arena.hpp"
 #include "headmix/core/config.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Scratch begins on a cache line, so that two workers never write to the same one.
 inline constexpr Index scratch_alignment = static_cast<Index>(alignment);
@@ -58,4 +59,4 @@ class scratch_cutter {
   std::byte* next_;
 };
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

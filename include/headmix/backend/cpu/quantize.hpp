@@ -6,56 +6,66 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "headmix/backend/cpu/eigen.hpp"
-#include "headmix/backend/cpu/rows.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
 #include "headmix/core/ternary.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
 /// Sixteen elements of a row, in the type that is calculated with.
 template <class T>
-using sixteen = Eigen::Array<accumulator_t<T>, 16, 1>;
+using sixteen = simd<accumulator_t<T>, 16>;
 
+/// Elements of a row from `row` on, zeros behind the first n.
+template <class T>
+sixteen<T> load_some(T const* row, Index stride, Index n) {
+  if constexpr (std::is_same_v<T, accumulator_t<T>>) {
+    if (stride == 1 && n == 16) return sixteen<T>::load(row);
+  }
+  accumulator_t<T> x[16] = {};
+  for (Index i = 0; i < n; ++i) x[i] = static_cast<accumulator_t<T>>(row[i * stride]);
+  return sixteen<T>::load(x);
+}
 /// f(x, j, n) for elements [j, j + n) of a row, sixteen at a time; behind the last one are zeros.
 template <class T, class F>
 void for_each_sixteen(T const* row, Index stride, Index cols, F f) {
   Index j = 0;
-  if constexpr (std::is_same_v<T, accumulator_t<T>>) {
-    if (stride == 1)
-      for (; j + 16 <= cols; j += 16) f(sixteen<T>(Eigen::Map<sixteen<T> const>(row + j)), j, Index{16});
-  }
-  for (; j < cols; j += 16) {
-    Index const n = (std::min)(Index{16}, cols - j);
-    sixteen<T> x = sixteen<T>::Zero();
-    for (Index i = 0; i < n; ++i) x[i] = static_cast<accumulator_t<T>>(row[(j + i) * stride]);
-    f(x, j, n);
-  }
+  for (; j + 16 <= cols; j += 16) f(load_some(row + j * stride, stride, Index{16}), j, Index{16});
+  if (j < cols) f(load_some(row + j * stride, stride, cols - j), j, cols - j);
+}
+/// f(... f(f(0, the first ones), the next ones) ...), sixteen elements of a row at a time.
+template <class T, class F>
+sixteen<T> fold_sixteens(T const* row, Index stride, Index cols, F f) {
+  sixteen<T> total(0);
+  Index j = 0;
+  for (; j + 16 <= cols; j += 16) total = f(total, load_some(row + j * stride, stride, Index{16}));
+  return j < cols ? f(total, load_some(row + j * stride, stride, cols - j)) : total;
 }
 
 template <class T>
-void store(T* to, Index stride, sixteen<T> const& x, Index n) {
+void store_some(T* to, Index stride, sixteen<T> const& x, Index n) {
   if constexpr (std::is_same_v<T, accumulator_t<T>>) {
     if (stride == 1 && n == 16) {
-      Eigen::Map<sixteen<T>>{to} = x;
+      x.store(to);
       return;
     }
   }
-  for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(x[i]);
+  accumulator_t<T> numbers[16];
+  x.store(numbers);
+  for (Index i = 0; i < n; ++i) to[i * stride] = static_cast<T>(numbers[i]);
 }
 
 /// absmax_scale of a row.
 template <class T>
 accumulator_t<T> row_scale(T const* row, Index stride, Index cols) {
-  sixteen<T> largest = sixteen<T>::Zero();
-  for_each_sixteen(row, stride, cols, [&](auto const& x, Index, Index) { largest = (largest.max)(x.abs()).eval(); });
-  return absmax_scale(largest.maxCoeff());
+  auto const largest = [](auto const& a, auto const& x) { return maximum(a, abs(x)); };
+  return absmax_scale(fold_sixteens(row, stride, cols, largest).largest());
 }
 /// absmax_int8_of.
 template <class A, class S>
 A rounded_int8(A const& x, S scale) {
-  return (((x * scale).rint().max)(S(-128)).min)(S(127));
+  return minimum(maximum(rint(x * A(scale)), A(-128)), A(127));
 }
 
 }  // namespace detail
@@ -68,7 +78,8 @@ void absmax_int8(E& executor, view<T> y, view<T const> a) {
       auto const s = detail::row_scale(a.row(i), a.col_stride, a.cols);
       T* const to = y.row(i);
       detail::for_each_sixteen(a.row(i), a.col_stride, a.cols, [&](auto const& x, Index j, Index n) {
-        detail::store<T>(to + j * y.col_stride, y.col_stride, detail::rounded_int8(x, s) / s, n);
+        detail::store_some<T>(to + j * y.col_stride, y.col_stride, detail::rounded_int8(x, s) / detail::sixteen<T>(s),
+                              n);
       });
     }
   });
@@ -79,9 +90,9 @@ template <Executor E, class T>
 void absmean_ternary(E& executor, view<T> y, view<T const> a) {
   using W = accumulator_t<T>;
   if (a.size() == 0) return;
-  constexpr Index matrices = 16, most_parts = 16;  // at once, so that their sums have room here
+  constexpr Index matrices = tuning::mean_matrices, most_parts = tuning::mean_parts;
   Index const size = a.rows * a.cols;
-  Index const parts = std::clamp(size / task_elements, Index{1}, (std::min)(most_parts, a.rows));
+  Index const parts = std::clamp(size / tuning::task_elements, Index{1}, (std::min)(most_parts, a.rows));
   for (Index e = 0; e < a.count; e += matrices) {
     Index const n = (std::min)(matrices, a.count - e);
     double sums[matrices * most_parts];
@@ -89,9 +100,8 @@ void absmean_ternary(E& executor, view<T> y, view<T const> a) {
       Index const part = t % parts, begin = (e + t / parts) * a.rows;
       double sum = 0;
       for (Index i = begin + a.rows * part / parts; i < begin + a.rows * (part + 1) / parts; ++i) {
-        detail::sixteen<T> total = detail::sixteen<T>::Zero();
-        detail::for_each_sixteen(a.row(i), a.col_stride, a.cols,
-                                 [&](auto const& x, Index, Index) { total += x.abs(); });
+        auto const total = detail::fold_sixteens(a.row(i), a.col_stride, a.cols,
+                                                 [](auto const& so_far, auto const& x) { return so_far + abs(x); });
         sum += static_cast<double>(total.sum());
       }
       sums[t] = sum;
@@ -118,4 +128,4 @@ void absmean_ternary(E& executor, view<T> y, view<T const> a) {
   }
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -5,9 +5,10 @@
 #include <algorithm>
 
 #include "headmix/backend/cpu/parallel.hpp"
+#include "headmix/backend/cpu/tuning.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// The sequence of row i, which is below s.rows.
 [[nodiscard]] inline Index sequence_of(segments s, Index i) {
@@ -17,13 +18,11 @@ namespace headmix::cpu {
 
 namespace detail {
 
-inline constexpr Index window_rows = 256, window_cols = 64;
-
 /// Rows first .. last - 1 and columns col .. col + cols - 1 of window_mean.
 template <class T>
 void window_mean_block(view<T> y, view<T const> a, segments s, Index window, bool transposed, Index first, Index last,
                        Index col, Index cols) {
-  double sum[window_cols];
+  double sum[tuning::window_cols];
   auto const add = [&](Index i, double factor) {
     for (Index j = 0; j < cols; ++j) sum[j] += factor * static_cast<double>(a(i, col + j));
   };
@@ -59,13 +58,13 @@ void window_mean_block(view<T> y, view<T const> a, segments s, Index window, boo
 /// of a_t divided by their number of positions. Sums are of double.
 template <Executor E, class T>
 void window_mean(E& executor, view<T> y, view<T const> a, segments s, Index window, bool transposed) {
-  using namespace detail;
+  constexpr Index window_rows = tuning::window_rows, window_cols = tuning::window_cols;
   Index const across = (y.cols + window_cols - 1) / window_cols, down = (y.rows + window_rows - 1) / window_rows;
   executor.parallel_for(across * down, [&](Index task) {
     Index const first = task / across * window_rows, col = task % across * window_cols;
-    window_mean_block<T>(y, a, s, window, transposed, first, (std::min)(y.rows, first + window_rows), col,
-                         (std::min)(window_cols, y.cols - col));
+    detail::window_mean_block<T>(y, a, s, window, transposed, first, (std::min)(y.rows, first + window_rows), col,
+                                 (std::min)(window_cols, y.cols - col));
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -1,26 +1,26 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Softmax and log-sum-exp of rows in packs. Rows whose elements do not follow each other go to the reference.
+// Softmax and log-sum-exp of rows, 64 bytes at a time. Rows whose elements do not follow each other go to the
+// reference.
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "headmix/backend/cpu/rows.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
 #include "headmix/backend/reference.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 template <class T>
 T row_maximum(T const* a, Index n) {
-  using array = Eigen::Array<T, Eigen::Dynamic, 1>;
-  return n == 0 ? -std::numeric_limits<T>::infinity() : Eigen::Map<array const>(a, n).maxCoeff();
+  return n == 0 ? -std::numeric_limits<T>::infinity() : detail::const_array_map<T>(a, n).maxCoeff();
 }
 
 /// sum_j exp(a_j - top)
 template <class T>
 T shifted_sum(T const* a, Index n, T top) {
-  using P = pack<T>;
+  using P = simd<T>;
   P const shift(top);
   P total(0.0);
   Index j = 0;
@@ -42,7 +42,7 @@ void softmax(E& executor, view<T> y, view<A const> a) {
             std::fill_n(out, a.cols, T(0));
             continue;
           }
-          using P = pack<T>;
+          using P = simd<T>;
           P const shift(top);
           P total(0.0);
           Index j = 0;
@@ -80,4 +80,4 @@ void log_sum_exp(E& executor, view<T> y, view<A const> a) {
   Reference<T>{}.log_sum_exp(y, a);
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -10,7 +10,7 @@
 #include "headmix/backend/executor.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -48,7 +48,7 @@ class weight_panels {
   void pack(E& executor) const {
     if (w_.col_stride == 1) {
       // Row by row, as they lie.
-      constexpr Index each = 32;
+      constexpr Index each = tuning::weight_rows;
       Index const blocks = (w_.rows + each - 1) / each;
       executor.parallel_for(w_.count * blocks, [this, blocks](Index t) {
         Index const e = t / blocks, first = t % blocks * each;
@@ -161,4 +161,4 @@ class prepared_weights {
   std::vector<entry> entries_;
 };
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -359,7 +359,7 @@ void attention(Queue& queue, attention_forward<T> const& p, attention_gated<T> c
     queue.launch(clear, clear.blocks());
   }
   bool done = false;
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.o) &&
         heads_are_aligned(gated.o) && is_for_tensor_cores(x, p.scores)) {
       done = true;

@@ -52,7 +52,7 @@ template <class T>
 [[nodiscard]] std::size_t attention_gradient_scratch_bytes(attention_backward<T> const& p) {
   attention_extents const& x = p.extents;
   std::size_t bytes = attention_statistics_bytes<accumulator_t<T>>(x);
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     if (x.head_dim == 64) bytes += attention_tiles_bytes<64>(x) + attention_gradient_parts<64>(x).bytes();
     if (x.head_dim == 128) bytes += attention_tiles_bytes<128>(x) + attention_gradient_parts<128>(x).bytes();
   }
@@ -96,7 +96,7 @@ void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<
   wide const scale = score_scale<wide>(p.scores), last_scale = static_cast<wide>(p.scores.scale);
   bool const of_queries = p.d_q.data && x.queries.rows > 0, of_keys = p.d_k.data || p.d_v.data;
   bool done = false;
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.d_o) &&
         heads_are_aligned(p.d_q) && heads_are_aligned(p.d_k) && heads_are_aligned(p.d_v) &&
         is_for_tensor_cores(x, p.scores)) {

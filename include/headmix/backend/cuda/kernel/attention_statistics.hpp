@@ -93,7 +93,7 @@ struct attention_find_statistics {
   HEADMIX_DEVICE void add(Device& device, Index row, Index head, wide& delta) const {
     Index const begin = head * head_dim;
     int const first = device.thread() % together;
-    if constexpr (std::is_same_v<T, bfloat16>) {
+    if constexpr (Half<T>) {
       if (in_chunks) {
         for (Index c = begin + 8 * first; c < begin + head_dim; c += 8 * together) {
           words<4> const a = device.load16(&d_o(row, c)), b = device.load16(&o(row, c));
@@ -114,7 +114,7 @@ struct attention_find_statistics {
   HEADMIX_DEVICE void add_gated(Device& device, Index row, Index head, wide by, wide& delta, wide& product) const {
     Index const begin = head * head_dim;
     int const first = device.thread() % together;
-    if constexpr (std::is_same_v<T, bfloat16>) {
+    if constexpr (Half<T>) {
       if (in_chunks) {
         for (Index c = begin + 8 * first; c < begin + head_dim; c += 8 * together) {
           words<4> const d = device.load16(&gated.d(row, c)), b = device.load16(&o(row, c));

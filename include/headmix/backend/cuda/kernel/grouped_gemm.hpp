@@ -13,6 +13,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/product_tile.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -71,12 +72,12 @@ template <class T>
          reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
 }
 
-/// Any type, any strides: 64 slots x 64 columns by 256 threads, which have 4 x 4 sums each.
+/// Any type, any strides: product tiles of slots and columns.
 template <class T>
 struct grouped_gemm_plain {
-  static constexpr int threads = 256;
+  static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
   static constexpr bool cooperative = true;
-  static constexpr int tile = 64, depth = 16, left_row = tile + 1;  // one more: threads write columns of it
+  static constexpr int left_row = tile + 1;  // one more: threads write columns of it
   static constexpr int shared_bytes = depth * (left_row + tile) * static_cast<int>(sizeof(accumulator_t<T>));
 
   view<T> y;
@@ -95,7 +96,8 @@ struct grouped_gemm_plain {
     if (mine.count <= 0) return;
     bool const some = mine.expert < slots.experts();
     Index const col0 = device.block() % across * tile;
-    int const thread = device.thread(), down = thread / 16, right = thread % 16;
+    int const thread = device.thread();
+    product_tile const own(thread);
     auto const left = device.template shared<wide>(0);
     auto const other = device.template shared<wide>(depth * left_row * static_cast<int>(sizeof(wide)));
     view<T const> const weight = some ? w[mine.expert] : w;
@@ -119,28 +121,16 @@ struct grouped_gemm_plain {
         other[k * tile + j] = real ? static_cast<wide>(weight(k0 + k, col0 + j)) : wide(0);
       }
       device.sync();
-      HEADMIX_UNROLL
-      for (int k = 0; k < depth; ++k) {
-        wide a[4], b[4];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) a[i] = left[k * left_row + down + 16 * i];
-        HEADMIX_UNROLL
-        for (int j = 0; j < 4; ++j) b[j] = other[k * tile + right + 16 * j];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          HEADMIX_UNROLL
-          for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
-        }
-      }
+      own.multiply_add(sum, left, left_row, other);
       device.sync();
     }
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) {
-      if (down + 16 * i >= mine.count) continue;
-      T* const to = y.row(slots.slot(mine.begin + down + 16 * i));
+      if (own.down + 16 * i >= mine.count) continue;
+      T* const to = y.row(slots.slot(mine.begin + own.down + 16 * i));
       HEADMIX_UNROLL
       for (int j = 0; j < 4; ++j) {
-        Index const col = col0 + right + 16 * j;
+        Index const col = col0 + own.right + 16 * j;
         if (col < y.cols) device.store(to + col * y.col_stride, static_cast<T>(sum[i][j]));
       }
     }
@@ -149,7 +139,7 @@ struct grouped_gemm_plain {
 
 /// On tensor cores: 128 slots x `columns` columns by four warps, two by two. Rows of x and y, and of w or of its
 /// transpose, are aligned. While one step of the depth is multiplied, the next ones are on their way.
-template <int columns, bool transposed>
+template <Half T, int columns, bool transposed>
 struct grouped_gemm_tensor {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
@@ -158,8 +148,8 @@ struct grouped_gemm_tensor {
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
   static_assert(rows * columns * 2 <= shared_bytes);
 
-  view<bfloat16> y;
-  view<bfloat16 const> x, w;
+  view<T> y;
+  view<T const> x, w;
   slot_lists slots;
 
   [[nodiscard]] Index blocks() const {
@@ -185,13 +175,13 @@ struct grouped_gemm_tensor {
     for (int p = 0; p < left_copy::count; ++p) row[p] = slots.row_of(row[p]);
     int const x_stride = static_cast<int>(x.row_stride);
     int const w_stride = static_cast<int>(transposed ? w.col_stride : w.row_stride);
-    bfloat16 const* const weight =
+    T const* const weight =
         w.data + (some ? mine.expert * w.stack_stride : 0) + (transposed ? Index{col0} * w_stride : Index{col0});
     auto const start = [&](int step, int stage) {
       int const k0 = step * depth;
-      left_copy::start(device, device.template shared<bfloat16>(stage * left_bytes), thread, mine.count, inner - k0,
+      left_copy::start(device, device.template shared<T>(stage * left_bytes), thread, mine.count, inner - k0,
                        [&](int p, int) { return x.data + k0 + Index{row[p]} * x_stride; });
-      auto const to = device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes);
+      auto const to = device.template shared<T>(stages * left_bytes + stage * right_bytes);
       if constexpr (transposed) {
         tile_copy<columns, depth, threads>::start(device, to, thread, width - col0, inner - k0,
                                                   [&](int, int j) { return weight + k0 + Index{j} * w_stride; });
@@ -219,8 +209,8 @@ struct grouped_gemm_tensor {
       device.sync();  // this step's tiles are there, and nobody reads the last step's, which are the next to be written
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       device.commit_copies();
-      auto const left = device.template shared<bfloat16>(stage * left_bytes);
-      auto const other = device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes);
+      auto const left = device.template shared<T>(stage * left_bytes);
+      auto const other = device.template shared<T>(stages * left_bytes + stage * right_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < depth; k += 16) {
         words<4> a[m], b[n / 2];
@@ -234,7 +224,7 @@ struct grouped_gemm_tensor {
             b[j] = load_right(device, other, right_position, k, 16 * j);
           }
         }
-        multiply_add<m, n>(device, sum, a, b);
+        multiply_add<m, n, T>(device, sum, a, b);
       }
       stage = stage + 1 == stages ? 0 : stage + 1;
       next = next + 1 == stages ? 0 : next + 1;
@@ -243,15 +233,15 @@ struct grouped_gemm_tensor {
     // Through shared memory, so that whole rows are written.
     device.template wait_copies<0>();
     device.sync();
-    put_sums<columns>(device.template shared<std::uint32_t>(0), sum, lane, down, right);
+    put_sums<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, down, right);
     using out = tile_copy<rows, columns, threads>;
     Int slot[out::count];
     HEADMIX_UNROLL
     for (int p = 0; p < out::count; ++p) slot[p] = mine.slot(slots, out::row(thread, p));
     device.sync();
-    auto const made = device.template shared<bfloat16>(0);
+    auto const made = device.template shared<T>(0);
     int const col = out::col(thread), y_stride = static_cast<int>(y.row_stride);
-    bfloat16* const to = y.data + col0 + col;
+    T* const to = y.data + col0 + col;
     HEADMIX_UNROLL
     for (int p = 0; p < out::count; ++p) {
       int const i = out::row(thread, p);
@@ -277,15 +267,15 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
   slot_lists const slots(perm, offsets, slots_per_row);
   if (slots.count() == 0 || y.cols == 0) return;
   auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
     if (aligned && rows_are_aligned(w)) {
-      if (y.cols <= 64) return launch(grouped_gemm_tensor<64, false>{y, x, w, slots});
-      return launch(grouped_gemm_tensor<128, false>{y, x, w, slots});
+      if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, false>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<T, 128, false>{y, x, w, slots});
     }
     if (aligned && rows_are_aligned(w.transposed())) {
-      if (y.cols <= 64) return launch(grouped_gemm_tensor<64, true>{y, x, w, slots});
-      return launch(grouped_gemm_tensor<128, true>{y, x, w, slots});
+      if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
     }
   }
   launch(grouped_gemm_plain<T>{y, x, w, slots});

@@ -14,17 +14,17 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/product_tile.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cuda {
 
-/// Any type, any strides: 64 x 64 elements by 256 threads, which have 4 x 4 of them each.
+/// Any type, any strides: product tiles.
 template <class T>
 struct grouped_outer_plain {
-  static constexpr int threads = 256;
+  static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
   static constexpr bool cooperative = true;
-  static constexpr int tile = 64, depth = 16;
   static constexpr int shared_bytes = 2 * depth * tile * static_cast<int>(sizeof(accumulator_t<T>));
 
   view<T> y;
@@ -42,7 +42,8 @@ struct grouped_outer_plain {
     Index const expert = device.block() / tiles;
     Index const row0 = device.block() % tiles / across * tile, col0 = device.block() % across * tile;
     Index const begin = slots.begin(expert), end = slots.end(expert);
-    int const thread = device.thread(), down = thread / 16, right = thread % 16;
+    int const thread = device.thread();
+    product_tile const own(thread);
     auto const left = device.template shared<wide>(0);
     auto const other = device.template shared<wide>(depth * tile * static_cast<int>(sizeof(wide)));
 
@@ -60,19 +61,7 @@ struct grouped_outer_plain {
             real && col0 + i < y.cols ? static_cast<wide>(g.row(slot / g_per_row)[(col0 + i) * g.col_stride]) : wide(0);
       }
       device.sync();
-      HEADMIX_UNROLL
-      for (int k = 0; k < depth; ++k) {
-        wide a[4], b[4];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) a[i] = left[k * tile + down + 16 * i];
-        HEADMIX_UNROLL
-        for (int j = 0; j < 4; ++j) b[j] = other[k * tile + right + 16 * j];
-        HEADMIX_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          HEADMIX_UNROLL
-          for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
-        }
-      }
+      own.multiply_add(sum, left, tile, other);
       device.sync();
     }
     view<T> const made = y[expert];
@@ -80,7 +69,7 @@ struct grouped_outer_plain {
     for (int i = 0; i < 4; ++i) {
       HEADMIX_UNROLL
       for (int j = 0; j < 4; ++j) {
-        Index const row = row0 + down + 16 * i, col = col0 + right + 16 * j;
+        Index const row = row0 + own.down + 16 * i, col = col0 + own.right + 16 * j;
         if (row >= y.rows || col >= y.cols) continue;
         wide const old = accumulate ? static_cast<wide>(device.load(&made(row, col))) : wide(0);
         device.store(&made(row, col), static_cast<T>(old + sum[i][j]));
@@ -91,7 +80,7 @@ struct grouped_outer_plain {
 
 /// On tensor cores: `rows` x `columns` elements by four warps, two by two, of rows that are aligned. While one step of
 /// slots is multiplied, the next ones are on their way.
-template <int columns, int rows = 128>
+template <Half T, int columns, int rows = 128>
 struct grouped_outer_tensor {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
@@ -100,8 +89,8 @@ struct grouped_outer_tensor {
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
   static_assert(rows * columns * 2 <= shared_bytes);
 
-  view<bfloat16> y;
-  view<bfloat16 const> x, g;
+  view<T> y;
+  view<T const> x, g;
   slot_lists slots;   ///< row_of: the row of x
   divisor g_per_row;  ///< slots of a row of g
   bool accumulate;
@@ -146,11 +135,11 @@ struct grouped_outer_tensor {
       }
     };
     int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
-    bfloat16 const *const left0 = x.data + row0, *const right0 = g.data + col0;
+    T const *const left0 = x.data + row0, *const right0 = g.data + col0;
     auto const start = [&](int step, int stage) {
-      left_copy::start(device, device.template shared<bfloat16>(stage * left_bytes), thread, count - step * depth,
+      left_copy::start(device, device.template shared<T>(stage * left_bytes), thread, count - step * depth,
                        height - row0, [&](int p, int) { return left0 + Index{slots.row_of(left_slot[p])} * x_stride; });
-      right_copy::start(device, device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes), thread,
+      right_copy::start(device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread,
                         count - step * depth, width - col0,
                         [&](int p, int) { return right0 + Index{right_slot[p] / g_per_row} * g_stride; });
     };
@@ -174,8 +163,8 @@ struct grouped_outer_tensor {
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       read_slots(step + stages);
       device.commit_copies();
-      auto const left = device.template shared<bfloat16>(stage * left_bytes);
-      auto const other = device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes);
+      auto const left = device.template shared<T>(stage * left_bytes);
+      auto const other = device.template shared<T>(stages * left_bytes + stage * right_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < depth; k += 16) {
         words<4> a[m], b[n / 2];
@@ -183,7 +172,7 @@ struct grouped_outer_tensor {
         for (int i = 0; i < m; ++i) a[i] = load_left_transposed(device, left, left_position, k, 16 * i);
         HEADMIX_UNROLL
         for (int j = 0; j < n / 2; ++j) b[j] = load_right(device, other, right_position, k, 16 * j);
-        multiply_add<m, n>(device, sum, a, b);
+        multiply_add<m, n, T>(device, sum, a, b);
       }
       stage = stage + 1 == stages ? 0 : stage + 1;
       next = next + 1 == stages ? 0 : next + 1;
@@ -210,9 +199,9 @@ struct grouped_outer_tensor {
     device.template wait_copies<0>();
     device.sync();
     using out = tile_copy<rows, columns, threads>;
-    auto const made = device.template shared<bfloat16>(0);
+    auto const made = device.template shared<T>(0);
     int const col = out::col(thread);
-    bfloat16* const to = y.data + expert * y.stack_stride + row0 * y.row_stride + col0 + col;
+    T* const to = y.data + expert * y.stack_stride + row0 * y.row_stride + col0 + col;
     if (accumulate) {
       HEADMIX_UNROLL
       for (int p = 0; p < out::count; ++p) {
@@ -223,7 +212,7 @@ struct grouped_outer_tensor {
       }
       device.sync();
     }
-    put_sums<columns>(device.template shared<std::uint32_t>(0), sum, lane, down, right, accumulate);
+    put_sums<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, down, right, accumulate);
     device.sync();
     HEADMIX_UNROLL
     for (int p = 0; p < out::count; ++p) {
@@ -235,12 +224,13 @@ struct grouped_outer_tensor {
 };
 
 /// y (+)= the sum of the parts of grouped_outer_tensor, in order; a thread makes 8 elements of a row.
+template <Half T>
 struct grouped_outer_sum {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
-  view<bfloat16> y;
+  view<T> y;
   float const* partial;
   int parts;
   bool accumulate;
@@ -251,7 +241,7 @@ struct grouped_outer_sum {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const first = (device.block() * threads + device.thread()) * 8;
     if (first >= y.size()) return;
-    bfloat16* const to = y.row(first / y.cols) + first % y.cols;
+    T* const to = y.row(first / y.cols) + first % y.cols;
     words<4> made = accumulate ? device.load16(to) : words<4>{};
     float sum[8] = {};
     for (int part = 0; part < parts; ++part) {
@@ -265,7 +255,7 @@ struct grouped_outer_sum {
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) {
       std::uint32_t& word = made.word[i];
-      word = pack(low_of(word) + sum[2 * i], high_of(word) + sum[2 * i + 1]);
+      word = pack<T>(low_of<T>(word) + sum[2 * i], high_of<T>(word) + sum[2 * i + 1]);
     }
     device.store16(to, made);
   }
@@ -276,7 +266,8 @@ struct grouped_outer_plan {
   int rows = 128, columns = 128;  ///< of a tile
   int parts = 1;                  ///< enough blocks to occupy a large device, unless they had too little to do
 
-  grouped_outer_plan(view<bfloat16> const& y, view<bfloat16 const> const& x, view<bfloat16 const> const& g) {
+  template <class T>
+  grouped_outer_plan(view<T> const& y, view<T const> const& x, view<T const> const& g) {
     if (y.size() == 0) return;
     Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // where one of them has a row for each
     if (y.cols <= 64) {
@@ -294,7 +285,7 @@ struct grouped_outer_plan {
 template <class T>
 [[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
                                                       std::type_identity_t<view<T const>> g) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     int const parts = grouped_outer_plan(y, x, g).parts;
     if (parts > 1) return 16 + static_cast<std::size_t>(parts * y.size()) * sizeof(float);
   }
@@ -310,20 +301,20 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
   slot_lists const slots(perm, offsets, x_slots);
   divisor const g_per_row(g_slots);
   if (y.size() == 0) return;
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     if (x.count == 1 && g.count == 1 && rows_are_aligned(x) && rows_are_aligned(g) && rows_are_aligned(y)) {
       auto const [rows, columns, parts] = grouped_outer_plan(y, x, g);
       auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
       auto* const partial = parts > 1 ? reinterpret_cast<float*>(scratch.data() + (16 - address % 16) % 16) : nullptr;
       auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
       if (columns == 64) {
-        launch(grouped_outer_tensor<64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        launch(grouped_outer_tensor<T, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
       } else if (rows == 64) {
-        launch(grouped_outer_tensor<128, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        launch(grouped_outer_tensor<T, 128, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
       } else {
-        launch(grouped_outer_tensor<128>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        launch(grouped_outer_tensor<T, 128>{y, x, g, slots, g_per_row, accumulate, parts, partial});
       }
-      if (parts > 1) launch(grouped_outer_sum{y, partial, parts, accumulate});
+      if (parts > 1) launch(grouped_outer_sum<T>{y, partial, parts, accumulate});
       return;
     }
   }

@@ -17,13 +17,14 @@
 namespace headmix::cuda {
 
 /// y_r (+)= the sum of rows r n .. r n + n - 1 of `parts`, a contiguous matrix; a thread makes 8 elements of a row.
+template <Half T>
 struct slot_sum {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
-  view<bfloat16> y;
-  bfloat16 const* parts;
+  view<T> y;
+  T const* parts;
   int n;
   bool accumulate;
 
@@ -34,22 +35,22 @@ struct slot_sum {
     Index const chunks = y.cols / 8, i = device.block() * threads + device.thread();
     if (i >= y.rows * chunks) return;
     Index const row = i / chunks, col = i % chunks * 8;
-    bfloat16* const to = y.data + row * y.row_stride + col;
+    T* const to = y.data + row * y.row_stride + col;
     words<4> made = accumulate ? device.load16(to) : words<4>{};
     float sum[8] = {};
-    bfloat16 const* from = parts + row * n * y.cols + col;
+    T const* from = parts + row * n * y.cols + col;
     for (int s = 0; s < n; ++s, from += y.cols) {
       words<4> const eight = device.load16(from);
       HEADMIX_UNROLL
       for (int w = 0; w < 4; ++w) {
-        sum[2 * w] += low_of(eight.word[w]);
-        sum[2 * w + 1] += high_of(eight.word[w]);
+        sum[2 * w] += low_of<T>(eight.word[w]);
+        sum[2 * w + 1] += high_of<T>(eight.word[w]);
       }
     }
     HEADMIX_UNROLL
     for (int w = 0; w < 4; ++w) {
       std::uint32_t& word = made.word[w];
-      word = pack(low_of(word) + sum[2 * w], high_of(word) + sum[2 * w + 1]);
+      word = pack<T>(low_of<T>(word) + sum[2 * w], high_of<T>(word) + sum[2 * w + 1]);
     }
     device.store16(to, made);
   }
@@ -73,9 +74,9 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
   auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
   view<T> const parts(reinterpret_cast<T*>(scratch.data() + (16 - address % 16) % 16), x.rows, y.cols);
   grouped_gemm(queue, parts, x, w, perm, offsets, 1, {});
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     if (y.count == 1 && rows_are_aligned(y)) {
-      slot_sum const kernel{y, parts.data, static_cast<int>(slots_per_row), accumulate};
+      slot_sum<T> const kernel{y, parts.data, static_cast<int>(slots_per_row), accumulate};
       queue.launch(kernel, kernel.blocks());
       return;
     }

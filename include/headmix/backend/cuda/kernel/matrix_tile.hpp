@@ -1,9 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Tiles of bfloat16 in shared memory for the tensor cores: how they lie there, how rows of global memory get there by
-// asynchronous copies, and how a warp reads the operands of a product from them.
+// Tiles of 16-bit numbers in shared memory for the tensor cores: how they lie there, how rows of global memory get
+// there by asynchronous copies, and how a warp reads the operands of a product from them.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/scalar.hpp"
@@ -30,19 +31,18 @@ struct tile_layout {
       chunks < 8 ? 8 / chunks : 1;  ///< rows within 128 bytes, which are all banks
 };
 
-/// The bits of two numbers rounded to bfloat16, `low` in the low half: two elements of a row, or of a fragment.
-[[nodiscard]] HEADMIX_HD inline std::uint32_t pack(float low, float high) {
-#ifdef __CUDA_ARCH__
-  std::uint32_t both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-#else
-  return std::uint32_t{static_cast<bfloat16>(low).bits} | std::uint32_t{static_cast<bfloat16>(high).bits} << 16;
-#endif
+/// The bits of two numbers rounded to T, `low` in the low half: two elements of a row, or of a fragment.
+template <Half T = bfloat16>
+[[nodiscard]] HEADMIX_HD std::uint32_t pack(float low, float high) {
+  return word_half<T>::pack(low, high);
 }
-[[nodiscard]] HEADMIX_HD inline float low_of(std::uint32_t both) { return __builtin_bit_cast(float, both << 16); }
-[[nodiscard]] HEADMIX_HD inline float high_of(std::uint32_t both) {
-  return __builtin_bit_cast(float, both & 0xFFFF0000u);
+template <Half T = bfloat16>
+[[nodiscard]] HEADMIX_HD float low_of(std::uint32_t both) {
+  return word_half<T>::low(both);
+}
+template <Half T = bfloat16>
+[[nodiscard]] HEADMIX_HD float high_of(std::uint32_t both) {
+  return word_half<T>::high(both);
 }
 
 /// Copies `rows` x `cols` elements into a tile, by `threads` threads of which the caller is number `thread`. A thread
@@ -71,7 +71,7 @@ struct tile_copy {
     HEADMIX_UNROLL
     for (int p = 0; p < count; ++p) {
       int const i = row(thread, p);
-      bfloat16 const* const from = source(p, i);
+      auto const* const from = source(p, i);
       bool const real = from != nullptr && c < width;
       device.copy_async16(tile + layout::offset(i, c / 8), real ? from + c : from, real);
     }
@@ -143,10 +143,11 @@ HEADMIX_DEVICE words<4> load_right_transposed(Device& device, Pointer tile,
 
 /// c[i][j] += a[i] b[j]: 16 m x 8 n sums, b as load_right gives it. Lane l holds of the 16 x 8 sums of c[i][j] those of
 /// row l / 4, columns l % 4 * 2 and the next (0, 1), and of row l / 4 + 8, the same columns (2, 3).
-template <int m, int n, class Device>
+template <int m, int n, Half T = bfloat16, class Device>
 HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> const (&a)[m],
                                  words<4> const (&b)[n / 2]) {
   static_assert(n % 2 == 0);
+  static_assert(std::is_same_v<T, bfloat16>, "headmix: the devices have no matrix instruction for this type yet");
   HEADMIX_UNROLL
   for (int i = 0; i < m; ++i) {
     HEADMIX_UNROLL
@@ -157,9 +158,9 @@ HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> c
   }
 }
 
-/// Rounds sums to bfloat16 and puts them into a tile, from (row, col) on, or adds them to what lies there. `pairs` are
+/// Rounds sums to T and puts them into a tile, from (row, col) on, or adds them to what lies there. `pairs` are
 /// the tile's words of two elements; every word has one thread that touches it.
-template <int cols, int m, int n, class Pointer>
+template <int cols, Half T = bfloat16, int m, int n, class Pointer>
 HEADMIX_DEVICE void put_sums(Pointer pairs, float const (&c)[m][n][4], int lane, int row, int col, bool add = false) {
   HEADMIX_UNROLL
   for (int i = 0; i < m; ++i) {
@@ -169,7 +170,7 @@ HEADMIX_DEVICE void put_sums(Pointer pairs, float const (&c)[m][n][4], int lane,
       for (int half = 0; half < 2; ++half) {
         int const at = tile_layout<cols>::offset(row + 16 * i + 8 * half + lane / 4, col / 8 + j) / 2 + lane % 4;
         std::uint32_t const old = add ? pairs[at] : 0;
-        pairs[at] = pack(low_of(old) + c[i][j][2 * half], high_of(old) + c[i][j][2 * half + 1]);
+        pairs[at] = pack<T>(low_of<T>(old) + c[i][j][2 * half], high_of<T>(old) + c[i][j][2 * half + 1]);
       }
     }
   }

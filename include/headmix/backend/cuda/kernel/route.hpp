@@ -20,7 +20,7 @@ struct route_parts {
 };
 
 /// 64 rows x up to `columns` experts by four warps, 16 rows each.
-template <int columns>
+template <Half T, int columns>
 struct route_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
@@ -34,7 +34,7 @@ struct route_tensor {
   view<float> z, p;
   view<Int> index;
   view<float> log_sum;  ///< null: not wanted
-  view<bfloat16 const> x, w;
+  view<T const> x, w;
   route_parts parts;
 
   /// One of no rows where there are none.
@@ -51,11 +51,11 @@ struct route_tensor {
     auto const start = [&](int step, int stage) {
       int const k0 = step * depth;
       tile_copy<rows, depth, threads>::start(
-          device, device.template shared<bfloat16>(stage * left_bytes), thread, height, inner - k0,
+          device, device.template shared<T>(stage * left_bytes), thread, height, inner - k0,
           [&](int, int i) { return x.data + (row0 + (i < height ? i : 0)) * x.row_stride + k0; });
       tile_copy<depth, columns, threads>::start(
-          device, device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes), thread, inner - k0,
-          experts, [&](int, int k) { return w.data + (Index{k0} + k) * w.row_stride; });
+          device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread, inner - k0, experts,
+          [&](int, int k) { return w.data + (Index{k0} + k) * w.row_stride; });
     };
     constexpr int n = columns / 8;
     fragment_position<depth, true> const left_position(lane, 16 * warp, 0);
@@ -73,15 +73,15 @@ struct route_tensor {
       if (step + stages - 1 < steps) start(step + stages - 1, (step + stages - 1) % stages);
       device.commit_copies();
       int const stage = step % stages;
-      auto const left = device.template shared<bfloat16>(stage * left_bytes);
-      auto const right = device.template shared<bfloat16>(stages * left_bytes + stage * right_bytes);
+      auto const left = device.template shared<T>(stage * left_bytes);
+      auto const right = device.template shared<T>(stages * left_bytes + stage * right_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < depth; k += 16) {
         words<4> const a[1] = {load_left(device, left, left_position, 0, k)};
         words<4> b[n / 2];
         HEADMIX_UNROLL
         for (int j = 0; j < n / 2; ++j) b[j] = load_right(device, right, right_position, k, 16 * j);
-        multiply_add<1, n>(device, sum, a, b);
+        multiply_add<1, n, T>(device, sum, a, b);
       }
     }
     device.template wait_copies<0>();
@@ -234,8 +234,8 @@ struct softmax_top_k_kernel {
 /// Scratch that a router needs, in bytes: the parts of the blocks, and the totals of their counts.
 template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
-    Index const blocks = route_tensor<16>::blocks_of(r.x.rows), experts = r.w.cols;
+  if constexpr (Half<T>) {
+    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.w.cols;
     return sizeof(float) * static_cast<std::size_t>((2 * experts + 1) * blocks + experts + 1);
   } else {
     return 0;
@@ -245,18 +245,18 @@ template <class T>
 /// Does all but `chosen` on tensor cores and returns true, or does nothing and returns false.
 template <class Queue, class T>
 [[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
+  if constexpr (Half<T>) {
     Index const experts = r.w.cols;
     if (!rows_are_aligned(r.x) || !rows_are_aligned(r.w) || r.x.count != 1 || experts > 128 || 1 > experts) {
       return false;
     }
     bool const orders = r.order.data || r.begins.data;
     auto* const p_sums = reinterpret_cast<float*>(scratch.data());
-    Index const blocks = route_tensor<16>::blocks_of(r.x.rows);
+    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows);
     auto* const counts = reinterpret_cast<Int*>(p_sums + experts * blocks);
     route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr};
     auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
-      queue.launch(route_tensor<columns>{r.z, r.p, r.index, r.log_sum, r.x, r.w, parts}, blocks);
+      queue.launch(route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, r.w, parts}, blocks);
     };
     if (experts <= 16) {
       launch(std::integral_constant<int, 16>{});
@@ -269,7 +269,7 @@ template <class Queue, class T>
     }
     if (parts.p_sums || parts.counts) {
       digit_plan const plan(static_cast<Int>(experts));
-      constexpr int rows_per_warp = route_tensor<16>::rows / digit_pass::warps;
+      constexpr int rows_per_warp = route_tensor<T, 16>::rows / digit_pass::warps;
       digit_pass const pass = {{r.index, experts},
                                {},
                                r.order,

@@ -16,12 +16,9 @@
 #include <immintrin.h>
 #endif
 
-namespace headmix::cpu {
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
-
-/// Slots of one expert that are multiplied by one copy of its unpacked weights, at most.
-inline constexpr Index packed_rows = 384;
 
 /// Rows of x in 8 bits. Among the sixteen numbers of a word of weights, number 4 j + p is byte 4 p + j: where a shift
 /// of the word by 2 p and a mask leave its weight.
@@ -44,21 +41,23 @@ struct rounded_rows {
   [[nodiscard]] std::int8_t* row(Index i) const { return numbers + i * depth; }
   template <class T>
   void round(Index i, T const* x, Index stride, Index cols) const {
-    typedef Int integers __attribute__((vector_size(64)));
-    typedef std::int8_t small_integers __attribute__((vector_size(16)));
     W const scale = row_scale(x, stride, cols);
-    Eigen::Array<Int, 16, 1> sum = Eigen::Array<Int, 16, 1>::Zero();
+    Int sum = 0;
     for_each_sixteen(x, stride, cols, [&](auto const& part, Index j, Index) {
-      Eigen::Array<Int, 16, 1> const n = rounded_int8(part, scale).template cast<Int>();
-      sum += n;
-      integers v;
-      std::memcpy(&v, n.data(), sizeof v);
-      small_integers const b = __builtin_convertvector(v, small_integers);
-      small_integers const to = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-      std::memcpy(row(i) + j, &to, sizeof to);
+      W rounded[16];
+      Int n[16];
+      rounded_int8(part, scale).store(rounded);
+      for (int k = 0; k < 16; ++k) n[k] = static_cast<Int>(rounded[k]);
+      std::int8_t small[16];
+      for (int k = 0; k < 16; ++k) small[k] = static_cast<std::int8_t>(n[k]);
+      for (int k = 0; k < 16; ++k) sum += n[k];
+      vector<std::int8_t, 16> b;
+      std::memcpy(&b, small, sizeof b);
+      b = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+      std::memcpy(row(i) + j, &b, sizeof b);
     });
     scales[i] = scale;
-    sums[i] = sum.sum();
+    sums[i] = sum;
   }
 };
 
@@ -66,8 +65,7 @@ struct rounded_rows {
 /// weights; `multiply` gives the sums of R rows, of `cols` columns each. This one sums in 16 bits, on any machine.
 struct dots_of_shorts {
   using weight = std::int16_t;
-  typedef weight vector __attribute__((vector_size(register_block<float>::bytes)));
-  static constexpr int rows = 4, vectors = 2, lanes = register_block<float>::bytes / 2;
+  static constexpr int rows = 4, vectors = 2, lanes = detail::lanes<weight>;
   static constexpr Index cols = vectors * lanes, weights_per_word = 16;
 
   static void unpack(weight* to, Int const* codes, Index words) {
@@ -87,9 +85,9 @@ struct dots_of_shorts {
     constexpr Index most = 240;  // so many products of up to 128 have room in 16 bits
     std::fill_n(sums, R * cols, Int{0});
     for (Index k = 0, depth = words * weights_per_word; k < depth;) {
-      vector sum[R][vectors] = {};
+      vector<weight> sum[R][vectors] = {};
       for (Index const end = (std::min)(k + most, depth); k < end; ++k) {
-        vector right[vectors];
+        vector<weight> right[vectors];
         std::memcpy(right, weights + k * cols, sizeof right);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
@@ -188,10 +186,10 @@ void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
   });
   Index const panels = (y.cols + Dots::cols - 1) / Dots::cols;
   Index blocks = 0;
-  for (Index e = 0; e + 1 < offsets.cols; ++e) blocks += detail::slot_blocks(offsets, e, detail::packed_rows);
+  for (Index e = 0; e + 1 < offsets.cols; ++e) blocks += detail::slot_blocks(offsets, e, tuning::ternary_slots);
   for_each_task(executor, blocks * panels, [&](Index task, Index worker) {
     Index e = 0, b = task / panels, of_expert;
-    for (; b >= (of_expert = detail::slot_blocks(offsets, e, detail::packed_rows)); ++e) b -= of_expert;
+    for (; b >= (of_expert = detail::slot_blocks(offsets, e, tuning::ternary_slots)); ++e) b -= of_expert;
     Index const first = offsets(0, e), slots = offsets(0, e + 1) - first;
     Index const col = task % panels * Dots::cols, cols = (std::min)(Dots::cols, y.cols - col);
     scratch_cutter own(begin + worker * detail::packed_worker_bytes<Dots>(words));
@@ -240,4 +238,4 @@ void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

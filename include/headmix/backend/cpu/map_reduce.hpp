@@ -1,24 +1,22 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Kernels over fused trees: map and sums. Rows (or columns) are cut into tasks by shape; along a row the work goes in
-// packs where every operation and every stride allows, and number by number elsewhere.
+// simd<T> where every operation and every stride allows, and number by number elsewhere.
 
 #include <algorithm>
 
-#include "headmix/backend/cpu/pack.hpp"
+#include "headmix/backend/cpu/simd.hpp"
+#include "headmix/backend/cpu/tuning.hpp"
 #include "headmix/backend/executor.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/program/lower.hpp"
 
-namespace headmix::cpu {
-
-/// Elements that are worth a task of their own.
-inline constexpr Index task_elements = 16384;
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// f(first, last) over ranges of `n` items of `cost` elements each.
 template <Executor E, class F>
 void for_each_range(E& executor, Index n, Index cost, F f) {
-  Index const each = std::max<Index>(1, task_elements / std::max<Index>(1, cost));
+  Index const each = std::max<Index>(1, tuning::task_elements / std::max<Index>(1, cost));
   Index const tasks = (n + each - 1) / each;
   if (tasks <= 1) {
     if (n > 0) f(Index{0}, n);
@@ -28,14 +26,14 @@ void for_each_range(E& executor, Index n, Index cost, F f) {
 }
 
 template <class Tree, class T>
-inline constexpr bool packs = (Tree::packable) && std::is_same_v<T, accumulator_t<T>>;
+inline constexpr bool vectorizes = (Tree::vectorizable) && std::is_same_v<T, accumulator_t<T>>;
 
 /// y[j] (+)= row(j) for `n` elements.
-template <bool Packed, class T, class Row>
+template <bool Vectors, class T, class Row>
 void write_row(T* y, Index stride, Row const& row, Index n, bool accumulate) {
   Index j = 0;
-  if constexpr (Packed) {
-    using P = pack<T>;
+  if constexpr (Vectors) {
+    using P = simd<T>;
     if (accumulate) {
       for (; j + P::width <= n; j += P::width) (P::load(y + j) + row.template at<P>(j)).store(y + j);
     } else {
@@ -50,10 +48,10 @@ void write_row(T* y, Index stride, Row const& row, Index n, bool accumulate) {
   }
 }
 
-/// Calls f(std::bool_constant<packed>) with the widest way that the strides allow.
+/// Calls f(std::bool_constant<vectors>) with the widest way that the strides allow.
 template <class T, class Tree, class F>
 void choose_way(Tree const& tree, Index y_stride, F f) {
-  if constexpr (packs<Tree, T>) {
+  if constexpr (vectorizes<Tree, T>) {
     if (tree.unit_stride() && y_stride == 1) return f(std::true_type{});
   }
   f(std::false_type{});
@@ -61,10 +59,10 @@ void choose_way(Tree const& tree, Index y_stride, F f) {
 
 template <Executor E, class T, class Tree>
 void map(E& executor, view<T> y, Tree const& tree, bool accumulate) {
-  choose_way<T>(tree, y.col_stride, [&](auto packed) {
+  choose_way<T>(tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, y.count * y.rows, y.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i) {
-        write_row<decltype(packed)::value>(y.row(i), y.col_stride, tree.row(i), y.cols, accumulate);
+        write_row<decltype(vectors)::value>(y.row(i), y.col_stride, tree.row(i), y.cols, accumulate);
       }
     });
   });
@@ -73,14 +71,14 @@ void map(E& executor, view<T> y, Tree const& tree, bool accumulate) {
 template <Executor E, class T, class Tree>
 void row_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   using W = accumulator_t<T>;
-  choose_way<T>(a.tree, 1, [&](auto packed) {
+  choose_way<T>(a.tree, 1, [&](auto vectors) {
     for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i) {
         auto const row = a.tree.row(i);
         W sum = 0;
         Index j = 0;
-        if constexpr (decltype(packed)::value) {
-          using P = pack<T>;
+        if constexpr (decltype(vectors)::value) {
+          using P = simd<T>;
           P total(0.0);
           for (; j + P::width <= a.cols; j += P::width) total = total + row.template at<P>(j);
           sum = total.sum();
@@ -104,13 +102,13 @@ P column_total(lazy<Tree> const& a, Index j) {
 template <Executor E, class T, class Tree>
 void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   using W = accumulator_t<T>;
-  constexpr Index block = 2 * pack<W>::width;
-  choose_way<T>(a.tree, y.col_stride, [&](auto packed) {
+  constexpr Index block = tuning::column_sums * simd<W>::width;
+  choose_way<T>(a.tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, (a.cols + block - 1) / block, a.rows * block, [&](Index first, Index last) {
       Index j = first * block;
       Index const end = (std::min)(a.cols, last * block);
-      if constexpr (decltype(packed)::value) {
-        using P = pack<T>;
+      if constexpr (decltype(vectors)::value) {
+        using P = simd<T>;
         for (; j + P::width <= end; j += P::width) {
           P const total = column_total<P>(a, j);
           (accumulate ? P::load(&y(0, j)) + total : total).store(&y(0, j));
@@ -125,13 +123,13 @@ void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
 }
 
 /// y[j] (+)= the sum over s of row i + s of the tree, for n rows.
-template <bool Packed, class T, class Tree>
+template <bool Vectors, class T, class Tree>
 void write_sum(T* y, Index stride, Tree const& tree, Index i, Index n, Index cols, bool accumulate) {
   using W = accumulator_t<T>;
   Index j = 0;
-  if constexpr (Packed) {
-    using P = pack<T>;
-    constexpr Index several = 4;  // sums at once: they need not wait for each other
+  if constexpr (Vectors) {
+    using P = simd<T>;
+    constexpr Index several = tuning::sums_at_once;  // sums at once: they need not wait for each other
     for (; j + several * P::width <= cols; j += several * P::width) {
       P sum[several] = {P(0.0), P(0.0), P(0.0), P(0.0)};
       if (accumulate)
@@ -153,12 +151,12 @@ void write_sum(T* y, Index stride, Tree const& tree, Index i, Index n, Index col
 
 template <Executor E, class T, class Tree>
 void group_sum(E& executor, view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
-  choose_way<T>(a.tree, y.col_stride, [&](auto packed) {
+  choose_way<T>(a.tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, y.rows, n * y.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i)
-        write_sum<decltype(packed)::value>(y.row(i), y.col_stride, a.tree, i * n, n, y.cols, accumulate);
+        write_sum<decltype(vectors)::value>(y.row(i), y.col_stride, a.tree, i * n, n, y.cols, accumulate);
     });
   });
 }
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu::inline HEADMIX_ISA

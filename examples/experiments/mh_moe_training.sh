@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Feed-forward networks of equal cost in training (Huang et al. 2024, tables 1 and 3): bench/mh_moe_training.sh <folder>
-# <text>. Trains one small language model with a dense network, a sparse mixture of experts, a fine-grained one, and
+# Feed-forward networks of equal cost in training (Huang et al. 2024, tables 1 and 3): mh_moe_training.sh <folder> <text>.
+# Trains one small language model with a dense network, a sparse mixture of experts, a fine-grained one, and
 # MH-MoE with two and three sub-tokens, real and ternary, with three seeds each, and prints the validation losses. Per
 # token all have the products of a dense network of 4 times the width, and the mixtures the parameters of 8 of them, both
 # to rounding and without routers. The logs and the table, table.md, go to the folder. The text is a file such as
 # tinyshakespeare.txt.
 # PROGRAM: headmix-lm, built with optimisation (else that of the preset `demo`). STEPS, SEEDS, WEIGHTS, THREADS: others.
 set -euo pipefail
-[ $# -eq 2 ] || { echo "usage: bench/mh_moe_training.sh <folder> <text>" >&2; exit 2; }
-[ -r "$2" ] || { echo "bench/mh_moe_training.sh: cannot read $2" >&2; exit 2; }
+[ $# -eq 2 ] || { echo "usage: mh_moe_training.sh <folder> <text>" >&2; exit 2; }
+[ -r "$2" ] || { echo "mh_moe_training.sh: cannot read $2" >&2; exit 2; }
 mkdir -p "$1"
-program="${PROGRAM:-$(dirname "$0")/../build/demo/examples/language_model/headmix-lm}"
-[ -x "$program" ] || { echo "bench/mh_moe_training.sh: no $program; build it, or set PROGRAM" >&2; exit 2; }
+program="${PROGRAM:-$(dirname "$0")/../../build/demo/examples/language_model/headmix-lm}"
+[ -x "$program" ] || { echo "mh_moe_training.sh: no $program; build it, or set PROGRAM" >&2; exit 2; }
 read -ra seeds <<<"${SEEDS:-1 2 3}"
 read -ra weights <<<"${WEIGHTS:-real ternary}"
 steps="${STEPS:-2000}"

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Two operations of your own, each with its gradient rule: a function of one number, which the library fuses into its
+// neighbours, and a kernel on matrices. The program checks the rules by differences and runs a layer made of both.
+
+#include <headmix/headmix.hpp>
+
+#include "../common.hpp"
+
+using namespace headmix;
+
+/// arctan(a), and dL/da = dL/dy / (1 + a^2).
+struct arctan : pointwise {
+  static constexpr bool vectorizable = false;  // std::atan takes a number, no vector of them
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return std::atan(a);
+  }
+  static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy / (square(a) + number<1>{})); }
+};
+/// A mistake for the check to find: a product instead of a quotient.
+struct wrong_arctan : arctan {
+  static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy * (square(a) + number<1>{})); }
+};
+
+/// y_ij = sum of a_ik over k <= j. Its transpose, which is its gradient, is the sum over k >= j.
+template <bool Transposed = false>
+struct running_sum : operation {
+  template <class A>
+  using shape_of = shape<rows<A>, cols<A>>;
+  /// Any backend whose memory the host can read; `run` knows the backend and the sizes of the program.
+  static void eval(auto const& /*run*/, auto y, auto a) {
+    for (Index i = 0; i < a.rows; ++i) {
+      std::remove_cvref_t<decltype(a(0, 0))> sum = 0;
+      for (Index n = 0; n < a.cols; ++n) {
+        Index const j = Transposed ? a.cols - 1 - n : n;
+        y(i, j) = sum += a(i, j);
+      }
+    }
+  }
+  static constexpr auto vjp(auto dy, auto /*a*/, auto /*y*/) { return grads(make<running_sum<!Transposed>>(dy)); }
+};
+
+/// A layer is its input, its result, and lists of losses and observed selections: y = running sums of arctan(x W).
+struct Layer {
+  struct model_dim : size<6> {};
+  struct x : input<tokens, model_dim> {};
+  struct W : param<model_dim, model_dim> {};
+  static constexpr auto y = make<running_sum<>>(apply<arctan>(x{} % W{}));
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+
+int main() {
+  bool const function = example::gradients_agree("arctan", apply<arctan>(Layer::x{}));
+  bool const operation = example::gradients_agree("running_sum", make<running_sum<>>(Layer::x{}));
+  bool const layer = example::gradients_agree("the layer", Layer::y);
+  bool const found = !example::gradients_agree("wrong_arctan", apply<wrong_arctan>(Layer::x{}));
+
+  Module<Layer, Cpu<float>> m(/*seed*/ 1);
+  auto const x = example::random_numbers(6);
+  auto const y = m.forward({x.data(), 1, 6});
+  std::printf("y of one token:");
+  for (Index j = 0; j < y.cols; ++j) std::printf(" %.3f", static_cast<double>(y(0, j)));
+  std::puts("");
+  return function && operation && layer && found ? 0 : 1;
+}

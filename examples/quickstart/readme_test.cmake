@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+# cmake -DREADME=... -DSOURCE=... -P readme_test.cmake: README has a C++ block that is exactly the lines of SOURCE between
+# the marks [readme] and [/readme], the indentation removed.
+file(READ "${README}" readme)
+file(READ "${SOURCE}" source)
+set(code "")
+while(source MATCHES "// \\[readme\\]\n")
+  string(FIND "${source}" "// [readme]\n" begin)
+  math(EXPR begin "${begin} + 12") # its length
+  string(SUBSTRING "${source}" ${begin} -1 source)
+  string(FIND "${source}" "// [/readme]" end)
+  if(end EQUAL -1)
+    message(FATAL_ERROR "${SOURCE}: a mark [readme] without [/readme]")
+  endif()
+  string(SUBSTRING "${source}" 0 ${end} lines)
+  string(SUBSTRING "${source}" ${end} -1 source)
+  string(REGEX REPLACE "(^|\n) +" "\\1" lines "${lines}")
+  string(APPEND code "${lines}")
+endwhile()
+if(code STREQUAL "")
+  message(FATAL_ERROR "${SOURCE}: no lines between the marks [readme] and [/readme]")
+endif()
+string(FIND "${readme}" "```cpp\n${code}```" found)
+if(found EQUAL -1)
+  message(FATAL_ERROR "${README}: expected a block with these lines of ${SOURCE}:\n```cpp\n${code}```")
+endif()

@@ -1,0 +1,80 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Products with one weight matrix per expert. They read and write the rows of slots where they lie; only with strides
+// that do not allow that are those gathered into dense blocks.
+
+#include <algorithm>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cpu/expert.hpp"
+#include "headmix/backend/cpu/weight_panels.hpp"
+
+namespace headmix::cpu::inline HEADMIX_ISA {
+
+/// Scratch that grouped_gemm needs for weights of depth x width, in bytes.
+template <class T>
+[[nodiscard]] constexpr Index grouped_scratch_bytes(Index depth, Index width, Index concurrency) {
+  return scratch_alignment + concurrency * (scratch_bytes<T>(tuning::gathered_rows * depth) +
+                                            scratch_bytes<T>(tuning::gathered_rows * width));
+}
+
+/// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
+/// become 0. w is a stack [experts, depth, width], transposed views included, or was prepared as those panels; perm and
+/// offsets come from sort_by_expert.
+template <Executor E, class T>
+void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
+                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch,
+                  detail::weight_panels<T> const* prepared = nullptr) {
+  if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
+  Index tasks = 0, most = 2 * tuning::product_slots;
+  while (tasks < tuning::enough_blocks && most > tuning::least_product_slots) {
+    most /= 2;
+    tasks = 0;
+    for (Index e = 0; e < w.count; ++e) tasks += detail::slot_blocks(offsets, e, most);
+  }
+  // Few blocks of rows: the columns are cut too.
+  Index const parts = tasks >= tuning::enough_tasks ? 1 : (std::max)(Index{1}, w.cols / tuning::product_cols);
+  constexpr Index panel = register_block<T>::cols;
+  Index const part = ((w.cols + parts - 1) / parts + panel - 1) / panel * panel;
+  scratch_cutter const begin(scratch);
+  Index const bytes =
+      scratch_bytes<T>(tuning::gathered_rows * w.rows) + scratch_bytes<T>(tuning::gathered_rows * w.cols);
+  for_each_task(executor, tasks * parts, [&](Index task, Index worker) {
+    Index e = 0, b = task / parts, blocks;
+    for (; b >= (blocks = detail::slot_blocks(offsets, e, most)); ++e) b -= blocks;
+    Index const slots = offsets(0, e + 1) - offsets(0, e);
+    Index const begin_row = slots * b / blocks, end_row = slots * (b + 1) / blocks;
+    Index const col = task % parts * part, cols = (std::min)(part, w.cols - col);
+    if (cols <= 0) return;
+    view<T const> const weights = w[e].middle_cols(col, cols);
+    // Row by row in place, where rows are successive elements.
+    if (x.col_stride == 1 && y.col_stride == 1 && w.rows > 0) {
+      T const* from[tuning::product_slots];
+      T* to[tuning::product_slots];
+      for (Index i = 0; i < end_row - begin_row; ++i) {
+        Index const slot = perm(0, offsets(0, e) + begin_row + i);
+        from[i] = x.row(slot / slots_per_row);
+        to[i] = y.row(slot) + col;
+      }
+      if (prepared) return prepared->multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
+      detail::left_operand<detail::listed_rows<T const>> const left{{from}};
+      auto const ahead = [&](Index k, Index depth, Index j, Index width) {
+        return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};
+      };
+      return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false, ahead);
+    }
+    for (Index i = begin_row; i < end_row; i += tuning::gathered_rows) {
+      Index const n = (std::min)(tuning::gathered_rows, end_row - i);
+      scratch_cutter cut(begin.position() + worker * bytes);
+      view<T> const rows(cut.take<T>(tuning::gathered_rows * w.rows), n, w.rows);
+      view<T> const products(cut.take<T>(tuning::gathered_rows * w.cols), n, cols);
+      Int const* const list = &perm(0, offsets(0, e) + i);
+      detail::gather<T>(rows, x, list, perm.col_stride, slots_per_row, 0);
+      multiply(products, rows, weights, false);
+      detail::scatter<T>(y, products, list, perm.col_stride, col);
+    }
+  });
+}
+
+}  // namespace headmix::cpu::inline HEADMIX_ISA

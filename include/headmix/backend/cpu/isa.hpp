@@ -1,0 +1,53 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The instruction set that this unit is compiled for, in the names of everything that depends on it. Units that are
+// compiled with different flags would otherwise define functions of the same name with different code, of which the
+// linker keeps any one: blocks of 16 columns would then meet panels of 64.
+//
+// `Cpu` and all of headmix::cpu lie in an inline namespace of that name, isa_sse2 or isa_avx512_fma_vnni for instance,
+// so source code need not name it. Types that are made with a backend, as Module<L, Cpu<float>> is, differ with it.
+// Pass views and numbers, not modules, between units of different flags: a function that takes a module is then not
+// found by the linker, rather than called with another layout.
+//
+// Not covered: what has no vectors in it keeps one name, and with it the instructions and the rounding of whichever
+// unit the linker takes it from: Reference, Random, the standard library, inline functions of a program's
+// own. A program that shall also run on a machine without an instruction set must keep units that use it in a library
+// of their own. Flags beyond the ones below do not change a name.
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define HEADMIX_ISA_VECTORS isa_avx512
+#elif defined(__AVX512F__)
+#define HEADMIX_ISA_VECTORS isa_avx512f
+#elif defined(__AVX2__)
+#define HEADMIX_ISA_VECTORS isa_avx2
+#elif defined(__AVX__)
+#define HEADMIX_ISA_VECTORS isa_avx
+#elif defined(__SSE4_1__)
+#define HEADMIX_ISA_VECTORS isa_sse4_1
+#elif defined(__SSE3__)
+#define HEADMIX_ISA_VECTORS isa_sse3
+#elif defined(__SSE2__)
+#define HEADMIX_ISA_VECTORS isa_sse2
+#elif defined(__ARM_FEATURE_SVE)
+#define HEADMIX_ISA_VECTORS isa_sve
+#elif defined(__ARM_NEON)
+#define HEADMIX_ISA_VECTORS isa_neon
+#else
+#define HEADMIX_ISA_VECTORS isa_generic
+#endif
+
+#if defined(__FMA__)
+#define HEADMIX_ISA_FMA _fma
+#else
+#define HEADMIX_ISA_FMA
+#endif
+
+#if defined(__AVX512VNNI__)
+#define HEADMIX_ISA_DOTS _vnni
+#else
+#define HEADMIX_ISA_DOTS
+#endif
+
+#define HEADMIX_ISA_JOIN_EXPANDED(a, b, c) a##b##c
+#define HEADMIX_ISA_JOIN(a, b, c) HEADMIX_ISA_JOIN_EXPANDED(a, b, c)
+#define HEADMIX_ISA HEADMIX_ISA_JOIN(HEADMIX_ISA_VECTORS, HEADMIX_ISA_FMA, HEADMIX_ISA_DOTS)

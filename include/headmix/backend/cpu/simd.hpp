@@ -1,0 +1,207 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Vectors of the instruction set, for all kernels: `vector<T>` is one register, `simd<T>` are 64 bytes of them that
+// pointwise operations treat like one number. Arithmetic is the compiler's, on its vector types: a += b * c is one
+// instruction where there is one. exp, log, sqrt, tanh, erf, rounding and reductions are Eigen's functions of packets,
+// called for one register at a time. None of Eigen's arrays is passed around: their alignment depends on flags, their
+// names do not.
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "headmix/backend/cpu/eigen.hpp"
+#include "headmix/backend/cpu/isa.hpp"
+#include "headmix/core/config.hpp"
+
+// clang splits vectors of 64 bytes in two unless the function says that it wants them whole.
+#if defined(__clang__) && defined(__AVX512F__)
+#define HEADMIX_WHOLE_VECTORS __attribute__((__min_vector_width__(512)))
+#else
+#define HEADMIX_WHOLE_VECTORS
+#endif
+
+namespace headmix::cpu::inline HEADMIX_ISA {
+
+/// Bytes of a register, and of a cache line.
+#if defined(__AVX512F__)
+inline constexpr Index vector_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr Index vector_bytes = 32;
+#else
+inline constexpr Index vector_bytes = 16;
+#endif
+inline constexpr Index line_bytes = 64;
+
+namespace detail {
+
+template <class T, Index Bytes>
+struct vector_of {
+  typedef T type __attribute__((vector_size(Bytes)));
+};
+/// A register of T, or a smaller one.
+template <class T, Index Bytes = vector_bytes>
+using vector = typename vector_of<T, Bytes>::type;
+/// Its elements.
+template <class T>
+inline constexpr Index lanes = vector_bytes / static_cast<Index>(sizeof(T));
+
+/// From and to any address.
+template <class T>
+HEADMIX_WHOLE_VECTORS vector<T> load(T const* from) {
+  vector<T> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class T>
+HEADMIX_WHOLE_VECTORS void store(T* to, vector<T> v) {
+  std::memcpy(to, &v, sizeof v);
+}
+/// The same number in all lanes. x - 0 is x for every x, which x + 0 is not for -0.
+template <class T>
+HEADMIX_WHOLE_VECTORS vector<T> broadcast(T x) {
+  return x - vector<T>{};
+}
+
+/// Whether Eigen has this function of T for packets that are registers.
+template <class Op, class T>
+inline constexpr bool has_packets = bool(Eigen::internal::functor_traits<Op>::PacketAccess) &&
+                                    sizeof(typename Eigen::internal::packet_traits<T>::type) == vector_bytes;
+/// Op, a functor of Eigen, lane by lane.
+template <class Op, class T, class... V>
+HEADMIX_WHOLE_VECTORS vector<T> each_lane(vector<T> const& a, V const&... more) {
+  vector<T> y;
+  if constexpr (has_packets<Op, T>) {
+    using packet = typename Eigen::internal::packet_traits<T>::type;
+    auto const packet_of = [](vector<T> const& v) {
+      packet p;
+      std::memcpy(&p, &v, sizeof p);
+      return p;
+    };
+    packet const result = Op().packetOp(packet_of(a), packet_of(more)...);
+    std::memcpy(&y, &result, sizeof y);
+  } else {
+    for (Index i = 0; i < lanes<T>; ++i) y[i] = Op()(a[i], more[i]...);
+  }
+  return y;
+}
+/// All lanes combined by Op.
+template <class Op, class T>
+HEADMIX_WHOLE_VECTORS T reduce(vector<T> const& a) {
+  if constexpr (has_packets<Op, T>) {
+    typename Eigen::internal::packet_traits<T>::type p;
+    std::memcpy(&p, &a, sizeof p);
+    return Op().predux(p);
+  } else {
+    T lane[lanes<T>];
+    std::memcpy(lane, &a, sizeof lane);
+    for (Index step = 1; step < lanes<T>; step *= 2)
+      for (Index i = 0; i < lanes<T>; i += 2 * step) lane[i] = Op()(lane[i], lane[i + step]);
+    return lane[0];
+  }
+}
+
+/// Without strides. In the type of a map, it puts the instruction set into the names of Eigen's loops over it.
+struct own_stride : Eigen::Stride<0, 0> {};
+/// n elements in memory, as a column of Eigen.
+template <class T>
+using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>, 0, own_stride>;
+template <class T>
+using const_array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1> const, 0, own_stride>;
+
+}  // namespace detail
+
+/// `Width` numbers, whole registers of them: what a pointwise operation calculates with at once.
+template <class T, Index Width = line_bytes / static_cast<Index>(sizeof(T))>
+struct simd {
+  static constexpr Index width = Width;
+  static constexpr Index lanes = detail::lanes<T>, registers = width / lanes;
+  using vector = detail::vector<T>;
+  vector part[registers];
+
+  simd() = default;
+  HEADMIX_WHOLE_VECTORS explicit simd(double x) {
+    each([x](Index) { return detail::broadcast(static_cast<T>(x)); });
+  }
+  HEADMIX_WHOLE_VECTORS static simd load(T const* from) {
+    simd y;
+    y.each([from](Index i) { return detail::load(from + i * lanes); });
+    return y;
+  }
+  HEADMIX_WHOLE_VECTORS void store(T* to) const {
+#pragma GCC unroll 8
+    for (Index i = 0; i < registers; ++i) detail::store(to + i * lanes, part[i]);
+  }
+  /// All numbers added, or the largest one: neighbouring registers first, then those sums.
+  [[nodiscard]] T sum() const { return fold<Eigen::internal::scalar_sum_op<T, T>>(); }
+  [[nodiscard]] T largest() const { return fold<Eigen::internal::scalar_max_op<T, T, Eigen::PropagateFast>>(); }
+
+  HEADMIX_WHOLE_VECTORS friend simd operator+(simd const& a, simd const& b) {
+    return of([&](Index i) { return vector(a.part[i] + b.part[i]); });
+  }
+  HEADMIX_WHOLE_VECTORS friend simd operator-(simd const& a, simd const& b) {
+    return of([&](Index i) { return vector(a.part[i] - b.part[i]); });
+  }
+  HEADMIX_WHOLE_VECTORS friend simd operator*(simd const& a, simd const& b) {
+    return of([&](Index i) { return vector(a.part[i] * b.part[i]); });
+  }
+  HEADMIX_WHOLE_VECTORS friend simd operator/(simd const& a, simd const& b) {
+    return of([&](Index i) { return vector(a.part[i] / b.part[i]); });
+  }
+  friend simd operator-(simd const& a) { return a.template call<Eigen::internal::scalar_opposite_op<T>>(); }
+  /// Eigen's exp of minus infinity is a small number; a masked score must be nothing.
+  HEADMIX_WHOLE_VECTORS friend simd exp(simd const& a) {
+    return of([&](Index i) {
+      vector const x = a.part[i], y = detail::each_lane<Eigen::internal::scalar_exp_op<T>, T>(x);
+      return vector(x == detail::broadcast(-std::numeric_limits<T>::infinity()) ? vector{} : y);
+    });
+  }
+  friend simd log(simd const& a) { return a.template call<Eigen::internal::scalar_log_op<T>>(); }
+  friend simd sqrt(simd const& a) { return a.template call<Eigen::internal::scalar_sqrt_op<T>>(); }
+  friend simd tanh(simd const& a) { return a.template call<Eigen::internal::scalar_tanh_op<T>>(); }
+  friend simd erf(simd const& a) { return a.template call<Eigen::internal::scalar_erf_op<T>>(); }
+  friend simd abs(simd const& a) { return a.template call<Eigen::internal::scalar_abs_op<T>>(); }
+  friend simd rint(simd const& a) { return a.template call<Eigen::internal::scalar_rint_op<T>>(); }
+  friend simd maximum(simd const& a, simd const& b) {
+    return a.template call<Eigen::internal::scalar_max_op<T, T, Eigen::PropagateFast>>(b);
+  }
+  friend simd minimum(simd const& a, simd const& b) {
+    return a.template call<Eigen::internal::scalar_min_op<T, T, Eigen::PropagateFast>>(b);
+  }
+  HEADMIX_WHOLE_VECTORS friend simd unit_step(simd const& a) {
+    return of([&](Index i) { return vector(a.part[i] > vector{} ? detail::broadcast(T(1)) : vector{}); });
+  }
+  // A pointwise operation that compares is for single numbers only.
+  friend bool operator<=>(simd const&, simd const&) = delete;  // say: static constexpr bool vectorizable = false;
+  friend bool operator==(simd const&, simd const&) = delete;   // say: static constexpr bool vectorizable = false;
+
+ private:
+  template <class F>
+  HEADMIX_WHOLE_VECTORS void each(F f) {
+#pragma GCC unroll 8
+    for (Index i = 0; i < registers; ++i) part[i] = f(i);
+  }
+  template <class F>
+  HEADMIX_WHOLE_VECTORS static simd of(F f) {
+    simd y;
+    y.each(f);
+    return y;
+  }
+  template <class Op, class... A>
+  HEADMIX_WHOLE_VECTORS simd call(A const&... more) const {
+    return of([&](Index i) { return detail::each_lane<Op, T>(part[i], more.part[i]...); });
+  }
+  template <class Op>
+  HEADMIX_WHOLE_VECTORS T fold() const {
+    vector y[registers];
+#pragma GCC unroll 8
+    for (Index i = 0; i < registers; ++i) y[i] = part[i];
+#pragma GCC unroll 3
+    for (Index step = 1; step < registers; step *= 2)
+#pragma GCC unroll 4
+      for (Index i = 0; i < registers; i += 2 * step) y[i] = detail::each_lane<Op, T>(y[i], y[i + step]);
+    return detail::reduce<Op, T>(y[0]);
+  }
+};
+
+}  // namespace headmix::cpu::inline HEADMIX_ISA

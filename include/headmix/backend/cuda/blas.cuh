@@ -1,0 +1,102 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Dense products by cuBLAS. For nvcc.
+
+#include <cublas_v2.h>
+
+#include <limits>
+#include <type_traits>
+
+#include "headmix/core/error.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+/// Reports a failed call of cuBLAS, by what it was to do.
+template <class... Part>
+void check(cublasStatus_t status, Part const&... doing) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  fail(doing..., ": ", cublasGetStatusString(status));
+}
+
+/// What cuBLAS calls a storage type; `known` is false for those it is not asked about.
+template <class T>
+struct blas_type {
+  static constexpr bool known = false;
+};
+template <>
+struct blas_type<float> {
+  static constexpr bool known = true;
+  static constexpr cudaDataType_t type = CUDA_R_32F;
+};
+template <>
+struct blas_type<double> {
+  static constexpr bool known = true;
+  static constexpr cudaDataType_t type = CUDA_R_64F;
+};
+template <>
+struct blas_type<bfloat16> {
+  static constexpr bool known = true;
+  static constexpr cudaDataType_t type = CUDA_R_16BF;
+};
+
+/// A matrix as a library sees it: its rows (or, transposed, its columns) are contiguous, `stride` apart.
+struct blas_layout {
+  bool possible = false, transposed = false;
+  int stride = 0;
+};
+/// Strides of a single row or column do not matter.
+template <class T>
+[[nodiscard]] blas_layout layout_of(view<T> const& v) {
+  constexpr Index most = (std::numeric_limits<int>::max)();
+  auto const fits = [](Index stride, Index length) { return stride >= length && stride >= 1 && stride <= most; };
+  if (v.col_stride == 1 || v.cols == 1) {
+    Index const stride = v.rows == 1 ? v.cols : v.row_stride;
+    if (fits(stride, v.cols)) return {true, false, static_cast<int>(stride)};
+  }
+  if (v.row_stride == 1 || v.rows == 1) {
+    Index const stride = v.cols == 1 ? v.rows : v.col_stride;
+    if (fits(stride, v.rows)) return {true, true, static_cast<int>(stride)};
+  }
+  return {};
+}
+
+/// y (+)= a b; false where the caller must do it: other types, strides that are not a library's, and sums
+/// of nothing.
+template <class T, class A, class B>
+bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
+  constexpr bool same = std::is_same_v<A, B> && blas_type<A>::known;
+  if constexpr (same && (std::is_same_v<T, A> || (std::is_same_v<T, float> && Half<A>))) {
+    if (y.count != 1 || a.count != 1 || b.count != 1 || a.cols == 0) return false;
+    if (y.rows == 0 || y.cols == 0) return true;
+    constexpr Index most = (std::numeric_limits<int>::max)();
+    if (y.rows > most || y.cols > most || a.cols > most) return false;
+    blas_layout const of_y = layout_of(y), of_a = layout_of(a), of_b = layout_of(b);
+    if (!of_y.possible || !of_a.possible || !of_b.possible) return false;
+    // The library's matrices are columns after columns: ours transposed. y' = b' a', or y = a b for a transposed y.
+    auto const operation = [&](blas_layout const& l) {
+      return l.transposed == of_y.transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
+    };
+    int const rows = static_cast<int>(y.rows), cols = static_cast<int>(y.cols), inner = static_cast<int>(a.cols);
+    accumulator_t<T> const one = 1, keep = accumulate ? 1 : 0;
+    constexpr auto type = blas_type<A>::type;
+    constexpr auto compute = std::is_same_v<A, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+    cublasStatus_t status;
+    if (of_y.transposed) {
+      status = cublasGemmEx(blas, operation(of_a), operation(of_b), rows, cols, inner, &one, a.data, type, of_a.stride,
+                            b.data, type, of_b.stride, &keep, y.data, blas_type<T>::type, of_y.stride, compute,
+                            CUBLAS_GEMM_DEFAULT);
+    } else {
+      status = cublasGemmEx(blas, operation(of_b), operation(of_a), cols, rows, inner, &one, b.data, type, of_b.stride,
+                            a.data, type, of_a.stride, &keep, y.data, blas_type<T>::type, of_y.stride, compute,
+                            CUBLAS_GEMM_DEFAULT);
+    }
+    check(status, "cuBLAS, ", y.rows, " x ", a.cols, " times ", a.cols, " x ", y.cols);
+    return true;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace headmix::cuda

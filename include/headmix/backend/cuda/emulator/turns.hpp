@@ -1,0 +1,225 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The threads of a block in turns: each runs on a stack of its own until it meets others at a barrier or in a function
+// of its warp, or ends.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "headmix/backend/cuda/emulator/fiber.hpp"
+#include "headmix/core/config.hpp"
+#include "headmix/core/error.hpp"
+
+namespace headmix::cuda::emulator {
+
+/// What a launch needs to know of a kernel.
+struct kernel_facts {
+  std::string_view name;
+  int threads = 0;
+  bool cooperative = false;
+  int shared_bytes = 0;
+  std::size_t operand_bytes = 0;
+};
+
+/// What all lanes of a warp do together: the last to come runs `perform` over the operands of all.
+struct warp_function {
+  char const* name;
+  int size;  // of what is exchanged: lanes must agree
+  void (*perform)(std::array<void*, 32> const& lanes);
+};
+
+/// The block of a launch that runs, and errors that name it.
+struct running_block {
+  kernel_facts kernel;
+  Index number = 0;
+
+  [[nodiscard]] std::string place() const { return message("kernel ", kernel.name, ", block ", number, ": "); }
+  /// Ends the launch with an error about what a thread does.
+  template <class... Part>
+  [[noreturn, gnu::cold, gnu::noinline]] void report(int thread, Part const&... part) const {
+    fail(place(), "thread ", thread, " ", part...);
+  }
+  void must_cooperate(int thread, char const* what) const {
+    if (!kernel.cooperative) report(thread, "calls ", what, " in a kernel that is not cooperative");
+  }
+};
+
+class turns {
+ public:
+  static constexpr int max_threads = 1024;
+
+  explicit turns(running_block const& block) : block_(block) {
+    for (thread_state& t : threads_) t.owner = this;
+  }
+
+  /// Calls body(context, t) for each thread t of the block, until all have ended.
+  void run(void (*body)(void* context, int thread), void* context) {
+    body_ = body;
+    context_ = context;
+    deadlock_.clear();
+    warps_.fill({});
+    at_barrier_ = ended_ = 0;
+    first_ready_ = ready_ = 0;
+    for (int t = 0; t < block_.kernel.threads; ++t) {
+      thread_state& state = threads_[index(t)];
+      state.waits_at = nullptr;
+      state.ended = false;
+      state.stack.prepare(&turns::run_thread, &state);
+      wake(t);
+    }
+    next(host_, false);
+    if (!deadlock_.empty()) fail(block_.place(), deadlock_);
+    rethrow();
+  }
+  /// The barrier of the block: true for the last thread to come, the first to go on.
+  bool sync(int thread) {
+    block_.must_cooperate(thread, "sync");
+    if (++at_barrier_ < block_.kernel.threads) {
+      wait(thread, "sync");
+      return false;
+    }
+    at_barrier_ = 0;
+    for (int t = 0; t < block_.kernel.threads; ++t) {
+      if (t != thread) wake(t);
+    }
+    return true;
+  }
+  /// Returns when the function was performed, true for the lane that did it, the first to go on.
+  bool meet(int thread, warp_function const& function, void* operands) {
+    block_.must_cooperate(thread, function.name);
+    warp& w = warps_[index(thread / 32)];
+    if (w.arrived > 0 && !same(function, *w.function)) {
+      block_.report(thread, "calls ", text_of(function), " while thread ", w.first, " of its warp waits at ",
+                    text_of(*w.function));
+    }
+    if (w.arrived == 0) {
+      w.function = &function;
+      w.first = thread;
+    }
+    w.operands[index(thread % 32)] = operands;
+    if (++w.arrived < 32) {
+      wait(thread, function.name);
+      return false;
+    }
+    w.arrived = 0;
+    function.perform(w.operands);
+    for (int t = thread / 32 * 32; t < thread / 32 * 32 + 32; ++t) {
+      if (t != thread) wake(t);
+    }
+    return true;
+  }
+
+ private:
+  struct thread_state {
+    fiber stack;
+    turns* owner = nullptr;
+    char const* waits_at = nullptr;
+    bool ended = false;
+  };
+  struct warp {
+    int arrived = 0;
+    int first = 0;
+    warp_function const* function = nullptr;
+    std::array<void*, 32> operands{};
+  };
+
+  static constexpr std::size_t index(Index i) { return static_cast<std::size_t>(i); }
+
+  static bool same(warp_function const& f, warp_function const& g) {
+    return &f == &g || (f.size == g.size && std::string_view(f.name) == g.name);
+  }
+  static std::string text_of(warp_function const& function) {
+    return function.size == 0 ? std::string(function.name) : message(function.name, " of ", function.size, " bytes");
+  }
+
+  static void run_thread(void* argument) {
+    auto& state = *static_cast<thread_state*>(argument);
+    turns& self = *state.owner;
+    self.guarded_run(static_cast<int>(&state - self.threads_.data()));
+    state.ended = true;
+    ++self.ended_;
+    self.next(state.stack, true);
+  }
+#ifdef HEADMIX_NO_EXCEPTIONS
+  void guarded_run(int thread) { body_(context_, thread); }
+  void rethrow() {}
+#else
+  /// An error must leave on the stack of the host. The other threads stay where they are and are never heard of again:
+  /// what they have on their stacks is device code's, which has no destructors to run.
+  void guarded_run(int thread) {
+    try {
+      body_(context_, thread);
+      return;
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    fiber::switch_stacks(threads_[index(thread)].stack, host_, true);
+  }
+  void rethrow() {
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+#endif
+
+  void wake(int thread) {
+    threads_[index(thread)].waits_at = nullptr;
+    queue_[index((first_ready_ + ready_++) % max_threads)] = static_cast<std::uint16_t>(thread);
+  }
+  void wait(int thread, char const* where) {
+    threads_[index(thread)].waits_at = where;
+    next(threads_[index(thread)].stack, false);
+  }
+  /// Runs whoever may go on, the host when all have ended.
+  void next(fiber& from, bool last) {
+    if (ready_ == 0) {
+      if (ended_ < block_.kernel.threads) deadlock_ = describe_deadlock();
+      return fiber::switch_stacks(from, host_, last);
+    }
+    int const thread = queue_[index(first_ready_)];
+    first_ready_ = (first_ready_ + 1) % max_threads;
+    --ready_;
+    fiber::switch_stacks(from, threads_[index(thread)].stack, last);
+  }
+
+  [[nodiscard]] std::string describe_deadlock() const {
+    std::vector<char const*> places;  // nullptr: ended
+    for (int t = 0; t < block_.kernel.threads; ++t) {
+      char const* const where = threads_[index(t)].ended ? nullptr : threads_[index(t)].waits_at;
+      if (std::find(places.begin(), places.end(), where) == places.end()) places.push_back(where);
+    }
+    std::string text = "deadlock:";
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      int first = -1, others = -1;
+      for (int t = 0; t < block_.kernel.threads; ++t) {
+        if ((threads_[index(t)].ended ? nullptr : threads_[index(t)].waits_at) != places[i]) continue;
+        if (first < 0) first = t;
+        ++others;
+      }
+      text += message(i == 0 ? " thread " : ", thread ", first);
+      if (others > 0) text += message(" and ", others, others == 1 ? " other" : " others");
+      bool const one = others == 0;
+      text += places[i] ? message(one ? " waits at " : " wait at ", places[i]) : (one ? " has ended" : " have ended");
+    }
+    return text;
+  }
+
+  running_block const& block_;
+  void (*body_)(void*, int) = nullptr;
+  void* context_ = nullptr;
+
+  fiber host_;
+  std::array<thread_state, max_threads> threads_;
+  std::array<warp, max_threads / 32> warps_;
+  std::array<std::uint16_t, max_threads> queue_{};  // a ring of threads that may go on
+  int first_ready_ = 0, ready_ = 0, at_barrier_ = 0, ended_ = 0;
+  std::string deadlock_;
+  std::exception_ptr error_;
+};
+
+}  // namespace headmix::cuda::emulator

@@ -1,0 +1,38 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The tile of products with experts of any type and any strides: 64 x 64 sums by 256 threads, 4 x 4 each. Dense
+// products (gemm.hpp) have one of their own, which nvcc unrolls as it likes.
+
+#include "headmix/backend/cuda/device.hpp"
+
+namespace headmix::cuda {
+
+struct product_tile {
+  static constexpr int threads = 256;
+  static constexpr int size = 64;   ///< rows, and columns
+  static constexpr int depth = 16;  ///< of a step
+  int down, right;                  ///< the thread's first row and column; it has every 16th from there on
+
+  HEADMIX_DEVICE explicit product_tile(int thread) : down(thread / 16), right(thread % 16) {}
+
+  /// Adds a step: row k of `left` holds column k of the left operand, row k of `other` row k of the right one. They are
+  /// left_row and `size` elements apart.
+  template <class W, class Shared>
+  HEADMIX_DEVICE void multiply_add(W (&sum)[4][4], Shared const& left, int left_row, Shared const& other) const {
+    HEADMIX_UNROLL
+    for (int k = 0; k < depth; ++k) {
+      W a[4], b[4];
+      HEADMIX_UNROLL
+      for (int i = 0; i < 4; ++i) a[i] = left[k * left_row + down + 16 * i];
+      HEADMIX_UNROLL
+      for (int j = 0; j < 4; ++j) b[j] = other[k * size + right + 16 * j];
+      HEADMIX_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
+      }
+    }
+  }
+};
+
+}  // namespace headmix::cuda

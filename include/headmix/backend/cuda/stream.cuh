@@ -1,0 +1,191 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The host's side of a GPU: memory of the device, and a stream that kernels, copies and products go to. For nvcc.
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "headmix/backend/cuda/blas.cuh"
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/core/error.hpp"
+#include "headmix/core/type_name.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::cuda {
+
+/// Reports a failed call of the CUDA runtime, by what it was to do.
+template <class... Part>
+void check(cudaError_t status, Part const&... doing) {
+  if (status == cudaSuccess) return;
+  fail(doing..., ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+}
+/// The one kernel of CUDA; what it does is the functor. Its operands stay where the launch put them: a copy of its own
+/// would be local memory.
+template <class Device, class K>
+__global__ void __launch_bounds__(K::threads) run(__grid_constant__ K const kernel) {
+  Device device;
+  kernel(device);
+}
+
+/// Owned, zeroed memory of the current device; movable, not copyable.
+class memory {
+ public:
+  memory() = default;
+  explicit memory(std::size_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    check(cudaMalloc(&data_, bytes), "allocating ", bytes, " bytes of GPU memory");
+    check(cudaMemset(data_, 0, bytes), "clearing GPU memory");
+    // A stream that does not wait for the default one must find zeros too.
+    check(cudaStreamSynchronize(nullptr), "clearing GPU memory");
+  }
+  memory(memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  memory& operator=(memory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~memory() {
+    if (data_ != nullptr) cudaFree(data_);
+  }
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), bytes_}; }
+  /// The memory from `offset` on, as numbers.
+  template <class T>
+  [[nodiscard]] T* as(std::size_t offset = 0) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(data_) + offset);
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// A CUDA stream, a cuBLAS handle and scratch memory; copies share them. All that is ever allocated is allocated here,
+/// so that everything can be captured into a graph.
+template <class Device>
+class stream_queue {
+ public:
+  /// A stream of its own on the current device.
+  stream_queue() : shared_(std::make_shared<resources>(nullptr, true, std::span<std::byte>{})) {}
+  /// The caller's stream (null is CUDA's default stream, which cannot be captured) and, unless empty, the caller's
+  /// scratch memory: at an address that is a multiple of 256, 32 MiB or more for the fastest products.
+  explicit stream_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
+      : shared_(std::make_shared<resources>(stream, false, workspace)) {}
+
+  [[nodiscard]] cudaStream_t stream() const { return shared_->stream; }
+  [[nodiscard]] std::span<std::byte> workspace() const { return shared_->workspace; }
+  [[nodiscard]] int processors() const { return shared_->processors; }
+
+  template <class K>
+  void launch(K const& kernel, Index blocks) const {
+    static_assert(Kernel<K>);
+    static_assert(K::threads % 32 == 0 && K::threads <= 1024);
+    if (blocks <= 0) return;
+    constexpr int static_limit = 48 << 10;  // more must be asked for, per kernel and device
+    if constexpr (K::shared_bytes > static_limit) {
+      static std::atomic<std::uint64_t> devices{0};
+      std::uint64_t const bit = std::uint64_t{1} << (shared_->device & 63);
+      if ((devices.load(std::memory_order_relaxed) & bit) == 0) {
+        check(cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes),
+              type_name<K>(), " with ", K::shared_bytes, " bytes of shared memory");
+        devices.fetch_or(bit, std::memory_order_relaxed);
+      }
+    }
+    if (blocks > (std::numeric_limits<int>::max)()) fail(type_name<K>(), ": ", blocks, " blocks are too many");
+    run<Device, K><<<static_cast<unsigned>(blocks), K::threads, K::shared_bytes, shared_->stream>>>(kernel);
+    cudaError_t const status = cudaGetLastError();
+    if (status == cudaErrorNoKernelImageForDevice) {
+      fail(type_name<K>(), " was not compiled for compute capability ", shared_->capability,
+           "; add it to CMAKE_CUDA_ARCHITECTURES (or -arch)");
+    }
+    check(status, "launching ", type_name<K>());
+  }
+
+  /// y (+)= a b by cuBLAS; false where the caller must do it.
+  template <class T, class A, class B>
+  bool gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
+    return blas_gemm(shared_->blas, y, a, b, accumulate);
+  }
+
+  /// The host's memory may be reused at once, unless it is pinned. Not while the stream is recorded: a graph would copy
+  /// whatever lies there when it is launched.
+  void upload(void* device, void const* host, std::size_t bytes) const {
+    if (bytes == 0) return;
+    cudaStreamCaptureStatus recording;
+    check(cudaStreamIsCapturing(shared_->stream, &recording), "copying to the GPU");
+    if (recording != cudaStreamCaptureStatusNone) {
+      fail(
+          "a copy from the host cannot be recorded; run the pass once before, with the same sequences, and give its "
+          "randomness by set_randomness()");
+    }
+    check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, shared_->stream), "copying to the GPU");
+  }
+  void download(void* host, void const* device, std::size_t bytes) const {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, shared_->stream), "copying from the GPU");
+    synchronize();
+  }
+  void synchronize() const { check(cudaStreamSynchronize(shared_->stream), "waiting for the GPU"); }
+
+ private:
+  static constexpr std::size_t least_workspace = std::size_t{1} << 20;  // partial sums of our own kernels fit
+
+  struct resources {
+    cudaStream_t stream;
+    bool owns_stream;
+    cublasHandle_t blas = nullptr;
+    memory scratch;
+    std::span<std::byte> workspace;
+    int device = 0, processors = 0;
+    std::string capability;
+
+    resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace)
+        : stream(given), owns_stream(own), workspace(given_workspace) {
+      int count = 0;
+      check(cudaGetDeviceCount(&count), "no CUDA device");
+      if (count == 0) fail("no CUDA device");
+      check(cudaGetDevice(&device), "no CUDA device");
+      int major = 0, minor = 0;
+      check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking the CUDA device");
+      check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking the CUDA device");
+      check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking the CUDA device");
+      capability = message(major, ".", minor);
+      if (workspace.empty()) {
+        scratch = memory(std::size_t{32} << 20);
+        workspace = scratch.bytes();
+      } else if (reinterpret_cast<std::uintptr_t>(workspace.data()) % 256 != 0) {
+        fail("the workspace of a queue must lie at a multiple of 256 bytes");
+      } else if (workspace.size() < least_workspace) {
+        fail("the workspace of a queue has ", workspace.size(), " bytes, expected ", least_workspace, " or more");
+      }
+      if (owns_stream) check(cudaStreamCreate(&stream), "creating a CUDA stream");
+      check(cublasCreate(&blas), "creating a cuBLAS handle");
+      check(cublasSetStream(blas, stream), "cuBLAS");
+      // After the stream: setting that returns the handle to memory of its own.
+      check(cublasSetWorkspace(blas, workspace.data(), workspace.size()), "cuBLAS");
+      // Partial sums of bfloat16 products stay floats.
+      check(cublasSetMathMode(blas, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                                              CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+            "cuBLAS");
+    }
+    resources(resources const&) = delete;
+    resources& operator=(resources const&) = delete;
+    ~resources() {
+      if (blas != nullptr) cublasDestroy(blas);
+      if (owns_stream && stream != nullptr) cudaStreamDestroy(stream);
+    }
+  };
+
+  std::shared_ptr<resources> shared_;
+};
+
+}  // namespace headmix::cuda

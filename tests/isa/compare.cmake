@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# Both units linked in either order must print what each prints alone.
+foreach(program IN ITEMS base wide base_wide wide_base)
+  execute_process(COMMAND "${PROGRAMS}-${program}" OUTPUT_VARIABLE ${program} RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${program} ended with ${result}")
+  endif()
+  if(${program} MATCHES "^skipped: ")
+    message(STATUS "${${program}}")
+    return()
+  endif()
+endforeach()
+foreach(program IN ITEMS base_wide wide_base)
+  if(NOT ${program} STREQUAL "${base}${wide}")
+    message(FATAL_ERROR "alone:\n${base}${wide}linked as ${program}:\n${${program}}")
+  endif()
+endforeach()
