@@ -19,6 +19,13 @@ struct scores : option_kind {
                               *meaning = "what becomes of queries and keys before their product",
                               *without = "scores are q k^T / sqrt(head_dim)";
 };
+struct score_map : option_kind {
+  static constexpr bool several = true;
+  template <class Option>
+  static constexpr bool accepts = ScoreMap<Option>;
+  static constexpr char const *syntax = "soft_cap<n>, alibi, or a struct that derives from score_map",
+                              *meaning = "what becomes of the scores, one after the other", *without = "nothing";
+};
 struct no_relative_bias;
 struct relative_bias : option_kind {
   using standard = no_relative_bias;
@@ -127,6 +134,40 @@ struct relative_position_bias : option::relative_bias {
     static constexpr auto table = relu(coordinates{} % W_1{} + b_1{}) % W_2{} + b_2{};
     static constexpr auto bias = bias_of_scores<Keys>(gather_rows(table, places{}));
   };
+};
+
+/// A score s becomes c tanh(s / c), c = Num / Den (Bello et al. 2017; Gemma 2).
+template <long long Num, long long Den = 1>
+struct soft_cap : score_map {
+  static_assert(Num > 0 && Den > 0, "headmix: soft_cap<n, d> is n / d > 0, or soft_cap<dynamic>");
+  template <Expr S>
+  static constexpr auto f(S s) {
+    return number<Num, Den>{} * tanh(number<Den, Num>{} * s);
+  }
+};
+/// The same with c in a leaf that is bound when the program runs.
+template <>
+struct soft_cap<dynamic, 1> : score_map {
+  struct cap : constant<size<1>> {};
+  template <Expr S>
+  static constexpr auto f(S s) {
+    return cap{} * tanh(s / cap{});
+  }
+};
+
+/// ALiBi (Press et al. 2022): head i of E subtracts 2^(-8 (i + 1) / E) |t - s| from the scores of positions t and s.
+struct alibi : score_map {
+  /// A module fills it where E is known; else it is bound when the program runs.
+  template <Extent E>
+  struct slopes : constant<E> {
+    static double element(Index, Index i) requires(E::value != dynamic) {
+      return std::exp2(-8 * static_cast<double>(i + 1) / static_cast<double>(E::value));
+    }
+  };
+  template <Expr S, Extent E>
+  static constexpr auto f(S s, E) {
+    return s - slopes<E>{} * abs(query_position{} - key_position{});
+  }
 };
 
 namespace option {
