@@ -159,14 +159,14 @@ struct score_step_value<P, score_step::apply<Op, From...>> {
   }
 };
 
-/// What is known of a step: whether it works on packs, and whether it depends on the score.
+/// What is known of a step: whether it works on vectors, and whether it depends on the score.
 template <class Step>
 struct score_step_facts {
-  static constexpr bool packable = true, reads_score = std::is_same_v<Step, score_step::score>;
+  static constexpr bool vectorizable = true, reads_score = std::is_same_v<Step, score_step::score>;
 };
 template <class Op, int... From>
 struct score_step_facts<score_step::apply<Op, From...>> {
-  static constexpr bool packable = Op::packable;
+  static constexpr bool vectorizable = Op::vectorizable;
 };
 
 template <class Step, class Steps>
@@ -188,8 +188,8 @@ template <class... Step, kind... Kind, int Value, int ByScore, int... ByOperand>
 struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore, ByOperand...> {
   static constexpr bool identity = false;
   static constexpr int operands = sizeof...(ByOperand);
-  /// True when all steps work on packs of numbers, too.
-  static constexpr bool packable = (detail::score_step_facts<Step>::packable && ...);
+  /// True when all steps work on vectors of numbers, too.
+  static constexpr bool vectorizable = (detail::score_step_facts<Step>::vectorizable && ...);
   using by_score = nth<ByScore, type_list<Step...>>;
   /// True when the derivative by the score is 1, and when it depends on the score.
   static constexpr bool shifts = std::is_same_v<by_score, score_step::number<1, 1>>,
@@ -204,10 +204,12 @@ struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore,
   HEADMIX_HD static P value(row<W> const& of, P score, P key_position) {
     return run<0, Value + 1>(detail::score_inputs<P, row<W>>{of, score, key_position}).template get<Value>();
   }
-  /// Its derivative by the old score.
+  /// The same with its derivative by the old score, and with those by the operands.
   template <class P, class W>
-  HEADMIX_HD static P slope(row<W> const& of, P score, P key_position) {
-    return run<0, ByScore + 1>(detail::score_inputs<P, row<W>>{of, score, key_position}).template get<ByScore>();
+  HEADMIX_HD static score_derivatives<P, 0> with_slope(row<W> const& of, P score, P key_position) {
+    auto const values =
+        run<0, (Value > ByScore ? Value : ByScore) + 1>(detail::score_inputs<P, row<W>>{of, score, key_position});
+    return {values.template get<Value>(), values.template get<ByScore>(), {score}};
   }
   template <class P, class W>
   HEADMIX_HD static score_derivatives<P, operands> derivatives(row<W> const& of, P score, P key_position) {

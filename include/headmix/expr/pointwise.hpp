@@ -186,7 +186,6 @@ struct larger : pointwise {
 };
 /// The derivative at 0 is 0.
 struct absolute : pointwise {
-  static constexpr bool packable = true;
   template <class T>
   HEADMIX_HD static T f(T a) {
     return maximum(a, -a);
