@@ -2,7 +2,6 @@
 // Three score maps of your own: what becomes of the scores of attention before the softmax, as pointwise expressions of
 // the score, the positions and the head. The library derives the gradients, and stores no matrix of tokens x tokens.
 
-#include <headmix/backend/reference.hpp>
 #include <headmix/headmix.hpp>
 
 #include "../common.hpp"
@@ -38,7 +37,7 @@ using Layer = MultiHead<12, 4, 3, causal, Maps...>;
 /// y of the last of 64 tokens, which sees all of them.
 template <class L>
 void print(char const* name) {
-  Module<L, Reference<float>> m(/*seed*/ 1);
+  Module<L, Cpu<float>> m(/*seed*/ 1);
   auto const x = example::random_numbers(64 * 12);
   auto const y = m.forward({x.data(), 64, 12});
   std::printf("%-16s y of the last token:", name);
