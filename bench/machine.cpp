@@ -229,7 +229,7 @@ Ceilings const& ceilings(Index threads) {
         product_flops, [&] { openblas().product(threads); },
         [&](double seconds) {
           if (threads > 1) usleep(50000);  // its threads spin for a while after their work
-          return concat_cols(seconds);
+          return beside(seconds);
         });
     if (threads > 1) usleep(50000);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "headmix/layer/moa.hpp"
+#include "scores.hpp"
 #include "transfer.hpp"
 
 namespace replay {
@@ -26,6 +27,7 @@ struct MoaCase {
   Index width = kv_heads * head_dim;
   std::string_view gate = c.choice("gate", {"detached", "raw", "renormalized"});
   std::string_view mask = c.choice("mask", {"none", "causal"});
+  double soft_cap = soft_cap_of(c);
   bool z_with_padding = c.choice("z_padding", {"exclude", "include"}) == "include";
   double d_load_balance = c.number("dloss.load_balance", 0), d_z = c.number("dloss.z", 0);
 
@@ -48,8 +50,8 @@ struct MoaCase {
 template <class On, class Gating, class... Options, class T>
 void run(MoaCase<T>& m, Result& result) {
   using R = SoftmaxTopK<dynamic, dynamic, Gating, loss::load_balance, loss::z, loss::z_with_padding>;
-  using L =
-      Moa<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, padded, Options...>;
+  using L = Moa<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, padded,
+                headmix::soft_cap<dynamic>, Options...>;
   LayerOnBackend<L, typename On::template backend<T>> layer(
       at<typename L::model_dim>(m.d), at<typename L::context_dim>(m.dm), at<typename L::head_dim>(m.head_dim),
       at<typename L::kv_heads>(m.kv_heads), at<typename L::experts>(m.experts), at<typename L::top_k>(m.top_k));
@@ -66,6 +68,7 @@ void run(MoaCase<T>& m, Result& result) {
     f(typename L::b_o{}, m.b_o);
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
+  bind_soft_cap(layer, m.soft_cap);
 
   Index const rows = m.B * m.L;
   Padding const real(view<std::uint8_t const>(m.x_valid.data(), m.B, m.L));

@@ -8,6 +8,7 @@
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
 #include "headmix/backend/cpu/attention_bias.hpp"
+#include "headmix/backend/cpu/attention_operands.hpp"
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/grouped_gemm.hpp"
@@ -179,33 +180,46 @@ class Cpu {
   }
 
   /// Columns of what an attention stores of its probabilities: 0 where they would exceed the budget.
-  Index attention_columns(attention_forward<Scalar> const& p) {
-    Index const columns = probability_budget_ > 0 ? cpu::attention_columns<Scalar>(p.extents) : 0;
+  template <class Map>
+  Index attention_columns(attention_forward<Scalar, Map> const& p) {
+    Index const columns = probability_budget_ > 0 ? cpu::attention_columns(p) : 0;
     return columns > 0 && p.probabilities.rows <= probability_budget_ / static_cast<Index>(sizeof(Scalar)) / columns
                ? columns
                : 0;
   }
-  std::size_t attention_scratch(attention_forward<Scalar> const& p) {
+  template <class Map>
+  std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
     return static_cast<std::size_t>(cpu::attention_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
   }
-  template <AttentionMask Mask>
-  void attention(attention_forward<Scalar> const& p, std::span<std::byte> scratch) {
+  template <AttentionMask Mask, class Map>
+  void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cpu::attention<Mask>(executor(), p, scratch);
   }
-  std::size_t attention_gradient_scratch(attention_backward<Scalar> const& p) {
+  template <class Map>
+  std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
     return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes(p, executor().concurrency()));
   }
-  template <AttentionMask Mask>
-  void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+  template <AttentionMask Mask, class Map>
+  void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cpu::attention_gradient<Mask>(executor(), p, scratch);
   }
-  std::size_t attention_bias_gradient_scratch(attention_backward<Scalar> const& p) {
-    return static_cast<std::size_t>(
-        cpu::attention_bias_gradient_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
+  template <class Map>
+  std::size_t attention_bias_gradient_scratch(attention_backward<Scalar, Map> const& p) {
+    return static_cast<std::size_t>(cpu::attention_bias_gradient_scratch_bytes(p, executor().concurrency()));
   }
-  template <AttentionMask Mask>
-  void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+  template <AttentionMask Mask, class Map>
+  void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar, Map> const& p,
+                               std::span<std::byte> scratch) {
     cpu::attention_bias_gradient<Mask>(executor(), d_bias, p, scratch);
+  }
+  template <class Map>
+  std::size_t attention_operand_gradient_scratch(attention_backward<Scalar, Map> const& p) {
+    return static_cast<std::size_t>(cpu::attention_operand_gradient_scratch_bytes(p, executor().concurrency()));
+  }
+  template <AttentionMask Mask, class Map>
+  void attention_operand_gradient(operand_gradients<Scalar, Map::operands> const& d,
+                                  attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
+    cpu::attention_operand_gradient<Mask>(executor(), d, p, scratch);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {

@@ -351,8 +351,8 @@ struct Reference {
 
   // ---- attention ----
 
-  template <class T>
-  static std::size_t attention_scratch(attention_forward<T> const&) {
+  template <class T, class Map>
+  static std::size_t attention_scratch(attention_forward<T, Map> const&) {
     return 0;
   }
   /// For every row of a list, over the keys s of its sequence that the mask lets it see:
@@ -361,8 +361,8 @@ struct Reference {
   ///   o = sum_s exp(score_s - top) / sum_s exp(score_s - top) keep_s v_s, keep_s the factor of dropout
   /// A row that sees no key (fully masked, or without keys) has o = 0 and lse = minus infinity; so has a row in no
   /// list. Nothing of a key that is not seen is read: a NaN there reaches nothing.
-  template <AttentionMask Mask, class T>
-  void attention(attention_forward<T> const& p, std::span<std::byte>) const {
+  template <AttentionMask Mask, class T, class Map>
+  void attention(attention_forward<T, Map> const& p, std::span<std::byte>) const {
     if (p.extents.heads_are_chosen()) {
       zero(p.o);
       for (Index i = 0; p.lse.data && i < p.lse.rows; ++i) p.lse(i, 0) = -std::numeric_limits<wide>::infinity();
@@ -382,22 +382,23 @@ struct Reference {
       if (p.lse.data) p.lse(r.row, r.col / d) = top + std::log(sum);
     });
   }
-  template <class T>
-  static std::size_t attention_gradient_scratch(attention_backward<T> const&) {
+  template <class T, class Map>
+  static std::size_t attention_gradient_scratch(attention_backward<T, Map> const&) {
     return 0;
   }
   /// With P_s = exp(score_s - lse), the probability before dropout, and delta = <d_o, o>:
   ///   d_score_s = P_s (keep_s <d_o, v_s> - delta)
   ///   d_q = scale sum_s d_score_s k_s,  d_k_s += scale d_score_s q,  d_v_s += keep_s P_s d_o
   /// summed, for keys, over all rows that see them; 0 for rows in no list and keys that nobody sees.
-  template <AttentionMask Mask, class T>
-  void attention_gradient(attention_backward<T> const& p, std::span<std::byte>) const {
+  template <AttentionMask Mask, class T, class Map>
+  void attention_gradient(attention_backward<T, Map> const& p, std::span<std::byte>) const {
     zero(p.d_q);
     zero(p.d_k);
     zero(p.d_v);
     Index const d = p.extents.head_dim;
     auto const scale = static_cast<wide>(p.scores.scale);
-    each_score_gradient<Mask>(p, [&](query_row r, Index s, Index kv, wide probability, wide d_score) {
+    each_score_gradient<Mask>(p, [&](query_row r, Index s, Index kv, wide probability, wide d_mapped, auto const& by) {
+      wide const d_score = d_mapped * by.by_score;
       for (Index c = 0; c < d; ++c) {
         auto const add = [](view<T> const& y, Index row, Index col, wide value) {
           if (y.data) put_element(y(row, col), value, true);
@@ -408,17 +409,33 @@ struct Reference {
       }
     });
   }
-  template <class T>
-  static std::size_t attention_bias_gradient_scratch(attention_backward<T> const&) {
+  template <class T, class Map>
+  static std::size_t attention_bias_gradient_scratch(attention_backward<T, Map> const&) {
     return 0;
   }
   /// d_bias, of the shape of p.scores.bias: the gradient by it, summed over all sequences.
-  template <AttentionMask Mask, class T>
-  void attention_bias_gradient(view<T> d_bias, attention_backward<T> const& p, std::span<std::byte>) const {
+  template <AttentionMask Mask, class T, class Map>
+  void attention_bias_gradient(view<T> d_bias, attention_backward<T, Map> const& p, std::span<std::byte>) const {
     zero(d_bias);
-    each_score_gradient<Mask>(p, [&](query_row r, Index s, Index, wide, wide d_score) {
+    each_score_gradient<Mask>(p, [&](query_row r, Index s, Index, wide, wide d_mapped, auto const& by) {
       Index const b = sequence_of(p.extents.keys, s);
-      put_element(d_bias(r.position * p.scores.bias_keys + s - p.extents.keys.begin(b), r.head), d_score, true);
+      put_element(d_bias(r.position * p.scores.bias_keys + s - p.extents.keys.begin(b), r.head), d_mapped * by.by_score,
+                  true);
+    });
+  }
+  template <class T, class Map>
+  static std::size_t attention_operand_gradient_scratch(attention_backward<T, Map> const&) {
+    return 0;
+  }
+  /// The gradients by the operands of the score map, summed over all sequences.
+  template <AttentionMask Mask, class T, class Map>
+  void attention_operand_gradient(operand_gradients<wide, Map::operands> const& d, attention_backward<T, Map> const& p,
+                                  std::span<std::byte>) const {
+    for (view<wide> const& by : d.by) zero(by);
+    each_score_gradient<Mask>(p, [&](query_row r, Index, Index, wide, wide d_mapped, auto const& by) {
+      for (int i = 0; i < Map::operands; ++i) {
+        if (d.by[i].data) d.by[i](0, d.by[i].cols == 1 ? 0 : r.head) += d_mapped * by.by_operand[i];
+      }
     });
   }
 
@@ -492,8 +509,22 @@ struct Reference {
     }
     return factor;
   }
+  /// The new score of a key, and its derivatives by scale q k + bias and by the map's operands.
+  template <template <class, class> class Problem, class T, class Map>
+  static auto mapped_score(Problem<T, Map> const& p, query_row r, Index b, Index s, Index kv) {
+    wide const score = score_before_map(p, r, b, s, kv);
+    if constexpr (Map::identity) {
+      return score_derivatives<wide, 0>{score, 1, {}};
+    } else {
+      return Map::derivatives(p.scores.row(r.position, r.head), score, static_cast<wide>(s - p.extents.keys.begin(b)));
+    }
+  }
   template <class P>
   static wide score(P const& p, query_row r, Index b, Index s, Index kv) {
+    return mapped_score(p, r, b, s, kv).value;
+  }
+  template <class P>
+  static wide score_before_map(P const& p, query_row r, Index b, Index s, Index kv) {
     Index const d = p.extents.head_dim;
     wide sum = 0;
     for (Index c = 0; c < d; ++c)
@@ -505,9 +536,10 @@ struct Reference {
     }
     return sum;
   }
-  /// f(row, key row, key/value head, probability after dropout, gradient by the score) for every visible pair.
-  template <class Mask, class T, class F>
-  static void each_score_gradient(attention_backward<T> const& p, F f) {
+  /// f(row, key row, key/value head, probability after dropout, gradient by the mapped score, derivatives of the map)
+  /// for every visible pair.
+  template <class Mask, class T, class Map, class F>
+  static void each_score_gradient(attention_backward<T, Map> const& p, F f) {
     Index const d = p.extents.head_dim;
     each_query_row(p.extents, [&](query_row r, Index b, Index kv) {
       wide delta = 0;
@@ -515,13 +547,14 @@ struct Reference {
         delta += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.o(r.row, r.col + c));
       }
       each_key<Mask>(p.extents, r, b, [&](Index s) {
-        wide const probability = std::exp(score(p, r, b, s, kv) - static_cast<wide>(p.lse(r.row, r.col / d)));
+        auto const mapped = mapped_score(p, r, b, s, kv);
+        wide const probability = std::exp(mapped.value - static_cast<wide>(p.lse(r.row, r.col / d)));
         wide d_probability = 0;
         for (Index c = 0; c < d; ++c) {
           d_probability += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.v(s, kv * d + c));
         }
         wide const keep = kept(p, r, b, s);
-        f(r, s, kv, keep * probability, probability * (keep * d_probability - delta));
+        f(r, s, kv, keep * probability, probability * (keep * d_probability - delta), mapped);
       });
     });
   }

@@ -7,6 +7,7 @@
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
+#include "headmix/contract/score_steps.hpp"
 
 namespace headmix {
 
@@ -80,12 +81,26 @@ struct attention_extents {
 };
 
 /// How the product of a query and a key becomes their score: scale q k + bias(position * bias_keys + s, head), position
-/// and s being those of query and key in their sequence.
-template <class T>
+/// and s being those of query and key in their sequence; and then what Map makes of it.
+template <class T, class Map = no_score_map>
 struct attention_scores {
   double scale = 1;
   view<T const> bias = {};  ///< [positions * bias_keys, heads]; null: none
   Index bias_keys = 0;
+  [[no_unique_address]] typename Map::template operands_of<T> operands = {};
+
+  /// What the map reads of a query row.
+  [[nodiscard]] HEADMIX_HD auto row(Index position, Index head) const {
+    using W = accumulator_t<T>;
+    score_row<W, Map::operands> r{static_cast<W>(position), static_cast<W>(head), {}};
+    operands.read(r.operand, head);
+    return r;
+  }
+};
+/// The gradients by the operands of score maps, [1, 1] or [1, heads]; one whose data is null is not wanted.
+template <class W, int Operands>
+struct operand_gradients {
+  view<W> by[Operands];
 };
 
 /// Dropout of the probabilities: that of key s for a query's head is multiplied by 0 with probability `rate`, else by
@@ -115,27 +130,27 @@ struct attention_dropout {
 /// sees no key gets o = 0 and a log-sum-exp of minus infinity, as does a row in no list. The log-sum-exp is not wanted
 /// when its data is null. What a backend stores of the probabilities for the gradient, a row for each element of the
 /// lists, is its own affair; without columns or data it stores nothing.
-template <class T>
+template <class T, class Map = no_score_map>
 struct attention_forward {
   attention_extents extents;
   view<T const> q, k, v;
   view<T> o;
   view<accumulator_t<T>> lse;
   attention_dropout dropout = {};
-  attention_scores<T> scores = {};
+  attention_scores<T, Map> scores = {};
   view<T> probabilities = {};
 };
 
 /// Operands of the backward pass. A gradient whose data is null is not wanted; the others are overwritten (rows in no
 /// list with zeros).
-template <class T>
+template <class T, class Map = no_score_map>
 struct attention_backward {
   attention_extents extents;
   view<T const> q, k, v, o, d_o;
   view<accumulator_t<T> const> lse;
   view<T> d_q, d_k, d_v;
   attention_dropout dropout = {};
-  attention_scores<T> scores = {};
+  attention_scores<T, Map> scores = {};
   view<T const> probabilities = {};  ///< what the forward pass stored
 };
 

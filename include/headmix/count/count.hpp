@@ -19,7 +19,7 @@
 #include <algorithm>
 
 #include "headmix/core/error.hpp"
-#include "headmix/expr/attention.hpp"
+#include "headmix/expr/attention_ops.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/quantize.hpp"
 #include "headmix/program/formula.hpp"

@@ -184,6 +184,14 @@ struct larger : pointwise {
     return grads(dy * make<step>(a - b), dy * (number<1>{} - make<step>(a - b)));
   }
 };
+/// The derivative at 0 is 0.
+struct absolute : pointwise {
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return maximum(a, -a);
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * (make<step>(a) - make<step>(-a))); }
+};
 /// The value of a with the gradient of b.
 struct straight_through : pointwise {
   template <class T>
@@ -303,6 +311,10 @@ constexpr applied<ops::sqrt, A> sqrt(A) {
 }
 template <Expr A>
 constexpr applied<ops::tanh, A> tanh(A) {
+  return {};
+}
+template <Expr A>
+constexpr applied<ops::absolute, A> abs(A) {
   return {};
 }
 template <Expr A>

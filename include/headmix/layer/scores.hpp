@@ -19,6 +19,13 @@ struct scores : option_kind {
                               *meaning = "what becomes of queries and keys before their product",
                               *without = "scores are q k^T / sqrt(head_dim)";
 };
+struct score_map : option_kind {
+  static constexpr bool several = true;
+  template <class Option>
+  static constexpr bool accepts = ScoreMap<Option>;
+  static constexpr char const *syntax = "soft_cap<n>, alibi, or a struct that derives from score_map",
+                              *meaning = "what becomes of the scores, one after the other", *without = "nothing";
+};
 struct no_relative_bias;
 struct relative_bias : option_kind {
   using standard = no_relative_bias;
@@ -129,6 +136,40 @@ struct relative_position_bias : option::relative_bias {
   };
 };
 
+/// A score s becomes c tanh(s / c), c = Num / Den (Bello et al. 2017; Gemma 2).
+template <long long Num, long long Den = 1>
+struct soft_cap : score_map {
+  static_assert(Num > 0 && Den > 0, "headmix: soft_cap<n, d> is n / d > 0, or soft_cap<dynamic>");
+  template <Expr S>
+  static constexpr auto f(S s) {
+    return number<Num, Den>{} * tanh(number<Den, Num>{} * s);
+  }
+};
+/// The same with c in a leaf that is bound when the program runs.
+template <>
+struct soft_cap<dynamic, 1> : score_map {
+  struct cap : constant<size<1>> {};
+  template <Expr S>
+  static constexpr auto f(S s) {
+    return cap{} * tanh(s / cap{});
+  }
+};
+
+/// ALiBi (Press et al. 2022): head i of E subtracts 2^(-8 (i + 1) / E) |t - s| from the scores of positions t and s.
+struct alibi : score_map {
+  /// A module fills it where E is known; else it is bound when the program runs.
+  template <Extent E>
+  struct slopes : constant<E> {
+    static double element(Index, Index i) requires(E::value != dynamic) {
+      return std::exp2(-8 * static_cast<double>(i + 1) / static_cast<double>(E::value));
+    }
+  };
+  template <Expr S, Extent E>
+  static constexpr auto f(S s, E) {
+    return s - slopes<E>{} * abs(query_position{} - key_position{});
+  }
+};
+
 namespace option {
 
 /// Scores q k^T / sqrt(d_h).
@@ -150,6 +191,15 @@ struct scaled_products {
 struct no_relative_bias {};
 
 }  // namespace option
+
+namespace detail {
+template <class Heads, class List>
+struct maps_in;
+template <class Heads, class... M>
+struct maps_in<Heads, type_list<M...>> {
+  using type = score_maps<Heads, M...>;
+};
+}  // namespace detail
 
 /// What the options of a layer say about the scores of E heads of width H.
 template <Extent E, Extent H, class Options>
@@ -175,10 +225,11 @@ struct score_options {
   /// Attention with these scores; Where is nothing or the rows_of_heads.
   template <Extent P, class ProbabilityDropout, Expr Q, Expr K, Expr V, class... Where>
   static constexpr auto attend(Q q, K k, V v, Where... where) {
+    using maps = typename detail::maps_in<E, typename Options::template all<option::score_map>>::type;
     if constexpr (std::is_same_v<Bias, option::no_relative_bias>) {
-      return attention<Variant, P, ProbabilityDropout>(q, k, v, where...);
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., maps{});
     } else {
-      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., Bias::template of<E>::bias);
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., Bias::template of<E>::bias, maps{});
     }
   }
 };

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cpu/attention_panels.hpp"
+#include "headmix/backend/cpu/attention_scores.hpp"
 #include "headmix/backend/cpu/attention_stored.hpp"
 #include "headmix/backend/cpu/eigen.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
@@ -20,9 +21,6 @@
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
-
-template <class T>
-using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
 
 /// to = from * scale, element by element; the stride of one side or the other may differ from 1.
 template <class T>
@@ -54,47 +52,6 @@ void fetch_head(view<T> to, query_row const& at, Index dim) {
   if (to.col_stride != 1) return;
   T* const row = &to(at.row, at.col);
   for (Index j = 0; j < dim; j += line) __builtin_prefetch(row + j, 1, 2);
-}
-
-/// Row length of a tile of scores: whole cache lines, so that Eigen's loops over a row have no remainder.
-template <class T>
-constexpr Index padded(Index keys) {
-  constexpr Index line = scratch_alignment / static_cast<Index>(sizeof(T));
-  return (keys + line - 1) / line * line;
-}
-
-/// The keys of a tile's row that are computed with: those that the row may see, counted from the tile's first key, and
-/// the whole cache lines [first, last) around them.
-struct tile_part {
-  Index begin, end, first, last;
-};
-template <class T>
-tile_part part_of_tile(key_range keys, Index tile_begin, Index tile_end) {
-  Index const begin = (std::max)(keys.begin, tile_begin) - tile_begin,
-              end = (std::min)(keys.end, tile_end) - tile_begin;
-  if (begin >= end) return {0, 0, 0, 0};
-  constexpr Index line = scratch_alignment / static_cast<Index>(sizeof(T));
-  return {begin, end, begin / line * line, padded<T>(end)};
-}
-
-/// Gives the scores of [first, last) that the row does not see the value minus infinity.
-template <AttentionMask M, class T>
-void hide(T* scores, tile_part const& part, Index position, Index tile_begin) {
-  constexpr T hidden = -std::numeric_limits<T>::infinity();
-  std::fill(scores + part.first, scores + part.begin, hidden);
-  std::fill(scores + part.end, scores + part.last, hidden);
-  if constexpr (!dense_mask<M>) {
-    for (Index s = part.begin; s < part.end; ++s)
-      if (!M::sees(position, tile_begin + s)) scores[s] = hidden;
-  }
-}
-
-/// Adds the bias of the scores that the row may see.
-template <class T>
-void add_bias(T* scores, attention_scores<T> const& s, tile_part const& part, query_row const& at, Index tile_begin) {
-  if (!s.bias.data || part.begin >= part.end) return;
-  T const* const bias = &s.bias(at.position * s.bias_keys + tile_begin, at.head);
-  for (Index j = part.begin; j < part.end; ++j) scores[j] += bias[j * s.bias.row_stride];
 }
 
 // Sums and maxima of rows are kept lane by lane and folded for all rows of a block at once.
@@ -177,8 +134,8 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
   for (Index lane = 1; lane < lanes<T>; ++lane) combine(folded, array_map<T>(room + lane * n, n));
 }
 
-template <AttentionMask M, class T>
-void attention_block(attention_forward<T> const& a, row_block const& block, key_panels<T> const& keys,
+template <AttentionMask M, class T, class Map>
+void attention_block(attention_forward<T, Map> const& a, row_block const& block, key_panels<T> const& keys,
                      value_panels<T> const& values, stored_probabilities<T> const& stored, scratch_cutter cut) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
@@ -213,6 +170,7 @@ void attention_block(attention_forward<T> const& a, row_block const& block, key_
     for (Index i = 0; i < n; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
       add_bias(tile.row(i), a.scores, part, rows[i].at, begin);
+      map_scores(tile.row(i), a.scores, part, rows[i].at, begin);
       hide<M>(tile.row(i), part, rows[i].at.position, begin);
       highest_lanes(by_row + i * lanes<T>, tile.row(i), part);
     }
@@ -284,16 +242,16 @@ template <class T>
          concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
 }
 
-/// Columns that a.probabilities must have for the forward pass to store them.
-template <class T>
-[[nodiscard]] Index attention_columns(attention_extents const& extents) {
-  return detail::stored_probabilities<T>::columns(extents);
+/// Columns that a.probabilities must have for the forward pass to store them; 0 where the gradient needs the scores.
+template <class T, class Map>
+[[nodiscard]] Index attention_columns(attention_forward<T, Map> const& a) {
+  return detail::has_slope<Map> ? 0 : detail::stored_probabilities<T>::columns(a.extents);
 }
 
 /// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
 /// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
-template <AttentionMask M, Executor E, class T>
-void attention(E& executor, attention_forward<T> const& a, std::span<std::byte> scratch) {
+template <AttentionMask M, Executor E, class T, class Map>
+void attention(E& executor, attention_forward<T, Map> const& a, std::span<std::byte> scratch) {
   static_assert(std::is_same_v<T, accumulator_t<T>>,
                 "headmix: the CPU's attention computes in the type that it stores");
   if (a.extents.head_dim == 0) return;

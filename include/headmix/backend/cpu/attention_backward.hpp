@@ -19,12 +19,12 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 namespace detail {
 
 /// Scratch of one worker of the backward pass.
-template <class T>
+template <class T, class Map>
 constexpr Index gradient_worker_bytes(Index head_dim) {
   return scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
          2 * scratch_bytes<T>(gradient_tile::rows * padded<T>(head_dim)) +
          scratch_bytes<T>(gradient_tile::rows * (head_dim + lanes<T>)) +
-         2 * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
+         (Map::identity ? 2 : 3) * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
 }
 
 /// d = (d - delta) p in the part, 0 outside, where d may be anything. A single key that is seen has probability 1
@@ -40,24 +40,24 @@ void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta
 /// Elements of the longest sequence's keys of one head, where heads lie side by side: their gradients are summed in
 /// memory of the worker's own, for rows far from each other share few places of the cache. So are those with other
 /// strides.
-template <class T>
-Index gradient_sum_size(attention_backward<T> const& a) {
+template <class T, class Map>
+Index gradient_sum_size(attention_backward<T, Map> const& a) {
   attention_extents const& x = a.extents;
   if (x.kv_heads == 1 && a.d_k.col_stride == 1 && a.d_v.col_stride == 1) return 0;
   return (x.keys.offsets || x.keys.count == 0 ? x.keys.rows : x.keys.rows / x.keys.count) * x.head_dim;
 }
 
 /// A block of rows whose probabilities and gradients by the scores are computed tile by tile.
-template <AttentionMask M, class T>
+template <AttentionMask M, class T, class Map>
 struct gradient_rows {
-  attention_backward<T> const& a;
+  attention_backward<T, Map> const& a;
   Index count = 0;
   block_row* rows;
   T *lse, *delta;
-  view<T> q, d_o;  ///< q times the scale of the scores
-  T *scores, *d_scores;
+  view<T> q, d_o;                           ///< q times the scale of the scores
+  T *scores, *d_scores, *before = nullptr;  ///< before: for what the map's derivatives are made of
 
-  gradient_rows(attention_backward<T> const& problem, scratch_cutter& cut) : a(problem) {
+  gradient_rows(attention_backward<T, Map> const& problem, scratch_cutter& cut) : a(problem) {
     Index const dim = a.extents.head_dim;
     rows = cut.take<block_row>(gradient_tile::rows);
     lse = cut.take<T>(gradient_tile::rows);
@@ -68,6 +68,7 @@ struct gradient_rows {
     }
     scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
     d_scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
+    if constexpr (!Map::identity) before = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
   }
   /// Reads the operands of the first n rows.
   void gather(Index n) {
@@ -92,18 +93,45 @@ struct gradient_rows {
     v.row_stride = padded<T>(keys);
     return v;
   }
-  /// p = the probabilities of the keys [begin, end), before dropout.
-  void probabilities(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin, Index end) {
+  /// p = the probabilities of the keys [begin, end), before dropout; map(scores, row, part) maps the scores of a row.
+  template <class F>
+  void probabilities(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin, Index end,
+                     F map) {
     all_keys.multiply(p, q, visible_rows(), sequence, kv_head, begin);
     for (Index i = 0; i < count; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
       add_bias(p.row(i), a.scores, part, rows[i].at, begin);
+      map(p.row(i), i, part);
       hide<M>(p.row(i), part, rows[i].at.position, begin);
       T sums[lanes<T>];
       exponentiate(sums, p.row(i), part, end - begin, lse[i]);
     }
   }
-  /// The same by what the forward pass stored; row 0 is row `first` of it. The keys are of one of its tiles.
+  /// The same, and p times the derivatives of the mapped scores: what the gradients by the scores are proportional to.
+  /// Without a map, or with one that has slope 1, that is p.
+  view<T> probabilities_and_slopes(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin,
+                                   Index end) {
+    if constexpr (has_slope<Map>) {
+      view<T> const slopes = tile(before, end - begin);
+      probabilities(p, all_keys, sequence, kv_head, begin, end, [&](T* row, Index i, tile_part const& part) {
+        map_scores_with_slopes(row, slopes.row(i), a.scores, part, rows[i].at, begin);
+      });
+      for (Index i = 0; i < count; ++i) {
+        tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
+        T* const slope = slopes.row(i);
+        T const* const from = p.row(i);
+        for (Index j = part.first; j < part.last; ++j) slope[j] = from[j] == T(0) ? T(0) : from[j] * slope[j];
+      }
+      return slopes;
+    } else {
+      probabilities(p, all_keys, sequence, kv_head, begin, end, [&](T* row, Index i, tile_part const& part) {
+        map_scores(row, a.scores, part, rows[i].at, begin);
+      });
+      return p;
+    }
+  }
+  /// The same as `probabilities` by what the forward pass stored; row 0 is row `first` of it. The keys are of one of
+  /// its tiles.
   HEADMIX_WHOLE_VECTORS void read(view<T> p, stored_probabilities<T const> const& stored, Index first, Index begin,
                                   Index end) const {
     static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0);
@@ -129,7 +157,7 @@ struct gradient_rows {
            end - begin, begin);
     }
   }
-  /// d_s = the gradients by the scores, from the probabilities.
+  /// d_s = the gradients by the scores, from p times the slopes.
   void score_gradients(view<T> d_s, view<T> p, key_panels<T> const& all_values, Index sequence, Index kv_head,
                        Index begin, Index end) {
     all_values.multiply(d_s, d_o, visible_rows(), sequence, kv_head, begin);
@@ -170,13 +198,13 @@ struct gradient_panels {
 
 /// The gradient of one block of rows: overwrites or adds to d_k and d_v (of the sequence and head), overwrites its rows
 /// of a.d_q.
-template <AttentionMask M, class T>
-void attention_gradient_block(attention_backward<T> const& a, row_block const& block, gradient_panels<T> const& panels,
-                              stored_probabilities<T const> const& stored, view<T> d_k, view<T> d_v, bool accumulate,
-                              scratch_cutter cut) {
+template <AttentionMask M, class T, class Map>
+void attention_gradient_block(attention_backward<T, Map> const& a, row_block const& block,
+                              gradient_panels<T> const& panels, stored_probabilities<T const> const& stored,
+                              view<T> d_k, view<T> d_v, bool accumulate, scratch_cutter cut) {
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
-  gradient_rows<M, T> r(a, cut);
+  gradient_rows<M, T, Map> r(a, cut);
   Index const d_q_row = value_panels<T>::padded_dim(x);
   view<T> const d_q(cut.take<T>(gradient_tile::rows * d_q_row), n, d_q_row);
 
@@ -195,17 +223,18 @@ void attention_gradient_block(attention_backward<T> const& a, row_block const& b
   for (Index begin = first; begin < all.end; begin += gradient_tile::keys) {
     Index const end = (std::min)(begin + gradient_tile::keys, all.end);
     view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin);
+    view<T> p_slopes = p;
     if (stored.on()) {
       r.read(p, stored, x.list_begin(b, block.list) + block.first, begin, end);
     } else {
-      r.probabilities(p, panels.keys, b, kv_head, begin, end);
+      p_slopes = r.probabilities_and_slopes(p, panels.keys, b, kv_head, begin, end);
     }
     if (d_v.data) {
       if (drops) r.drop_tile(d_s, p, begin, end);
       add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, visible_rows, begin, end, accumulate);
     }
     if (!d_k.data && !a.d_q.data) continue;
-    r.score_gradients(d_s, p, panels.values, b, kv_head, begin, end);
+    r.score_gradients(d_s, p_slopes, panels.values, b, kv_head, begin, end);
     if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, visible_rows, begin, end, accumulate);
     if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, visible_rows, b, kv_head, begin, begin > first);
   }
@@ -228,12 +257,12 @@ void add_copy(view<T> sum, T const* from, Index first, Index n) {
 
 /// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads or
 /// they have different work, up to 16 copies of d_k and d_v of a head.
-template <class T>
-[[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<T> const& a, Index concurrency) {
+template <class T, class Map>
+[[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<T, Map> const& a, Index concurrency) {
   attention_extents const& x = a.extents;
   return scratch_alignment +
          concurrency *
-             (detail::gradient_worker_bytes<T>(x.head_dim) + 2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
+             (detail::gradient_worker_bytes<T, Map>(x.head_dim) + 2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
          scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
          scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
          scratch_bytes<T>(detail::value_panels<T>::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a));
@@ -241,8 +270,8 @@ template <class T>
 
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
 /// keys that nobody sees get 0.
-template <AttentionMask M, Executor E, class T>
-void attention_gradient(E& executor, attention_backward<T> const& a, std::span<std::byte> scratch) {
+template <AttentionMask M, Executor E, class T, class Map>
+void attention_gradient(E& executor, attention_backward<T, Map> const& a, std::span<std::byte> scratch) {
   static_assert(std::is_same_v<T, accumulator_t<T>>,
                 "headmix: the CPU's attention computes in the type that it stores");
   attention_extents const& x = a.extents;
@@ -265,7 +294,7 @@ void attention_gradient(E& executor, attention_backward<T> const& a, std::span<s
   T* const copies_v = cut.take<T>(room);
   std::byte* const begin = cut.position();
   Index const sum_size = detail::gradient_sum_size(a);
-  Index const bytes = detail::gradient_worker_bytes<T>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
+  Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
 
   for_each_task(executor, parts.count(), [&](Index task, Index worker) {
     detail::gradient_parts::part const& part = parts[order[task]];

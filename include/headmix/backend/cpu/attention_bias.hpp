@@ -51,15 +51,17 @@ void each_head_rows(attention_extents const& x, Index sequence, Index head, Inde
 }  // namespace detail
 
 /// Scratch that attention_bias_gradient needs, in bytes.
-template <class T>
-[[nodiscard]] constexpr Index attention_bias_gradient_scratch_bytes(attention_extents const& x, Index concurrency) {
+template <class T, class Map>
+[[nodiscard]] constexpr Index attention_bias_gradient_scratch_bytes(attention_backward<T, Map> const& a,
+                                                                    Index concurrency) {
+  attention_extents const& x = a.extents;
   return scratch_alignment + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         concurrency * detail::gradient_worker_bytes<T>(x.head_dim);
+         concurrency * detail::gradient_worker_bytes<T, Map>(x.head_dim);
 }
 
 /// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.
-template <AttentionMask M, Executor E, class T>
-void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T> const& a,
+template <AttentionMask M, Executor E, class T, class Map>
+void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T, Map> const& a,
                              std::span<std::byte> scratch) {
   attention_extents const& x = a.extents;
   Index const bias_keys = a.scores.bias_keys, positions = bias_keys > 0 ? d_bias.rows / bias_keys : 0;
@@ -69,7 +71,7 @@ void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T> 
   keys.pack(executor, a.k);
   values.pack(executor, a.v);
   std::byte* const begin = cut.position();
-  Index const bytes = detail::gradient_worker_bytes<T>(x.head_dim);
+  Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim);
   using size = detail::bias_tile;
   Index const across = (bias_keys + size::keys - 1) / size::keys;
   Index const tasks = (positions + size::positions - 1) / size::positions * across;
@@ -79,7 +81,7 @@ void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T> 
     for (Index t = first; t < last; ++t)
       detail::clear(d_bias.middle_rows(t * bias_keys + tile_begin, tile_end - tile_begin));
     scratch_cutter own(begin + worker * bytes);
-    detail::gradient_rows<M, T> r(a, own);
+    detail::gradient_rows<M, T, Map> r(a, own);
     for (Index head = 0; head < x.heads; ++head) {
       Index const kv_head = head / x.group();
       for (Index b = 0; b < x.queries.count; ++b) {
@@ -90,8 +92,8 @@ void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T> 
           if (seen.first == seen.last) return;
           r.gather(n);
           view<T> const p = r.tile(r.scores, end - tile_begin), d_s = r.tile(r.d_scores, end - tile_begin);
-          r.probabilities(p, keys, b, kv_head, tile_begin, end);
-          r.score_gradients(d_s, p, values, b, kv_head, tile_begin, end);
+          view<T> const p_slopes = r.probabilities_and_slopes(p, keys, b, kv_head, tile_begin, end);
+          r.score_gradients(d_s, p_slopes, values, b, kv_head, tile_begin, end);
           for (Index i = seen.first; i < seen.last; ++i) {
             detail::tile_part const part = detail::part_of_tile<T>(r.rows[i].keys, tile_begin, end);
             for (Index j = part.begin; j < part.end; ++j)

@@ -25,8 +25,8 @@ class gradient_parts {
 
   [[nodiscard]] static Index size(attention_extents const& x) { return x.queries.count * x.kv_heads + wanted; }
   /// Elements of the copies of d_k, or of d_v, that there may be, whatever the lists are.
-  template <class T>
-  [[nodiscard]] static Index copies(attention_backward<T> const& a) {
+  template <class T, class Map>
+  [[nodiscard]] static Index copies(attention_backward<T, Map> const& a) {
     attention_extents const& x = a.extents;
     Index const sequences = (std::max)(Index{1}, x.queries.count), heads = sequences * x.kv_heads;
     Index const evenly = (wanted + heads - 1) / heads - 1;  // where all heads have the same work

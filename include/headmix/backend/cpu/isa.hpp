@@ -10,7 +10,7 @@
 // found by the linker, rather than called with another layout.
 //
 // Not covered: what has no vectors in it keeps one name, and with it the instructions and the rounding of whichever
-// unit the linker takes it from: Reference, the standard library, Eigen's functions, inline functions of a program's
+// unit the linker takes it from: Reference, Random, the standard library, inline functions of a program's
 // own. A program that shall also run on a machine without an instruction set must keep units that use it in a library
 // of their own. Flags beyond the ones below do not change a name.
 

@@ -101,6 +101,14 @@ HEADMIX_WHOLE_VECTORS T reduce(vector<T> const& a) {
   }
 }
 
+/// Without strides. In the type of a map, it puts the instruction set into the names of Eigen's loops over it.
+struct own_stride : Eigen::Stride<0, 0> {};
+/// n elements in memory, as a column of Eigen.
+template <class T>
+using array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>, 0, own_stride>;
+template <class T>
+using const_array_map = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1> const, 0, own_stride>;
+
 }  // namespace detail
 
 /// `Width` numbers, whole registers of them: what a pointwise operation calculates with at once.

@@ -14,8 +14,7 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 template <class T>
 T row_maximum(T const* a, Index n) {
-  using array = Eigen::Array<T, Eigen::Dynamic, 1>;
-  return n == 0 ? -std::numeric_limits<T>::infinity() : Eigen::Map<array const>(a, n).maxCoeff();
+  return n == 0 ? -std::numeric_limits<T>::infinity() : detail::const_array_map<T>(a, n).maxCoeff();
 }
 
 /// sum_j exp(a_j - top)

@@ -1,0 +1,238 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a kernel of attention receives of score maps (expr/score.hpp): a list of steps that makes of a score, of the
+// positions of its query and key, and of numbers of its head the new score and its derivatives. Each step is computed
+// once; the list has no leaf names. Everything is computed in the accumulator type, or in vectors of it.
+
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/type_list.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix {
+
+namespace score_step {
+/// The score before the maps.
+struct score {};
+struct query_position {};
+struct key_position {};
+struct head {};
+template <long long Num, long long Den>
+struct number {};
+/// What an operand of the maps holds for the head.
+template <int Which>
+struct operand {};
+/// A pointwise operation on the values of earlier steps.
+template <class Op, int... From>
+struct apply {};
+}  // namespace score_step
+
+/// What score maps read of a query row: position, head, and what the operands hold for it.
+template <class W, int Operands>
+struct score_row {
+  W position, head;
+  W operand[Operands == 0 ? 1 : Operands];
+};
+
+/// A new score and its derivatives by the old one and by the operands.
+template <class P, int Operands>
+struct score_derivatives {
+  P value, by_score;
+  P by_operand[Operands == 0 ? 1 : Operands];
+};
+
+/// A number for every head, or one for all of them (a stride of 0).
+template <class T>
+struct head_numbers {
+  T const* data = nullptr;
+  Index stride = 0;
+
+  head_numbers() = default;
+  explicit head_numbers(view<T const> const& v) : data(v.data), stride(v.cols == 1 ? 0 : v.col_stride) {}
+};
+
+/// The operands of score maps, of the types T.
+template <class... T>
+struct score_operands {
+  template <class W>
+  HEADMIX_HD void read(W*, Index) const {}
+};
+template <class H, class... T>
+struct score_operands<H, T...> {
+  head_numbers<H> first;
+  score_operands<T...> rest;
+
+  score_operands() = default;
+  template <class... V>
+  explicit score_operands(view<H const> const& v, V const&... more) : first(v), rest(more...) {}
+  template <class W>
+  HEADMIX_HD void read(W* to, Index head) const {
+    *to = static_cast<W>(first.data[head * first.stride]);
+    rest.read(to + 1, head);
+  }
+};
+
+/// Scores stay as they are.
+struct no_score_map {
+  static constexpr bool identity = true;
+  static constexpr int operands = 0;
+  template <class T>
+  using operands_of = score_operands<>;
+};
+
+/// How the operands are stored.
+template <kind... Kind>
+struct kind_list {};
+
+namespace detail {
+
+template <class P, class Row>
+struct score_inputs {
+  Row const& row;
+  P score, key_position;
+};
+/// Values of the steps so far.
+template <int Count, class P, class Earlier>
+struct score_values {
+  Earlier earlier;
+  P last;
+  template <int Which>
+  [[nodiscard]] HEADMIX_HD P const& get() const {
+    if constexpr (Which == Count - 1) {
+      return last;
+    } else {
+      return earlier.template get<Which>();
+    }
+  }
+};
+template <class P>
+struct score_values<0, P, void> {};
+
+template <class P, class Step>
+struct score_step_value;
+template <class P>
+struct score_step_value<P, score_step::score> {
+  template <class In, class Values>
+  HEADMIX_HD static P of(In const& in, Values const&) {
+    return in.score;
+  }
+};
+template <class P>
+struct score_step_value<P, score_step::query_position> {
+  template <class In, class Values>
+  HEADMIX_HD static P of(In const& in, Values const&) {
+    return P(in.row.position);
+  }
+};
+template <class P>
+struct score_step_value<P, score_step::key_position> {
+  template <class In, class Values>
+  HEADMIX_HD static P of(In const& in, Values const&) {
+    return in.key_position;
+  }
+};
+template <class P>
+struct score_step_value<P, score_step::head> {
+  template <class In, class Values>
+  HEADMIX_HD static P of(In const& in, Values const&) {
+    return P(in.row.head);
+  }
+};
+template <class P, long long Num, long long Den>
+struct score_step_value<P, score_step::number<Num, Den>> {
+  template <class In, class Values>
+  HEADMIX_HD static P of(In const&, Values const&) {
+    return P(static_cast<double>(Num) / static_cast<double>(Den));
+  }
+};
+template <class P, int Which>
+struct score_step_value<P, score_step::operand<Which>> {
+  template <class In, class Values>
+  HEADMIX_HD static P of(In const& in, Values const&) {
+    return P(in.row.operand[Which]);
+  }
+};
+template <class P, class Op, int... From>
+struct score_step_value<P, score_step::apply<Op, From...>> {
+  template <class In, class Values>
+  HEADMIX_HD static P of(In const&, Values const& values) {
+    return Op::template f<P>(values.template get<From>()...);
+  }
+};
+
+/// What is known of a step: whether it works on vectors, and whether it depends on the score.
+template <class Step>
+struct score_step_facts {
+  static constexpr bool vectorizable = true, reads_score = std::is_same_v<Step, score_step::score>;
+};
+template <class Op, int... From>
+struct score_step_facts<score_step::apply<Op, From...>> {
+  static constexpr bool vectorizable = Op::vectorizable;
+};
+
+template <class Step, class Steps>
+struct score_dependence : std::bool_constant<score_step_facts<Step>::reads_score> {};
+template <class Op, int... From, class Steps>
+struct score_dependence<score_step::apply<Op, From...>, Steps>
+    : std::bool_constant<(score_dependence<nth<From, Steps>, Steps>::value || ...)> {};
+
+}  // namespace detail
+
+/// Score maps one after the other.
+/// @tparam Steps            operands first
+/// @tparam Kinds            of the operands
+/// @tparam Value, ByScore   which steps are the new score, and its derivative by the old one
+/// @tparam ByOperand        which ones are the derivatives by the operands
+template <class Steps, class Kinds, int Value, int ByScore, int... ByOperand>
+struct lowered_score_map;
+template <class... Step, kind... Kind, int Value, int ByScore, int... ByOperand>
+struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore, ByOperand...> {
+  static constexpr bool identity = false;
+  static constexpr int operands = sizeof...(ByOperand);
+  /// True when all steps work on vectors of numbers, too.
+  static constexpr bool vectorizable = (detail::score_step_facts<Step>::vectorizable && ...);
+  using by_score = nth<ByScore, type_list<Step...>>;
+  /// True when the derivative by the score is 1, and when it depends on the score.
+  static constexpr bool shifts = std::is_same_v<by_score, score_step::number<1, 1>>,
+                        bends = detail::score_dependence<by_score, type_list<Step...>>::value;
+  template <class T>
+  using operands_of = score_operands<storage_t<Kind, T>...>;
+  template <class W>
+  using row = score_row<W, operands>;
+
+  /// The new score of a key.
+  template <class P, class W>
+  HEADMIX_HD static P value(row<W> const& of, P score, P key_position) {
+    return run<0, Value + 1>(detail::score_inputs<P, row<W>>{of, score, key_position}).template get<Value>();
+  }
+  /// The same with its derivative by the old score, and with those by the operands.
+  template <class P, class W>
+  HEADMIX_HD static score_derivatives<P, 0> with_slope(row<W> const& of, P score, P key_position) {
+    auto const values =
+        run<0, (Value > ByScore ? Value : ByScore) + 1>(detail::score_inputs<P, row<W>>{of, score, key_position});
+    return {values.template get<Value>(), values.template get<ByScore>(), {score}};
+  }
+  template <class P, class W>
+  HEADMIX_HD static score_derivatives<P, operands> derivatives(row<W> const& of, P score, P key_position) {
+    auto const values =
+        run<0, static_cast<int>(sizeof...(Step))>(detail::score_inputs<P, row<W>>{of, score, key_position});
+    if constexpr (operands == 0) {
+      return {values.template get<Value>(), values.template get<ByScore>(), {score}};
+    } else {
+      return {values.template get<Value>(), values.template get<ByScore>(), {values.template get<ByOperand>()...}};
+    }
+  }
+
+ private:
+  template <int First, int Count, class P, class Row, class Values = detail::score_values<0, P, void>>
+  HEADMIX_HD static auto run(detail::score_inputs<P, Row> const& in, Values const& values = {}) {
+    if constexpr (First == Count) {
+      return values;
+    } else {
+      return run<First + 1, Count>(
+          in, detail::score_values<First + 1, P, Values>{
+                  values, detail::score_step_value<P, nth<First, type_list<Step...>>>::of(in, values)});
+    }
+  }
+};
+
+}  // namespace headmix
