@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # cmake -DPAGE=<page.md> -DUNIT=<unit.cpp> -DCOMMAND=<compiler and flags> -P code_blocks.cmake: compiles the C++ blocks of
-# a page as they stand, each in a namespace of its own. The line before a block may be a comment of words:
+# a page as they stand, in namespaces of their own. The line before a block may be a comment of words:
 #   <!-- code: statements tensors -->
 # `statements`: the block is inside of a function. `continues`: it sees the block before it (which has declarations).
-# `cuda`: it is for nvcc, in a unit of its own; compiled where CUDA is ON, left out where it is OFF. Any other word names
-# a file <word>.hpp of this folder that comes before the block.
+# `cuda`: it is for nvcc; with -DCUDA=ON only such blocks are compiled, else all others. Any other word names a file
+# <word>.hpp of this folder that comes before the block.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${PAGE}" text)
 # A line at a time; ; and [] would make lists of lines.
@@ -73,7 +73,12 @@ if(count EQUAL 0)
   return()
 endif()
 
-set(text "#include <headmix/headmix.${EXTENSION}>\n${includes}${unit}${open}")
+if(CUDA)
+  set(umbrella "headmix/headmix.cuh")
+else()
+  set(umbrella "headmix/headmix.hpp")
+endif()
+set(text "#include <${umbrella}>\n${includes}${unit}${open}")
 string(REPLACE "<open>" "[" text "${text}")
 string(REPLACE "<close>" "]" text "${text}")
 string(REPLACE "<semicolon>" ";" text "${text}")

@@ -1,0 +1,2 @@
+// What blocks of the GPU's page work on.
+extern view<bfloat16 const> const x, dy;
