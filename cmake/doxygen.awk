@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+# What Doxygen reads instead of a file of this repository (Doxyfile, FILTER_PATTERNS).
+#
+# Headers: the comment that a header begins with describes the file. Members of protocols, as the `vjp` of operations or
+# the `syntax` of options, are described once, here and where the protocol is; a member that has a comment keeps it.
+#
+# Pages: headings become anchors, links among pages and to headers lead to those of the site, and others become names.
+
+function protocol(names, text,   n, part, i) {
+  n = split(names, part, " ")
+  for (i = 1; i <= n; ++i) meaning[part[i]] = text
+}
+
+BEGIN {
+  protocol("extents args kind_of form_of grad", "Part of every Expr.")
+  protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts", "Part of an operation; see `operation`.")
+  protocol("f vectorizable", "Part of a pointwise operation; see `pointwise`.")
+  protocol("syntax meaning without standard several accepts", "What a kind of options says of itself; see `option_kind`.")
+  protocol("initializer", "How the parameter starts.")
+  protocol("losses", "Losses, [1, 1] each.")
+  protocol("observed", "Selections that can be observed.")
+  protocol("sees dense range", "Part of an AttentionMask.")
+  protocol("element", "Element (row, column) of the leaf, which a Module fills.")
+  protocol("model_dim head_dim heads kv_heads context_dim experts top_k shared_heads routed_heads routed_top_k expert_heads split expert_capacity hidden_dim", "A size of the layer; see the page of layers.")
+  protocol("W_g W_noise W_q W_k W_v W_o W_s W_r W_h W_1 W_2 W_3 W_up W_gate W_down W_up_s W_gate_s W_down_s W_head W_merge", "A parameter of the equations.")
+  protocol("b_q b_k b_v b_o b_1 b_2 b_head b_merge b_s gain_q gain_k bias_q bias_k query_embedding temperature", "A parameter of the equations.")
+  protocol("gate index chosen route", "Part of a RouterPolicy.")
+  protocol("scalar host_memory wide", "Part of a BackendPolicy.")
+  protocol("concurrency parallel_for", "Part of an Executor.")
+  if (ENVIRON["PWD"] == "") exit 1
+}
+
+FNR == 1 {
+  page = FILENAME ~ /\.md$/
+  equations = FILENAME ~ /\/(layer|router)\/[a-z_]+\.hpp$/
+  plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/ # where the comment of a class describes what it has
+  backend = FILENAME ~ /\/backend\/[a-z_]+\.hpp$/
+  reading = 1 # the comment at the head of a header
+  described = 0
+  held = ""
+}
+
+# ---- pages ----
+
+function identifier(path) {
+  gsub(/[^A-Za-z0-9]+/, "_", path)
+  return "page" path
+}
+function slug(title) {
+  title = tolower(title)
+  gsub(/[^a-z0-9 -]/, "", title)
+  gsub(/ /, "-", title)
+  return title
+}
+# `path` relative to the folder of this page, from the repository's root.
+function from_root(path,   folder) {
+  folder = substr(FILENAME, length(ENVIRON["PWD"]) + 2)
+  if (!sub(/\/[^\/]*$/, "", folder)) folder = ""
+  while (sub(/^\.\.\//, "", path)) {
+    if (!sub(/\/[^\/]*$/, "", folder)) folder = ""
+  }
+  return folder == "" ? path : folder "/" path
+}
+function link(text, target,   path, anchor) {
+  if (target ~ /^[a-z]+:/) return "[" text "](" target ")"
+  anchor = target
+  if (!sub(/^[^#]*#/, "", anchor)) anchor = ""
+  path = target
+  sub(/#.*/, "", path)
+  path = path == "" ? substr(FILENAME, length(ENVIRON["PWD"]) + 2) : from_root(path)
+  if (path ~ /\.svg$/) {
+    sub(/.*\//, "", path)
+    return "[" text "](" path ")"
+  }
+  if (path ~ /\.md$/) {
+    if (anchor == "") return "[" text "](@ref " (path == "README.md" ? "index" : identifier(path)) ")"
+    return "[" text "](@ref " identifier(path) "_" anchor ")"
+  }
+  if (path ~ /^include\/.*\.(hpp|cuh)$/ && path !~ /backend\/cpu\/|cuda\/(kernel|emulator)\//) {
+    sub(/^include\//, "", path)
+    return "[" text "](@ref " path ")"
+  }
+  return text == path ? "`" text "`" : text " (`" path "`)"
+}
+
+page && /^```/ { code = !code }
+page && !code && /^#+ / {
+  level = $1
+  title = $0
+  sub(/^#+ /, "", title)
+  path = substr(FILENAME, length(ENVIRON["PWD"]) + 2)
+  if (level == "#") {
+    print level " " title " {#" (path == "README.md" ? "mainpage" : identifier(path)) "}"
+  } else {
+    print level " " title " {#" identifier(path) "_" slug(title) "}"
+  }
+  next
+}
+page && !code {
+  line = ""
+  rest = $0
+  while (match(rest, /\[[^][]*\]\([^)]*\)/)) {
+    part = substr(rest, RSTART + 1, RLENGTH - 2)
+    i = index(part, "](")
+    line = line substr(rest, 1, RSTART - 1) link(substr(part, 1, i - 1), substr(part, i + 2))
+    rest = substr(rest, RSTART + RLENGTH)
+  }
+  print line rest
+  next
+}
+page { print; next }
+
+# ---- headers ----
+
+# Names in a comment are no tags of HTML.
+function escaped(text) {
+  gsub(/[<>@\\]/, "\\\\&", text)
+  return text
+}
+function described_line(text) {
+  sub(/^\/\/ ?/, "", text)
+  return text ~ /^  / ? "    " text : escaped(text) # what is indented is code
+}
+reading && /^\/\/ SPDX/ { print "//"; next }
+reading && /^#pragma once/ { print; next }
+reading && /^\/\// {
+  if (!described) printf "/** @file\n"
+  described = 1
+  text = described_line($0)
+  if (text ~ /^    / && last !~ /^    / && last != "") printf "\n"
+  last = text
+  print text
+  next
+}
+reading {
+  reading = 0
+  last = ""
+  if (described) printf "*/ "
+  documented = 0
+}
+
+# Three strings of a kind of options, one declaration each.
+/static constexpr char const \*syntax =/ {
+  strings = $0
+  while (strings !~ /;/ && (getline more) > 0) strings = strings more
+  gsub(/, +\*meaning =/, "; /** What it does. */ static constexpr char const *meaning =", strings)
+  gsub(/, +\*without =/, "; /** What holds without it. */ static constexpr char const *without =", strings)
+  printf "/** How it is written. */ "
+  $0 = strings
+  documented = 1
+}
+
+# The name that a line declares.
+function declared(text,   name) {
+  sub(/^ +/, "", text)
+  if (text ~ /^(using|struct|class|concept) /) {
+    split(text, word, /[ <;:={(]+/)
+    return word[2]
+  }
+  if (text !~ /^(static|constexpr|inline|\[\[|HEADMIX|template|void|auto|bool|friend|typename|std::|Index|double|explicit)/) return ""
+  gsub(/operator *[^a-zA-Z ]+\(/, "operator(", text)
+  sub(/[({=;].*/, "", text)
+  sub(/\[.*$/, "", text)
+  sub(/ +$/, "", text)
+  if (!match(text, /[A-Za-z_0-9]+$/)) return ""
+  return substr(text, RSTART)
+}
+/^ *(template|requires) ?[<(]/ && !/[;{}]$/ {
+  held = held $0 "\n"
+  next
+}
+{
+  name = declared($0)
+  add = ""
+  if (!documented && $0 !~ /\/\/\/</ && $0 !~ /^ *friend /) {
+    if ($0 ~ /^ *(struct|class) [A-Za-z_0-9]+</) add = "A case of the template."
+    else if ($0 ~ /^ *struct .* : (option_kind|policy|option::[a-z_]+) \{/) add = "Options or one of them: see `syntax` and `meaning` of the kind."
+    else if ($0 ~ /^ *struct .* : (pointwise|operation|view_operation) \{/) add = "The operation of the function of this name."
+    else if (equations && name != "" && match($0, / \/\/ .*/)) add = escaped(substr($0, RSTART + 4))
+    else if (name in meaning) add = meaning[name]
+    else if (equations && $0 ~ /^ +(static constexpr auto|using) /) add = "An equation, or a part of one: see the source."
+    else if (plain && $0 ~ /^ +using [A-Za-z_0-9]+ =/ || plain && $0 ~ /^ +[A-Za-z_0-9:<>,* ]+ [A-Za-z_0-9, =\[\]{}.\-]+;/ && $0 !~ /^ +(return|using) / || plain && $0 ~ /^ +static constexpr (bool|int|Index|std::size_t|char const ?\*) ?[A-Za-z_0-9]+ =/) add = "See the class."
+    else if (backend && $0 ~ /^  (void|std::size_t|Index|auto|static|\[\[nodiscard\]\]) ?.*\(/) add = "A kernel: see archetype::backend."
+  }
+  if (add != "") printf "/** %s */ ", add
+  printf "%s", held
+  print
+  held = ""
+  documented = /^ *\/\/\// || /\*\/ *$/ || (documented && /^ *$/)
+}
