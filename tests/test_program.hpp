@@ -37,7 +37,7 @@ class TestProgram {
       program.bind_context(options.context_sequences);
       program.set(context_tokens{}, options.context_sequences.rows);
     }
-    memory_.emplace(program, options);
+    memory_.emplace(headmix::detail::binding_of(program), options);
     for_each(typename program_type::leaves{}, [&]<class L>() { fill_known(L{}); });
   }
   template <Extent... X>
@@ -92,7 +92,7 @@ class TestProgram {
     return headmix::detail::GradientCheck(
                &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
                [](void* t, view<double const> by_y) { static_cast<program_type*>(t)->backward(by_y); })
-        .run(program, *memory_, options);
+        .run(headmix::detail::binding_of(program), *memory_, options);
   }
 
   Reference<Scalar> backend;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "headmix/layer/mae.hpp"
+#include "scores.hpp"
 #include "transfer.hpp"
 
 namespace replay {
@@ -23,6 +24,8 @@ struct MaeCase {
   bool one_expert = c.choice("mode", {"soft", "expert"}) == "expert";
   Index window = c.pool("pool");  ///< positions; 0 for the whole sequence
   std::string_view mask = c.choice("mask", {"none", "causal"});
+  double soft_cap = soft_cap_of(c);
+  bool with_alibi = alibi_of(c);
 
   Tensor<T> x{c, "x", shape};
   std::vector<std::uint8_t> x_valid = c.take_mask("x.valid", {B, L});
@@ -85,6 +88,8 @@ void run(MaeCase<T>& m, Result& result) {
     }
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
+  bind_soft_cap(layer, m.soft_cap);
+  bind_alibi<typename L::heads>(layer, m.with_alibi, m.heads);
   program.program().bind(typename L::heads_of_experts{}, layer.put(m.heads_of_experts(), m.heads - m.left_out));
   if constexpr (!mixes) program.program().bind(typename Layer::of::expert{}, layer.put(m.expert, 1));
 
@@ -104,10 +109,10 @@ void run(MaeCase<T>& m, Result& result) {
 
 template <class On, class Mask, class T>
 void choose_pool(MaeCase<T>& m, Result& result) {
-  using All =
-      Mae<dynamic, dynamic, dynamic, Mask, pool::all, left_out_heads<dynamic>, gate_dim<dynamic>, output_bias, padded>;
+  using All = Mae<dynamic, dynamic, dynamic, Mask, pool::all, left_out_heads<dynamic>, gate_dim<dynamic>, output_bias,
+                  padded, alibi, headmix::soft_cap<dynamic>>;
   using Window = Mae<dynamic, dynamic, dynamic, Mask, pool::window<dynamic>, left_out_heads<dynamic>, gate_dim<dynamic>,
-                     output_bias, padded>;
+                     output_bias, padded, alibi, headmix::soft_cap<dynamic>>;
   if (m.one_expert) {
     run<All, typename All::template expert<choice::given>, On>(m, result);
   } else if (m.window == 0) {

@@ -45,7 +45,8 @@ auto if_dynamic(Index n) {
 
 template <class On, class R, class... Options, class T>
 void run(MohCase<T>& m, Result& result) {
-  using L = Moh<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, Options...>;
+  using L = Moh<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, alibi,
+                headmix::soft_cap<dynamic>, Options...>;
   using Layer = LayerOnBackend<L, typename On::template backend<T>>;
   constexpr bool routes = R::routed_heads::value != 0, two_stage = !ReadsQueries<R>;
   auto const sizes =
@@ -69,6 +70,8 @@ void run(MohCase<T>& m, Result& result) {
     if constexpr (two_stage && routes && R::shared_heads::value != 0) f(typename L::r::W_h{}, m.W_h);
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
+  bind_soft_cap(layer, m.soft_cap);
+  bind_alibi<typename L::heads>(layer, m.with_alibi, m.heads);
   if constexpr (two_stage) {
     program.program().bind(scale_of_case::is_paper{}, layer.put({m.scale == "paper" ? T(1) : T(0)}, 1));
   }

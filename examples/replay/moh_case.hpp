@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "case.hpp"
+#include "scores.hpp"
 
 namespace replay {
 
@@ -23,6 +24,8 @@ struct MohCase {
   bool by_norm = c.choice("router", {"two_stage", "query_norm"}) == "query_norm";
   std::string_view scale = c.choice("scale", {"unit_mean", "paper"});
   std::string_view mask = c.choice("mask", {"none", "causal"});
+  double soft_cap = soft_cap_of(c);
+  bool with_alibi = alibi_of(c);
   double theta = c.number("rope_theta", 0), d_load_balance = c.number("dloss.load_balance", 0);
   bool fits = check();
 

@@ -8,11 +8,10 @@
 using namespace headmix;
 
 TEST_CASE("cuda: tiles of attention") { testing::test_attention_tiles(); }
-TEST_CASE_TEMPLATE("cuda, emulated: attention of any sizes", T, float, double) {
-  testing::test_plain_attention<T, Emulated>();
-}
-TEST_CASE_TEMPLATE("cuda, emulated: attention with strides, dropout, gates and null operands", T, float, double) {
-  testing::test_plain_attention_variants<T, Emulated>();
+// In float, kernels_test.hpp tries them.
+TEST_CASE("cuda, emulated: attention of any sizes") { testing::test_plain_attention<double, Emulated>(); }
+TEST_CASE("cuda, emulated: attention with strides, dropout, gates and null operands") {
+  testing::test_plain_attention_variants<double, Emulated>();
 }
 TEST_CASE("cuda, emulated: attention on tensor cores, 64 columns a head") {
   testing::test_tensor_attention<64, Emulated>();

@@ -10,13 +10,13 @@
 #include "cuda/device_array.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/reference.hpp"
+#include "headmix/contract/memory.hpp"
 #include "headmix/expr/attention.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/loss.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/rotary.hpp"
-#include "headmix/program/memory.hpp"
 #include "headmix/program/program.hpp"
 
 namespace programs_test {

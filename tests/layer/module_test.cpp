@@ -141,6 +141,57 @@ TEST_CASE("module: gradients of parameters add up until they are zeroed, that of
   m.zero_gradients();
   for (Index i = 0; i < g.size(); ++i) CHECK(g.data[i] == 0);
 }
+TEST_CASE(
+    "module: a forward pass leaves gradients as they are, a repeated backward pass makes that of the input anew") {
+  M m(2);
+  auto const x = numbers(9 * 6);
+  view<double const> const v(x.data(), 4, 6);
+  m.forward(v);
+  m.backward(v, {0, 0});
+  auto const dx = m.input_gradient();
+  auto const& g = m.get<L::W_q>().gradient;
+  std::vector<double> const input_once(dx.data, dx.data + dx.size()), once(g.data, g.data + g.size());
+  CHECK(dx.rows == 4);
+  m.backward(v, {0, 0});
+  CHECK(std::equal(input_once.begin(), input_once.end(), m.input_gradient().data));
+  for (std::size_t i = 0; i < once.size(); ++i) CHECK(close(g.data[i], 2 * once[i], 1e-14));
+
+  std::vector<double> const twice(g.data, g.data + g.size());
+  m.forward(view<double const>(x.data(), 9, 6));
+  CHECK((m.input_gradient().rows == 4 && m.input_gradient().data == dx.data));
+  CHECK(std::equal(input_once.begin(), input_once.end(), dx.data));
+  CHECK(std::equal(twice.begin(), twice.end(), g.data));
+  // A backward pass that is refused leaves them, too.
+  CHECK_THROWS_AS(m.backward(v, {0, 0}), Error);
+  CHECK(std::equal(input_once.begin(), input_once.end(), m.input_gradient().data));
+  m.backward(view<double const>(x.data(), 9, 6), {0, 0});
+  CHECK(m.input_gradient().rows == 9);
+}
+TEST_CASE("module: an input that the caller gives a gradient has that one added to") {
+  M m(2), own(2);
+  auto const x = numbers(4 * 6);
+  std::vector<double> dx(x.size(), 0.0);
+  view<double const> const v(x.data(), 4, 6);
+  m.forward(v);
+  m.backward(v, {0, 0});
+  own.program().bind(L::x{}, v, view<double>(dx.data(), 4, 6));
+  own.forward();
+  own.backward(v, {0, 0});
+  CHECK(own.input_gradient().data == dx.data());
+  CHECK(std::equal(dx.begin(), dx.end(), m.input_gradient().data));
+  own.backward(v, {0, 0});
+  for (std::size_t i = 0; i < dx.size(); ++i) CHECK(close(dx[i], 2 * m.input_gradient().data[i], 1e-14));
+}
+TEST_CASE("module: for inference there are no gradients") {
+  Module<L, Reference<double>, inference> m(4);
+  auto const x = numbers(3 * 6);
+  m.forward(view<double const>(x.data(), 3, 6));
+  for (auto const& p : m.parameters()) CHECK((p.gradient.data == nullptr && p.gradient.size() == 0));
+  CHECK(m.program().gradient(L::x{}).data == nullptr);
+  m.zero_gradients();  // of none
+  using shares = Module<L, Reference<double>>;
+  CHECK_THROWS_WITH_AS(shares(share_parameters{}, m), doctest::Contains("is for inference: W_"), Error);
+}
 TEST_CASE("module: batches of any size follow each other") {
   M m(4);
   auto const x = numbers(20 * 6);

@@ -11,6 +11,7 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/smoe.hpp"
+#include "headmix/program/copy_parameters.hpp"
 #include "headmix/program/module.hpp"
 
 namespace {
@@ -51,10 +52,16 @@ void check() {
     }
   }
   CHECK(!close(result(prepared, 9, Width), result(plain, 9, Width)));  // the copies are those from before
-  prepared.prepare_weights();
+  prepared.parameters_changed();
   auto const after = result(prepared, 9, Width);
   CHECK(close(after, result(plain, 9, Width)));
   CHECK(!close(after, before));
+  // So are those that are copied to it.
+  Module<Layer, Cpu<double, thread_pool>> trained(8, Cpu<double, thread_pool>(two));
+  copy_parameters(trained, plain);
+  copy_parameters(trained, prepared);
+  CHECK(close(result(prepared, 9, Width), result(plain, 9, Width)));
+  CHECK(!close(result(prepared, 9, Width), after));
 }
 
 TEST_CASE("prepared weights: MoA") { check<Moa<20, 7, SoftmaxTopK<5, 2>, causal>, 20>(); }

@@ -8,6 +8,7 @@
 #include "../test_program.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
+#include "headmix/router/softmax_top_k.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -95,4 +96,53 @@ TEST_CASE("shared parameters") {
   using Routed = Moh<6, 4, TwoStage<2, 4, 1>, causal, kv_heads<2>, query_bias, output_bias, rope<>>;
   CHECK(message_of([&] { Module<Routed, Reference<double>> routed(share_parameters{}, owner); }) ==
         "headmix: the module whose parameters are shared has none of the name W_h");
+}
+
+namespace {
+
+/// A layer of two routers, each with a W_g. With Tag, those of another layer have the same names and are other leaves.
+struct here {};
+struct there {};
+template <class Tag, bool Two = true>
+struct Routed {
+  struct x : input<tokens, size<6>> {};
+  using router = SoftmaxTopK<4, 2>;
+  struct second {};
+  using a = router::route<x, Routed>;
+  using b = std::conditional_t<Two, router::route<x, std::pair<Routed, second>>, a>;
+  static constexpr auto y = a::p + b::p;
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+template <class L>
+using Pair = Module<L, Reference<double>>;
+
+}  // namespace
+
+TEST_CASE("copied and shared parameters: two leaves of one name are the right ones where they are the same leaves") {
+  Pair<Routed<here>> from(3), to(4);
+  REQUIRE(from.parameters().size() == 2);
+  CHECK(from.parameters()[0].name == from.parameters()[1].name);
+  for (std::size_t i = 0; i < 2; ++i) from.parameters()[i].value.data[0] = 7 + static_cast<double>(i);
+  copy_parameters(from, to);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(to.parameters()[i].value.data[0] == 7 + static_cast<double>(i));
+  Pair<Routed<here>> shared(share_parameters{}, from);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(shared.parameters()[i].value.data == from.parameters()[i].value.data);
+  }
+}
+TEST_CASE("copied and shared parameters: two leaves of one name are an error where only the name could tell") {
+  Pair<Routed<here>> two(3);
+  Pair<Routed<there>> other(4);
+  Pair<Routed<there, false>> one(5);
+  for (std::string const& message :
+       {message_of([&] { copy_parameters(two, other); }), message_of([&] { copy_parameters(one, two); }),
+        message_of([&] { Pair<Routed<there>> shared(share_parameters{}, two); })}) {
+    CAPTURE(message);
+    CHECK(message.find("W_g is the name of 2 parameters of the module ") != std::string::npos);
+    CHECK(message.find("::W_g and ") != std::string::npos);
+    CHECK(message.find("give the leaves names of their own, `static constexpr char const* name") != std::string::npos);
+  }
+  CHECK(message_of([&] { copy_parameters(two, one); }).find("2 parameters of the module that is copied from") !=
+        std::string::npos);
 }

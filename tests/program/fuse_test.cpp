@@ -115,6 +115,58 @@ TEST_CASE("fuse: the steps of a program that has no such kernel stay as they are
   CHECK(std::is_same_v<fuse<Reference<double>, steps>, steps>);
   CHECK(fuse<Fusing, steps>::size == steps::size - 2);
 }
+/// A user's backend with a kernel of its own, and the pattern that says what it stands for.
+struct BothAtOnce : Reference<double> {
+  int* used = nullptr;
+  void softmax_of_product(view<double> z, view<double> p, view<double const> a, view<double const> b) const {
+    ++*used;
+    gemm(z, a, b, false);
+    softmax(p, view<double const>(z));
+  }
+};
+struct softmax_of_product : operation {
+  static void eval(auto const& run, auto z, auto p, auto a, auto b) { run.backend.softmax_of_product(z, p, a, b); }
+};
+
+}  // namespace
+
+namespace headmix {
+template <>
+inline constexpr bool fuses_steps<BothAtOnce> = true;
+template <class A, class B, class... T>
+struct fusion<BothAtOnce, type_list<compute<node<ops::matmul<kind::real>, A, B>>,
+                                    compute<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>> {
+  using z = node<ops::matmul<kind::real>, A, B>;
+  using type = fused<softmax_of_product, type_list<z, node<ops::softmax, z>>, type_list<>, type_list<A, B>>;
+  using further = type_list<>;
+  using rest = type_list<T...>;
+};
+}  // namespace headmix
+
+namespace {
+
+TEST_CASE("fuse: a pattern of the user's") {
+  using Y = std::remove_cv_t<decltype(softmax(x{} % W{}))>;
+  int used = 0;
+  auto const compute = []<class Backend>(Backend backend) {
+    Program<roots<Y>, Backend> program(backend);
+    std::vector<double> const rows(12, 0.5),
+        weights{1, 2, 3, 4, 4, 3, 2, 1, 0, 0, 1, .5, .1, .2, .3, .4, -1, 1, 2, 2, 1, 0, 1, 0};
+    std::vector<double> d_w(24);
+    program.bind(x{}, {rows.data(), 2, 6});
+    program.bind(W{}, {weights.data(), 6, 4}, {d_w.data(), 6, 4});
+    AlignedBuffer workspace(program.workspace_bytes());
+    program.bind_workspace(workspace.bytes());
+    auto const y = program.forward();
+    program.backward({weights.data(), 2, 4});
+    d_w.insert(d_w.end(), y.data, y.data + y.size());
+    return d_w;
+  };
+  BothAtOnce backend;
+  backend.used = &used;
+  CHECK(compute(backend) == compute(Reference<double>{}));
+  CHECK(used == 1);
+}
 TEST_CASE("fuse: what follows from the choices is done with them wherever it stands, and read by whoever does") {
   using z = decltype(upcast(x{} % W{}));
   using p = decltype(softmax(z{}));

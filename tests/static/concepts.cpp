@@ -154,7 +154,11 @@ static_assert(LayerPolicy<MhMoe<8, 2, first_expert, FeedForward<4>>> &&
 static_assert(
     LayerPolicy<MhMoe<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, FeedForward<dynamic>, capacity<dynamic>>>);
 
-static_assert(Backend<Reference<float>> && Backend<Reference<double>> && !Backend<serial>);
+static_assert(BackendPolicy<Reference<float>> && BackendPolicy<Reference<double>> && !BackendPolicy<serial>);
+static_assert(PackedGemm<Reference<float>> && PackedGemm<Cpu<float>> && !PackedGemm<archetype::backend<float>>);
+static_assert(StoresProbabilities<Cpu<float>> && !StoresProbabilities<Reference<float>>);
+static_assert(PreparesWeights<Cpu<float>> && !PreparesWeights<Reference<float>>);
+static_assert(!FusedRoute<Cpu<float>> && !FusedGatedAttention<Cpu<float>>);
 
 struct two_at_a_time {
   template <class F>

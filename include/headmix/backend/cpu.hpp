@@ -29,6 +29,8 @@ template <class Scalar, Executor Exec = serial>
 class Cpu {
  public:
   using scalar = Scalar;
+  /// The weights of experts as products read them fastest: PreparesWeights.
+  using prepared_weights = cpu::prepared_weights<Scalar>;
   static constexpr bool host_memory = true;
 
   Cpu() requires std::is_empty_v<Exec>
@@ -136,8 +138,9 @@ class Cpu {
     return static_cast<std::size_t>(cpu::grouped_scratch_bytes<Scalar>(w.rows, w.cols, executor().concurrency()));
   }
   void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
-                    view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
-    cpu::grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch, prepared_.panels(executor(), w));
+                    view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch,
+                    prepared_weights* prepared = nullptr) {
+    cpu::grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch, panels(prepared, w));
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const>, view<Scalar const>) {
     return static_cast<std::size_t>(cpu::grouped_outer_scratch_bytes<Scalar>(y.rows, executor().concurrency()));
@@ -151,9 +154,9 @@ class Cpu {
     return static_cast<std::size_t>(cpu::grouped_sum_scratch_bytes<Scalar>(y, x, w, executor().concurrency()));
   }
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
-                   view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
-    cpu::grouped_sum(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch,
-                     prepared_.panels(executor(), w));
+                   view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
+                   prepared_weights* prepared = nullptr) {
+    cpu::grouped_sum(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch, panels(prepared, w));
   }
 
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
@@ -175,10 +178,6 @@ class Cpu {
                    view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
     cpu::packed_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
   }
-
-  /// The first product that reads weights of experts in w copies them as products read them fastest. What lies in w
-  /// must not change any more, unless it is prepared again. Copies of this backend have no such weights.
-  void prepare(view<Scalar const> w) { prepared_.add(w); }
 
   /// Columns of what an attention stores of its probabilities: 0 where they would exceed the budget.
   template <class Map>
@@ -242,12 +241,17 @@ class Cpu {
     cpu::for_each_range(executor(), rows, cost, [&](Index first, Index last) { f(first, last - first); });
   }
 
+  auto const* panels(prepared_weights* prepared, view<Scalar const> const& w) {
+    return prepared == nullptr ? nullptr : prepared->panels(executor(), w);
+  }
+
   Index probability_budget_ = 0;
-  cpu::prepared_weights<Scalar> prepared_;
   [[no_unique_address]] handle executor_{};
   [[no_unique_address]] Reference<Scalar> reference_{};
 };
 
-static_assert(Backend<Reference<double>> && Backend<Cpu<float>> && Backend<Cpu<double>>);
+static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>>);
+static_assert(PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> &&
+              ForEach<Cpu<float>>);
 
 }  // namespace headmix::inline HEADMIX_ISA

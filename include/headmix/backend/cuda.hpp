@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "headmix/backend/backend.hpp"
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 #include "headmix/backend/cuda/kernel/attention_bias.hpp"
@@ -29,6 +28,8 @@
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
+#include "headmix/contract/backend_policy.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 
 namespace headmix {
 
@@ -97,7 +98,7 @@ class Cuda {
   void top_k(view<Int> y, view<A const> a) {
     cuda::top_k(queue_, y, a);
   }
-  /// Fused: see program/fuse.hpp.
+  /// FusedRoute.
   std::size_t route_scratch(route_problem<Scalar> const& r) { return cuda::route_scratch_bytes(r); }
   void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
     if (!cuda::route_on_tensor_cores(queue_, r, scratch)) {
@@ -148,7 +149,6 @@ class Cuda {
     cuda::window_mean(queue_, y, a, s, window, transposed);
   }
 
-  /// Unlike that of Reference, perm ends with the slots without an expert, from the last of the offsets on.
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
     cuda::sort_by_expert(queue_, perm, offsets, index, s);
   }
@@ -174,7 +174,6 @@ class Cuda {
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
     cuda::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
-  /// Of the order that this backend's sort_by_expert makes.
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
     cuda::apply_capacity(queue_, y, index, perm, offsets, most);
   }
@@ -196,7 +195,7 @@ class Cuda {
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cuda::attention<Mask>(queue_, p, scratch);
   }
-  /// Fused: see program/fuse.hpp. The gate has a number for each row.
+  /// FusedGatedAttention.
   template <AttentionMask Mask, class Map>
   void gated_attention(attention_forward<Scalar, Map> const& p, view<Scalar> gated, view<wide const> gate,
                        std::span<std::byte> scratch) {
@@ -210,7 +209,7 @@ class Cuda {
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cuda::attention_gradient<Mask>(queue_, p, scratch);
   }
-  /// Fused: see program/fuse.hpp.
+  /// FusedGatedAttention.
   template <AttentionMask Mask, class Map>
   void gated_attention_gradient(attention_backward<Scalar, Map> p, view<wide const> gate, view<Scalar const> d,
                                 view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {

@@ -1,14 +1,17 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Reference: every kernel as the plain loop that defines it. The oracle of the tests and the template for a new
-// backend. Sums run in the wide type, in ascending order. Scalars: float and double.
+// Reference: every kernel of archetype::backend as the plain loop that defines it. The oracle of the tests and the
+// template for a new backend. Sums run in the accumulator type, in ascending order. Scalars: float and double.
+//
+// Another backend may differ from it by rounding, but not where a kernel chooses, orders or counts.
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
 
-#include "headmix/backend/backend.hpp"
+#include "headmix/contract/backend_policy.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/ternary.hpp"
 
 namespace headmix {
@@ -75,6 +78,9 @@ struct Reference {
       }
     }
   }
+  /// y_ij = exp(a_ij - top_i) / sum_j exp(a_ij - top_i), top_i the largest of row i: no finite row overflows. A row of
+  /// minus infinities alone, which has no largest number, is 0 and not NaN. A NaN or plus infinity makes all of its row
+  /// NaN.
   template <class T, class A>
   void softmax(view<T> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
@@ -87,6 +93,8 @@ struct Reference {
       }
     }
   }
+  /// y_i = top_i + log(sum_j exp(a_ij - top_i)); minus infinity for a row of minus infinities or of no columns, NaN for
+  /// one with a NaN or plus infinity.
   template <class T, class A>
   void log_sum_exp(view<T> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
@@ -99,6 +107,9 @@ struct Reference {
 
   // ---- choosing ----
 
+  /// Best first. A column goes before another if it is larger, or if the other is NaN and it is not; of two columns of
+  /// which neither goes before the other (equal numbers, +0 and -0, two NaN) the left one does. So the choice is the
+  /// first K columns of a stable sort, and depends on nothing but the row.
   template <class A>
   void top_k(view<Int> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
@@ -195,7 +206,8 @@ struct Reference {
   // ---- experts ----
 
   /// perm: the slots of index (row * cols + column), grouped by sequence and, in each, by expert, ascending in each
-  /// group; offsets: where each group begins, [1, sequences * experts + 1]. `s` divides the rows of index.
+  /// group, and behind all groups those that chose nothing, ascending; offsets: where each group begins,
+  /// [1, sequences * experts + 1]. `s` divides the rows of index.
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) const {
     Index const experts = s.count > 0 ? (offsets.cols - 1) / s.count : 0;
     Index n = 0;
@@ -209,6 +221,9 @@ struct Reference {
       }
     }
     offsets(0, offsets.cols - 1) = static_cast<Int>(n);
+    for (Index slot = 0; slot < index.rows * index.cols; ++slot) {
+      if (index(slot / index.cols, slot % index.cols) < 0) perm(0, n++) = static_cast<Int>(slot);
+    }
   }
   template <class T>
   static std::size_t grouped_gemm_scratch(view<T>, view<T const>, view<T const>) {
@@ -340,6 +355,12 @@ struct Reference {
   static std::size_t attention_scratch(attention_forward<T, Map> const&) {
     return 0;
   }
+  /// For every row of a list, over the keys s of its sequence that the mask lets it see:
+  ///   score_s = scale <q, k_s> + bias_s
+  ///   lse = log(sum_s exp(score_s)), formed as top + log(sum_s exp(score_s - top)), top the largest score
+  ///   o = sum_s exp(score_s - top) / sum_s exp(score_s - top) keep_s v_s, keep_s the factor of dropout
+  /// A row that sees no key (fully masked, or without keys) has o = 0 and lse = minus infinity; so has a row in no
+  /// list. Nothing of a key that is not seen is read: a NaN there reaches nothing.
   template <AttentionMask Mask, class T, class Map>
   void attention(attention_forward<T, Map> const& p, std::span<std::byte>) const {
     if (p.extents.heads_are_chosen()) {
@@ -365,6 +386,10 @@ struct Reference {
   static std::size_t attention_gradient_scratch(attention_backward<T, Map> const&) {
     return 0;
   }
+  /// With P_s = exp(score_s - lse), the probability before dropout, and delta = <d_o, o>:
+  ///   d_score_s = P_s (keep_s <d_o, v_s> - delta)
+  ///   d_q = scale sum_s d_score_s k_s,  d_k_s += scale d_score_s q,  d_v_s += keep_s P_s d_o
+  /// summed, for keys, over all rows that see them; 0 for rows in no list and keys that nobody sees.
   template <AttentionMask Mask, class T, class Map>
   void attention_gradient(attention_backward<T, Map> const& p, std::span<std::byte>) const {
     zero(p.d_q);
@@ -553,5 +578,7 @@ struct Reference {
     }
   }
 };
+
+static_assert(BackendPolicy<Reference<float>> && BackendPolicy<Reference<double>> && PackedGemm<Reference<double>>);
 
 }  // namespace headmix

@@ -14,7 +14,7 @@ constexpr char const* signature() {
   return __PRETTY_FUNCTION__;
 }
 
-constexpr std::string_view unqualified(std::string_view text) {
+constexpr std::string_view name_in(std::string_view text, bool qualified) {
   // g++: "... signature() [with T = a::b<c>::W_q; ...]", clang++: "... signature() [T = a::b<c>::W_q]"
   std::size_t const found = text.find("T = ");
   if (found == std::string_view::npos) return text;
@@ -26,10 +26,11 @@ constexpr std::string_view unqualified(std::string_view text) {
     if (c == '<' || c == '(' || c == '{') ++depth;
     if (depth == 0 && (c == ';' || c == ']')) break;
     if (c == '>' || c == ')' || c == '}') --depth;
-    if (depth == 0 && c == ':') first = last + 1;
+    if (depth == 0 && c == ':' && !qualified) first = last + 1;
   }
   return text.substr(first, last - first);
 }
+constexpr std::string_view unqualified(std::string_view text) { return name_in(text, false); }
 /// What `unqualified` makes a name of. Tables hold this: cutting the name out costs the compiler time, the program
 /// none.
 template <class T>

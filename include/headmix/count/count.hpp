@@ -22,6 +22,7 @@
 #include "headmix/expr/attention_ops.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/quantize.hpp"
+#include "headmix/program/formula.hpp"
 #include "headmix/program/steps.hpp"
 
 namespace headmix {
@@ -46,7 +47,9 @@ struct given_sizes : size_value<X>... {
     if constexpr (Y::value != dynamic) {
       return Y::value;
     } else {
-      return value(Y{});
+      static_assert(has_all(named_sizes<Y>{}), "headmix: a dynamic size has no value; give it: at<...>(n)");
+      Index const sizes[] = {number<X>()..., number<sequences>()};
+      return evaluate(formula_of<names, Y>, sizes, true);
     }
   }
   /// The sequences, of equal length, that the rows counted by Y belong to.
@@ -62,40 +65,26 @@ struct given_sizes : size_value<X>... {
   }
 
  private:
-  template <class Y>
-  constexpr Index value(Y) const {
+  /// `sequences` is 1 unless it is given.
+  using names = push_unique<type_list<X...>, sequences>;
+  template <class... Y>
+  static constexpr bool has_all(type_list<Y...>) {
+    return (contains<names, Y> && ...);
+  }
+  template <Extent Y>
+  constexpr Index number() const {
     if constexpr (contains<type_list<X...>, Y>) {
       Index const found = size_value<Y>::n;
       if (0 > found) fail("a size must not be negative; found ", found);
       return found;
     } else {
-      static_assert(std::is_same_v<Y, sequences>, "headmix: a dynamic size has no value; give it: at<...>(n)");
-      return 1;
+      return 1;  // sequences
     }
-  }
-  template <class A, class B>
-  constexpr Index value(product<A, B>) const {
-    return extent<A>() * extent<B>();
-  }
-  template <class A, class B>
-  constexpr Index value(quotient<A, B>) const {
-    return part(extent<A>(), extent<B>());
-  }
-  template <class A, class B>
-  constexpr Index value(together<A, B>) const {
-    return extent<A>() + extent<B>();
-  }
-  template <class A>
-  constexpr Index value(plus_one<A>) const {
-    return extent<A>() + 1;
-  }
-  static constexpr Index part(Index whole, Index parts) {
-    if (1 > parts || whole % parts != 0) fail(whole, " cannot be divided into ", parts, " equal parts");
-    return whole / parts;
   }
   constexpr segments divided(Index rows) const {
     Index const parts = extent<sequences>();
-    return uniform(parts, part(rows, parts));
+    check_divides(rows, parts);
+    return uniform(parts, rows / parts);
   }
 };
 

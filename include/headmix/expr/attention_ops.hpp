@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/expr/attention_spec.hpp"
 
 namespace headmix {
@@ -62,7 +63,7 @@ struct attention : operation {
     return p;
   }
   static Index columns(auto const& run, auto... operands) {
-    if constexpr (requires { run.backend.attention_columns(problem(run, operands...)); }) {
+    if constexpr (StoresProbabilities<std::remove_cvref_t<decltype(run.backend)>>) {
       return run.backend.attention_columns(problem(run, operands...));
     } else {
       return 0;

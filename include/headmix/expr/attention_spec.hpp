@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "headmix/core/error.hpp"
-#include "headmix/expr/attention_problem.hpp"
-#include "headmix/expr/mask.hpp"
+#include "headmix/contract/attention_problem.hpp"
+#include "headmix/contract/mask.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/score.hpp"
 #include "headmix/expr/view_ops.hpp"

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/select.hpp"
@@ -69,7 +70,12 @@ struct expert_linear : operation {
     return run.backend.grouped_gemm_scratch(y, x, w);
   }
   static void eval(auto const& run, auto y, auto x, auto w, auto perm, auto offsets) {
-    run.backend.grouped_gemm(y, x, w, perm, offsets, run.template extent<SlotsPerRow>(), run.scratch);
+    Index const slots_per_row = run.template extent<SlotsPerRow>();
+    if constexpr (PreparesWeights<std::remove_cvref_t<decltype(run.backend)>>) {
+      run.backend.grouped_gemm(y, x, w, perm, offsets, slots_per_row, run.scratch, run.prepared);
+    } else {
+      run.backend.grouped_gemm(y, x, w, perm, offsets, slots_per_row, run.scratch);
+    }
   }
   static constexpr auto vjp(auto dy, auto x, auto w, auto perm, auto offsets, auto) {
     constexpr auto d_w = make<expert_outer<SlotsPerRow, size<1>>>(x, dy, w, perm, offsets);
@@ -98,7 +104,12 @@ struct expert_linear_combine : operation {
     return run.backend.grouped_sum_scratch(y, x, w);
   }
   static void eval(auto const& run, auto y, bool accumulate, auto x, auto w, auto perm, auto offsets) {
-    run.backend.grouped_sum(y, x, w, perm, offsets, run.template extent<SlotsPerRow>(), accumulate, run.scratch);
+    Index const slots_per_row = run.template extent<SlotsPerRow>();
+    if constexpr (PreparesWeights<std::remove_cvref_t<decltype(run.backend)>>) {
+      run.backend.grouped_sum(y, x, w, perm, offsets, slots_per_row, accumulate, run.scratch, run.prepared);
+    } else {
+      run.backend.grouped_sum(y, x, w, perm, offsets, slots_per_row, accumulate, run.scratch);
+    }
   }
   static constexpr auto vjp(auto dy, auto x, auto w, auto perm, auto offsets, auto) {
     return grads(make<expert_linear<SlotsPerRow, E>>(dy, t(w), perm, offsets),

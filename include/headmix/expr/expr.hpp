@@ -114,7 +114,7 @@ struct operation {
   static constexpr bool validates = false;
   /// True when an operand may be a stack of matrices; others refuse it.
   static constexpr bool takes_stacks = false;
-  /// True when operands arrive as unevaluated trees (see program/lower.hpp) instead of views.
+  /// True when operands arrive as unevaluated trees (see contract/lowered_tree.hpp) instead of views.
   static constexpr bool fuses_operands = false;
   template <class... A>
   static constexpr kind kind_of = ((A::kind_of == kind::accumulator) || ...) ? kind::accumulator : kind::real;

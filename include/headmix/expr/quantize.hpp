@@ -3,6 +3,7 @@
 // Quantisation to 8-bit activations and ternary weights (BitNet b1.58), in two forms: rounded numbers in the backend's
 // Scalar, whose gradient goes straight through, and weights packed into two bits for inference.
 
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/ternary.hpp"
 #include "headmix/expr/expert.hpp"
 
@@ -35,12 +36,11 @@ struct packed_product : operation {
   static constexpr bool differentiable = false;
   template <class...>
   static constexpr kind kind_of = kind::real;
-  template <class Backend, class Y, class X, class W>
-  static constexpr void require_backend() {
-    static_assert(
-        requires(Backend & b, Y y, X x, W w) { b.packed_gemm_scratch(y, x, w); },
-        "headmix: this backend has no products with packed weights; ternary weights that are not packed give "
-        "the same numbers");
+  template <class Run>
+  static constexpr void require_backend(Run const&) {
+    static_assert(PackedGemm<typename Run::backend_type>,
+                  "headmix: this backend has no products with packed weights; ternary weights that are not packed give "
+                  "the same numbers");
   }
 };
 
@@ -53,7 +53,7 @@ struct packed_expert_linear : packed_product {
   using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<cols_of<W>, the<packed_words<cols<X>, Out>>>,
                            equal<count_of<W>, the<E>>, equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
   static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto) {
-    require_backend<std::remove_cvref_t<decltype(run.backend)>, decltype(y), decltype(x), decltype(w)>();
+    packed_product::require_backend(run);
     return run.backend.packed_gemm_scratch(y, x, w);
   }
   static void eval(auto const& run, auto y, auto x, auto w, auto perm, auto offsets) {
@@ -70,8 +70,7 @@ struct packed_linear : packed_product {
   using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<cols_of<W>, the<packed_words<cols<X>, Out>>>,
                            equal<count_of<W>, the<size<1>>>>;
   static std::size_t scratch(auto const& run, auto y, auto x, auto w) {
-    packed_product::require_backend<std::remove_cvref_t<decltype(run.backend)>, decltype(y), decltype(x),
-                                    decltype(w)>();
+    packed_product::require_backend(run);
     return run.backend.packed_gemm_scratch(y, x, w);
   }
   /// Without an order every row belongs to the only matrix.

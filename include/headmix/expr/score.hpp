@@ -12,7 +12,7 @@
 //   attention<causal, heads>(q, k, v, far_is_less{}, soft_cap<30>{});
 
 #include "headmix/expr/pointwise.hpp"
-#include "headmix/expr/score_steps.hpp"
+#include "headmix/contract/score_steps.hpp"
 
 namespace headmix {
 

@@ -16,7 +16,7 @@ namespace headmix {
 /// The options of Mae. The gate sees x, not the context, and no padding; the output bias is outside of the mixture.
 using mae_options =
     accepts<option::mask, option::left_out_heads, pool::policy, option::gate_dim, output_bias, option::context_dim,
-            padded, option::position, option::probability_dropout, option::output_dropout>;
+            padded, option::position, option::score_map, option::probability_dropout, option::output_dropout>;
 
 /// x [tokens, d] -> y [tokens, d], with W_q, W_k, W_v [d, h d_h] and W_o [h d_h, d] as in multi-head attention, and a
 /// gate with W_1 [d, m], b_1 [m], W_2 [m, C], b_2 [C] for the C = binomial(h, t) experts. No losses.
@@ -86,13 +86,23 @@ struct Mae
     static constexpr auto kept = gather_choices(heads_of_experts{}, i);                   // its heads
     static constexpr auto heads_q = gather_choices(kept, sequence_numbers<tokens>());
     static constexpr auto heads_k = gather_choices(kept, sequence_numbers<key_tokens>());
-    static constexpr auto q = merge_rows<expert_heads>(expert_linear(x_t, column_blocks<heads>(W_q{}), heads_q));
+    static constexpr auto q = expert_linear(x_t, column_blocks<heads>(W_q{}), heads_q);
     static constexpr auto k = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<heads>(W_k{}), heads_k));
     static constexpr auto v = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<heads>(W_v{}), heads_k));
-    static constexpr auto o = attention<Mask, expert_heads, typename O::template get<option::probability_dropout>::keep>(
-        block::template rotate<expert_heads>(q), block::template rotate<expert_heads>(k), v);
+    /// Attention(q_j, k_j, v_j), a row for each token and head j that is kept. Score maps go by the numbers of heads;
+    /// with them, keys and values of all heads are made.
+    static constexpr auto attended() {
+      if constexpr (block::template has<option::score_map>) {
+        return block::attend(block::template rotate<size<1>>(q), rows_of_heads(heads_q));
+      } else {
+        using dropout = typename O::template get<option::probability_dropout>::keep;
+        return split_rows<expert_heads>(attention<Mask, expert_heads, dropout>(
+            block::template rotate<expert_heads>(merge_rows<expert_heads>(q)), block::template rotate<expert_heads>(k), v));
+      }
+    }
+    static constexpr auto o = attended();
     static constexpr auto y = block::result(expert_linear_combine(                        // f_i = h / (h - t) sum over
-        round_to_storage(scale * split_rows<expert_heads>(o)), row_blocks<heads>(W_o{}), heads_q));  // its j of H_j W_j (5)
+        round_to_storage(scale * o), row_blocks<heads>(W_o{}), heads_q));                 //   its j of H_j W_j      (5)
     using losses = type_list<>;
     using observed = type_list<std::remove_const_t<decltype(i)>>;
   };

@@ -13,7 +13,7 @@ namespace headmix {
 /// The options of Moa. An expert is kv_heads heads, head j reads key/value head j (JetMoE).
 using moa_options =
     accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim, padded,
-            option::position, option::probability_dropout, option::output_dropout>;
+            option::position, option::score_map, option::probability_dropout, option::output_dropout>;
 
 namespace detail {
 /// Gain 1 / sqrt(2) where queries, keys and values are made from the same width.

@@ -10,7 +10,7 @@ namespace headmix {
 /// The options of MultiHead and Moh.
 using multi_head_options = accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads,
                                    option::context_dim, padded, option::position, option::scores, option::relative_bias,
-                                   option::probability_dropout, option::output_dropout>;
+                                   option::score_map, option::probability_dropout, option::output_dropout>;
 
 namespace detail {
 /// The number of heads of a layer, a size of its own.

@@ -3,7 +3,7 @@
 // The options of attention layers, each with the kind that it is of: see expr/options.hpp. Those that say what scores
 // are have a header of their own, layer/scores.hpp.
 
-#include "headmix/expr/mask.hpp"
+#include "headmix/contract/mask.hpp"
 #include "headmix/expr/options.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/rotary.hpp"

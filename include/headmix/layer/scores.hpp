@@ -192,6 +192,15 @@ struct no_relative_bias {};
 
 }  // namespace option
 
+namespace detail {
+template <class Heads, class List>
+struct maps_in;
+template <class Heads, class... M>
+struct maps_in<Heads, type_list<M...>> {
+  using type = score_maps<Heads, M...>;
+};
+}  // namespace detail
+
 /// What the options of a layer say about the scores of E heads of width H.
 template <Extent E, Extent H, class Options>
 struct score_options {
@@ -216,10 +225,11 @@ struct score_options {
   /// Attention with these scores; Where is nothing or the rows_of_heads.
   template <Extent P, class ProbabilityDropout, Expr Q, Expr K, Expr V, class... Where>
   static constexpr auto attend(Q q, K k, V v, Where... where) {
+    using maps = typename detail::maps_in<E, typename Options::template all<option::score_map>>::type;
     if constexpr (std::is_same_v<Bias, option::no_relative_bias>) {
-      return attention<Variant, P, ProbabilityDropout>(q, k, v, where...);
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., maps{});
     } else {
-      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., Bias::template of<E>::bias);
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., Bias::template of<E>::bias, maps{});
     }
   }
 };

@@ -13,6 +13,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/program/formula.hpp"
+#include "headmix/program/state.hpp"
 
 namespace headmix::detail {
 
@@ -95,15 +96,27 @@ inline void check_segments(char const* name_source, segments const& s, bool read
   }
 }
 
-/// Memory and sizes of the leaves of the program that `table` describes.
+/// Memory and sizes of the leaves of the program that `table` describes. It knows leaves by number, for code that
+/// handles those of all programs alike.
 class Binding {
  public:
+  /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the program.
+  /// @param host_memory  the host may read what the caller binds
+  Binding(binding_table const& table, std::size_t values, bool host_memory, State& state)
+      : table_(&table),
+        state_(&state),
+        values_(values),
+        bound_(table.leaves.size()),
+        given_(table.sizes.size(), dynamic),
+        source_(table.sizes.size()),
+        host_memory_(host_memory) {
+    sizes_.value.assign(table.sizes.size(), dynamic);
+  }
+
   /// Says where each sequence of query tokens begins; one sequence without it.
   void bind_tokens(segments s) { set_segments(sizes_.tokens, tokens_size, s); }
   /// Says where each sequence of key tokens begins, in programs whose keys come from another input.
   void bind_context(segments s) { set_segments(sizes_.memory, context_size, s); }
-
-  // Leaves by number, for code that handles all of them alike.
 
   [[nodiscard]] std::size_t leaf_count() const { return table_->leaves.size(); }
   [[nodiscard]] kind leaf_kind(std::size_t leaf) const { return table_->leaves[leaf].kind_of; }
@@ -115,6 +128,9 @@ class Binding {
   }
   [[nodiscard]] std::string_view leaf_name(std::size_t leaf) const {
     return unqualified(table_->leaves[leaf].name_source);
+  }
+  [[nodiscard]] std::string_view leaf_qualified_name(std::size_t leaf) const {
+    return name_in(table_->leaves[leaf].name_source, true);
   }
   /// A size that the extents of a leaf wait for: its name, or nothing.
   [[nodiscard]] std::string_view unknown_size_of(std::size_t leaf) const {
@@ -129,45 +145,32 @@ class Binding {
     return {nullptr, value_of(*extent[0]), value_of(*extent[1]), value_of(*extent[2])};
   }
 
-  void bind_leaf(std::size_t leaf, untyped_view const& value, untyped_view gradient) {
+  void bind_leaf(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) {
     check_extents(leaf, value, "");
-    if (gradient.data != nullptr) {
-      check_extents(leaf, gradient, "the gradient of ");
-      if (!same_extents(value, gradient)) {
-        fail("the gradient of ", leaf_name(leaf), " has extents ", text(gradient), ", its value has ", text(value));
-      }
-      if (overlaps_itself(gradient) || (gradient.size() > 0 && gradient.data == value.data)) {
-        fail("the gradient of ", leaf_name(leaf), " must have memory of its own for every element");
-      }
-    } else {
-      // Plans size the kernels that add to it by the leaf: a gradient may be bound later.
-      gradient = {nullptr, value.count, value.rows, value.cols};
-    }
+    check_gradient(leaf, value, gradient);
     untyped_view& mine = values_[leaf];
-    if (!bound_[leaf] || !same_extents(mine, value) || mine.contiguous() != value.contiguous()) changed_ = true;
-    if (mine.data != value.data) rebound_ = true;
-    if (!same_view(mine, value)) derived_ = false;
+    if (!bound_[leaf] || !same_extents(mine, value) || mine.contiguous() != value.contiguous()) {
+      state_->fall_back(stage::bound, "was bound to memory of other extents", leaf);
+    } else if (!same_view(mine, value)) {
+      state_->fall_back(stage::planned, "was bound to other memory", leaf);
+    }
     mine = value;
-    values_[table_->leaves.size() + leaf] = gradient;
     bound_[leaf] = true;
+    set_gradient(leaf, gradient);
   }
-
- protected:
-  /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the program.
-  /// @param host_memory  the host may read what the caller binds
-  Binding(binding_table const& table, std::size_t values, bool host_memory)
-      : table_(&table),
-        values_(values),
-        bound_(table.leaves.size()),
-        given_(table.sizes.size(), dynamic),
-        source_(table.sizes.size()),
-        host_memory_(host_memory) {
-    sizes_.value.assign(table.sizes.size(), dynamic);
+  /// Gives a bound leaf another gradient; passes that have run stay valid.
+  void bind_gradient(std::size_t leaf, untyped_view const& gradient) {
+    check_gradient(leaf, values_[leaf], gradient);
+    set_gradient(leaf, gradient);
+  }
+  /// The gradient that a leaf is bound to; without one, a view of its extents that has no data.
+  [[nodiscard]] untyped_view const& leaf_gradient(std::size_t leaf) const {
+    return values_[table_->leaves.size() + leaf];
   }
 
   void set_size(std::size_t size, Index n) {
     if (0 > n) fail("size ", size_name(size), " must not be negative; found ", n);
-    if (given_[size] != n) changed_ = true;
+    if (given_[size] != n) state_->fall_back(stage::bound, "a size was set");
     given_[size] = sizes_.value[size] = n;
   }
 
@@ -218,7 +221,6 @@ class Binding {
       fail("context_tokens has ", context_sequences, " sequences, tokens has ", sizes_.value[sequences_size],
            "; bind_context() and bind_tokens() say where they begin");
     }
-    changed_ = false;
   }
   /// Planning needs extents only; running needs the memory too.
   void check_memory() const {
@@ -243,19 +245,18 @@ class Binding {
     }
   }
 
-  [[nodiscard]] bool changed() const { return changed_; }
+  /// Fails unless a forward pass has completed over what is bound now.
+  void check_has_run(char const* what) const {
+    if (state_->has_run()) return;
+    fail(what, " needs a forward() over the same memory and extents before it: ",
+         state_->leaf() == State::no_leaf ? std::string_view{} : leaf_name(state_->leaf()),
+         state_->leaf() == State::no_leaf ? "" : " ", state_->reason());
+  }
+  /// All values of the program; those that are not leaves are for its plan and its passes to fill.
+  [[nodiscard]] std::span<untyped_view> values() { return values_; }
+  [[nodiscard]] std::span<untyped_view const> values() const { return values_; }
   [[nodiscard]] Index value_of(formula const& f) const { return evaluate(f, sizes_.value.data()); }
   [[nodiscard]] bound_sizes const& sizes() const { return sizes_; }
-
- private:
-  binding_table const* table_;
-
- protected:
-  std::vector<untyped_view> values_;
-  /// A leaf was bound to other memory since the last forward pass.
-  bool rebound_ = true;
-  /// The values that are made of others without a kernel are up to date.
-  bool derived_ = false;
 
  private:
   [[nodiscard]] std::string_view size_name(std::size_t size) const { return unqualified(table_->sizes[size]); }
@@ -287,24 +288,47 @@ class Binding {
     check_segments(table_->sizes[size], s, host_memory_);
     // Kernels may cut even and ragged sequences differently, and so need other scratch memory.
     bool const same_form = (mine.offsets == nullptr) == (s.offsets == nullptr);
-    if (mine.rows != s.rows || mine.count != s.count || !same_form) changed_ = true;
+    if (mine.rows != s.rows || mine.count != s.count || !same_form) {
+      state_->fall_back(stage::bound, "other sequences were bound");
+    } else if (mine.offsets != s.offsets) {
+      state_->fall_back(stage::placed, "other sequences were bound");
+    }
     mine = s;
     sizes_.value[size] = s.rows;
   }
   void check_extents(std::size_t leaf, untyped_view const& v, char const* what) const {
     if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_name(leaf), " has a negative extent: ", text(v));
   }
+  void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const {
+    if (gradient.data == nullptr) return;
+    check_extents(leaf, gradient, "the gradient of ");
+    if (!same_extents(value, gradient)) {
+      fail("the gradient of ", leaf_name(leaf), " has extents ", text(gradient), ", its value has ", text(value));
+    }
+    if (overlaps_itself(gradient) || (gradient.size() > 0 && gradient.data == value.data)) {
+      fail("the gradient of ", leaf_name(leaf), " must have memory of its own for every element");
+    }
+  }
+  void set_gradient(std::size_t leaf, untyped_view const& gradient) {
+    untyped_view const& value = values_[leaf];
+    untyped_view& mine = values_[table_->leaves.size() + leaf];
+    mine = gradient;
+    // Plans size the kernels that add to it by the leaf: a gradient may be bound later.
+    if (gradient.data == nullptr) mine = {nullptr, value.count, value.rows, value.cols};
+  }
   static bool overlaps_itself(untyped_view const& v) {
     return v.size() > 0 && ((v.count > 1 && v.stack_stride == 0) || (v.rows > 1 && v.row_stride == 0) ||
                             (v.cols > 1 && v.col_stride == 0));
   }
 
+  binding_table const* table_;
+  State* state_;
+  std::vector<untyped_view> values_;
   std::vector<bool> bound_;
   std::vector<Index> given_;         // by set()
   std::vector<char const*> source_;  // the leaf that fixed a size
   bound_sizes sizes_;
   bool host_memory_;
-  bool changed_ = true;
 };
 
 }  // namespace headmix::detail

@@ -6,11 +6,32 @@
 #include <array>
 #include <span>
 
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/program/binding.hpp"
-#include "headmix/program/lower.hpp"
 #include "headmix/program/steps.hpp"
 
 namespace headmix {
+
+namespace detail {
+/// What stands for prepared weights on a backend that has none.
+struct no_prepared_weights {
+  template <class T>
+  void add(view<T>) {}
+};
+template <class Backend>
+struct prepared_weights_of {
+  using type = no_prepared_weights;
+};
+template <PreparesWeights Backend>
+struct prepared_weights_of<Backend> {
+  using type = typename Backend::prepared_weights;
+};
+}  // namespace detail
+
+/// What a backend makes of weights that do not change; nothing where it has no such form.
+template <class Backend>
+using prepared_weights = typename detail::prepared_weights_of<Backend>::type;
 
 /// What an operation sees of the running program: the backend, the extents and the call's scratch memory.
 /// @tparam Sizes the dynamic sizes of the program
@@ -20,6 +41,7 @@ struct run_context {
   Backend& backend;
   detail::bound_sizes const& sizes;
   std::span<std::byte> scratch;
+  prepared_weights<Backend>* prepared = nullptr;
 
   template <Extent X>
   [[nodiscard]] Index extent() const {

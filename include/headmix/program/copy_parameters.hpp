@@ -11,8 +11,9 @@
 
 namespace headmix {
 
-/// Copies every parameter of `from` to the parameter of the same name in `to`, rounding to its type. Parameters that
-/// only `to` has keep their values; one that only `from` has, or of another shape, is an error.
+/// Copies every parameter of `from` to the same leaf of `to` or, where the layers differ, to the parameter of the same
+/// name, rounding to its type. Parameters that only `to` has keep their values; one that only `from` has, or of another
+/// shape, is an error, and so is a name that several leaves have where it has to tell them apart.
 ///
 /// A parameter whose counterpart in `to` is packed (`weights::packed`) is rounded to ternary weights and packed.
 ///
@@ -29,41 +30,48 @@ void copy_parameters(From const& from, To& to) {
   auto const text = [](Index count, Index rows, Index cols) {
     return '[' + std::to_string(count) + ", " + std::to_string(rows) + ", " + std::to_string(cols) + ']';
   };
-  auto const find = [](auto const& all, std::string_view name) {
-    return std::find_if(all.begin(), all.end(), [name](auto const& p) { return p.name == name; });
+  auto const sources = detail::names_of(from.parameters()), targets = detail::names_of(to.parameters()),
+             packed = detail::names_of(to.packed_parameters());
+  auto const find = [&](std::size_t source, auto const& among) {
+    return detail::find_parameter(sources, source, "the module that is copied from", among,
+                                  "the module that is copied to");
   };
   // Nothing is copied before everything fits.
-  for (auto const& source : from.parameters()) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    auto const& source = from.parameters()[i];
     auto const& v = source.value;
     auto const found = text(v.count, v.rows, v.cols);
     auto const fits = [&](std::string const& expected) {
       if (found != expected) fail("copy_parameters: ", source.name, " is ", found, " and goes to ", expected);
     };
-    if (auto const p = find(to.parameters(), source.name); p != to.parameters().end()) {
-      fits(text(p->value.count, p->value.rows, p->value.cols));
-    } else if (auto const q = find(to.packed_parameters(), source.name); q != to.packed_parameters().end()) {
-      fits(text(q->words.count, q->in, q->out));
+    if (int const p = find(i, targets); p >= 0) {
+      auto const& value = to.parameters()[static_cast<std::size_t>(p)].value;
+      fits(text(value.count, value.rows, value.cols));
+    } else if (int const q = find(i, packed); q >= 0) {
+      auto const& target = to.packed_parameters()[static_cast<std::size_t>(q)];
+      fits(text(target.words.count, target.in, target.out));
     } else {
       fail("copy_parameters: ", source.name, " is not among the parameters that are copied to");
     }
   }
   std::vector<T> read;
-  for (auto const& source : from.parameters()) {
-    auto const& v = source.value;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    auto const& v = from.parameters()[i].value;
     read.resize(static_cast<std::size_t>(v.size()));
     download(from.backend(), read.data(), v.data, read.size());
-    if (auto const p = find(to.parameters(), source.name); p != to.parameters().end()) {
+    if (int const p = find(i, targets); p >= 0) {
       std::vector<U> written(read.size());
       std::transform(read.begin(), read.end(), written.begin(), [](T x) { return static_cast<U>(x); });
-      upload(to.backend(), p->value.data, written.data(), written.size());
+      upload(to.backend(), to.parameters()[static_cast<std::size_t>(p)].value.data, written.data(), written.size());
     } else {
-      auto const q = find(to.packed_parameters(), source.name);
-      std::vector<Int> words(static_cast<std::size_t>(q->words.size()));
+      auto const& target = to.packed_parameters()[static_cast<std::size_t>(find(i, packed))];
+      std::vector<Int> words(static_cast<std::size_t>(target.words.size()));
       view<T const> const matrices(read.data(), v.count, v.rows, v.cols);
-      for (Index e = 0; e < v.count; ++e) packed_ternary::pack(words.data() + e * q->words.cols, matrices[e]);
-      upload(to.backend(), q->words.data, words.data(), words.size());
+      for (Index e = 0; e < v.count; ++e) packed_ternary::pack(words.data() + e * target.words.cols, matrices[e]);
+      upload(to.backend(), target.words.data, words.data(), words.size());
     }
   }
+  to.parameters_changed();
 }
 
 }  // namespace headmix

@@ -5,11 +5,17 @@
 
 #include <vector>
 
+#include "headmix/core/error.hpp"
 #include "headmix/core/type_name.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/expr/extent.hpp"
 
 namespace headmix::detail {
+
+/// Fails unless `whole` can be cut into equal parts.
+constexpr void check_divides(Index whole, Index parts) {
+  if (1 > parts || whole % parts != 0) fail(whole, " cannot be divided into ", parts, " equal parts");
+}
 
 /// A number, a size of the program, or an operation on two other formulas.
 struct formula {
@@ -21,22 +27,24 @@ struct formula {
   formula const* b = nullptr;
 };
 
-/// The value of a formula, where size i of the program is `sizes[i]`.
-inline Index evaluate(formula const& f, Index const* sizes) {
+/// The value of a formula, where size i of the program is `sizes[i]`. A quotient that leaves a rest is rounded down, or
+/// fails if it must be `exact`: a running program has checks that say more.
+constexpr Index evaluate(formula const& f, Index const* sizes, bool exact = false) {
   switch (f.what) {
     case formula::op::number:
       return f.value;
     case formula::op::size:
       return sizes[f.value];
     case formula::op::product:
-      return evaluate(*f.a, sizes) * evaluate(*f.b, sizes);
+      return evaluate(*f.a, sizes, exact) * evaluate(*f.b, sizes, exact);
     case formula::op::sum:
-      return evaluate(*f.a, sizes) + evaluate(*f.b, sizes);
+      return evaluate(*f.a, sizes, exact) + evaluate(*f.b, sizes, exact);
     case formula::op::quotient:
       break;
   }
-  Index const parts = evaluate(*f.b, sizes);
-  return parts == 0 ? 0 : evaluate(*f.a, sizes) / parts;
+  Index const whole = evaluate(*f.a, sizes, exact), parts = evaluate(*f.b, sizes, exact);
+  if (exact) check_divides(whole, parts);
+  return parts == 0 ? 0 : whole / parts;
 }
 
 /// A size below the formula that is not known yet, or null.

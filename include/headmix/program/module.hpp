@@ -72,7 +72,7 @@ struct parameter_table<Leaves, type_list<P...>> {
 /// Says that a module works on the parameters of another one.
 struct share_parameters {};
 
-template <LayerPolicy L, class Backend, class Mode = training>
+template <LayerPolicy L, BackendPolicy Backend, class Mode = training>
 class Module {
  public:
   using layer = L;
@@ -92,7 +92,7 @@ class Module {
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
       : memory_(std::move(backend), seed), program_(memory_.backend) {
     (program_.set(X{}, sizes.n), ...);
-    memory_.allocate_parameters(program_, parameter_rows::value);
+    memory_.allocate_parameters(detail::binding_of(program_), parameter_rows::value, trains);
     allocate_packed(packed_leaves{});
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
@@ -103,7 +103,7 @@ class Module {
   Module(share_parameters, Owner& owner, size_value<X>... sizes)
       : memory_(owner.backend(), owner.seed()), program_(memory_.backend) {
     (program_.set(X{}, sizes.n), ...);
-    memory_.adopt_parameters(program_, parameter_rows::value, owner.parameters());
+    memory_.adopt_parameters(detail::binding_of(program_), parameter_rows::value, owner.parameters(), trains);
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     if constexpr (draws_randomness) bind_randomness();
@@ -116,7 +116,8 @@ class Module {
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
-    memory_.bind_input(program_, number_of<typename L::x>(), x, memory_.input_gradient);
+    detail::program_access::state(program_).begin_forward();
+    program_.bind(typename L::x{}, x);
     program_.bind_tokens(memory_.carried(detail::name_source<tokens>(), b, memory_.offsets));
     if constexpr (requires { typename L::valid_rows; }) {
       bind_valid_rows<typename L::valid_rows>(b, memory_.valid_rows, "x", x.rows);
@@ -129,7 +130,8 @@ class Module {
   template <class Of = L>
   view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
-    memory_.bind_input(program_, number_of<typename Of::context>(), memory, memory_.context_gradient);
+    detail::program_access::state(program_).begin_forward();
+    program_.bind(typename Of::context{}, memory);
     program_.bind_context(memory_.carried(detail::name_source<context_tokens>(), m, memory_.context_offsets));
     bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "memory", memory.rows);
     return forward(x, b);
@@ -137,31 +139,53 @@ class Module {
   /// The same over leaves that were bound with program().bind().
   view<scalar const> forward() {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
-      if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_++);
+      if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_);
     }
     if constexpr (draws_randomness) bind_randomness();
     reserve(memory_.workspace, program_.workspace_bytes());
     program_.bind_workspace(memory_.workspace.bytes());
-    return program_.forward();
+    auto const y = program_.forward();
+    ++passes_;
+    return y;
   }
   /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
-  /// read them fastest, on backends that have such a form, for as much memory as they take. After a change of
-  /// parameters it must be called again, or results may be those of the parameters before.
+  /// read them fastest, on backends that have such a form, for as much memory as they take. The copies are the
+  /// module's. After a change of parameters, parameters_changed() must be called; copy_parameters() does.
   void prepare_weights() {
-    static_assert(std::is_same_v<Mode, inference>, "headmix: only weights of a module for inference can be prepared");
-    if constexpr (requires(view<scalar const> w) { memory_.backend.prepare(w); }) {
-      for (auto const& p : memory_.parameters) memory_.backend.prepare(p.value);
-    }
+    static_assert(!trains, "headmix: only weights of a module for inference can be prepared");
+    memory_.prepare();
+    program_.bind_prepared(&memory_.prepared);
   }
-  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i; see Program::backward.
-  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) { program_.backward(dy, weights); }
+  /// Says that values of parameters were written: what prepare_weights() made of them is made again by the next forward
+  /// pass.
+  void parameters_changed() {
+    if (memory_.is_prepared) memory_.prepare();
+  }
+  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
+  /// inputs anew; see Program::backward.
+  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
+    program_.check_backward(dy, weights);
+    memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::x>(), memory_.input_gradient);
+    if constexpr (requires { typename L::context; }) {
+      if constexpr (has_leaf<typename L::context>) {
+        memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::context>(), memory_.context_gradient);
+      }
+    }
+    program_.backward(dy, weights);
+  }
 
-  /// The gradient by the input of forward(x), zeroed there.
-  [[nodiscard]] view<scalar const> input_gradient() const { return program_.gradient(typename L::x{}); }
-  /// The gradient by the second input, zeroed by forward(x, b, memory, m).
+  /// The gradient by the input of forward(x), of the latest backward pass: it stays valid until the next one. Whoever
+  /// binds the input with program().bind() and gives it a gradient gets that one, added to.
+  [[nodiscard]] view<scalar const> input_gradient() const {
+    static_assert(trains, "headmix: a module for inference computes no gradients");
+    return memory_.input_gradient.latest;
+  }
+  /// The gradient by the second input, likewise.
   template <class Of = L>
   [[nodiscard]] view<scalar const> context_gradient() const {
-    return program_.gradient(typename Of::context{});
+    static_assert(trains, "headmix: a module for inference computes no gradients");
+    static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
+    return memory_.context_gradient.latest;
   }
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
@@ -190,7 +214,7 @@ class Module {
     return program_.get(nth<Which, typename L::observed>{});
   }
 
-  /// Name, value and gradient of every parameter.
+  /// Name, value and gradient of every parameter; in a module for inference the gradients are empty.
   [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return memory_.parameters; }
   /// Packed weights, [matrices, 1, words], of a layer for inference; see copy_parameters().
   [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return memory_.packed; }
@@ -213,27 +237,27 @@ class Module {
   template <class Leaf>
   static constexpr bool has_leaf = contains<typename program_type::leaves, Leaf>;
   static constexpr bool draws_randomness = has_leaf<random_key>;
+  static constexpr bool trains = !std::is_same_v<Mode, inference>;
 
   template <class Leaf>
   static constexpr std::size_t number_of() {
     return position_in<typename program_type::leaves, Leaf>::value;
   }
-  void bind_randomness() { memory_.bind_randomness(program_, number_of<random_key>()); }
+  void bind_randomness() { memory_.bind_randomness(detail::binding_of(program_), number_of<random_key>()); }
   template <class RealRows>
   void bind_valid_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {
-      memory_.bind_valid_rows(program_, number_of<RealRows>(), b, numbers, input, rows);
+      memory_.bind_valid_rows(detail::binding_of(program_), number_of<RealRows>(), b, numbers, input, rows);
     } else {
       detail::refuse_padding(b, input);
     }
   }
-  void require_forward(char const* what) const {
-    if (!program_.has_run()) fail(what, " needs a forward() before it");
-  }
+  void require_forward(char const* what) const { detail::binding_of(program_).check_has_run(what); }
 
   template <class... Packed>
   void allocate_packed(type_list<Packed...>) {
-    (memory_.allocate_packed(program_, number_of<Packed>(), program_.template extent<typename Packed::in>(),
+    (memory_.allocate_packed(detail::binding_of(program_), number_of<Packed>(),
+                             program_.template extent<typename Packed::in>(),
                              program_.template extent<typename Packed::out>()),
      ...);
   }

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/contract/memory.hpp"
 #include "headmix/core/padding.hpp"
 #include "headmix/expr/random.hpp"
-#include "headmix/program/binding.hpp"
-#include "headmix/program/lower.hpp"
-#include "headmix/program/memory.hpp"
+#include "headmix/program/call.hpp"
 #include "headmix/program/parameter.hpp"
 
 namespace headmix::detail {
@@ -39,18 +39,20 @@ struct module_memory {
 
   module_memory(Backend b, std::uint64_t s) : backend(std::move(b)), seed(s) {}
 
-  void allocate_parameters(Binding& program, std::span<parameter_row const> rows) {
+  /// @param trains  false: no parameter gets a gradient
+  void allocate_parameters(Binding& program, std::span<parameter_row const> rows, bool trains) {
     std::size_t bytes = 0;
     for (auto const& row : rows) bytes += aligned(elements_of(program, row.leaf) * sizeof(scalar));
     values = memory_type(bytes);
-    gradients = memory_type(bytes);
+    if (trains) gradients = memory_type(bytes);
     std::vector<scalar> start;
     std::size_t offset = 0;
     std::uint64_t stream = 0;
     for (auto const& row : rows) {
       auto const shape = program.leaf_shape(row.leaf);
       view<scalar> const value{values.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
-      view<scalar> const gradient{gradients.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
+      view<scalar> gradient;
+      if (trains) gradient = {gradients.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       Random const numbers(seed, stream++);
       start.resize(static_cast<std::size_t>(value.size()));
       for (std::size_t i = 0; i < start.size(); ++i) {
@@ -58,16 +60,24 @@ struct module_memory {
       }
       upload(backend, value.data, start.data(), start.size());
       program.bind_leaf(row.leaf, untyped(value), untyped(gradient));
-      parameters.push_back({program.leaf_name(row.leaf), value, gradient});
+      parameters.push_back({program.leaf_name(row.leaf), value, gradient, program.leaf_qualified_name(row.leaf)});
       offset += aligned(start.size() * sizeof(scalar));
     }
   }
   void adopt_parameters(Binding& program, std::span<parameter_row const> rows,
-                        std::vector<headmix::parameter<scalar>> const& owned) {
+                        std::vector<headmix::parameter<scalar>> const& owned, bool trains) {
+    std::vector<parameter_name> mine;
+    for (auto const& row : rows) mine.push_back({program.leaf_name(row.leaf), program.leaf_qualified_name(row.leaf)});
+    auto const owners = names_of(owned);
     for (auto const& row : rows) {
-      auto const name = program.leaf_name(row.leaf);
-      auto const found = std::find_if(owned.begin(), owned.end(), [&](auto const& p) { return p.name == name; });
-      if (found == owned.end()) fail("the module whose parameters are shared has none of the name ", name);
+      auto const name = mine[parameters.size()].name;
+      int const which = find_parameter(mine, parameters.size(), "the module that shares them", owners,
+                                       "the module whose parameters are shared");
+      if (which < 0) fail("the module whose parameters are shared has none of the name ", name);
+      auto const found = owned.begin() + which;
+      if (trains && found->gradient.data == nullptr && found->value.size() > 0) {
+        fail("the module whose parameters are shared is for inference: ", name, " has no gradient to add to");
+      }
       program.bind_leaf(row.leaf, untyped(found->value), untyped(found->gradient));
       parameters.push_back(*found);
     }
@@ -77,9 +87,13 @@ struct module_memory {
     auto const shape = program.leaf_shape(leaf);
     view<Int> const words{memory.template as<Int>(), shape.count, shape.rows, shape.cols};
     program.bind_leaf(leaf, untyped(words), {});
-    packed.push_back({program.leaf_name(leaf), words, in, out});
+    packed.push_back({program.leaf_name(leaf), words, in, out, program.leaf_qualified_name(leaf)});
   }
 
+  void prepare() {
+    is_prepared = true;
+    for (auto const& p : parameters) prepared.add(p.value);
+  }
   void set_to_zero(view<scalar> const& v) { backend.map(v, tree_number<accumulator_t<scalar>>{0}, false); }
   void zero_gradients() {
     if (gradients.bytes().empty()) {
@@ -92,11 +106,22 @@ struct module_memory {
         {gradients.template as<scalar>(), static_cast<Index>(gradients.bytes().size()) / Index{alignment}, line});
   }
 
-  void bind_input(Binding& program, std::size_t leaf, view<scalar const> value, memory_type& memory) {
-    reserve(memory, static_cast<std::size_t>(value.size()) * sizeof(scalar));
-    view<scalar> const gradient{memory.template as<scalar>(), value.rows, value.cols};
-    set_to_zero(gradient);
-    program.bind_leaf(leaf, untyped(value), untyped(gradient));
+  /// A gradient of an input, in memory of the module.
+  struct gradient_of_input {
+    memory_type memory;
+    view<scalar> latest;  ///< what the latest backward pass made
+  };
+  /// Gives an input its gradient before a backward pass, and zeros it: unless the caller bound one to add to.
+  void bind_gradient(Binding& program, std::size_t leaf, gradient_of_input& g) {
+    auto const bound = typed<scalar>(program.leaf_gradient(leaf));
+    if (bound.data == nullptr || bound.data == g.memory.template as<scalar>()) {
+      reserve(g.memory, static_cast<std::size_t>(bound.size()) * sizeof(scalar));
+      g.latest = {g.memory.template as<scalar>(), bound.count, bound.rows, bound.cols};
+      program.bind_gradient(leaf, untyped(g.latest));
+      set_to_zero(g.latest);
+    } else {
+      g.latest = bound;
+    }
   }
   /// The sequences, with a copy of the offsets: backward() reads them again.
   segments carried(char const* name_source, batch const& b, HostInts<Backend>& copy) {
@@ -125,9 +150,12 @@ struct module_memory {
   Backend backend;
   std::uint64_t seed;
   randomness random;
-  memory_type values, gradients, workspace, input_gradient, context_gradient;
+  memory_type values, gradients, workspace;
+  gradient_of_input input_gradient, context_gradient;
   std::vector<headmix::parameter<scalar>> parameters;
   std::vector<packed_parameter> packed;
+  headmix::prepared_weights<Backend> prepared;
+  bool is_prepared = false;
   std::vector<memory_type> known;  // what leaves with `element` hold, and packed weights
   HostInts<Backend> random_words, offsets, context_offsets, valid_rows, context_valid_rows;
 };

@@ -3,18 +3,23 @@
 // parameter<T>: one named weight of a module, as an optimiser, a checkpoint or a printout sees it.
 // The module owns the memory and the name; a parameter is a handle to both.
 
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix {
 
-/// A weight and the gradient that backward passes add to; both contiguous, with the same count, rows and cols.
+/// A weight and the gradient that backward passes add to; both contiguous, with the same count, rows and cols. The
+/// gradient of a module for inference is empty.
 template <class T>
 struct parameter {
   std::string_view name;
   view<T> value;
   view<T> gradient;
+  std::string_view qualified = {};  ///< the whole name of the leaf's type: two routers of a layer may have a W_g each
 };
 
 /// Ternary matrices [in, out] packed for inference (core/ternary.hpp): [matrices, 1, words].
@@ -22,6 +27,50 @@ struct packed_parameter {
   std::string_view name;
   view<Int> words;
   Index in, out;
+  std::string_view qualified = {};
 };
 
+namespace detail {
+
+struct parameter_name {
+  std::string_view name, qualified;
+};
+template <class Parameters>
+std::vector<parameter_name> names_of(Parameters const& parameters) {
+  std::vector<parameter_name> names;
+  for (auto const& p : parameters) names.push_back({p.name, p.qualified});
+  return names;
+}
+/// Fails if the name is that of several parameters; `whose` says of which module they are.
+inline void check_unambiguous(std::string_view name, std::vector<parameter_name> const& all, char const* whose) {
+  std::string found;
+  int n = 0;
+  for (auto const& p : all) {
+    if (p.name != name) continue;
+    found += message(n++ == 0 ? "" : " and ", p.qualified);
+  }
+  if (n > 1) {
+    fail(name, " is the name of ", n, " parameters of ", whose, ": ", found,
+         "; give the leaves names of their own, `static constexpr char const* name = \"...\"`, or copy values one by "
+         "one "
+         "with get<Leaf>()");
+  }
+}
+/// Which of `all` parameter `wanted[which]` is: the same leaf, or else the only one of its name; -1 for none. A name
+/// that several leaves have is an error.
+inline int find_parameter(std::vector<parameter_name> const& wanted, std::size_t which, char const* whose_wanted,
+                          std::vector<parameter_name> const& all, char const* whose) {
+  auto const& p = wanted[which];
+  int found = -1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].name == p.name) found = static_cast<int>(i);
+    if (all[i].name == p.name && !p.qualified.empty() && all[i].qualified == p.qualified) return found;
+  }
+  if (found < 0) return found;
+  check_unambiguous(p.name, all, whose);
+  check_unambiguous(p.name, wanted, whose_wanted);
+  return found;
+}
+
+}  // namespace detail
 }  // namespace headmix

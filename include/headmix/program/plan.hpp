@@ -38,29 +38,27 @@ struct program_table {
   [[nodiscard]] std::size_t values() const { return first_derived() + sources.size(); }
 };
 
-/// Memory of all values of a program.
-class Plan : public Binding {
- protected:
-  struct call_memory {
-    std::size_t offset = 0, bytes = 0;
-  };
-
-  Plan(program_table const& table, bool host_memory)
-      : Binding(table.binding, table.values(), host_memory),
-        program_(&table),
+/// Where the values of a program that are not leaves lie in its workspace.
+class Plan {
+ public:
+  explicit Plan(program_table const& table)
+      : program_(&table),
         scratch_(table.calls.size()),
         buffers_(table.buffers.size()),
         living_(table.buffers.size() + 2) {}
 
   /// Gives the values that have no memory yet their extents.
-  void shape_values() {
+  void shape_values(Binding& binding) const {
     for (std::size_t i = 0; i < program_->shapes.size(); ++i) {
       auto const& extent = program_->shapes[i].extent;
-      values_[program_->first_seed() + i] = {nullptr, value_of(*extent[0]), value_of(*extent[1]), value_of(*extent[2])};
+      binding.values()[program_->first_seed() + i] = {nullptr, binding.value_of(*extent[0]),
+                                                      binding.value_of(*extent[1]), binding.value_of(*extent[2])};
     }
   }
+  /// Bytes of scratch memory that call c needs.
+  void set_scratch(std::size_t c, std::size_t bytes) { scratch_[c].bytes = bytes; }
   /// Lays out the buffers and the scratch memory of the calls; the bytes of the latter are known.
-  void lay_out() {
+  void lay_out(std::span<untyped_view const> values) {
     std::size_t const calls = program_->calls.size();
     for (buffer& b : buffers_) b.writer = calls;
     for (std::size_t c = 0; c < calls; ++c) {
@@ -84,7 +82,7 @@ class Plan : public Binding {
         buffer& b = buffers_[i];
         if (b.writer != c) continue;
         b.used = b.last > c || !program_->buffers[i].optional;
-        auto const elements = static_cast<std::size_t>(values_[program_->first_buffer() + i].size());
+        auto const elements = static_cast<std::size_t>(values[program_->first_buffer() + i].size());
         if (b.used) b.offset = planner.acquire(i, elements * program_->buffers[i].element);
       }
       if (scratch_[c].bytes > 0) {
@@ -97,30 +95,27 @@ class Plan : public Binding {
     }
     weights_ = planner.peak();
     bytes_ = weights_ + aligned(losses() * sizeof(double));
-    placed_ = ran_ = false;
   }
-  void set_workspace(std::span<std::byte> memory) {
+  /// Of the workspace.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  void set_workspace(std::span<std::byte> memory, State& state) {
     if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
       fail("the workspace must be aligned to ", alignment, " bytes");
     }
     if (memory.data() == workspace_.data() && memory.size() == workspace_.size()) return;
     workspace_ = memory;
-    placed_ = ran_ = false;
+    state.fall_back(stage::planned, "another workspace was bound");
   }
-  void place() {
-    if (placed_) return;
+  void place(std::span<untyped_view> values) const {
     if (workspace_.size() < bytes_) {
       fail("the workspace has ", workspace_.size(), " bytes, the program needs ", bytes_);
     }
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      values_[program_->first_buffer() + i].data = buffers_[i].used ? workspace_.data() + buffers_[i].offset : nullptr;
+      values[program_->first_buffer() + i].data = buffers_[i].used ? workspace_.data() + buffers_[i].offset : nullptr;
     }
-    placed_ = true;
-    derived_ = false;
   }
   /// The gradient that arrives at the result; the other seeds are the weights of the losses.
   void check_seeds(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
-    if (!ran_ || rebound_ || changed()) fail("backward() needs a forward() over the same memory and extents before it");
     if (weights != 0 && weights != losses()) {
       fail("backward() got ", weights, " loss weights, the program has ", losses(), " losses");
     }
@@ -129,11 +124,6 @@ class Plan : public Binding {
       fail("dy is a null pointer; the result has extents ", text(result));
     }
     if (!same_extents(dy, result)) fail("dy has extents ", text(dy), ", the result has ", text(result));
-  }
-  void bind_seed(std::size_t seed, untyped_view const& value) {
-    untyped_view& mine = values_[program_->first_seed() + seed];
-    if (!same_view(mine, value)) derived_ = false;
-    mine = value;
   }
   /// Memory of the seed of loss i, which is a number.
   template <class T>
@@ -162,18 +152,16 @@ class Plan : public Binding {
     return n < first ? nullptr : &buffers_[static_cast<std::size_t>(n - first)];
   }
 
- protected:
+  struct call_memory {
+    std::size_t offset = 0, bytes = 0;
+  };
   program_table const* program_;
   std::vector<call_memory> scratch_;  // of every call
   std::size_t weights_ = 0;           // where those of the losses begin
   std::size_t bytes_ = 0;
-  bool ran_ = false;
-
- private:
   std::vector<buffer> buffers_;
   std::vector<AddressPlanner::block> living_;
   std::span<std::byte> workspace_;
-  bool placed_ = false;
 };
 
 }  // namespace headmix::detail

@@ -9,17 +9,36 @@
 #include <initializer_list>
 #include <span>
 
+#include "headmix/contract/backend_policy.hpp"
 #include "headmix/program/table.hpp"
 
 namespace headmix {
 
+namespace detail {
+/// The leaves of a program, for code that handles those of all programs alike.
+struct program_access {
+  template <class P>
+  static auto& binding(P& program) {
+    return program.runner_.binding();
+  }
+  template <class P>
+  static State& state(P& program) {
+    return program.runner_.state();
+  }
+};
+template <class P>
+auto& binding_of(P& program) {
+  return program_access::binding(program);
+}
+}  // namespace detail
+
 /// @tparam Roots `roots<Y, losses and selections...>`
 /// @tparam Backend runs the kernels; the program keeps a reference to it
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
-template <class Roots, class Backend, class Mode = training>
-class Program : public detail::Runner<typename detail::program<Roots, Backend, Mode>::run> {
+template <class Roots, BackendPolicy Backend, class Mode = training>
+class Program {
   using program = detail::program<Roots, Backend, Mode>;
-  using Runner = detail::Runner<typename program::run>;
+  friend detail::program_access;
 
  public:
   using scalar = typename Backend::scalar;
@@ -34,7 +53,7 @@ class Program : public detail::Runner<typename detail::program<Roots, Backend, M
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
-  explicit Program(Backend& backend) : Runner(program::table, program::functions, backend) {}
+  explicit Program(Backend& backend) : runner_(program::table, program::functions, backend) {}
   /// Values point to numbers in the program.
   Program(Program const&) = delete;
   Program& operator=(Program const&) = delete;
@@ -43,50 +62,58 @@ class Program : public detail::Runner<typename detail::program<Roots, Backend, M
   template <Leaf L>
   void bind(L, view<type<L> const> value, view<type<L>> gradient = {}) {
     static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
-    this->bind_leaf(position_in<leaves, L>::value, detail::untyped(value), detail::untyped(gradient));
+    runner_.binding().bind_leaf(position_in<leaves, L>::value, detail::untyped(value), detail::untyped(gradient));
   }
   /// The gradient that leaf L is bound to.
   template <Leaf L>
   [[nodiscard]] view<type<L> const> gradient(L) const {
-    return detail::typed<type<L> const>(
-        this->values_[static_cast<std::size_t>(leaves::size + position_in<leaves, L>::value)]);
+    return detail::typed<type<L> const>(runner_.binding().leaf_gradient(position_in<leaves, L>::value));
   }
+  /// Says where each sequence of query tokens begins; one sequence without it.
+  void bind_tokens(segments s) { runner_.binding().bind_tokens(s); }
+  /// Says where each sequence of key tokens begins, in programs whose keys come from another input.
+  void bind_context(segments s) { runner_.binding().bind_context(s); }
   /// Gives a dynamic size that no leaf has, e.g. the number of chosen experts.
   template <Extent X>
   void set(X, Index n) {
     static_assert(X::value == dynamic, "headmix: this size is static; it needs no value");
     using sizes = typename program::sizes;
-    if constexpr (contains<sizes, X>) this->set_size(position_in<sizes, X>::value, n);
+    if constexpr (contains<sizes, X>) runner_.binding().set_size(position_in<sizes, X>::value, n);
   }
   template <Extent X>
   [[nodiscard]] Index extent() const {
-    return detail::extent_in<typename program::sizes, X>(this->sizes());
+    return detail::extent_in<typename program::sizes, X>(runner_.binding().sizes());
   }
   /// The sequences that the rows counted by X belong to.
   template <Extent X>
   [[nodiscard]] segments segments_of() const {
-    return detail::segments_in<typename program::sizes, X>(this->sizes());
+    return detail::segments_in<typename program::sizes, X>(runner_.binding().sizes());
   }
 
   /// Bytes of workspace that the bound extents need. Checks everything that can be checked before running.
-  [[nodiscard]] std::size_t workspace_bytes() {
-    if (this->changed()) this->plan();
-    return this->bytes_;
-  }
+  [[nodiscard]] std::size_t workspace_bytes() { return runner_.workspace_bytes(); }
   /// Gives the program its workspace, aligned to `headmix::alignment`, for as long as the program runs.
-  void bind_workspace(std::span<std::byte> memory) { this->set_workspace(memory); }
+  void bind_workspace(std::span<std::byte> memory) { runner_.set_workspace(memory); }
+
+  /// Products with the weights of experts read what `p` has of them; null for none.
+  void bind_prepared(prepared_weights<Backend>* p) { runner_.set_prepared(p); }
 
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
   view<type<result> const> forward() {
-    this->run_forward();
+    runner_.forward();
     return get(result{});
   }
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
   /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
+    check_backward(dy, weights);
+    runner_.backward(detail::untyped(dy), {weights.begin(), weights.size()});
+  }
+  /// Fails as backward() of the same arguments would, and does nothing else.
+  void check_backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) const {
     static_assert(!std::is_same_v<Mode, inference>, "headmix: a program for inference computes no gradients");
     check_losses(objective{});
-    this->run_backward(detail::untyped(get(result{})), detail::untyped(dy), {weights.begin(), weights.size()});
+    runner_.check_backward(detail::untyped(get(result{})), detail::untyped(dy), weights.size());
   }
 
   /// A root or another value of the program. Only roots are sure to survive a pass.
@@ -96,13 +123,17 @@ class Program : public detail::Runner<typename detail::program<Roots, Backend, M
     if constexpr (M::form_of == form::view) {
       return M::op::apply(*this, get(source_of<M>{}));
     } else {
-      return detail::typed<type<E> const>(this->values_[position_in<typename program::values, M>::value]);
+      return detail::typed<type<E> const>(runner_.binding().values()[position_in<typename program::values, M>::value]);
     }
   }
+  /// How far the program has come. After an error, forward() begins where the last step completed.
+  [[nodiscard]] stage state() const { return runner_.state().at(); }
   /// True when the values of the last forward pass are there to be read.
-  [[nodiscard]] bool has_run() const { return this->ran_; }
+  [[nodiscard]] bool has_run() const { return runner_.state().has_run(); }
 
  private:
+  detail::Runner<typename program::run> runner_;
+
   template <class... R>
   static constexpr void check_losses(type_list<R...>) {
     static_assert(((std::is_same_v<R, result> || (rows<R>::value == 1 && cols<R>::value == 1)) && ...),

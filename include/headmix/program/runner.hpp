@@ -30,83 +30,134 @@ struct program_functions {
   std::span<void (*const)(Run const&)> validators;
 };
 
+/// Runs the program that the tables describe: it has what is bound, the plan made of that, and the state of both.
 template <class Run>
-class Runner : public Plan {
+class Runner {
   using Backend = typename Run::backend_type;
   using wide = accumulator_t<typename Backend::scalar>;
 
- protected:
+ public:
   Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend)
-      : Plan(table, Backend::host_memory), functions_(&functions), backend_(&backend), numbers_(table.sources.size()) {}
+      : program_(&table),
+        functions_(&functions),
+        backend_(&backend),
+        binding_(table.binding, table.values(), Backend::host_memory, state_),
+        plan_(table),
+        numbers_(table.sources.size()) {}
+  /// Derived values point to numbers in it.
+  Runner(Runner const&) = delete;
+  Runner& operator=(Runner const&) = delete;
 
+  [[nodiscard]] Binding& binding() { return binding_; }
+  [[nodiscard]] Binding const& binding() const { return binding_; }
+  [[nodiscard]] State& state() { return state_; }
+  [[nodiscard]] State const& state() const { return state_; }
+
+  std::size_t workspace_bytes() {
+    if (state_.at() < stage::planned) plan();
+    return plan_.bytes();
+  }
+  /// Null for none.
+  void set_prepared(prepared_weights<Backend>* p) { prepared_ = p; }
+  void set_workspace(std::span<std::byte> memory) { plan_.set_workspace(memory, state_); }
+
+  void forward() {
+    state_.begin_forward();
+    if (state_.at() < stage::planned) plan();
+    if (state_.at() < stage::placed) {
+      plan_.place(binding_.values());
+      derive();
+      state_.reach(stage::placed);
+    }
+    binding_.check_memory();
+    if constexpr (Backend::host_memory) binding_.check_selections();
+    run(0, program_->forward_calls);
+    state_.reach(stage::forward_done);
+  }
+  /// Fails unless backward() may run with such arguments.
+  void check_backward(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
+    binding_.check_has_run("backward()");
+    plan_.check_seeds(result, dy, weights);
+  }
+  /// After check_backward().
+  void backward(untyped_view const& dy, std::span<double const> weights) {
+    state_.reach(stage::forward_done);
+    std::size_t seed = 0;
+    bool changed = false;
+    auto const bind_seed = [&](untyped_view const& value) {
+      untyped_view& mine = binding_.values()[program_->first_seed() + seed++];
+      changed = changed || !same_view(mine, value);
+      mine = value;
+    };
+    if (program_->result_has_gradient) bind_seed(dy);
+    for (std::size_t i = 0; seed < program_->seeds; ++i) {
+      auto const number = weights.empty() ? wide{0} : static_cast<wide>(weights[i]);
+      auto const memory = plan_.weight<wide>(i);
+      backend_->map(memory, tree_number<wide>{number}, false);  // written by the backend: it may be a device's memory
+      bind_seed(untyped(memory));
+    }
+    if (changed) derive();
+    run(program_->forward_calls, program_->calls.size());
+    state_.reach(stage::backward_done);
+  }
+
+ private:
+  /// What views and operations see.
+  [[nodiscard]] Run context(std::span<std::byte> scratch) const {
+    return {*backend_, binding_.sizes(), scratch, prepared_};
+  }
   void plan() {
-    resolve();
+    binding_.resolve();
     for (auto const validate : functions_->validators) validate(context({}));
-    shape_values();
+    plan_.shape_values(binding_);
     derive();
-    for (std::size_t c = 0; c < scratch_.size(); ++c) {
+    std::size_t const calls = program_->calls.size();
+    for (std::size_t c = 0; c < calls; ++c) {
       if (int const sized = functions_->calls[c].sized_output; sized > 0) {
-        untyped_view& output = values_[static_cast<std::size_t>(values_of_call(c)[static_cast<std::size_t>(sized)])];
+        auto const number = static_cast<std::size_t>(plan_.values_of_call(c)[static_cast<std::size_t>(sized)]);
+        untyped_view& output = binding_.values()[number];
         output = {nullptr, output.count, output.rows, functions_->calls[c].columns(context({}), values_for(c))};
       }
     }
-    for (std::size_t c = 0; c < scratch_.size(); ++c) {
+    for (std::size_t c = 0; c < calls; ++c) {
       auto const scratch = functions_->calls[c].scratch;
-      scratch_[c].bytes = scratch == nullptr ? 0 : scratch(context({}), values_for(c));
+      plan_.set_scratch(c, scratch == nullptr ? 0 : scratch(context({}), values_for(c)));
     }
-    lay_out();
+    plan_.lay_out(binding_.values());
+    state_.reach(stage::planned);
   }
-  void run_forward() {
-    if (changed()) plan();
-    place();
-    check_memory();
-    if constexpr (Backend::host_memory) check_selections();
-    run(0, program_->forward_calls);
-    ran_ = true;
-    rebound_ = false;
-  }
-  void run_backward(untyped_view const& result, untyped_view const& dy, std::span<double const> weights) {
-    check_seeds(result, dy, weights.size());
-    std::size_t seed = 0;
-    if (program_->result_has_gradient) bind_seed(seed++, dy);
-    for (std::size_t i = 0; seed < program_->seeds; ++i) {
-      auto const number = weights.empty() ? wide{0} : static_cast<wide>(weights[i]);
-      auto const memory = weight<wide>(i);
-      backend_->map(memory, tree_number<wide>{number}, false);  // written by the backend: it may be a device's memory
-      bind_seed(seed++, untyped(memory));
-    }
-    run(program_->forward_calls, program_->calls.size());
-  }
-  /// What views and operations see.
-  [[nodiscard]] Run context(std::span<std::byte> scratch) const { return {*backend_, sizes(), scratch}; }
-
- private:
   /// Makes the values that need no kernel.
   void derive() {
+    auto const values = binding_.values();
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
       derived_row<Run> const& row = functions_->derived[i];
-      untyped_view& value = values_[program_->first_derived() + i];
-      if (row.view != nullptr) value = row.view(context({}), values_[static_cast<std::size_t>(program_->sources[i])]);
+      untyped_view& value = values[program_->first_derived() + i];
+      if (row.view != nullptr) value = row.view(context({}), values[static_cast<std::size_t>(program_->sources[i])]);
       if (row.number != nullptr) {
         numbers_[i] = row.number(context({}));
         value.data = reinterpret_cast<std::byte*>(&numbers_[i]);
       }
     }
-    derived_ = true;
   }
   void run(std::size_t first, std::size_t last) {
-    if (!derived_) derive();
     for (std::size_t c = first; c < last; ++c) {
       call_row const& row = program_->calls[c];
       value_reader const values = values_for(c);
       if (row.into_leaf && values.values[*values.next].data == nullptr) continue;
-      functions_->calls[c].run(context(scratch_of(c)), values, row.accumulate);
+      functions_->calls[c].run(context(plan_.scratch_of(c)), values, row.accumulate);
     }
   }
-  [[nodiscard]] value_reader values_for(std::size_t c) const { return {values_.data(), values_of_call(c).data()}; }
+  [[nodiscard]] value_reader values_for(std::size_t c) const {
+    return {binding_.values().data(), plan_.values_of_call(c).data()};
+  }
 
+  program_table const* program_;
   program_functions<Run> const* functions_;
   Backend* backend_;
+  prepared_weights<Backend>* prepared_ = nullptr;
+  State state_;
+  Binding binding_;
+  Plan plan_;
   std::vector<double> numbers_;  // the derived values point to theirs
 };
 

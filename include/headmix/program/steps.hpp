@@ -3,6 +3,7 @@
 // From expressions to a program: the list of steps, operands first, that computes a set of roots. A program is a type;
 // nothing here runs.
 
+#include "headmix/expr/fusion.hpp"
 #include "headmix/expr/view_ops.hpp"
 
 namespace headmix {
@@ -13,49 +14,9 @@ struct roots {
   using list = type_list<R...>;
 };
 
-/// Step: a barrier writes its buffers.
-template <Expr Node>
-struct compute {};
-/// Step: a pointwise value, a named value or a sum of gradients is written to a buffer of its own.
-template <Expr E>
-struct store {};
-/// Step: the terms of a leaf's gradient are added to the caller's memory.
-template <Leaf L, class Terms>
-struct sink {};
-
-namespace detail {
-
-template <class L>
-struct first_of;
-template <class H, class... T>
-struct first_of<type_list<H, T...>> {
-  using type = H;
-};
-
-/// What a let stands for, as a sum of terms. A gradient (program/gradient.hpp) lists its terms itself.
-template <class E>
-struct terms_of {
-  using type = type_list<E>;
-};
-template <class E>
-requires requires { typename E::init; }
-struct terms_of<E> {
-  using type = type_list<typename E::init>;
-};
-template <class E>
-requires requires { typename E::terms; }
-struct terms_of<E> {
-  using type = typename E::terms;
-};
-
-}  // namespace detail
-
 /// The only operand of a view, an output or an alias.
 template <Expr E>
 using operand_of = typename detail::first_of<typename E::args>::type;
-
-template <Expr E>
-using terms = typename detail::terms_of<E>::type;
 
 /// A let that needs no buffer because what it stands for has one, of the same kind.
 template <class E>

@@ -172,13 +172,13 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
   (program.set(X{}, sizes.n), ...);
   if (options.token_sequences.rows > 0) program.bind_tokens(options.token_sequences);
   if (options.context_sequences.rows > 0) program.bind_context(options.context_sequences);
-  detail::LeafMemory<double> memory(program, options);
+  detail::LeafMemory<double> memory(detail::binding_of(program), options);
   AlignedBuffer workspace(program.workspace_bytes());
   program.bind_workspace(workspace.bytes());
   return detail::GradientCheck(
              &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
              [](void* t, view<double const> dy) { static_cast<program_type*>(t)->backward(dy); })
-      .run(program, memory, options);
+      .run(detail::binding_of(program), memory, options);
 }
 
 /// The same on the reference backend.

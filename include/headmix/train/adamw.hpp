@@ -13,11 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/contract/memory.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/expr/pointwise.hpp"
-#include "headmix/program/lower.hpp"
-#include "headmix/program/memory.hpp"
 #include "headmix/program/parameter.hpp"
 
 namespace headmix {
@@ -131,8 +132,8 @@ struct host {
 /// The paper's schedule multiplier times its \f$ \alpha \f$ is our \f$ \eta \f$, and multiplies the decay as well.
 /// The parameters' memory must stay where it is while the optimiser lives.
 ///
-/// @tparam Backend whose memory the parameters lie in: it has for_each(n, f)
-template <std::floating_point T, class Backend = host>
+/// @tparam Backend whose memory the parameters lie in: see ForEach
+template <std::floating_point T, ForEach Backend = host>
 class AdamW {
  public:
   /// Allocates the two moments; nothing allocates afterwards.

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "headmix/program/lower.hpp"
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/program/parameter.hpp"
 #include "headmix/train/adamw.hpp"
 
@@ -22,12 +23,17 @@ struct sgd_update {
 }  // namespace detail
 
 /// \f$ \theta \leftarrow \theta - \eta g \f$. The parameters' memory must stay where it is.
-/// @tparam Backend whose memory the parameters lie in: it has for_each(n, f)
-template <std::floating_point T, class Backend = host>
+/// @tparam Backend whose memory the parameters lie in: see ForEach
+template <std::floating_point T, ForEach Backend = host>
 class Sgd {
  public:
   explicit Sgd(std::vector<parameter<T>> parameters, Backend backend = {})
-      : backend_(std::move(backend)), parameters_(std::move(parameters)) {}
+      : backend_(std::move(backend)), parameters_(std::move(parameters)) {
+    for (auto const& p : parameters_) {
+      if (p.gradient.size() == p.value.size()) continue;
+      fail("Sgd: ", p.name, " has ", p.value.size(), " elements, its gradient ", p.gradient.size());
+    }
+  }
 
   /// One update with the rate `lr`.
   void step(double lr) {

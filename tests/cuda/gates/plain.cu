@@ -12,7 +12,7 @@
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
-#include "headmix/program/lower.hpp"
+#include "headmix/contract/lowered_tree.hpp"
 
 using namespace headmix::cuda;
 using headmix::bfloat16;

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "headmix/backend/cpu/gemm.hpp"
-#include "headmix/expr/attention_problem.hpp"
-#include "headmix/expr/mask.hpp"
+#include "headmix/contract/attention_problem.hpp"
+#include "headmix/contract/mask.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 

@@ -8,8 +8,8 @@
 #include "headmix/backend/cpu/simd.hpp"
 #include "headmix/backend/cpu/tuning.hpp"
 #include "headmix/backend/executor.hpp"
+#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
-#include "headmix/program/lower.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 

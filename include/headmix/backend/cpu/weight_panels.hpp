@@ -112,14 +112,14 @@ class weight_panels {
 
 }  // namespace detail
 
-/// Panels of weights in memory that stays as it is. They are made by the first product that reads such weights. A copy
-/// of it has none.
+/// Panels of weights in memory that stays as it is: a value of whoever owns the weights, such as a module. They are
+/// made by the first product that reads such weights.
 template <class T>
 class prepared_weights {
  public:
   prepared_weights() = default;
-  prepared_weights(prepared_weights const&) {}
-  prepared_weights& operator=(prepared_weights const&) { return *this; }
+  prepared_weights(prepared_weights&&) = default;
+  prepared_weights& operator=(prepared_weights&&) = default;
 
   /// What lies in w stays as it is now: panels of what it was are forgotten.
   void add(view<T const> w) {

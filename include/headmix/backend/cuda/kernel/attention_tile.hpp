@@ -9,10 +9,10 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/contract/attention_problem.hpp"
+#include "headmix/contract/mask.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/expr/attention_problem.hpp"
-#include "headmix/expr/mask.hpp"
 
 namespace headmix::cuda {
 

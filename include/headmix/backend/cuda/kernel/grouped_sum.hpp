@@ -10,9 +10,9 @@
 
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/program/lower.hpp"
 
 namespace headmix::cuda {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/program/lower.hpp"
 
 namespace headmix::cuda {
 

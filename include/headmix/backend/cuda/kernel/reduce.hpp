@@ -6,9 +6,9 @@
 #include <span>
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/program/lower.hpp"
 
 namespace headmix::cuda {
 

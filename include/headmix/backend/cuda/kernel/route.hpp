@@ -9,7 +9,7 @@
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
-#include "headmix/expr/route_problem.hpp"
+#include "headmix/contract/route_problem.hpp"
 
 namespace headmix::cuda {
 

@@ -7,7 +7,7 @@
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/expr/score_steps.hpp"
+#include "headmix/contract/score_steps.hpp"
 
 namespace headmix {
 

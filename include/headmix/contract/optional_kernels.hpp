@@ -1,0 +1,85 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Kernels that a backend may have. A backend without one runs the steps that it stands for, or does without what it
+// saves; none defines a meaning of its own. Operands as in contract/backend_policy.hpp.
+
+#include <concepts>
+#include <span>
+
+#include "headmix/contract/attention_problem.hpp"
+#include "headmix/contract/mask.hpp"
+#include "headmix/contract/route_problem.hpp"
+
+namespace headmix {
+
+// ---- several steps in one kernel ----
+
+/// route(r, scratch): a router's logits, probabilities and choices, and what follows from these alone as far as it is
+/// wanted; see route_problem. Stands for gemm, softmax, top_k, log_sum_exp, col_sum, one_hot and sort_by_expert.
+template <class B>
+concept FusedRoute = requires(B& b, route_problem<typename B::scalar> r, std::span<std::byte> scratch) {
+  { b.route_scratch(r) } -> std::same_as<std::size_t>;
+  b.route(r, scratch);
+};
+
+/// gated_attention<Mask>(p, y, gate, scratch): attention and, besides, row i of y = gate_i row i of o. gate [R, 1],
+/// y and o [R, C]; o is not wanted when its data is null. Scratch as attention_scratch(p) says.
+///
+/// gated_attention_gradient<Mask>(p, gate, d, d_o, d_gate, scratch): its gradient, where d [R, C] is the gradient by y:
+/// row i of d_o = gate_i row i of d, d_gate_i = the sum of row i of d o unless its data is null, and the gradients of p
+/// by q, k and v, given d_o. Scratch as attention_gradient_scratch(p) says. p.d_o is not read.
+template <class B>
+concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scalar> p,
+                                       attention_backward<typename B::scalar> q, view<typename B::scalar> y,
+                                       view<typename B::scalar const> d,
+                                       view<accumulator_t<typename B::scalar> const> gate,
+                                       view<accumulator_t<typename B::scalar>> d_gate, std::span<std::byte> scratch) {
+  b.template gated_attention<full>(p, y, gate, scratch);
+  b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
+};
+
+// ---- what a kernel may keep for another one ----
+
+/// attention_columns(p): how many columns attention() fills in each row of p.probabilities, so that its gradient has
+/// not to compute them again; 0 for none. Without it attention stores nothing.
+template <class B>
+concept StoresProbabilities = requires(B& b, attention_forward<typename B::scalar> p) {
+  { b.attention_columns(p) } -> std::convertible_to<Index>;
+};
+
+/// prepared_weights: what a backend makes of weights that do not change, so that grouped_gemm and grouped_sum read them
+/// faster; default-made, movable, owned by whoever owns the weights. p.add(w): what lies in w stays as it is from now
+/// on; whatever p had of it is forgotten. Both kernels take a pointer to it, or null, as their last operand; what they
+/// compute is the same to rounding.
+template <class B>
+concept PreparesWeights = requires(B& b, typename B::prepared_weights p, view<typename B::scalar> y,
+                                   view<typename B::scalar const> a, view<Int const> index, Index n, bool accumulate,
+                                   std::span<std::byte> scratch) {
+  p.add(a);
+  b.grouped_gemm(y, a, a, index, index, n, scratch, &p);
+  b.grouped_sum(y, a, a, index, index, n, accumulate, scratch, &p);
+};
+
+// ---- packed weights ----
+
+/// packed_gemm(y, x, w, perm, offsets, slots_per_row, scratch): y_s = absmax_int8(x_{s / slots_per_row}) w_e for every
+/// slot s of expert e, 0 for a slot that chose nothing; w_e are packed ternary matrices (core/ternary.hpp): w [E, 1,
+/// words], x [S / slots_per_row, D], y [S, H]. Where perm has no data, all slots are those of expert 0. Sums of
+/// products are integers, so results are exact. A program over a backend without it is refused by the compiler.
+template <class B>
+concept PackedGemm = requires(B& b, view<typename B::scalar> y, view<typename B::scalar const> x, view<Int const> w,
+                              view<Int const> perm, view<Int const> offsets, Index slots_per_row,
+                              std::span<std::byte> scratch) {
+  { b.packed_gemm_scratch(y, x, w) } -> std::same_as<std::size_t>;
+  b.packed_gemm(y, x, w, perm, offsets, slots_per_row, scratch);
+};
+
+// ---- what is no kernel of a program ----
+
+/// for_each(n, f): calls f(i) for all i < n, in any order. Optimisers (train/) run with it.
+template <class B>
+concept ForEach = requires(B& b, Index n, void (*f)(Index)) {
+  b.for_each(n, f);
+};
+
+}  // namespace headmix

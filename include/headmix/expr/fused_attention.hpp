@@ -1,0 +1,106 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention whose rows are gated, and its gradient, in one kernel each, for backends that are FusedGatedAttention.
+
+#include "headmix/contract/optional_kernels.hpp"
+#include "headmix/expr/fusion.hpp"
+#include "headmix/expr/pointwise.hpp"
+#include "headmix/expr/reduce.hpp"
+
+namespace headmix {
+namespace ops {
+
+template <class Spec>
+struct attention;
+/// o and its log-sum-exp, each of which is not wanted when its data is null, and gated = gate o.
+template <class Spec>
+struct gated_attention : operation {
+  static constexpr bool needs_scratch = true;
+  static std::size_t scratch(auto const& run, auto o, auto lse, auto p, auto, auto, auto... operands) {
+    return attention<Spec>::scratch(run, o, lse, p, operands...);
+  }
+  static void eval(auto const& run, auto o, auto lse, auto p, auto gated, auto gate, auto... operands) {
+    run.backend.template gated_attention<typename Spec::mask>(attention<Spec>::problem(run, o, lse, p, operands...),
+                                                              gated, gate, run.scratch);
+  }
+};
+template <class Spec>
+struct attention_gradient;
+/// The gradients of attention whose rows were gated, where d is the gradient by the gated rows: d_o = gate d and,
+/// unless its data is null, d_gate = row_sum(d o), too.
+template <class Spec>
+struct gated_attention_gradient : operation {
+  static constexpr bool needs_scratch = true;
+  static std::size_t scratch(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto const&, auto const&,
+                             auto const&, auto... operands) {
+    return run.backend.attention_gradient_scratch(problem(run, d_o, d_q, d_k, d_v, operands...));
+  }
+  static void eval(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto d_gate, auto d, auto gate,
+                   auto... operands) {
+    run.backend.template gated_attention_gradient<typename Spec::mask>(problem(run, d_o, d_q, d_k, d_v, operands...),
+                                                                       gate, d, d_o, d_gate, run.scratch);
+  }
+
+ private:
+  template <class T, class W>
+  static auto problem(auto const& run, view<T> d_o, view<T> d_q, view<T> d_k, view<T> d_v, view<T const> q,
+                      view<T const> k, view<T const> v, view<T const> o, view<W const> lse, view<T const> p,
+                      auto... further) {
+    return attention_gradient<Spec>::problem(run, d_q, d_k, d_v, q, k, v, o, lse, p, view<T const>(d_o), further...);
+  }
+};
+
+}  // namespace ops
+
+namespace detail {
+
+/// A number in memory for each row of O.
+template <class G, class O>
+inline constexpr bool is_gate =
+    G::kind_of == kind::accumulator && !Pointwise<G> && cols<G>::value == 1 && rows<G>::value == rows<O>::value;
+template <class G, class O>
+using gated_by = node<ops::round_to_storage, node<ops::multiply, G, O>>;
+/// What is known of the gradient that arrives at O, if it is that by the gated rows times the gate.
+template <class O, class Terms>
+struct gated_gradient {
+  static constexpr bool is_one = false;
+};
+template <class O, class D, class G>
+struct gated_gradient<O, type_list<node<ops::multiply, D, G>>> {
+  static constexpr bool is_one = is_gate<G, O> && D::kind_of == kind::real && !Pointwise<D> &&
+                                 rows<D>::value == rows<O>::value && cols<D>::value == cols<O>::value;
+  using d = D;
+  using gate = G;
+};
+
+}  // namespace detail
+
+template <class Backend, class Spec, class... A, class G, class... T>
+requires(FusedGatedAttention<Backend>&& detail::is_gate<G, node<ops::attention<Spec>, A...>>)  //
+    struct fusion<Backend, type_list<compute<node<ops::attention<Spec>, A...>>,
+                                     store<detail::gated_by<G, node<ops::attention<Spec>, A...>>>, T...>> {
+  using o = node<ops::attention<Spec>, A...>;
+  using further = type_list<>;
+  using type = fused<ops::gated_attention<Spec>, type_list<o, output<1, o>, output<2, o>, detail::gated_by<G, o>>,
+                     further, type_list<G, A...>>;
+  using rest = type_list<T...>;
+};
+
+template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
+requires(FusedGatedAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)  //
+    struct fusion<
+        Backend,
+        type_list<store<DO>,
+                  compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>,
+                  T...>> {
+  using d = typename detail::gated_gradient<O, terms<DO>>::d;
+  using gate = typename detail::gated_gradient<O, terms<DO>>::gate;
+  using d_gate = node<ops::row_sum, node<ops::multiply, d, O>>;
+  using d_q = node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>;
+  using further = type_list<d_gate>;
+  using type = fused<ops::gated_attention_gradient<Spec>, type_list<DO, d_q, output<1, d_q>, output<2, d_q>>, further,
+                     type_list<d, gate, Q, K, V, O, output<1, O>, output<2, O>, A...>>;
+  using rest = filter<type_list<T...>, detail::is_not<compute<d_gate>>>;
+};
+
+}  // namespace headmix

@@ -1,0 +1,141 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The sizes, leaves and checks of a program as tables: types go in, constant arrays come out. What is bound is held
+// against them in program/binding.hpp.
+
+#include "headmix/program/binding.hpp"
+#include "headmix/program/describe.hpp"
+
+namespace headmix::detail {
+
+/// True when the requirement holds whatever the dynamic sizes are; `make` has checked what is static.
+template <class Check>
+inline constexpr bool certain = false;
+template <template <class, class> class Rule, class X, class Y>
+inline constexpr bool certain<Rule<X, Y>> = X::extent::value != dynamic&& Y::extent::value != dynamic;
+template <class X, class Y>
+inline constexpr bool certain<equal<X, Y>> = (X::extent::value != dynamic && Y::extent::value != dynamic) ||
+                                             std::is_same_v<typename X::extent, typename Y::extent>;
+template <class X, class Y>
+inline constexpr bool certain<multiple_of<X, Y>> = Y::extent::value > 0 &&
+                                                   (X::extent::value != dynamic ||
+                                                    factor_of<typename X::extent, typename Y::extent>::value);
+
+struct is_uncertain {
+  template <class Check>
+  static constexpr bool value = !certain<Check>;
+};
+/// The requirements of node E that are to be checked when its program is bound.
+template <class E>
+struct checks_of {
+  using type = type_list<>;
+};
+template <class Op, class... A>
+struct checks_of<node<Op, A...>> {
+  using type = filter<typename Op::template checks<A...>, is_uncertain>;
+};
+
+template <class Shape>
+struct sizes_of_shape {
+  using type =
+      concat<named_sizes<typename Shape::rows>, named_sizes<typename Shape::cols>, named_sizes<typename Shape::count>>;
+};
+template <class Checks>
+struct sizes_of_checks;
+template <template <class, class> class... Rule, class... X, class... Y>
+struct sizes_of_checks<type_list<Rule<X, Y>...>> {
+  using type = concat<named_sizes<typename X::extent>..., named_sizes<typename Y::extent>...>;
+};
+template <class E>
+struct sizes_of_number {
+  using type = type_list<>;
+};
+template <class E>
+requires requires { typename E::counted; }
+struct sizes_of_number<E> {
+  using type = named_sizes<typename E::counted>;
+};
+/// The dynamic sizes that a list of expressions mentions.
+template <class Nodes>
+struct sizes_in;
+template <class... E>
+struct sizes_in<type_list<E...>> {
+  using type =
+      concat<concat<typename sizes_of_shape<typename E::extents>::type,
+                    typename sizes_of_checks<typename checks_of<E>::type>::type, typename sizes_of_number<E>::type>...>;
+};
+
+/// The leaf whose rows must follow each other because E is a reshape of it, or none.
+template <class E, form = E::form_of>
+struct leaf_below {
+  using type = type_list<>;
+};
+template <class E>
+struct leaf_below<E, form::leaf> {
+  using type = type_list<E>;
+};
+template <Alias E>
+struct leaf_below<E, form::let> : leaf_below<typename first_of<terms<E>>::type> {};
+template <class E>
+struct reshaped_leaf {
+  using type = type_list<>;
+};
+template <class Op, class A>
+requires std::is_base_of_v<ops::reshape, Op>
+struct reshaped_leaf<node<Op, A>> : leaf_below<A> {
+};
+
+template <class E, class Check>
+struct check_texts;
+template <class E, template <class, class> class Rule, class X, class Y>
+struct check_texts<E, Rule<X, Y>> {
+  static std::string node() { return describe<E>(); }
+  template <class Sizes>
+  static constexpr check_row row = {formula_for<Sizes, typename X::extent>,
+                                    formula_for<Sizes, typename Y::extent>,
+                                    &Rule<X, Y>::holds,
+                                    Rule<X, Y>::text,
+                                    &node,
+                                    &describe_side<X>,
+                                    &describe_side<Y>};
+};
+
+template <class L, class Sizes>
+constexpr formula const* domain_formula() {
+  if constexpr (Selection<L>) {
+    return formula_for<Sizes, domain<L>>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <class Sizes, class Checks, class Leaves, class Reshaped>
+struct binding_arrays;
+template <class... X, class... E, class... Check, class... L, class... R>
+struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_list<L...>, type_list<R...>> {
+  using sizes = type_list<X...>;
+  static constexpr std::array<char const*, sizeof...(X)> names = {name_source<X>()...};
+  static constexpr std::array<leaf_row, sizeof...(L)> leaves = {
+      leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, L::kind_of, L::grad,
+               domain_formula<L, sizes>()}...};
+  static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
+  static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>::value...};
+  static constexpr bool keys_from_memory = (counts<rows<L>, context_tokens> || ...);
+};
+
+template <class E, class Checks = typename checks_of<E>::type>
+struct checks_with_node;
+template <class E, class... C>
+struct checks_with_node<E, type_list<C...>> {
+  using type = type_list<std::pair<E, C>...>;
+};
+template <class Nodes>
+struct bound_nodes;
+template <class... E>
+struct bound_nodes<type_list<E...>> {
+  using mentioned = unique<typename sizes_in<type_list<E...>>::type>;
+  using checks = concat<typename checks_with_node<E>::type...>;
+  using reshaped = concat<typename reshaped_leaf<E>::type...>;
+};
+
+}  // namespace headmix::detail

@@ -1,0 +1,43 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// backend_conformance: every kernel of a backend against Reference, for whoever writes one.
+//
+//   My<float> backend;
+//   auto const found = headmix::backend_conformance(backend);
+//   if (!found.ok()) std::puts(found.text().c_str());  // "softmax: [1, 37]: y(0, 3) is 0.1, expected 0.2; ..."
+//
+// It runs the required kernels (contract/backend_policy.hpp) and those of the optional ones that the backend has
+// (contract/optional_kernels.hpp), on extents that divide nothing, on single rows and on nothing, with gaps between
+// elements and transposed, and says by name which kernels differ and where.
+
+#include "headmix/testing/conformance/attention.hpp"
+#include "headmix/testing/conformance/dense.hpp"
+#include "headmix/testing/conformance/experts.hpp"
+
+namespace headmix {
+
+/// Runs all kernels of the backend. Each writes to memory that holds other numbers before.
+/// @tparam Masks  those that attention is tried with; fewer take less time to compile
+template <AttentionMask... Masks, BackendPolicy B>
+[[nodiscard]] conformance_result backend_conformance(B& backend, conformance_options const& options = {}) {
+  if constexpr (sizeof...(Masks) == 0) {
+    return backend_conformance<full, causal, mask_with_holes>(backend, options);
+  } else {
+    using namespace detail::conformance;
+    conformance_result result;
+    bench<B> b(backend, options, result);
+    check_map(b);
+    check_sums(b);
+    check_gemm(b);
+    check_softmax(b);
+    check_choices(b);
+    check_rows(b);
+    check_sequences(b);
+    check_roundings(b);
+    check_experts(b);
+    (check_attention<B, Masks>(b), ...);
+    return result;
+  }
+}
+
+}  // namespace headmix

@@ -1,0 +1,270 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention and its gradients against the reference.
+
+#include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/type_name.hpp"
+#include "headmix/expr/random.hpp"
+#include "headmix/testing/conformance/bench.hpp"
+
+namespace headmix {
+
+/// A mask of a user's: without a range, and it hides every key from some positions.
+struct mask_with_holes {
+  HEADMIX_HD static bool sees(Index t, Index s) { return t % 4 != 1 && s <= t + 2 && s % 3 != 1; }
+};
+
+namespace detail::conformance {
+
+struct attention_case {
+  std::vector<Int> queries, keys;  ///< offsets of the sequences
+  Index rows_per_token, heads, kv_heads, head_dim;
+  bool chosen = false;  ///< tokens choose heads
+};
+
+/// What of an attention is not plain.
+struct attention_variant {
+  bool bias = false, dropout = false, gate = false, even = false;
+  bool unwanted[4] = {};  ///< the log-sum-exp, d_q, d_k, d_v
+};
+
+template <class B>
+struct attention_bench {
+  using T = typename B::scalar;
+  using W = accumulator_t<T>;
+
+  attention_bench(bench<B>& of, attention_case const& c, attention_variant const& how)
+      : b(of),
+        variant(how),
+        queries(b, c.queries),
+        keys(b, c.keys),
+        rows(c.queries.back() * c.rows_per_token),
+        q_cols((c.chosen ? 1 : c.heads) * c.head_dim),
+        lse_cols(c.chosen ? 1 : c.heads),
+        longest(longest_of(c.keys)),
+        index(b, c.chosen ? distinct_choices(c.queries.back(), c.rows_per_token, c.heads) : std::vector<Int>{},
+              c.chosen ? c.queries.back() : 0, c.rows_per_token),
+        slots(b, 1, rows),
+        lists(b, 1, (static_cast<Index>(c.queries.size()) - 1) * c.heads + 1),
+        key(b, words_of(randomness(3, 1, 2, 5)), 1, 6),
+        q(b, rows, q_cols, layout::gaps),
+        k(b, c.keys.back(), c.kv_heads * c.head_dim, layout::gaps),
+        v(b, c.keys.back(), c.kv_heads * c.head_dim, layout::gaps),
+        bias(b, longest * longest, c.heads),
+        d_o(b, rows, q_cols),
+        gate(b, rows, 1) {
+    if (c.chosen) b.reference.sort_by_expert(slots.host(), lists.host(), view<Int const>(index.host()), queries.host());
+    slots.send();
+    lists.send();
+    for (bool const device : {false, true}) {
+      attention_extents& e = device ? on_device : on_host;
+      e = {device ? queries.device() : queries.host(),
+           device ? keys.device() : keys.host(),
+           c.rows_per_token,
+           c.heads,
+           c.kv_heads,
+           c.head_dim,
+           {}};
+      if (how.even) e.queries.offsets = e.keys.offsets = nullptr;
+      if (c.chosen) {
+        e.chosen = {device ? slots.device().data : slots.host().data, device ? lists.device().data : lists.host().data};
+      }
+    }
+    double const scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+    scores_device.scale = scores_host.scale = scale;
+    if (how.bias) {
+      scores_device.bias = bias.in(), scores_host.bias = bias.host();
+      scores_device.bias_keys = scores_host.bias_keys = longest;
+    }
+    if (how.dropout) {
+      auto const stream = static_cast<std::uint32_t>(random_stream::attention_dropout);
+      dropout_device = {key.device().data, stream, 0.3};
+      dropout_host = {key.host().data, stream, 0.3};
+    }
+  }
+  static std::vector<Int> words_of(randomness const& r) { return {r.word, r.word + 6}; }
+  static Index longest_of(std::vector<Int> const& offsets) {
+    Index n = 1;
+    for (std::size_t s = 1; s < offsets.size(); ++s) n = (std::max)(n, Index{offsets[s] - offsets[s - 1]});
+    return n;
+  }
+
+  template <class Mask>
+  void check(std::string const& text) {
+    operand<B, T> o(b, rows, q_cols), gated(b, rows, q_cols);
+    operand<B, W> lse(b, rows, lse_cols);
+    attention_forward<T> f{on_device,    q.in(),         k.in(),        v.in(), o.device(),
+                           lse.device(), dropout_device, scores_device, {}};
+    attention_forward<double> const expected{on_host,    q.host(),     k.host(),    v.host(), o.host(),
+                                             lse.host(), dropout_host, scores_host, {}};
+    headmix::backend_memory<B> stored;
+    if constexpr (StoresProbabilities<B>) {
+      f.probabilities = {nullptr, rows * lse_cols, 0};
+      f.probabilities.cols = b.backend.attention_columns(f);
+      f.probabilities.row_stride = f.probabilities.cols;
+      stored = headmix::backend_memory<B>(static_cast<std::size_t>(f.probabilities.size()) * sizeof(T));
+      if (f.probabilities.cols > 0) f.probabilities.data = stored.template as<T>();
+    }
+    b.reference.template attention<Mask>(expected, {});
+    auto const scratch = b.scratch(b.backend.attention_scratch(f));
+    if (variant.gate) {
+      if constexpr (FusedGatedAttention<B>) {
+        b.begin("gated_attention", text);
+        for (Index i = 0; i < rows; ++i) {
+          for (Index j = 0; j < q_cols; ++j) gated.host()(i, j) = gate.host()(i, 0) * o.host()(i, j);
+        }
+        b.run([&] { b.backend.template gated_attention<Mask>(f, gated.device(), gate.in(), scratch); });
+        gated.check("gated");
+      }
+    } else {
+      b.begin("attention", text);
+      b.run([&] { b.backend.template attention<Mask>(f, scratch); });
+    }
+    o.check("o");
+    lse.check("log-sum-exp");
+    if (variant.unwanted[0]) {
+      operand<B, T> alone(b, rows, q_cols);
+      f.o = alone.device();
+      f.lse.data = nullptr;
+      f.probabilities = {};
+      for (Index i = 0; i < rows; ++i) {
+        for (Index j = 0; j < q_cols; ++j) alone.host()(i, j) = o.host()(i, j);
+      }
+      b.run([&] { b.backend.template attention<Mask>(f, b.scratch(b.backend.attention_scratch(f))); });
+      alone.check("o without log-sum-exp");
+    }
+    o.send();  // gradients are those of the right values
+    lse.send();
+    check_gradient<Mask>(text, o, lse, f.probabilities);
+  }
+
+ private:
+  template <class Mask>
+  void check_gradient(std::string const& text, operand<B, T>& o, operand<B, W>& lse, view<T const> probabilities) {
+    operand<B, T> d(b, rows, q_cols);
+    for (Index i = 0; variant.gate && i < rows; ++i) {
+      for (Index j = 0; j < q_cols; ++j) d_o.host()(i, j) = gate.host()(i, 0) * d.host()(i, j);
+    }
+    operand<B, T> d_q(b, rows, q_cols), d_k(b, k.host().rows, k.host().cols), d_v(b, v.host().rows, v.host().cols);
+    operand<B, T> d_bias(b, bias.host().rows, bias.host().cols);
+    auto const wanted = [this](auto view_of, int which) {
+      if (variant.unwanted[which]) view_of.data = nullptr;
+      return view_of;
+    };
+    attention_backward<T> const g{on_device,
+                                  q.in(),
+                                  k.in(),
+                                  v.in(),
+                                  o.in(),
+                                  d_o.in(),
+                                  lse.in(),
+                                  wanted(d_q.device(), 1),
+                                  wanted(d_k.device(), 2),
+                                  wanted(d_v.device(), 3),
+                                  dropout_device,
+                                  scores_device,
+                                  probabilities};
+    attention_backward<double> const expected{on_host,
+                                              q.host(),
+                                              k.host(),
+                                              v.host(),
+                                              o.host(),
+                                              d_o.host(),
+                                              lse.host(),
+                                              wanted(d_q.host(), 1),
+                                              wanted(d_k.host(), 2),
+                                              wanted(d_v.host(), 3),
+                                              dropout_host,
+                                              scores_host,
+                                              {}};
+    b.reference.template attention_gradient<Mask>(expected, {});
+    auto const scratch = b.scratch(b.backend.attention_gradient_scratch(g));
+    operand<B, W> d_gate(b, rows, 1);
+    if (variant.gate) {
+      if constexpr (FusedGatedAttention<B>) {
+        b.begin("gated_attention_gradient", text);
+        for (Index i = 0; i < rows; ++i) {
+          d_gate.host()(i, 0) = 0;
+          for (Index j = 0; j < q_cols; ++j) d_gate.host()(i, 0) += d.host()(i, j) * o.host()(i, j);
+        }
+        b.run([&] {
+          b.backend.template gated_attention_gradient<Mask>(g, gate.in(), d.in(), d_o.device(), d_gate.device(),
+                                                            scratch);
+        });
+        d_o.check("d_o");
+      }
+    } else {
+      b.begin("attention_gradient", text);
+      b.run([&] { b.backend.template attention_gradient<Mask>(g, scratch); });
+    }
+    d_q.check("d_q", 10);
+    d_k.check("d_k", 10);
+    d_v.check("d_v", 10);
+    d_gate.check("d_gate", 10);
+    if (!variant.bias) return;
+    b.begin("attention_bias_gradient", text);
+    attention_backward<T> with_bias = g;
+    with_bias.d_q.data = with_bias.d_k.data = with_bias.d_v.data = nullptr;
+    b.reference.template attention_bias_gradient<Mask>(d_bias.host(), expected, {});
+    auto const more = b.scratch(b.backend.attention_bias_gradient_scratch(with_bias));
+    b.run([&] { b.backend.template attention_bias_gradient<Mask>(d_bias.device(), with_bias, more); });
+    d_bias.check("d_bias", 10);
+  }
+
+  bench<B>& b;
+  attention_variant variant;
+  sequences_of<B> queries, keys;
+  Index rows, q_cols, lse_cols, longest;
+  int_operand<B> index, slots, lists, key;
+  operand<B, T> q, k, v, bias, d_o;
+  operand<B, W> gate;
+  attention_extents on_device, on_host;
+  attention_scores<T> scores_device;
+  attention_scores<double> scores_host;
+  attention_dropout dropout_device, dropout_host;
+};
+
+template <class B, class Mask>
+void check_attention(bench<B>& b) {
+  auto const run = [&](attention_case const& c, attention_variant const& how = {}) {
+    attention_bench<B>(b, c, how).template check<Mask>(
+        message(type_name<Mask>(), ", ", c.queries.back(), " queries of ", c.rows_per_token, " rows, ", c.keys.back(),
+                " keys, ", c.queries.size() - 1, " sequences, ", c.heads, " heads on ", c.kv_heads, " of ", c.head_dim,
+                c.chosen ? ", chosen" : "", how.bias ? ", bias" : "", how.dropout ? ", dropout" : "",
+                how.even ? ", even" : ""));
+  };
+  attention_case const ragged{{0, 13, 30, 31, 50}, {0, 13, 30, 31, 50}, 3, 4, 2, 5},
+      even{{0, 21, 42, 63}, {0, 21, 42, 63}, 1, 2, 1, 8}, heads{{0, 0, 20, 33}, {0, 0, 20, 33}, 2, 4, 2, 6, true};
+  run({{0, 1}, {0, 1}, 1, 1, 1, 4});              // a single row
+  run({{0, 0, 5, 5}, {0, 0, 7, 9}, 1, 2, 1, 3});  // empty sequences, keys without queries
+  run({{0, 3, 10}, {0, 40, 75}, 1, 4, 2, 8});     // decoder steps: fewer queries than keys
+  run({{0, 30}, {0, 11}, 1, 1, 1, 6});            // more queries than keys: the first see nothing when causal
+  run({{0, 8}, {0, 0}, 2, 1, 1, 4});              // no keys at all
+  run({{0, 0}, {0, 0}, 1, 2, 2, 4});              // nothing at all
+  run({{0, 20}, {0, 20}, 1, 2, 2, 100});          // wide heads
+  run(ragged);
+  run(heads);
+  run(even, {.even = true});
+  run(ragged, {.bias = true});
+  run(heads, {.bias = true});
+  run(ragged, {.dropout = true});
+  run(heads, {.dropout = true});
+  for (int i = 0; i < 4; ++i) {
+    attention_variant some;
+    some.unwanted[i] = true;
+    if (i > 0) some.unwanted[i % 3 + 1] = true;
+    run(ragged, some);
+  }
+  if constexpr (FusedGatedAttention<B>) {
+    // A row has one gate, so a row of q is that of one head.
+    run({{0, 13, 30, 31, 50}, {0, 13, 30, 31, 50}, 3, 1, 1, 5}, {.gate = true});
+    run(heads, {.gate = true});
+  }
+  if (!b.options().large) return;
+  run({{0, 301}, {0, 301}, 2, 1, 1, 16});  // several blocks and tiles of a list
+  run({{0, 700}, {0, 700}, 1, 1, 1, 8});
+  run({{0, 64, 128, 192}, {0, 64, 128, 192}, 1, 4, 4, 32});
+}
+
+}  // namespace detail::conformance
+}  // namespace headmix

@@ -1,0 +1,287 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What the checks of a backend's kernels share: operands that the backend and the reference have alike, and the record
+// of what was found.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "headmix/backend/reference.hpp"
+#include "headmix/contract/backend_policy.hpp"
+#include "headmix/contract/memory.hpp"
+#include "headmix/core/error.hpp"
+
+namespace headmix {
+
+struct conformance_options {
+  /// || found - expected || / || expected || that rounding may make of one operand; 0: by the backend's scalar, 1e-11
+  /// for double, 2e-5 for float, 1e-2 for 16 bits. What a kernel chooses, orders or counts must be exact.
+  double tolerance = 0;
+  /// Also sizes of many tiles: minutes on an emulator.
+  bool large = false;
+  /// Called before (true) and after (false) every kernel, e.g. to see whether it allocates.
+  std::function<void(bool)> watch = {};
+};
+
+/// A kernel that does not what Reference does.
+struct conformance_failure {
+  std::string kernel, text;
+};
+
+struct conformance_result {
+  std::vector<conformance_failure> failures;
+  Index checks = 0;          ///< operands that were compared
+  std::uint64_t digest = 0;  ///< of all that the kernels wrote: a backend gives the same one on every executor
+
+  [[nodiscard]] bool ok() const { return failures.empty(); }
+  /// A line for each failure.
+  [[nodiscard]] std::string text() const {
+    std::string all;
+    for (auto const& f : failures) all += f.kernel + ": " + f.text + '\n';
+    return all;
+  }
+};
+
+namespace detail::conformance {
+
+enum class layout { plain, gaps, transposed };
+inline constexpr layout all_layouts[] = {layout::plain, layout::gaps, layout::transposed};
+
+struct extent {
+  Index rows, cols;
+};
+/// Nothing, single rows and columns, and sizes that divide nothing.
+inline constexpr extent odd_extents[] = {{0, 5}, {5, 0}, {1, 1}, {1, 37}, {33, 1}, {7, 13}, {65, 41}};
+
+/// The record of a run.
+class record {
+ public:
+  record(conformance_options const& options, conformance_result& result) : options_(options), result_(&result) {}
+
+  /// What follows is about this kernel, in this case.
+  template <class... T>
+  void begin(char const* kernel, T const&... what) {
+    kernel_ = kernel;
+    case_ = message(what...);
+  }
+  [[nodiscard]] conformance_options const& options() const { return options_; }
+  void fail(std::string const& text) {
+    // A kernel that is wrong is so in many cases; the first ones tell.
+    auto const known = std::count_if(result_->failures.begin(), result_->failures.end(),
+                                     [this](auto const& f) { return f.kernel == kernel_; });
+    if (known < 3) result_->failures.push_back({kernel_, case_ + ": " + text});
+  }
+  /// Two lists of the elements [rows, cols] of a matrix or stack.
+  void compare(char const* operand, std::vector<double> const& found, std::vector<double> const& expected, Index cols,
+               double tolerance) {
+    ++result_->checks;
+    double difference = 0, norm = 0, worst = -1;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      double const a = found[i], b = expected[i];
+      if (a == b || (std::isnan(a) && std::isnan(b))) {
+        if (std::isfinite(b)) norm += b * b;
+        continue;
+      }
+      double const d = std::isfinite(a) && std::isfinite(b) ? std::abs(a - b) : std::numeric_limits<double>::infinity();
+      if (d > worst) worst = d, at = i;
+      difference += d * d;
+      norm += std::isfinite(b) ? b * b : 0;
+    }
+    double const error = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
+    if (error <= tolerance) return;
+    auto const n = static_cast<Index>(at), width = (std::max)(cols, Index{1});
+    fail(message(operand, "(", n / width, ", ", n % width, ") is ", found[at], ", expected ", expected[at],
+                 "; relative error ", error, ", allowed ", tolerance));
+  }
+  void digest(void const* data, std::size_t bytes) {
+    auto const* const p = static_cast<unsigned char const*>(data);
+    for (std::size_t i = 0; i < bytes; ++i) result_->digest = (result_->digest ^ p[i]) * 0x100000001b3u;
+  }
+
+ private:
+  conformance_options const& options_;
+  conformance_result* result_;
+  std::string kernel_, case_;
+};
+
+/// A backend under test.
+template <class B>
+class bench : public record {
+ public:
+  using scalar = typename B::scalar;
+  using wide = accumulator_t<scalar>;
+
+  bench(B& b, conformance_options const& options, conformance_result& result) : record(options, result), backend(b) {}
+
+  template <class F>
+  void run(F kernel) {
+    if (options().watch) options().watch(true);
+    kernel();
+    if (options().watch) options().watch(false);
+  }
+  /// What rounding to T may make of a result.
+  template <class T>
+  [[nodiscard]] double tolerance() const {
+    if (std::is_same_v<T, Int>) return 0;
+    if (options().tolerance > 0) return options().tolerance;
+    return std::is_same_v<T, double> ? 1e-11 : std::is_same_v<T, float> ? 2e-5 : 1e-2;
+  }
+  [[nodiscard]] std::span<std::byte> scratch(std::size_t bytes) {
+    if (scratch_.bytes().size() < bytes) scratch_ = headmix::backend_memory<B>(bytes);
+    return scratch_.bytes().first(bytes);
+  }
+  [[nodiscard]] std::uint64_t next_stream() { return ++stream_; }
+
+  B& backend;
+  Reference<double> reference;
+
+ private:
+  headmix::backend_memory<B> scratch_;
+  std::uint64_t stream_ = 0;
+};
+
+/// A matrix, or a stack of them: in T for the backend, in H with the same numbers for the reference.
+template <class B, class T, class H = std::conditional_t<std::is_same_v<T, Int>, Int, double>>
+class operand {
+ public:
+  /// Numbers in [-0.5, 0.5); for Int, -7.
+  operand(bench<B>& b, Index rows, Index cols, layout form = layout::plain, Index count = 1) : bench_(&b) {
+    lay_out(rows, cols, form, count);
+    Random const random(11, b.next_stream());
+    for (std::size_t i = 0; i < host_.size(); ++i) {
+      if constexpr (std::is_same_v<T, Int>) {
+        host_[i] = -7;
+      } else {
+        host_[i] = static_cast<H>(static_cast<T>(random.uniform(i) - 0.5));
+      }
+    }
+    send();
+  }
+  /// These numbers, row by row.
+  operand(bench<B>& b, std::vector<H> const& values, Index rows, Index cols, layout form = layout::plain)
+      : operand(b, rows, cols, form) {
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < cols; ++j) view_(i, j) = values[static_cast<std::size_t>(i * cols + j)];
+    }
+    send();
+  }
+
+  operand(operand const&) = delete;
+  operand& operator=(operand const&) = delete;
+
+  [[nodiscard]] view<H> host() { return view_; }
+  [[nodiscard]] view<H const> host() const { return view_; }
+  [[nodiscard]] view<T> device() {
+    view<T> v(memory_.template as<T>(), view_.count, view_.rows, view_.cols);
+    v.stack_stride = view_.stack_stride, v.row_stride = view_.row_stride, v.col_stride = view_.col_stride;
+    return v;
+  }
+  [[nodiscard]] view<T const> in() { return device(); }
+  /// Gives the backend what the host has, rounded to T; the host keeps what was rounded.
+  void send() {
+    std::vector<T> values;
+    for (H& h : host_) {
+      values.push_back(static_cast<T>(h));
+      h = static_cast<H>(values.back());
+    }
+    if (memory_.bytes().size() < values.size() * sizeof(T))
+      memory_ = headmix::backend_memory<B>(values.size() * sizeof(T));
+    upload(bench_->backend, memory_.template as<T>(), values.data(), values.size());
+  }
+  /// Gives the host what the backend has.
+  void receive() {
+    auto const values = get();
+    for (std::size_t i = 0; i < values.size(); ++i) host_[i] = static_cast<H>(values[i]);
+  }
+  /// The backend has what the host has, and what lies between the elements is as it was.
+  void check(char const* name, double times = 1) const { check_within(name, times * bench_->template tolerance<T>()); }
+  void check_exact(char const* name) const { check_within(name, 0); }
+
+ private:
+  void lay_out(Index rows, Index cols, layout form, Index count) {
+    Index const row = form == layout::gaps ? 2 * cols + 3 : cols, matrix = rows * row + (form == layout::gaps ? 5 : 0);
+    host_.resize(static_cast<std::size_t>(count * matrix));
+    view_ = view<H>(host_.data(), count, rows, cols);
+    view_.stack_stride = matrix;
+    if (form == layout::gaps) view_.row_stride = row, view_.col_stride = 2;
+    if (form == layout::transposed) view_.row_stride = 1, view_.col_stride = rows;
+  }
+  [[nodiscard]] std::vector<T> get() const {
+    std::vector<T> values(host_.size());
+    download(bench_->backend, values.data(), memory_.template as<T>(), values.size());
+    return values;
+  }
+  void check_within(char const* name, double tolerance) const {
+    auto const values = get();
+    bench_->digest(values.data(), values.size() * sizeof(T));
+    std::vector<double> found, expected;
+    std::vector<bool> element(values.size());
+    for (Index e = 0; e < view_.count; ++e) {
+      for (Index i = 0; i < view_.rows; ++i) {
+        for (Index j = 0; j < view_.cols; ++j) {
+          auto const at =
+              static_cast<std::size_t>(e * view_.stack_stride + i * view_.row_stride + j * view_.col_stride);
+          element[at] = true;
+          found.push_back(static_cast<double>(values[at]));
+          expected.push_back(static_cast<double>(host_[at]));
+        }
+      }
+    }
+    bench_->compare(name, found, expected, view_.cols, tolerance);
+    for (std::size_t at = 0; at < values.size(); ++at) {
+      if (element[at] || static_cast<H>(values[at]) == host_[at]) continue;
+      bench_->fail(message(name, ": memory between its elements was written"));
+      return;
+    }
+  }
+
+  bench<B>* bench_;
+  std::vector<H> host_;
+  view<H> view_;
+  headmix::backend_memory<B> memory_;
+};
+template <class B>
+using int_operand = operand<B, Int>;
+
+/// Choices of {-1, 0, ..., n - 1}, every fourth of them nothing.
+inline std::vector<Int> random_choices(Index size, Index n, std::uint64_t stream = 1) {
+  std::vector<Int> chosen;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(size); ++i) {
+    bool const nothing = n == 0 || Random(21, stream).below(i, 4) == 0;
+    chosen.push_back(nothing ? -1 : static_cast<Int>(Random(22, stream).below(i, static_cast<std::uint64_t>(n))));
+  }
+  return chosen;
+}
+/// Distinct choices in each row, some of them nothing.
+inline std::vector<Int> distinct_choices(Index rows, Index cols, Index n) {
+  std::vector<Int> chosen;
+  for (Index i = 0; i < rows; ++i) {
+    for (Index k = 0; k < cols; ++k) chosen.push_back((i + k) % 5 == 0 ? -1 : static_cast<Int>((7 * i + k) % n));
+  }
+  return chosen;
+}
+
+/// Rows of sequences, on both sides; equal lengths without offsets.
+template <class B>
+class sequences_of {
+ public:
+  sequences_of(bench<B>& b, std::vector<Int> const& offsets)
+      : offsets_(b, offsets, 1, static_cast<Index>(offsets.size())), rows_(offsets.back()) {}
+  [[nodiscard]] segments host() { return {offsets_.host().data, offsets_.host().cols - 1, rows_}; }
+  [[nodiscard]] segments device() { return {offsets_.device().data, offsets_.host().cols - 1, rows_}; }
+
+ private:
+  int_operand<B> offsets_;
+  Index rows_;
+};
+
+}  // namespace detail::conformance
+}  // namespace headmix

@@ -1,0 +1,272 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Kernels of experts and routers against the reference.
+
+#include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/ternary.hpp"
+#include "headmix/testing/conformance/bench.hpp"
+
+namespace headmix::detail::conformance {
+
+template <class B>
+void check_order(bench<B>& b, std::vector<Int> const& chosen, Index rows, Index cols, Index experts, layout form,
+                 std::vector<Int> const& sequences) {
+  auto const count = static_cast<Index>(sequences.size()) - 1;
+  b.begin("sort_by_expert", "[", rows, ", ", cols, "], ", experts, " experts, ", count, " sequences");
+  sequences_of<B> s(b, sequences);
+  int_operand<B> index(b, chosen, rows, cols, form), perm(b, 1, rows * cols), offsets(b, 1, count * experts + 1);
+  b.run([&] { b.backend.sort_by_expert(perm.device(), offsets.device(), index.in(), s.device()); });
+  b.reference.sort_by_expert(perm.host(), offsets.host(), view<Int const>(index.host()), s.host());
+  offsets.check("offsets");
+  perm.check("perm");
+}
+template <class B>
+void check_orders(bench<B>& b) {
+  for (Index const experts : {1, 5, 32, 300}) {
+    for (Index const rows : {0, 1, 40, 77}) {
+      for (Index const cols : {1, 3}) {
+        std::vector<Int> const all{0, static_cast<Int>(rows)};
+        auto const n = static_cast<std::size_t>(rows * cols);
+        check_order(b, random_choices(rows * cols, experts), rows, cols, experts, layout::plain, all);
+        check_order(b, random_choices(rows * cols, experts), rows, cols, experts, layout::transposed, all);
+        check_order(b, std::vector<Int>(n, -1), rows, cols, experts, layout::plain, all);
+        check_order(b, std::vector<Int>(n, static_cast<Int>(experts / 2)), rows, cols, experts, layout::plain, all);
+      }
+    }
+    check_order(b, random_choices(60 * 2, experts), 60, 2, experts, layout::plain, {0, 0, 1, 40, 40, 47, 60, 60});
+    check_order(b, std::vector<Int>(60, -1), 60, 1, experts, layout::transposed, {0, 0, 1, 40, 40, 47, 60, 60});
+  }
+}
+
+/// A selection and its order, on both sides.
+template <class B>
+struct routing {
+  routing(bench<B>& b, Index rows, Index choices, Index experts)
+      : index(b, without_expert_one(rows * choices, experts), rows, choices),
+        perm(b, 1, rows * choices),
+        offsets(b, 1, experts + 1) {
+    b.reference.sort_by_expert(perm.host(), offsets.host(), view<Int const>(index.host()), uniform(1, rows));
+    perm.send();
+    offsets.send();
+  }
+  static std::vector<Int> without_expert_one(Index n, Index experts) {
+    auto chosen = random_choices(n, experts);
+    for (Int& e : chosen) e = e == 1 ? 0 : e;
+    return chosen;
+  }
+  int_operand<B> index, perm, offsets;
+};
+
+/// `call(backend, y, x, w, perm, offsets, scratch)` for the backend, and for the reference.
+template <class B, class Size, class Call, class Y, class X, class W>
+void run_grouped(bench<B>& b, Size size, Call call, Y& y, X& x, W const& w_device, view<double const> w_host,
+                 routing<B>& r) {
+  auto const scratch = b.scratch(size(b.backend, y.device(), x.in(), w_device));
+  b.run([&] { call(b.backend, y.device(), x.in(), w_device, r.perm.in(), r.offsets.in(), scratch); });
+  call(b.reference, y.host(), view<double const>(x.host()), w_host, view<Int const>(r.perm.host()),
+       view<Int const>(r.offsets.host()), std::span<std::byte>());
+}
+template <class B>
+void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index depth, Index width, bool transposed,
+                   layout form) {
+  using T = typename B::scalar;
+  Index const slots = rows * choices;
+  auto const text = message(rows, " rows of ", choices, " of ", experts, " experts [", depth, ", ", width, "]",
+                            transposed ? ", transposed" : "");
+  routing<B> r(b, rows, choices, experts);
+  operand<B, T> w = transposed ? operand<B, T>(b, width, depth, layout::plain, experts)
+                               : operand<B, T>(b, depth, width, layout::plain, experts);
+  view<T const> const on_device = transposed ? w.in().transposed() : w.in();
+  view<double const> const on_host = transposed ? w.host().transposed() : w.host();
+
+  b.begin("grouped_gemm", text);
+  auto const gemm_bytes = [](auto& backend, auto y, auto x, auto of) { return backend.grouped_gemm_scratch(y, x, of); };
+  for (Index const each : {choices, Index{1}}) {
+    operand<B, T> x(b, slots / each, depth, form), y(b, slots, width, form);
+    run_grouped(
+        b, gemm_bytes,
+        [each](auto& backend, auto to, auto from, auto of, auto perm, auto offsets, auto scratch) {
+          backend.grouped_gemm(to, from, of, perm, offsets, each, scratch);
+        },
+        y, x, on_device, on_host, r);
+    y.check("y");
+  }
+  for (bool const accumulate : {false, true}) {
+    b.begin("grouped_sum", text, accumulate ? ", added" : "");
+    operand<B, T> x(b, slots, depth, form), y(b, rows, width, form);
+    run_grouped(
+        b, [](auto& backend, auto to, auto from, auto of) { return backend.grouped_sum_scratch(to, from, of); },
+        [choices, accumulate](auto& backend, auto to, auto from, auto of, auto perm, auto offsets, auto scratch) {
+          backend.grouped_sum(to, from, of, perm, offsets, choices, accumulate, scratch);
+        },
+        y, x, on_device, on_host, r);
+    y.check("y", 2);  // what is added may be rounded, too
+
+    for (bool const by_row : {true, false}) {
+      b.begin("grouped_outer", text, accumulate ? ", added" : "", by_row ? ", x by row" : ", g by row");
+      Index const x_slots = by_row ? choices : 1, g_slots = by_row ? 1 : choices;
+      operand<B, T> left(b, slots / x_slots, depth, form), right(b, slots / g_slots, width, form);
+      operand<B, T> sums = transposed ? operand<B, T>(b, width, depth, layout::plain, experts)
+                                      : operand<B, T>(b, depth, width, layout::plain, experts);
+      view<T> const to = transposed ? sums.device().transposed() : sums.device();
+      auto const scratch = b.scratch(b.backend.grouped_outer_scratch(to, left.in(), right.in()));
+      b.run([&] {
+        b.backend.grouped_outer(to, left.in(), right.in(), r.perm.in(), r.offsets.in(), x_slots, g_slots, accumulate,
+                                scratch);
+      });
+      b.reference.grouped_outer(transposed ? sums.host().transposed() : sums.host(), view<double const>(left.host()),
+                                view<double const>(right.host()), view<Int const>(r.perm.host()),
+                                view<Int const>(r.offsets.host()), x_slots, g_slots, accumulate, {});
+      sums.check("y");
+    }
+  }
+  if constexpr (PreparesWeights<B>) {
+    b.begin("grouped_gemm", text, ", prepared");
+    typename B::prepared_weights prepared;
+    prepared.add(w.in());
+    operand<B, T> x(b, rows, depth), y(b, slots, width), z(b, rows, width), of_slots(b, slots, depth);
+    auto const scratch = b.scratch((std::max)(b.backend.grouped_gemm_scratch(y.device(), x.in(), on_device),
+                                              b.backend.grouped_sum_scratch(z.device(), of_slots.in(), on_device)));
+    b.backend.grouped_gemm(y.device(), x.in(), on_device, r.perm.in(), r.offsets.in(), choices, scratch, &prepared);
+    b.reference.grouped_gemm(y.host(), view<double const>(x.host()), on_host, view<Int const>(r.perm.host()),
+                             view<Int const>(r.offsets.host()), choices, {});
+    y.check("y");
+    b.begin("grouped_sum", text, ", prepared");
+    b.backend.grouped_sum(z.device(), of_slots.in(), on_device, r.perm.in(), r.offsets.in(), choices, false, scratch,
+                          &prepared);
+    b.reference.grouped_sum(z.host(), view<double const>(of_slots.host()), on_host, view<Int const>(r.perm.host()),
+                            view<Int const>(r.offsets.host()), choices, false, {});
+    z.check("y", 2);
+  }
+}
+
+template <class B>
+void check_capacity(bench<B>& b) {
+  for (Index const rows : {0, 1, 37, 201}) {
+    for (Index const most : {0, 1, 17, 1000}) {
+      b.begin("apply_capacity", rows, " rows of 3 of 4 experts, at most ", most);
+      int_operand<B> index(b, random_choices(rows * 3, 4), rows, 3), y(b, rows, 3), perm(b, 1, rows * 3),
+          offsets(b, 1, 5);
+      view<Int const> const chosen = index.host();
+      b.reference.sort_by_expert(perm.host(), offsets.host(), chosen.transposed(), uniform(1, 3));
+      perm.send();
+      offsets.send();
+      b.run([&] { b.backend.apply_capacity(y.device(), index.in(), perm.in(), offsets.in(), most); });
+      b.reference.apply_capacity(y.host(), chosen, view<Int const>(perm.host()), view<Int const>(offsets.host()), most);
+      y.check("y");
+    }
+  }
+}
+
+template <class B>
+requires PackedGemm<B>
+void check_packed(bench<B>& b) {
+  using T = typename B::scalar;
+  Reference<T> const reference;
+  for (Index const rows : {0, 1, 9}) {
+    for (Index const depth : {1, 35, 130}) {
+      for (bool const grouped : {false, true}) {
+        Index const experts = grouped ? 4 : 1, choices = grouped ? 2 : 1, width = 21, slots = rows * choices,
+                    words = packed_ternary::words(depth, width);
+        b.begin("packed_gemm", rows, " rows of ", choices, " of ", experts, " experts [", depth, ", ", width, "]");
+        operand<B, T, T> x(b, rows, depth), y(b, slots, width), w(b, depth, width, layout::plain, experts);
+        std::vector<Int> packed(static_cast<std::size_t>(experts * words));
+        for (Index e = 0; e < experts; ++e) packed_ternary::pack(packed.data() + e * words, view<T const>(w.host()[e]));
+        int_operand<B> of_words(b, packed, experts, words);
+        routing<B> r(b, rows, choices, experts);
+        auto const stack = [&](Int const* data) { return view<Int const>(data, experts, 1, words); };
+        view<Int const> const on_device = stack(of_words.in().data), on_host = stack(of_words.host().data);
+        auto const scratch = b.scratch(b.backend.packed_gemm_scratch(y.device(), x.in(), on_device));
+        view<Int const> const none;
+        b.run([&] {
+          b.backend.packed_gemm(y.device(), x.in(), on_device, grouped ? r.perm.in() : none,
+                                grouped ? r.offsets.in() : none, choices, scratch);
+        });
+        reference.packed_gemm(y.host(), view<T const>(x.host()), on_host,
+                              grouped ? view<Int const>(r.perm.host()) : none,
+                              grouped ? view<Int const>(r.offsets.host()) : none, choices, {});
+        y.check("y");
+      }
+    }
+  }
+}
+
+/// A router's kernel, against the kernels it stands for: z and p to rounding, the rest given what it chose.
+template <class B>
+requires FusedRoute<B>
+void check_route(bench<B>& b) {
+  using T = typename B::scalar;
+  using W = accumulator_t<T>;
+  struct sizes {
+    Index rows, depth, experts, k;
+  };
+  for (auto const [rows, depth, experts, k] :
+       {sizes{0, 8, 5, 2}, sizes{1, 8, 5, 1}, sizes{37, 19, 7, 3}, sizes{40, 64, 32, 2}}) {
+    for (bool const wanted : {true, false}) {
+      b.begin("route", rows, " rows, ", k, " of ", experts, " experts", wanted ? "" : ", choices alone");
+      operand<B, T> x(b, rows, depth), w(b, depth, experts);
+      operand<B, W> z(b, rows, experts), p(b, rows, experts), log_sum(b, rows, 1), p_sum(b, 1, experts),
+          chosen(b, rows, experts), chosen_sum(b, 1, experts);
+      int_operand<B> index(b, rows, k), order(b, 1, rows * k), begins(b, 1, experts + 1);
+      auto const given = [wanted](auto v) {
+        if (!wanted) v.data = nullptr;
+        return v;
+      };
+      route_problem<T> const r{z.device(),
+                               p.device(),
+                               index.device(),
+                               given(log_sum.device()),
+                               given(p_sum.device()),
+                               given(chosen.device()),
+                               given(chosen_sum.device()),
+                               given(order.device()),
+                               given(begins.device()),
+                               x.in(),
+                               w.in()};
+      auto const scratch = b.scratch(b.backend.route_scratch(r));
+      b.run([&] { b.backend.route(r, scratch); });
+      b.reference.gemm(z.host(), view<double const>(x.host()), view<double const>(w.host()), false);
+      z.check("z");
+      b.reference.softmax(p.host(), view<double const>(z.host()));
+      p.check("p");
+      p.receive();  // near ties may be rounded apart: the choice must be that of the probabilities found
+      b.reference.top_k(index.host(), view<double const>(p.host()));
+      index.check("index");
+      if (wanted) {
+        using leaf = tree_leaf<double, false, false>;
+        view<Int const> const found = index.host();
+        b.reference.log_sum_exp(log_sum.host(), view<double const>(z.host()));
+        b.reference.col_sum(p_sum.host(), lazy<leaf>{{p.host()}, rows, experts}, false);
+        b.reference.one_hot(chosen.host(), found);
+        b.reference.col_sum(chosen_sum.host(), lazy<leaf>{{chosen.host()}, rows, experts}, false);
+        b.reference.sort_by_expert(order.host(), begins.host(), found, uniform(1, rows));
+      }
+      log_sum.check("log_sum");
+      p_sum.check("p_sum");
+      chosen.check_exact("chosen");
+      chosen_sum.check_exact("chosen_sum");
+      order.check("order");
+      begins.check("begins");
+    }
+  }
+}
+
+template <class B>
+void check_experts(bench<B>& b) {
+  check_orders(b);
+  for (bool const transposed : {false, true}) {
+    for (layout const form : {layout::plain, layout::gaps}) {
+      check_grouped(b, 37, 3, 5, 19, 23, transposed, form);
+      check_grouped(b, 1, 1, 3, 4, 4, transposed, form);
+      check_grouped(b, 0, 2, 3, 5, 6, transposed, form);
+      if (!b.options().large) continue;
+      check_grouped(b, 700, 2, 4, 70, 150, transposed, form);
+      check_grouped(b, 300, 1, 2, 64, 200, transposed, form);
+    }
+  }
+  check_capacity(b);
+  if constexpr (PackedGemm<B>) check_packed(b);
+  if constexpr (FusedRoute<B>) check_route(b);
+}
+
+}  // namespace headmix::detail::conformance

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// How far a program has come: only what has completed counts, and after an error nothing runs on what was before it.
+
+#include "headmix/program/state.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "headmix/backend/reference.hpp"
+#include "headmix/layer/multi_head.hpp"
+#include "headmix/program/module.hpp"
+
+namespace {
+
+using namespace headmix;
+using doctest::Contains;
+
+struct D : headmix::size<4> {};
+struct x : input<tokens, D> {};
+struct w : param<D, D> {};
+
+/// The reference, whose softmax or matrix product fails when it is told to.
+struct Failing : Reference<double> {
+  bool* fails = nullptr;
+  template <class T, class A>
+  void softmax(view<T> y, view<A const> a) const {
+    if (*fails) throw std::runtime_error("softmax");
+    Reference<double>::softmax(y, a);
+  }
+  template <class T, class A, class B>
+  void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
+    if (*fails && accumulate) throw std::runtime_error("gemm");  // of a gradient
+    Reference<double>::gemm(y, a, b, accumulate);
+  }
+};
+
+using Y = std::remove_cv_t<decltype(softmax(x{} % w{}))>;
+
+struct Fixture {
+  bool fails = false;
+  Failing backend;
+  Program<roots<Y>, Failing> program;
+  std::vector<double> a = std::vector<double>(64, 0.5), b = a, g = std::vector<double>(16, 0.0);
+  AlignedBuffer workspace{1 << 16}, other{1 << 16};
+
+  Fixture() : backend{{}, &fails}, program(backend) {
+    bind(3);
+    program.bind(w{}, {a.data(), 4, 4}, {g.data(), 4, 4});
+    program.bind_workspace(workspace.bytes());
+  }
+  void bind(Index rows) { program.bind(x{}, {a.data(), rows, 4}); }
+  void backward(Index rows = 3) { program.backward({b.data(), rows, 4}); }
+};
+
+#define CHECK_REFUSED(f, reason)                                                                        \
+  CHECK_THROWS_WITH_AS((f).backward(),                                                                  \
+                       Contains("backward() needs a forward() over the same memory and extents before " \
+                                "it: " reason),                                                         \
+                       Error)
+
+TEST_CASE("state: a step that completes advances, a change falls back as far as it must") {
+  Fixture f;
+  CHECK(f.program.state() == stage::bound);
+  f.program.bind_workspace(f.workspace.bytes().first(f.program.workspace_bytes()));
+  CHECK(f.program.state() == stage::planned);
+  f.program.forward();
+  CHECK((f.program.state() == stage::forward_done && f.program.has_run()));
+  f.backward();
+  CHECK((f.program.state() == stage::backward_done && f.program.has_run()));
+  f.backward();  // again
+  f.bind(3);     // the same
+  CHECK(f.program.state() == stage::backward_done);
+  f.program.bind(x{}, {f.b.data(), 3, 4});
+  CHECK((f.program.state() == stage::planned && !f.program.has_run()));
+  f.program.forward();
+  f.bind(2);
+  CHECK(f.program.state() == stage::bound);
+}
+TEST_CASE("state: a backward pass is refused with the reason") {
+  Fixture f;
+  CHECK_REFUSED(f, "no forward() has run");
+  f.program.forward();
+  f.program.bind(x{}, {f.b.data(), 3, 4});
+  CHECK_REFUSED(f, "x was bound to other memory");
+  f.program.forward();
+  f.bind(2);
+  CHECK_REFUSED(f, "x was bound to memory of other extents");
+  f.bind(3);
+  CHECK_REFUSED(f, "x was bound to memory of other extents");  // the first reason stays
+  f.program.forward();
+  f.program.bind_workspace(f.other.bytes());
+  CHECK_REFUSED(f, "another workspace was bound");
+  f.program.forward();
+  f.program.bind_tokens(uniform(3, 1));
+  CHECK_REFUSED(f, "other sequences were bound");
+  f.program.forward();
+  f.program.set(tokens{}, 3);
+  CHECK_REFUSED(f, "a size was set");
+}
+TEST_CASE("state: a kernel that fails leaves no forward pass, and fails again") {
+  Fixture f;
+  f.program.forward();
+  f.fails = true;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH_AS(f.program.forward(), "softmax", std::runtime_error);
+    CHECK(!f.program.has_run());
+    CHECK_REFUSED(f, "the last forward() failed");
+  }
+  f.fails = false;
+  CHECK_REFUSED(f, "the last forward() failed");
+  f.program.forward();
+  f.backward();
+}
+TEST_CASE("state: a backward pass that fails can be tried again over the same forward pass") {
+  Fixture f;
+  f.program.forward();
+  f.fails = true;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH_AS(f.backward(), "gemm", std::runtime_error);
+    CHECK(f.program.state() == stage::forward_done);
+  }
+  f.fails = false;
+  f.backward();
+  CHECK(f.program.state() == stage::backward_done);
+}
+TEST_CASE("state: an error of bindings is reported by every try, before and after a good pass") {
+  for (bool const good_first : {false, true}) {
+    Fixture f;
+    if (good_first) f.program.forward();
+    f.program.bind(w{}, {f.a.data(), 3, 4});
+    for (int i = 0; i < 2; ++i) {
+      CHECK_THROWS_WITH_AS(static_cast<void>(f.program.workspace_bytes()), Contains("w has 3 rows, expected 4"), Error);
+      CHECK_THROWS_WITH_AS(f.program.forward(), Contains("w has 3 rows, expected 4"), Error);
+    }
+    CHECK_REFUSED(f, "the last forward() failed");
+    f.program.bind(w{}, {f.a.data(), 4, 4}, {f.g.data(), 4, 4});
+    f.program.forward();
+    f.backward();
+  }
+}
+TEST_CASE("state: what an operation refuses is refused by every try of a module") {
+  using L = MultiHead<8, 2, 4, relative_position_bias<2, 2, 4>>;  // made for 4 keys
+  for (bool const good_first : {false, true}) {
+    Module<L, Reference<double>> m(1);
+    std::vector<double> const in(600 * 8, 0.5);
+    if (good_first) m.forward({in.data(), 4, 8});
+    for (int i = 0; i < 2; ++i) {
+      CHECK_THROWS_WITH_AS(m.forward({in.data(), 600, 8}), Contains("is for 4 keys, sequence 0 has 600"), Error);
+      CHECK_THROWS_WITH_AS(m.backward({in.data(), 600, 8}), Contains("the last forward() failed"), Error);
+    }
+    // An error before anything was bound counts as well.
+    m.forward({in.data(), 4, 8});
+    CHECK_THROWS_AS(m.forward({in.data(), 4, 8}, uniform(3, 1)), Error);
+    CHECK_THROWS_WITH_AS(m.backward({in.data(), 4, 8}), Contains("the last forward() failed"), Error);
+    m.forward({in.data(), 4, 8});
+    m.backward({in.data(), 4, 8});
+  }
+}
+
+}  // namespace
