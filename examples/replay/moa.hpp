@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Replays mixture of attention heads. The case decides at run time what a layer decides at compile time, so the options
-// that change no number are always on: an absent bias is zero, and without a mask every row is real.
+// that change no number are always on: an absent bias is zero, and without a mask every row is real. Numbers decide
+// about the gate.
 
 #include <algorithm>
 
@@ -10,6 +11,19 @@
 #include "transfer.hpp"
 
 namespace replay {
+
+/// The gate that the case names.
+struct gate_of_case : gating::policy {
+  /// 1 for the one that the case names, else 0.
+  struct is_raw : constant<size<1>> {};
+  struct is_renormalized : constant<size<1>> {};
+  struct is_detached : constant<size<1>> {};
+  template <Expr P>
+  static constexpr auto weights(P p) {
+    return is_raw{} * gating::raw::weights(p) + is_renormalized{} * gating::renormalized::weights(p) +
+           is_detached{} * gating::detached::weights(p);
+  }
+};
 
 /// A case of a mixture of attention heads, as read.
 template <class T>
@@ -47,9 +61,9 @@ struct MoaCase {
   std::vector<T> dy = c.take<T>("dy", shape);
 };
 
-template <class On, class Gating, class... Options, class T>
+template <class On, class... Options, class T>
 void run(MoaCase<T>& m, Result& result) {
-  using R = SoftmaxTopK<dynamic, dynamic, Gating, loss::load_balance, loss::z, loss::z_with_padding>;
+  using R = SoftmaxTopK<dynamic, dynamic, gate_of_case, loss::load_balance, loss::z, loss::z_with_padding>;
   using L = Moa<dynamic, dynamic, R, query_bias, key_bias, value_bias, output_bias, kv_heads<dynamic>, padded,
                 headmix::soft_cap<dynamic>, Options...>;
   LayerOnBackend<L, typename On::template backend<T>> layer(
@@ -69,6 +83,12 @@ void run(MoaCase<T>& m, Result& result) {
   };
   each_parameter([&](auto p, Tensor<T>& t) { layer.set(p, t); });
   bind_soft_cap(layer, m.soft_cap);
+  auto const bind_gate = [&](auto is_named, std::string_view name) {
+    program.program().bind(is_named, layer.put({m.gate == name ? T(1) : T(0)}, 1));
+  };
+  bind_gate(gate_of_case::is_raw{}, "raw");
+  bind_gate(gate_of_case::is_renormalized{}, "renormalized");
+  bind_gate(gate_of_case::is_detached{}, "detached");
 
   Index const rows = m.B * m.L;
   Padding const real(view<std::uint8_t const>(m.x_valid.data(), m.B, m.L));
@@ -101,28 +121,17 @@ void run(MoaCase<T>& m, Result& result) {
   result.add("selected", {rows, m.top_k}, selected);
 }
 
-template <class On, class Gating, class T>
-void choose_keys(MoaCase<T>& m, Result& result) {
-  if (m.cross) {
-    run<On, Gating, context_dim<dynamic>>(m, result);
-  } else if (m.mask == "causal") {
-    run<On, Gating, causal>(m, result);
-  } else {
-    run<On, Gating>(m, result);
-  }
-}
-
 template <class T, class On>
 void replay_moa(Case& c, Result& result) {
   MoaCase<T> m{c};
   c.finish();
   if (m.cross && m.mask == "causal") c.reject("mask", "none where keys come from memory", "\"causal\"");
-  if (m.gate == "raw") {
-    choose_keys<On, gating::raw>(m, result);
-  } else if (m.gate == "renormalized") {
-    choose_keys<On, gating::renormalized>(m, result);
+  if (m.cross) {
+    run<On, context_dim<dynamic>>(m, result);
+  } else if (m.mask == "causal") {
+    run<On, causal>(m, result);
   } else {
-    choose_keys<On, gating::detached>(m, result);
+    run<On>(m, result);
   }
 }
 

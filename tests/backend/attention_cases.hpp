@@ -126,7 +126,8 @@ std::vector<T> run(Case const& c, B backend) {
   operand_gradients<T, operands == 0 ? 1 : operands> d = {};
   if constexpr (operands > 0) {
     for (int i = 0; i < operands; ++i) {
-      operand.push_back(numbers<T>(Scores::is_for_each_head[static_cast<std::size_t>(i)] ? c.heads : 1, 20 + i));
+      operand.push_back(numbers<T>(Scores::is_for_each_head[static_cast<std::size_t>(i)] ? c.heads : 1,
+                                   20 + static_cast<std::uint64_t>(i)));
       for (T& e : operand.back()) e = T(0.5) + std::abs(e);
       d_operand.emplace_back(operand.back().size(), T(4));
     }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -18,8 +19,10 @@
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 #include "headmix/backend/cuda/kernel/attention_bias.hpp"
+#include "headmix/backend/cuda/kernel/attention_operands.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/core/random.hpp"
+#include "headmix/expr/score.hpp"
 
 namespace headmix::testing {
 
@@ -166,9 +169,24 @@ constexpr double attention_tolerance = std::is_same_v<T, double>  ? 1e-10
                                        : std::is_same_v<T, float> ? 1e-5
                                                                   : 1e-2;
 
-template <AttentionMask Mask, class T, class Device>
+/// Without score maps.
+struct no_scores {
+  using map = no_score_map;
+};
+/// With those that a score E goes through.
+template <class E>
+struct scores_of {
+  using lowered = headmix::detail::lowered_scores<E>;
+  using map = typename lowered::map;
+  static constexpr auto is_for_each_head = []<class... A>(type_list<A...>) {
+    return std::array<bool, sizeof...(A) + 1>{cols<A>::value != 1 ..., false};
+  }(typename lowered::operands{});
+};
+
+template <AttentionMask Mask, class T, class Device, class Scores = no_scores>
 void check_attention(attention_case const& c, attention_variant const& how = {}) {
   using wide = accumulator_t<T>;
+  using map = typename Scores::map;
   using operand = attention_operand<T, Device>;
   using wide_operand = attention_operand<wide, Device>;
   INFO(c.name, ", head_dim ", c.head_dim, ", layout ", static_cast<int>(how.layout));
@@ -198,8 +216,8 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
   Index const bias_keys = how.bias ? c.longest() + 3 : 0;
   operand const bias = operand::random(queue, 5, bias_keys * bias_keys, c.heads, attention_layout::gaps, 3),
                 d_bias = operand::garbage(queue, bias_keys * bias_keys, c.heads, attention_layout::gaps);
-  attention_scores<T> scores;
-  attention_scores<double> host_scores;
+  attention_scores<T, map> scores;
+  attention_scores<double, map> host_scores;
   scores.scale = host_scores.scale = how.scale != 0 ? how.scale : 1 / std::sqrt(static_cast<double>(c.head_dim));
   if (how.bias) {
     scores.bias = bias.device;
@@ -207,9 +225,27 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
     scores.bias_keys = host_scores.bias_keys = bias_keys;
   }
 
-  attention_forward<T> forward{x, q.device, k.device, v.device, o.device, lse.device, dropout, scores};
-  attention_forward<double> const host_forward{host_x,      q.reference,   k.reference,  v.reference,
-                                               o.reference, lse.reference, host_dropout, host_scores};
+  // Numbers for each head, or one.
+  std::vector<operand> of_map;
+  for (int i = 0; i < map::operands; ++i) {
+    if constexpr (map::operands > 0) {
+      auto values = random_numbers<T>(Scores::is_for_each_head[static_cast<std::size_t>(i)] ? c.heads : 1,
+                                      static_cast<std::uint64_t>(30 + i));
+      for (T& e : values) e = static_cast<T>(0.5 + std::abs(static_cast<double>(e)));
+      of_map.emplace_back(queue, values, 1, static_cast<Index>(values.size()), attention_layout::plain);
+    }
+  }
+  if constexpr (map::operands > 0) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      scores.operands = decltype(scores.operands)(view<T const>(of_map[I].device)...);
+      host_scores.operands = decltype(host_scores.operands)(view<double const>(of_map[I].reference)...);
+    }
+    (std::make_integer_sequence<int, map::operands>{});
+  }
+
+  attention_forward<T, map> forward{x, q.device, k.device, v.device, o.device, lse.device, dropout, scores};
+  attention_forward<double, map> const host_forward{host_x,      q.reference,   k.reference,  v.reference,
+                                                    o.reference, lse.reference, host_dropout, host_scores};
   std::vector<std::byte> room(cuda::attention_scratch_bytes(forward));
   CHECK(room.empty());
   Reference<double>{}.attention<Mask>(host_forward, {});
@@ -257,30 +293,30 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
     if (none) m.data = nullptr;
     return m;
   };
-  attention_backward<double> const host_backward{host_x,
-                                                 q.reference,
-                                                 k.reference,
-                                                 v.reference,
-                                                 o.reference,
-                                                 d_o.reference,
-                                                 lse.reference,
-                                                 unless(how.no_d_q, d_q.reference),
-                                                 unless(how.no_d_k, d_k.reference),
-                                                 unless(how.no_d_v, d_v.reference),
-                                                 host_dropout,
-                                                 host_scores};
-  attention_backward<T> const backward{x,
-                                       q.device,
-                                       k.device,
-                                       v.device,
-                                       o.device,
-                                       d_o.device,
-                                       lse.device,
-                                       unless(how.no_d_q, d_q.device),
-                                       unless(how.no_d_k, d_k.device),
-                                       unless(how.no_d_v, d_v.device),
-                                       dropout,
-                                       scores};
+  attention_backward<double, map> const host_backward{host_x,
+                                                      q.reference,
+                                                      k.reference,
+                                                      v.reference,
+                                                      o.reference,
+                                                      d_o.reference,
+                                                      lse.reference,
+                                                      unless(how.no_d_q, d_q.reference),
+                                                      unless(how.no_d_k, d_k.reference),
+                                                      unless(how.no_d_v, d_v.reference),
+                                                      host_dropout,
+                                                      host_scores};
+  attention_backward<T, map> const backward{x,
+                                            q.device,
+                                            k.device,
+                                            v.device,
+                                            o.device,
+                                            d_o.device,
+                                            lse.device,
+                                            unless(how.no_d_q, d_q.device),
+                                            unless(how.no_d_k, d_k.device),
+                                            unless(how.no_d_v, d_v.device),
+                                            dropout,
+                                            scores};
   Reference<double>{}.attention_gradient<Mask>(host_backward, {});
   typename Device::memory const scratch(cuda::attention_gradient_scratch_bytes(backward));
   cuda::attention_gradient<Mask>(queue, backward, scratch.bytes());
@@ -307,7 +343,7 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
         d_by.reference(i, 0) += static_cast<double>(d[at]) * static_cast<double>(rows[at]);
       }
     }
-    attention_backward<T> gated = backward;
+    attention_backward<T, map> gated = backward;
     gated.d_o = made.device;
     cuda::attention_gradient<Mask>(queue, gated, scratch.bytes(), {by.device, d_o.device, made.device, d_by.device});
     CHECK(made.array.get() == expected);
@@ -319,6 +355,23 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
     CHECK(d_q_then.array.get() == d_q.array.get());
     CHECK(d_k_then.array.get() == d_k.array.get());
     CHECK(d_v_then.array.get() == d_v.array.get());
+  }
+  if constexpr (map::operands > 0) {
+    std::vector<wide_operand> by;
+    for (operand const& given : of_map) {
+      by.push_back(wide_operand::garbage(queue, 1, given.device.cols, attention_layout::plain));
+    }
+    operand_gradients<wide, map::operands> d;
+    operand_gradients<double, map::operands> host_d;
+    for (std::size_t i = 0; i < by.size(); ++i) {
+      d.by[i] = by[i].device;
+      host_d.by[i] = by[i].reference;
+    }
+    Reference<double>{}.attention_operand_gradient<Mask>(host_d, host_backward, {});
+    typename Device::memory const room_of_operands(cuda::attention_operand_gradient_scratch_bytes(backward));
+    cuda::attention_operand_gradient<Mask>(queue, d, backward, room_of_operands.bytes());
+    // A few sums of many numbers of both signs.
+    for (wide_operand const& b : by) CHECK(b.error() <= (std::is_same_v<T, bfloat16> ? 5e-2 : attention_tolerance<T>));
   }
   if (!how.bias) return;
   Reference<double>{}.attention_bias_gradient<Mask>(d_bias.reference, host_backward, {});
@@ -498,6 +551,53 @@ void test_tensor_attention_otherwise() {
   check_attention<causal, bfloat16, Device>(chosen, {.dropout = 0.3, .off = true});
   check_attention<causal, bfloat16, Device>(chosen, {.bias = true});
   check_attention<causal, bfloat16, Device>(c, {.scale = -0.1});
+}
+
+/// Learned slopes and a learned cap; f uses every symbol.
+struct slopes_and_cap : score_map {
+  struct slope : param<size<4>> {};
+  struct cap : param<size<1>> {};
+  static constexpr auto f(auto s) {
+    return cap{} * tanh((s - slope{} * abs(query_position{} - key_position{}) * number<1, 10>{}) / cap{}) +
+           number<1, 5>{} * head_index{};
+  }
+};
+/// Far keys, those behind a query above all, get scores that overflow, and slopes too.
+struct far_is_more : score_map {
+  static constexpr auto f(auto s) { return s * exp(number<20>{} * (key_position{} - query_position{})); }
+};
+template <class... M>
+using scores_after = scores_of<decltype(headmix::detail::map_score<size<4>, M...>(headmix::detail::score_before{}))>;
+
+/// Score maps without tensor cores.
+template <class T, class Device>
+void test_plain_score_maps() {
+  using learned = scores_after<slopes_and_cap>;
+  for (attention_case const& c : plain_attention_cases()) check_attention<causal, T, Device, learned>(c);
+  attention_case const grouped{"grouped", {0, 10, 21}, {0, 10, 30}, 2, 4, 2, 5};
+  attention_case const chosen{"chosen", {0, 10, 21}, {0, 10, 30}, 2, 4, 2, 5, false, heads_chosen::nothing_often};
+  for (attention_case const& c : {grouped, chosen}) {
+    check_attention<every_third, T, Device, learned>(c, {.layout = attention_layout::transposed, .dropout = 0.3});
+    check_attention<sliding_window<4>, T, Device, learned>(c, {.scale = -0.3, .bias = true});
+    check_attention<causal, T, Device, scores_after<far_is_more>>(c);
+  }
+  check_attention<causal, T, Device, learned>(grouped, {.gate = true, .no_d_q = true});
+}
+/// Score maps on tensor cores.
+template <Index head_dim, class Device>
+void test_tensor_score_maps() {
+  using learned = scores_after<slopes_and_cap>;
+  attention_case const grouped{"grouped", {0, 50}, {0, 50}, 1, 4, 2, head_dim};
+  attention_case const ragged{"ragged", {0, 0, 1, 40, 40, 47, 48}, {0, 3, 4, 43, 51, 51, 84}, 2, 2, 1, head_dim};
+  attention_case const chosen{"chosen", {0, 0, 1, 40, 40, 47, 48},  {0, 3, 4, 43, 51, 51, 84}, 2, 4, 2, head_dim,
+                              false,    heads_chosen::nothing_often};
+  check_attention<causal, bfloat16, Device, learned>(grouped, {.gate = true});
+  check_attention<every_third, bfloat16, Device, learned>(ragged, {.scale = -0.2});
+  check_attention<causal, bfloat16, Device, learned>(chosen);
+  check_attention<every_third, bfloat16, Device, learned>(chosen, {.no_d_q = true});
+  check_attention<causal, bfloat16, Device, scores_after<far_is_more>>(grouped);
+  // Long enough for the rows of a tile of keys to be shared by blocks, and even.
+  check_attention<full, bfloat16, Device, learned>({"long", {0, 180}, {0, 180}, 3, 1, 1, head_dim, true});
 }
 
 }  // namespace headmix::testing

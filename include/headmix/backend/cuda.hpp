@@ -11,6 +11,7 @@
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 #include "headmix/backend/cuda/kernel/attention_bias.hpp"
+#include "headmix/backend/cuda/kernel/attention_operands.hpp"
 #include "headmix/backend/cuda/kernel/capacity.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
@@ -186,37 +187,52 @@ class Cuda {
     cuda::absmean_ternary(queue_, y, a);
   }
 
-  std::size_t attention_scratch(attention_forward<Scalar> const& p) { return cuda::attention_scratch_bytes(p); }
-  template <AttentionMask Mask>
-  void attention(attention_forward<Scalar> const& p, std::span<std::byte> scratch) {
+  template <class Map>
+  std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
+    return cuda::attention_scratch_bytes(p);
+  }
+  template <AttentionMask Mask, class Map>
+  void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cuda::attention<Mask>(queue_, p, scratch);
   }
   /// FusedGatedAttention.
-  template <AttentionMask Mask>
-  void gated_attention(attention_forward<Scalar> const& p, view<Scalar> gated, view<wide const> gate,
+  template <AttentionMask Mask, class Map>
+  void gated_attention(attention_forward<Scalar, Map> const& p, view<Scalar> gated, view<wide const> gate,
                        std::span<std::byte> scratch) {
     cuda::attention<Mask>(queue_, p, {cuda::gate_of_rows(gate, cuda::heads_of_row(p.extents)), gated}, scratch);
   }
-  std::size_t attention_gradient_scratch(attention_backward<Scalar> const& p) {
+  template <class Map>
+  std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
     return cuda::attention_gradient_scratch_bytes(p);
   }
-  template <AttentionMask Mask>
-  void attention_gradient(attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+  template <AttentionMask Mask, class Map>
+  void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cuda::attention_gradient<Mask>(queue_, p, scratch);
   }
   /// FusedGatedAttention.
-  template <AttentionMask Mask>
-  void gated_attention_gradient(attention_backward<Scalar> p, view<wide const> gate, view<Scalar const> d,
+  template <AttentionMask Mask, class Map>
+  void gated_attention_gradient(attention_backward<Scalar, Map> p, view<wide const> gate, view<Scalar const> d,
                                 view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {
     p.d_o = d_o;
     cuda::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
   }
-  std::size_t attention_bias_gradient_scratch(attention_backward<Scalar> const& p) {
+  template <class Map>
+  std::size_t attention_bias_gradient_scratch(attention_backward<Scalar, Map> const& p) {
     return cuda::attention_bias_gradient_scratch_bytes(p);
   }
-  template <AttentionMask Mask>
-  void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar> const& p, std::span<std::byte> scratch) {
+  template <AttentionMask Mask, class Map>
+  void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar, Map> const& p,
+                               std::span<std::byte> scratch) {
     cuda::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
+  }
+  template <class Map>
+  std::size_t attention_operand_gradient_scratch(attention_backward<Scalar, Map> const& p) {
+    return cuda::attention_operand_gradient_scratch_bytes(p);
+  }
+  template <AttentionMask Mask, class Map>
+  void attention_operand_gradient(operand_gradients<wide, Map::operands> const& d,
+                                  attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
+    cuda::attention_operand_gradient<Mask>(queue_, d, p, scratch);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {

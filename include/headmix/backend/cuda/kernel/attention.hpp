@@ -27,7 +27,7 @@ template <class W>
 }
 
 /// Any type, strides and head width, with dropout.
-template <AttentionMask Mask, class T>
+template <AttentionMask Mask, class T, class Map>
 struct attention_plain {
   using wide = accumulator_t<T>;
   using tile = plain_tile;
@@ -41,7 +41,7 @@ struct attention_plain {
   static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
   static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
 
-  attention_forward<T> p;
+  attention_forward<T, Map> p;
   attention_gated<T> gated;
   attention_tiles tiles;
   wide scale;
@@ -84,7 +84,8 @@ struct attention_plain {
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
         row_sight const row = row_sight_at(sights, i0 + i);
-        plain_scores<wide, T> const score_of(p.scores, scale, row.position, head_of_row(x, mine.list, cols[i0 + i]));
+        plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
+                                                  head_of_row(x, mine.list, cols[i0 + i]));
         wide highest = top[i];
         HEADMIX_UNROLL
         for (int j = 0; j < 4; ++j) {
@@ -152,7 +153,7 @@ struct attention_plain {
 };
 
 /// bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is small.
-template <AttentionMask Mask, int width, int m, int keys>
+template <AttentionMask Mask, class Map, int width, int m, int keys>
 struct attention_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
@@ -163,7 +164,7 @@ struct attention_tensor {
   static constexpr int places_at = sights_at + 3 * rows * 4;
   static constexpr int shared_bytes = places_at + 2 * rows * 4;
 
-  attention_forward<bfloat16> p;
+  attention_forward<bfloat16, Map> p;
   attention_gated<bfloat16> gated;
   attention_tiles tiles;
   row_divisors by;
@@ -200,6 +201,8 @@ struct attention_tensor {
       copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
     };
 
+    auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
+    float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
     constexpr float hidden = minus_infinity<float>;
     constexpr int key_blocks = keys / 8, out_blocks = width / 8;
     float top[m][2], total[m][2] = {}, out[m][out_blocks][4] = {};
@@ -221,6 +224,7 @@ struct attention_tensor {
 
       float score[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
+      map_scores(p.scores, score, scale, sights, head_of, own, first, lane);
       if (!visible_range.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
 
       HEADMIX_UNROLL
@@ -241,8 +245,8 @@ struct attention_tensor {
             float const other = device.shuffle_xor(highest, step);
             highest = other > highest ? other : highest;
           }
-          float const shift = highest == hidden ? 0.f : highest * scale;
-          float const shrink = device.exp2(top[i][half] * scale - shift);
+          float const shift = highest == hidden ? 0.f : highest * unit;
+          float const shrink = device.exp2(top[i][half] * unit - shift);
           top[i][half] = highest;
           float sum = 0;
           HEADMIX_UNROLL
@@ -250,7 +254,7 @@ struct attention_tensor {
             HEADMIX_UNROLL
             for (int e = 0; e < 2; ++e) {
               float& s = score[i][j][2 * half + e];
-              s = device.exp2(s * scale - shift);
+              s = device.exp2(s * unit - shift);
               sum += s;
             }
           }
@@ -277,7 +281,7 @@ struct attention_tensor {
         int const r = own + 16 * i + 8 * half + lane / 4;
         Index const row = places.row(r);
         if (p.lse.data && row >= 0 && lane % 4 == 0) {
-          device.store(&p.lse(row, places.col(r) / width), log_of_sum(top[i][half] * scale, sum));
+          device.store(&p.lse(row, places.col(r) / width), log_of_sum(top[i][half] * unit, sum));
         }
         HEADMIX_UNROLL
         for (int j = 0; j < out_blocks; ++j) {
@@ -336,16 +340,17 @@ struct attention_clear {
 };
 
 /// Scratch that attention needs, in bytes.
-template <class T>
-[[nodiscard]] std::size_t attention_scratch_bytes(attention_forward<T> const&) {
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_scratch_bytes(attention_forward<T, Map> const&) {
   return 0;
 }
 
 /// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
 /// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity. With a gate also gated = gate o, and
 /// then o is not wanted when its data is null.
-template <AttentionMask Mask, class Queue, class T>
-void attention(Queue& queue, attention_forward<T> const& p, attention_gated<T> const& gated, std::span<std::byte>) {
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_identity_t<attention_gated<T>> const& gated,
+               std::span<std::byte>) {
   attention_extents const& x = p.extents;
   if (x.head_dim == 0 || x.queries.count == 0 || x.queries.rows == 0) return;
   if (x.heads_are_chosen()) {
@@ -369,18 +374,18 @@ void attention(Queue& queue, attention_forward<T> const& p, attention_gated<T> c
         K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), by, scale};
         queue.launch(kernel, kernel.blocks());
       };
-      if (x.head_dim == 64) launch(attention_tensor<Mask, 64, 2, 64>{});
-      if (x.head_dim == 128) launch(attention_tensor<Mask, 128, 2, 32>{});
+      if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64>{});
+      if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 32>{});
       if (p.dropout.key == nullptr) return;
     }
   }
-  attention_plain<Mask, T> const kernel{p, gated, query_tiles(x, plain_tile::rows, sizeof(T)),
-                                        score_scale<accumulator_t<T>>(p.scores), done};
+  attention_plain<Mask, T, Map> const kernel{p, gated, query_tiles(x, plain_tile::rows, sizeof(T)),
+                                             score_scale<accumulator_t<T>>(p.scores), done};
   queue.launch(kernel, kernel.blocks());
 }
 
-template <AttentionMask Mask, class Queue, class T>
-void attention(Queue& queue, attention_forward<T> const& p, std::span<std::byte> scratch) {
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention(Queue& queue, attention_forward<T, Map> const& p, std::span<std::byte> scratch) {
   attention<Mask>(queue, p, attention_gated<T>{}, scratch);
 }
 

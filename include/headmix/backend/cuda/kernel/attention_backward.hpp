@@ -16,22 +16,22 @@
 namespace headmix::cuda {
 
 /// Which kernels on tensor cores make d_k and d_v, and d_q, of heads so wide.
-template <AttentionMask Mask, int width>
+template <AttentionMask Mask, class Map, int width>
 struct attention_gradient_tensor;
-template <AttentionMask Mask>
-struct attention_gradient_tensor<Mask, 64> {
-  using of_keys = attention_key_gradient_tensor<Mask, 64, 1, 64>;
-  using of_queries = attention_query_gradient_tensor<Mask, 64, 2, 32>;
+template <AttentionMask Mask, class Map>
+struct attention_gradient_tensor<Mask, Map, 64> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 1, 64>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 64, 2, 32>;
 };
-template <AttentionMask Mask>
-struct attention_gradient_tensor<Mask, 128> {
-  using of_keys = attention_key_gradient_tensor<Mask, 128, 1, 32>;
-  using of_queries = attention_query_gradient_tensor<Mask, 128, 1, 64>;
+template <AttentionMask Mask, class Map>
+struct attention_gradient_tensor<Mask, Map, 128> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 1, 32>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 1, 64>;
 };
 /// The parts of those.
 template <int width>
 [[nodiscard]] attention_parts attention_gradient_parts(attention_extents const& x) {
-  using kernel = typename attention_gradient_tensor<full, width>::of_keys;
+  using kernel = typename attention_gradient_tensor<full, no_score_map, width>::of_keys;
   return attention_parts_of(x, kernel::keys, kernel::rows);
 }
 /// Where the statistics end in the scratch.
@@ -43,13 +43,13 @@ template <class Wide>
 /// What lies behind them: the tiles of the lists, then the parts.
 template <int width>
 [[nodiscard]] std::size_t attention_tiles_bytes(attention_extents const& x) {
-  constexpr int rows = attention_gradient_tensor<full, width>::of_keys::rows;
+  constexpr int rows = attention_gradient_tensor<full, no_score_map, width>::of_keys::rows;
   return static_cast<std::size_t>(listed_tiles::count(x, rows)) * sizeof(listed_tile);
 }
 
 /// Scratch that attention_gradient needs, in bytes; it begins at a multiple of 16.
-template <class T>
-[[nodiscard]] std::size_t attention_gradient_scratch_bytes(attention_backward<T> const& p) {
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
   attention_extents const& x = p.extents;
   std::size_t bytes = attention_statistics_bytes<accumulator_t<T>>(x);
   if constexpr (Half<T>) {
@@ -60,8 +60,8 @@ template <class T>
 }
 
 /// Finds the statistics of all rows; those of `cleared` that see nothing, or are in no list, become 0.
-template <class Queue, class T>
-attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, attention_backward<T> const& p,
+template <class Queue, class T, class Map>
+attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, attention_backward<T, Map> const& p,
                                                                  view<T> cleared, std::span<std::byte> scratch,
                                                                  attention_gated_gradient<T> const& gated = {}) {
   attention_extents const& x = p.extents;
@@ -84,9 +84,9 @@ attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, a
 
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list, and
 /// keys that nobody sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are made first.
-template <AttentionMask Mask, class Queue, class T>
-void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<std::byte> scratch,
-                        attention_gated_gradient<T> const& gated = {}) {
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::span<std::byte> scratch,
+                        std::type_identity_t<attention_gated_gradient<T>> const& gated = {}) {
   using wide = accumulator_t<T>;
   attention_extents const& x = p.extents;
   bool const wanted = p.d_q.data || p.d_k.data || p.d_v.data;
@@ -103,7 +103,7 @@ void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<
       done = true;
       row_divisors const by(x);
       auto const launch = [&]<int width>(std::integral_constant<int, width>) {
-        using kernels = attention_gradient_tensor<Mask, width>;
+        using kernels = attention_gradient_tensor<Mask, Map, width>;
         if (of_keys) {
           using kernel_type = typename kernels::of_keys;
           std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
@@ -135,12 +135,12 @@ void attention_gradient(Queue& queue, attention_backward<T> const& p, std::span<
     }
   }
   if (of_keys) {
-    attention_gradient_plain<Mask, T, true> const kernel{p,     statistics, key_tiles(x, plain_tile::rows, sizeof(T)),
-                                                         scale, last_scale, done};
+    attention_gradient_plain<Mask, T, Map, true> const kernel{
+        p, statistics, key_tiles(x, plain_tile::rows, sizeof(T)), scale, last_scale, done};
     queue.launch(kernel, kernel.blocks());
   }
   if (of_queries) {
-    attention_gradient_plain<Mask, T, false> const kernel{
+    attention_gradient_plain<Mask, T, Map, false> const kernel{
         p, statistics, query_tiles(x, plain_tile::rows, sizeof(T)), scale, last_scale, done};
     queue.launch(kernel, kernel.blocks());
   }

@@ -13,7 +13,7 @@
 namespace headmix::cuda {
 
 /// Any type, strides and head width, with dropout.
-template <AttentionMask Mask, class T>
+template <AttentionMask Mask, class T, class Map>
 struct attention_bias_gradient_plain {
   using wide = accumulator_t<T>;
   using tile = plain_tile;
@@ -27,7 +27,7 @@ struct attention_bias_gradient_plain {
   static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
 
   view<T> d_bias;
-  attention_backward<T> p;
+  attention_backward<T, Map> p;
   attention_statistics<wide> statistics;
   wide scale;  ///< of the scores
 
@@ -82,15 +82,17 @@ struct attention_bias_gradient_plain {
         for (int i = 0; i < 2; ++i) {
           int const row = i0 + i, s0 = first_key + j0;
           row_sight const visible_range = row_sight_at(sights, row);
-          plain_scores<wide, T> const score_of(p.scores, scale, visible_range.position, head);
+          plain_scores<wide, T, Map> const score_of(p.scores, scale, visible_range.position, head);
           wide factor[4] = {1, 1, 1, 1};
           if (drops && rows[row] >= 0) dropout_factors<wide>(p.dropout, x, rows[row], cols[row]).four(s0, factor);
           HEADMIX_UNROLL
           for (int j = 0; j < 4; ++j) {
             if (!visible_range.template sees<Mask>(s0 + j)) continue;
+            wide slope = 1;
             wide const probability =
-                exponential(device, score_of(device, score[i][j], s0 + j) - row_statistics[2 * row]);
-            sum[i][j] += probability * (factor[j] * d_score[i][j] - row_statistics[2 * row + 1]);
+                plain_probability(device, score_of, score[i][j], s0 + j, row_statistics[2 * row], slope);
+            sum[i][j] += through_map<Map>(probability * (factor[j] * d_score[i][j] - row_statistics[2 * row + 1]),
+                                          probability, slope);
           }
         }
         device.sync();
@@ -134,17 +136,17 @@ struct attention_bias_gradient_plain {
 };
 
 /// Scratch that attention_bias_gradient needs, in bytes; it begins at a multiple of 16.
-template <class T>
-[[nodiscard]] std::size_t attention_bias_gradient_scratch_bytes(attention_backward<T> const& p) {
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_bias_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
   return attention_statistics_bytes<accumulator_t<T>>(p.extents);
 }
 
 /// Overwrites d_bias, of the shape of p.scores.bias.
-template <AttentionMask Mask, class Queue, class T>
-void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T> const& p,
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T, Map> const& p,
                              std::span<std::byte> scratch) {
   if (d_bias.size() == 0) return;
-  attention_bias_gradient_plain<Mask, T> const kernel{
+  attention_bias_gradient_plain<Mask, T, Map> const kernel{
       d_bias, p, find_attention_statistics(queue, p, view<T>{}, scratch), score_scale<accumulator_t<T>>(p.scores)};
   queue.launch(kernel, kernel.blocks());
 }

@@ -11,7 +11,7 @@ namespace headmix::cuda {
 
 /// d_q (`of_keys` false) or d_k and d_v of any type, strides and head width, with dropout. A tile of rows owns its rows
 /// and walks over keys, a tile of keys the other way round.
-template <AttentionMask Mask, class T, bool of_keys>
+template <AttentionMask Mask, class T, class Map, bool of_keys>
 struct attention_gradient_plain {
   using wide = accumulator_t<T>;
   using tile = plain_tile;
@@ -26,7 +26,7 @@ struct attention_gradient_plain {
   static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
   static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
 
-  attention_backward<T> p;
+  attention_backward<T, Map> p;
   attention_statistics<wide> statistics;
   attention_tiles tiles;
   wide scale;       ///< of the scores
@@ -96,7 +96,8 @@ struct attention_gradient_plain {
         row_sight const visible_range = row_sight_at(sights, row);
         // The probability of a single key is 1 whatever its score is: 0, and not 0 but for rounding.
         bool const several = visible_range.end - visible_range.begin > 1;
-        plain_scores<wide, T> const score_of(p.scores, scale, visible_range.position, head_of_row(x, list, cols[row]));
+        plain_scores<wide, T, Map> const score_of(p.scores, scale, visible_range.position,
+                                                  head_of_row(x, list, cols[row]));
         wide factor[4] = {1, 1, 1, 1};
         if (drops && rows[row] >= 0) {
           dropout_factors<wide>(p.dropout, x, rows[row], cols[row]).four(s0 / 4 * 4, factor);
@@ -110,9 +111,11 @@ struct attention_gradient_plain {
           wide& s = score[of_keys ? j : i][of_keys ? i : j];
           wide& d = d_score[of_keys ? j : i][of_keys ? i : j];
           bool const sees = visible_range.template sees<Mask>(s0 + j);
+          wide slope = 1;
           wide const probability =
-              sees ? exponential(device, score_of(device, s, s0 + j) - row_statistics[2 * row]) : wide(0);
+              sees ? plain_probability(device, score_of, s, s0 + j, row_statistics[2 * row], slope) : wide(0);
           d = sees && several ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
+          d = through_map<Map>(d, probability, slope);
           s = probability * factor[j];
         }
       }

@@ -18,7 +18,7 @@ struct alignas(8) float_pair {
 struct listed_tile {
   tile_sight visible_range;
   int first, count;  ///< places of its rows
-  int unused[2];
+  int head, unused;
 };
 /// All tiles of the lists, which are numbered as segment_of_tile does: those of lists that read the same keys follow
 /// each other. Null where no heads are chosen.
@@ -70,7 +70,8 @@ struct attention_find_tiles {
     }
     all = sight_by_warp(device, all);
     if (device.lane() != 0) return;
-    listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0, {}};
+    listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0,
+                           static_cast<int>(list % x.heads), 0};
     words<8> const all_words = __builtin_bit_cast(words<8>, made);
     HEADMIX_UNROLL
     for (int i = 0; i < 2; ++i) {
@@ -202,7 +203,7 @@ struct attention_add_parts {
 
 /// d_k and d_v in bfloat16 on tensor cores: 4 warps of 16 `m` keys each, 64 rows at a time in parts of `part`. Rows are
 /// aligned, the list is small.
-template <AttentionMask Mask, int width, int m, int part>
+template <AttentionMask Mask, class Map, int width, int m, int part>
 struct attention_key_gradient_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
@@ -213,9 +214,10 @@ struct attention_key_gradient_tensor {
   static constexpr int sights_at = statistics_at + 2 * 2 * rows * 4;
   static constexpr int places_at = sights_at + 2 * 3 * rows * 4;
   static constexpr int facts_at = places_at + 2 * 3 * rows * 4;
-  static constexpr int shared_bytes = facts_at + 11 * 4;
+  static constexpr int heads_at = facts_at + 11 * 4;
+  static constexpr int shared_bytes = heads_at + (Map::identity ? 0 : 2 * 3 * rows * 4);
 
-  attention_backward<bfloat16> p;
+  attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
   attention_tiles tiles;
   row_divisors by;
@@ -265,6 +267,9 @@ struct attention_key_gradient_tensor {
       auto const numbers = device.template shared<int>(places_at + stage * 3 * rows * 4);
       return shared_places<3, std::remove_cv_t<decltype(numbers)>>{numbers};
     };
+    // Position and head of the rows, where a map reads them; their heads are found with their places.
+    auto const mapped_rows_of = [&](int stage) { return device.template shared<int>(heads_at + stage * 2 * rows * 4); };
+    auto const found_heads_of = [&](int stage) { return mapped_rows_of(2) + stage * rows; };
     // Where the rows of a tile lie is found one step before they are copied.
     auto const find = [&](int tile, int stage) {
       if (tile < 0 || thread >= rows) return;
@@ -275,6 +280,7 @@ struct attention_key_gradient_tensor {
         i = device.load(&at->first);
         list.end = i + device.load(&at->count);
         i += thread;
+        if constexpr (!Map::identity) found_heads_of(stage)[thread] = device.load(&at->head);
       }
       places_of(stage).put(thread, list.place(i, width, by));
     };
@@ -288,11 +294,17 @@ struct attention_key_gradient_tensor {
       int const row = places.row(thread), head = places.col(thread) / width;
       my_shift = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
       my_delta = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
+      if constexpr (!Map::identity) {
+        auto const mapped = mapped_rows_of(stage);
+        mapped[2 * thread] = places.position(thread);
+        mapped[2 * thread + 1] = listed.data ? found_heads_of(stage)[thread] : head;
+      }
       if (covered) return;
       auto const sights = device.template shared<int>(sights_at + stage * 3 * rows * 4);
       put_row_sight(sights, thread, sight_of_row<Mask>(row >= 0, places.position(thread), facts.key_count()));
     };
 
+    float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
     constexpr int row_blocks = part / 8, out_blocks = width / 8;
     float out_k[m][out_blocks][4] = {}, out_v[m][out_blocks][4] = {};
 
@@ -326,7 +338,12 @@ struct attention_key_gradient_tensor {
       HEADMIX_NO_UNROLL
       for (int r = 0; r < rows; r += part) {
         float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
+        float slope[m][row_blocks][4] = {};
         multiply_transposed<width>(device, score, key, own, query, r);
+        if constexpr (!Map::identity) {
+          auto const mapped = mapped_rows_of(stage) + 2 * r;
+          map_scores_by_keys(p.scores, score, slope, scale, mapped, facts.first_key() + own, lane);
+        }
         if ((ahead & covered) == 0) {
           int const s = facts.first_key() + own + lane / 4;
           HEADMIX_UNROLL
@@ -355,7 +372,7 @@ struct attention_key_gradient_tensor {
               HEADMIX_UNROLL
               for (int half = 0; half < 2; ++half) {
                 float& s = score[i][j][2 * half + e];
-                s = device.exp2(s * scale - less);
+                s = device.exp2(s * unit - less);
               }
             }
           }
@@ -372,7 +389,8 @@ struct attention_key_gradient_tensor {
               HEADMIX_UNROLL
               for (int half = 0; half < 2; ++half) {
                 float& d = d_score[i][j][2 * half + e];
-                d = score[i][j][2 * half + e] * (d - less);
+                float const probability = score[i][j][2 * half + e];
+                d = through_map<Map>(probability * (d - less), probability, slope[i][j][2 * half + e]);
               }
             }
           }

@@ -144,22 +144,64 @@ HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, 
 }
 
 /// The scores of a row, in the unit of `exponential`, from its products with keys.
-template <class Wide, class T>
+template <class Wide, class T, class Map>
 struct plain_scores {
-  attention_scores<T> const& scores;
+  attention_scores<T, Map> const& scores;
   Wide scale;
   T const* bias;  ///< of the row's position and head and key 0; null: none
+  Index position, head;
 
-  HEADMIX_DEVICE plain_scores(attention_scores<T> const& of, Wide by, Index position, Index head)
-      : scores(of), scale(by), bias(of.bias.data ? &of.bias(position * of.bias_keys, head) : nullptr) {}
+  HEADMIX_DEVICE plain_scores(attention_scores<T, Map> const& of, Wide by, Index at_position, Index of_head)
+      : scores(of),
+        scale(by),
+        bias(of.bias.data ? &of.bias(at_position * of.bias_keys, of_head) : nullptr),
+        position(at_position),
+        head(of_head) {}
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE Wide operator()(Device& device, Wide product, Index s) const {
-    Wide const score = product * scale;
-    if (bias == nullptr) return score;
     constexpr auto unit = static_cast<Wide>(score_unit<Wide>);
-    return score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride)) * unit;
+    if constexpr (Map::identity) {
+      Wide const score = product * scale;
+      if (bias == nullptr) return score;
+      return score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride)) * unit;
+    } else {
+      return Map::value(scores.row(position, head), before_map(device, product, s), static_cast<Wide>(s)) * unit;
+    }
+  }
+  /// The new score and the derivatives of a map.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE auto with_slope(Device& device, Wide product, Index s) const {
+    auto d = Map::with_slope(scores.row(position, head), before_map(device, product, s), static_cast<Wide>(s));
+    d.value *= static_cast<Wide>(score_unit<Wide>);
+    return d;
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE auto derivatives(Device& device, Wide product, Index s) const {
+    auto d = Map::derivatives(scores.row(position, head), before_map(device, product, s), static_cast<Wide>(s));
+    d.value *= static_cast<Wide>(score_unit<Wide>);
+    return d;
+  }
+
+ private:
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Wide before_map(Device& device, Wide product, Index s) const {
+    Wide const score = product * scale;
+    return bias == nullptr ? score : score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride));
   }
 };
+/// The probability of a key that the row sees, from its product with the query; `slope` becomes the derivative of a
+/// map.
+template <class Device, class Wide, class T, class Map>
+HEADMIX_DEVICE Wide plain_probability(Device& device, plain_scores<Wide, T, Map> const& score_of, Wide product, Index s,
+                                      std::type_identity_t<Wide> shift, Wide& slope) {
+  if constexpr (Map::identity) {
+    return exponential(device, score_of(device, product, s) - shift);
+  } else {
+    auto const mapped = score_of.with_slope(device, product, s);
+    slope = mapped.by_score;
+    return exponential(device, mapped.value - shift);
+  }
+}
 /// The head of a row of a list, from its first column.
 [[nodiscard]] HEADMIX_HD inline Index head_of_row(attention_extents const& x, Index list, Index col) {
   return x.heads_are_chosen() ? list : col / x.head_dim;

@@ -9,7 +9,7 @@ namespace headmix::cuda {
 
 /// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is
 /// small.
-template <AttentionMask Mask, int width, int m, int keys>
+template <AttentionMask Mask, class Map, int width, int m, int keys>
 struct attention_query_gradient_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
@@ -20,7 +20,7 @@ struct attention_query_gradient_tensor {
   static constexpr int places_at = sights_at + 3 * rows * 4;
   static constexpr int shared_bytes = places_at + 2 * rows * 4;
 
-  attention_backward<bfloat16> p;
+  attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
   attention_tiles tiles;
   row_divisors by;
@@ -68,6 +68,8 @@ struct attention_query_gradient_tensor {
       copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
     };
 
+    auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
+    float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
     constexpr int key_blocks = keys / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 
@@ -85,14 +87,19 @@ struct attention_query_gradient_tensor {
       stage ^= 1;
 
       float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
+      float slope[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
+      map_scores(p.scores, score, scale, sights, head_of, own, first, lane, slope);
       if (!visible_range.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
         for (int j = 0; j < key_blocks; ++j) {
           HEADMIX_UNROLL
-          for (int e = 0; e < 4; ++e) score[i][j][e] = device.exp2(score[i][j][e] * scale - shift[i][e / 2]);
+          for (int e = 0; e < 4; ++e) {
+            float const probability = device.exp2(score[i][j][e] * unit - shift[i][e / 2]);
+            score[i][j][e] = through_map<Map>(probability, probability, slope[i][j][e]);
+          }
         }
       }
       multiply_transposed<width>(device, d_score, d_outs, own, value, 0);

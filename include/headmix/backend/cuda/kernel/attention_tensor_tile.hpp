@@ -125,10 +125,11 @@ struct small_keys {
 }
 
 /// Whether kernels on tensor cores do it where rows are aligned. They take the maximum of the products, not of the
-/// scores.
-template <class T>
-[[nodiscard]] bool is_for_tensor_cores(attention_extents const& x, attention_scores<T> const& scores) {
-  return is_small(x) && (x.head_dim == 64 || x.head_dim == 128) && scores.bias.data == nullptr && scores.scale > 0;
+/// scores, unless these go through a map.
+template <class T, class Map>
+[[nodiscard]] bool is_for_tensor_cores(attention_extents const& x, attention_scores<T, Map> const& scores) {
+  return is_small(x) && (x.head_dim == 64 || x.head_dim == 128) && scores.bias.data == nullptr &&
+         (!Map::identity || scores.scale > 0);
 }
 
 /// True when 16 bytes at a time can be copied from a head's rows, or there is nothing to copy.
@@ -140,6 +141,18 @@ template <class T>
 }
 
 // ---- fragments ----
+
+/// A score after a map, in the unit of exp2, and its derivative.
+template <class Map, class Row>
+[[nodiscard]] HEADMIX_DEVICE float map_score(Row const& row, float score, float key_position) {
+  return Map::value(row, score, key_position) * static_cast<float>(log2_of_e);
+}
+template <class Map, class Row>
+[[nodiscard]] HEADMIX_DEVICE float map_score(Row const& row, float score, float key_position, float& slope) {
+  auto const mapped = Map::with_slope(row, score, key_position);
+  slope = mapped.by_score;
+  return mapped.value * static_cast<float>(log2_of_e);
+}
 
 /// Two neighbouring 16 x 8 sums of a warp as the 16 x 16 left operand of a product.
 [[nodiscard]] HEADMIX_HD inline words<4> sums_as_left(float const (&a)[4], float const (&b)[4]) {
@@ -185,6 +198,56 @@ HEADMIX_DEVICE void multiply_sums(Device& device, float (&c)[m][width / 8][4], f
       for (int i = 0; i < m; ++i) {
         device.multiply_add(c[i][j], left[i], words<2>{{right.word[0], right.word[1]}});
         device.multiply_add(c[i][j + 1], left[i], words<2>{{right.word[2], right.word[3]}});
+      }
+    }
+  }
+}
+
+/// Products of 16 m rows from `row` on and of 8 n keys become scores of a map, in the unit of exp2; `slopes` are its
+/// derivatives, unless there are none. head_of(i) is the head of row i.
+template <class T, class Map, int m, int n, class Sights, class HeadOf, class... Slopes>
+HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&score)[m][n][4], float scale,
+                               Sights sights, HeadOf const& head_of, int row, int first_key, int lane,
+                               Slopes&... slopes) {
+  if constexpr (!Map::identity) {
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        int const r = row + 16 * i + 8 * half + lane / 4;
+        auto const of_row = scores.row(sights[3 * r + 2], head_of(r));
+        HEADMIX_UNROLL
+        for (int j = 0; j < n; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 2; ++e) {
+            float& s = score[i][j][2 * half + e];
+            auto const key_position = static_cast<float>(first_key + 8 * j + lane % 4 * 2 + e);
+            s = map_score<Map>(of_row, s * scale, key_position, slopes[i][j][2 * half + e]...);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The same of transposed scores: 16 m keys from first_key on and 8 n rows, of which `rows` has positions and heads.
+template <class T, class Map, int m, int n, class Rows>
+HEADMIX_DEVICE void map_scores_by_keys(attention_scores<T, Map> const& scores, float (&score)[m][n][4],
+                                       float (&slope)[m][n][4], float scale, Rows rows, int first_key, int lane) {
+  HEADMIX_UNROLL
+  for (int j = 0; j < n; ++j) {
+    HEADMIX_UNROLL
+    for (int e = 0; e < 2; ++e) {
+      int const r = 8 * j + lane % 4 * 2 + e;
+      auto const of_row = scores.row(rows[2 * r], rows[2 * r + 1]);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          float& s = score[i][j][2 * half + e];
+          auto const key_position = static_cast<float>(first_key + 16 * i + 8 * half + lane / 4);
+          s = map_score<Map>(of_row, s * scale, key_position, slope[i][j][2 * half + e]);
+        }
       }
     }
   }

@@ -244,10 +244,10 @@ template <class Device, class Wide>
 /// What a score is multiplied by to be in that unit.
 template <class Wide>
 inline constexpr double score_unit = base_2<Wide> ? log2_of_e : 1.0;
-/// What a product q k is multiplied by to become a score in that unit.
-template <class Wide, class T>
-[[nodiscard]] Wide score_scale(attention_scores<T> const& scores) {
-  return static_cast<Wide>(scores.scale * score_unit<Wide>);
+/// What a product q k is multiplied by to become a score in that unit; one that goes through a map gets there later.
+template <class Wide, class T, class Map>
+[[nodiscard]] Wide score_scale(attention_scores<T, Map> const& scores) {
+  return static_cast<Wide>(scores.scale * (Map::identity ? score_unit<Wide> : 1.0));
 }
 /// The log-sum-exp (base e) of a row from its maximum in that unit and the sum of the exponentials less than it.
 template <class Wide>
@@ -257,6 +257,17 @@ template <class Wide>
     return static_cast<Wide>((top + std::log2(sum)) * static_cast<Wide>(1 / log2_of_e));
   } else {
     return top + std::log(sum);
+  }
+}
+
+/// A gradient by the new score of a map becomes that by the old one. Where the probability is 0, slopes may be
+/// anything.
+template <class Map, class Wide>
+[[nodiscard]] HEADMIX_DEVICE Wide through_map(Wide d, Wide probability, Wide slope) {
+  if constexpr (Map::identity) {
+    return d;
+  } else {
+    return probability == 0 ? Wide(0) : d * slope;
   }
 }
 

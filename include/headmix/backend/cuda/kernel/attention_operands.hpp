@@ -1,0 +1,195 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gradients by the operands of score maps. A block has a tile of a row list and walks over the keys that its rows
+// see; it writes a sum for each row, which a second kernel adds in a fixed order. Probabilities are recomputed from the
+// log-sum-exp.
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention_backward.hpp"
+
+namespace headmix::cuda {
+
+/// The sums of each row and head, one for each operand.
+template <class Wide, int operands>
+struct attention_row_sums {
+  Wide* data = nullptr;
+  Index heads = 1;  ///< of a row, as of the log-sum-exp
+
+  [[nodiscard]] HEADMIX_HD Wide* at(Index row, Index head) const { return data + (row * heads + head) * operands; }
+};
+
+/// Any type, strides and head width, with dropout.
+template <AttentionMask Mask, class T, class Map>
+struct attention_operand_sums {
+  using wide = accumulator_t<T>;
+  using tile = plain_tile;
+  static constexpr int threads = tile::threads, operands = Map::operands;
+  static constexpr bool cooperative = true;
+  static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
+  static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
+  static constexpr int places_at = 2 * small_bytes;
+  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+
+  attention_backward<T, Map> p;
+  attention_statistics<wide> statistics;
+  attention_row_sums<wide, operands> sums;
+  attention_tiles tiles;
+  wide scale;  ///< of the scores
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    attention_extents const& x = p.extents;
+    bool const drops = p.dropout.on();
+    attention_tile const mine = tiles(device, device.block());
+    Index const b = mine.sequence, length = x.list_length(b, mine.list);
+    if (mine.first >= length) return;
+
+    auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
+    auto const rows = device.template shared<Index>(places_at);
+    auto const cols = rows + tile::rows;
+    auto const sights = device.template shared<int>(sights_at);
+    plain_find_rows<Mask>(device, x, b, mine.list, mine.first, rows, cols, sights);
+    device.sync();
+    using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
+    query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
+    query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
+    Index const left_rows = length - mine.first;
+    tile_sight const visible_range =
+        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+    wide shift[2] = {}, delta[2] = {}, sum[2][operands] = {};
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      Index const row = rows[i0 + i], head = cols[i0 + i] / x.head_dim;
+      if (row < 0) continue;
+      shift[i] = device.load(statistics.shift(row, head));
+      delta[i] = device.load(statistics.delta(row, head));
+    }
+
+    for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
+      wide score[2][4], d_score[2][4];
+      plain_products(device, score, left, right, q, plain_keys_of(x, p.k, b, mine.kv_head, first), x.head_dim);
+      device.sync();
+      plain_products(device, d_score, left, right, d_o, plain_keys_of(x, p.v, b, mine.kv_head, first), x.head_dim);
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        row_sight const row = row_sight_at(sights, i0 + i);
+        if (row.end - row.begin <= 1) continue;  // a single key has probability 1 whatever its score is
+        plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
+                                                  head_of_row(x, mine.list, cols[i0 + i]));
+        wide factor[4] = {1, 1, 1, 1};
+        if (drops && rows[i0 + i] >= 0) {
+          dropout_factors<wide>(p.dropout, x, rows[i0 + i], cols[i0 + i]).four(first + j0, factor);
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          if (!row.template sees<Mask>(first + j0 + j)) continue;
+          auto const mapped = score_of.derivatives(device, score[i][j], first + j0 + j);
+          wide const probability = exponential(device, mapped.value - shift[i]);
+          wide const d = probability * (factor[j] * d_score[i][j] - delta[i]);
+          HEADMIX_UNROLL
+          for (int o = 0; o < operands; ++o) sum[i][o] += through_map<Map>(d, probability, mapped.by_operand[o]);
+        }
+      }
+      device.sync();
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      Index const row = rows[i0 + i], head = cols[i0 + i] / x.head_dim;
+      HEADMIX_UNROLL
+      for (int o = 0; o < operands; ++o) {
+        HEADMIX_UNROLL
+        for (int step = 1; step < 8; step *= 2) sum[i][o] += device.shuffle_xor(sum[i][o], step);
+        if (row >= 0 && device.thread() % 8 == 0) device.store(sums.at(row, head) + o, sum[i][o]);
+      }
+    }
+  }
+};
+
+/// The gradients from the sums of rows: a block for each operand and head. Where an operand is one number, the first
+/// one adds those of all heads.
+template <class Wide, int operands>
+struct attention_add_operand_sums {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = threads * static_cast<int>(sizeof(Wide));
+
+  attention_extents x;
+  attention_row_sums<Wide, operands> sums;
+  operand_gradients<Wide, operands> d;
+
+  [[nodiscard]] Index blocks() const { return operands * x.heads; }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    int const o = static_cast<int>(device.block() % operands), thread = device.thread();
+    Index const head = device.block() / operands;
+    view<Wide> by = d.by[0];
+    HEADMIX_UNROLL
+    for (int i = 1; i < operands; ++i) by = o == i ? d.by[i] : by;
+    bool const of_all = by.cols != x.heads;
+    if (by.data == nullptr || (of_all && head > 0)) return;
+
+    Wide sum = 0;
+    if (x.heads_are_chosen()) {
+      for (Index b = 0; b < x.queries.count; ++b) {
+        Int const* const begins = x.chosen.offsets + b * x.heads;
+        Index const end = begins[of_all ? x.heads : head + 1];
+        for (Index i = begins[head] + thread; i < end; i += threads) {
+          sum += device.load(sums.at(x.chosen.slots[i], 0) + o);
+        }
+      }
+    } else {
+      Index const first = of_all ? 0 : head, last = of_all ? x.heads : head + 1;
+      for (Index row = thread; row < x.queries.rows * x.rows_per_token; row += threads) {
+        for (Index h = first; h < last; ++h) sum += device.load(sums.at(row, h) + o);
+      }
+    }
+    auto const all = device.template shared<Wide>(0);
+    all[thread] = sum;
+    HEADMIX_UNROLL
+    for (int n = threads / 2; n > 0; n /= 2) {
+      device.sync();
+      if (thread < n) all[thread] += all[thread + n];
+    }
+    if (thread == 0) device.store(&by(0, head), Wide(all[0]));
+  }
+};
+
+/// Scratch that attention_operand_gradient needs, in bytes; it begins at a multiple of 16.
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_operand_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
+  attention_extents const& x = p.extents;
+  using wide = accumulator_t<T>;
+  return attention_statistics_bytes<wide>(x) +
+         static_cast<std::size_t>(x.queries.rows * x.rows_per_token * heads_of_row(x) * Map::operands) * sizeof(wide);
+}
+
+/// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>, Map::operands> const& d,
+                                attention_backward<T, Map> const& p, std::span<std::byte> scratch) {
+  using wide = accumulator_t<T>;
+  attention_extents const& x = p.extents;
+  if (x.heads == 0) return;
+  attention_row_sums<wide, Map::operands> sums;
+  sums.heads = heads_of_row(x);
+  if (x.head_dim > 0 && x.queries.count > 0 && x.queries.rows > 0) {
+    attention_statistics<wide> const statistics = find_attention_statistics(queue, p, view<T>{}, scratch);
+    sums.data = reinterpret_cast<wide*>(scratch.data() + attention_statistics_bytes<wide>(x));
+    attention_operand_sums<Mask, T, Map> const kernel{p, statistics, sums, query_tiles(x, plain_tile::rows, sizeof(T)),
+                                                      score_scale<wide>(p.scores)};
+    queue.launch(kernel, kernel.blocks());
+  }
+  attention_add_operand_sums<wide, Map::operands> const add{x, sums, d};
+  queue.launch(add, add.blocks());
+}
+
+}  // namespace headmix::cuda

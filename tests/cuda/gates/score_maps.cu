@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Attention whose scores go through a soft cap with a learned bound and ALiBi, and its gradients.
+// expect: attention_tensor HMMA LDSM LDGSTS
+// expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
+// expect: attention_key_gradient_tensor HMMA LDSM LDGSTS
+#include "gate.cuh"
+#include "headmix/backend/cuda/kernel/attention.hpp"
+#include "headmix/backend/cuda/kernel/attention_backward.hpp"
+#include "headmix/backend/cuda/kernel/attention_operands.hpp"
+#include "headmix/layer/scores.hpp"
+
+using headmix::bfloat16, headmix::attention_forward, headmix::attention_backward;
+
+struct cap : headmix::param<headmix::size<1>> {};
+struct learned_cap : headmix::score_map {
+  static constexpr auto f(auto s) { return cap{} * tanh(s / cap{}); }
+};
+template <class... M>
+using map_of = headmix::detail::lowered_scores<decltype(headmix::detail::map_score<headmix::size<8>, M...>(
+    headmix::detail::score_before{}))>::map;
+using capped = map_of<headmix::soft_cap<30>>;
+using learned = map_of<headmix::alibi, learned_cap>;
+
+void gate(gate_queue queue, attention_forward<bfloat16, capped> const& forward,
+          attention_backward<bfloat16, capped> const& backward, attention_backward<bfloat16, learned> const& backward_2,
+          headmix::operand_gradients<float, 2> const& d) {
+  headmix::cuda::attention<headmix::causal>(queue, forward, {});
+  headmix::cuda::attention_gradient<headmix::causal>(queue, backward, {});
+  headmix::cuda::attention_gradient<headmix::causal>(queue, backward_2, {});
+  headmix::cuda::attention_operand_gradient<headmix::causal>(queue, d, backward_2, {});
+}
