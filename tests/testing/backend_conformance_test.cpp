@@ -187,7 +187,7 @@ TEST_CASE("conformance: a wrong element of a kernel is reported by the name of t
                                          "attention_bias_gradient",
                                          "rotary"};
   // Every second one, so that each has neighbours that are right.
-  for (std::size_t const first : {0, 1}) {
+  for (std::size_t const first : {std::size_t{0}, std::size_t{1}}) {
     Mine backend;
     for (std::size_t i = first; i < kernels.size(); i += 2) backend.faults.insert(kernels[i]);
     auto const found = backend_conformance(backend);
