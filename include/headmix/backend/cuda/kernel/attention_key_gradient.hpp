@@ -39,8 +39,8 @@ struct listed_tiles {
     return __builtin_bit_cast(tile_sight, w);
   }
 };
-/// Finds them, a warp for each.
-template <AttentionMask Mask, int rows>
+/// Finds them, a warp for each, and their heads where score maps read them.
+template <AttentionMask Mask, class Map, int rows>
 struct attention_find_tiles {
   static constexpr int threads = 128, warps = threads / 32;
   static constexpr bool cooperative = true;
@@ -70,8 +70,8 @@ struct attention_find_tiles {
     }
     all = sight_by_warp(device, all);
     if (device.lane() != 0) return;
-    listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0,
-                           static_cast<int>(list % x.heads), 0};
+    int const head = Map::identity ? 0 : static_cast<int>(list - b * x.heads);
+    listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0, head, 0};
     words<8> const all_words = __builtin_bit_cast(words<8>, made);
     HEADMIX_UNROLL
     for (int i = 0; i < 2; ++i) {
