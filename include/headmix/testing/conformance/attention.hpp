@@ -88,10 +88,12 @@ struct attention_bench {
       scores_host.operands = score_operands<double>(view<double const>(of_heads.host()));
     }
     if (how.dropout) {
-      auto const stream = static_cast<std::uint32_t>(random_stream::attention_dropout);
-      dropout_device = {key.device().data, stream, 0.3};
-      dropout_host = {key.host().data, stream, 0.3};
+      dropout_device = dropout_with(key.device().data);
+      dropout_host = dropout_with(key.host().data);
     }
+  }
+  static attention_dropout dropout_with(Int const* words) {
+    return {words, static_cast<std::uint32_t>(random_stream::attention_dropout), 0.3};
   }
   static std::vector<Int> words_of(randomness const& r) { return {r.word, r.word + 6}; }
   static Index longest_of(std::vector<Int> const& offsets) {
