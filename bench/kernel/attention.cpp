@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: MIT
 // The attention kernel: K rows of every token on one key/value head, as in MoA. `attention_gradient` is the backward
-// pass alone.
+// pass alone. `capped` scores go through a soft cap, `sloped` ones through ALiBi.
 #include <set>
 
 #include "../common.hpp"
 #include "headmix/core/aligned_buffer.hpp"
+#include "headmix/layer/scores.hpp"
 
 namespace {
 
 using namespace bench;
 
+template <class... M>
+using map_of = typename headmix::detail::lowered_scores<decltype(headmix::detail::map_score<headmix::size<1>, M...>(
+    headmix::detail::score_before{}))>::map;
+using capped = map_of<headmix::soft_cap<30>>;
+using sloped = map_of<headmix::alibi>;
+
 /// K query rows for each of the last `queries` of t tokens; every token is a key.
-template <class Mask>
+template <class Mask, class Map>
 struct Problem {
   Index t, queries, d, k;
   Matrix<float> q{queries * k, d}, key{t, d}, v{t, d}, o{queries * k, d}, lse{queries * k, 1}, d_o{queries * k, d};
@@ -20,11 +27,17 @@ struct Problem {
   headmix::attention_extents extents() const {
     return {headmix::uniform(1, queries), headmix::uniform(1, t), k, 1, 1, d};
   }
-  headmix::attention_scores<float> scores() const { return {1 / std::sqrt(static_cast<double>(d))}; }
-  headmix::attention_forward<float> forward() {
+  headmix::attention_scores<float, Map> scores() const {
+    static constexpr float slope = 0.01f;
+    headmix::attention_scores<float, Map> s;
+    s.scale = 1 / std::sqrt(static_cast<double>(d));
+    if constexpr (Map::operands == 1) s.operands = decltype(s.operands)(view<float const>(&slope, 1, 1));
+    return s;
+  }
+  headmix::attention_forward<float, Map> forward() {
     return {extents(), q.get(), key.get(), v.get(), o.get(), lse.get(), {}, scores()};
   }
-  headmix::attention_backward<float> backward() {
+  headmix::attention_backward<float, Map> backward() {
     return {extents(), q.get(),   key.get(), v.get(), o.get(), d_o.get(), view<float const>(lse.get()),
             d_q.get(), d_k.get(), d_v.get(), {},      scores()};
   }
@@ -48,11 +61,11 @@ struct Problem {
 };
 
 /// All results at a small, uneven shape.
-template <class Mask>
+template <class Mask, class Map>
 void check_small(Index threads) {
   static std::set<Index> checked;
   if (!checked.insert(threads).second) return;
-  Problem<Mask> ours{300, 300, 16, 3}, plain{300, 300, 16, 3};
+  Problem<Mask, Map> ours{300, 300, 16, 3}, plain{300, 300, 16, 3};
   for (bool const gradient : {false, true}) {
     ours.run(Cpu<float>(pool(threads)), gradient);
     plain.run(headmix::Reference<float>{}, gradient);
@@ -64,9 +77,9 @@ void check_small(Index threads) {
 }
 
 /// What was timed: the last two tokens again, alone.
-template <class Mask>
-void check_timed(Problem<Mask>& timed, bool gradient) {
-  Problem<Mask> last{timed.t, 2, timed.d, timed.k};
+template <class Mask, class Map>
+void check_timed(Problem<Mask, Map>& timed, bool gradient) {
+  Problem<Mask, Map> last{timed.t, 2, timed.d, timed.k};
   Index const rows = last.queries * last.k, first = timed.queries * timed.k - rows;
   auto const copy = [&](Matrix<float>& to, Matrix<float>& from) {
     view<float> const source = from.get().middle_rows(first, rows);
@@ -81,12 +94,12 @@ void check_timed(Problem<Mask>& timed, bool gradient) {
   check_equal<float>("attention d_q", timed.d_q.get().middle_rows(first, rows), last.d_q.get(), 1e-4);
 }
 
-template <class Mask>
+template <class Mask, class Map = headmix::no_score_map>
 auto attention(bool gradient) {
   return [gradient](benchmark::State& state) {
     Index const t = state.range(0), d = state.range(1), k = state.range(2), threads = state.range(3);
-    check_small<Mask>(threads);
-    Problem<Mask> p{t, t, d, k};
+    check_small<Mask, Map>(threads);
+    Problem<Mask, Map> p{t, t, d, k};
     Cpu<float> cpu(pool(threads));
     p.run(cpu, false);
     headmix::AlignedBuffer scratch(gradient ? cpu.attention_gradient_scratch(p.backward())
@@ -110,6 +123,8 @@ int const registered = [] {
     std::string const op = gradient ? "attention_gradient_" : "attention_";
     add(op + "full/cpu/float", sizes, shapes, {1, 2}, attention<headmix::full>(gradient));
     add(op + "causal/cpu/float", sizes, shapes, {1, 2}, attention<headmix::causal>(gradient));
+    add(op + "causal_capped/cpu/float", sizes, shapes, {1, 2}, attention<headmix::causal, capped>(gradient));
+    add(op + "causal_sloped/cpu/float", sizes, shapes, {1, 2}, attention<headmix::causal, sloped>(gradient));
   }
   return 0;
 }();

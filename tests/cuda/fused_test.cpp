@@ -21,6 +21,15 @@ using namespace headmix;
 using testing::device_array;
 using testing::relative_error;
 
+struct learned_slope : score_map {
+  template <Extent E>
+  struct slope : param<E> {};
+  template <Expr S, Extent E>
+  static constexpr auto f(S s, E) {
+    return s - square(slope<E>{}) * abs(query_position{} - key_position{});
+  }
+};
+
 /// Without the kernels that do several steps at once.
 template <class T>
 struct Unfused : Cuda<T, test_device> {
@@ -28,8 +37,8 @@ struct Unfused : Cuda<T, test_device> {
   void gated_attention() = delete;
   void gated_attention_gradient() = delete;
 };
-static_assert(detail::routes<Cuda<float, test_device>> && !detail::routes<Unfused<float>>);
-static_assert(detail::gates_attention<Cuda<float, test_device>> && !detail::gates_attention<Unfused<float>>);
+static_assert(FusedRoute<Cuda<float, test_device>> && !FusedRoute<Unfused<float>>);
+static_assert(FusedGatedAttention<Cuda<float, test_device>> && !FusedGatedAttention<Unfused<float>>);
 
 /// The result, and for training the losses and the gradients of the input and of all parameters.
 template <class L, class Mode = training, class Backend>
@@ -92,6 +101,12 @@ TEST_CASE("MoA with its fused steps, without tensor cores and with several heads
 }
 TEST_CASE("MoA with its fused steps for inference") {
   check<bfloat16, Moa<64, 64, SoftmaxTopK<8, 2>, causal>, inference>(uniform(2, 35), 70, 8);
+}
+TEST_CASE("MoA with its fused steps and score maps equals MoA step by step") {
+  check<bfloat16, Moa<64, 64, SoftmaxTopK<8, 2>, causal, soft_cap<2>, learned_slope>>(uniform(2, 25), 50, 10);
+}
+TEST_CASE("MoH with its fused steps and score maps equals MoH step by step") {
+  check<float, Moh<12, 5, TwoStage<2, 6, 2>, causal, alibi, soft_cap<2>, learned_slope>>(uniform(2, 9), 18, 8);
 }
 TEST_CASE("MoH with its fused steps equals MoH step by step") {
   std::vector<Int> const offsets{0, 13, 13, 33};

@@ -157,6 +157,7 @@ static_assert(
 static_assert(BackendPolicy<Reference<float>> && BackendPolicy<Reference<double>> && !BackendPolicy<serial>);
 static_assert(PackedGemm<Reference<float>> && PackedGemm<Cpu<float>> && !PackedGemm<archetype::backend<float>>);
 static_assert(StoresProbabilities<Cpu<float>> && !StoresProbabilities<Reference<float>>);
+static_assert(MapsScores<Cpu<float>> && MapsScores<Reference<double>> && !MapsScores<archetype::backend<float>>);
 static_assert(PreparesWeights<Cpu<float>> && !PreparesWeights<Reference<float>>);
 static_assert(!FusedRoute<Cpu<float>> && !FusedGatedAttention<Cpu<float>>);
 

@@ -356,7 +356,7 @@ struct Reference {
     return 0;
   }
   /// For every row of a list, over the keys s of its sequence that the mask lets it see:
-  ///   score_s = scale <q, k_s> + bias_s
+  ///   score_s = the score map of scale <q, k_s> + bias_s
   ///   lse = log(sum_s exp(score_s)), formed as top + log(sum_s exp(score_s - top)), top the largest score
   ///   o = sum_s exp(score_s - top) / sum_s exp(score_s - top) keep_s v_s, keep_s the factor of dropout
   /// A row that sees no key (fully masked, or without keys) has o = 0 and lse = minus infinity; so has a row in no
@@ -387,7 +387,7 @@ struct Reference {
     return 0;
   }
   /// With P_s = exp(score_s - lse), the probability before dropout, and delta = <d_o, o>:
-  ///   d_score_s = P_s (keep_s <d_o, v_s> - delta)
+  ///   d_score_s = P_s (keep_s <d_o, v_s> - delta), times the map's derivative for the score before it
   ///   d_q = scale sum_s d_score_s k_s,  d_k_s += scale d_score_s q,  d_v_s += keep_s P_s d_o
   /// summed, for keys, over all rows that see them; 0 for rows in no list and keys that nobody sees.
   template <AttentionMask Mask, class T, class Map>

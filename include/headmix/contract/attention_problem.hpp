@@ -4,10 +4,10 @@
 // token on one key/value head), MoH (each head has the rows that chose it) and ragged batches are all the same problem
 // with other lists of query rows.
 
+#include "headmix/contract/score_steps.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
-#include "headmix/contract/score_steps.hpp"
 
 namespace headmix {
 

@@ -38,6 +38,34 @@ concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scala
   b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
 };
 
+// ---- score maps ----
+
+namespace archetype {
+/// A score map with an operand, [1, heads], that leaves scores as they are.
+using lowered_map = lowered_score_map<
+    type_list<score_step::operand<0>, score_step::score, score_step::number<1, 1>, score_step::number<0, 1>>,
+    kind_list<kind::real>, 1, 2, 3>;
+}  // namespace archetype
+
+/// The kernels of attention take problems with a score map, attention_forward<scalar, Map> and
+/// attention_backward<scalar, Map>: scores are Map::value(...) of what they were, after the bias; see
+/// contract/score_steps.hpp.
+///
+/// attention_operand_gradient<Mask>(d, p, scratch): d.by[i], of the shape of operand i of the map, the gradient by it,
+/// summed over all sequences; not wanted where its data is null. A program with score maps over a backend without these
+/// is refused by the compiler.
+template <class B>
+concept MapsScores = requires(B& b, attention_forward<typename B::scalar, archetype::lowered_map> p,
+                              attention_backward<typename B::scalar, archetype::lowered_map> q,
+                              operand_gradients<accumulator_t<typename B::scalar>, 1> d, std::span<std::byte> scratch) {
+  { b.attention_scratch(p) } -> std::same_as<std::size_t>;
+  b.template attention<causal>(p, scratch);
+  { b.attention_gradient_scratch(q) } -> std::same_as<std::size_t>;
+  b.template attention_gradient<causal>(q, scratch);
+  { b.attention_operand_gradient_scratch(q) } -> std::same_as<std::size_t>;
+  b.template attention_operand_gradient<causal>(d, q, scratch);
+};
+
 // ---- what a kernel may keep for another one ----
 
 /// attention_columns(p): how many columns attention() fills in each row of p.probabilities, so that its gradient has

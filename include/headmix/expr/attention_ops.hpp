@@ -70,6 +70,8 @@ struct attention : operation {
     }
   }
   static std::size_t scratch(auto const& run, auto... operands) {
+    static_assert(Spec::map::identity || MapsScores<std::remove_cvref_t<decltype(run.backend)>>,
+                  "headmix: attention of this backend takes no score maps (contract/optional_kernels.hpp: MapsScores)");
     return run.backend.attention_scratch(problem(run, operands...));
   }
   static void eval(auto const& run, auto... operands) {

@@ -73,6 +73,21 @@ struct gated_gradient<O, type_list<node<ops::multiply, D, G>>> {
   using gate = G;
 };
 
+/// The step that makes the gradients by q, k and v of DO, the gradient by the result O of attention.
+template <class DO, class O = typename DO::of>
+struct gradient_step_of {
+  template <class...>
+  static constexpr bool is_later = false;
+};
+template <class DO, class Spec, class Q, class K, class V, class... A>
+struct gradient_step_of<DO, node<ops::attention<Spec>, Q, K, V, A...>> {
+  using O = node<ops::attention<Spec>, Q, K, V, A...>;
+  using step = compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>;
+  template <class Next, class... T>
+  static constexpr bool is_later =
+      gated_gradient<O, terms<DO>>::is_one && !std::is_same_v<Next, step> && contains<type_list<T...>, step>;
+};
+
 }  // namespace detail
 
 template <class Backend, class Spec, class... A, class G, class... T>
@@ -101,6 +116,15 @@ requires(FusedGatedAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is
   using type = fused<ops::gated_attention_gradient<Spec>, type_list<DO, d_q, output<1, d_q>, output<2, d_q>>, further,
                      type_list<d, gate, Q, K, V, O, output<1, O>, output<2, O>, A...>>;
   using rest = filter<type_list<T...>, detail::is_not<compute<d_gate>>>;
+};
+
+/// The same where others that read d_o stand between, as gradients by operands of score maps: they come behind it.
+template <class Backend, class DO, class Next, class... T>
+requires(FusedGatedAttention<Backend>&& requires { typename DO::of; } &&
+         detail::gradient_step_of<DO>::template is_later<Next, T...>)  //
+    struct fusion<Backend, type_list<store<DO>, Next, T...>>
+    : fusion<Backend, concat<type_list<store<DO>, typename detail::gradient_step_of<DO>::step, Next>,
+                             filter<type_list<T...>, detail::is_not<typename detail::gradient_step_of<DO>::step>>>> {
 };
 
 }  // namespace headmix

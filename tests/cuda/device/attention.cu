@@ -21,4 +21,7 @@ TEST_CASE("cuda: attention over chosen heads on tensor cores, 128 columns") {
 }
 TEST_CASE("cuda: attention on tensor cores, 64 columns a head") { testing::test_tensor_attention<64, Sm80>(); }
 TEST_CASE("cuda: attention on tensor cores, 128 columns a head") { testing::test_tensor_attention<128, Sm80>(); }
+TEST_CASE("cuda: score maps") { testing::test_plain_score_maps<float, Sm80>(); }
+TEST_CASE("cuda: score maps on tensor cores, 64 columns a head") { testing::test_tensor_score_maps<64, Sm80>(); }
+TEST_CASE("cuda: score maps on tensor cores, 128 columns a head") { testing::test_tensor_score_maps<128, Sm80>(); }
 TEST_CASE("cuda: attention in bfloat16 without tensor cores") { testing::test_tensor_attention_otherwise<Sm80>(); }

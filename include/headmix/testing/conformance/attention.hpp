@@ -4,6 +4,7 @@
 
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/type_name.hpp"
+#include "headmix/expr/pointwise.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/testing/conformance/bench.hpp"
 
@@ -28,7 +29,12 @@ struct attention_variant {
   bool unwanted[4] = {};  ///< the log-sum-exp, d_q, d_k, d_v
 };
 
-template <class B>
+/// A score times a number of its head.
+using scaled_scores =
+    lowered_score_map<type_list<score_step::operand<0>, score_step::score, score_step::apply<ops::multiply, 0, 1>>,
+                      kind_list<kind::real>, 2, 0, 1>;
+
+template <class B, class Map = no_score_map>
 struct attention_bench {
   using T = typename B::scalar;
   using W = accumulator_t<T>;
@@ -52,7 +58,8 @@ struct attention_bench {
         v(b, c.keys.back(), c.kv_heads * c.head_dim, layout::gaps),
         bias(b, longest * longest, c.heads),
         d_o(b, rows, q_cols),
-        gate(b, rows, 1) {
+        gate(b, rows, 1),
+        of_heads(b, 1, c.heads) {
     if (c.chosen) b.reference.sort_by_expert(slots.host(), lists.host(), view<Int const>(index.host()), queries.host());
     slots.send();
     lists.send();
@@ -76,11 +83,17 @@ struct attention_bench {
       scores_device.bias = bias.in(), scores_host.bias = bias.host();
       scores_device.bias_keys = scores_host.bias_keys = longest;
     }
-    if (how.dropout) {
-      auto const stream = static_cast<std::uint32_t>(random_stream::attention_dropout);
-      dropout_device = {key.device().data, stream, 0.3};
-      dropout_host = {key.host().data, stream, 0.3};
+    if constexpr (Map::operands == 1) {
+      scores_device.operands = score_operands<T>(of_heads.in());
+      scores_host.operands = score_operands<double>(view<double const>(of_heads.host()));
     }
+    if (how.dropout) {
+      dropout_device = dropout_with(key.device().data);
+      dropout_host = dropout_with(key.host().data);
+    }
+  }
+  static attention_dropout dropout_with(Int const* words) {
+    return {words, static_cast<std::uint32_t>(random_stream::attention_dropout), 0.3};
   }
   static std::vector<Int> words_of(randomness const& r) { return {r.word, r.word + 6}; }
   static Index longest_of(std::vector<Int> const& offsets) {
@@ -93,10 +106,10 @@ struct attention_bench {
   void check(std::string const& text) {
     operand<B, T> o(b, rows, q_cols), gated(b, rows, q_cols);
     operand<B, W> lse(b, rows, lse_cols);
-    attention_forward<T> f{on_device,    q.in(),         k.in(),        v.in(), o.device(),
-                           lse.device(), dropout_device, scores_device, {}};
-    attention_forward<double> const expected{on_host,    q.host(),     k.host(),    v.host(), o.host(),
-                                             lse.host(), dropout_host, scores_host, {}};
+    attention_forward<T, Map> f{on_device,    q.in(),         k.in(),        v.in(), o.device(),
+                                lse.device(), dropout_device, scores_device, {}};
+    attention_forward<double, Map> const expected{on_host,    q.host(),     k.host(),    v.host(), o.host(),
+                                                  lse.host(), dropout_host, scores_host, {}};
     headmix::backend_memory<B> stored;
     if constexpr (StoresProbabilities<B>) {
       f.probabilities = {nullptr, rows * lse_cols, 0};
@@ -151,32 +164,32 @@ struct attention_bench {
       if (variant.unwanted[which]) view_of.data = nullptr;
       return view_of;
     };
-    attention_backward<T> const g{on_device,
-                                  q.in(),
-                                  k.in(),
-                                  v.in(),
-                                  o.in(),
-                                  d_o.in(),
-                                  lse.in(),
-                                  wanted(d_q.device(), 1),
-                                  wanted(d_k.device(), 2),
-                                  wanted(d_v.device(), 3),
-                                  dropout_device,
-                                  scores_device,
-                                  probabilities};
-    attention_backward<double> const expected{on_host,
-                                              q.host(),
-                                              k.host(),
-                                              v.host(),
-                                              o.host(),
-                                              d_o.host(),
-                                              lse.host(),
-                                              wanted(d_q.host(), 1),
-                                              wanted(d_k.host(), 2),
-                                              wanted(d_v.host(), 3),
-                                              dropout_host,
-                                              scores_host,
-                                              {}};
+    attention_backward<T, Map> const g{on_device,
+                                       q.in(),
+                                       k.in(),
+                                       v.in(),
+                                       o.in(),
+                                       d_o.in(),
+                                       lse.in(),
+                                       wanted(d_q.device(), 1),
+                                       wanted(d_k.device(), 2),
+                                       wanted(d_v.device(), 3),
+                                       dropout_device,
+                                       scores_device,
+                                       probabilities};
+    attention_backward<double, Map> const expected{on_host,
+                                                   q.host(),
+                                                   k.host(),
+                                                   v.host(),
+                                                   o.host(),
+                                                   d_o.host(),
+                                                   lse.host(),
+                                                   wanted(d_q.host(), 1),
+                                                   wanted(d_k.host(), 2),
+                                                   wanted(d_v.host(), 3),
+                                                   dropout_host,
+                                                   scores_host,
+                                                   {}};
     b.reference.template attention_gradient<Mask>(expected, {});
     auto const scratch = b.scratch(b.backend.attention_gradient_scratch(g));
     operand<B, W> d_gate(b, rows, 1);
@@ -197,13 +210,29 @@ struct attention_bench {
       b.begin("attention_gradient", text);
       b.run([&] { b.backend.template attention_gradient<Mask>(g, scratch); });
     }
+    // Sums of what may have been rounded to the scalar on the way.
+    double const in_scalar = 10 * b.template tolerance<T>() / b.template tolerance<W>();
     d_q.check("d_q", 10);
     d_k.check("d_k", 10);
     d_v.check("d_v", 10);
-    d_gate.check("d_gate", 10);
+    d_gate.check("d_gate", in_scalar);
+    if constexpr (Map::operands == 1) {
+      b.begin("attention_operand_gradient", text);
+      operand<B, W> d_of_heads(b, 1, of_heads.host().cols);
+      attention_backward<T, Map> alone = g;
+      alone.d_q.data = alone.d_k.data = alone.d_v.data = nullptr;
+      b.reference.template attention_operand_gradient<Mask>(operand_gradients<double, 1>{{d_of_heads.host()}}, expected,
+                                                            {});
+      auto const room = b.scratch(b.backend.attention_operand_gradient_scratch(alone));
+      b.run([&] {
+        b.backend.template attention_operand_gradient<Mask>(operand_gradients<W, 1>{{d_of_heads.device()}}, alone,
+                                                            room);
+      });
+      d_of_heads.check("d_operand", in_scalar);
+    }
     if (!variant.bias) return;
     b.begin("attention_bias_gradient", text);
-    attention_backward<T> with_bias = g;
+    attention_backward<T, Map> with_bias = g;
     with_bias.d_q.data = with_bias.d_k.data = with_bias.d_v.data = nullptr;
     b.reference.template attention_bias_gradient<Mask>(d_bias.host(), expected, {});
     auto const more = b.scratch(b.backend.attention_bias_gradient_scratch(with_bias));
@@ -218,20 +247,26 @@ struct attention_bench {
   int_operand<B> index, slots, lists, key;
   operand<B, T> q, k, v, bias, d_o;
   operand<B, W> gate;
+  operand<B, T> of_heads;
   attention_extents on_device, on_host;
-  attention_scores<T> scores_device;
-  attention_scores<double> scores_host;
+  attention_scores<T, Map> scores_device;
+  attention_scores<double, Map> scores_host;
   attention_dropout dropout_device, dropout_host;
 };
 
-template <class B, class Mask>
+template <class Mask, class Map, class B>
+void check_attention_case(bench<B>& b, attention_case const& c, attention_variant const& how) {
+  attention_bench<B, Map>(b, c, how).template check<Mask>(
+      message(type_name<Mask>(), Map::identity ? ", " : ", mapped, ", c.queries.back(), " queries of ",
+              c.rows_per_token, " rows, ", c.keys.back(), " keys, ", c.queries.size() - 1, " sequences, ", c.heads,
+              " heads on ", c.kv_heads, " of ", c.head_dim, c.chosen ? ", chosen" : "", how.bias ? ", bias" : "",
+              how.dropout ? ", dropout" : "", how.even ? ", even" : ""));
+}
+/// @tparam Maps  score maps too, if the backend has them
+template <class B, class Mask, bool Maps>
 void check_attention(bench<B>& b) {
   auto const run = [&](attention_case const& c, attention_variant const& how = {}) {
-    attention_bench<B>(b, c, how).template check<Mask>(
-        message(type_name<Mask>(), ", ", c.queries.back(), " queries of ", c.rows_per_token, " rows, ", c.keys.back(),
-                " keys, ", c.queries.size() - 1, " sequences, ", c.heads, " heads on ", c.kv_heads, " of ", c.head_dim,
-                c.chosen ? ", chosen" : "", how.bias ? ", bias" : "", how.dropout ? ", dropout" : "",
-                how.even ? ", even" : ""));
+    check_attention_case<Mask, no_score_map>(b, c, how);
   };
   attention_case const ragged{{0, 13, 30, 31, 50}, {0, 13, 30, 31, 50}, 3, 4, 2, 5},
       even{{0, 21, 42, 63}, {0, 21, 42, 63}, 1, 2, 1, 8}, heads{{0, 0, 20, 33}, {0, 0, 20, 33}, 2, 4, 2, 6, true};
@@ -259,6 +294,12 @@ void check_attention(bench<B>& b) {
     // A row has one gate, so a row of q is that of one head.
     run({{0, 13, 30, 31, 50}, {0, 13, 30, 31, 50}, 3, 1, 1, 5}, {.gate = true});
     run(heads, {.gate = true});
+  }
+  if constexpr (Maps && MapsScores<B>) {
+    for (attention_case const& c : {ragged, heads, attention_case{{0, 8}, {0, 0}, 2, 1, 1, 4}}) {
+      check_attention_case<Mask, scaled_scores>(b, c, {});
+      check_attention_case<Mask, scaled_scores>(b, c, {.bias = true, .dropout = true});
+    }
   }
   if (!b.options().large) return;
   run({{0, 301}, {0, 301}, 2, 1, 1, 16});  // several blocks and tiles of a list

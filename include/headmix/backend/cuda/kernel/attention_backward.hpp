@@ -109,7 +109,7 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
           std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
           listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(behind) : nullptr};
           if (listed.data) {
-            attention_find_tiles<Mask, kernel_type::rows> const tiles{x, by.per_token, listed};
+            attention_find_tiles<Mask, Map, kernel_type::rows> const tiles{x, by.per_token, listed};
             queue.launch(tiles, tiles.blocks());
           }
           attention_parts parts = attention_gradient_parts<width>(x);

@@ -89,8 +89,8 @@ struct attention_bias_gradient_plain {
           for (int j = 0; j < 4; ++j) {
             if (!visible_range.template sees<Mask>(s0 + j)) continue;
             wide slope = 1;
-            wide const probability =
-                plain_probability(device, score_of, score[i][j], s0 + j, row_statistics[2 * row], slope);
+            wide const probability = exponential(
+                device, plain_score(device, score_of, score[i][j], s0 + j, slope) - row_statistics[2 * row]);
             sum[i][j] += through_map<Map>(probability * (factor[j] * d_score[i][j] - row_statistics[2 * row + 1]),
                                           probability, slope);
           }

@@ -113,7 +113,8 @@ struct attention_gradient_plain {
           bool const sees = visible_range.template sees<Mask>(s0 + j);
           wide slope = 1;
           wide const probability =
-              sees ? plain_probability(device, score_of, s, s0 + j, row_statistics[2 * row], slope) : wide(0);
+              sees ? exponential(device, plain_score(device, score_of, s, s0 + j, slope) - row_statistics[2 * row])
+                   : wide(0);
           d = sees && several ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
           d = through_map<Map>(d, probability, slope);
           s = probability * factor[j];

@@ -189,17 +189,16 @@ struct plain_scores {
     return bias == nullptr ? score : score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride));
   }
 };
-/// The probability of a key that the row sees, from its product with the query; `slope` becomes the derivative of a
-/// map.
+/// The score of a key; `slope` becomes the derivative of a map.
 template <class Device, class Wide, class T, class Map>
-HEADMIX_DEVICE Wide plain_probability(Device& device, plain_scores<Wide, T, Map> const& score_of, Wide product, Index s,
-                                      std::type_identity_t<Wide> shift, Wide& slope) {
+HEADMIX_DEVICE Wide plain_score(Device& device, plain_scores<Wide, T, Map> const& score_of, Wide product, Index s,
+                                Wide& slope) {
   if constexpr (Map::identity) {
-    return exponential(device, score_of(device, product, s) - shift);
+    return score_of(device, product, s);
   } else {
     auto const mapped = score_of.with_slope(device, product, s);
     slope = mapped.by_score;
-    return exponential(device, mapped.value - shift);
+    return mapped.value;
   }
 }
 /// The head of a row of a list, from its first column.

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: MIT
 // backend_conformance() on a user's backend: it passes, and a fault in any kernel is reported by the kernel's name.
 
+#include "headmix/testing/backend_conformance.hpp"
+
 #include <doctest/doctest.h>
 
+#include <map>
+#include <set>
 #include <string>
-
-#include "headmix/testing/backend_conformance.hpp"
+#include <vector>
 
 namespace {
 
 using namespace headmix;
 
-/// A backend of a user's: the reference, but the kernel that is named by `fault` gets one element wrong.
+/// A backend of a user's: the reference, but the kernels that `faults` names get one element wrong.
 struct Mine {
   using scalar = double;
   static constexpr bool host_memory = true;
-  char const* fault = "";
+  std::set<std::string> faults = {};
 
   void map(auto y, auto const& tree, bool accumulate) {
     reference.map(y, tree, accumulate);
@@ -139,8 +142,9 @@ struct Mine {
 
  private:
   template <class T>
-  void spoil(std::string_view kernel, view<T> y) {
-    if (fault == kernel && y.data != nullptr && y.size() > 0) y(y.rows - 1, y.cols - 1) += T(1);
+  void spoil(char const* kernel, view<T> y) {
+    if (!faults.empty() && faults.contains(kernel) && y.data != nullptr && y.size() > 0)
+      y(y.rows - 1, y.cols - 1) += T(1);
   }
   Reference<double> reference;
 };
@@ -154,41 +158,48 @@ TEST_CASE("conformance: a backend of the user's") {
   // The same kernels write the same bits.
   CHECK(backend_conformance(backend).digest == found.digest);
 }
-TEST_CASE("conformance: a wrong element of any kernel is reported by the name of that kernel and of no other") {
-  for (char const* const kernel : {"map",
-                                   "row_sum",
-                                   "col_sum",
-                                   "group_sum",
-                                   "gemm",
-                                   "softmax",
-                                   "log_sum_exp",
-                                   "top_k",
-                                   "gather_cols",
-                                   "scatter_cols",
-                                   "renumber",
-                                   "one_hot",
-                                   "gather_rows",
-                                   "scatter_rows",
-                                   "sequence_numbers",
-                                   "window_mean",
-                                   "sort_by_expert",
-                                   "grouped_gemm",
-                                   "grouped_outer",
-                                   "grouped_sum",
-                                   "apply_capacity",
-                                   "absmax_int8",
-                                   "absmean_ternary",
-                                   "attention",
-                                   "attention_gradient",
-                                   "attention_bias_gradient",
-                                   "rotary"}) {
+TEST_CASE("conformance: a wrong element of a kernel is reported by the name of that kernel and of no other") {
+  std::vector<std::string> const kernels{"map",
+                                         "row_sum",
+                                         "col_sum",
+                                         "group_sum",
+                                         "gemm",
+                                         "softmax",
+                                         "log_sum_exp",
+                                         "top_k",
+                                         "gather_cols",
+                                         "scatter_cols",
+                                         "renumber",
+                                         "one_hot",
+                                         "gather_rows",
+                                         "scatter_rows",
+                                         "sequence_numbers",
+                                         "window_mean",
+                                         "sort_by_expert",
+                                         "grouped_gemm",
+                                         "grouped_outer",
+                                         "grouped_sum",
+                                         "apply_capacity",
+                                         "absmax_int8",
+                                         "absmean_ternary",
+                                         "attention",
+                                         "attention_gradient",
+                                         "attention_bias_gradient",
+                                         "rotary"};
+  // Every second one, so that each has neighbours that are right.
+  for (std::size_t const first : {std::size_t{0}, std::size_t{1}}) {
     Mine backend;
-    backend.fault = kernel;
+    for (std::size_t i = first; i < kernels.size(); i += 2) backend.faults.insert(kernels[i]);
     auto const found = backend_conformance(backend);
-    CAPTURE(kernel);
-    CAPTURE(found.text());
-    CHECK(found.failures.size() == 3);  // the first ones tell
-    for (auto const& f : found.failures) CHECK(f.kernel == kernel);
+    INFO(found.text());
+    std::map<std::string, int> reported;
+    for (auto const& f : found.failures) ++reported[f.kernel];
+    std::set<std::string> names;
+    for (auto const& [kernel, times] : reported) {
+      names.insert(kernel);
+      CHECK(times == 3);  // the first ones tell
+    }
+    CHECK(names == backend.faults);
   }
 }
 TEST_CASE("conformance: what lies between the elements is not to be written") {
