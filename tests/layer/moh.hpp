@@ -49,8 +49,7 @@ gradcheck_result check_twins(Y, Z, gradcheck_options const& options, Fill fill, 
   p.backward();
   q.backward();
   for_each(leaves{}, [&]<class Of>() {
-    CAPTURE(p.program.leaf_name(
-        static_cast<std::size_t>(position_in<typename decltype(p)::program_type::leaves, Of>::value)));
+    CAPTURE(type_name<Of>());
     check_same(p.gradients(Of{}), q.gradients(Of{}));
   });
   return p.check_gradients(options);

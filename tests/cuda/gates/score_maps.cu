@@ -3,6 +3,7 @@
 // expect: attention_tensor HMMA LDSM LDGSTS
 // expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_key_gradient_tensor HMMA LDSM LDGSTS
+// expect: attention_operand_sums_tensor HMMA LDSM LDGSTS
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"

@@ -38,7 +38,8 @@ struct attention_operand_sums {
   attention_statistics<wide> statistics;
   attention_row_sums<wide, operands> sums;
   attention_tiles tiles;
-  wide scale;  ///< of the scores
+  wide scale;         ///< of the scores
+  bool only_dropout;  ///< somebody else does it when there is none
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
 
@@ -46,6 +47,7 @@ struct attention_operand_sums {
   HEADMIX_DEVICE void operator()(Device& device) const {
     attention_extents const& x = p.extents;
     bool const drops = p.dropout.on();
+    if (only_dropout && !drops) return;
     attention_tile const mine = tiles(device, device.block());
     Index const b = mine.sequence, length = x.list_length(b, mine.list);
     if (mine.first >= length) return;
@@ -113,6 +115,122 @@ struct attention_operand_sums {
   }
 };
 
+/// The same in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list
+/// is small.
+template <AttentionMask Mask, class Map, int width, int m, int keys>
+struct attention_operand_sums_tensor {
+  static constexpr int warps = 4, threads = 32 * warps, operands = Map::operands;
+  static constexpr bool cooperative = true;
+  static constexpr int rows = 16 * m * warps;
+  static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
+  static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
+  static constexpr int sights_at = stages_at + 4 * key_bytes;
+  static constexpr int places_at = sights_at + 3 * rows * 4;
+  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+
+  attention_backward<bfloat16, Map> p;
+  attention_statistics<float> statistics;
+  attention_row_sums<float, operands> sums;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale;
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // the plain kernel's
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
+    small_keys const all_keys(x, mine, width);
+    int const left = list.length() - static_cast<int>(mine.first);
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+
+    auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
+    auto const sights = device.template shared<int>(sights_at);
+    auto const numbers = device.template shared<int>(places_at);
+    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
+                                          sights);
+    device.sync();
+    using row_copy = tile_copy<rows, width, threads>;
+    row_copy::start(device, queries, thread, width, [&](int, int i) { return places.of(p.q, i); });
+    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
+    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+    auto const start = [&](int first, int stage) {
+      using copy = tile_copy<keys, width, threads>;
+      auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      copy::start(device, to, thread, width, [&](int, int s) { return all_keys.of(p.k, first + s); });
+      copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
+    };
+
+    constexpr int key_blocks = keys / 8;
+    float sum[m][2][operands] = {};
+    int const begin = visible_range.begin / keys * keys;
+    if (begin < visible_range.end) start(begin, 0);
+    device.commit_copies();
+    int stage = 0;
+    for (int first = begin; first < visible_range.end; first += keys) {
+      device.template wait_copies<0>();
+      device.sync();  // this stage is there, and nobody reads the other one any more
+      if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
+      device.commit_copies();
+      auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      auto const value = key + keys * width;
+      stage ^= 1;
+
+      float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
+      multiply_transposed<width>(device, score, queries, own, key, 0);
+      multiply_transposed<width>(device, d_score, d_outs, own, value, 0);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r), col = places.col(r) / width;
+          if (row < 0) continue;
+          float const shift = device.load(statistics.shift(row, col)), delta = device.load(statistics.delta(row, col));
+          row_sight const sight = row_sight_at(sights, r);
+          if (sight.end - sight.begin <= 1) continue;  // a single key has probability 1 whatever its score is
+          auto const of_row = p.scores.row(sight.position, list.slots ? static_cast<int>(mine.list) : col);
+          HEADMIX_UNROLL
+          for (int j = 0; j < key_blocks; ++j) {
+            HEADMIX_UNROLL
+            for (int e = 0; e < 2; ++e) {
+              int const s = first + 8 * j + lane % 4 * 2 + e;
+              if (!sight.template sees<Mask>(s)) continue;
+              auto const mapped = Map::derivatives(of_row, score[i][j][2 * half + e] * scale, static_cast<float>(s));
+              float const probability = device.exp2(mapped.value * static_cast<float>(log2_of_e) - shift);
+              float const d = probability * (d_score[i][j][2 * half + e] - delta);
+              HEADMIX_UNROLL
+              for (int o = 0; o < operands; ++o) {
+                sum[i][half][o] += through_map<Map>(d, probability, mapped.by_operand[o]);
+              }
+            }
+          }
+        }
+      }
+    }
+    device.template wait_copies<0>();
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r);
+        HEADMIX_UNROLL
+        for (int o = 0; o < operands; ++o) {
+          float all = sum[i][half][o];
+          all += device.shuffle_xor(all, 1);
+          all += device.shuffle_xor(all, 2);
+          if (row >= 0 && lane % 4 == 0) device.store(sums.at(row, places.col(r) / width) + o, all);
+        }
+      }
+    }
+  }
+};
+
 /// The gradients from the sums of rows: a block for each operand and head. Where an operand is one number, the first
 /// one adds those of all heads.
 template <class Wide, int operands>
@@ -172,6 +290,32 @@ template <class T, class Map>
          static_cast<std::size_t>(x.queries.rows * x.rows_per_token * heads_of_row(x) * Map::operands) * sizeof(wide);
 }
 
+/// Fills in the sums of all rows that are in a list.
+template <AttentionMask Mask, class Queue, class T, class Map, class Wide>
+void find_operand_sums(Queue& queue, attention_backward<T, Map> const& p, attention_statistics<Wide> const& statistics,
+                       attention_row_sums<Wide, Map::operands> const& sums) {
+  attention_extents const& x = p.extents;
+  Wide const scale = score_scale<Wide>(p.scores);
+  bool done = false;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.d_o) &&
+        is_for_tensor_cores(x, p.scores)) {
+      done = true;
+      row_divisors const by(x);
+      auto const launch = [&]<class K>(K) {
+        K const kernel{p, statistics, sums, query_tiles(x, K::rows, sizeof(T)), by, scale};
+        queue.launch(kernel, kernel.blocks());
+      };
+      if (x.head_dim == 64) launch(attention_operand_sums_tensor<Mask, Map, 64, 1, 32>{});
+      if (x.head_dim == 128) launch(attention_operand_sums_tensor<Mask, Map, 128, 1, 32>{});
+      if (p.dropout.key == nullptr) return;
+    }
+  }
+  attention_operand_sums<Mask, T, Map> const kernel{
+      p, statistics, sums, query_tiles(x, plain_tile::rows, sizeof(T)), scale, done};
+  queue.launch(kernel, kernel.blocks());
+}
+
 /// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
 template <AttentionMask Mask, class Queue, class T, class Map>
 void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>, Map::operands> const& d,
@@ -184,9 +328,7 @@ void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>
   if (x.head_dim > 0 && x.queries.count > 0 && x.queries.rows > 0) {
     attention_statistics<wide> const statistics = find_attention_statistics(queue, p, view<T>{}, scratch);
     sums.data = reinterpret_cast<wide*>(scratch.data() + attention_statistics_bytes<wide>(x));
-    attention_operand_sums<Mask, T, Map> const kernel{p, statistics, sums, query_tiles(x, plain_tile::rows, sizeof(T)),
-                                                      score_scale<wide>(p.scores)};
-    queue.launch(kernel, kernel.blocks());
+    find_operand_sums<Mask>(queue, p, statistics, sums);
   }
   attention_add_operand_sums<wide, Map::operands> const add{x, sums, d};
   queue.launch(add, add.blocks());
