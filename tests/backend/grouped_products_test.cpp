@@ -199,16 +199,4 @@ TEST_CASE("gradients by the matrices of experts equal the reference") {
   }
 }
 
-TEST_CASE("choices are renumbered like the reference does it") {
-  std::vector<Int> const index{3, -1, 0, 2, 5, -1, 4, 4};
-  for (bool const given : {true, false}) {
-    std::vector<Int> y(8, 77), expected(8, 78);
-    view<Int const> const a(given ? index.data() : nullptr, 4, 2);
-    Cpu<float>{}.renumber(view<Int>(y.data(), 4, 2), a, 7, 10);
-    Reference<float>{}.renumber(view<Int>(expected.data(), 4, 2), a, 7, 10);
-    CHECK(y == expected);
-    CHECK(y[6] == (given ? 41 : 37));
-  }
-}
-
 }  // namespace

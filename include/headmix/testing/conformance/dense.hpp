@@ -353,7 +353,9 @@ void check_ternary(bench<B>& b, Index count, Index rows, Index cols, layout form
 template <class B>
 void check_roundings(bench<B>& b) {
   using T = typename B::scalar;
-  for (auto const [rows, cols] : odd_extents) {
+  std::vector<extent> extents(std::begin(odd_extents), std::end(odd_extents));
+  for (extent const e : {extent{3, 16}, extent{9, 131}, extent{2, 1500}}) extents.push_back(e);
+  for (auto const [rows, cols] : extents) {
     for (layout const form : all_layouts) {
       b.begin("absmax_int8", "[", rows, ", ", cols, "]");
       operand<B, T, T> a(b, rows, cols, form), y(b, rows, cols, form);
@@ -373,6 +375,7 @@ void check_roundings(bench<B>& b) {
   }
   check_ternary(b, 0, 4, 4, layout::plain);
   check_ternary(b, 1, 70, 1100, layout::plain);
+  check_ternary(b, 2, 150, 300, layout::plain);
   check_ternary(b, 900, 9, 2, layout::plain);
   check_ternary(b, 4100, 3, 1, layout::plain);
 }
