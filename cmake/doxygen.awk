@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # What Doxygen reads instead of a file of this repository (Doxyfile, FILTER_PATTERNS).
 #
-# Headers: the comment that a header begins with describes the file. Members of protocols, as the `vjp` of operations or
-# the `syntax` of options, are described once, here and where the protocol is; a member that has a comment keeps it.
+# Headers: the comment that a header begins with describes the file, whose folder is a group. Members of protocols, as
+# the `vjp` of operations or the `syntax` of options, are described once, here and where the protocol is; members of
+# plain structs are described by the comment of the struct. A member that has a comment keeps it.
 #
 # Pages: headings become anchors, links among pages and to headers lead to those of the site, and others become names.
 
@@ -27,6 +28,14 @@ BEGIN {
   protocol("gate index chosen route", "Part of a RouterPolicy.")
   protocol("scalar host_memory wide", "Part of a BackendPolicy.")
   protocol("concurrency parallel_for", "Part of an Executor.")
+  protocol("has option_of option_set O block base", "What the options of the layer say, or the block that it is made of.")
+  protocol("at row unit_stride one_col", "Part of a lowered tree: see contract/lowered_tree.hpp.")
+  protocol("value", "The number, or the rule of the element.")
+  protocol("of", "Its parameters and equations for the given sizes.")
+  protocol("validate validates put gradient problem problem_without_outputs", "Part of the operation of attention.")
+  protocol("holds text", "Part of a rule about extents.")
+  protocol("cross gated per_sequence every_head is_dynamic left_out routes grouped all", "True, or the number, for the options that are given.")
+  protocol("matrices linear sum product", "Part of `weights::policy`.")
   if (ENVIRON["PWD"] == "") exit 1
 }
 
@@ -34,10 +43,13 @@ FNR == 1 {
   page = FILENAME ~ /\.md$/
   equations = FILENAME ~ /\/(layer|router)\/[a-z_]+\.hpp$/
   plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/ # where the comment of a class describes what it has
+  device = FILENAME ~ /\/(emulated\.hpp|sm80\.cuh|stream\.cuh|blas\.cuh)$/
   backend = FILENAME ~ /\/backend\/[a-z_]+\.hpp$/
   reading = 1 # the comment at the head of a header
   described = 0
   held = ""
+  group = FILENAME
+  if (!sub(/.*\/headmix\//, "", group) || !sub(/\/.*/, "", group)) group = ""
 }
 
 # ---- pages ----
@@ -136,6 +148,7 @@ reading {
   reading = 0
   last = ""
   if (described) printf "*/ "
+  if (group != "") printf "/** @addtogroup %s */ /** @{ */ ", group
   documented = 0
 }
 
@@ -150,19 +163,30 @@ reading {
   documented = 1
 }
 
+# Several names of one type as one declaration each.
+function alone(text, comment,   type) {
+  match(text, / [a-z_0-9]+( = [^,;]*)?,/)
+  type = substr(text, 1, RSTART)
+  gsub(/, /, "; " comment type, text)
+  return text
+}
+
 # The name that a line declares.
 function declared(text,   name) {
   sub(/^ +/, "", text)
+  gsub(/\[\[[a-z]+\]\] /, "", text)
   if (text ~ /^(using|struct|class|concept) /) {
     split(text, word, /[ <;:={(]+/)
     return word[2]
   }
-  if (text !~ /^(static|constexpr|inline|\[\[|HEADMIX|template|void|auto|bool|friend|typename|std::|Index|double|explicit)/) return ""
+  if (text ~ /^(return|if|for|while|else|case|throw|delete|#|})/) return ""
   gsub(/operator *[^a-zA-Z ]+\(/, "operator(", text)
   sub(/[({=;].*/, "", text)
   sub(/\[.*$/, "", text)
   sub(/ +$/, "", text)
-  if (!match(text, /[A-Za-z_0-9]+$/)) return ""
+  if (text ~ /^[A-Z][A-Za-z_0-9]*$/) return text # a constructor
+  if (!match(text, /[ *&][A-Za-z_0-9]+$/)) return ""
+  ++RSTART
   return substr(text, RSTART)
 }
 /^ *(template|requires) ?[<(]/ && !/[;{}]$/ {
@@ -175,16 +199,37 @@ function declared(text,   name) {
   if (!documented && $0 !~ /\/\/\/</ && $0 !~ /^ *friend /) {
     if ($0 ~ /^ *(struct|class) [A-Za-z_0-9]+</) add = "A case of the template."
     else if ($0 ~ /^ *struct .* : (option_kind|policy|option::[a-z_]+) \{/) add = "Options or one of them: see `syntax` and `meaning` of the kind."
-    else if ($0 ~ /^ *struct .* : (pointwise|operation|view_operation) \{/) add = "The operation of the function of this name."
+    else if ($0 ~ /^ *struct .* : (pointwise|operation|reshape) \{/) add = "The operation of the function of this name."
+    else if ($0 ~ /^struct (option::)?(no_|zero_)[a-z_]+ \{/) add = "What holds without the option."
+    else if (last_name == name "_scratch") add = "Its comment is that of " last_name "()."
     else if (equations && name != "" && match($0, / \/\/ .*/)) add = escaped(substr($0, RSTART + 4))
+    else if (plain && $0 ~ /^ +[A-Za-z_0-9:<>,* ]+ [a-z_0-9]+( = [^(]*)?;/ && $0 !~ /^ +(using|static|return) /) add = "See the class."
     else if (name in meaning) add = meaning[name]
     else if (equations && $0 ~ /^ +(static constexpr auto|using) /) add = "An equation, or a part of one: see the source."
     else if (plain && $0 ~ /^ +using [A-Za-z_0-9]+ =/ || plain && $0 ~ /^ +[A-Za-z_0-9:<>,* ]+ [A-Za-z_0-9, =\[\]{}.\-]+;/ && $0 !~ /^ +(return|using) / || plain && $0 ~ /^ +static constexpr (bool|int|Index|std::size_t|char const ?\*) ?[A-Za-z_0-9]+ =/) add = "See the class."
+    else if (device && $0 ~ /^ ( ( ( )?)?)?[A-Za-z_[]/ && name != "") add = "Part of the language of kernels: see backend/cuda/device.hpp."
     else if (backend && $0 ~ /^  (void|std::size_t|Index|auto|static|\[\[nodiscard\]\]) ?.*\(/) add = "A kernel: see archetype::backend."
   }
   if (add != "") printf "/** %s */ ", add
   printf "%s", held
+  line = $0
+  if (match(line, /^ *[A-Za-z_][A-Za-z_0-9:<> ]* [a-z_0-9]+( = [^,;(]+)?(, [a-z_0-9]+( = [^,;(]+)?)+;/) && line !~ /^ *(using|return) /) {
+    rest = substr(line, RLENGTH + 1)
+    line = substr(line, 1, RLENGTH)
+    comment = add == "" ? "As the one before." : add
+    if (match(rest, /\/\/\/< .*/)) {
+      comment = escaped(substr(rest, RSTART + 5))
+      printf "/** %s */ ", comment
+      rest = ""
+    }
+    line = alone(line, "/** " comment " */ ") rest
+  }
+  last_name = name
+  $0 = line
   print
   held = ""
   documented = /^ *\/\/\// || /\*\/ *$/ || (documented && /^ *$/)
+}
+END {
+  if (!page && group != "") print "/** @} */"
 }

@@ -72,6 +72,10 @@ struct parameter_table<Leaves, type_list<P...>> {
 /// Says that a module works on the parameters of another one.
 struct share_parameters {};
 
+/// A layer with its parameters, their gradients and a workspace.
+/// @tparam L the layer, e.g. Moa
+/// @tparam Backend Cpu, Cuda, Reference or your own
+/// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
 template <LayerPolicy L, BackendPolicy Backend, class Mode = training>
 class Module {
  public:
@@ -226,7 +230,9 @@ class Module {
   }
   /// Also where they belong to another module.
   void zero_gradients() { memory_.zero_gradients(); }
+  /// The module's own copy.
   [[nodiscard]] Backend const& backend() const { return memory_.backend; }
+  /// What the parameters and the randomness are drawn with.
   [[nodiscard]] std::uint64_t seed() const { return memory_.seed; }
   /// The program, for binding further inputs, sequences and sizes.
   [[nodiscard]] program_type& program() { return program_; }
