@@ -130,10 +130,8 @@ void check_gemm(bench<B>& b) {
                                sizes{65, 33, 1}, sizes{5, 100, 7}, sizes{67, 17, 70}}) {
     for (layout const of_a : all_layouts) {
       for (layout const of_b : all_layouts) {
-        for (layout const of_y : all_layouts) {
-          bool const accumulate = (of_y == layout::gaps) == (of_a == layout::gaps);
-          check_product<T, T, T>(b, m, k, n, of_y, of_a, of_b, accumulate);
-        }
+        layout const of_y = all_layouts[(static_cast<int>(of_a) + static_cast<int>(of_b)) % 3];
+        check_product<T, T, T>(b, m, k, n, of_y, of_a, of_b, (of_y == layout::gaps) == (of_a == layout::gaps));
       }
     }
   }
