@@ -7,9 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include "headmix/core/error.hpp"
 #include "headmix/contract/attention_problem.hpp"
 #include "headmix/contract/mask.hpp"
+#include "headmix/core/error.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/score.hpp"
 #include "headmix/expr/view_ops.hpp"

@@ -11,8 +11,8 @@
 //   };
 //   attention<causal, heads>(q, k, v, far_is_less{}, soft_cap<30>{});
 
-#include "headmix/expr/pointwise.hpp"
 #include "headmix/contract/score_steps.hpp"
+#include "headmix/expr/pointwise.hpp"
 
 namespace headmix {
 
