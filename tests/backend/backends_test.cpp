@@ -163,6 +163,14 @@ std::vector<Scalar> run_layer(Backend backend, Index sequences, Index length, st
 
 using MoaLayer = Moa<24, 16, SoftmaxTopK<6, 3>, causal>;
 using DenseLayer = MultiHead<24, 4, 16, causal, kv_heads<2>>;
+struct learned_slope : score_map {
+  template <Extent E>
+  struct slope : param<E> {};
+  static constexpr auto f(auto s, auto e) {
+    return s - square(slope<decltype(e)>{}) * abs(query_position{} - key_position{});
+  }
+};
+using MappedLayer = MultiHead<24, 4, 16, causal, kv_heads<2>, alibi, learned_slope, soft_cap<3>>;
 
 TEST_CASE("MoA on the CPU equals the reference") {
   check_close(run_layer<MoaLayer, double>(Cpu<double>{}, 3, 29, {0.1, 0.2}),
@@ -184,6 +192,16 @@ TEST_CASE("grouped-query attention gives the same bits on one thread, on two, an
   CHECK(run_layer<DenseLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
   CHECK(run_layer<DenseLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
 }
+TEST_CASE("attention with score maps on the CPU equals the reference") {
+  check_close(run_layer<MappedLayer, double>(Cpu<double>{}, 2, 31, {}),
+              run_layer<MappedLayer, double>(Reference<double>{}, 2, 31, {}), 1e-11);
+}
+TEST_CASE("attention with score maps gives the same bits on one thread, on two, and again") {
+  thread_pool single(1), pool(2);
+  auto const one = run_layer<MappedLayer, float>(Cpu<float, thread_pool>{single}, 4, 200, {});
+  CHECK(run_layer<MappedLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
+  CHECK(run_layer<MappedLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
+}
 TEST_CASE("gradients of MoA on the CPU by finite differences") {
   using L = Moa<5, 3, SoftmaxTopK<4, 2, gating::raw>, causal>;
   CHECK(gradcheck_on(Cpu<double>{}, L::y, {}, at<tokens>(11)).ok());
@@ -195,18 +213,25 @@ struct k : input<tokens, head> {};
 struct v : input<tokens, head> {};
 
 /// Bytes that attention with its gradients needs on the CPU, over n tokens.
-std::size_t attention_workspace(Index n) {
-  using Y = decltype(attention<causal>(q{}, k{}, v{}));
+template <class... M>
+std::size_t attention_workspace(Index n, M...) {
+  using Y = decltype(attention<causal>(q{}, k{}, v{}, M{}...));
   thread_pool pool(2);
   Cpu<float, thread_pool> backend(pool);
   Program<roots<Y>, Cpu<float, thread_pool>> program(backend);
-  for_each(decltype(program)::leaves{}, [&]<class L>() { program.bind(L{}, {nullptr, n, 64}); });
+  for_each(typename decltype(program)::leaves{}, [&]<class L>() {
+    program.bind(L{}, {nullptr, rows<L>::value == 1 ? 1 : n, cols<L>::value});
+  });
   return program.workspace_bytes();
 }
 TEST_CASE("attention on the CPU needs no memory that grows with the square of the tokens") {
-  std::size_t const half = attention_workspace(4096), all = attention_workspace(8192);
-  CHECK(all <= 2 * half);
-  CHECK(all < std::size_t{8192} * 8192 * sizeof(float) / 3);
+  auto const check_growth = [](auto... maps) {
+    std::size_t const half = attention_workspace(4096, maps...), all = attention_workspace(8192, maps...);
+    CHECK(all <= 2 * half);
+    CHECK(all < std::size_t{8192} * 8192 * sizeof(float) / 3);
+  };
+  check_growth();
+  check_growth(learned_slope{}, soft_cap<30>{});
 }
 
 /// Bytes that a layer with its gradients needs on the CPU, over n tokens.

@@ -26,7 +26,7 @@ struct learned_slope : score_map {
   struct slope : param<E> {};
   template <Expr S, Extent E>
   static constexpr auto f(S s, E) {
-    return s - square(slope<E>{}) * abs(query_position{} - key_position{});
+    return s - square(upcast(slope<E>{})) * abs(query_position{} - key_position{});
   }
 };
 

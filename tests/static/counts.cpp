@@ -240,4 +240,10 @@ static_assert(share_prints<layers<8, 6, 3, 2>, layers<4, 6, 6, 0>>("88.9"));    
 static_assert(share_prints<layers<32, 32, 16, 8>>("75.0"));                                                                 // MoH-LLaMA3-8B
 // clang-format on
 
+// Score maps cost no products.
+using mapped = MultiHead<64, 4, 16, causal, alibi, soft_cap<30>>;
+using unmapped = MultiHead<64, 4, 16, causal>;
+static_assert(count_macs<mapped>(at<tokens>(10)) == count_macs<unmapped>(at<tokens>(10)) &&
+              count_parameters<mapped>() == count_parameters<unmapped>());
+
 }  // namespace

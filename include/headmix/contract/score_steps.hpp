@@ -97,72 +97,56 @@ struct score_inputs {
   Row const& row;
   P score, key_position;
 };
-/// Values of the steps so far.
-template <int Count, class P, class Earlier>
-struct score_values {
-  Earlier earlier;
-  P last;
-  template <int Which>
-  [[nodiscard]] HEADMIX_HD P const& get() const {
-    if constexpr (Which == Count - 1) {
-      return last;
-    } else {
-      return earlier.template get<Which>();
-    }
-  }
-};
-template <class P>
-struct score_values<0, P, void> {};
-
+/// The value of a step, from those of all steps before it.
 template <class P, class Step>
 struct score_step_value;
 template <class P>
 struct score_step_value<P, score_step::score> {
-  template <class In, class Values>
-  HEADMIX_HD static P of(In const& in, Values const&) {
+  template <class In>
+  HEADMIX_HD static P of(In const& in, P const*) {
     return in.score;
   }
 };
 template <class P>
 struct score_step_value<P, score_step::query_position> {
-  template <class In, class Values>
-  HEADMIX_HD static P of(In const& in, Values const&) {
+  template <class In>
+  HEADMIX_HD static P of(In const& in, P const*) {
     return P(in.row.position);
   }
 };
 template <class P>
 struct score_step_value<P, score_step::key_position> {
-  template <class In, class Values>
-  HEADMIX_HD static P of(In const& in, Values const&) {
+  template <class In>
+  HEADMIX_HD static P of(In const& in, P const*) {
     return in.key_position;
   }
 };
 template <class P>
 struct score_step_value<P, score_step::head> {
-  template <class In, class Values>
-  HEADMIX_HD static P of(In const& in, Values const&) {
+  template <class In>
+  HEADMIX_HD static P of(In const& in, P const*) {
     return P(in.row.head);
   }
 };
 template <class P, long long Num, long long Den>
 struct score_step_value<P, score_step::number<Num, Den>> {
-  template <class In, class Values>
-  HEADMIX_HD static P of(In const&, Values const&) {
+  template <class In>
+  HEADMIX_HD static P of(In const&, P const*) {
     return P(static_cast<double>(Num) / static_cast<double>(Den));
   }
 };
 template <class P, int Which>
 struct score_step_value<P, score_step::operand<Which>> {
-  template <class In, class Values>
-  HEADMIX_HD static P of(In const& in, Values const&) {
+  template <class In>
+  HEADMIX_HD static P of(In const& in, P const*) {
     return P(in.row.operand[Which]);
   }
 };
 template <class P, class Op, int... From>
 struct score_step_value<P, score_step::apply<Op, From...>> {
-  template <class In, class Values>
-  HEADMIX_HD static P of(In const&, Values const& values) {
-    return Op::template f<P>(values.template get<From>()...);
+  template <class In>
+  HEADMIX_HD static P of(In const&, P const* values) {
+    return Op::template f<P>(values[From]...);
   }
 };
 
@@ -209,37 +193,35 @@ struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore,
   /// The new score of a key.
   template <class P, class W>
   HEADMIX_HD static P value(row<W> const& of, P score, P key_position) {
-    return run<0, Value + 1>(detail::score_inputs<P, row<W>>{of, score, key_position}).template get<Value>();
+    P step[Value + 1];
+    run(std::make_integer_sequence<int, Value + 1>{}, detail::score_inputs<P, row<W>>{of, score, key_position}, step);
+    return step[Value];
   }
   /// The same with its derivative by the old score, and with those by the operands.
   template <class P, class W>
   HEADMIX_HD static score_derivatives<P, 0> with_slope(row<W> const& of, P score, P key_position) {
-    auto const values =
-        run<0, (Value > ByScore ? Value : ByScore) + 1>(detail::score_inputs<P, row<W>>{of, score, key_position});
-    return {values.template get<Value>(), values.template get<ByScore>(), {score}};
+    constexpr int count = (Value > ByScore ? Value : ByScore) + 1;
+    P step[count];
+    run(std::make_integer_sequence<int, count>{}, detail::score_inputs<P, row<W>>{of, score, key_position}, step);
+    return {step[Value], step[ByScore], {score}};
   }
   /// The new score, and its derivatives by the old one and by the operands.
   template <class P, class W>
   HEADMIX_HD static score_derivatives<P, operands> derivatives(row<W> const& of, P score, P key_position) {
-    auto const values =
-        run<0, static_cast<int>(sizeof...(Step))>(detail::score_inputs<P, row<W>>{of, score, key_position});
+    constexpr int count = static_cast<int>(sizeof...(Step));
+    P step[count];
+    run(std::make_integer_sequence<int, count>{}, detail::score_inputs<P, row<W>>{of, score, key_position}, step);
     if constexpr (operands == 0) {
-      return {values.template get<Value>(), values.template get<ByScore>(), {score}};
+      return {step[Value], step[ByScore], {score}};
     } else {
-      return {values.template get<Value>(), values.template get<ByScore>(), {values.template get<ByOperand>()...}};
+      return {step[Value], step[ByScore], {step[ByOperand]...}};
     }
   }
 
  private:
-  template <int First, int Count, class P, class Row, class Values = detail::score_values<0, P, void>>
-  HEADMIX_HD static auto run(detail::score_inputs<P, Row> const& in, Values const& values = {}) {
-    if constexpr (First == Count) {
-      return values;
-    } else {
-      return run<First + 1, Count>(
-          in, detail::score_values<First + 1, P, Values>{
-                  values, detail::score_step_value<P, nth<First, type_list<Step...>>>::of(in, values)});
-    }
+  template <int... Which, class P, class Row>
+  HEADMIX_HD static void run(std::integer_sequence<int, Which...>, detail::score_inputs<P, Row> const& in, P* step) {
+    ((step[Which] = detail::score_step_value<P, nth<Which, type_list<Step...>>>::of(in, step)), ...);
   }
 };
 

@@ -118,9 +118,7 @@ struct gradient_rows {
       });
       for (Index i = 0; i < count; ++i) {
         tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
-        T* const slope = slopes.row(i);
-        T const* const from = p.row(i);
-        for (Index j = part.first; j < part.last; ++j) slope[j] = from[j] == T(0) ? T(0) : from[j] * slope[j];
+        multiply_slopes(slopes.row(i), p.row(i), part);
       }
       return slopes;
     } else {

@@ -116,4 +116,13 @@ void map_scores_with_slopes(T* scores, T* slopes, attention_scores<T, Map> const
   });
 }
 
+/// slopes *= p in the part, and exactly 0 where p is: there slopes may be anything.
+template <class T>
+HEADMIX_WHOLE_VECTORS void multiply_slopes(T* slopes, T const* p, tile_part const& part) {
+  for (Index j = part.first; j < part.last; j += lanes<T>) {
+    vector<T> const probability = load(p + j), product = probability * load(slopes + j);
+    store(slopes + j, vector<T>(probability == vector<T>{} ? vector<T>{} : product));
+  }
+}
+
 }  // namespace headmix::cpu::inline HEADMIX_ISA::detail
