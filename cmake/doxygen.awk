@@ -36,7 +36,7 @@ BEGIN {
   protocol("holds text", "Part of a rule about extents.")
   protocol("cross gated per_sequence every_head is_dynamic left_out routes grouped all", "True, or the number, for the options that are given.")
   protocol("matrices linear sum product", "Part of `weights::policy`.")
-  if (ENVIRON["PWD"] == "") exit 1
+  "pwd -P" | getline root
 }
 
 FNR == 1 {
@@ -66,7 +66,7 @@ function slug(title) {
 }
 # `path` relative to the folder of this page, from the repository's root.
 function from_root(path,   folder) {
-  folder = substr(FILENAME, length(ENVIRON["PWD"]) + 2)
+  folder = substr(FILENAME, length(root) + 2)
   if (!sub(/\/[^\/]*$/, "", folder)) folder = ""
   while (sub(/^\.\.\//, "", path)) {
     if (!sub(/\/[^\/]*$/, "", folder)) folder = ""
@@ -79,7 +79,7 @@ function link(text, target,   path, anchor) {
   if (!sub(/^[^#]*#/, "", anchor)) anchor = ""
   path = target
   sub(/#.*/, "", path)
-  path = path == "" ? substr(FILENAME, length(ENVIRON["PWD"]) + 2) : from_root(path)
+  path = path == "" ? substr(FILENAME, length(root) + 2) : from_root(path)
   if (path ~ /\.svg$/) {
     sub(/.*\//, "", path)
     return "[" text "](" path ")"
@@ -100,7 +100,7 @@ page && !code && /^#+ / {
   level = $1
   title = $0
   sub(/^#+ /, "", title)
-  path = substr(FILENAME, length(ENVIRON["PWD"]) + 2)
+  path = substr(FILENAME, length(root) + 2)
   if (level == "#") {
     print level " " title " {#" (path == "README.md" ? "mainpage" : identifier(path)) "}"
   } else {
