@@ -14,27 +14,37 @@ function protocol(names, text,   n, part, i) {
 
 BEGIN {
   protocol("extents args kind_of form_of grad", "Part of every Expr.")
-  protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts", "Part of an operation; see `operation`.")
+  protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns " \
+           "scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts",
+           "Part of an operation; see `operation`.")
   protocol("f vectorizable", "Part of a pointwise operation; see `pointwise`.")
-  protocol("syntax meaning without standard several accepts", "What a kind of options says of itself; see `option_kind`.")
+  protocol("syntax meaning without standard several accepts",
+           "What a kind of options says of itself; see `option_kind`.")
   protocol("initializer", "How the parameter starts.")
   protocol("losses", "Losses, [1, 1] each.")
   protocol("observed", "Selections that can be observed.")
   protocol("sees dense range", "Part of an AttentionMask.")
   protocol("element", "Element (row, column) of the leaf, which a Module fills.")
-  protocol("model_dim head_dim heads kv_heads context_dim experts top_k shared_heads routed_heads routed_top_k expert_heads split expert_capacity hidden_dim", "A size of the layer; see the page of layers.")
-  protocol("W_g W_noise W_q W_k W_v W_o W_s W_r W_h W_1 W_2 W_3 W_up W_gate W_down W_up_s W_gate_s W_down_s W_head W_merge", "A parameter of the equations.")
-  protocol("b_q b_k b_v b_o b_1 b_2 b_head b_merge b_s gain_q gain_k bias_q bias_k query_embedding temperature", "A parameter of the equations.")
+  protocol("model_dim head_dim heads kv_heads context_dim experts top_k shared_heads routed_heads routed_top_k " \
+           "expert_heads split expert_capacity hidden_dim",
+           "A size of the layer; see the page of layers.")
+  protocol("W_g W_noise W_q W_k W_v W_o W_s W_r W_h W_1 W_2 W_3 W_up W_gate W_down W_up_s W_gate_s W_down_s " \
+           "W_head W_merge",
+           "A parameter of the equations.")
+  protocol("b_q b_k b_v b_o b_1 b_2 b_head b_merge b_s gain_q gain_k bias_q bias_k query_embedding temperature",
+           "A parameter of the equations.")
   protocol("gate index chosen route", "Part of a RouterPolicy.")
   protocol("scalar host_memory wide", "Part of a BackendPolicy.")
   protocol("concurrency parallel_for", "Part of an Executor.")
-  protocol("has option_of option_set O block base", "What the options of the layer say, or the block that it is made of.")
+  protocol("has option_of option_set O block base",
+           "What the options of the layer say, or the block that it is made of.")
   protocol("at row unit_stride one_col", "Part of a lowered tree: see contract/lowered_tree.hpp.")
   protocol("value", "The number, or the rule of the element.")
   protocol("of", "Its parameters and equations for the given sizes.")
   protocol("validate validates put gradient problem problem_without_outputs", "Part of the operation of attention.")
   protocol("holds text", "Part of a rule about extents.")
-  protocol("cross gated per_sequence every_head is_dynamic left_out routes grouped all", "True, or the number, for the options that are given.")
+  protocol("cross gated per_sequence every_head is_dynamic left_out routes grouped all",
+           "True, or the number, for the options that are given.")
   protocol("matrices linear sum product", "Part of `weights::policy`.")
   "pwd -P" | getline root
 }
@@ -42,7 +52,8 @@ BEGIN {
 FNR == 1 {
   page = FILENAME ~ /\.md$/
   equations = FILENAME ~ /\/(layer|router)\/[a-z_]+\.hpp$/
-  plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/ # where the comment of a class describes what it has
+  # Where the comment of a class describes what it has.
+  plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/
   device = FILENAME ~ /\/(emulated\.hpp|sm80\.cuh|stream\.cuh|blas\.cuh)$/
   backend = FILENAME ~ /\/backend\/[a-z_]+\.hpp$/
   reading = 1 # the comment at the head of a header
@@ -193,41 +204,55 @@ function declared(text,   name) {
   held = held $0 "\n"
   next
 }
+# What is said of a declaration without a comment of its own; nothing of those that must have one.
+function description(line, name,   member) {
+  if (line ~ /\/\/\/</ || line ~ /^ *friend /) return ""
+  if (line ~ /^ *(struct|class) [A-Za-z_0-9]+</) return "A case of the template."
+  if (line ~ /^ *struct .* : (option_kind|policy|option::[a-z_]+) \{/) return "See `syntax` and `meaning` of the kind."
+  if (line ~ /^ *struct .* : (pointwise|operation|reshape) \{/) return "The operation of the function of this name."
+  if (line ~ /^struct (option::)?(no_|zero_)[a-z_]+ \{/) return "What holds without the option."
+  if (last_name == name "_scratch") return "Its comment is that of " last_name "()."
+  if (equations && name != "" && match(line, / \/\/ .*/)) return escaped(substr(line, RSTART + 4)) # beside it
+  member = plain && line !~ /^ +return /
+  if (member && line ~ /^ +[A-Za-z_0-9:<>,* ]+ [a-z_0-9]+( = [^(]*)?;/ && line !~ /^ +(using|static) /) {
+    return "See the class."
+  }
+  if (name in meaning) return meaning[name]
+  if (equations && line ~ /^ +(static constexpr auto|using) /) return "An equation, or a part of one: see the source."
+  if (member && line ~ /^ +using [A-Za-z_0-9]+ =/ ||
+      member && line ~ /^ +[A-Za-z_0-9:<>,* ]+ [A-Za-z_0-9, =\[\]{}.\-]+;/ && line !~ /^ +using / ||
+      member && line ~ /^ +static constexpr (bool|int|Index|std::size_t|char const ?\*) ?[A-Za-z_0-9]+ =/) {
+    return "See the class."
+  }
+  if (device && line ~ /^ ? ? ? ?[A-Za-z_[]/ && line ~ /^ / && name != "") {
+    return "Part of the language of kernels: see backend/cuda/device.hpp."
+  }
+  if (backend && line ~ /^  (void|std::size_t|Index|auto|static|\[\[nodiscard\]\]) ?.*\(/) {
+    return "A kernel: see archetype::backend."
+  }
+  return ""
+}
+
 {
   name = declared($0)
-  add = ""
-  if (!documented && $0 !~ /\/\/\/</ && $0 !~ /^ *friend /) {
-    if ($0 ~ /^ *(struct|class) [A-Za-z_0-9]+</) add = "A case of the template."
-    else if ($0 ~ /^ *struct .* : (option_kind|policy|option::[a-z_]+) \{/) add = "Options or one of them: see `syntax` and `meaning` of the kind."
-    else if ($0 ~ /^ *struct .* : (pointwise|operation|reshape) \{/) add = "The operation of the function of this name."
-    else if ($0 ~ /^struct (option::)?(no_|zero_)[a-z_]+ \{/) add = "What holds without the option."
-    else if (last_name == name "_scratch") add = "Its comment is that of " last_name "()."
-    else if (equations && name != "" && match($0, / \/\/ .*/)) add = escaped(substr($0, RSTART + 4))
-    else if (plain && $0 ~ /^ +[A-Za-z_0-9:<>,* ]+ [a-z_0-9]+( = [^(]*)?;/ && $0 !~ /^ +(using|static|return) /) add = "See the class."
-    else if (name in meaning) add = meaning[name]
-    else if (equations && $0 ~ /^ +(static constexpr auto|using) /) add = "An equation, or a part of one: see the source."
-    else if (plain && $0 ~ /^ +using [A-Za-z_0-9]+ =/ || plain && $0 ~ /^ +[A-Za-z_0-9:<>,* ]+ [A-Za-z_0-9, =\[\]{}.\-]+;/ && $0 !~ /^ +(return|using) / || plain && $0 ~ /^ +static constexpr (bool|int|Index|std::size_t|char const ?\*) ?[A-Za-z_0-9]+ =/) add = "See the class."
-    else if (device && $0 ~ /^ ( ( ( )?)?)?[A-Za-z_[]/ && name != "") add = "Part of the language of kernels: see backend/cuda/device.hpp."
-    else if (backend && $0 ~ /^  (void|std::size_t|Index|auto|static|\[\[nodiscard\]\]) ?.*\(/) add = "A kernel: see archetype::backend."
-  }
+  add = documented ? "" : description($0, name)
   if (add != "") printf "/** %s */ ", add
   printf "%s", held
-  line = $0
-  if (match(line, /^ *[A-Za-z_][A-Za-z_0-9:<> ]* [a-z_0-9]+( = [^,;(]+)?(, [a-z_0-9]+( = [^,;(]+)?)+;/) && line !~ /^ *(using|return) /) {
-    rest = substr(line, RLENGTH + 1)
-    line = substr(line, 1, RLENGTH)
+  several = "^ *[A-Za-z_][A-Za-z_0-9:<> ]* [a-z_0-9]+( = [^,;(]+)?(, [a-z_0-9]+( = [^,;(]+)?)+;"
+  if ($0 !~ /^ *(using|return) / && match($0, several)) {
+    line = substr($0, 1, RLENGTH)
+    rest = substr($0, RLENGTH + 1)
     comment = add == "" ? "As the one before." : add
     if (match(rest, /\/\/\/< .*/)) {
       comment = escaped(substr(rest, RSTART + 5))
       printf "/** %s */ ", comment
       rest = ""
     }
-    line = alone(line, "/** " comment " */ ") rest
+    $0 = alone(line, "/** " comment " */ ") rest
   }
-  last_name = name
-  $0 = line
   print
   held = ""
+  last_name = name
   documented = /^ *\/\/\// || /\*\/ *$/ || (documented && /^ *$/)
 }
 END {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DDOXYGEN=... -DROOT=<repository> -DOUT=<folder> -P doxygen.cmake: the site is built without a warning, and it has
-# the pages and the reference.
+# cmake -DDOXYGEN=... -DROOT=<repository> -DOUT=<folder> -P doxygen.cmake: the site is built without a warning, and it
+# has the pages and the reference.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${ROOT}/Doxyfile" doxyfile)
 file(REMOVE_RECURSE "${OUT}")
