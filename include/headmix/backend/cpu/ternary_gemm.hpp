@@ -48,11 +48,11 @@ struct rounded_rows {
       Int n[16];
       rounded_int8(part, scale).store(rounded);
       for (int k = 0; k < 16; ++k) n[k] = static_cast<Int>(rounded[k]);
-      std::int8_t small[16];
-      for (int k = 0; k < 16; ++k) small[k] = static_cast<std::int8_t>(n[k]);
+      std::int8_t bytes[16];
+      for (int k = 0; k < 16; ++k) bytes[k] = static_cast<std::int8_t>(n[k]);
       for (int k = 0; k < 16; ++k) sum += n[k];
       vector<std::int8_t, 16> b;
-      std::memcpy(&b, small, sizeof b);
+      std::memcpy(&b, bytes, sizeof b);
       b = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
       std::memcpy(row(i) + j, &b, sizeof b);
     });
