@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # What Doxygen reads instead of a file of this repository (Doxyfile, FILTER_PATTERNS).
 #
-# Headers: the comment that a header begins with describes the file. Members of protocols, as the `vjp` of operations or
-# the `syntax` of options, are described once, here and where the protocol is; a member that has a comment keeps it.
+# Headers: the comment that a header begins with describes the file, whose folder is a group. Members of protocols, as
+# the `vjp` of operations or the `syntax` of options, are described once, here and where the protocol is; members of
+# plain structs are described by the comment of the struct. A member that has a comment keeps it.
 #
 # Pages: headings become anchors, links among pages and to headers lead to those of the site, and others become names.
 
@@ -13,31 +14,53 @@ function protocol(names, text,   n, part, i) {
 
 BEGIN {
   protocol("extents args kind_of form_of grad", "Part of every Expr.")
-  protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts", "Part of an operation; see `operation`.")
+  protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns " \
+           "scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts",
+           "Part of an operation; see `operation`.")
   protocol("f vectorizable", "Part of a pointwise operation; see `pointwise`.")
-  protocol("syntax meaning without standard several accepts", "What a kind of options says of itself; see `option_kind`.")
+  protocol("syntax meaning without standard several accepts",
+           "What a kind of options says of itself; see `option_kind`.")
   protocol("initializer", "How the parameter starts.")
   protocol("losses", "Losses, [1, 1] each.")
   protocol("observed", "Selections that can be observed.")
   protocol("sees dense range", "Part of an AttentionMask.")
   protocol("element", "Element (row, column) of the leaf, which a Module fills.")
-  protocol("model_dim head_dim heads kv_heads context_dim experts top_k shared_heads routed_heads routed_top_k expert_heads split expert_capacity hidden_dim", "A size of the layer; see the page of layers.")
-  protocol("W_g W_noise W_q W_k W_v W_o W_s W_r W_h W_1 W_2 W_3 W_up W_gate W_down W_up_s W_gate_s W_down_s W_head W_merge", "A parameter of the equations.")
-  protocol("b_q b_k b_v b_o b_1 b_2 b_head b_merge b_s gain_q gain_k bias_q bias_k query_embedding temperature", "A parameter of the equations.")
+  protocol("model_dim head_dim heads kv_heads context_dim experts top_k shared_heads routed_heads routed_top_k " \
+           "expert_heads split expert_capacity hidden_dim",
+           "A size of the layer; see the page of layers.")
+  protocol("W_g W_noise W_q W_k W_v W_o W_s W_r W_h W_1 W_2 W_3 W_up W_gate W_down W_up_s W_gate_s W_down_s " \
+           "W_head W_merge",
+           "A parameter of the equations.")
+  protocol("b_q b_k b_v b_o b_1 b_2 b_head b_merge b_s gain_q gain_k bias_q bias_k query_embedding temperature",
+           "A parameter of the equations.")
   protocol("gate index chosen route", "Part of a RouterPolicy.")
   protocol("scalar host_memory wide", "Part of a BackendPolicy.")
   protocol("concurrency parallel_for", "Part of an Executor.")
-  if (ENVIRON["PWD"] == "") exit 1
+  protocol("has option_of option_set O block base",
+           "What the options of the layer say, or the block that it is made of.")
+  protocol("at row unit_stride one_col", "Part of a lowered tree: see contract/lowered_tree.hpp.")
+  protocol("value", "The number, or the rule of the element.")
+  protocol("of", "Its parameters and equations for the given sizes.")
+  protocol("validate validates put gradient problem problem_without_outputs", "Part of the operation of attention.")
+  protocol("holds text", "Part of a rule about extents.")
+  protocol("cross gated per_sequence every_head is_dynamic left_out routes grouped all",
+           "True, or the number, for the options that are given.")
+  protocol("matrices linear sum product", "Part of `weights::policy`.")
+  "pwd -P" | getline root
 }
 
 FNR == 1 {
   page = FILENAME ~ /\.md$/
   equations = FILENAME ~ /\/(layer|router)\/[a-z_]+\.hpp$/
-  plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/ # where the comment of a class describes what it has
+  # Where the comment of a class describes what it has.
+  plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/
+  device = FILENAME ~ /\/(emulated\.hpp|sm80\.cuh|stream\.cuh|blas\.cuh)$/
   backend = FILENAME ~ /\/backend\/[a-z_]+\.hpp$/
   reading = 1 # the comment at the head of a header
   described = 0
   held = ""
+  group = FILENAME
+  if (!sub(/.*\/headmix\//, "", group) || !sub(/\/.*/, "", group)) group = ""
 }
 
 # ---- pages ----
@@ -54,7 +77,7 @@ function slug(title) {
 }
 # `path` relative to the folder of this page, from the repository's root.
 function from_root(path,   folder) {
-  folder = substr(FILENAME, length(ENVIRON["PWD"]) + 2)
+  folder = substr(FILENAME, length(root) + 2)
   if (!sub(/\/[^\/]*$/, "", folder)) folder = ""
   while (sub(/^\.\.\//, "", path)) {
     if (!sub(/\/[^\/]*$/, "", folder)) folder = ""
@@ -67,7 +90,7 @@ function link(text, target,   path, anchor) {
   if (!sub(/^[^#]*#/, "", anchor)) anchor = ""
   path = target
   sub(/#.*/, "", path)
-  path = path == "" ? substr(FILENAME, length(ENVIRON["PWD"]) + 2) : from_root(path)
+  path = path == "" ? substr(FILENAME, length(root) + 2) : from_root(path)
   if (path ~ /\.svg$/) {
     sub(/.*\//, "", path)
     return "[" text "](" path ")"
@@ -88,7 +111,7 @@ page && !code && /^#+ / {
   level = $1
   title = $0
   sub(/^#+ /, "", title)
-  path = substr(FILENAME, length(ENVIRON["PWD"]) + 2)
+  path = substr(FILENAME, length(root) + 2)
   if (level == "#") {
     print level " " title " {#" (path == "README.md" ? "mainpage" : identifier(path)) "}"
   } else {
@@ -136,6 +159,7 @@ reading {
   reading = 0
   last = ""
   if (described) printf "*/ "
+  if (group != "") printf "/** @addtogroup %s */ /** @{ */ ", group
   documented = 0
 }
 
@@ -150,41 +174,87 @@ reading {
   documented = 1
 }
 
+# Several names of one type as one declaration each.
+function alone(text, comment,   type) {
+  match(text, / [a-z_0-9]+( = [^,;]*)?,/)
+  type = substr(text, 1, RSTART)
+  gsub(/, /, "; " comment type, text)
+  return text
+}
+
 # The name that a line declares.
 function declared(text,   name) {
   sub(/^ +/, "", text)
+  gsub(/\[\[[a-z]+\]\] /, "", text)
   if (text ~ /^(using|struct|class|concept) /) {
     split(text, word, /[ <;:={(]+/)
     return word[2]
   }
-  if (text !~ /^(static|constexpr|inline|\[\[|HEADMIX|template|void|auto|bool|friend|typename|std::|Index|double|explicit)/) return ""
+  if (text ~ /^(return|if|for|while|else|case|throw|delete|#|})/) return ""
   gsub(/operator *[^a-zA-Z ]+\(/, "operator(", text)
   sub(/[({=;].*/, "", text)
   sub(/\[.*$/, "", text)
   sub(/ +$/, "", text)
-  if (!match(text, /[A-Za-z_0-9]+$/)) return ""
+  if (text ~ /^[A-Z][A-Za-z_0-9]*$/) return text # a constructor
+  if (!match(text, /[ *&][A-Za-z_0-9]+$/)) return ""
+  ++RSTART
   return substr(text, RSTART)
 }
 /^ *(template|requires) ?[<(]/ && !/[;{}]$/ {
   held = held $0 "\n"
   next
 }
+# What is said of a declaration without a comment of its own; nothing of those that must have one.
+function description(line, name,   member) {
+  if (line ~ /\/\/\/</ || line ~ /^ *friend /) return ""
+  if (line ~ /^ *(struct|class) [A-Za-z_0-9]+</) return "A case of the template."
+  if (line ~ /^ *struct .* : (option_kind|policy|option::[a-z_]+) \{/) return "See `syntax` and `meaning` of the kind."
+  if (line ~ /^ *struct .* : (pointwise|operation|reshape) \{/) return "The operation of the function of this name."
+  if (line ~ /^struct (option::)?(no_|zero_)[a-z_]+ \{/) return "What holds without the option."
+  if (last_name == name "_scratch") return "Its comment is that of " last_name "()."
+  if (equations && name != "" && match(line, / \/\/ .*/)) return escaped(substr(line, RSTART + 4)) # beside it
+  member = plain && line !~ /^ +return /
+  if (member && line ~ /^ +[A-Za-z_0-9:<>,* ]+ [a-z_0-9]+( = [^(]*)?;/ && line !~ /^ +(using|static) /) {
+    return "See the class."
+  }
+  if (name in meaning) return meaning[name]
+  if (equations && line ~ /^ +(static constexpr auto|using) /) return "An equation, or a part of one: see the source."
+  if (member && line ~ /^ +using [A-Za-z_0-9]+ =/ ||
+      member && line ~ /^ +[A-Za-z_0-9:<>,* ]+ [A-Za-z_0-9, =\[\]{}.\-]+;/ && line !~ /^ +using / ||
+      member && line ~ /^ +static constexpr (bool|int|Index|std::size_t|char const ?\*) ?[A-Za-z_0-9]+ =/) {
+    return "See the class."
+  }
+  if (device && line ~ /^ ? ? ? ?[A-Za-z_[]/ && line ~ /^ / && name != "") {
+    return "Part of the language of kernels: see backend/cuda/device.hpp."
+  }
+  if (backend && line ~ /^  (void|std::size_t|Index|auto|static|\[\[nodiscard\]\]) ?.*\(/) {
+    return "A kernel: see archetype::backend."
+  }
+  return ""
+}
+
 {
   name = declared($0)
-  add = ""
-  if (!documented && $0 !~ /\/\/\/</ && $0 !~ /^ *friend /) {
-    if ($0 ~ /^ *(struct|class) [A-Za-z_0-9]+</) add = "A case of the template."
-    else if ($0 ~ /^ *struct .* : (option_kind|policy|option::[a-z_]+) \{/) add = "Options or one of them: see `syntax` and `meaning` of the kind."
-    else if ($0 ~ /^ *struct .* : (pointwise|operation|view_operation) \{/) add = "The operation of the function of this name."
-    else if (equations && name != "" && match($0, / \/\/ .*/)) add = escaped(substr($0, RSTART + 4))
-    else if (name in meaning) add = meaning[name]
-    else if (equations && $0 ~ /^ +(static constexpr auto|using) /) add = "An equation, or a part of one: see the source."
-    else if (plain && $0 ~ /^ +using [A-Za-z_0-9]+ =/ || plain && $0 ~ /^ +[A-Za-z_0-9:<>,* ]+ [A-Za-z_0-9, =\[\]{}.\-]+;/ && $0 !~ /^ +(return|using) / || plain && $0 ~ /^ +static constexpr (bool|int|Index|std::size_t|char const ?\*) ?[A-Za-z_0-9]+ =/) add = "See the class."
-    else if (backend && $0 ~ /^  (void|std::size_t|Index|auto|static|\[\[nodiscard\]\]) ?.*\(/) add = "A kernel: see archetype::backend."
-  }
+  add = documented ? "" : description($0, name)
   if (add != "") printf "/** %s */ ", add
   printf "%s", held
+  several = "^ *[A-Za-z_][A-Za-z_0-9:<> ]* [a-z_0-9]+( = [^,;(]+)?(, [a-z_0-9]+( = [^,;(]+)?)+;"
+  if ($0 !~ /^ *(using|return) / && match($0, several)) {
+    line = substr($0, 1, RLENGTH)
+    rest = substr($0, RLENGTH + 1)
+    comment = add == "" ? "As the one before." : add
+    if (match(rest, /\/\/\/< .*/)) {
+      comment = escaped(substr(rest, RSTART + 5))
+      printf "/** %s */ ", comment
+      rest = ""
+    }
+    $0 = alone(line, "/** " comment " */ ") rest
+  }
   print
   held = ""
+  last_name = name
   documented = /^ *\/\/\// || /\*\/ *$/ || (documented && /^ *$/)
+}
+END {
+  if (!page && group != "") print "/** @} */"
 }

@@ -307,7 +307,7 @@ def main():
                 layer_row(case, threads, headmix, torch, arguments)
     if not arguments.lm:
         return
-    print("\nTraining, tokens/s; ratio: those of headmix by those of PyTorch. The peak is measured after every run.\n")
+    print("\nTraining, tokens/s; ratio: relative to PyTorch. The peak is measured after every run.\n")
     theirs = ("PyTorch", "compiled", "ratio", "ratio to compiled")
     print_header("", "threads", "headmix", "of peak", "goal", *theirs, "mean losses at first", "n")
     with tempfile.NamedTemporaryFile() as beginning, open(arguments.text, "rb") as text:

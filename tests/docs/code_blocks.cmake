@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DPAGE=<page.md> -DUNIT=<unit.cpp> -DCOMMAND=<compiler and flags> -P code_blocks.cmake: compiles the C++ blocks of
-# a page as they stand, in namespaces of their own. The line before a block may be a comment of words:
+# cmake -DPAGE=<page.md> -DUNIT=<unit.cpp> -DCOMMAND=<compiler and flags> -P code_blocks.cmake: compiles the C++ blocks
+# of a page as they stand, in namespaces of their own. The line before a block may be a comment of words:
 #   <!-- code: statements tensors -->
 # `statements`: the block is inside of a function. `continues`: it sees the block before it (which has declarations).
 # `cuda`: it is for nvcc; with -DCUDA=ON only such blocks are compiled, else all others. Any other word names a file

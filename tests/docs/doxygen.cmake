@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
-# cmake -DDOXYGEN=... -DROOT=<repository> -DOUT=<folder> -P doxygen.cmake: the site is built without a warning, and it has
-# the pages and the reference.
+# cmake -DDOXYGEN=... -DROOT=<repository> -DOUT=<folder> -P doxygen.cmake: the site is built without a warning, and it
+# has the pages and the reference.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${ROOT}/Doxyfile" doxyfile)
 file(REMOVE_RECURSE "${OUT}")
 file(MAKE_DIRECTORY "${OUT}")
 file(WRITE "${OUT}/Doxyfile" "${doxyfile}\nOUTPUT_DIRECTORY = \"${OUT}\"\nWARN_AS_ERROR = FAIL_ON_WARNINGS\n")
+find_file(css NAMES doxygen-awesome.css PATHS /usr/share/doxygen-awesome-css NO_DEFAULT_PATH)
+if(css)
+  set(ENV{HEADMIX_DOCS_CSS} "${css}")
+endif()
 execute_process(COMMAND "${DOXYGEN}" "${OUT}/Doxyfile" WORKING_DIRECTORY "${ROOT}" RESULT_VARIABLE status
                 ERROR_VARIABLE warnings)
 string(REPLACE ";" "," warnings "${warnings}")

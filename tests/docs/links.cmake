@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake -DROOT=<repository> -DPAGES=<list> -P links.cmake: relative links of the pages lead to files, README is short, and
-# every line of code in a picture of equations stands in the page beside it.
+# cmake -DROOT=<repository> -DPAGES=<list> -P links.cmake: relative links of the pages lead to files, README is short,
+# and every line of code in a picture of equations stands in the page beside it.
 cmake_minimum_required(VERSION 3.25)
 set(failures "")
 foreach(page IN LISTS PAGES)

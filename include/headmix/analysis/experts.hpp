@@ -54,21 +54,27 @@ class ExpertCounts {
     }
   }
 
+  /// Number of tokens that there are.
   [[nodiscard]] Index tokens() const { return tokens_; }
+  /// Number of experts.
   [[nodiscard]] Index experts() const { return experts_; }
+  /// How often the expert had the token.
   [[nodiscard]] double count(Index token, Index expert) const {
     return count_[static_cast<std::size_t>(token * experts_ + expert)];
   }
+  /// How often the token came.
   [[nodiscard]] double of_token(Index token) const {
     double n = 0;
     for (Index e = 0; e < experts_; ++e) n += count(token, e);
     return n;
   }
+  /// How many tokens the expert had.
   [[nodiscard]] double of_expert(Index expert) const {
     double n = 0;
     for (Index t = 0; t < tokens_; ++t) n += count(t, expert);
     return n;
   }
+  /// How many there were.
   [[nodiscard]] double total() const {
     double n = 0;
     for (double const c : count_) n += c;
@@ -87,6 +93,7 @@ class ExpertCounts {
 
 /// A token and how much more often it meets an expert than by chance.
 struct token_affinity {
+  /// Its number.
   Index token;
   double pmi;    ///< log p(token, expert) / (p(token) p(expert)), in nats
   double count;  ///< how often they met

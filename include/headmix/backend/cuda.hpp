@@ -42,13 +42,17 @@ class Cuda {
 
  public:
   using scalar = Scalar;
+  /// What kernels run on.
   using device = Device;
+  /// Owned memory of the device: see contract/memory.hpp.
   using memory = typename Device::memory;
+  /// Where kernels go: a stream, or the emulator.
   using queue_type = typename Device::queue;
   static constexpr bool host_memory = Device::host_memory;
 
   /// Work goes to a queue of its own.
   Cuda() = default;
+  /// Work goes to this queue.
   explicit Cuda(queue_type queue) : queue_(std::move(queue)) {}
 
   [[nodiscard]] queue_type& queue() { return queue_; }

@@ -16,6 +16,7 @@
 
 namespace headmix {
 
+/// The kernels of every backend as plain loops: their definition.
 template <class Scalar>
 struct Reference {
   using scalar = Scalar;

@@ -45,6 +45,7 @@ struct attention_extents {
 
   /// Query heads that share a key/value head.
   [[nodiscard]] HEADMIX_HD constexpr Index group() const { return heads / kv_heads; }
+  /// True where rows name their heads.
   [[nodiscard]] HEADMIX_HD constexpr bool heads_are_chosen() const { return chosen.slots != nullptr; }
   /// Row lists of a sequence.
   [[nodiscard]] HEADMIX_HD constexpr Index lists() const { return heads_are_chosen() ? heads : kv_heads; }
@@ -87,6 +88,7 @@ struct attention_scores {
   double scale = 1;
   view<T const> bias = {};  ///< [positions * bias_keys, heads]; null: none
   Index bias_keys = 0;
+  /// The numbers of heads that the map reads.
   [[no_unique_address]] typename Map::template operands_of<T> operands = {};
 
   /// What the map reads of a query row.
@@ -110,6 +112,7 @@ struct attention_dropout {
   std::uint32_t stream = 0;
   double rate = 0;
 
+  /// True where elements are dropped.
   [[nodiscard]] HEADMIX_HD bool on() const { return key != nullptr && randomness_is_on(key); }
   /// Calls f(s, factor) for the keys [begin, end) of a sequence, as the query row sees them.
   HEADMIX_CALLS_GIVEN

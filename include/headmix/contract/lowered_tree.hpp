@@ -23,6 +23,7 @@ struct row_constant {
     return P(number);
   }
 };
+/// The elements of one row of a matrix.
 template <class T>
 struct row_elements {
   T const* data;
@@ -128,6 +129,7 @@ struct tree_repeat {
   HEADMIX_HD auto row(Index i) const { return a.row(i / repeats); }
 };
 
+/// Random values of one row.
 template <class Distribution>
 struct row_random {
   Random random;

@@ -11,6 +11,7 @@ namespace headmix {
 
 /// Keys [begin, end) of a sequence.
 struct key_range {
+  /// From begin to one before end.
   Index begin = 0, end = 0;
 };
 

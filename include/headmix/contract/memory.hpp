@@ -56,6 +56,7 @@ void reserve(Memory& memory, std::size_t bytes) {
 template <class Backend>
 class HostInts {
  public:
+  /// The copy of n integers, made again if they differ from those before.
   Int const* assign(Backend& backend, Int const* from, std::size_t n) {
     bool const same = host_.size() == n && std::equal(from, from + n, host_.begin());
     if (!same) host_.assign(from, from + n);

@@ -30,6 +30,7 @@ struct apply {};
 template <class W, int Operands>
 struct score_row {
   W position, head;
+  /// What the operands hold for the head.
   W operand[Operands == 0 ? 1 : Operands];
 };
 
@@ -37,6 +38,7 @@ struct score_row {
 template <class P, int Operands>
 struct score_derivatives {
   P value, by_score;
+  /// Derivatives by the operands.
   P by_operand[Operands == 0 ? 1 : Operands];
 };
 
@@ -47,23 +49,28 @@ struct head_numbers {
   Index stride = 0;
 
   head_numbers() = default;
+  /// From [1, heads], or [1, 1] for all heads.
   explicit head_numbers(view<T const> const& v) : data(v.data), stride(v.cols == 1 ? 0 : v.col_stride) {}
 };
 
 /// The operands of score maps, of the types T.
 template <class... T>
 struct score_operands {
+  /// Nothing is left.
   template <class W>
   HEADMIX_HD void read(W*, Index) const {}
 };
 template <class H, class... T>
 struct score_operands<H, T...> {
   head_numbers<H> first;
+  /// Those behind the first one.
   score_operands<T...> rest;
 
   score_operands() = default;
+  /// From the views of all operands.
   template <class... V>
   explicit score_operands(view<H const> const& v, V const&... more) : first(v), rest(more...) {}
+  /// What the operands hold for a head.
   template <class W>
   HEADMIX_HD void read(W* to, Index head) const {
     *to = static_cast<W>(first.data[head * first.stride]);
@@ -198,6 +205,7 @@ struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore,
     run(std::make_integer_sequence<int, count>{}, detail::score_inputs<P, row<W>>{of, score, key_position}, step);
     return {step[Value], step[ByScore], {score}};
   }
+  /// The new score, and its derivatives by the old one and by the operands.
   template <class P, class W>
   HEADMIX_HD static score_derivatives<P, operands> derivatives(row<W> const& of, P score, P key_position) {
     constexpr int count = static_cast<int>(sizeof...(Step));

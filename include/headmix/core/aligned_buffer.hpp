@@ -20,6 +20,7 @@ namespace headmix {
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
+  /// Zeros.
   explicit AlignedBuffer(std::size_t bytes)
       : data_(bytes ? static_cast<std::byte*>(::operator new(bytes, alignment_of(bytes))) : nullptr), bytes_(bytes) {
 #if defined(MADV_HUGEPAGE)
@@ -27,8 +28,10 @@ class AlignedBuffer {
 #endif
     if (bytes) std::memset(data_, 0, bytes);
   }
+  /// Leaves the other one empty.
   AlignedBuffer(AlignedBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  /// Takes over what the other one has.
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
@@ -38,6 +41,7 @@ class AlignedBuffer {
     if (data_) ::operator delete(data_, alignment_of(bytes_));
   }
 
+  /// What it owns.
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, bytes_}; }
   /// The memory from `offset` on, as numbers.
   template <class T>

@@ -13,6 +13,7 @@ namespace headmix {
 /// Every block begins at a multiple of this.
 inline constexpr std::size_t alignment = 64;
 
+/// The next multiple of `alignment`.
 [[nodiscard]] constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
@@ -47,6 +48,7 @@ class AddressPlanner {
     --live_;
     for (std::size_t i = place; i < live_; ++i) blocks_[i] = blocks_[i + 1];
   }
+  /// Bytes that all blocks need.
   [[nodiscard]] constexpr std::size_t peak() const { return peak_; }
 
  private:

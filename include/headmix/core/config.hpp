@@ -18,7 +18,9 @@
 // Before a function template for both that calls what it is given, which may be for one only.
 #define HEADMIX_CALLS_GIVEN _Pragma("nv_exec_check_disable")
 #else
+/// Marks functions that also run on a GPU.
 #define HEADMIX_HD
+/// Comes before such a function that calls what it is given.
 #define HEADMIX_CALLS_GIVEN
 #endif
 

@@ -8,6 +8,7 @@
 
 namespace headmix {
 
+/// The larger one.
 template <std::floating_point T>
 HEADMIX_HD constexpr T maximum(T a, T b) {
   return a > b ? a : b;

@@ -16,6 +16,7 @@ namespace headmix {
 ///   auto y = m.forward(x, p);  // x and y [sequences * length, D]; rows of padding are not read, and are 0 in y
 class Padding {
  public:
+  /// From a mask [sequences, length]; one without sequences is an error.
   template <class T>
   explicit Padding(view<T> mask) : all_(mask.rows * mask.cols) {
     if (1 > mask.rows) fail("Padding: the mask has no sequences; expected at least one row");
@@ -54,7 +55,9 @@ struct batch {
   Index rows = 0;  ///< of the input, valid or not
   bool has_padding = false;
 
+  /// Sequences without padding.
   batch(segments s) : sequences(s), rows(s.rows) {}
+  /// Sequences with padding; refers to it.
   batch(Padding const& p) : sequences(p.sequences()), valid_rows(p.valid_rows()), rows(p.rows()), has_padding(true) {}
 };
 

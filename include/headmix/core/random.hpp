@@ -54,6 +54,7 @@ struct randomness {
 /// A stream of random numbers named by (seed, stream); element i does not depend on the elements before it.
 class Random {
  public:
+  /// Numbers of a seed; each stream has its own.
   HEADMIX_HD explicit constexpr Random(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
   /// Words 4 n .. 4 n + 3 of the stream.

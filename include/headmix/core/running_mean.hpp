@@ -12,6 +12,7 @@ namespace headmix {
 /// and a running sum of double, which is made anew each time that the ring is full, so that it does not drift.
 class RunningMean {
  public:
+  /// The latest `window` rows of this width.
   RunningMean(Index window, Index width) : window_(window), width_(width), sum_(static_cast<std::size_t>(width)) {
     if (1 > window) fail("RunningMean: expected a window of at least 1 row, found ", window);
   }

@@ -15,6 +15,7 @@ struct bfloat16 {
   std::uint16_t bits;
 
   bfloat16() = default;
+  /// Rounded to nearest, ties to even.
   template <class T>
   requires std::is_arithmetic_v<T> HEADMIX_HD explicit constexpr bfloat16(T number) : bits(0) {
     auto const word = __builtin_bit_cast(std::uint32_t, static_cast<float>(number));
@@ -22,10 +23,12 @@ struct bfloat16 {
     bits = is_nan ? static_cast<std::uint16_t>(word >> 16 | 0x40u)  // stays one, whichever bits it has
                   : static_cast<std::uint16_t>((word + 0x7FFFu + (word >> 16 & 1u)) >> 16);
   }
+  /// Exact.
   template <class T>
   requires std::is_floating_point_v<T> HEADMIX_HD explicit constexpr operator T() const {
     return static_cast<T>(__builtin_bit_cast(float, std::uint32_t{bits} << 16));
   }
+  /// Compares numbers.
   friend constexpr bool operator==(bfloat16 a, bfloat16 b) { return static_cast<float>(a) == static_cast<float>(b); }
 };
 
@@ -46,7 +49,9 @@ struct word_half<bfloat16> {
     return std::uint32_t{bfloat16(low).bits} | std::uint32_t{bfloat16(high).bits} << 16;
 #endif
   }
+  /// The half that comes first in memory.
   [[nodiscard]] static HEADMIX_HD float low(std::uint32_t both) { return __builtin_bit_cast(float, both << 16); }
+  /// The other half.
   [[nodiscard]] static HEADMIX_HD float high(std::uint32_t both) {
     return __builtin_bit_cast(float, both & 0xFFFF0000u);
   }
@@ -61,6 +66,7 @@ concept Half = requires(float x) {
 /// `integer` in Int (selections).
 enum class kind { real, accumulator, integer };
 
+/// The type that sums of T are formed in.
 template <class T>
 struct accumulator_of {
   using type = float;
@@ -73,6 +79,7 @@ struct accumulator_of<double> {
 template <class T>
 using accumulator_t = typename accumulator_of<std::remove_const_t<T>>::type;
 
+/// The type of numbers of a kind in memory.
 template <kind K, class Scalar>
 using storage_t = std::conditional_t<K == kind::integer, Int,
                                      std::conditional_t<K == kind::accumulator, accumulator_t<Scalar>, Scalar>>;

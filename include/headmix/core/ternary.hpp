@@ -39,11 +39,15 @@ HEADMIX_HD constexpr T ternary_of(T w, T scale) {
 /// word, the first one in the lowest two bits: 0, 1 and 2 stand for -1, 0 and 1.
 namespace packed_ternary {
 
+/// The scale comes first; a word has 16 weights of two bits.
 inline constexpr Index header_words = 2, weights_per_word = 16;
 
+/// Words of one column of `in` weights.
 [[nodiscard]] constexpr Index column_words(Index in) { return (in + weights_per_word - 1) / weights_per_word; }
+/// Words of a matrix [in, out].
 [[nodiscard]] constexpr Index words(Index in, Index out) { return header_words + out * column_words(in); }
 
+/// The scale of a packed matrix.
 inline double scale(Int const* packed) {
   auto const low = static_cast<std::uint32_t>(packed[0]), high = static_cast<std::uint32_t>(packed[1]);
   return std::bit_cast<double>(static_cast<std::uint64_t>(high) << 32 | low);

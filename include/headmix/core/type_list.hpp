@@ -10,6 +10,7 @@
 
 namespace headmix {
 
+/// A list of types.
 template <class... T>
 struct type_list {
   static constexpr int size = sizeof...(T);
@@ -99,6 +100,7 @@ struct distinct<type_list<T...>> : united<type_list<>, T...> {};
 template <class L>
 using unique = typename detail::distinct<L>::type;
 
+/// The elements of all lists.
 template <class... L>
 using concat = typename detail::joined<L...>::type;
 
@@ -121,6 +123,7 @@ struct filtered<type_list<T...>, Keep> {
 };
 }  // namespace detail
 
+/// The elements from the last to the first.
 template <class L>
 using reverse = typename detail::reversed<L>::type;
 
@@ -136,7 +139,7 @@ using position_in = decltype(detail::position_of<T>(static_cast<detail::position
 template <int Position, class L>
 using nth = typename decltype(detail::type_at<Position>(static_cast<detail::positions_in<L> const*>(nullptr)))::type;
 
-/// Calls f.template operator()<T>() for every T of the list, in order.
+/// Calls `f.template operator()<T>()` for every T of the list, in order.
 template <class... T, class F>
 constexpr void for_each(type_list<T...>, F&& f) {
   (f.template operator()<T>(), ...);

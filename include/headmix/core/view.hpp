@@ -14,7 +14,9 @@ namespace headmix {
 template <class T>
 struct view {
   T* data = nullptr;
+  /// Extents.
   Index count = 1, rows = 0, cols = 0;
+  /// Elements from one matrix, row or column to the next.
   Index stack_stride = 0, row_stride = 0, col_stride = 1;
 
   view() = default;
@@ -35,6 +37,7 @@ struct view {
         row_stride(v.row_stride),
         col_stride(v.col_stride) {}
 
+  /// Element (i, j) of the first matrix.
   HEADMIX_HD constexpr T& operator()(Index i, Index j) const { return data[i * row_stride + j * col_stride]; }
   /// Matrix `e` of the stack.
   HEADMIX_HD constexpr view operator[](Index e) const {
@@ -69,6 +72,7 @@ struct view {
     m.col_stride = row_stride;
     return m;
   }
+  /// Number of elements.
   [[nodiscard]] HEADMIX_HD constexpr Index size() const { return count * rows * cols; }
   /// True when the elements follow each other in row-major order without gaps.
   [[nodiscard]] HEADMIX_HD constexpr bool contiguous() const {
@@ -81,8 +85,10 @@ struct view {
   [[nodiscard]] HEADMIX_HD constexpr T* at(Index offset) const { return data == nullptr ? data : data + offset; }
 };
 
+/// From rows and columns.
 template <class T>
 view(T*, Index, Index) -> view<T>;
+/// From a number of matrices, rows and columns.
 template <class T>
 view(T*, Index, Index, Index) -> view<T>;
 
@@ -93,10 +99,14 @@ struct segments {
   Index count = 1;               ///< number of sequences
   Index rows = 0;                ///< rows in total
 
+  /// First row of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index begin(Index b) const { return offsets ? offsets[b] : b * (rows / count); }
+  /// One past its last row.
   [[nodiscard]] HEADMIX_HD constexpr Index end(Index b) const { return begin(b + 1); }
+  /// Its number of rows.
   [[nodiscard]] HEADMIX_HD constexpr Index length(Index b) const { return end(b) - begin(b); }
 
+  /// The same offsets in the same memory.
   friend constexpr bool operator==(segments const&, segments const&) = default;
 };
 

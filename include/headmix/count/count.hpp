@@ -153,6 +153,7 @@ constexpr Index macs(node<ops::packed_expert_linear<SlotsPerRow, E, Out>, X, W, 
   return sizes.template extent<times<SlotsPerRow, rows<X>>>() * sizes.template extent<cols<X>>() *
          sizes.template extent<Out>();
 }
+/// The same without experts.
 template <class Out, Expr X, Expr W>
 constexpr Index macs(node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
   return sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() * sizes.template extent<Out>();
@@ -185,6 +186,7 @@ template <class L, Extent... X>
   });
   return n;
 }
+/// The same of everything.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_parameters(size_value<X>... given) {
   return count_parameters<L>(counted{}, given...);
@@ -219,6 +221,7 @@ template <class L, Extent... X>
   }
   return detail::macs_below(L::y, what, sizes);
 }
+/// The same of everything.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_macs(size_value<X>... given) {
   return count_macs<L>(counted{}, given...);

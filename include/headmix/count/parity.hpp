@@ -29,6 +29,7 @@ struct expert_sizes {
 struct ratio {
   Index numerator, denominator;
 
+  /// The quotient.
   [[nodiscard]] constexpr double value() const {
     return static_cast<double>(numerator) / static_cast<double>(denominator);
   }

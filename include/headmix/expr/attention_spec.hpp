@@ -7,9 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include "headmix/core/error.hpp"
 #include "headmix/contract/attention_problem.hpp"
 #include "headmix/contract/mask.hpp"
+#include "headmix/core/error.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/score.hpp"
 #include "headmix/expr/view_ops.hpp"
@@ -29,6 +29,7 @@ concept AttentionVariant = AttentionMask<V> || requires(Index head_dim) {
 template <AttentionMask Mask>
 struct unscaled {
   using mask = Mask;
+  /// Scores are not scaled.
   static constexpr double scale(Index) { return 1; }
 };
 
@@ -36,6 +37,7 @@ namespace archetype {
 /// The least that a variant is.
 struct variant {
   using mask = full;
+  /// The factor of scores for a head's width.
   static double scale(Index) { return 0.5; }
 };
 }  // namespace archetype
@@ -150,10 +152,13 @@ struct mapped_scores : attention_part {
   }
 };
 
+/// True when Found is a `Part` of something.
 template <template <class> class Part, class Found>
 inline constexpr bool is_part = false;
+/// True when Found is a `Part` of something.
 template <template <class> class Part, class X>
 inline constexpr bool is_part<Part, Part<X>> = true;
+/// The score map among the parts, or no_score_map.
 template <class... Parts>
 struct map_in {
   using type = no_score_map;
@@ -164,6 +169,7 @@ struct map_in<mapped_scores<Map>, Parts...> {
 };
 template <class Part, class... Parts>
 struct map_in<Part, Parts...> : map_in<Parts...> {};
+/// The chosen heads among the parts, or void.
 template <class... Parts>
 struct heads_in {
   using type = void;

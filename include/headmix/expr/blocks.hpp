@@ -16,6 +16,7 @@ template <class Blocks, Expr A>
 constexpr auto joined(A a) {
   return make<join_blocks<Blocks>>(a);
 }
+/// The same where the blocks are gradients of experts' weights: these are written in place.
 template <class Blocks, class XSlots, class GSlots, Expr X, Expr G, Expr W, Expr Perm, Expr Offsets>
 requires std::is_same_v<typename W::op, Blocks>
 constexpr auto joined(node<expert_outer<XSlots, GSlots>, X, G, W, Perm, Offsets>) {

@@ -41,10 +41,13 @@ concept Expr = std::is_empty_v<E> && requires {
   { E::grad } -> std::convertible_to<bool>;
 };
 
+/// Number of rows, an extent.
 template <Expr E>
 using rows = typename E::extents::rows;
+/// Number of columns, an extent.
 template <Expr E>
 using cols = typename E::extents::cols;
+/// Number of matrices, an extent.
 template <Expr E>
 using count = typename E::extents::count;
 
@@ -69,12 +72,14 @@ struct rows_of {
   using of = E;
   static constexpr char const* text = "rows";
 };
+/// Columns, as a side of a requirement.
 template <Expr E>
 struct cols_of {
   using extent = headmix::cols<E>;
   using of = E;
   static constexpr char const* text = "columns";
 };
+/// Matrices, as a side of a requirement.
 template <Expr E>
 struct count_of {
   using extent = headmix::count<E>;
@@ -87,6 +92,7 @@ struct domain_of {
   using of = E;
   static constexpr char const* text = "choices";
 };
+/// An extent, as a side of a requirement.
 template <Extent X>
 struct the {
   using extent = X;
@@ -176,6 +182,7 @@ struct let : detail::choices_of<E> {
 
 /// The gradient of an operand that has none.
 struct none {};
+/// One expression, or `none`, for each operand.
 template <class... G>
 struct gradients {
   static constexpr int size = sizeof...(G);

@@ -41,6 +41,7 @@ template <Extent X>
 struct size_value {
   Index n;
 };
+/// Gives a dynamic size its value: `at<tokens>(7)`.
 template <Extent X>
 [[nodiscard]] constexpr size_value<X> at(Index n) {
   return {n};
@@ -50,6 +51,7 @@ template <Extent A, Extent B>
 struct product {
   static constexpr Index value = dynamic;
 };
+/// X / Y, which divides X.
 template <Extent A, Extent B>
 struct quotient {
   static constexpr Index value = dynamic;
@@ -180,14 +182,17 @@ template <Extent X, Extent Unit>
 inline constexpr bool counts = detail::multiple_of_unit<X, Unit>::value;
 
 namespace rules {
+/// Both extents are the same.
 struct equal {
   static constexpr bool holds(Index x, Index y) { return x == y; }
   static constexpr char const* text = "must equal";
 };
+/// The first extent is no larger than the second.
 struct at_most {
   static constexpr bool holds(Index x, Index y) { return x <= y; }
   static constexpr char const* text = "must be at most";
 };
+/// The first extent is a multiple of the second.
 struct multiple_of {
   static constexpr bool holds(Index x, Index y) { return y > 0 && x % y == 0; }
   static constexpr char const* text = "must be a multiple of";

@@ -75,6 +75,7 @@ struct is_not {
 
 }  // namespace detail
 
+/// The terms that an expression is the sum of.
 template <Expr E>
 using terms = typename detail::terms_of<E>::type;
 

@@ -36,7 +36,9 @@ template <int Value>
 struct filled {
   static double value(Random const&, std::uint64_t, Index, Index) { return Value; }
 };
+/// All 0.
 using zeros = filled<0>;
+/// All 1.
 using ones = filled<1>;
 
 }  // namespace headmix

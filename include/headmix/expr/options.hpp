@@ -119,6 +119,7 @@ struct option_set<accepts<Kinds...>, Options...> {
 
 /// What an equation adds where an option is absent.
 struct absent {};
+/// a.
 template <Expr A>
 constexpr A operator+(A a, absent) {
   return a;

@@ -25,6 +25,7 @@ template <Expr X>
 constexpr auto with_padding(X x) {
   return x;
 }
+/// All rows, of which the given ones were gathered.
 template <Expr X, Expr Which>
 requires(detail::is_row_numbers<Which>) constexpr auto with_padding(node<ops::gather_rows, X, Which>) { return X{}; }
 /// The rows of `a` that are rows of X: the valid ones, where X is a value without its padding.
@@ -32,6 +33,7 @@ template <Expr X, Expr A>
 constexpr auto without_padding_as(X, A a) {
   return a;
 }
+/// The rows of a that were gathered.
 template <Expr X, Expr Which, Expr A>
 requires(detail::is_row_numbers<Which>) constexpr auto without_padding_as(node<ops::gather_rows, X, Which>, A a) {
   return gather_rows(a, Which{});

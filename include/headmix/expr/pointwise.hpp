@@ -276,10 +276,12 @@ struct round_to_storage : identity {
 
 }  // namespace ops
 
+/// a + b, element by element.
 template <Expr A, Expr B>
 constexpr applied<ops::add, A, B> operator+(A, B) {
   return {};
 }
+/// a - b.
 template <Expr A, Expr B>
 constexpr applied<ops::subtract, A, B> operator-(A, B) {
   return {};
@@ -289,42 +291,52 @@ template <Expr A, Expr B>
 constexpr applied<ops::multiply, A, B> operator*(A, B) {
   return {};
 }
+/// a / b.
 template <Expr A, Expr B>
 constexpr applied<ops::divide, A, B> operator/(A, B) {
   return {};
 }
+/// -a.
 template <Expr A>
 constexpr applied<ops::negate, A> operator-(A) {
   return {};
 }
+/// e^a.
 template <Expr A>
 constexpr applied<ops::exp, A> exp(A) {
   return {};
 }
+/// The natural logarithm.
 template <Expr A>
 constexpr applied<ops::log, A> log(A) {
   return {};
 }
+/// The square root; see safe_sqrt for values that may be 0.
 template <Expr A>
 constexpr applied<ops::sqrt, A> sqrt(A) {
   return {};
 }
+/// The hyperbolic tangent.
 template <Expr A>
 constexpr applied<ops::tanh, A> tanh(A) {
   return {};
 }
+/// The absolute value; its gradient at 0 is 0.
 template <Expr A>
 constexpr applied<ops::absolute, A> abs(A) {
   return {};
 }
+/// 1 / (1 + e^-a).
 template <Expr A>
 constexpr applied<ops::sigmoid, A> sigmoid(A) {
   return {};
 }
+/// max(a, 0); its gradient at 0 is 0.
 template <Expr A>
 constexpr applied<ops::relu, A> relu(A) {
   return {};
 }
+/// log(1 + e^a).
 template <Expr A>
 constexpr applied<ops::softplus, A> softplus(A) {
   return {};
@@ -339,6 +351,7 @@ template <Expr A>
 constexpr auto silu(A a) {
   return a * make<ops::sigmoid>(a);
 }
+/// a a.
 template <Expr A>
 constexpr auto square(A a) {
   return a * a;

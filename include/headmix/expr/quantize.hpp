@@ -36,6 +36,7 @@ struct packed_product : operation {
   static constexpr bool differentiable = false;
   template <class...>
   static constexpr kind kind_of = kind::real;
+  /// A compile error on backends without packed products.
   template <class Run>
   static constexpr void require_backend(Run const&) {
     static_assert(PackedGemm<typename Run::backend_type>,

@@ -33,6 +33,7 @@ template <Index Num, Index Den>
 struct keep {
   static_assert(0 <= Num && Num < Den, "headmix: a dropout rate is a fraction from 0 to below 1");
   static constexpr double off = 1;
+  /// The rate of elements that are 0.
   static constexpr double rate = static_cast<double>(Num) / static_cast<double>(Den);
   HEADMIX_HD static double value(Random const& random, std::uint64_t i) {
     return random.uniform(i) < rate ? 0 : 1 / (1 - rate);

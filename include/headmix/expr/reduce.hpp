@@ -37,6 +37,7 @@ constexpr auto ones_of() {
 
 namespace ops {
 
+/// Sums of rows; sums of columns are its transpose.
 struct row_sum : reduction {
   static constexpr bool takes_stacks = true;
   template <class>
@@ -47,6 +48,7 @@ struct row_sum : reduction {
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(headmix::expand(dy, a)); }
 };
 
+/// Sums of columns.
 struct col_sum : reduction {
   static constexpr bool takes_stacks = true;
   template <class>

@@ -11,8 +11,8 @@
 //   };
 //   attention<causal, heads>(q, k, v, far_is_less{}, soft_cap<30>{});
 
-#include "headmix/expr/pointwise.hpp"
 #include "headmix/contract/score_steps.hpp"
+#include "headmix/expr/pointwise.hpp"
 
 namespace headmix {
 
@@ -41,6 +41,7 @@ struct score_before : score_symbol {
 struct query_position : detail::score_symbol {
   using step = score_step::query_position;
 };
+/// The key's position in its sequence, as masks count it. For score maps.
 struct key_position : detail::score_symbol {
   using step = score_step::key_position;
 };

@@ -209,7 +209,7 @@ template <Expr A, Selection Chosen>
 constexpr applied<ops::gather_cols, A, Chosen> gather_cols(A, Chosen) {
   return {};
 }
-/// [R, K], Int [R, K] -> [R, E], E the number of choices: the transpose of take.
+/// [R, K], Int [R, K] -> [R, E], E the number of choices: the transpose of gather_cols.
 template <Expr A, Selection Chosen>
 constexpr applied<ops::scatter_cols<domain<Chosen>>, A, Chosen> scatter_cols(A, Chosen) {
   return {};

@@ -24,10 +24,12 @@ template <Expr A>
 constexpr auto t(A a) {
   return make<ops::transpose>(a);
 }
+/// The transpose of a transpose.
 template <Expr A>
 constexpr auto t(node<ops::transpose, A>) {
   return A{};
 }
+/// (A B)^T = B^T A^T.
 template <kind K, Expr A, Expr B>
 constexpr auto t(node<ops::matmul<K>, A, B>) {
   return make<ops::matmul<K>>(t(B{}), t(A{}));

@@ -21,6 +21,7 @@ namespace headmix {
 /// A file, pipe or device that is read from its beginning on.
 class InputFile {
  public:
+  /// Opens a file; an Error names it if that fails.
   explicit InputFile(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "rb")) {
     if (file_ == nullptr) fail(path_, ": cannot open: ", std::strerror(errno));
   }
@@ -62,6 +63,7 @@ template <class Source>
 /// left of it. What exists and is no regular file (a pipe, /dev/stdout) is written as it is.
 class OutputFile {
  public:
+  /// Creates or overwrites a file; an Error names it if that fails.
   explicit OutputFile(std::string path) : path_(std::move(path)) {
     struct stat there;
     if (stat(path_.c_str(), &there) == 0 && (there.st_mode & S_IFMT) != S_IFREG) {
@@ -83,6 +85,7 @@ class OutputFile {
     if (!temporary_.empty()) std::remove(temporary_.c_str());
   }
 
+  /// Appends bytes.
   void write(std::span<std::byte const> bytes) {
     if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) give_up();
   }

@@ -65,6 +65,7 @@ inline constexpr dtype dtype_of = detail::arithmetic_dtype<T>();
 
 /// A tensor in memory that somebody else owns: row-major, without gaps, little-endian, at any alignment.
 struct tensor_view {
+  /// What its elements are.
   dtype type = dtype::f32;
   std::vector<Index> shape;          ///< none for a single number
   std::span<std::byte const> bytes;  ///< as many as `type` and `shape` say
@@ -77,7 +78,9 @@ struct tensor_view {
   return text += shape.size() > 8 ? ", ...]" : "]";
 }
 
+/// Tensors by name.
 using TensorMap = std::map<std::string, tensor_view, std::less<>>;
+/// Strings by name.
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
 namespace detail {
@@ -185,10 +188,14 @@ class Safetensors {
     return Safetensors(source, std::move(name));
   }
   // A copy's tensors would look into the memory of the original.
+  /// Takes over the file.
   Safetensors(Safetensors&&) = default;
+  /// Takes over the file.
   Safetensors& operator=(Safetensors&&) = default;
 
+  /// Views of the file's tensors, while this object lives.
   [[nodiscard]] TensorMap const& tensors() const { return tensors_; }
+  /// The strings of the header's `__metadata__`.
   [[nodiscard]] Metadata const& metadata() const { return metadata_; }
 
   /// The tensor of this name; an error if there is none.

@@ -51,7 +51,7 @@ inline void append_utf8(std::string& text, char32_t c) {
 }  // namespace detail
 
 /// `text` as a JSON string in printable ASCII: safe in a file and on a terminal. What follows the first `limit` bytes
-/// is shown as "...", a byte that is not UTF-8 as \xHH (only UTF-8 has a JSON form).
+/// is shown as "...", a byte that is not UTF-8 as `\xHH` (only UTF-8 has a JSON form).
 [[nodiscard]] inline std::string quote(std::string_view text, std::size_t limit = std::string_view::npos) {
   std::string out = "\"";
   auto const hex = [&out](char const* prefix, char32_t value, int digits) {

@@ -13,6 +13,7 @@ struct width : size<16> {};
 struct sub_tokens : input<tokens, width> {};
 struct gate : input<tokens, choices> {};
 struct index : selection<tokens, choices, expert_count> {};
+/// What an expert's mixture returns.
 template <class X>
 using mixture_of = decltype(X::template experts<expert_count, width>::mixture(sub_tokens{}, gate{}, index{}));
 }  // namespace archetype

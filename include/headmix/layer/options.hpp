@@ -206,6 +206,7 @@ struct shared_expert : option_kind {
                               *meaning = "adds a network on whole tokens, after the merge", *without = "none";
 };
 struct no_shared_expert {
+  /// Nothing.
   template <Extent, Expr X>
   static constexpr absent output(X) {
     return {};

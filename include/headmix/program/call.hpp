@@ -38,15 +38,19 @@ using prepared_weights = typename detail::prepared_weights_of<Backend>::type;
 template <class Sizes, class Backend>
 struct run_context {
   using backend_type = Backend;
+  /// Runs the kernels.
   Backend& backend;
+  /// The values of dynamic sizes.
   detail::bound_sizes const& sizes;
   std::span<std::byte> scratch;
   prepared_weights<Backend>* prepared = nullptr;
 
+  /// The value of an extent.
   template <Extent X>
   [[nodiscard]] Index extent() const {
     return detail::extent_in<Sizes, X>(sizes);
   }
+  /// The sequences that the rows counted by X belong to.
   template <Extent X>
   [[nodiscard]] segments segments_of() const {
     return detail::segments_in<Sizes, X>(sizes);

@@ -104,6 +104,7 @@ struct graph {
   using root_list = typename Roots::list;
   using nodes = nodes_of<Roots>;
   using wanted = typename detail::wanted_leaves<Mode, leaves_of<Roots>>::type;
+  /// Which nodes read each node.
   static constexpr auto const& readers = detail::edges_of<nodes>::table;
 };
 

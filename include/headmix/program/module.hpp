@@ -17,9 +17,9 @@
 namespace headmix {
 
 /// A layer names its input `x` and its result `y`; further roots are `losses`, [1, 1] each, and `observed` selections.
-/// It may have a second input `memory`, and leaves `kept` and `context_valid_rows` for inputs with padding, and say in
-/// `y_inference` how a program without gradients computes y. A constant or selection with static extents that has a
-/// function `element(row, column)` is filled by the module.
+/// It may have a second input `context`, and leaves `valid_rows` and `context_valid_rows` for inputs with padding, and
+/// say in `y_inference` how a program without gradients computes y. A constant or selection with static extents that
+/// has a function `element(row, column)` is filled by the module.
 template <class L>
 concept LayerPolicy = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
   typename L::losses;
@@ -72,6 +72,10 @@ struct parameter_table<Leaves, type_list<P...>> {
 /// Says that a module works on the parameters of another one.
 struct share_parameters {};
 
+/// A layer with its parameters, their gradients and a workspace.
+/// @tparam L the layer, e.g. Moa
+/// @tparam Backend Cpu, Cuda, Reference or your own
+/// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
 template <LayerPolicy L, BackendPolicy Backend, class Mode = training>
 class Module {
  public:
@@ -226,7 +230,9 @@ class Module {
   }
   /// Also where they belong to another module.
   void zero_gradients() { memory_.zero_gradients(); }
+  /// The module's own copy.
   [[nodiscard]] Backend const& backend() const { return memory_.backend; }
+  /// What the parameters and the randomness are drawn with.
   [[nodiscard]] std::uint64_t seed() const { return memory_.seed; }
   /// The program, for binding further inputs, sequences and sizes.
   [[nodiscard]] program_type& program() { return program_; }

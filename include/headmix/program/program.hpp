@@ -53,6 +53,7 @@ class Program {
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
+  /// Keeps a reference to the backend.
   explicit Program(Backend& backend) : runner_(program::table, program::functions, backend) {}
   /// Values point to numbers in the program.
   Program(Program const&) = delete;
@@ -80,6 +81,7 @@ class Program {
     using sizes = typename program::sizes;
     if constexpr (contains<sizes, X>) runner_.binding().set_size(position_in<sizes, X>::value, n);
   }
+  /// The value of a size.
   template <Extent X>
   [[nodiscard]] Index extent() const {
     return detail::extent_in<typename program::sizes, X>(runner_.binding().sizes());

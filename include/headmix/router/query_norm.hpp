@@ -73,6 +73,7 @@ struct QueryNorm {
     static constexpr auto chosen = arg_top_k<routed_top_k>(p);
     // clang-format on
   };
+  /// The route to the active heads.
   template <Expr Q, class Tag>
   struct active_heads : values<Q, Tag> {
     using v = values<Q, Tag>;
@@ -80,6 +81,7 @@ struct QueryNorm {
     static constexpr auto gate = ones_and<shared_heads>(
         straight_through(ones_of<rows<Q>, routed_top_k>(), gather_cols(v::p, v::chosen)));  // (9)
   };
+  /// The route to all heads, with weights of 0 and 1.
   template <Expr Q, class Tag>
   struct all_heads : values<Q, Tag> {
     using v = values<Q, Tag>;

@@ -57,6 +57,7 @@ struct window : by_position {
   static constexpr auto mean(X x) {
     return window_mean<Positions>(x);
   }
+  /// The same over the valid rows of a padded sequence.
   template <Expr X, Expr ValidRows>
   requires(detail::is_row_numbers<ValidRows>) static constexpr auto mean(node<ops::gather_rows, X, ValidRows> x) {
     return window_mean<Positions>(x, ValidRows{});

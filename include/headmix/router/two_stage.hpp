@@ -79,6 +79,7 @@ struct TwoStage {
   using experts = plus<shared_heads, routed_heads>;
   using top_k = plus<shared_heads, routed_top_k>;
 
+  /// The values of a route, for its losses to read.
   template <Expr X, class Tag>
   struct values {
     struct W_s : router_param<cols<X>, shared_heads> {

@@ -17,11 +17,14 @@
 
 namespace headmix {
 
+/// What inputs a check is done with.
 struct gradcheck_options {
   double low = -1, high = 1;  ///< inputs are uniform in [low, high): keep them away from kinks and ties
   double step = 1e-6;         ///< of the differences
+  /// Of the inputs.
   std::uint64_t seed = 1;
   segments token_sequences = {};  ///< where the sequences of tokens begin; one sequence without it
+  /// The same for the rows of a context.
   segments context_sequences = {};
 };
 
@@ -32,6 +35,7 @@ struct gradcheck_result {
   bool reproducible = true;  ///< forward and backward again, from zeroed gradients, gave the same bits
   std::string text;          ///< the worst element, in words
 
+  /// True within the tolerance.
   [[nodiscard]] bool ok(double tolerance = 1e-6) const {
     return error <= tolerance && repeated <= 1e-14 && reproducible;
   }
@@ -186,6 +190,7 @@ template <Expr Y, Extent... X>
 gradcheck_result gradcheck(Y y, gradcheck_options const& options, size_value<X>... sizes) {
   return gradcheck_on(Reference<double>{}, y, options, sizes...);
 }
+/// Compares the derived gradients of y by all leaves with central differences, in double.
 template <Expr Y, Extent... X>
 gradcheck_result gradcheck(Y y, size_value<X>... sizes) {
   return gradcheck_on(Reference<double>{}, y, gradcheck_options{}, sizes...);

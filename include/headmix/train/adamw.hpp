@@ -23,6 +23,7 @@
 
 namespace headmix {
 
+/// Settings of AdamW.
 struct AdamWOptions {
   double beta1 = 0.9;         ///< decay of the mean of gradients
   double beta2 = 0.99;        ///< decay of the mean of squared gradients
@@ -202,7 +203,9 @@ class AdamW {
 
   /// The number of steps taken.
   [[nodiscard]] Index steps() const { return steps_; }
+  /// What it moves.
   [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return parameters_; }
+  /// What it was made with.
   [[nodiscard]] AdamWOptions const& options() const { return options_; }
 
  private:

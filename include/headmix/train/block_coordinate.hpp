@@ -27,6 +27,7 @@ template <class T>
 struct ParameterGroups {
   std::vector<parameter<T>> gates;    ///< of routers: leaves that derive from router_param
   std::vector<parameter<T>> outputs;  ///< W_o and b_o of attention
+  /// All others.
   std::vector<parameter<T>> rest;
 
   /// The parameters of a module; of attention, gates and output matrices are told apart.
@@ -65,6 +66,7 @@ template <class T>
 /// When steps are G steps too: every `g_every`-th period, the last one of each round. A period is an epoch in the paper
 /// (Algorithm 3: epochs e with e mod 5 = 0, counted from 1), or a batch.
 struct BlockCoordinate {
+  /// Periods of a round.
   Index g_every = 5;
   double gate_rate = 1;  ///< of plain gradient descent on the gates; momentum makes the rich richer
 

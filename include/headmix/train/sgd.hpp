@@ -27,6 +27,7 @@ struct sgd_update {
 template <std::floating_point T, ForEach Backend = host>
 class Sgd {
  public:
+  /// Moves these parameters.
   explicit Sgd(std::vector<parameter<T>> parameters, Backend backend = {})
       : backend_(std::move(backend)), parameters_(std::move(parameters)) {
     for (auto const& p : parameters_) {
@@ -41,6 +42,7 @@ class Sgd {
       backend_.for_each(p.value.size(), detail::sgd_update<T>{p.value.data, p.gradient.data, static_cast<T>(lr)});
     }
   }
+  /// What it moves.
   [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return parameters_; }
 
  private:

@@ -83,6 +83,7 @@ namespace headmix {
 /// n registers of 32 bits, as the matrix instructions want them: two bfloat16 each, the first in the low half.
 template <int n>
 struct words {
+  /// The registers.
   std::uint32_t word[n];
 };
 
