@@ -24,7 +24,7 @@ void weights(benchmark::State& state) {
   Index const e = state.range(0), d = state.range(1), h = state.range(2), threads = state.range(3);
   Matrix<float> const w(e, d, h);
   Matrix<float> y(e, d, h);
-  Matrix<double> upcast(e, d, h), expected(e, d, h);
+  Matrix<double> wide(e, d, h), expected(e, d, h);
   Cpu<float> cpu(pool(threads));
   auto const run = [&] { cpu.absmean_ternary(y.get(), w.get()); };
   run();
