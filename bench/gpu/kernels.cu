@@ -109,18 +109,18 @@ int main(int argc, char** argv) {
     time("attention, all keys", attention_gflop, attention_mb, attend(headmix::full{}));
     time("attention, causal", attention_gflop / 2, attention_mb, attend(headmix::causal{}));
     time("output: sum over the experts, in one", expert_gflop,
-         o.megabytes() + w_o.megabytes() + 2 * wide.megabytes() + y.megabytes() + order_mb, [&](int i) {
+         o.megabytes() + w_o.megabytes() + 2 * upcast.megabytes() + y.megabytes() + order_mb, [&](int i) {
            auto const to = y(i);
            backend.grouped_sum(to, constant(o(i)), constant(w_o(i)), constant(perm(i)), constant(offsets(i)), k, false,
                                with(backend.grouped_sum_scratch(to, constant(o(i)), constant(w_o(i)))));
          });
-    time("output: expanded GEMM", expert_gflop, o.megabytes() + w_o.megabytes() + wide.megabytes() + order_mb,
-         grouped(wide, o, w_o, 1, false));
+    time("output: expanded GEMM", expert_gflop, o.megabytes() + w_o.megabytes() + upcast.megabytes() + order_mb,
+         grouped(upcast, o, w_o, 1, false));
     using leaf = headmix::tree_leaf<bfloat16, false, false>;
     auto const sum_slots = [&](auto const& to, auto const& from) {
       return [&](int i) { backend.group_sum(to(i), headmix::lazy<leaf>{{constant(from(i))}, slots, d}, k, false); };
     };
-    time("output: sum over the experts of a token", 0, wide.megabytes() + y.megabytes(), sum_slots(y, wide));
+    time("output: sum over the experts of a token", 0, upcast.megabytes() + y.megabytes(), sum_slots(y, upcast));
 
     time("backward: gradient of o, gather-GEMM", expert_gflop,
          y.megabytes() + w_o.megabytes() + d_o.megabytes() + order_mb, grouped(d_o, y, w_o, k, true));
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
     time("backward: attention, all keys", 2.5 * attention_gflop, back_mb, attend_back(headmix::full{}));
     time("backward: attention, causal", 1.25 * attention_gflop, back_mb, attend_back(headmix::causal{}));
     time("backward: gradient of x, expanded GEMM", expert_gflop,
-         d_q.megabytes() + w_q.megabytes() + wide.megabytes() + order_mb, grouped(wide, d_q, w_q, 1, true));
+         d_q.megabytes() + w_q.megabytes() + upcast.megabytes() + order_mb, grouped(upcast, d_q, w_q, 1, true));
   } catch (headmix::Error const& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
