@@ -13,9 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "files.hpp"
+#include "../fuzz/formats.hpp"
 #include "headmix/core/random.hpp"
-#include "headmix/io/safetensors.hpp"
 
 namespace {
 std::size_t largest_allocation = 0, allocated = 0;
@@ -41,13 +40,8 @@ using namespace headmix::test;
 
 namespace {
 
-constexpr std::size_t prefix = sizeof(std::uint64_t);
+constexpr std::size_t prefix = header_prefix;
 
-std::uint64_t header_length(Bytes const& file) {
-  std::uint64_t n = 0;
-  std::memcpy(&n, file.data(), std::min(file.size(), sizeof n));
-  return n;
-}
 void set_header_length(Bytes& file, std::uint64_t n) { std::memcpy(file.data(), &n, std::min(file.size(), sizeof n)); }
 
 /// Random numbers, one after the other.
@@ -200,31 +194,6 @@ void mutate(Bytes& file, std::vector<Bytes> const& seeds, Dice& dice) {
   }
 }
 
-/// What a file that was taken must be, from the raw bytes and without the code under test.
-void require_invariants(Safetensors const& f, Bytes const& file) {
-  std::size_t const data_begin = prefix + header_length(file);
-  REQUIRE(data_begin <= file.size());
-  std::vector<std::span<std::byte const>> spans;
-  for (auto const& [name, t] : f.tensors()) {
-    std::string_view const type = name_of(t.type);
-    std::size_t expected = type.ends_with("64") ? 8 : type.ends_with("32") ? 4 : type.ends_with("16") ? 2 : 1;
-    for (Index const n : t.shape) {
-      REQUIRE(n >= 0);
-      expected *= static_cast<std::size_t>(n);
-    }
-    REQUIRE(t.bytes.size() == expected);
-    REQUIRE(name != "__metadata__");
-    if (!t.bytes.empty()) spans.push_back(t.bytes);
-  }
-  std::sort(spans.begin(), spans.end(), [](auto a, auto b) { return a.data() < b.data(); });
-  std::string data;
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    if (i > 0) REQUIRE(spans[i].data() == spans[i - 1].data() + spans[i - 1].size());
-    data += text_of(spans[i]);
-  }
-  REQUIRE(data == text_of(std::span(file).subspan(data_begin)));
-}
-
 /// The text of an error without what is special about one file.
 std::string kind_of(std::string text) {
   std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
@@ -268,13 +237,12 @@ Outcome try_file(Bytes const& file) {
     auto const f = Safetensors::parse(file, "f");
     std::size_t const largest = largest_allocation, sum = allocated;
     out.accepted = true;
-    require_invariants(f, file);
+    check_taken(f, file);
     largest_allocation = largest;
     allocated = sum;
   } catch (Error const& e) {
     out.error = e.what();
-    REQUIRE(out.error.starts_with("headmix: f: "));
-    REQUIRE(std::all_of(out.error.begin(), out.error.end(), [](char c) { return c >= 0x20 && c <= 0x7E; }));
+    check_error(e, "headmix: f: ");
   }
   // A reading step of 64 KiB, an extent of 8 bytes for each two of the header in a vector that doubles.
   REQUIRE(largest_allocation <= 65536 + 8 * file.size());
@@ -305,11 +273,7 @@ TEST_CASE("fuzz: a damaged file is refused cleanly, or keeps what the format pro
     ++(outcome.accepted ? accepted : refused);
     if (!outcome.accepted) errors.insert(kind_of(outcome.error));
     if (outcome.accepted && accepted % 16 == 0) {
-      auto const f = Safetensors::parse(file);
-      write_safetensors(folder / "copy", f.tensors(), f.metadata());
-      auto const copy = Safetensors::read(folder / "copy");
-      REQUIRE(same(copy.tensors(), f.tensors()));
-      REQUIRE(copy.metadata() == f.metadata());
+      check_round_trip(Safetensors::parse(file), folder / "copy");
     }
   }
   // The mutations reach both sides, and every kind of check.

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The Cuda backend, emulated: few and small cases.
+#include "headmix/backend/cuda.hpp"
+
+#include "headmix/backend/cuda/emulated.hpp"
+#include "mh_moe_cases.hpp"
+#include "moa_cases.hpp"
+
+namespace headmix::differential {
+
+std::vector<Entry> cuda_layers() {
+  return {{"Cuda, Moa", &check<MoaManyOptions, training, Cuda<double, Emulated>>},
+          {"Cuda, MhMoe", &check<MhMoeManyOptions, training, Cuda<float, Emulated>>}};
+}
+
+}  // namespace headmix::differential

@@ -1,0 +1,309 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Random cases of a layer on several backends. A case is drawn from its seed alone: sizes, a few steps over one module,
+// and in which memory their inputs lie.
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/reference.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "headmix/program/module.hpp"
+
+namespace headmix::differential {
+
+/// The decisions of a case, one after another.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : random_(seed, 1) {}
+  /// In [low, high].
+  Index range(Index low, Index high) {
+    return low + static_cast<Index>(random_.below(next_++, static_cast<std::uint64_t>(high - low + 1)));
+  }
+  bool one_in(Index n) { return range(1, n) == 1; }
+  /// A number that divides n.
+  Index divisor(Index n) {
+    Index d = range(1, n);
+    while (n % d != 0) --d;
+    return d;
+  }
+
+ private:
+  Random random_;
+  std::uint64_t next_ = 0;
+};
+
+/// What a layer has besides its type. `length` is that of its sequences where it takes no other.
+struct Shape {
+  Index width = 1, context_width = 0, length = 0;
+  bool padded = false;
+  bool contiguous = false;     ///< x is split, so its rows must follow each other
+  bool reads_padding = false;  ///< a loss counts padding
+};
+
+/// Where a matrix lies: after `offset` elements, with `gap` elements that nobody may read after every row.
+struct Layout {
+  enum { rows, reversed_rows, columns, every_second, kinds };
+  Index kind = rows, offset = 0, gap = 0;
+};
+
+/// An input of a step; rows of padding that nobody may read hold NaN.
+struct Input {
+  Index rows = 0, cols = 0;
+  std::vector<double> values;
+  Layout layout;
+};
+
+/// The rows of an input by sequence.
+struct Sequences {
+  Index count = 1, rows = 0;
+  std::vector<Int> offsets;        ///< of ragged ones
+  std::vector<std::uint8_t> real;  ///< of padded ones, [count, rows / count]
+};
+
+struct Step {
+  Sequences tokens, context_tokens;
+  Input x, context, dy;
+  randomness random;
+  int backwards = 1;
+  bool zero_gradients = false, change_parameters = false;
+};
+
+struct Script {
+  std::uint64_t seed = 0;
+  double gain = 1;
+  bool store_probabilities = false;
+  std::vector<Step> steps;
+};
+
+Script draw_script(std::uint64_t seed, Dice& dice, Shape const& shape, bool tiny, bool inference);
+
+/// A value that a pass gives.
+struct Record {
+  enum { result, loss, gradient, selection } kind;
+  std::string name;
+  Index cols;
+  std::vector<double> values;
+};
+using Outcome = std::vector<Record>;
+
+struct Tally {
+  long cases = 0, compared = 0, same_bits = 0, ties = 0, steps = 0, failures = 0;
+  double worst[2] = {};  ///< error by what is allowed, of double and of float
+};
+
+/// One that gets the reference's outcome again, of inputs and parameters that are each wrong by `relative` at most.
+using Perturbed = Outcome (*)(void const* self, double relative, std::uint64_t stream);
+
+/// Compares with the reference; throws std::runtime_error where they differ and rounding does not explain it.
+void compare(Outcome const& found, Outcome const& expected, double epsilon, Perturbed perturbed, void const* self,
+             Tally& tally);
+/// Throws where two outcomes do not have the same bits.
+void require_same_bits(Outcome const& a, Outcome const& b, char const* what, Tally& tally);
+
+struct Entry {
+  char const* name;
+  void (*check)(std::uint64_t seed, Dice& dice, Tally& tally);
+};
+std::vector<Entry> moa_layers();
+std::vector<Entry> moh_layers();
+std::vector<Entry> mae_layers();
+std::vector<Entry> mh_moe_layers();
+#ifdef HEADMIX_DIFFERENTIAL_CUDA
+std::vector<Entry> cuda_layers();
+#endif
+
+#ifdef HEADMIX_DIFFERENTIAL_ALL
+constexpr bool in_double_always = true;
+#else
+constexpr bool in_double_always = false;
+#endif
+
+/// A number that a parameter or an input has; float holds it exactly.
+inline double drawn(Random const& random, std::size_t i, double scale) {
+  return static_cast<double>(static_cast<float>(scale * random.normal(i)));
+}
+
+template <class L, class Backend, class Mode>
+concept is_cross = requires {
+  requires contains < typename Module<L, Backend, Mode>::program_type::leaves,
+  typename L::context > ;
+};
+
+/// A module of the layer through all steps.
+/// @param relative  how wrong inputs and parameters are, each by a random part of it
+template <class L, class Mode, class Backend, class Sizes>
+Outcome run(Backend backend, Script const& script, Sizes const& sizes, double relative = 0, std::uint64_t stream = 0) {
+  using T = typename Backend::scalar;
+  if constexpr (requires { backend.set_probability_budget(0); }) {
+    if (script.store_probabilities) backend.set_probability_budget(1 << 20);
+  }
+  auto const module = std::apply(
+      [&](auto... n) { return std::make_unique<Module<L, Backend, Mode>>(script.seed, backend, n...); }, sizes);
+  auto& m = *module;
+  std::uint64_t parts = 0;
+  auto const converted = [&](std::vector<double> const& from) {
+    Random const error(stream, parts++);
+    std::vector<T> to(from.size());
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      to[i] = static_cast<T>(from[i] * (1 + (relative == 0 ? 0 : relative * (2 * error.uniform(i) - 1))));
+    }
+    return to;
+  };
+  double parameter_scale = script.gain;
+  auto const set_parameters = [&] {
+    std::uint64_t number = 0;
+    for (auto const& p : m.parameters()) {
+      Random const random(script.seed, 100 + number++);
+      double const scale = parameter_scale / std::sqrt(static_cast<double>(p.value.rows > 0 ? p.value.rows : 1));
+      std::vector<double> values(static_cast<std::size_t>(p.value.size()));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = drawn(random, i, scale);
+      auto const v = converted(values);
+      upload(m.backend(), p.value.data, v.data(), v.size());
+    }
+  };
+  set_parameters();
+
+  std::vector<backend_memory<Backend>> owned;
+  auto const laid = [&](Input const& in) {
+    auto const values = converted(in.values);
+    Layout const& at = in.layout;
+    view<T const> v;
+    v.rows = in.rows, v.cols = in.cols;
+    bool const by_columns = at.kind == Layout::columns;
+    Index const step = at.kind == Layout::every_second ? 2 : 1;
+    v.col_stride = by_columns ? in.rows + at.gap : step;
+    v.row_stride = by_columns ? 1 : step * in.cols + at.gap;
+    v.stack_stride = in.rows * in.cols;
+    Index const last = in.values.empty() ? -1 : (in.rows - 1) * v.row_stride + (in.cols - 1) * v.col_stride;
+    Index begin = at.offset;
+    if (at.kind == Layout::reversed_rows && in.rows > 1) {
+      begin += (in.rows - 1) * v.row_stride;
+      v.row_stride = -v.row_stride;
+    }
+    std::vector<T> memory(static_cast<std::size_t>(at.offset + last + 1), std::numeric_limits<T>::quiet_NaN());
+    for (Index i = 0; i < in.rows; ++i) {
+      for (Index j = 0; j < in.cols; ++j) {
+        memory[static_cast<std::size_t>(begin + i * v.row_stride + j * v.col_stride)] =
+            values[static_cast<std::size_t>(i * in.cols + j)];
+      }
+    }
+    T* const p = owned.emplace_back((memory.size() + 1) * sizeof(T)).template as<T>();
+    upload(m.backend(), p, memory.data(), memory.size());
+    v.data = p + begin;
+    return v;
+  };
+
+  Outcome outcome;
+  auto const keep = [&]<class U>(auto kind, std::string name, view<U const> v) {
+    std::vector<U> host(static_cast<std::size_t>(v.size()));
+    if (!v.contiguous()) throw std::runtime_error(name + " is not contiguous");
+    download(m.backend(), host.data(), v.data, host.size());
+    outcome.push_back({kind, std::move(name), v.cols, std::vector<double>(host.begin(), host.end())});
+  };
+  for (std::size_t s = 0; s < script.steps.size(); ++s) {
+    Step const& step = script.steps[s];
+    std::string const at = message("step ", s, ": ");
+    if (step.change_parameters) {
+      parameter_scale *= 0.75;
+      set_parameters();
+      if constexpr (std::is_same_v<Mode, inference>) m.parameters_changed();
+    }
+    if constexpr (std::is_same_v<Mode, inference>) {
+      if (s == 1) m.prepare_weights();
+    }
+    m.set_randomness(step.random);
+    auto const rows_of = [](Sequences const& q, std::unique_ptr<Padding>& padding) -> batch {
+      if (!q.real.empty() || q.rows < 0) {
+        padding = std::make_unique<Padding>(
+            view<std::uint8_t const>(q.real.data(), q.count, static_cast<Index>(q.real.size()) / q.count));
+        return *padding;
+      }
+      return q.offsets.empty() ? uniform(q.count, q.rows / q.count) : ragged(q.offsets.data(), q.count);
+    };
+    std::unique_ptr<Padding> padding, context_padding;
+    batch const b = rows_of(step.tokens, padding);
+    auto const x = laid(step.x), dy = laid(step.dy);
+    view<T const> y;
+    if constexpr (is_cross<L, Backend, Mode>) {
+      y = m.forward(x, b, laid(step.context), rows_of(step.context_tokens, context_padding));
+    } else {
+      y = m.forward(x, b);
+    }
+    keep(Record::result, at + "y", y);
+    if constexpr (L::observed::size > 0) keep(Record::selection, at + "observed", m.observed());
+    std::vector<double> losses;
+    if constexpr (L::losses::size > 0) losses.push_back(m.template loss<0>());
+    if constexpr (L::losses::size > 1) losses.push_back(m.template loss<1>());
+    if (!losses.empty()) outcome.push_back({Record::loss, at + "losses", 1, losses});
+    if constexpr (!std::is_same_v<Mode, inference>) {
+      if (step.zero_gradients) m.zero_gradients();
+      for (int again = 0; again < step.backwards; ++again) {
+        if constexpr (L::losses::size == 2) {
+          m.backward(dy, {0.25, -0.5});
+        } else if constexpr (L::losses::size == 1) {
+          m.backward(dy, {0.25});
+        } else {
+          m.backward(dy);
+        }
+        keep(Record::gradient, at + "d x", m.input_gradient());
+        if constexpr (is_cross<L, Backend, Mode>) {
+          keep(Record::gradient, at + "d context", m.context_gradient());
+        }
+        for (auto const& p : m.parameters()) {
+          keep(Record::gradient, at + "d " + std::string(p.name), view<T const>(p.gradient));
+        }
+      }
+    }
+  }
+  return outcome;
+}
+
+/// One case of a layer: Cpu of both types on one thread and on more, or another backend, against the reference.
+/// @tparam Case  `layer`, and `sizes(Dice&, Shape&)`, which draws the layer's sizes; where it says
+///   `also_in_double`, Cpu<double> is in the short test, which compiles longer than it runs
+template <class Case, class Mode = training, class... Others>
+void check(std::uint64_t seed, Dice& dice, Tally& tally) {
+  using L = typename Case::layer;
+  Shape shape;
+  auto const sizes = Case::sizes(dice, shape);
+  constexpr bool on_cpu = sizeof...(Others) == 0;
+  Script const script = draw_script(seed, dice, shape, !on_cpu, std::is_same_v<Mode, inference>);
+  struct Again {
+    Script const& script;
+    decltype(sizes)& of;
+  } const again{script, sizes};
+  Perturbed const perturbed = [](void const* self, double relative, std::uint64_t stream) {
+    auto const& a = *static_cast<Again const*>(self);
+    return run<L, training>(Reference<double>(), a.script, a.of, relative, stream);
+  };
+  Outcome const expected = run<L, training>(Reference<double>(), script, sizes);
+  auto const check_type = [&]<class T>(T) {
+    static thread_pool one(1), two(2), three(3), five(5);
+    thread_pool* const more[] = {&two, &three, &five};
+    using Backend = Cpu<T, thread_pool>;
+    Outcome const found = run<L, Mode>(Backend(one), script, sizes);
+    require_same_bits(found, run<L, Mode>(Backend(*more[dice.range(0, 2)]), script, sizes), "one thread and several",
+                      tally);
+    compare(found, expected, std::numeric_limits<T>::epsilon(), perturbed, &again, tally);
+  };
+  if constexpr (on_cpu) {
+    check_type(float());
+    if constexpr (std::is_same_v<Mode, training> && (in_double_always || requires { Case::also_in_double; })) {
+      check_type(double());
+    }
+  } else {
+    (compare(run<L, Mode>(Others(), script, sizes), expected, std::numeric_limits<typename Others::scalar>::epsilon(),
+             perturbed, &again, tally),
+     ...);
+  }
+}
+
+}  // namespace headmix::differential
