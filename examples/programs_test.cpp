@@ -319,6 +319,18 @@ TEST_CASE("headmix-lm: a report folder that goes meanwhile is created again") {
   check_early_end(t, ended, "signal");
 }
 
+TEST_CASE("headmix-lm: something in the way of one file of the report does not keep the others from being written") {
+  Training const t;
+  Child child(t.endless());
+  child.wait_for("step ");
+  fs::create_directory(t.report + "/report.json");
+  Ended const ended = child.end(SIGINT);
+  CHECK(ended.status == 1);
+  CHECK(has(ended.err, "headmix-lm: --report: " + t.report + "/report.json: cannot create: Is a directory\n"));
+  CHECK(has(json_line(ended), "\"ended_by\": \"signal\""));
+  CHECK(files_in(t.report).at("loss.svg").ends_with("</svg>\n"));
+}
+
 TEST_CASE("headmix-lm: where no folder can be created again, the results are printed") {
   Training const t;
   Child child(t.endless());

@@ -174,6 +174,14 @@ std::string path_in_report(Options const& options, char const* name) {
   return (std::filesystem::path(options.report) / name).string();
 }
 
+void create_folder(std::string const& path) {
+  std::error_code error, gone;
+  std::filesystem::create_directories(path, error);
+  if (!std::filesystem::is_directory(path, gone))
+    throw UsageError("--report: expected a folder, cannot create " + in_quotes(path) + ": " +
+                     (error ? error.message() : "it is a file"));
+}
+
 /// Calls `write`, whose errors then name the option.
 template <class F>
 void for_report(F write) {
@@ -262,11 +270,7 @@ void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse cons
 
 void create_report_folder(Options const& options) {
   if (options.report.empty()) return;
-  std::error_code error, gone;
-  std::filesystem::create_directories(options.report, error);
-  if (!std::filesystem::is_directory(options.report, gone))
-    throw UsageError("--report: expected a folder, cannot create " + in_quotes(options.report) + ": " +
-                     (error ? error.message() : "it is a file"));
+  create_folder(options.report);
   // Proves that it can be written, and leaves it as it is.
   for_report([&] { headmix::OutputFile const file(path_in_report(options, "report.json")); });
 }
@@ -285,7 +289,7 @@ bool write_report(Options const& options, Results const& results) {
   auto const attempt_file = [&](char const* name, auto content) {
     attempt([&] { for_report([&] { headmix::write_file(path_in_report(options, name), content()); }); });
   };
-  attempt([&] { create_report_folder(options); });
+  attempt([&] { create_folder(options.report); });
   if (!good) return false;
   LoadTable const loads = attention_loads(options, results.experts), ffn = ffn_loads(options, results.experts);
   attempt_file("report.json", [&] { return report_json(options, results, loads, ffn) + "\n"; });
