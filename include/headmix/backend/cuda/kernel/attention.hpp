@@ -10,6 +10,8 @@
 #include "headmix/backend/cuda/kernel/attention_plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// Rows of o times a number for each row and head, besides o itself; null: not wanted.
@@ -390,3 +392,5 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::span<std::
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS
