@@ -63,8 +63,9 @@ class destination {
   /// Gives the file the mode, the owner and the group of the one that it will replace, as far as we may.
   void dress(std::FILE* file) const {
     if (!exists_ || in_place_) return;
-    if (fchown(fileno(file), status_.st_uid, status_.st_gid) != 0) errno = 0;
-    if (fchmod(fileno(file), status_.st_mode & 07777) != 0) errno = 0;
+    // The bits that run a file as its owner or group go where these cannot be kept.
+    bool const owned = fchown(fileno(file), status_.st_uid, status_.st_gid) == 0;
+    if (fchmod(fileno(file), status_.st_mode & (owned ? 07777 : 0777)) != 0) return;  // of a disk without modes
   }
   /// Waits until the file's content is on the disk.
   [[nodiscard]] bool sync(std::FILE* file) const { return in_place_ || fsync(fileno(file)) == 0; }
