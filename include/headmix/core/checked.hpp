@@ -18,23 +18,28 @@ struct checked {
   /// The number.
   Index value;
 
+  /// Any number.
   constexpr checked(Index n) : value(n) {}
 
+  /// The product.
   friend constexpr checked operator*(checked a, checked b) {
     Index result = 0;
     if (__builtin_mul_overflow(a.value, b.value, &result)) refuse(a, " * ", b);
     return result;
   }
+  /// The sum.
   friend constexpr checked operator+(checked a, checked b) {
     Index result = 0;
     if (__builtin_add_overflow(a.value, b.value, &result)) refuse(a, " + ", b);
     return result;
   }
+  /// The difference.
   friend constexpr checked operator-(checked a, checked b) {
     Index result = 0;
     if (__builtin_sub_overflow(a.value, b.value, &result)) refuse(a, " - ", b);
     return result;
   }
+  /// Adds b.
   constexpr checked& operator+=(checked b) { return *this = *this + b; }
 
  private:

@@ -16,6 +16,7 @@
 // Without exceptions every error is reported by `on_error` (core/error.hpp), after which the program ends. A program's
 // units must agree on it.
 #if !defined(__cpp_exceptions) && !defined(HEADMIX_NO_EXCEPTIONS)
+/// Errors are reported by headmix::on_error.
 #define HEADMIX_NO_EXCEPTIONS
 #endif
 
