@@ -24,9 +24,9 @@ address_range addresses_of(view<T> const& v, std::size_t element) {
   checked first = 0, last = 0;
   for (auto const& [extent, stride] :
        {std::pair{v.count, v.stack_stride}, {v.rows, v.row_stride}, {v.cols, v.col_stride}}) {
-    checked const far = checked(extent - 1) * stride;
-    if (far.value < 0) first += far;
-    if (far.value > 0) last += far;
+    checked const last_one = checked(extent - 1) * stride;
+    if (last_one.value < 0) first += last_one;
+    if (last_one.value > 0) last += last_one;
   }
   auto const bytes = [&](checked n) { return static_cast<std::uintptr_t>((n * static_cast<Index>(element)).value); };
   auto const data = reinterpret_cast<std::uintptr_t>(v.data);
