@@ -75,6 +75,9 @@ struct parameter_table<Leaves, type_list<P...>> {
 struct share_parameters {};
 
 /// A layer with its parameters, their gradients and a workspace.
+///
+/// One thread at a time may call a module. Several modules may run at the same time on threads of their own, also with
+/// one thread_pool; with shared parameters only while nobody writes these or their gradients.
 /// @tparam L the layer, e.g. Moa
 /// @tparam Backend Cpu, Cuda, Reference or your own
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`

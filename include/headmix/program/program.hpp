@@ -32,6 +32,9 @@ auto& binding_of(P& program) {
 }
 }  // namespace detail
 
+/// One thread at a time may call a program; several programs may run at the same time, if none writes what another one
+/// reads.
+///
 /// @tparam Roots `roots<Y, losses and selections...>`
 /// @tparam Backend runs the kernels; the program keeps a reference to it
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
