@@ -122,7 +122,12 @@ struct attention_plain {
       plain_stage<wide, columns, columns>(device, values, plain_keys_of(x, p.v, mine.sequence, mine.kv_head, first),
                                           col0, col0 + width);
       device.sync();
-      plain_accumulate(device, out, weights, values, width);
+      if (visible_range.covers(first, first + tile::rows)) {
+        plain_accumulate(device, out, weights, values, width);
+      } else {
+        plain_accumulate(device, out, weights, values, width,
+                         [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
+      }
       device.sync();
     }
 
@@ -139,7 +144,7 @@ struct attention_plain {
       for (int j = 0; j < my_columns; ++j) {
         Index const c = device.thread() % 8 + 8 * j;
         if (c >= width) continue;
-        T const value = static_cast<T>(out[i][j] * factor);
+        T const value = total[i] == 0 ? T(0) : static_cast<T>(out[i][j] * factor);
         if (p.o.data) device.store(&p.o(row, col + col0 + c), value);
         if (gated.by.data) {
           device.store(&gated.o(row, col + col0 + c), static_cast<T>(weight * static_cast<wide>(value)));
@@ -162,7 +167,8 @@ struct attention_tensor {
   static constexpr int stages_at = query_bytes;  // keys and values, two of each
   static constexpr int sights_at = stages_at + 4 * key_bytes;
   static constexpr int places_at = sights_at + 3 * rows * 4;
-  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+  static constexpr int odd_at = places_at + 2 * rows * 4;
+  static constexpr int shared_bytes = odd_at + keys * 4;
 
   attention_forward<bfloat16, Map> p;
   attention_gated<bfloat16> gated;
@@ -186,6 +192,7 @@ struct attention_tensor {
     auto const queries = device.template shared<bfloat16>(0);
     auto const sights = device.template shared<int>(sights_at);
     auto const numbers = device.template shared<int>(places_at);
+    auto const odd = device.template shared<int>(odd_at);
     shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
     find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
                                           sights);
@@ -221,11 +228,16 @@ struct attention_tensor {
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
       stage ^= 1;
+      bool const all_seen = visible_range.covers(first, first + keys);
+      if (!all_seen) {
+        clear_odd_rows<keys, width, threads>(device, value, odd);
+        device.sync();
+      }
 
       float score[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
       map_scores(p.scores, score, scale, sights, head_of, own, first, lane);
-      if (!visible_range.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      if (!all_seen) hide_unseen<Mask>(score, sights, own, first, lane);
 
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
@@ -267,6 +279,7 @@ struct attention_tensor {
         }
       }
 
+      if (!all_seen) mark_odd_keys<Mask>(score, sights, odd, own, first, lane);
       multiply_sums<width>(device, out, score, value, 0);
     }
 
@@ -285,8 +298,10 @@ struct attention_tensor {
         }
         HEADMIX_UNROLL
         for (int j = 0; j < out_blocks; ++j) {
-          out[i][j][2 * half] *= factor;
-          out[i][j][2 * half + 1] *= factor;
+          for (int e = 0; e < 2; ++e) {
+            float& o = out[i][j][2 * half + e];
+            o = sum == 0 ? 0.f : o * factor;
+          }
         }
       }
     }

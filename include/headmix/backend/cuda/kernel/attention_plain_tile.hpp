@@ -98,18 +98,25 @@ HEADMIX_DEVICE void plain_products(Device& device, Wide (&sum)[2][4], Pointer le
   }
 }
 
-/// out[i][j] += the sum over s of weights[i][s] values[s][j], for this thread's i and j.
-template <int n, class Device, class Pointer, class Wide>
-HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width) {
+/// Every row of a tile sees every key.
+struct plain_all_seen {
+  [[nodiscard]] HEADMIX_HD bool operator()(int, int) const { return true; }
+};
+/// out[i][j] += the sum over the s that sees(i, s) allows of weights[i][s] values[s][j], for this thread's i and j.
+/// What it does not allow has a weight of 0, but the value may be infinite or NaN.
+template <int n, class Device, class Pointer, class Wide, class Sees = plain_all_seen>
+HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width,
+                                     Sees const& sees = {}) {
   int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8;
   for (int s = 0; s < plain_tile::rows; ++s) {
     Wide const a = weights[i0 * plain_tile::pitch + s], b = weights[(i0 + 1) * plain_tile::pitch + s];
+    bool const sees_a = sees(i0, s), sees_b = sees(i0 + 1, s);
     HEADMIX_UNROLL
     for (int j = 0; j < n; ++j) {
       if (8 * j >= width) continue;
       Wide const v = values[s * (8 * n) + j0 + 8 * j];
-      out[0][j] += a * v;
-      out[1][j] += b * v;
+      if (sees_a) out[0][j] += a * v;
+      if (sees_b) out[1][j] += b * v;
     }
   }
 }
