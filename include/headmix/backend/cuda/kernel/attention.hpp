@@ -125,8 +125,9 @@ struct attention_plain {
       if (visible_range.covers(first, first + tile::rows)) {
         plain_accumulate(device, out, weights, values, width);
       } else {
-        plain_accumulate(device, out, weights, values, width,
-                         [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
+        plain_some_seen const seen(
+            i0, false, [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
+        plain_accumulate(device, out, weights, values, width, seen);
       }
       device.sync();
     }

@@ -123,24 +123,22 @@ struct attention_gradient_plain {
         }
       }
       plain_put(device, d_weights, d_score);
-      auto const add = [&](wide(&to)[2][my_columns], auto from) {
-        if (all_seen) return plain_accumulate(device, to, from, values, width);
-        plain_accumulate(device, to, from, values, width, [&](int i, int j) {
-          return row_sight_at(sights, of_keys ? j : i).template sees<Mask>(first_key + (of_keys ? i : j));
-        });
-      };
+      // One loop for tiles that are seen as a whole and others: two would take too many registers.
+      plain_some_seen const seen(i0, all_seen, [&](int i, int j) {
+        return row_sight_at(sights, of_keys ? j : i).template sees<Mask>(first_key + (of_keys ? i : j));
+      });
       if constexpr (of_keys) {
         plain_put(device, weights, score);
         plain_stage<wide, columns, columns>(device, values, d_o, col0, col0 + width);
         device.sync();
-        add(out_v, weights);
+        plain_accumulate(device, out_v, weights, values, width, seen);
         device.sync();
         plain_stage<wide, columns, columns>(device, values, q, col0, col0 + width);
       } else {
         plain_stage<wide, columns, columns>(device, values, k, col0, col0 + width);
       }
       device.sync();
-      add(out, d_weights);
+      plain_accumulate(device, out, d_weights, values, width, seen);
       device.sync();
     };
     if constexpr (of_keys) {
