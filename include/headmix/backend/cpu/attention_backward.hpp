@@ -62,7 +62,7 @@ struct gradient_rows {
   T *lse, *delta;
   view<T> q, d_o;                           ///< q times the scale of the scores
   T *scores, *d_scores, *before = nullptr;  ///< before: for what the map's derivatives are made of
-  bool finite = true;                       ///< q, d_o and lse: products of whole tiles may have 0 times them
+  bool finite = true;                       ///< q, d_o, lse: products of whole tiles may have 0 times them
 
   gradient_rows(attention_backward<T, Map> const& problem, scratch_cutter& cut) : a(problem) {
     Index const dim = a.extents.head_dim;
@@ -92,12 +92,13 @@ struct gradient_rows {
         rows[i].keys = {0, 0};
       }
     }
-    gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
+    finite_check<T> check;
+    gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale), check);
     // What add_by_keys reads besides: whole vectors.
     for (Index i = 0; i < n; ++i)
       for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
-    Index const size = n * padded<T>(dim);
-    finite = all_finite(lse, n) && all_finite(q.data, size) && all_finite(d_o.data, size);
+    // delta is finite only if d_o is.
+    finite = check.passed() && all_finite(lse, n) && all_finite(delta, n);
   }
   [[nodiscard]] tile_rows visible_rows() const { return {rows, count}; }
   [[nodiscard]] view<T> tile(T* data, Index keys) const {
@@ -276,14 +277,14 @@ void attention_gradient_block(attention_backward<T, Map> const& a, row_block con
   }
 
   if (!a.d_q.data) return;
-  if (!exactly && !all_finite(d_q.data, n * d_q_row)) {
-    view<T> const done(nullptr, 0, 0);
-    return attention_gradient_block<M>(a, block, panels, stored, done, done, accumulate, whole, true);
-  }
+  finite_check<T> check;
   for (Index i = 0; i < n; ++i) {
     copy_scaled<T>(&a.d_q(r.rows[i].at.row, r.rows[i].at.col), a.d_q.col_stride, d_q.row(i), 1, dim,
-                   static_cast<T>(a.scores.scale));
+                   static_cast<T>(a.scores.scale), check);
   }
+  view<T> const done(nullptr, 0, 0);
+  if (!exactly && !check.passed())
+    attention_gradient_block<M>(a, block, panels, stored, done, done, accumulate, whole, true);
 }
 
 /// sum += a matrix that lies at `from`, rows [first, first + n) only.
