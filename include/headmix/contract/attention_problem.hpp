@@ -9,6 +9,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix {
 
 /// One query row of a row list: where it lies and how much it may see.
@@ -159,3 +161,5 @@ struct attention_backward {
 };
 
 }  // namespace headmix
+
+HEADMIX_END_QUIET_BOUNDS

@@ -9,6 +9,8 @@
 // What goes in and comes out (x, y, dy, parameters, gradients, selections) lies in the memory of the backend; batches,
 // sizes and losses are the host's.
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "headmix/program/module_memory.hpp"
@@ -116,7 +118,7 @@ class Module {
   Module& operator=(Module const&) = delete;
 
   /// y of x, [tokens, D], all of one sequence. Keeps a reference to x. The result stays valid until the next forward
-  /// pass.
+  /// pass, so it cannot be the x of that: copy it first.
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
@@ -132,12 +134,12 @@ class Module {
   }
   /// y of x and of the second input, from which keys and values are made (cross-attention).
   template <class Of = L>
-  view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
+  view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
     detail::program_access::state(program_).begin_forward();
-    program_.bind(typename Of::context{}, memory);
+    program_.bind(typename Of::context{}, context);
     program_.bind_context(memory_.carried(detail::name_source<context_tokens>(), m, memory_.context_offsets));
-    bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "memory", memory.rows);
+    bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "context", context.rows);
     return forward(x, b);
   }
   /// The same over leaves that were bound with program().bind().
@@ -146,7 +148,10 @@ class Module {
       if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_);
     }
     if constexpr (draws_randomness) bind_randomness();
-    reserve(memory_.workspace, program_.workspace_bytes());
+    std::size_t const bytes = program_.workspace_bytes();
+    // Before the workspace grows and its memory is gone.
+    detail::binding_of(program_).check_outside(memory_.workspace.bytes());
+    reserve(memory_.workspace, bytes);
     program_.bind_workspace(memory_.workspace.bytes());
     auto const y = program_.forward();
     ++passes_;
@@ -194,11 +199,16 @@ class Module {
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
   /// training draws with the module's seed, the number of the forward pass being the step, and inference draws nothing.
-  /// Before every launch of a recorded graph, it gives the pass new values.
+  /// Before every launch of a recorded graph, it gives the pass new values. backward() needs a forward pass with the
+  /// same randomness, so other values make it fail until there was one.
   void set_randomness(randomness r) {
+    bool const same = std::equal(std::begin(r.word), std::end(r.word), std::begin(memory_.random.word));
     memory_.random = r;
     fixed_randomness_ = true;
-    if constexpr (draws_randomness) bind_randomness();
+    if constexpr (draws_randomness) {
+      if (!same) detail::program_access::state(program_).bar_backward("set_randomness() was called after it");
+      bind_randomness();
+    }
   }
   /// Loss `Which` of the layer. Waits for the pass that computes it.
   template <int Which>

@@ -21,6 +21,8 @@
 #define HEADMIX_WHOLE_VECTORS
 #endif
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Bytes of a register, and of a cache line.
@@ -245,3 +247,5 @@ struct simd {
 };
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS

@@ -16,6 +16,8 @@
 #include <immintrin.h>
 #endif
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
@@ -248,3 +250,5 @@ void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS

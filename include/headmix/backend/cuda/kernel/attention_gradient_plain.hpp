@@ -7,6 +7,8 @@
 #include "headmix/backend/cuda/kernel/attention_plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention_statistics.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// d_q (`of_keys` false) or d_k and d_v of any type, strides and head width, with dropout. A tile of rows owns its rows
@@ -188,3 +190,5 @@ struct attention_gradient_plain {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -8,6 +8,8 @@
 #include "headmix/backend/cuda/kernel/attention_statistics.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// Two floats that are stored together.
@@ -394,3 +396,5 @@ struct attention_key_gradient_tensor {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

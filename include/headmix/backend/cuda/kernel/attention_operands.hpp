@@ -10,6 +10,8 @@
 
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// The sums of each row and head, one for each operand.
@@ -339,3 +341,5 @@ void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

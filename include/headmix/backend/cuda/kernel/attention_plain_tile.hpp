@@ -8,6 +8,8 @@
 #include "headmix/backend/cuda/kernel/attention_tile.hpp"
 #include "headmix/core/random.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// Thread t has the sums of rows t / 8 * 2 and the next; of a tile of scores columns t % 8 * 4 and three more, of a
@@ -255,3 +257,5 @@ struct dropout_factors {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -5,6 +5,8 @@
 #include "headmix/backend/cuda/kernel/attention_statistics.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is
@@ -139,3 +141,5 @@ struct attention_query_gradient_tensor {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

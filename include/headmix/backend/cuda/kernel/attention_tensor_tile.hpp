@@ -9,6 +9,8 @@
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// What the division by the heads of a key/value head and by the rows of a token takes.
@@ -331,3 +333,5 @@ HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Tar
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS
