@@ -10,7 +10,8 @@
 //   -fno-math-errno. Rounding by adding and subtracting a large number is hidden from the compiler
 //   (cpu::detail::opaque). Results then differ in their last bits from those without the flag.
 //
-// GCC and clang define __FINITE_MATH_ONLY__ always, as 1 with the flag; clang has no macro for the others.
+// GCC and clang define __FINITE_MATH_ONLY__ always, as 1 with the flag; clang has no macro for the others. A pragma or
+// an attribute that sets a flag for some functions is not noticed.
 
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #if defined(__FAST_MATH__)

@@ -276,7 +276,7 @@ struct attention_key_gradient_tensor {
         clear_odd_rows<rows, width, threads>(device, d_out, odd + rows);
         device.sync();
       }
-      // What rows are multiplied by, as mark_odd_keys does it.
+      // As mark_odd_keys.
       auto const mark_odd_rows = [&](auto& weights, int r) {
         int const s = facts.first_key() + own + lane / 4;
         HEADMIX_UNROLL
@@ -285,7 +285,7 @@ struct attention_key_gradient_tensor {
           for (int e = 0; e < 2; ++e) {
             int const i0 = r + 8 * j + lane % 4 * 2 + e;
             row_sight const row = row_sight_at(sights, i0);
-            bool const is_odd = odd[i0] != 0 || odd[rows + i0] != 0;
+            bool const is_odd = odd[i0] + odd[rows + i0] != 0;
             HEADMIX_UNROLL
             for (int i = 0; i < m; ++i) {
               HEADMIX_UNROLL
@@ -298,7 +298,6 @@ struct attention_key_gradient_tensor {
           }
         }
       };
-
       HEADMIX_NO_UNROLL
       for (int r = 0; r < rows; r += part) {
         float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
