@@ -23,6 +23,8 @@
 
 namespace headmix::inline HEADMIX_ISA {
 
+/// Kernels keep nothing between calls, so copies may run at the same time on threads of their own, also with one
+/// executor where that may be called by several threads.
 /// @tparam Scalar float or double
 /// @tparam Exec who runs the tasks: `serial`, `thread_pool`, or the caller's own Executor
 template <class Scalar, Executor Exec = serial>

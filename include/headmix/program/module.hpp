@@ -75,6 +75,9 @@ struct parameter_table<Leaves, type_list<P...>> {
 struct share_parameters {};
 
 /// A layer with its parameters, their gradients and a workspace.
+///
+/// One thread at a time may call a module. Several modules may run at the same time on threads of their own, also with
+/// one thread_pool; with shared parameters only while nobody writes these or their gradients.
 /// @tparam L the layer, e.g. Moa
 /// @tparam Backend Cpu, Cuda, Reference or your own
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
@@ -101,7 +104,7 @@ class Module {
     memory_.allocate_parameters(detail::binding_of(program_), parameter_rows::value, trains);
     allocate_packed(packed_leaves{});
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    if constexpr (draws_randomness) bind_randomness();
+    bind_randomness();
   }
   /// A module that works on the parameters of another one and adds to their gradients: another program of the same
   /// weights. Parameters are found by name; one that the owner does not have is an error. The owner must outlive it.
@@ -112,7 +115,7 @@ class Module {
     memory_.adopt_parameters(detail::binding_of(program_), parameter_rows::value, owner.parameters(), trains);
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    if constexpr (draws_randomness) bind_randomness();
+    bind_randomness();
   }
   Module(Module const&) = delete;
   Module& operator=(Module const&) = delete;
@@ -147,7 +150,7 @@ class Module {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
       if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_);
     }
-    if constexpr (draws_randomness) bind_randomness();
+    bind_randomness();
     std::size_t const bytes = program_.workspace_bytes();
     // Before the workspace grows and its memory is gone.
     detail::binding_of(program_).check_outside(memory_.workspace.bytes());
@@ -160,8 +163,9 @@ class Module {
   /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
   /// read them fastest, on backends that have such a form, for as much memory as they take. The copies are the
   /// module's. After a change of parameters, parameters_changed() must be called; copy_parameters() does.
+  template <class M = Mode>
   void prepare_weights() {
-    static_assert(!trains, "headmix: only weights of a module for inference can be prepared");
+    static_assert(std::is_same_v<M, inference>, "headmix: only weights of a module for inference can be prepared");
     memory_.prepare();
     program_.bind_prepared(&memory_.prepared);
   }
@@ -172,7 +176,9 @@ class Module {
   }
   /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
   /// inputs anew; see Program::backward.
+  template <class M = Mode>
   void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
+    static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
     program_.check_backward(dy, weights);
     memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::x>(), memory_.input_gradient);
     if constexpr (requires { typename L::context; }) {
@@ -185,8 +191,9 @@ class Module {
 
   /// The gradient by the input of forward(x), of the latest backward pass: it stays valid until the next one. Whoever
   /// binds the input with program().bind() and gives it a gradient gets that one, added to.
+  template <class M = Mode>
   [[nodiscard]] view<scalar const> input_gradient() const {
-    static_assert(trains, "headmix: a module for inference computes no gradients");
+    static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
     return memory_.input_gradient.latest;
   }
   /// The gradient by the second input, likewise.
@@ -205,10 +212,10 @@ class Module {
     bool const same = std::equal(std::begin(r.word), std::end(r.word), std::begin(memory_.random.word));
     memory_.random = r;
     fixed_randomness_ = true;
-    if constexpr (draws_randomness) {
-      if (!same) detail::program_access::state(program_).bar_backward("set_randomness() was called after it");
-      bind_randomness();
+    if (draws_randomness && !same) {
+      detail::program_access::state(program_).bar_backward("set_randomness() was called after it");
     }
+    bind_randomness();
   }
   /// Loss `Which` of the layer. Waits for the pass that computes it.
   template <int Which>
@@ -259,7 +266,9 @@ class Module {
   static constexpr std::size_t number_of() {
     return position_in<typename program_type::leaves, Leaf>::value;
   }
-  void bind_randomness() { memory_.bind_randomness(detail::binding_of(program_), number_of<random_key>()); }
+  void bind_randomness() {
+    if constexpr (draws_randomness) memory_.bind_randomness(detail::binding_of(program_), number_of<random_key>());
+  }
   template <class RealRows>
   void bind_valid_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {
