@@ -32,34 +32,16 @@ void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index
   }
 }
 
-/// The same, and shows `from` to the check.
-template <class T>
-HEADMIX_WHOLE_VECTORS void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index n, T scale,
-                                       finite_check<T>& check) {
-  Index j = 0;
-  if (to_stride == 1 && from_stride == 1) {
-    for (; j + lanes<T> <= n; j += lanes<T>) {
-      vector<T> const v = load(from + j);
-      check.add(v);
-      store(to + j, vector<T>(v * scale));
-    }
-  }
-  for (; j < n; ++j) {
-    check.add_one(from[j * from_stride]);
-    to[j * to_stride] = from[j * from_stride] * scale;
-  }
-}
-
 /// Copies the heads of the block's rows below each other, times `scale`.
-template <class T, class... Check>
-void gather_heads(view<T> to, view<T const> from, block_row const* rows, T scale, Check&... check) {
+template <class T>
+void gather_heads(view<T> to, view<T const> from, block_row const* rows, T scale) {
   constexpr Index ahead = tuning::head_ahead, line = 64 / static_cast<Index>(sizeof(T));
   for (Index i = 0; i < to.rows; ++i) {
     if (i + ahead < to.rows && from.col_stride == 1) {
       T const* const next = &from(rows[i + ahead].at.row, rows[i + ahead].at.col);
       for (Index j = 0; j < to.cols; j += line) __builtin_prefetch(next + j);
     }
-    copy_scaled<T>(to.row(i), 1, &from(rows[i].at.row, rows[i].at.col), from.col_stride, to.cols, scale, check...);
+    copy_scaled<T>(to.row(i), 1, &from(rows[i].at.row, rows[i].at.col), from.col_stride, to.cols, scale);
   }
 }
 
@@ -229,19 +211,19 @@ void attention_block(attention_forward<T, Map> const& a, row_block const& block,
     }
   }
 
-  finite_check<T> check;
+  if (!exactly && !all_finite(o.data, n * o_row)) {
+    for (Index i = 0; i < n; ++i) {
+      if (total[i] > T(0) && !all_finite(o.row(i), dim))
+        return attention_block<M>(a, block, keys, values, stored, whole, true);
+    }
+  }
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
   for (Index i = 0; i < n; ++i) {
     bool const nothing = total[i] == T(0);
     if (nothing) std::fill_n(o.row(i), dim, T(0));
     copy_scaled<T>(&a.o(rows[i].at.row, rows[i].at.col), a.o.col_stride, o.row(i), 1, dim,
-                   nothing ? T(0) : T(1) / total[i], check);
+                   nothing ? T(0) : T(1) / total[i]);
     if (a.lse.data) a.lse(rows[i].at.row, x.lse_col(rows[i].at)) = nothing ? hidden : update[i];
-  }
-  if (exactly || check.passed()) return;
-  for (Index i = 0; i < n; ++i) {
-    if (total[i] > T(0) && !all_finite(o.row(i), dim))
-      return attention_block<M>(a, block, keys, values, stored, whole, true);
   }
 }
 

@@ -92,13 +92,12 @@ struct gradient_rows {
         rows[i].keys = {0, 0};
       }
     }
-    finite_check<T> check;
-    gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale), check);
+    gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
     // What add_by_keys reads besides: whole vectors.
     for (Index i = 0; i < n; ++i)
       for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
     // delta is finite only if d_o is.
-    finite = check.passed() && all_finite(lse, n) && all_finite(delta, n);
+    finite = all_finite(lse, n) && all_finite(delta, n) && all_finite(q.data, n * padded<T>(dim));
   }
   [[nodiscard]] tile_rows visible_rows() const { return {rows, count}; }
   [[nodiscard]] view<T> tile(T* data, Index keys) const {
@@ -277,14 +276,14 @@ void attention_gradient_block(attention_backward<T, Map> const& a, row_block con
   }
 
   if (!a.d_q.data) return;
-  finite_check<T> check;
+  if (!exactly && !all_finite(d_q.data, n * d_q_row)) {
+    view<T> const done(nullptr, 0, 0);
+    return attention_gradient_block<M>(a, block, panels, stored, done, done, accumulate, whole, true);
+  }
   for (Index i = 0; i < n; ++i) {
     copy_scaled<T>(&a.d_q(r.rows[i].at.row, r.rows[i].at.col), a.d_q.col_stride, d_q.row(i), 1, dim,
-                   static_cast<T>(a.scores.scale), check);
+                   static_cast<T>(a.scores.scale));
   }
-  view<T> const done(nullptr, 0, 0);
-  if (!exactly && !check.passed())
-    attention_gradient_block<M>(a, block, panels, stored, done, done, accumulate, whole, true);
 }
 
 /// sum += a matrix that lies at `from`, rows [first, first + n) only.

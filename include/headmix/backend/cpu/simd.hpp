@@ -77,32 +77,23 @@ inline void opaque(V& v) {
 #endif
 }
 
-/// Whether all numbers that were shown to it are finite: 0 times one that is not is NaN, and so is a sum with it.
+/// True when none of n numbers is infinite or NaN: 0 times one of those is NaN, and so is a sum with it.
 template <class T>
-class finite_check {
- public:
-  HEADMIX_WHOLE_VECTORS finite_check() { opaque(zero_); }
-  HEADMIX_WHOLE_VECTORS void add(vector<T> v) { sum_ += v * zero_; }
-  void add_one(T x) { sum_[0] += x * zero_[0]; }
-  HEADMIX_WHOLE_VECTORS void add(T const* x, Index n) {
-    Index j = 0;
-    for (; j + lanes<T> <= n; j += lanes<T>) add(load(x + j));
-    for (; j < n; ++j) add_one(x[j]);
+[[nodiscard]] HEADMIX_WHOLE_VECTORS bool all_finite(T const* x, Index n) {
+  constexpr Index several = 4;  // sums that need not wait for each other
+  vector<T> sum[several] = {}, zero{};
+  opaque(zero);
+  Index j = 0;
+  for (; j + several * lanes<T> <= n; j += several * lanes<T>) {
+#pragma GCC unroll 4
+    for (Index k = 0; k < several; ++k) sum[k] += load(x + j + k * lanes<T>) * zero;
   }
-  [[nodiscard]] HEADMIX_WHOLE_VECTORS bool passed() const {
-    T all = 0;
-    for (Index i = 0; i < lanes<T>; ++i) all += sum_[i];
-    return all == T(0);
-  }
-
- private:
-  vector<T> sum_{}, zero_{};
-};
-template <class T>
-[[nodiscard]] bool all_finite(T const* x, Index n) {
-  finite_check<T> check;
-  check.add(x, n);
-  return check.passed();
+  for (; j + lanes<T> <= n; j += lanes<T>) sum[0] += load(x + j) * zero;
+  vector<T> const each = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  T all = 0;
+  for (Index i = 0; i < lanes<T>; ++i) all += each[i];
+  for (; j < n; ++j) all += x[j] * zero[0];
+  return all == T(0);
 }
 
 /// Whether Eigen has this function of T for packets that are registers.
