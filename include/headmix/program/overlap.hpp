@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <utility>
 
 #include "headmix/core/checked.hpp"
 #include "headmix/core/view.hpp"
@@ -22,12 +21,11 @@ template <class T>
 address_range addresses_of(view<T> const& v, std::size_t element) {
   if (v.size() == 0) return {};
   checked first = 0, last = 0;
-  for (auto const& [extent, stride] :
-       {std::pair{v.count, v.stack_stride}, {v.rows, v.row_stride}, {v.cols, v.col_stride}}) {
+  auto const go = [&](Index extent, Index stride) {
     checked const last_one = checked(extent - 1) * stride;
-    if (last_one.value < 0) first += last_one;
-    if (last_one.value > 0) last += last_one;
-  }
+    (last_one.value < 0 ? first : last) += last_one;
+  };
+  go(v.count, v.stack_stride), go(v.rows, v.row_stride), go(v.cols, v.col_stride);
   auto const bytes = [&](checked n) { return static_cast<std::uintptr_t>((n * static_cast<Index>(element)).value); };
   auto const data = reinterpret_cast<std::uintptr_t>(v.data);
   return {data + bytes(first), data + bytes(last + 1)};
