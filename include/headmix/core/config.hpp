@@ -5,12 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "headmix/core/math_flags.hpp"
+
 #if __cplusplus < 202002L
 #error "headmix needs C++20: add -std=c++20 (or newer) to the compiler's flags"
-#endif
-
-#if defined(__FAST_MATH__) && !defined(HEADMIX_ALLOW_FAST_MATH)
-#warning "headmix: -ffast-math breaks the handling of infinities; define HEADMIX_ALLOW_FAST_MATH to silence this"
 #endif
 
 // Without exceptions every error is reported by `on_error` (core/error.hpp), after which the program ends. A program's
