@@ -6,6 +6,8 @@
 function(headmix_own_target target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${HEADMIX_WERROR}>:-Werror>)
+  # GCC looks for garbage when it has 128 MB: a tenth to a fifth of the time that our units take, for little.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>)
   if(HEADMIX_SANITIZE)
     target_compile_options(
       ${target} PRIVATE -fsanitize=${HEADMIX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -21,10 +21,10 @@ inline bool close(double a, double b, double tolerance = 1e-12) {
   return std::abs(a - b) <= tolerance * (1 + std::abs(b));
 }
 
-template <class Roots, class Mode = training, class Scalar = double>
+template <class Roots, class Mode = training, class Scalar = double, class Backend = Reference<Scalar>>
 class TestProgram {
  public:
-  using program_type = Program<Roots, Reference<Scalar>, Mode>;
+  using program_type = Program<Roots, Backend, Mode>;
 
   template <Extent... X>
   explicit TestProgram(gradcheck_options const& options, size_value<X>... sizes) {
@@ -95,7 +95,7 @@ class TestProgram {
         .run(headmix::detail::binding_of(program), *memory_, options);
   }
 
-  Reference<Scalar> backend;
+  Backend backend;
   program_type program{backend};
   AlignedBuffer workspace;
   std::vector<Scalar> dy_values;

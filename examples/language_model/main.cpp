@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 // headmix-lm: trains a small byte-level language model with mixture-of-attention-heads, mixture-of-head or
-// attentive-expert layers, and mixtures of feed-forward experts, on real text. Every mistake of the caller is one line
-// on stderr and exit status 2.
+// attentive-expert layers, and mixtures of feed-forward experts, on real text.
 
 #include <cstdio>
-#include <exception>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "headmix/core/error.hpp"
+#include "ending.hpp"
 #include "options.hpp"
 #include "report.hpp"
 #include "text.hpp"
@@ -54,29 +51,17 @@ int headmix_lm(std::vector<std::string_view> const& arguments) {
   lm::Options const options = lm::parse_options(arguments);
   if (options.help) {
     std::fputs(lm::help_text().c_str(), stdout);
-    return 0;
+    return program::done;
   }
-  for (auto const& note : options.notes) std::fprintf(stderr, "headmix-lm: note: %s\n", note.c_str());
+  for (auto const& note : options.notes) program::complain("note: " + note);
   lm::Text const text = lm::load_text(options);
   lm::create_report_folder(options);
-  int const status = train(options, text);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw lm::UsageError("cannot write to stdout");
-  return status;
+  lm::note_signals();
+  return train(options, text);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return headmix_lm({argv + (argc > 0 ? 1 : 0), argv + argc});
-  } catch (lm::UsageError const& e) {
-    std::fprintf(stderr, "headmix-lm: %s\n", e.what());
-  } catch (headmix::Error const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-  } catch (std::bad_alloc const&) {
-    std::fputs("headmix-lm: not enough memory for a model of this size\n", stderr);
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "headmix-lm: %s\n", e.what());
-  }
-  return 2;
+  return program::run("headmix-lm", [&] { return headmix_lm({argv + (argc > 0 ? 1 : 0), argv + argc}); });
 }

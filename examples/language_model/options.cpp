@@ -434,8 +434,16 @@ std::string help_text() {
        "differ in --attention or --ffn alone; it is ignored, and a note on stderr says so. The last of several equal "
        "options\n"
        "counts.\n"
-       "The last line on stdout is one JSON object with the results. Exit status 2: bad options or an unreadable "
-       "text.\n";
+       "The last line on stdout is one JSON object with the results. A signal (Ctrl-C) ends the training after the "
+       "current\n"
+       "step with the results so far; a second one ends it at once.\n\n"
+       "Exit status:\n"
+       "  0  the training is done\n"
+       "  1  results could not be written, to stdout or to the report; what could be, is\n"
+       "  2  nothing was trained: bad options, an unreadable text, a folder that cannot be written, too little memory\n"
+       "  3  a loss is not finite; stderr names the step. The results are those of the steps before it\n"
+       "  4  an error ended the training; the results are those of the steps before it\n"
+       "  128 + N  signal N ended the training: 130 SIGINT (Ctrl-C), 143 SIGTERM, 129 SIGHUP\n";
   return s;
 }
 

@@ -15,7 +15,7 @@ namespace lm {
 
 using headmix::Index;
 
-/// A mistake of the caller (options, files); main prints the line and exits with status 2.
+/// A mistake of the caller (options, files): a line on stderr and exit status 2.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
+#include <exception>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 #include <type_traits>
 
+#include "headmix/io/file.hpp"
 #include "svg.hpp"
 #include "text.hpp"
 
@@ -92,7 +91,7 @@ TypicalBytes typical_bytes(Options const& o, headmix::ExpertCounts const& bytes)
 double mean(std::vector<double> const& v) {
   double sum = 0;
   for (double const x : v) sum += x;
-  return v.empty() ? 0 : sum / static_cast<double>(v.size());
+  return v.empty() ? Results::unknown : sum / static_cast<double>(v.size());
 }
 
 /// Shares of the sum, times `all`; empty if no layer has counts.
@@ -110,7 +109,9 @@ Loads normalize_sum(Loads loads, double all) {
 Json summary(Options const& o, Results const& r) {
   Json json;
   json("val_loss", r.val_loss)("train_loss", r.train_loss)("tokens_per_s", std::round(r.tokens_per_s));
-  json("parameters", r.parameters)("steps", r.steps)("attention", name(o.attention));
+  json("parameters", r.parameters)("steps", r.steps);
+  if (!r.ending.name.empty()) json("ended_by", r.ending.name)("planned_steps", o.steps);
+  json("attention", name(o.attention));
   if (o.attention == Attention::moa)
     json("experts", o.experts)("top_k", o.top_k)("balance", o.balance)("z", o.z)("moa_scale", o.moa_scale);
   if (o.attention != Attention::moa) json("heads", o.heads);
@@ -152,12 +153,43 @@ std::string json_curve(std::vector<LossPoint> const& curve) {
   });
 }
 
-void write_file(std::filesystem::path const& path, std::string const& content, char const* mode = "wb") {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.string().c_str(), mode), &std::fclose);
-  bool const written = file && std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
-  if (!written || std::fclose(file.release()) != 0)
-    throw UsageError("--report: expected a writable folder, cannot write " + in_quotes(path.string()) + ": " +
-                     std::strerror(errno));
+std::string report_json(Options const& options, Results const& results, LoadTable const& loads, LoadTable const& ffn) {
+  Json json = summary(options, results);
+  json.raw("train_curve", json_curve(results.train)).raw("validation_curve", json_curve(results.validation));
+  auto const json_layer = [](auto const& layer) { return json_array(layer, json_number); };
+  json.raw("expert_loads", json_array(loads.shares, json_layer));
+  json.raw("ffn_expert_loads", json_array(ffn.shares, json_layer));
+  if (!results.experts.bytes.empty())
+    json.raw("byte_information", json_array(results.experts.bytes, [&options](auto const& layer) {
+               return json_array(typical_bytes(options, layer), [](auto const& of_expert) {
+                 return json_array(of_expert, [](auto const& b) {
+                   return json_array(std::array{static_cast<double>(b.token), b.pmi}, json_number);
+                 });
+               });
+             }));
+  return json.text();
+}
+
+std::string path_in_report(Options const& options, char const* name) {
+  return (std::filesystem::path(options.report) / name).string();
+}
+
+void create_folder(std::string const& path) {
+  std::error_code error, gone;
+  std::filesystem::create_directories(path, error);
+  if (!std::filesystem::is_directory(path, gone))
+    throw UsageError("--report: expected a folder, cannot create " + in_quotes(path) + ": " +
+                     (error ? error.message() : "it is a file"));
+}
+
+/// Calls `write`, whose errors then name the option.
+template <class F>
+void for_report(F write) {
+  try {
+    write();
+  } catch (headmix::Error const& e) {
+    throw UsageError("--report: " + program::reason(e));
+  }
 }
 
 }  // namespace
@@ -238,36 +270,58 @@ void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse cons
 
 void create_report_folder(Options const& options) {
   if (options.report.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(options.report, error);
-  if (!std::filesystem::is_directory(options.report))
-    throw UsageError("--report: expected a folder, cannot create " + in_quotes(options.report) + ": " +
-                     (error ? error.message() : "it is a file"));
-  write_file(std::filesystem::path(options.report) / "report.json", "", "ab");  // proves that it can be written
+  create_folder(options.report);
+  // Proves that it can be written, and leaves it as it is.
+  for_report([&] { headmix::OutputFile const file(path_in_report(options, "report.json")); });
 }
 
-void write_report(Options const& options, Results const& results) {
-  if (options.report.empty()) return;
-  create_report_folder(options);
-  std::filesystem::path const folder = options.report;
-  write_file(folder / "loss.svg", loss_svg(options, results));
+bool write_report(Options const& options, Results const& results) {
+  if (options.report.empty()) return true;
+  bool good = true;
+  auto const attempt = [&good](auto write) {
+    try {
+      write();
+    } catch (std::exception const& e) {
+      program::complain(program::reason(e));
+      good = false;
+    }
+  };
+  auto const attempt_file = [&](char const* name, auto content) {
+    attempt([&] { for_report([&] { headmix::write_file(path_in_report(options, name), content()); }); });
+  };
+  attempt([&] { create_folder(options.report); });
+  if (!good) return false;
   LoadTable const loads = attention_loads(options, results.experts), ffn = ffn_loads(options, results.experts);
-  if (!loads.shares.empty()) write_file(folder / "experts.svg", experts_svg(loads));
-  if (!ffn.shares.empty()) write_file(folder / "ffn_experts.svg", experts_svg(ffn));
-  Json json = summary(options, results);
-  json.raw("train_curve", json_curve(results.train)).raw("validation_curve", json_curve(results.validation));
-  auto const json_layer = [](auto const& layer) { return json_array(layer, json_number); };
-  json.raw("expert_loads", json_array(loads.shares, json_layer));
-  json.raw("ffn_expert_loads", json_array(ffn.shares, json_layer));
-  if (!results.experts.bytes.empty())
-    json.raw("byte_information", json_array(results.experts.bytes, [&options](auto const& layer) {
-               return json_array(typical_bytes(options, layer), [](auto const& of_expert) {
-                 return json_array(of_expert, [](auto const& b) {
-                   return json_array(std::array{static_cast<double>(b.token), b.pmi}, json_number);
-                 });
-               });
-             }));
-  write_file(folder / "report.json", json.text() + "\n");
+  attempt_file("report.json", [&] { return report_json(options, results, loads, ffn) + "\n"; });
+  attempt_file("loss.svg", [&] { return loss_svg(options, results); });
+  if (!loads.shares.empty()) attempt_file("experts.svg", [&] { return experts_svg(loads); });
+  if (!ffn.shares.empty()) attempt_file("ffn_experts.svg", [&] { return experts_svg(ffn); });
+  return good;
+}
+
+int give_results(Options const& options, Text const& text, Results& results) {
+  if (!results.ending.message.empty()) program::complain(results.ending.message);
+  if (!results.train.empty()) {
+    std::size_t const last = std::min<std::size_t>(results.train.size(), 100);
+    results.train_loss = 0;
+    for (std::size_t i = results.train.size() - last; i < results.train.size(); ++i) {
+      results.train_loss += results.train[i].loss / static_cast<double>(last);
+    }
+  }
+  if (!results.validation.empty()) {
+    std::printf("validation loss %.4f nats per byte over %td bytes\n", results.val_loss, text.size() - text.train - 1);
+    print_gates(stdout, options, results);
+  }
+  print_load_table(stdout, attention_loads(options, results.experts));
+  print_load_table(stdout, ffn_loads(options, results.experts));
+  print_typical_bytes(stdout, options, results.experts);
+  if (!results.continuation.empty()) {
+    std::printf("\nA continuation of the validation text; the model begins at >>>\n%s\n\n",
+                results.continuation.c_str());
+  }
+  std::puts(json_line(options, results).c_str());
+  bool const printed = program::flush_stdout(), written = write_report(options, results);
+  return printed && written ? results.ending.status : program::not_written;
 }
 
 }  // namespace lm

@@ -4,11 +4,14 @@
 // of the attention and ffn_experts.svg (neither for dense) and report.json.
 
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "ending.hpp"
 #include "headmix/analysis/experts.hpp"
 #include "options.hpp"
+#include "text.hpp"
 
 namespace lm {
 
@@ -27,19 +30,27 @@ struct LossPoint {
   double loss;  ///< nats per byte
 };
 
+/// What is not known, since the training ended early, is not a number.
 struct Results {
-  double val_loss = 0, train_loss = 0, tokens_per_s = 0;
-  Index parameters = 0, steps = 0;
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  double val_loss = unknown, train_loss = unknown, tokens_per_s = 0;
+  Index parameters = 0, steps = 0;    ///< steps that are done
   std::vector<LossPoint> train;       ///< every step
   std::vector<LossPoint> validation;  ///< some steps
   ExpertUse experts;
-  double one_expert_loss = 0;  ///< of mae, the validation loss with one expert of each sequence and layer
+  double one_expert_loss = unknown;  ///< of mae, the validation loss with one expert of each sequence and layer
+  std::string continuation;          ///< of the validation text, by the model
+  Ending ending;
 };
 
 /// Creates the --report folder, if there is to be one, before hours of training that could not be reported.
 void create_report_folder(Options const& options);
-/// Writes the --report folder, if there is to be one.
-void write_report(Options const& options, Results const& results);
+/// Writes the --report folder, if there is to be one, and creates it again where it is gone. Each file replaces the old
+/// one when it is complete; one that cannot be written is said on stderr, and the others are. Returns whether all are.
+bool write_report(Options const& options, Results const& results);
+/// Prints the results, the JSON line last, then writes the report. Returns the exit status.
+int give_results(Options const& options, Text const& text, Results& results);
 
 /// Which experts the layers of a kind used.
 struct LoadTable {

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
 
+#include "ending.hpp"
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"
 #include "headmix/train/schedule.hpp"
@@ -27,6 +29,7 @@ double validate(Model& model, Pass pass, Options const& o, Text const& text, Exp
   double sum = 0;
   Index predicted = 0;
   for (std::size_t first = 0; first < windows.size(); first += static_cast<std::size_t>(o.batch)) {
+    check_signal();
     std::size_t const n = std::min(windows.size() - first, static_cast<std::size_t>(o.batch));
     Index rows = 0;
     for (std::size_t b = 0; b < n; ++b) {
@@ -49,15 +52,17 @@ double validate(Model& model, Pass pass, Options const& o, Text const& text, Exp
   return sum / static_cast<double>(predicted);
 }
 
-/// Continues the beginning of the validation part, byte by byte from the model's own distribution.
+/// Continues the beginning of the validation part, byte by byte from the model's own distribution. Returns both, or
+/// nothing without --sample.
 template <class Model>
-void sample(Model& model, Options const& o, Text const& text) {
-  if (o.sample == 0) return;
+std::string sample(Model& model, Options const& o, Text const& text) {
+  if (o.sample == 0) return {};
   Index const prompt = std::min<Index>({o.context, 32, text.size() - text.train});
   std::vector<Int> bytes;
   for (Index i = 0; i < prompt; ++i) bytes.push_back(text.bytes[static_cast<std::size_t>(text.train + i)]);
   headmix::Random const random(o.seed, 0x73616d706c65);
   for (Index i = 0; i < o.sample; ++i) {
+    check_signal();
     Index const n = std::min<Index>(o.context, static_cast<Index>(bytes.size()));
     auto const p = model.next_byte(bytes.data() + bytes.size() - n, n);
     double rest = random.uniform(static_cast<std::uint64_t>(i));
@@ -66,9 +71,8 @@ void sample(Model& model, Options const& o, Text const& text) {
     bytes.push_back(next);
   }
   std::span<Int const> const all(bytes);
-  std::printf("\nA continuation of the validation text; the model begins at >>>\n%s>>>%s\n\n",
-              printable(all.first(static_cast<std::size_t>(prompt))).c_str(),
-              printable(all.subspan(static_cast<std::size_t>(prompt))).c_str());
+  auto const from = static_cast<std::size_t>(prompt);
+  return printable(all.first(from)) + ">>>" + printable(all.subspan(from));
 }
 
 template <class AttentionLayer, class Backend>
@@ -82,7 +86,6 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   headmix::Sgd<float, Backend> gates(model.gates(), backend);
   headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
   Results results;
-  results.steps = o.steps;
   for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
   if (schedule.g_every > 0) {
     for (auto const& p : gates.parameters()) results.parameters += p.value.size();
@@ -94,12 +97,13 @@ int train(Options const& o, Text const& text, Backend const& backend) {
 
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   Progress progress(o.progress, o.steps, o.batch * o.context);
-  for (Index step = 0; step < o.steps; ++step) {
+  auto const train_step = [&](Index step) {
     sample_batch(text, o.context, o.seed, step, inputs, targets);
     double loss = 0;
     auto const gradients = [&](Pass pass) {
       model.set_pass(pass, step);
       loss = model.forward(inputs.data(), targets.data(), headmix::uniform(o.batch, o.context));
+      check_loss(loss, "the loss", step + 1);
       model.backward();
     };
     schedule.step(
@@ -110,34 +114,36 @@ int train(Options const& o, Text const& text, Backend const& backend) {
           optimiser.step(headmix::warmup_cosine(step, o.warmup, o.steps, o.lr, o.min_lr), scale);
         });
     results.train.push_back({step + 1, loss});
+    results.steps = step + 1;
     progress.update(step + 1, loss);
-  }
+  };
+  auto const validate_all = [&] {
+    ExpertUse use;
+    double const val_loss = validate(model, Pass::mixture, o, text, use);
+    if (Model::is_mae) {
+      if (o.training == Training::uniform) {
+        use.gate_entropy.assign(static_cast<std::size_t>(o.layers), std::log(static_cast<double>(o.experts)));
+      }
+      results.one_expert_loss = validate(model, Pass::most_probable, o, text, use);
+      model.set_pass(Pass::mixture, o.steps);
+    }
+    results.val_loss = val_loss;
+    results.validation.push_back({o.steps, val_loss});
+    results.experts = std::move(use);
+    check_loss(val_loss, "the validation loss", o.steps);
+  };
+  results.ending = run_training(results.steps, o.steps, [&] {
+    for (Index step = 0; step < o.steps; ++step) {
+      check_signal();
+      train_step(step);
+    }
+    progress.finish();
+    validate_all();
+    results.continuation = sample(model, o, text);
+  });
   progress.finish();
   results.tokens_per_s = progress.tokens_per_second();
-
-  std::size_t const last = std::min<std::size_t>(results.train.size(), 100);
-  for (std::size_t i = results.train.size() - last; i < results.train.size(); ++i) {
-    results.train_loss += results.train[i].loss / static_cast<double>(last);
-  }
-  results.val_loss = validate(model, Pass::mixture, o, text, results.experts);
-  if (Model::is_mae) {
-    if (o.training == Training::uniform) {
-      results.experts.gate_entropy.assign(static_cast<std::size_t>(o.layers), std::log(static_cast<double>(o.experts)));
-    }
-    results.one_expert_loss = validate(model, Pass::most_probable, o, text, results.experts);
-    model.set_pass(Pass::mixture, o.steps);
-  }
-  results.validation.push_back({o.steps, results.val_loss});
-
-  std::printf("validation loss %.4f nats per byte over %td bytes\n", results.val_loss, text.size() - text.train - 1);
-  print_gates(stdout, o, results);
-  print_load_table(stdout, attention_loads(o, results.experts));
-  print_load_table(stdout, ffn_loads(o, results.experts));
-  print_typical_bytes(stdout, o, results.experts);
-  sample(model, o, text);
-  write_report(o, results);
-  std::puts(json_line(o, results).c_str());
-  return 0;
+  return give_results(o, text, results);
 }
 
 /// The same for moh, with the router and as many shared heads as the options say.

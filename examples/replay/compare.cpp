@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // headmix-replay-compare FOUND EXPECTED: prints the largest error of every tensor, which may be 1e-9 + 1e-8 of the
 // largest expected element in F64 and 1e-6 + 2e-5 of it in F32; other types must be equal. Exit status 1 when two
-// tensors differ by more, 2 when something cannot be compared at all.
+// tensors differ by more, 2 when something cannot be compared at all, or the errors not printed.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 
+#include "../program.hpp"
 #include "headmix/io/safetensors.hpp"
 
 namespace {
@@ -59,14 +59,9 @@ bool compare(Safetensors const& found, Safetensors const& expected) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("usage: headmix-replay-compare FOUND.safetensors EXPECTED.safetensors\n", stderr);
-    return 2;
-  }
-  try {
+  auto const compare_files = [&] {
+    if (argc != 3) headmix::fail("usage: headmix-replay-compare FOUND.safetensors EXPECTED.safetensors");
     return compare(Safetensors::read(argv[1]), Safetensors::read(argv[2])) ? 0 : 1;
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 2;
-  }
+  };
+  return program::run("headmix-replay-compare", compare_files, program::refused);
 }

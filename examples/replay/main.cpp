@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // headmix-replay CASE OUT: runs one layer, forward and backward, on the tensors of a safetensors file and writes what
-// came out. Every mistake of the caller or of the file is one line on stderr and exit status 2.
+// came out. Every mistake of the caller or of the file is one line on stderr.
 
 #include <cstdio>
-#include <exception>
-#include <new>
+#include <string_view>
 
+#include "../program.hpp"
 #include "case.hpp"
 #include "moh_case.hpp"
 
@@ -14,7 +14,12 @@ namespace {
 constexpr char usage[] =
     "usage: headmix-replay [--backend cpu|cuda|emulated] CASE.safetensors OUT.safetensors\n"
     "Runs the layer that CASE describes, forward and backward, and writes its result, gradients and losses to OUT.\n"
-    "The backend `emulated` runs the kernels of the GPU on the CPU, slowly. It and `cuda` compute in F64 only.\n";
+    "The backend `emulated` runs the kernels of the GPU on the CPU, slowly. It and `cuda` compute in F64 only.\n"
+    "OUT is replaced when its new content is complete; a pipe or a device such as /dev/stdout is written as it is.\n\n"
+    "Exit status:\n"
+    "  0  OUT is written\n"
+    "  1  OUT, or stdout, could not be written; a file that was there stays as it was\n"
+    "  2  bad arguments, a bad case, too little memory: nothing is written\n";
 
 template <class T, class On>
 void replay_numbers(std::string_view layer, replay::Case& c, replay::Result& result) {
@@ -49,19 +54,10 @@ Replay find_replay(std::string_view backend) {
   return nullptr;
 }
 
-void replay_case(Replay replay_on, char const* from, char const* to) {
-  replay::Case c(from);
-  replay::Result result;
-  replay_on(c, result);
-  result.write(to);
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
+int headmix_replay(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--help") {
     std::fputs(usage, stdout);
-    return 0;
+    return program::done;
   }
   std::string_view backend = "cpu";
   if (argc > 2 && std::string_view(argv[1]) == "--backend") {
@@ -69,28 +65,27 @@ int main(int argc, char** argv) {
     argv += 2;
     argc -= 2;
   }
-  if (argc != 3) {
-    std::fprintf(stderr, "headmix-replay: expected two file names, found %d; see --help\n", argc - 1);
-    return 2;
-  }
+  if (argc != 3) headmix::fail("expected two file names, found ", argc - 1, "; see --help");
   Replay const replay_on = find_replay(backend);
   if (replay_on == nullptr) {
     bool const known = backend == "cuda" || backend == "emulated";
-    std::fprintf(stderr,
-                 known ? "headmix-replay: --backend %.*s is not in this build\n"
-                       : "headmix-replay: --backend: expected cpu, cuda or emulated, found '%.*s'\n",
-                 static_cast<int>(backend.size()), backend.data());
-    return 2;
+    if (known) headmix::fail("--backend ", backend, " is not in this build");
+    headmix::fail("--backend: expected cpu, cuda or emulated, found '", backend, "'");
   }
+  replay::Case c(argv[1]);
+  replay::Result result;
+  replay_on(c, result);
   try {
-    replay_case(replay_on, argv[1], argv[2]);
-    return 0;
+    result.write(argv[2]);
   } catch (headmix::Error const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-  } catch (std::bad_alloc const&) {
-    std::fputs("headmix-replay: not enough memory\n", stderr);
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "headmix-replay: %s\n", e.what());
+    program::complain(program::reason(e));
+    return program::not_written;
   }
-  return 2;
+  return program::done;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return program::run("headmix-replay", [&] { return headmix_replay(argc, argv); });
 }

@@ -458,12 +458,12 @@ int main(int argc, char** argv) {
   // Files that are broken as such: cut off anywhere, or with a length that cannot be.
   std::string const whole = read_file(cases + "moa-default" + suffix);
   for (std::size_t n = 0; n < whole.size(); n += whole.size() / 40) {
-    std::ofstream(test.in(), std::ios::binary) << whole.substr(0, n);
+    headmix::write_file(test.in(), std::string_view(whole).substr(0, n));
     test.expect_refusal("a file cut off after " + std::to_string(n) + " bytes", "refusal.safetensors");
   }
   std::string wrong = whole;
   for (std::size_t i = 0; i < 8; ++i) wrong[i] = '\xff';
-  std::ofstream(test.in(), std::ios::binary) << wrong;
+  headmix::write_file(test.in(), wrong);
   test.expect_refusal("a header length of 2^64 - 1", "header");
   std::printf("%zu mistakes, %d not refused as they should\n", refusals.size() + 42, test.failures());
   return test.failures() == 0 ? 0 : 1;

@@ -105,5 +105,70 @@ TEST_CASE("reference: attention of rows that see nothing, and of keys that nobod
   CHECK(d_v == std::vector<double>{1, 0});
   CHECK(d_k == std::vector<double>{0, 0});
 }
+TEST_CASE("reference: attention of rows whose scores are all minus infinity, whatever the values are") {
+  std::vector<double> const q{1, 2}, k{1, 1}, v{nan, nan}, bias{-infinity, -infinity, 0, 0}, d_o{1, 1};
+  std::vector<double> o(2, 7), lse(2, 7), d_q(2, 7), d_k(2, 7), d_v(2, 7), d_bias(4, 7);
+  attention_extents const extents{uniform(1, 2), uniform(1, 2), 1, 1, 1, 1, {}};
+  attention_scores<double, no_score_map> scores;
+  scores.bias = matrix(bias, 4);
+  scores.bias_keys = 2;
+  reference.attention<full>(attention_forward<double>{extents,
+                                                      matrix(q, 2),
+                                                      matrix(k, 2),
+                                                      matrix(v, 2),
+                                                      view<double>(o.data(), 2, 1),
+                                                      view<double>(lse.data(), 2, 1),
+                                                      {},
+                                                      scores,
+                                                      {}},
+                            {});
+  CHECK(o[0] == 0);
+  CHECK(lse[0] == -infinity);
+  CHECK(std::isnan(o[1]));  // it sees them
+  attention_backward<double> const backward{extents,
+                                            matrix(q, 2),
+                                            matrix(k, 2),
+                                            matrix(v, 2),
+                                            view<double const>(o.data(), 2, 1),
+                                            matrix(d_o, 2),
+                                            view<double const>(lse.data(), 2, 1),
+                                            view<double>(d_q.data(), 2, 1),
+                                            view<double>(d_k.data(), 2, 1),
+                                            view<double>(d_v.data(), 2, 1),
+                                            {},
+                                            scores,
+                                            {}};
+  reference.attention_gradient<full>(backward, {});
+  CHECK(d_q[0] == 0);
+  CHECK(std::isnan(d_q[1]));
+  CHECK(std::isnan(d_k[0]));
+  CHECK(std::abs(d_v[0] - 0.5) < 1e-12);  // not of the first row
+  reference.attention_bias_gradient<full>(view<double>(d_bias.data(), 4, 1), backward, {});
+  CHECK(d_bias[0] == 0);
+  CHECK(d_bias[1] == 0);
+  CHECK(std::isnan(d_bias[2]));
+}
+TEST_CASE("reference: roundings do not hide what is not finite") {
+  for (double const odd : {nan, infinity, -infinity}) {
+    CAPTURE(odd);
+    std::vector<double> const w{1, -2, 3, odd, 1, 2, 3, 4}, x{1, 2, 3, odd};
+    std::vector<double> y(8, 7), of_rows(4, 7), product(4, 7);
+    reference.absmean_ternary(view<double>(y.data(), 2, 2, 2), view<double const>(w.data(), 2, 2, 2));
+    for (std::size_t i = 0; i < 8; ++i) CHECK(std::isnan(y[i]) == (i < 4));  // of two matrices the first one
+    reference.absmax_int8(view<double>(of_rows.data(), 2, 2), matrix(x, 2));
+    CHECK(of_rows[1] == 2);
+    CHECK(std::isnan(of_rows[3]));
+    CHECK(std::isnan(of_rows[2]) == std::isinf(odd));
+    Index const words = packed_ternary::words(2, 2);
+    std::vector<Int> packed(static_cast<std::size_t>(2 * words));
+    packed_ternary::pack(packed.data(), view<double const>(w.data(), 2, 2));
+    packed_ternary::pack(packed.data() + words, view<double const>(w.data() + 4, 2, 2));
+    for (Index e : {0, 1}) {
+      reference.packed_gemm(view<double>(product.data(), 2, 2), matrix(x, 2),
+                            view<Int const>(packed.data() + e * words, 1, words), {}, {}, 1, {});
+      for (std::size_t i = 0; i < 4; ++i) CHECK(std::isnan(product[i]) == (e == 0 || i >= 2));
+    }
+  }
+}
 
 }  // namespace

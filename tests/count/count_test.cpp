@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "counting.hpp"
+#include "headmix/count/parity.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 
@@ -54,13 +55,6 @@ static_assert(count_macs<biased>(at<tokens>(9)) ==
 static_assert(count_macs<Moa<6, 4, router, padded>>(at<tokens>(9)) == count_macs<plain>(at<tokens>(9)));
 // Sequences do not see each other.
 static_assert(count_macs<grouped>(at<tokens>(4 * 9), at<sequences>(4)) == 4 * count_macs<grouped>(at<tokens>(9)));
-
-// ---- masks ----
-
-static_assert(detail::visible_pairs<full>(3, 5) == 15 && detail::visible_pairs<causal>(4, 4) == 10);
-static_assert(detail::visible_pairs<causal>(1, 5) == 5 && detail::visible_pairs<causal>(2, 5) == 4 + 5);
-static_assert(detail::visible_pairs<causal>(5, 2) == 1 + 2 && detail::visible_pairs<causal>(0, 3) == 0);
-static_assert(detail::visible_pairs<sliding_window<2>>(5, 5) == 1 + 4 * 2);
 
 // ---- custom layers and operations ----
 
@@ -146,4 +140,40 @@ TEST_CASE("count: sizes that cannot be are refused") {
                        "headmix: 7 cannot be divided into 0 equal parts", Error);
   CHECK_THROWS_WITH_AS((void)count_parameters<Composed>(at<Composed::D>(8), at<Composed::N>(3)),
                        "headmix: 8 cannot be divided into 3 equal parts", Error);
+}
+TEST_CASE("count: the pairs of a mask in closed form are those that it lets through") {
+  auto const check_mask = []<class Mask>(Mask) {
+    for (Index queries = 0; queries < 9; ++queries) {
+      for (Index keys = 0; keys < 9; ++keys) {
+        Index pairs = 0;
+        for (Index t = keys - queries; t < keys; ++t) {
+          for (Index s = 0; s < keys; ++s) pairs += Mask::sees(t, s) ? 1 : 0;
+        }
+        CHECK(headmix::detail::visible_pairs(std::type_identity<Mask>{}, queries, keys).value == pairs);
+      }
+    }
+  };
+  check_mask(full{});
+  check_mask(causal{});
+  check_mask(sliding_window<1>{});
+  check_mask(sliding_window<3>{});
+  check_mask(even{});
+}
+TEST_CASE("count: sizes whose products no Index can hold are an error with the sizes") {
+  using layer = Moa<512, 64, SoftmaxTopK<8, 2>, causal>;
+  // A sum over a billion tokens, at once.
+  CHECK(count_macs<layer>({.attention_term = false}, at<tokens>(Index{1} << 30)) ==
+        (count_macs<layer>({.attention_term = false}, at<tokens>(Index{1})) << 30));
+  CHECK(count_macs<layer>(at<tokens>(Index{1} << 20)) > 0);
+  CHECK_THROWS_WITH_AS(static_cast<void>(count_macs<layer>(at<tokens>(Index{1} << 40))),
+                       doctest::Contains("sizes are too large: "), Error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(count_macs<layer>(at<tokens>(-5))),
+                       "headmix: a size must not be negative; found -5", Error);
+  constexpr Index wide = Index{1} << 22;
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(count_parameters<any_size>(at<any_size::model_dim>(wide), at<any_size::head_dim>(wide),
+                                                   at<any_size::context_dim>(wide), at<any_size::experts>(wide))),
+      "headmix: sizes are too large: 17592186044416 * 4194304 is more than 9223372036854775807", Error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(parity_hidden(Index{1} << 40, {.hidden = Index{1} << 62, .experts = 8}, 3)),
+                       doctest::Contains("sizes are too large: "), Error);
 }

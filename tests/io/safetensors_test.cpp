@@ -463,15 +463,6 @@ TEST_CASE("safetensors: a pipe or device is written as it is, not replaced") {
   CHECK(folder.files() == 1);
 }
 
-TEST_CASE("safetensors: a file that another process is writing is left alone") {
-  Folder const folder;
-  std::ofstream(folder / "a.0.tmp") << "theirs";
-  write_safetensors(folder / "a", {});
-  CHECK(text_of(read_all(folder / "a.0.tmp")) == "theirs");
-  CHECK(text_of(read_all(folder / "a")) == text_of(file_of("{}      ")));
-  CHECK(folder.files() == 2);
-}
-
 TEST_CASE("safetensors: the reference cases, read, written and read again") {
   Folder const folder;
   int files = 0;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Both units linked in either order must print what each prints alone.
-foreach(program IN ITEMS base wide base_wide wide_base)
-  execute_process(COMMAND "${PROGRAMS}-${program}" OUTPUT_VARIABLE ${program} RESULT_VARIABLE result)
+# Both units linked in either order, in any kind of library, must print what each prints alone.
+set(both base_wide.objects wide_base.objects base_wide.static wide_base.static base_wide.shared wide_base.shared)
+foreach(program IN ITEMS base wide ${both})
+  execute_process(COMMAND "${PROGRAMS}.${program}" OUTPUT_VARIABLE ${program} RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "${program} ended with ${result}")
   endif()
@@ -10,7 +11,7 @@ foreach(program IN ITEMS base wide base_wide wide_base)
     return()
   endif()
 endforeach()
-foreach(program IN ITEMS base_wide wide_base)
+foreach(program IN LISTS both)
   if(NOT ${program} STREQUAL "${base}${wide}")
     message(FATAL_ERROR "alone:\n${base}${wide}linked as ${program}:\n${${program}}")
   endif()

@@ -38,7 +38,7 @@ TEST_CASE("mae: gradients of one expert for each sequence") {
   check_layer<Mae<6, 4, 2, gate_dim<3>, left_out_heads<2>, output_bias, rope<>>::expert<choice::best>>();
   check_layer<Mae<6, 4, 2, gate_dim<3>, causal>::expert<choice::drawn>>();
 }
-TEST_CASE("mae: gradients with keys from a memory") {
+TEST_CASE("mae: gradients with keys from a context") {
   std::array<Int, 5> const memory{0, 2, 5, 6, 8};
   gradcheck_options o = ragged_options();
   o.context_sequences = ragged(memory.data(), 4);

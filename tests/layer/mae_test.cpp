@@ -227,3 +227,15 @@ TEST_CASE("mae: a running mean follows the window of a sequence") {
   mean.push(one, found);
   CHECK(found[2] == 3);
 }
+TEST_CASE("mae: what is not finite leaves a running mean with its row") {
+  for (double const odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    RunningMean mean(4, 2);
+    for (int t = 0; t < 20; ++t) {
+      double row[] = {t == 5 ? odd : 1.0 * t, 2}, found[2];
+      mean.push(row, found);
+      CHECK(found[1] == 2);
+      CHECK(std::isfinite(found[0]) == (t < 5 || t > 8));
+      if (t > 8) CHECK(found[0] == t - 1.5);
+    }
+  }
+}

@@ -180,7 +180,7 @@ TEST_CASE("error: offsets that fall, or do not begin with zero") {
   Fixture<decltype(x{} % W{})> f;
   std::array<Int, 4> const falling{0, 5, 3, 7}, late{1, 2, 3, 4};
   CHECK_MESSAGE_OF(f.program.bind_tokens(ragged(falling.data(), 3)),
-                   "tokens: offsets must begin with 0 and never fall; offset 2 is 3 after 5");
+                   "tokens: offsets must never fall; offset 2 is 3 after 5");
   CHECK_MESSAGE_OF(f.program.bind_tokens(ragged(late.data(), 3)), "offsets must begin with 0");
   CHECK_MESSAGE_OF(f.program.bind_context(ragged(falling.data(), 3)), "context_tokens: offsets");
 }
@@ -199,8 +199,9 @@ TEST_CASE("error: a leaf that is split, with gaps between its rows") {
   auto v = some(3, 4);
   v.row_stride = 6;
   f.program.bind(x{}, v);
-  CHECK_MESSAGE_OF(f.program.workspace_bytes(),
-                   "x is split or merged, so its rows must follow each other; found row stride 6 for 4 columns");
+  CHECK_MESSAGE_OF(
+      f.program.workspace_bytes(),
+      "x is split or merged, so its rows must follow each other; [3, 4] has the strides [6, 1], expected [4, 1]");
 }
 TEST_CASE("error: a leaf that is split is bound again, with gaps this time") {
   Fixture<decltype(tanh(split_rows<size<2>>(x{})))> f;

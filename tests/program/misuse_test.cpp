@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -107,7 +108,7 @@ TEST_CASE("misuse: a split leaf with gaps, through a name") {
   view<double> gaps{v, 2, 4};
   gaps.row_stride = 8;
   p.program.bind(x{}, gaps);
-  CHECK(says(error_of([&] { (void)p.program.workspace_bytes(); }), "found row stride 8 for 4 columns"));
+  CHECK(says(error_of([&] { (void)p.program.workspace_bytes(); }), "has the strides [8, 1], expected [4, 1]"));
 }
 TEST_CASE("misuse: other memory is bound between forward and backward") {
   auto p = over(exp(x{}));
@@ -144,6 +145,112 @@ TEST_CASE("misuse: a loss is asked for before a forward pass") {
   CHECK(says(error_of([&] { (void)m.loss<0>(); }), "needs a forward()"));
 }
 
+TEST_CASE("misuse: a gradient that shares memory with its value") {
+  auto p = over(exp(x{}));
+  double v[40];
+  CHECK(says(error_of([&] { p.program.bind(x{}, {v, 2, 4}, {v + 1, 2, 4}); }), "it shares some with the value"));
+  view<double> overlapping(v + 20, 3, 4);
+  overlapping.row_stride = 3;
+  CHECK(says(error_of([&] { p.program.bind(x{}, {v, 3, 4}, overlapping); }), "[3, 4] with strides [3, 1] has not"));
+  // Value and gradient as the halves of a matrix share none.
+  view<double> value(v, 3, 4), gradient(v + 4, 3, 4);
+  value.row_stride = gradient.row_stride = 8;
+  p.program.bind(x{}, value, gradient);
+}
+TEST_CASE("misuse: sizes whose products no memory can hold, or that are negative") {
+  constexpr Index large = Index{1} << 32;
+  using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
+  auto const make = [](Index d) {
+    Module<F, Reference<double>> m(1, {}, at<F::model_dim>(d), at<F::head_dim>(d), at<F::experts>(d), at<F::top_k>(1));
+  };
+  CHECK(says(error_of([&] { make(large); }), "would have the extents 4294967296 x 4294967296, more than the"));
+  CHECK(says(error_of([&] { make(Index{1} << 20); }), "would have the extents 1048576 x 1048576 x 1048576, more"));
+  CHECK(says(error_of([&] { make(-5); }), "size model_dim must not be negative; found -5"));
+  CHECK(says(error_of([&] { static_cast<void>(uniform(large, large)); }),
+             "sizes are too large: 4294967296 * 4294967296 is more than"));
+  CHECK(says(error_of([&] { static_cast<void>(view<float>(nullptr, large, large)); }), "sizes are too large: "));
+  CHECK(says(error_of([&] { static_cast<void>(view<float>(nullptr, large, large, 2)); }), "sizes are too large: "));
+  CHECK(says(error_of([&] { Padding(view<Int const>(nullptr, -1, 4)); }), "the mask has"));
+
+  Module<Moa<4, 2, SoftmaxTopK<3, 2>>, Reference<double>> m(1);
+  double v[16] = {};
+  CHECK(says(error_of([&] { m.forward({v, -4, 4}); }), "x has a negative extent: [-4, 4]"));
+  CHECK(says(error_of([&] { m.forward({v, 4, 4}, uniform(1, -4)); }), "a negative number of rows: -4"));
+  Int const offsets[] = {0, 4};
+  CHECK(says(error_of([&] { m.forward({v, 4, 4}, ragged(offsets, -1)); }), "at least one sequence, found -1"));
+  view<double> rows(v, 1, 4);
+  rows.row_stride = 0;
+  rows.rows = Index{1} << 48;
+  CHECK(says(error_of([&] { m.forward(rows); }), "more than the"));
+}
+/// As many threads as it says, which may change.
+struct moody {
+  Index threads = 1;
+  int* countdown = nullptr;  ///< tasks until one fails
+  [[nodiscard]] Index concurrency() const { return threads; }
+  template <class F>
+  void parallel_for(Index n, F&& f) const {
+    for (Index i = 0; i < n; ++i) {
+      if (countdown != nullptr && (*countdown)-- == 0) throw std::runtime_error("cancelled");
+      f(i);
+    }
+  }
+};
+TEST_CASE("misuse: an executor whose concurrency is not positive, or changes") {
+  for (Index const threads : {0, -3}) {
+    moody executor{threads};
+    CHECK(error_of([&] { Cpu<float, moody> cpu(executor); }) ==
+          "headmix: the concurrency() of the executor must be at least 1; found " + std::to_string(threads));
+  }
+  using L = Moa<4, 2, SoftmaxTopK<3, 2>, causal>;
+  moody executor;
+  Module<L, Cpu<float, moody>> m(1, Cpu<float, moody>(executor));
+  std::vector<float> const in(400, 0.5f);
+  view<float const> const x(in.data(), 100, 4);
+  m.forward(x);
+  m.backward(x);
+  executor.threads = 8;
+  CHECK(says(error_of([&] { m.backward(x); }), "was 1 when the backend was made and is 8 now"));
+  for (int i = 0; i < 2; ++i) {
+    CHECK(says(error_of([&] { m.forward(x); }), "was 1 when the backend was made and is 8 now"));
+    CHECK(says(error_of([&] { m.backward(x); }), "the last forward() failed"));
+  }
+  executor.threads = 1;
+  m.forward(x);
+  m.backward(x);
+}
+TEST_CASE("misuse: an executor that throws in the middle of a pass leaves none to go back from") {
+  using L = Moa<4, 2, SoftmaxTopK<3, 2>, causal>;
+  int countdown = -1;
+  moody executor{2, &countdown};
+  Module<L, Cpu<float, moody>> m(1, Cpu<float, moody>(executor));
+  std::vector<float> in(2000 * 4);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(Random(1).normal(i));
+  view<float const> const x(in.data(), 2000, 4);
+  auto const gradient = [&] {
+    m.zero_gradients();
+    m.backward(x);
+    auto const& g = m.get<L::W_q>().gradient;
+    return std::vector<float>(g.data, g.data + g.size());
+  };
+  m.forward(x);
+  auto const right = gradient();
+  int thrown = 0;
+  for (int tasks = 0; tasks < 8; ++tasks) {
+    countdown = tasks;
+    try {
+      m.forward(x);
+    } catch (std::runtime_error const&) {
+      ++thrown;
+      countdown = -1;
+      CHECK(says(error_of([&] { m.backward(x); }), "the last forward() failed"));
+    }
+    countdown = -1;
+    m.forward(x);
+    CHECK(gradient() == right);
+  }
+  CHECK(thrown > 3);
+}
 TEST_CASE("a gradient that is bound after planning is right") {
   using L = Moa<40, 24, SoftmaxTopK<3, 2>, causal>;
   using Tape_ = Program<roots<std::remove_cv_t<decltype(L::y)>>, Cpu<float>>;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "headmix/backend/reference.hpp"
+#include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
 
@@ -158,6 +159,44 @@ TEST_CASE("state: what an operation refuses is refused by every try of a module"
     m.forward({in.data(), 4, 8});
     m.backward({in.data(), 4, 8});
   }
+}
+
+TEST_CASE("state: after set_randomness() a backward pass would meet another pass than it follows") {
+  using L = Moa<4, 2, NoisyTopK<3, 2>, causal, output_dropout<1, 2>>;
+  Module<L, Reference<double>> m(1);
+  std::vector<double> const in(32, 0.5);
+  auto const forward = [&] { m.forward({in.data(), 8, 4}); };
+  auto const backward = [&] { m.backward({in.data(), 8, 4}, {0, 0}); };
+  m.set_randomness(randomness(5, 1));
+  forward();
+  m.set_randomness(randomness(5, 1));  // the same
+  backward();
+  for (randomness const other : {randomness(5, 2), randomness::off()}) {
+    m.set_randomness(other);
+    for (int i = 0; i < 2; ++i) {
+      CHECK_THROWS_WITH_AS(backward(),
+                           "headmix: backward() cannot follow the last forward(): set_randomness() was called after it",
+                           Error);
+    }
+    static_cast<void>(m.loss<0>());  // what the pass computed is there
+    forward();
+    backward();
+  }
+}
+TEST_CASE("state: a result is no input of the pass that overwrites it") {
+  using L = Moa<4, 2, SoftmaxTopK<3, 2>, causal>;
+  Module<L, Reference<double>> m(1), other(2);
+  std::vector<double> const in(400, 0.5);
+  auto const y = m.forward({in.data(), 8, 4});
+  CHECK_THROWS_WITH_AS(m.forward(y), Contains("x lies in the workspace, which the pass overwrites"), Error);
+  CHECK_THROWS_WITH_AS(m.backward({in.data(), 8, 4}), Contains("the last forward() failed"), Error);
+  // Also where the workspace would grow, and its memory be another one's.
+  auto const longer = m.forward({in.data(), 90, 4}, uniform(90, 1));
+  CHECK_THROWS_WITH_AS(m.forward(longer, uniform(1, 90)), Contains("x lies in the workspace"), Error);
+  // dy may lie there, and so may the input of another module.
+  auto const again = m.forward({in.data(), 8, 4});
+  other.forward(again);
+  m.backward(again);
 }
 
 }  // namespace

@@ -23,6 +23,8 @@
 
 namespace headmix::inline HEADMIX_ISA {
 
+/// Kernels keep nothing between calls, so copies may run at the same time on threads of their own, also with one
+/// executor where that may be called by several threads.
 /// @tparam Scalar float or double
 /// @tparam Exec who runs the tasks: `serial`, `thread_pool`, or the caller's own Executor
 template <class Scalar, Executor Exec = serial>
@@ -35,8 +37,20 @@ class Cpu {
 
   Cpu() requires std::is_empty_v<Exec>
   = default;
-  /// Keeps a reference to the executor.
-  explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>) : executor_(&executor) {}
+  /// Keeps a reference to the executor, whose concurrency() must be at least 1 and stay what it is.
+  explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>)
+      : executor_(&executor), workers_(executor.concurrency()) {
+    if (1 > workers_) fail("the concurrency() of the executor must be at least 1; found ", workers_);
+  }
+
+  /// Fails if the executor has another concurrency() than before: kernels have memory for as many workers.
+  void begin_pass() {
+    Index const now = executor().concurrency();
+    if (now != workers_) {
+      fail("the concurrency() of the executor was ", workers_, " when the backend was made and is ", now,
+           " now; it must stay what it is");
+    }
+  }
 
   /// The probabilities of an attention are stored for its gradient where they take at most so many bytes, about
   /// sizeof(Scalar) queries keys of each head; else, and without a budget, the gradient computes them again. To be set
@@ -247,11 +261,12 @@ class Cpu {
 
   Index probability_budget_ = 0;
   [[no_unique_address]] handle executor_{};
+  Index workers_ = 1;
   [[no_unique_address]] Reference<Scalar> reference_{};
 };
 
 static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>>);
-static_assert(PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> &&
-              ForEach<Cpu<float>>);
+static_assert(ChecksPass<Cpu<float>> && PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> &&
+              PreparesWeights<Cpu<float>> && ForEach<Cpu<float>>);
 
 }  // namespace headmix::inline HEADMIX_ISA

@@ -33,7 +33,7 @@
 
 namespace headmix {
 
-/// Operands lie in memory of the device; copies share the queue.
+/// Operands lie in memory of the device; copies share the queue, and so are for one thread at a time together.
 /// @tparam Scalar bfloat16, float or double; sums run in accumulator_t<Scalar>
 /// @tparam Device Sm80 or Sm90a (backend/cuda/sm80.cuh), or Emulated (backend/cuda/emulated.hpp)
 template <class Scalar, class Device>

@@ -10,7 +10,8 @@
 namespace headmix {
 
 /// Runs f(0), ..., f(n - 1), in any order and possibly at the same time, and returns when all have ended.
-/// `concurrency()` is the number of tasks it runs at the same time, at most.
+/// `concurrency()` is the number of tasks it runs at the same time, at most: at least 1, and always the same. Calls of
+/// parallel_for may come from several threads at once only where the executor says so.
 template <class E>
 concept Executor = requires(E& e, Index n, void (*f)(Index)) {
   e.parallel_for(n, f);

@@ -17,7 +17,7 @@
 namespace headmix {
 
 /// Runs the tasks of one parallel_for in a parallel region of its own. Inside a parallel region, the caller's or that
-/// of another parallel_for, they run serially on the thread that asks.
+/// of another parallel_for, they run serially on the thread that asks. Several threads may call it at the same time.
 class open_mp {
  public:
   /// The number of threads, the calling one included, stays what it is now: kernels are given memory for as many.

@@ -293,7 +293,8 @@ struct Reference {
 
   // ---- quantisation ----
 
-  /// y_i = clamp(round(a_i s), -128, 127) / s, s = 127 / max(max_j |a_ij|, 1e-5)
+  /// y_i = clamp(round(a_i s), -128, 127) / s, s = 127 / max(max_j |a_ij|, 1e-5). A NaN stays one and does not count
+  /// for s; a row with an infinity becomes NaN.
   template <class T>
   void absmax_int8(view<T> y, view<T const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
@@ -303,7 +304,8 @@ struct Reference {
       for (Index j = 0; j < a.cols; ++j) y(i, j) = static_cast<T>(absmax_int8_of(static_cast<wide>(a(i, j)), s) / s);
     }
   }
-  /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s = max(mean |a_e|, 1e-5)
+  /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s = max(mean |a_e|, 1e-5). A matrix with a number that is
+  /// not finite becomes NaN.
   template <class T>
   void absmean_ternary(view<T> y, view<T const> a) const {
     for (Index e = 0; e < a.count; ++e) {
@@ -322,16 +324,24 @@ struct Reference {
     return 0;
   }
   /// y_s = absmax_int8(x_{s / slots_per_row}) w_e for every slot s of expert e, 0 for a slot without expert; w_e are
-  /// packed ternary matrices. Without an order all slots are those of expert 0. Sums of products are integers.
+  /// packed ternary matrices. Without an order all slots are those of expert 0. Sums of products are integers. A slot
+  /// whose row, or whose expert's weights, have a number that is not finite gets NaN.
   template <class T>
   void packed_gemm(view<T> y, view<T const> x, view<Int const> w, view<Int const> perm, view<Int const> offsets,
                    Index slots_per_row, std::span<std::byte>) const {
     auto const multiply = [&](Index e, Index slot) {
       Index const row = slot / slots_per_row;
-      wide largest = 0;
-      each_element(x.middle_rows(row, 1), [&](T a) { largest = (std::max)(largest, std::abs(static_cast<wide>(a))); });
+      wide largest = 0, odd = 0;
+      each_element(x.middle_rows(row, 1), [&](T a) {
+        largest = (std::max)(largest, std::abs(static_cast<wide>(a)));
+        odd += static_cast<wide>(a) * 0;  // 0, or NaN
+      });
       wide const s = absmax_scale(largest);
       for (Index j = 0; j < y.cols; ++j) {
+        if (odd != 0) {
+          y(slot, j) = static_cast<T>(odd);
+          continue;
+        }
         Int const* const column = packed_ternary::column(w[e].data, x.cols, j);
         Int sum = 0;
         for (Index i = 0; i < x.cols; ++i) {
@@ -360,8 +370,10 @@ struct Reference {
   ///   score_s = the score map of scale <q, k_s> + bias_s
   ///   lse = log(sum_s exp(score_s)), formed as top + log(sum_s exp(score_s - top)), top the largest score
   ///   o = sum_s exp(score_s - top) / sum_s exp(score_s - top) keep_s v_s, keep_s the factor of dropout
-  /// A row that sees no key (fully masked, or without keys) has o = 0 and lse = minus infinity; so has a row in no
-  /// list. Nothing of a key that is not seen is read: a NaN there reaches nothing.
+  /// A row that sees no key (fully masked, or without keys) has o = 0 and lse = minus infinity, and so has a row that
+  /// sees nothing but scores of minus infinity (by a bias or a map), whatever the values are, and a row in no list.
+  /// Nothing of a key that is not seen is read: what is not finite there reaches nothing. A row that sees a key or
+  /// value with such a number is not finite, in columns that backends need not agree on.
   template <AttentionMask Mask, class T, class Map>
   void attention(attention_forward<T, Map> const& p, std::span<std::byte>) const {
     if (p.extents.heads_are_chosen()) {
@@ -378,7 +390,7 @@ struct Reference {
         each_key<Mask>(p.extents, r, b, [&](Index s) {
           o += exp_below(score(p, r, b, s, kv), top) / sum * kept(p, r, b, s) * static_cast<wide>(p.v(s, kv * d + c));
         });
-        p.o(r.row, r.col + c) = static_cast<T>(o);
+        p.o(r.row, r.col + c) = static_cast<T>(sum == 0 ? wide(0) : o);
       }
       if (p.lse.data) p.lse(r.row, r.col / d) = top + std::log(sum);
     });
@@ -390,7 +402,8 @@ struct Reference {
   /// With P_s = exp(score_s - lse), the probability before dropout, and delta = <d_o, o>:
   ///   d_score_s = P_s (keep_s <d_o, v_s> - delta), times the map's derivative for the score before it
   ///   d_q = scale sum_s d_score_s k_s,  d_k_s += scale d_score_s q,  d_v_s += keep_s P_s d_o
-  /// summed, for keys, over all rows that see them; 0 for rows in no list and keys that nobody sees.
+  /// summed, for keys, over all rows that see them; 0 for rows in no list and keys that nobody sees. A row with a lse
+  /// of minus infinity gives and gets 0.
   template <AttentionMask Mask, class T, class Map>
   void attention_gradient(attention_backward<T, Map> const& p, std::span<std::byte>) const {
     zero(p.d_q);
@@ -543,6 +556,7 @@ struct Reference {
   static void each_score_gradient(attention_backward<T, Map> const& p, F f) {
     Index const d = p.extents.head_dim;
     each_query_row(p.extents, [&](query_row r, Index b, Index kv) {
+      if (p.lse(r.row, r.col / d) == -std::numeric_limits<wide>::infinity()) return;
       wide delta = 0;
       for (Index c = 0; c < d; ++c) {
         delta += static_cast<wide>(p.d_o(r.row, r.col + c)) * static_cast<wide>(p.o(r.row, r.col + c));

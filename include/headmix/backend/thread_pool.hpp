@@ -9,7 +9,8 @@
 
 namespace headmix {
 
-/// Runs the tasks of one parallel_for on `threads` threads, the calling one included, as eigen_pool does.
+/// Runs the tasks of one parallel_for on `threads` threads, the calling one included, as eigen_pool does. Several
+/// threads may call it at the same time; one of them has the pool's threads, the others run their tasks themselves.
 class thread_pool {
  public:
   /// One thread means: everything on the caller.

@@ -9,6 +9,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix {
 
 /// One query row of a row list: where it lies and how much it may see.
@@ -130,9 +132,10 @@ struct attention_dropout {
 };
 
 /// Operands of the forward pass: o = softmax(scores where the mask allows) v, and the row log-sum-exp. A query that
-/// sees no key gets o = 0 and a log-sum-exp of minus infinity, as does a row in no list. The log-sum-exp is not wanted
-/// when its data is null. What a backend stores of the probabilities for the gradient, a row for each element of the
-/// lists, is its own affair; without columns or data it stores nothing.
+/// sees no key, or none with a score above minus infinity, gets o = 0 and a log-sum-exp of minus infinity, as does a
+/// row in no list. A number that is not finite reaches only rows that see it. The log-sum-exp is not wanted when its
+/// data is null. What a backend stores of the probabilities for the gradient, a row for each element of the lists, is
+/// its own affair; without columns or data it stores nothing.
 template <class T, class Map = no_score_map>
 struct attention_forward {
   attention_extents extents;
@@ -158,3 +161,5 @@ struct attention_backward {
 };
 
 }  // namespace headmix
+
+HEADMIX_END_QUIET_BOUNDS

@@ -21,7 +21,10 @@ namespace archetype {
 ///
 /// Operands are views in the memory of the backend, of any strides; `y` is the output. It shares no memory with the
 /// operands, unless a kernel says otherwise. A kernel overwrites its output, whatever was in it, also where it held
-/// NaN; one with `accumulate` adds to it instead if that is true: y (+)= f. Extents may be 0.
+/// NaN; one with `accumulate` adds to it instead if that is true: y (+)= f. Extents may be 0. An element that depends on
+/// a number that is not finite is what the formula makes of that; any other is as if the number were finite, however
+/// the kernel forms its sums: weights of experts that were not chosen, rows of slots that chose nothing, keys that the
+/// mask hides.
 ///
 /// `wide` is accumulator_t<scalar>, the type that sums are formed in. T, A and B are `scalar` or `wide`, each by
 /// itself; what a kernel takes as a view of T also occurs for Int where it says so. Views of Int choose among columns
@@ -131,10 +134,12 @@ struct backend {
 
   // ---- quantisation (core/ternary.hpp); round to nearest, ties to even ----
 
-  /// y_i = clamp(round(a_i s), -128, 127) / s for every row, s = 127 / max(max_j |a_ij|, 1e-5): y and a [R, C].
+  /// y_i = clamp(round(a_i s), -128, 127) / s for every row, s = 127 / max(max_j |a_ij|, 1e-5): y and a [R, C]. A NaN
+  /// stays one and does not count for s; a row with an infinity becomes NaN.
   template <class T>
   void absmax_int8(view<T> y, view<T const> a);
-  /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s = max(mean |a_e|, 1e-5): y and a [E, R, C].
+  /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s = max(mean |a_e|, 1e-5): y and a [E, R, C]. A matrix with a
+  /// number that is not finite becomes NaN.
   template <class T>
   void absmean_ternary(view<T> y, view<T const> a);
 

@@ -104,6 +104,13 @@ concept PackedGemm = requires(B& b, view<typename B::scalar> y, view<typename B:
 
 // ---- what is no kernel of a program ----
 
+/// begin_pass(): called before every forward and backward pass; fails if the backend cannot run it any more. Nothing
+/// has been written by then.
+template <class B>
+concept ChecksPass = requires(B& b) {
+  b.begin_pass();
+};
+
 /// for_each(n, f): calls f(i) for all i < n, in any order. Optimisers (train/) run with it.
 template <class B>
 concept ForEach = requires(B& b, Index n, void (*f)(Index)) {

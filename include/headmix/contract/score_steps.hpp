@@ -8,6 +8,8 @@
 #include "headmix/core/type_list.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix {
 
 namespace score_step {
@@ -226,3 +228,5 @@ struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore,
 };
 
 }  // namespace headmix
+
+HEADMIX_END_QUIET_BOUNDS

@@ -34,7 +34,8 @@ std::string message(Part const&... part) {
 }
 
 #ifdef HEADMIX_NO_EXCEPTIONS
-/// Called with the message instead of a throw; must not return. Replace it to report errors in your own way.
+/// Where exceptions are switched off, or HEADMIX_NO_EXCEPTIONS is defined: called with the message instead of a throw;
+/// must not return. Replace it, before other threads use the library, to report errors in your own way.
 inline void (*on_error)(char const* text) = [](char const* text) {
   std::fputs(text, stderr);
   std::fputc('\n', stderr);

@@ -18,7 +18,7 @@ class Padding {
  public:
   /// From a mask [sequences, length]; one without sequences is an error.
   template <class T>
-  explicit Padding(view<T> mask) : all_(mask.rows * mask.cols) {
+  explicit Padding(view<T> mask) : all_((checked(mask.rows) * mask.cols).value) {
     if (1 > mask.rows) fail("Padding: the mask has no sequences; expected at least one row");
     if (all_ > (std::numeric_limits<Int>::max)()) {
       fail("Padding: ", all_, " rows are more than the ", (std::numeric_limits<Int>::max)(), " that an Int can number");

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The mean of the latest rows of a stream, for a decoder that meets its positions one by one.
 
+#include <cmath>
 #include <vector>
 
 #include "headmix/core/error.hpp"
@@ -27,14 +28,14 @@ class RunningMean {
       for (std::size_t j = 0; j < width; ++j) sum_[j] += static_cast<double>(row[j]);
     } else {
       double* const oldest = ring_.data() + next_ * width_;
+      bool finite = true;  // what is not does not go by subtracting it
       for (std::size_t j = 0; j < width; ++j) {
+        finite = finite && std::isfinite(oldest[j]);
         sum_[j] += static_cast<double>(row[j]) - oldest[j];
         oldest[j] = static_cast<double>(row[j]);
       }
-      if (++next_ == window_) {
-        next_ = 0;
-        add_anew();
-      }
+      next_ = next_ + 1 == window_ ? 0 : next_ + 1;
+      if (next_ == 0 || !finite) add_anew();
     }
     for (std::size_t j = 0; j < width; ++j) mean[j] = static_cast<T>(sum_[j] / static_cast<double>(rows_));
   }

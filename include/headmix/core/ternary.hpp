@@ -11,22 +11,24 @@
 
 namespace headmix {
 
-/// What eight-bit activations of a row are multiplied by before they are rounded: 127 / max(largest |x|, 1e-5).
+/// What eight-bit activations of a row are multiplied by before they are rounded: 127 / max(largest |x|, 1e-5). An
+/// infinity makes it 0, and so all of the row NaN.
 template <class T>
 HEADMIX_HD constexpr T absmax_scale(T largest) {
   return T(127) / (largest > T(1e-5) ? largest : T(1e-5));
 }
-/// x times the row's scale as an integer, -128 .. 127.
+/// x times the row's scale as an integer, -128 .. 127; NaN for NaN.
 template <class T>
 HEADMIX_HD T absmax_int8_of(T x, T scale) {
   using std::rint;
   T const n = rint(x * scale);
   return n < T(-128) ? T(-128) : n > T(127) ? T(127) : n;
 }
-/// What ternary weights are multiplied by: max(mean of |w|, 1e-5).
+/// What ternary weights are multiplied by: max(mean of |w|, 1e-5). A weight that is not finite makes it infinite or
+/// NaN, and so all weights of the matrix NaN: 0 times it is one.
 template <class T>
 HEADMIX_HD constexpr T absmean_scale(T mean) {
-  return mean > T(1e-5) ? mean : T(1e-5);
+  return mean < T(1e-5) ? T(1e-5) : mean;
 }
 /// w / scale as -1, 0 or 1. The comparison is that of a rounded number: one half is 0.
 template <class T>
@@ -60,7 +62,8 @@ inline int weight(Int const* column, Index i) {
   return static_cast<int>(word >> (2 * (i % weights_per_word)) & 3) - 1;
 }
 
-/// Packs w, [in, out], into words(in, out) words.
+/// Packs w, [in, out], into words(in, out) words. With a weight that is not finite the scale is not, and products are
+/// NaN.
 template <class T>
 void pack(Int* packed, view<T const> w) {
   double sum = 0;

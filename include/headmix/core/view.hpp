@@ -1,10 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // view<T>: a strided matrix, or a stack of them (one matrix per expert), in memory that somebody else owns.
-// Kernels receive views by value; nothing here allocates or checks bounds.
+// Kernels receive views by value; nothing here allocates or checks bounds. Products of extents are checked where a view
+// is made on the host.
 
 #include <type_traits>
 
+#include "headmix/core/checked.hpp"
 #include "headmix/core/config.hpp"
 
 namespace headmix {
@@ -22,10 +24,12 @@ struct view {
   view() = default;
   /// A contiguous row-major matrix.
   HEADMIX_HD constexpr view(T* p, Index r, Index c)
-      : data(p), rows(r), cols(c), stack_stride(r * c), row_stride(c), col_stride(1) {}
+      : data(p), rows(r), cols(c), stack_stride(detail::extent_product(r, c)), row_stride(c), col_stride(1) {}
   /// A contiguous stack of row-major matrices.
   HEADMIX_HD constexpr view(T* p, Index n, Index r, Index c)
-      : data(p), count(n), rows(r), cols(c), stack_stride(r * c), row_stride(c), col_stride(1) {}
+      : data(p), count(n), rows(r), cols(c), stack_stride(detail::extent_product(r, c)), row_stride(c), col_stride(1) {
+    static_cast<void>(detail::extent_product(n, stack_stride));
+  }
   /// Reading through a view of something writable.
   template <class U>
   requires(std::is_same_v<T, U const>) HEADMIX_HD constexpr view(view<U> const& v)
@@ -111,10 +115,12 @@ struct segments {
 };
 
 /// `count` sequences of `length` rows each.
-[[nodiscard]] constexpr segments uniform(Index count, Index length) { return {nullptr, count, count * length}; }
+[[nodiscard]] constexpr segments uniform(Index count, Index length) {
+  return {nullptr, count, (checked(count) * length).value};
+}
 /// Ragged sequences: `offsets` holds count + 1 ascending row numbers that begin with 0.
 [[nodiscard]] inline segments ragged(Int const* offsets, Index count) {
-  return {offsets, count, offsets ? offsets[count] : 0};
+  return {offsets, count, offsets != nullptr && count > 0 ? offsets[count] : 0};
 }
 /// The same where the host cannot read the offsets: they lie in the memory of a device. The last one must be `rows`.
 [[nodiscard]] constexpr segments ragged(Int const* offsets, Index count, Index rows) { return {offsets, count, rows}; }

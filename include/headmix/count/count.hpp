@@ -17,6 +17,7 @@
 // out; and the router has T d E MACs and d E parameters, which they omit. The flags of `counted` leave terms out.
 
 #include <algorithm>
+#include <type_traits>
 
 #include "headmix/core/error.hpp"
 #include "headmix/expr/attention_ops.hpp"
@@ -106,9 +107,11 @@ constexpr bool reads_router(type_list<A...>) {
 }
 
 /// Pairs of a query and a key that it sees, in a sequence; with fewer queries than keys the queries are the last ones.
+/// Masks of the library have a closed form; another one is asked for the keys of every query or, unless it is dense,
+/// for every pair.
 template <AttentionMask Mask>
-constexpr Index visible_pairs(Index queries, Index keys) {
-  Index pairs = 0;
+constexpr checked visible_pairs(std::type_identity<Mask>, Index queries, Index keys) {
+  checked pairs = 0;
   for (Index t = keys - queries; t < keys; ++t) {
     key_range const range = visible_keys<Mask>(t, keys);
     if constexpr (dense_mask<Mask>) {
@@ -118,6 +121,18 @@ constexpr Index visible_pairs(Index queries, Index keys) {
     }
   }
   return pairs;
+}
+
+constexpr checked visible_pairs(std::type_identity<full>, Index queries, Index keys) { return checked(queries) * keys; }
+/// 1 + ... + n: what the queries 0 .. n - 1 of a causal mask see.
+constexpr checked triangle(Index n) { return n % 2 == 0 ? checked(n / 2) * (n + 1) : checked(n) * ((n + 1) / 2); }
+constexpr checked visible_pairs(std::type_identity<causal>, Index queries, Index keys) {
+  return triangle(keys) - triangle((std::max)(keys - queries, Index{0}));
+}
+template <Index Window>
+constexpr checked visible_pairs(std::type_identity<sliding_window<Window>>, Index queries, Index keys) {
+  auto const seen_before = [](Index t) { return triangle(t) - triangle((std::max)(t - Window, Index{0})); };
+  return seen_before(keys) - seen_before((std::max)(keys - queries, Index{0}));
 }
 
 /// The values that a module of the layer has parameters for.
@@ -134,29 +149,36 @@ struct layer_roots {
 /// [R, K] % [K, C]: R K C.
 template <kind K, Expr A, Expr B>
 constexpr Index macs(node<ops::matmul<K>, A, B>, auto const& sizes) {
-  return sizes.template extent<rows<A>>() * sizes.template extent<cols<A>>() * sizes.template extent<cols<B>>();
+  return (checked(sizes.template extent<rows<A>>()) * sizes.template extent<cols<A>>() *
+          sizes.template extent<cols<B>>())
+      .value;
 }
 /// One row times one matrix for every slot, also for one that chose nothing.
 template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
 constexpr Index macs(node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
-  return sizes.template extent<times<SlotsPerRow, rows<X>>>() * sizes.template extent<cols<X>>() *
-         sizes.template extent<cols<W>>();
+  return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
+          sizes.template extent<cols<W>>())
+      .value;
 }
 /// The same of a sum over the slots of a row.
 template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
 constexpr Index macs(node<ops::expert_linear_combine<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
-  return sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() * sizes.template extent<cols<W>>();
+  return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() *
+          sizes.template extent<cols<W>>())
+      .value;
 }
 /// Packed weights: as many products of integers.
 template <class SlotsPerRow, class E, class Out, Expr X, Expr W, Expr... Order>
 constexpr Index macs(node<ops::packed_expert_linear<SlotsPerRow, E, Out>, X, W, Order...>, auto const& sizes) {
-  return sizes.template extent<times<SlotsPerRow, rows<X>>>() * sizes.template extent<cols<X>>() *
-         sizes.template extent<Out>();
+  return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
+          sizes.template extent<Out>())
+      .value;
 }
 /// The same without experts.
 template <class Out, Expr X, Expr W>
 constexpr Index macs(node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
-  return sizes.template extent<rows<X>>() * sizes.template extent<cols<X>>() * sizes.template extent<Out>();
+  return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() * sizes.template extent<Out>())
+      .value;
 }
 /// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds the d_h columns of every
 /// head, or, where tokens choose heads, of the one that its slot chose.
@@ -164,8 +186,10 @@ template <class Spec, Expr Q, Expr K, Expr... Further>
 constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, auto const& sizes) {
   segments const queries = sizes.template segments_of<rows<Q>>(), keys = sizes.template segments_of<rows<K>>();
   Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<rows<Q>>() / queries.rows;
-  return 2 * queries.count * detail::visible_pairs<typename Spec::mask>(queries.length(0), keys.length(0)) *
-         rows_per_token * sizes.template extent<cols<Q>>();
+  return (checked(2) * queries.count *
+          detail::visible_pairs(std::type_identity<typename Spec::mask>{}, queries.length(0), keys.length(0)) *
+          rows_per_token * sizes.template extent<cols<Q>>())
+      .value;
 }
 
 /// The number of parameters that a Module of layer L owns; packed ones are the weights in them. Dynamic sizes of the
@@ -173,18 +197,19 @@ constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, aut
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_parameters(counted what, size_value<X>... given) {
   detail::given_sizes<X...> const sizes = {given...};
-  Index n = 0;
+  checked n = 0;
   for_each(leaves_of<detail::layer_roots<L>>{}, [&]<class P>() {
     if constexpr (Parameter<P>) {
       if (!what.bias && detail::Bias<P>) return;
       if (!what.router && RouterParameter<P>) return;
-      n += sizes.template extent<count<P>>() * sizes.template extent<rows<P>>() * sizes.template extent<cols<P>>();
+      n += checked(sizes.template extent<count<P>>()) * sizes.template extent<rows<P>>() *
+           sizes.template extent<cols<P>>();
     } else if constexpr (PackedParameter<P>) {
-      n += sizes.template extent<count<P>>() * sizes.template extent<typename P::in>() *
+      n += checked(sizes.template extent<count<P>>()) * sizes.template extent<typename P::in>() *
            sizes.template extent<typename P::out>();
     }
   });
-  return n;
+  return n.value;
 }
 /// The same of everything.
 template <class L, Extent... X>
@@ -195,7 +220,7 @@ template <class L, Extent... X>
 namespace detail {
 template <class Y, class Sizes>
 constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
-  Index n = 0;
+  checked n = 0;
   for_each(nodes_of<roots<Y>>{}, [&]<class A>() {
     if constexpr (requires { macs(A{}, sizes); }) {
       if (what.router || !reads_router(typename A::args{})) n += macs(A{}, sizes);
@@ -204,7 +229,7 @@ constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
       if (what.attention_term) n += attention_macs(A{}, sizes);
     }
   });
-  return n;
+  return n.value;
 }
 }  // namespace detail
 

@@ -36,45 +36,47 @@ struct ratio {
   /// The nearest multiple, of two the larger.
   [[nodiscard]] constexpr Index nearest(Index multiple = 1) const {
     if (1 > multiple) fail("a number is rounded to multiples of 1 or more; found ", multiple);
-    Index const step = multiple * denominator;
-    return (2 * numerator + step) / (2 * step) * multiple;
+    checked const step = checked(multiple) * denominator;
+    return (checked(2) * numerator + step).value / (2 * step).value * multiple;
   }
 };
 
 namespace detail {
 /// One row in a, one row out b: a products and a - 1 sums for each of b numbers.
-constexpr Index linear_flops(Index a, Index b) { return 2 * a * b - b; }
+constexpr checked linear_flops(checked a, checked b) { return 2 * a * b - b; }
 /// One row of width d through one expert, but for the activation.
-constexpr Index expert_flops(Index d, expert_sizes const& x) {
-  return (x.matrices - 1) * linear_flops(d, x.hidden) + linear_flops(x.hidden, d);
+constexpr checked expert_flops(Index d, expert_sizes const& x) {
+  return (checked(x.matrices) - 1) * linear_flops(d, x.hidden) + linear_flops(x.hidden, d);
 }
-constexpr ratio positive_ratio(Index numerator, Index denominator) {
-  if (1 > denominator) fail("parity: all sizes must be positive");
-  if (1 > numerator) fail("parity: the head and the merge layer alone cost as much as the experts");
-  return {numerator, denominator};
+constexpr ratio positive_ratio(checked numerator, checked denominator) {
+  if (1 > denominator.value) fail("parity: all sizes must be positive");
+  if (1 > numerator.value) fail("parity: the head and the merge layer alone cost as much as the experts");
+  return {numerator.value, denominator.value};
 }
 }  // namespace detail
 
 /// Products and sums of a token in a Smoe of width d: (7).
 [[nodiscard]] constexpr Index smoe_flops(Index width, expert_sizes const& x) {
-  return x.top_k * detail::expert_flops(width, x);
+  return (x.top_k * detail::expert_flops(width, x)).value;
 }
 /// The same in an MhMoe of `split` sub-tokens with its head and merge layers: (6).
 [[nodiscard]] constexpr Index mh_moe_flops(Index width, Index split, expert_sizes const& x) {
   if (1 > split || width % split != 0) fail(split, " sub-tokens do not divide a width of ", width);
-  return 2 * detail::linear_flops(width, width) + split * x.top_k * detail::expert_flops(width / split, x);
+  return (2 * detail::linear_flops(width, width) + checked(split) * x.top_k * detail::expert_flops(width / split, x))
+      .value;
 }
 
 /// The inner width with which an MhMoe of `top_k` choices has as many products as a Smoe: (8), there for equal k.
 /// For n matrices in an expert it is (k_smoe d_smoe - 2 d / n) / k, for any number of sub-tokens.
 [[nodiscard]] constexpr ratio parity_hidden(Index width, expert_sizes const& smoe, Index top_k) {
-  return detail::positive_ratio(smoe.matrices * smoe.top_k * smoe.hidden - 2 * width, smoe.matrices * top_k);
+  return detail::positive_ratio(checked(smoe.matrices) * smoe.top_k * smoe.hidden - checked(2) * width,
+                                checked(smoe.matrices) * top_k);
 }
 /// The number of experts, of that or another inner width, with which it has as many parameters: (9), and (10) for
 /// d_smoe = 4 d, k = 1 and h = 3. It is h (n d_smoe E_smoe - 2 d) / (n hidden).
 [[nodiscard]] constexpr ratio parity_experts(Index width, expert_sizes const& smoe, Index split, Index hidden) {
-  return detail::positive_ratio(split * (smoe.matrices * smoe.hidden * smoe.experts - 2 * width),
-                                smoe.matrices * hidden);
+  return detail::positive_ratio(split * (checked(smoe.matrices) * smoe.hidden * smoe.experts - checked(2) * width),
+                                checked(smoe.matrices) * hidden);
 }
 
 }  // namespace headmix

@@ -15,14 +15,16 @@ struct rounding : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
 };
 
-/// Each row x becomes clamp(round(x s), -128, 127) / s with s = 127 / max(max_j |x_j|, 1e-5).
+/// Each row x becomes clamp(round(x s), -128, 127) / s with s = 127 / max(max_j |x_j|, 1e-5). A NaN stays one; a row with
+/// an infinity becomes NaN.
 struct absmax_int8 : rounding {
   template <class A>
   using shape_of = shape<rows<A>, cols<A>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.absmax_int8(y, a); }
 };
 
-/// Each matrix W becomes clamp(round(W s), -1, 1) / s with s = 1 / max(mean |W|, 1e-5).
+/// Each matrix W becomes clamp(round(W s), -1, 1) / s with s = 1 / max(mean |W|, 1e-5). One with a number that is not
+/// finite becomes NaN.
 struct absmean_ternary : rounding {
   static constexpr bool takes_stacks = true;
   template <class A>

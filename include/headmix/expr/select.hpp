@@ -198,7 +198,10 @@ struct scatter_rows : operation {
 
 }  // namespace ops
 
-/// [R, E] -> Int [R, K]
+/// [R, E] -> Int [R, K]: the columns of the largest elements, largest first. NaN ranks behind every number, minus infinity
+/// too; of equal elements, and of two NaN, the one further left comes first. So there are always K different columns:
+/// where a router's logits have a NaN or plus infinity, its softmax is NaN, and the first K experts are chosen with
+/// weights that are NaN.
 template <Extent K, Expr A>
 constexpr auto arg_top_k(A scores) {
   static_assert(K::value != 0, "headmix: top_k chooses at least one column");

@@ -3,27 +3,125 @@
 // Files with errors that name the path. A file is read in pieces, so no claim about its size is believed, and is
 // written under another name first, so nobody ever sees half of it.
 
-#include <sys/stat.h>
-
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "headmix/core/config.hpp"
 #include "headmix/core/error.hpp"
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#else
+#include <filesystem>
+#endif
+
 namespace headmix {
+
+namespace detail {
+
+/// What an error number means; unlike std::strerror, safe from several threads.
+[[nodiscard]] inline std::string reason(int error) { return std::generic_category().message(error); }
+
+#if defined(__unix__) || defined(__APPLE__)
+/// The file that a path to write to stands for. Every function that can fail leaves its reason in errno.
+class destination {
+ public:
+  explicit destination(std::string path) : path_(std::move(path)) {
+    exists_ = stat(path_.c_str(), &status_) == 0;
+    if (!exists_ && errno != ENOENT) error_ = errno;
+    std::array<char, 4096> text;
+    for (int links = 0; links < 40 && !is_descriptor(); ++links) {
+      auto const n = readlink(path_.c_str(), text.data(), text.size());
+      if (n < 0) break;
+      std::string_view const link(text.data(), static_cast<std::size_t>(n));
+      path_ = message(link.starts_with('/') ? "" : folder(), link);
+    }
+    in_place_ = exists_ && (!S_ISREG(status_.st_mode) || is_descriptor());
+    if (exists_ && !in_place_ && faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0) error_ = errno;
+  }
+
+  /// The path, with links followed: to a file that need not be there.
+  [[nodiscard]] std::string const& path() const { return path_; }
+  /// With the slash at its end.
+  [[nodiscard]] std::string folder() const { return path_.substr(0, path_.rfind('/') + 1); }
+  /// Whether nothing can take its place: a pipe, a device, an open file.
+  [[nodiscard]] bool in_place() const { return in_place_; }
+  /// Why nothing can be written to it, or 0.
+  [[nodiscard]] int error() const { return error_; }
+  [[nodiscard]] static int process() { return getpid(); }
+
+  /// Gives the file the mode, the owner and the group of the one that it will replace, as far as we may.
+  void dress(std::FILE* file) const {
+    if (!exists_ || in_place_) return;
+    // The bits that run a file as its owner or group go where these cannot be kept.
+    bool const owned = fchown(fileno(file), status_.st_uid, status_.st_gid) == 0;
+    if (fchmod(fileno(file), status_.st_mode & (owned ? 07777 : 0777)) != 0) return;  // of a disk without modes
+  }
+  /// Waits until the file's content is on the disk.
+  [[nodiscard]] bool sync(std::FILE* file) const { return in_place_ || fsync(fileno(file)) == 0; }
+  /// Puts a file of the same folder in its place, and waits until the disk knows.
+  [[nodiscard]] bool replace_by(std::string const& file) const {
+    if (std::rename(file.c_str(), path_.c_str()) != 0) return false;
+    // Some folders cannot be opened, or synchronised: no reason to take back what is in its place.
+    int const fd = open(folder().empty() ? "." : folder().c_str(), O_RDONLY | O_CLOEXEC);
+    bool const synced = fd < 0 || fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
+    int const error = errno;
+    if (fd >= 0) close(fd);
+    errno = error;
+    return synced;
+  }
+
+ private:
+  /// A name of an open file: what it links to need not be a path, and who has opened it would not see another file.
+  [[nodiscard]] bool is_descriptor() const { return path_.starts_with("/proc/") || path_.starts_with("/dev/fd/"); }
+
+  std::string path_;
+  struct stat status_ {};
+  bool exists_ = false, in_place_ = false;
+  int error_ = 0;
+};
+#else
+/// The same where there is no POSIX: the new file replaces whatever has its name.
+class destination {
+ public:
+  explicit destination(std::string path) : path_(std::move(path)) {}
+  [[nodiscard]] std::string const& path() const { return path_; }
+  [[nodiscard]] std::string folder() const { return path_.substr(0, path_.find_last_of("/\\:") + 1); }
+  [[nodiscard]] static bool in_place() { return false; }
+  [[nodiscard]] static int error() { return 0; }
+  [[nodiscard]] static int process() { return 0; }
+  static void dress(std::FILE*) {}
+  [[nodiscard]] static bool sync(std::FILE*) { return true; }
+  [[nodiscard]] bool replace_by(std::string const& file) const {
+    std::error_code error;
+    std::filesystem::rename(file, path_, error);  // unlike std::rename, this replaces a file on every system
+    errno = error.default_error_condition().value();
+    return !error;
+  }
+
+ private:
+  std::string path_;
+};
+#endif
+
+}  // namespace detail
 
 /// A file, pipe or device that is read from its beginning on.
 class InputFile {
  public:
   /// Opens a file; an Error names it if that fails.
   explicit InputFile(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "rb")) {
-    if (file_ == nullptr) fail(path_, ": cannot open: ", std::strerror(errno));
+    if (file_ == nullptr) fail(path_, ": cannot open: ", detail::reason(errno));
   }
   InputFile(InputFile const&) = delete;
   InputFile& operator=(InputFile const&) = delete;
@@ -32,7 +130,7 @@ class InputFile {
   /// Fills `to` and returns the bytes read, which are fewer only where the file ends.
   std::size_t read(std::span<std::byte> to) {
     std::size_t const got = std::fread(to.data(), 1, to.size(), file_);
-    if (got < to.size() && std::ferror(file_)) fail(path_, ": cannot read: ", std::strerror(errno));
+    if (got < to.size() && std::ferror(file_)) fail(path_, ": cannot read: ", detail::reason(errno));
     return got;
   }
 
@@ -59,31 +157,37 @@ template <class Source>
   return bytes;
 }
 
-/// A file that appears under its name, or replaces the one that is there, when commit() returns; otherwise nothing is
-/// left of it. What exists and is no regular file (a pipe, /dev/stdout) is written as it is.
+/// A file that appears under its name, or replaces the one that is there, when commit() returns: then it is on the
+/// disk, as far as the system can tell. Otherwise nothing is left of it, and what was there before stays whole, even if
+/// the process is killed; a file headmix-*.tmp may then stay beside it, which is in nobody's way. The new file has the
+/// mode of the old one, and its owner and group as far as the process may set them. Where the path is a link, the file
+/// that it leads to is replaced, and the link stays. What exists and is no regular file (a pipe, /dev/null), and what
+/// is open already (/dev/stdout), is written as it is. Without POSIX, links are replaced, and nobody waits for the
+/// disk.
+///
+/// Every failure is an Error with the path and the reason. An object is for one thread at a time; different ones may
+/// write to the same path at once: one of them wins.
 class OutputFile {
  public:
-  /// Creates or overwrites a file; an Error names it if that fails.
-  explicit OutputFile(std::string path) : path_(std::move(path)) {
-    struct stat there;
-    if (stat(path_.c_str(), &there) == 0 && (there.st_mode & S_IFMT) != S_IFREG) {
-      file_ = std::fopen(path_.c_str(), "wb");
-    } else {
-      // Exclusive, since another process may be writing the same file.
-      for (int attempt = 0; file_ == nullptr && attempt < 100; ++attempt) {
-        temporary_ = message(path_, ".", attempt, ".tmp");
+  /// Creates the file that commit() will put in its place.
+  explicit OutputFile(std::string path) : path_(std::move(path)), to_(path_) {
+    static std::atomic<unsigned long> count = 0;
+    errno = to_.error();
+    if (errno == 0 && to_.in_place()) {
+      file_ = std::fopen(to_.path().c_str(), "ab");
+    } else if (errno == 0) {
+      // Exclusive: what another process, or one that was killed, has under this name stays as it is.
+      do {
+        temporary_ = message(to_.folder(), "headmix-", to_.process(), "-", ++count, ".tmp");
         file_ = std::fopen(temporary_.c_str(), "wbx");
-        if (file_ == nullptr && errno != EEXIST) break;
-      }
+      } while (file_ == nullptr && errno == EEXIST);
     }
-    if (file_ == nullptr) fail(path_, ": cannot create: ", std::strerror(errno));
+    if (file_ == nullptr) fail(path_, ": cannot create: ", detail::reason(errno));
+    to_.dress(file_);
   }
   OutputFile(OutputFile const&) = delete;
   OutputFile& operator=(OutputFile const&) = delete;
-  ~OutputFile() {
-    if (file_ != nullptr) std::fclose(file_);
-    if (!temporary_.empty()) std::remove(temporary_.c_str());
-  }
+  ~OutputFile() { discard(); }
 
   /// Appends bytes.
   void write(std::span<std::byte const> bytes) {
@@ -91,16 +195,34 @@ class OutputFile {
   }
   /// Call last: a full disk may show only here.
   void commit() {
+    if (std::fflush(file_) != 0 || !to_.sync(file_)) give_up();
     if (std::fclose(std::exchange(file_, nullptr)) != 0) give_up();
-    if (!temporary_.empty() && std::rename(temporary_.c_str(), path_.c_str()) != 0) give_up();
+    if (!temporary_.empty() && !to_.replace_by(temporary_)) give_up();
     temporary_.clear();
   }
 
  private:
-  [[noreturn]] void give_up() const { fail(path_, ": cannot write: ", std::strerror(errno)); }
+  void discard() {
+    if (file_ != nullptr) std::fclose(std::exchange(file_, nullptr));
+    if (!temporary_.empty()) std::remove(temporary_.c_str());
+    temporary_.clear();
+  }
+  [[noreturn]] void give_up() {
+    int const error = errno;
+    discard();  // here too, for builds whose errors end the process
+    fail(path_, ": cannot write: ", detail::reason(error));
+  }
 
   std::string path_, temporary_;
+  detail::destination to_;
   std::FILE* file_ = nullptr;
 };
+
+/// Writes a whole file as OutputFile does.
+inline void write_file(std::string path, std::string_view content) {
+  OutputFile file(std::move(path));
+  file.write(std::as_bytes(std::span(content)));
+  file.commit();
+}
 
 }  // namespace headmix

@@ -5,6 +5,7 @@
 // is described by tables, so all of this is compiled once and not for every program.
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/program/formula.hpp"
+#include "headmix/program/overlap.hpp"
 #include "headmix/program/state.hpp"
 
 namespace headmix::detail {
@@ -40,12 +42,24 @@ inline std::string text(untyped_view const& v) {
   return v.count == 1 ? message("[", v.rows, ", ", v.cols, "]")
                       : message("[", v.count, ", ", v.rows, ", ", v.cols, "]");
 }
+inline std::string strides(untyped_view const& v) {
+  return v.count == 1 ? message("[", v.row_stride, ", ", v.col_stride, "]")
+                      : message("[", v.stack_stride, ", ", v.row_stride, ", ", v.col_stride, "]");
+}
 inline bool same_view(untyped_view const& a, untyped_view const& b) {
   return a.data == b.data && a.count == b.count && a.rows == b.rows && a.cols == b.cols &&
          a.stack_stride == b.stack_stride && a.row_stride == b.row_stride && a.col_stride == b.col_stride;
 }
 inline bool same_extents(untyped_view const& a, untyped_view const& b) {
   return a.count == b.count && a.rows == b.rows && a.cols == b.cols;
+}
+/// A view without memory; fails if it has more elements than any value may have, before somebody allocates them.
+inline untyped_view without_memory(std::string_view name, Index count, Index rows, Index cols) {
+  if (count > 0 && rows > 0 && cols > 0 && (rows > max_elements / cols || rows * cols > max_elements / count)) {
+    fail(name, " would have the extents ", count == 1 ? "" : message(count, " x "), rows, " x ", cols,
+         ", more than the ", max_elements, " elements that a value may have");
+  }
+  return {nullptr, count, rows, cols};
 }
 struct leaf_row {
   char const* name_source;
@@ -69,7 +83,7 @@ enum : std::size_t { tokens_size, context_size, sequences_size };
 struct binding_table {
   std::span<char const* const> sizes;  ///< their names
   bool mentions[2];                    ///< tokens and context_tokens
-  bool keys_from_memory;
+  bool keys_from_context;
   std::span<leaf_row const> leaves;
   std::span<check_row const> checks;
   std::span<int const> reshaped;  ///< leaves whose rows must follow each other
@@ -79,15 +93,16 @@ struct binding_table {
 inline void check_segments(char const* name_source, segments const& s, bool readable) {
   auto const what = [&] { return unqualified(name_source); };  // only for messages: it takes time
   if (s.count < 1) fail(what(), ": there must be at least one sequence, found ", s.count);
+  if (0 > s.rows) fail(what(), ": the sequences have a negative number of rows: ", s.rows);
   if (s.offsets == nullptr) {
     if (s.rows % s.count != 0) {
       fail(what(), ": ", s.rows, " rows do not divide evenly into ", s.count, " sequences; give offsets");
     }
   } else if (readable) {
+    if (s.offsets[0] != 0) fail(what(), ": offsets must begin with 0; offset 0 is ", s.offsets[0]);
     for (Index b = 0; b < s.count; ++b) {
-      if (s.offsets[0] != 0 || s.offsets[b + 1] < s.offsets[b]) {
-        fail(what(), ": offsets must begin with 0 and never fall; offset ", b + 1, " is ", s.offsets[b + 1], " after ",
-             s.offsets[b]);
+      if (s.offsets[b + 1] < s.offsets[b]) {
+        fail(what(), ": offsets must never fall; offset ", b + 1, " is ", s.offsets[b + 1], " after ", s.offsets[b]);
       }
     }
     if (s.offsets[s.count] != s.rows) {
@@ -102,13 +117,16 @@ class Binding {
  public:
   /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the program.
   /// @param host_memory  the host may read what the caller binds
-  Binding(binding_table const& table, std::size_t values, bool host_memory, State& state)
+  /// @param bytes  of an element, by kind
+  Binding(binding_table const& table, std::size_t values, bool host_memory, State& state,
+          std::array<std::size_t, 3> const& bytes)
       : table_(&table),
         state_(&state),
         values_(values),
         bound_(table.leaves.size()),
         given_(table.sizes.size(), dynamic),
         source_(table.sizes.size()),
+        bytes_(bytes),
         host_memory_(host_memory) {
     sizes_.value.assign(table.sizes.size(), dynamic);
   }
@@ -116,7 +134,7 @@ class Binding {
   /// Says where each sequence of query tokens begins; one sequence without it.
   void bind_tokens(segments s) { set_segments(sizes_.tokens, tokens_size, s); }
   /// Says where each sequence of key tokens begins, in programs whose keys come from another input.
-  void bind_context(segments s) { set_segments(sizes_.memory, context_size, s); }
+  void bind_context(segments s) { set_segments(sizes_.context, context_size, s); }
 
   [[nodiscard]] std::size_t leaf_count() const { return table_->leaves.size(); }
   [[nodiscard]] kind leaf_kind(std::size_t leaf) const { return table_->leaves[leaf].kind_of; }
@@ -142,7 +160,7 @@ class Binding {
   /// The extents of a leaf, without memory.
   [[nodiscard]] untyped_view leaf_shape(std::size_t leaf) const {
     auto const& extent = table_->leaves[leaf].shape.extent;
-    return {nullptr, value_of(*extent[0]), value_of(*extent[1]), value_of(*extent[2])};
+    return without_memory(leaf_name(leaf), value_of(*extent[0]), value_of(*extent[1]), value_of(*extent[2]));
   }
 
   void bind_leaf(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) {
@@ -181,7 +199,7 @@ class Binding {
       source_[s] = "set()";
     }
     fix(tokens_size, sizes_.tokens);
-    fix(context_size, sizes_.memory);
+    fix(context_size, sizes_.context);
     sizes_.value[sequences_size] = (std::max)(sizes_.tokens.count, Index{1});
     for (std::size_t l = 0; l < bound_.size(); ++l) {
       if (!bound_[l]) fail(leaf_name(l), " is not bound: call bind(", leaf_name(l), "{}, memory) first");
@@ -211,13 +229,12 @@ class Binding {
     for (int const l : table_->reshaped) {
       untyped_view const& v = values_[static_cast<std::size_t>(l)];
       if (!v.contiguous()) {
-        fail(leaf_name(static_cast<std::size_t>(l)),
-             " is split or merged, so its rows must follow each other; found row stride ", v.row_stride, " for ",
-             v.cols, " columns");
+        fail(leaf_name(static_cast<std::size_t>(l)), " is split or merged, so its rows must follow each other; ",
+             text(v), " has the strides ", strides(v), ", expected ", strides({nullptr, v.count, v.rows, v.cols}));
       }
     }
-    Index const context_sequences = (std::max)(sizes_.memory.count, Index{1});
-    if (table_->keys_from_memory && context_sequences != sizes_.value[sequences_size]) {
+    Index const context_sequences = (std::max)(sizes_.context.count, Index{1});
+    if (table_->keys_from_context && context_sequences != sizes_.value[sequences_size]) {
       fail("context_tokens has ", context_sequences, " sequences, tokens has ", sizes_.value[sequences_size],
            "; bind_context() and bind_tokens() say where they begin");
     }
@@ -227,6 +244,21 @@ class Binding {
     for (std::size_t l = 0; l < bound_.size(); ++l) {
       if (values_[l].data == nullptr && values_[l].size() > 0) {
         fail(leaf_name(l), " is bound to a null pointer; its extents are ", text(values_[l]));
+      }
+    }
+  }
+  /// Fails if a leaf or its gradient lies in the memory that a pass writes its values to.
+  void check_outside(std::span<std::byte> workspace) const {
+    auto const begin = reinterpret_cast<std::uintptr_t>(workspace.data());
+    address_range const all{begin, begin + workspace.size()};
+    for (std::size_t l = 0; l < bound_.size(); ++l) {
+      for (bool const gradient : {false, true}) {
+        untyped_view const& v = gradient ? leaf_gradient(l) : values_[l];
+        if (v.data == nullptr || !addresses_of(v, element_of(l)).meets(all)) continue;
+        fail(
+            gradient ? "the gradient of " : "", leaf_name(l),
+            " lies in the workspace, which the pass overwrites: a result is there until the next forward(); copy it to "
+            "use it as an input");
       }
     }
   }
@@ -298,6 +330,7 @@ class Binding {
   }
   void check_extents(std::size_t leaf, untyped_view const& v, char const* what) const {
     if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_name(leaf), " has a negative extent: ", text(v));
+    static_cast<void>(checked(v.count) * v.rows * v.cols);
   }
   void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const {
     if (gradient.data == nullptr) return;
@@ -305,8 +338,12 @@ class Binding {
     if (!same_extents(value, gradient)) {
       fail("the gradient of ", leaf_name(leaf), " has extents ", text(gradient), ", its value has ", text(value));
     }
-    if (overlaps_itself(gradient) || (gradient.size() > 0 && gradient.data == value.data)) {
-      fail("the gradient of ", leaf_name(leaf), " must have memory of its own for every element");
+    if (overlaps_itself(gradient)) {
+      fail("the gradient of ", leaf_name(leaf), " must have memory of its own for every element; ", text(gradient),
+           " with strides ", strides(gradient), " has not");
+    }
+    if (value.data != nullptr && share_memory(value, gradient, element_of(leaf))) {
+      fail("the gradient of ", leaf_name(leaf), " must have memory of its own; it shares some with the value");
     }
   }
   void set_gradient(std::size_t leaf, untyped_view const& gradient) {
@@ -316,9 +353,8 @@ class Binding {
     // Plans size the kernels that add to it by the leaf: a gradient may be bound later.
     if (gradient.data == nullptr) mine = {nullptr, value.count, value.rows, value.cols};
   }
-  static bool overlaps_itself(untyped_view const& v) {
-    return v.size() > 0 && ((v.count > 1 && v.stack_stride == 0) || (v.rows > 1 && v.row_stride == 0) ||
-                            (v.cols > 1 && v.col_stride == 0));
+  [[nodiscard]] std::size_t element_of(std::size_t leaf) const {
+    return bytes_[static_cast<std::size_t>(table_->leaves[leaf].kind_of)];
   }
 
   binding_table const* table_;
@@ -327,6 +363,7 @@ class Binding {
   std::vector<bool> bound_;
   std::vector<Index> given_;         // by set()
   std::vector<char const*> source_;  // the leaf that fixed a size
+  std::array<std::size_t, 3> bytes_;
   bound_sizes sizes_;
   bool host_memory_;
 };

@@ -120,7 +120,7 @@ struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_l
                domain_formula<L, sizes>()}...};
   static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
   static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>::value...};
-  static constexpr bool keys_from_memory = (counts<rows<L>, context_tokens> || ...);
+  static constexpr bool keys_from_context = (counts<rows<L>, context_tokens> || ...);
 };
 
 template <class E, class Checks = typename checks_of<E>::type>

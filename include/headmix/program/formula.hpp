@@ -36,9 +36,9 @@ constexpr Index evaluate(formula const& f, Index const* sizes, bool exact = fals
     case formula::op::size:
       return sizes[f.value];
     case formula::op::product:
-      return evaluate(*f.a, sizes, exact) * evaluate(*f.b, sizes, exact);
+      return (checked(evaluate(*f.a, sizes, exact)) * evaluate(*f.b, sizes, exact)).value;
     case formula::op::sum:
-      return evaluate(*f.a, sizes, exact) + evaluate(*f.b, sizes, exact);
+      return (checked(evaluate(*f.a, sizes, exact)) + evaluate(*f.b, sizes, exact)).value;
     case formula::op::quotient:
       break;
   }
@@ -88,7 +88,7 @@ inline constexpr shape_formula shape_formula_of = {{formula_for<Sizes, typename 
 /// What the sizes of a program are, and where its sequences begin.
 struct bound_sizes {
   std::vector<Index> value;
-  segments tokens{nullptr, 0, 0}, memory{nullptr, 0, 0};  // count 0: not given
+  segments tokens{nullptr, 0, 0}, context{nullptr, 0, 0};  // count 0: not given
 };
 
 /// Extent X of a program whose dynamic sizes are the list Sizes.
@@ -108,7 +108,7 @@ segments segments_in(bound_sizes const& sizes) {
   if constexpr (counts<X, headmix::tokens>) {
     return sizes.tokens.count > 0 ? sizes.tokens : uniform(1, extent_in<Sizes, headmix::tokens>(sizes));
   } else if constexpr (counts<X, context_tokens>) {
-    return sizes.memory.count > 0 ? sizes.memory : uniform(1, extent_in<Sizes, context_tokens>(sizes));
+    return sizes.context.count > 0 ? sizes.context : uniform(1, extent_in<Sizes, context_tokens>(sizes));
   } else {
     return uniform(1, extent_in<Sizes, X>(sizes));
   }

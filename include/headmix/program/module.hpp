@@ -9,6 +9,8 @@
 // What goes in and comes out (x, y, dy, parameters, gradients, selections) lies in the memory of the backend; batches,
 // sizes and losses are the host's.
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "headmix/program/module_memory.hpp"
@@ -73,6 +75,9 @@ struct parameter_table<Leaves, type_list<P...>> {
 struct share_parameters {};
 
 /// A layer with its parameters, their gradients and a workspace.
+///
+/// One thread at a time may call a module. Several modules may run at the same time on threads of their own, also with
+/// one thread_pool; with shared parameters only while nobody writes these or their gradients.
 /// @tparam L the layer, e.g. Moa
 /// @tparam Backend Cpu, Cuda, Reference or your own
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
@@ -99,7 +104,7 @@ class Module {
     memory_.allocate_parameters(detail::binding_of(program_), parameter_rows::value, trains);
     allocate_packed(packed_leaves{});
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    if constexpr (draws_randomness) bind_randomness();
+    bind_randomness();
   }
   /// A module that works on the parameters of another one and adds to their gradients: another program of the same
   /// weights. Parameters are found by name; one that the owner does not have is an error. The owner must outlive it.
@@ -110,13 +115,13 @@ class Module {
     memory_.adopt_parameters(detail::binding_of(program_), parameter_rows::value, owner.parameters(), trains);
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    if constexpr (draws_randomness) bind_randomness();
+    bind_randomness();
   }
   Module(Module const&) = delete;
   Module& operator=(Module const&) = delete;
 
   /// y of x, [tokens, D], all of one sequence. Keeps a reference to x. The result stays valid until the next forward
-  /// pass.
+  /// pass, so it cannot be the x of that: copy it first.
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
@@ -132,12 +137,12 @@ class Module {
   }
   /// y of x and of the second input, from which keys and values are made (cross-attention).
   template <class Of = L>
-  view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> memory, batch const& m) {
+  view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
     detail::program_access::state(program_).begin_forward();
-    program_.bind(typename Of::context{}, memory);
+    program_.bind(typename Of::context{}, context);
     program_.bind_context(memory_.carried(detail::name_source<context_tokens>(), m, memory_.context_offsets));
-    bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "memory", memory.rows);
+    bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "context", context.rows);
     return forward(x, b);
   }
   /// The same over leaves that were bound with program().bind().
@@ -145,8 +150,11 @@ class Module {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
       if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_);
     }
-    if constexpr (draws_randomness) bind_randomness();
-    reserve(memory_.workspace, program_.workspace_bytes());
+    bind_randomness();
+    std::size_t const bytes = program_.workspace_bytes();
+    // Before the workspace grows and its memory is gone.
+    detail::binding_of(program_).check_outside(memory_.workspace.bytes());
+    reserve(memory_.workspace, bytes);
     program_.bind_workspace(memory_.workspace.bytes());
     auto const y = program_.forward();
     ++passes_;
@@ -155,8 +163,9 @@ class Module {
   /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
   /// read them fastest, on backends that have such a form, for as much memory as they take. The copies are the
   /// module's. After a change of parameters, parameters_changed() must be called; copy_parameters() does.
+  template <class M = Mode>
   void prepare_weights() {
-    static_assert(!trains, "headmix: only weights of a module for inference can be prepared");
+    static_assert(std::is_same_v<M, inference>, "headmix: only weights of a module for inference can be prepared");
     memory_.prepare();
     program_.bind_prepared(&memory_.prepared);
   }
@@ -167,7 +176,9 @@ class Module {
   }
   /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
   /// inputs anew; see Program::backward.
+  template <class M = Mode>
   void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
+    static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
     program_.check_backward(dy, weights);
     memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::x>(), memory_.input_gradient);
     if constexpr (requires { typename L::context; }) {
@@ -180,8 +191,9 @@ class Module {
 
   /// The gradient by the input of forward(x), of the latest backward pass: it stays valid until the next one. Whoever
   /// binds the input with program().bind() and gives it a gradient gets that one, added to.
+  template <class M = Mode>
   [[nodiscard]] view<scalar const> input_gradient() const {
-    static_assert(trains, "headmix: a module for inference computes no gradients");
+    static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
     return memory_.input_gradient.latest;
   }
   /// The gradient by the second input, likewise.
@@ -194,11 +206,16 @@ class Module {
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
   /// training draws with the module's seed, the number of the forward pass being the step, and inference draws nothing.
-  /// Before every launch of a recorded graph, it gives the pass new values.
+  /// Before every launch of a recorded graph, it gives the pass new values. backward() needs a forward pass with the
+  /// same randomness, so other values make it fail until there was one.
   void set_randomness(randomness r) {
+    bool const same = std::equal(std::begin(r.word), std::end(r.word), std::begin(memory_.random.word));
     memory_.random = r;
     fixed_randomness_ = true;
-    if constexpr (draws_randomness) bind_randomness();
+    if (draws_randomness && !same) {
+      detail::program_access::state(program_).bar_backward("set_randomness() was called after it");
+    }
+    bind_randomness();
   }
   /// Loss `Which` of the layer. Waits for the pass that computes it.
   template <int Which>
@@ -249,7 +266,9 @@ class Module {
   static constexpr std::size_t number_of() {
     return position_in<typename program_type::leaves, Leaf>::value;
   }
-  void bind_randomness() { memory_.bind_randomness(detail::binding_of(program_), number_of<random_key>()); }
+  void bind_randomness() {
+    if constexpr (draws_randomness) memory_.bind_randomness(detail::binding_of(program_), number_of<random_key>());
+  }
   template <class RealRows>
   void bind_valid_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {

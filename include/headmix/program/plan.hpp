@@ -51,8 +51,9 @@ class Plan {
   void shape_values(Binding& binding) const {
     for (std::size_t i = 0; i < program_->shapes.size(); ++i) {
       auto const& extent = program_->shapes[i].extent;
-      binding.values()[program_->first_seed() + i] = {nullptr, binding.value_of(*extent[0]),
-                                                      binding.value_of(*extent[1]), binding.value_of(*extent[2])};
+      binding.values()[program_->first_seed() + i] =
+          without_memory("a value of the program", binding.value_of(*extent[0]), binding.value_of(*extent[1]),
+                         binding.value_of(*extent[2]));
     }
   }
   /// Bytes of scratch memory that call c needs.
@@ -98,6 +99,7 @@ class Plan {
   }
   /// Of the workspace.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::span<std::byte> workspace() const { return workspace_; }
   void set_workspace(std::span<std::byte> memory, State& state) {
     if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
       fail("the workspace must be aligned to ", alignment, " bytes");

@@ -32,6 +32,9 @@ auto& binding_of(P& program) {
 }
 }  // namespace detail
 
+/// One thread at a time may call a program; several programs may run at the same time, if none writes what another one
+/// reads.
+///
 /// @tparam Roots `roots<Y, losses and selections...>`
 /// @tparam Backend runs the kernels; the program keeps a reference to it
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
@@ -107,13 +110,15 @@ class Program {
   }
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
   /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
+  template <class M = Mode>
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
     check_backward(dy, weights);
     runner_.backward(detail::untyped(dy), {weights.begin(), weights.size()});
   }
   /// Fails as backward() of the same arguments would, and does nothing else.
+  template <class M = Mode>
   void check_backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) const {
-    static_assert(!std::is_same_v<Mode, inference>, "headmix: a program for inference computes no gradients");
+    static_assert(!std::is_same_v<M, inference>, "headmix: a program for inference computes no gradients");
     check_losses(objective{});
     runner_.check_backward(detail::untyped(get(result{})), detail::untyped(dy), weights.size());
   }

@@ -34,14 +34,17 @@ struct program_functions {
 template <class Run>
 class Runner {
   using Backend = typename Run::backend_type;
-  using wide = accumulator_t<typename Backend::scalar>;
+  using scalar = typename Backend::scalar;
+  using accumulator = accumulator_t<scalar>;
 
  public:
   Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend)
       : program_(&table),
         functions_(&functions),
         backend_(&backend),
-        binding_(table.binding, table.values(), Backend::host_memory, state_),
+        binding_(table.binding, table.values(), Backend::host_memory, state_,
+                 {sizeof(storage_t<kind::real, scalar>), sizeof(storage_t<kind::accumulator, scalar>),
+                  sizeof(storage_t<kind::integer, scalar>)}),
         plan_(table),
         numbers_(table.sources.size()) {}
   /// Derived values point to numbers in it.
@@ -63,8 +66,10 @@ class Runner {
 
   void forward() {
     state_.begin_forward();
+    begin_pass();
     if (state_.at() < stage::planned) plan();
     if (state_.at() < stage::placed) {
+      binding_.check_outside(plan_.workspace());
       plan_.place(binding_.values());
       derive();
       state_.reach(stage::placed);
@@ -77,10 +82,12 @@ class Runner {
   /// Fails unless backward() may run with such arguments.
   void check_backward(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
     binding_.check_has_run("backward()");
+    if (state_.bar() != nullptr) fail("backward() cannot follow the last forward(): ", state_.bar());
     plan_.check_seeds(result, dy, weights);
   }
   /// After check_backward().
   void backward(untyped_view const& dy, std::span<double const> weights) {
+    begin_pass();
     state_.reach(stage::forward_done);
     std::size_t seed = 0;
     bool changed = false;
@@ -91,9 +98,10 @@ class Runner {
     };
     if (program_->result_has_gradient) bind_seed(dy);
     for (std::size_t i = 0; seed < program_->seeds; ++i) {
-      auto const number = weights.empty() ? wide{0} : static_cast<wide>(weights[i]);
-      auto const memory = plan_.weight<wide>(i);
-      backend_->map(memory, tree_number<wide>{number}, false);  // written by the backend: it may be a device's memory
+      auto const number = weights.empty() ? accumulator{0} : static_cast<accumulator>(weights[i]);
+      auto const memory = plan_.weight<accumulator>(i);
+      backend_->map(memory, tree_number<accumulator>{number},
+                    false);  // written by the backend: it may be a device's memory
       bind_seed(untyped(memory));
     }
     if (changed) derive();
@@ -102,6 +110,9 @@ class Runner {
   }
 
  private:
+  void begin_pass() {
+    if constexpr (ChecksPass<Backend>) backend_->begin_pass();
+  }
   /// What views and operations see.
   [[nodiscard]] Run context(std::span<std::byte> scratch) const {
     return {*backend_, binding_.sizes(), scratch, prepared_};
@@ -116,7 +127,8 @@ class Runner {
       if (int const sized = functions_->calls[c].sized_output; sized > 0) {
         auto const number = static_cast<std::size_t>(plan_.values_of_call(c)[static_cast<std::size_t>(sized)]);
         untyped_view& output = binding_.values()[number];
-        output = {nullptr, output.count, output.rows, functions_->calls[c].columns(context({}), values_for(c))};
+        output = without_memory("what a kernel stores", output.count, output.rows,
+                                functions_->calls[c].columns(context({}), values_for(c)));
       }
     }
     for (std::size_t c = 0; c < calls; ++c) {

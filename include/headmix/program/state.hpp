@@ -22,6 +22,8 @@ class State {
  public:
   [[nodiscard]] stage at() const { return at_; }
   [[nodiscard]] bool has_run() const { return at_ >= stage::forward_done; }
+  /// Why backward() may not run over the forward pass that there is; null where it may.
+  [[nodiscard]] char const* bar() const { return bar_; }
   /// Why there is no forward pass to read or to go back from; about leaf `leaf()` unless that is `no_leaf`.
   [[nodiscard]] char const* reason() const { return reason_; }
   static constexpr std::size_t no_leaf = static_cast<std::size_t>(-1);
@@ -29,6 +31,10 @@ class State {
 
   /// A step has completed.
   void reach(stage s) { at_ = s; }
+  /// The values of the forward pass stay, but what they were made with has gone.
+  void bar_backward(char const* reason) {
+    if (has_run()) bar_ = reason;
+  }
   /// What came after `s` is not valid any more.
   void fall_back(stage s, char const* reason, std::size_t leaf = no_leaf) {
     if (has_run() && s < stage::forward_done) reason_ = reason, leaf_ = leaf;
@@ -37,12 +43,14 @@ class State {
   /// A forward pass begins.
   void begin_forward() {
     fall_back(stage::placed, "");
+    bar_ = nullptr;
     reason_ = "the last forward() failed", leaf_ = no_leaf;
   }
 
  private:
   stage at_ = stage::bound;
   char const* reason_ = "no forward() has run";
+  char const* bar_ = nullptr;
   std::size_t leaf_ = no_leaf;
 };
 

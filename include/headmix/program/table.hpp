@@ -244,7 +244,7 @@ struct program : program_lists<Roots, Backend, Mode> {
   static constexpr program_table table = {
       {size_names,
        {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, context_tokens>},
-       binding::keys_from_memory,
+       binding::keys_from_context,
        leaf_rows,
        checks,
        reshaped},

@@ -52,8 +52,8 @@ void replace_all(std::string& text, std::string const& from, std::string const& 
   }
 }
 
-/// "void headmix::cuda::run<headmix::Sm80, headmix::cuda::gemm<float> >(headmix::cuda::gemm<float>)" -> "run<Sm80,
-/// gemm<float>>"
+/// "void headmix::cuda::run<headmix::cuda::sm80<headmix::cuda::build<100, 800> >, headmix::cuda::gemm<float>
+/// >(headmix::cuda::gemm<float>)" -> "run<sm80<build<100, 800>>, gemm<float>>"
 std::string readable(std::string const& mangled) {
   int status = 0;
   char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);

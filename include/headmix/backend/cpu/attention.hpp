@@ -77,7 +77,8 @@ HEADMIX_WHOLE_VECTORS void highest_lanes(T* out, T const* scores, tile_part cons
 HEADMIX_WHOLE_VECTORS inline vector<float> exp_of_negative(vector<float> x) {
   // e^x = 2^n 2^f, f in [-1/2, 1/2]. Adding 1.5 2^23 rounds to an integer, which is then in the last bits.
   constexpr float log2_e = 1.44269504088896f, round = 12582912.0f;
-  vector<float> const shifted = x * log2_e + round;
+  vector<float> shifted = x * log2_e + round;
+  opaque(shifted);
   vector<float> const n = shifted - round;
   vector<float> const f = x * log2_e - n;
   vector<std::int32_t> exponent;
@@ -134,9 +135,13 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
   for (Index lane = 1; lane < lanes<T>; ++lane) combine(folded, array_map<T>(room + lane * n, n));
 }
 
+/// @param exactly  takes only values that a row sees. Without, a value that is not finite would make NaN of rows that
+///                 do not see it, by a probability of 0: rows that are found so are computed again.
 template <AttentionMask M, class T, class Map>
 void attention_block(attention_forward<T, Map> const& a, row_block const& block, key_panels<T> const& keys,
-                     value_panels<T> const& values, stored_probabilities<T> const& stored, scratch_cutter cut) {
+                     value_panels<T> const& values, stored_probabilities<T> const& stored, scratch_cutter cut,
+                     bool exactly = false) {
+  scratch_cutter const whole = cut;
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, kv_head = x.kv_head_of(block.list);
@@ -198,12 +203,24 @@ void attention_block(attention_forward<T, Map> const& a, row_block const& block,
              begin);
       }
     }
-    values.multiply(o, drops ? own : tile, visible_rows, block.sequence, kv_head, begin, begin > first);
+    view<T> const weights = drops ? own : tile;
+    if (exactly) {
+      values.template multiply_seen<M>(o, weights, visible_rows, block.sequence, kv_head, begin, begin > first);
+    } else {
+      values.multiply(o, weights, visible_rows, block.sequence, kv_head, begin, begin > first);
+    }
   }
 
+  if (!exactly && !all_finite(o.data, n * o_row)) {
+    for (Index i = 0; i < n; ++i) {
+      if (total[i] > T(0) && !all_finite(o.row(i), dim))
+        return attention_block<M>(a, block, keys, values, stored, whole, true);
+    }
+  }
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
   for (Index i = 0; i < n; ++i) {
     bool const nothing = total[i] == T(0);
+    if (nothing) std::fill_n(o.row(i), dim, T(0));
     copy_scaled<T>(&a.o(rows[i].at.row, rows[i].at.col), a.o.col_stride, o.row(i), 1, dim,
                    nothing ? T(0) : T(1) / total[i]);
     if (a.lse.data) a.lse(rows[i].at.row, x.lse_col(rows[i].at)) = nothing ? hidden : update[i];

@@ -28,10 +28,16 @@ constexpr Index gradient_worker_bytes(Index head_dim) {
 }
 
 /// d = (d - delta) p in the part, 0 outside, where d may be anything. A single key that is seen has probability 1
-/// whatever its score is: 0, and not 0 but for rounding.
+/// whatever its score is: 0, and not 0 but for rounding; but a NaN stays one.
 template <class T>
 void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta, bool single) {
-  if (single) return void(std::fill(d, d + padded<T>(keys), T(0)));
+  if (single) {
+    Index const j = part.begin;
+    T const only = j < part.end && p[j] != T(0) ? (d[j] - delta) * p[j] : T(0);
+    std::fill(d, d + padded<T>(keys), T(0));
+    if (std::isnan(only)) d[j] = only;
+    return;
+  }
   std::fill(d, d + part.first, T(0));
   for (Index j = part.first; j < part.last; ++j) d[j] = p[j] == T(0) ? T(0) : (d[j] - delta) * p[j];
   std::fill(d + part.last, d + padded<T>(keys), T(0));
@@ -56,6 +62,7 @@ struct gradient_rows {
   T *lse, *delta;
   view<T> q, d_o;                           ///< q times the scale of the scores
   T *scores, *d_scores, *before = nullptr;  ///< before: for what the map's derivatives are made of
+  bool finite = true;                       ///< q, d_o, lse: products of whole tiles may have 0 times them
 
   gradient_rows(attention_backward<T, Map> const& problem, scratch_cutter& cut) : a(problem) {
     Index const dim = a.extents.head_dim;
@@ -79,13 +86,18 @@ struct gradient_rows {
     for (Index i = 0; i < n; ++i) {
       delta[i] = (array_map<T>(q.row(i), dim) * array_map<T>(d_o.row(i), dim)).sum();
       lse[i] = a.lse(rows[i].at.row, a.extents.lse_col(rows[i].at));
-      // A row that sees nothing: any finite shift will do, its scores are all hidden.
-      if (lse[i] == -std::numeric_limits<T>::infinity()) lse[i] = T(0);
+      // A row that sees nothing, or nothing but scores of minus infinity: any finite shift will do.
+      if (lse[i] == -std::numeric_limits<T>::infinity()) {
+        lse[i] = T(0);
+        rows[i].keys = {0, 0};
+      }
     }
     gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
     // What add_by_keys reads besides: whole vectors.
     for (Index i = 0; i < n; ++i)
       for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
+    // delta is finite only if d_o is.
+    finite = all_finite(lse, n) && all_finite(delta, n) && all_finite(q.data, n * padded<T>(dim));
   }
   [[nodiscard]] tile_rows visible_rows() const { return {rows, count}; }
   [[nodiscard]] view<T> tile(T* data, Index keys) const {
@@ -105,6 +117,7 @@ struct gradient_rows {
       hide<M>(p.row(i), part, rows[i].at.position, begin);
       T sums[lanes<T>];
       exponentiate(sums, p.row(i), part, end - begin, lse[i]);
+      if (std::isnan(lse[i])) hide<M>(p.row(i), part, rows[i].at.position, begin, T(0));
     }
   }
   /// The same, and p times the derivatives of the mapped scores: what the gradients by the scores are proportional to.
@@ -146,6 +159,7 @@ struct gradient_rows {
       std::fill(to, to + part.first, T(0));
       for (Index j = part.first; j < part.last; j += lanes<T>) store(to + j, load(from.row(i) + j) * factor[i]);
       std::fill(to + part.last, to + padded<T>(end - begin), T(0));
+      if (std::isnan(lse[i])) hide<M>(to, part, rows[i].at.position, begin, T(0));
     }
   }
   /// to = from times the factors of dropout.
@@ -187,6 +201,19 @@ void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visib
   });
 }
 
+/// The same by nothing but the rows that see a key: slow, and rows that are not finite reach no other key.
+template <AttentionMask M, class T>
+void add_seen_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visible_rows, Index begin, Index end,
+                      bool accumulate) {
+  if (!accumulate) clear(sum.middle_rows(begin, end - begin));
+  for (Index i = 0; i < visible_rows.count; ++i) {
+    visible_rows.template each_key<M>(i, begin, end, [&](Index s) {
+      T const by = tile(i, s - begin);
+      for (Index c = 0; c < sum.cols; ++c) sum(s, c) += by * rows(i, c);
+    });
+  }
+}
+
 /// Keys, values, and keys row by row, as the products of a block read them.
 template <class T>
 struct gradient_panels {
@@ -196,10 +223,12 @@ struct gradient_panels {
 
 /// The gradient of one block of rows: overwrites or adds to d_k and d_v (of the sequence and head), overwrites its rows
 /// of a.d_q.
+/// @param exactly  takes for d_q only keys that a row sees, as attention_block does values
 template <AttentionMask M, class T, class Map>
 void attention_gradient_block(attention_backward<T, Map> const& a, row_block const& block,
                               gradient_panels<T> const& panels, stored_probabilities<T const> const& stored,
-                              view<T> d_k, view<T> d_v, bool accumulate, scratch_cutter cut) {
+                              view<T> d_k, view<T> d_v, bool accumulate, scratch_cutter cut, bool exactly = false) {
+  scratch_cutter const whole = cut;
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
   gradient_rows<M, T, Map> r(a, cut);
@@ -222,6 +251,10 @@ void attention_gradient_block(attention_backward<T, Map> const& a, row_block con
     Index const end = (std::min)(begin + gradient_tile::keys, all.end);
     view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin);
     view<T> p_slopes = p;
+    auto const add = [&](view<T> sum, view<T> tile, view<T> by) {
+      if (r.finite) return add_by_keys<T>(sum, tile, by, visible_rows, begin, end, accumulate);
+      add_seen_by_keys<M>(sum, tile, by, visible_rows, begin, end, accumulate);
+    };
     if (stored.on()) {
       r.read(p, stored, x.list_begin(b, block.list) + block.first, begin, end);
     } else {
@@ -229,15 +262,24 @@ void attention_gradient_block(attention_backward<T, Map> const& a, row_block con
     }
     if (d_v.data) {
       if (drops) r.drop_tile(d_s, p, begin, end);
-      add_by_keys<T>(d_v, drops ? d_s : p, r.d_o, visible_rows, begin, end, accumulate);
+      add(d_v, drops ? d_s : p, r.d_o);
     }
     if (!d_k.data && !a.d_q.data) continue;
     r.score_gradients(d_s, p_slopes, panels.values, b, kv_head, begin, end);
-    if (d_k.data) add_by_keys<T>(d_k, d_s, r.q, visible_rows, begin, end, accumulate);
-    if (a.d_q.data) panels.key_rows.multiply(d_q, d_s, visible_rows, b, kv_head, begin, begin > first);
+    if (d_k.data) add(d_k, d_s, r.q);
+    if (!a.d_q.data) continue;
+    if (exactly) {
+      panels.key_rows.template multiply_seen<M>(d_q, d_s, visible_rows, b, kv_head, begin, begin > first);
+    } else {
+      panels.key_rows.multiply(d_q, d_s, visible_rows, b, kv_head, begin, begin > first);
+    }
   }
 
   if (!a.d_q.data) return;
+  if (!exactly && !all_finite(d_q.data, n * d_q_row)) {
+    view<T> const done(nullptr, 0, 0);
+    return attention_gradient_block<M>(a, block, panels, stored, done, done, accumulate, whole, true);
+  }
   for (Index i = 0; i < n; ++i) {
     copy_scaled<T>(&a.d_q(r.rows[i].at.row, r.rows[i].at.col), a.d_q.col_stride, d_q.row(i), 1, dim,
                    static_cast<T>(a.scores.scale));

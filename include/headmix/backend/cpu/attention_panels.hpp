@@ -130,6 +130,22 @@ class value_panels {
       });
     });
   }
+  /// The same with nothing but what the rows see: slow, and values that are not finite reach no other row.
+  template <AttentionMask M>
+  void multiply_seen(view<T> o, view<T const> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
+                     bool accumulate) const {
+    for (Index i = 0; i < visible_rows.count; ++i) {
+      if (!accumulate) std::fill_n(o.row(i), o.cols, T(0));
+      visible_rows.template each_key<M>(i, begin, begin + p.cols, [&](Index s) {
+        T const by = p(i, s - begin);
+        for_each_panel([&](Index j, int, Index width) {
+          T const* const from = panel(head, j) + (x_.keys.begin(sequence) + s) * width;
+          T* const to = o.row(i) + j;
+          for (Index c = 0; c < width; ++c) to[c] += by * from[c];
+        });
+      });
+    }
+  }
 
  private:
   template <class F>

@@ -152,6 +152,17 @@ struct tile_rows {
     while (s.first < s.last && !sees(s.last - 1)) --s.last;
     return s;
   }
+  /// f(s) for the keys of [begin, end) that row i sees.
+  template <AttentionMask M, class F>
+  void each_key(Index i, Index begin, Index end, F f) const {
+    key_range const range{(std::max)(rows[i].keys.begin, begin), (std::min)(rows[i].keys.end, end)};
+    for (Index s = range.begin; s < range.end; ++s) {
+      if constexpr (!dense_mask<M>) {
+        if (!M::sees(rows[i].at.position, s)) continue;
+      }
+      f(s);
+    }
+  }
   /// f(rows, begin, end) for stretches of rows and the keys of [begin, end) that some of them sees, perhaps none;
   /// `step` rows are taken together.
   template <class F>

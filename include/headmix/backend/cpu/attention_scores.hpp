@@ -32,10 +32,10 @@ tile_part part_of_tile(key_range keys, Index tile_begin, Index tile_end) {
   return {begin, end, begin / line * line, padded<T>(end)};
 }
 
-/// Gives the scores of [first, last) that the row does not see the value minus infinity.
+/// Gives the scores of [first, last) that the row does not see the value minus infinity, or another one.
 template <AttentionMask M, class T>
-void hide(T* scores, tile_part const& part, Index position, Index tile_begin) {
-  constexpr T hidden = -std::numeric_limits<T>::infinity();
+void hide(T* scores, tile_part const& part, Index position, Index tile_begin,
+          T hidden = -std::numeric_limits<T>::infinity()) {
   std::fill(scores + part.first, scores + part.begin, hidden);
   std::fill(scores + part.end, scores + part.last, hidden);
   if constexpr (!dense_mask<M>) {

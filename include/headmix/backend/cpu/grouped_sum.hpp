@@ -10,6 +10,8 @@
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/weight_panels.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
@@ -204,3 +206,5 @@ void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS

@@ -12,6 +12,8 @@
 #include "headmix/core/config.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Extents of the register block for T: `rows` x (`vectors` vectors of `lanes` elements).
@@ -273,3 +275,5 @@ void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, A co
 }  // namespace detail
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS

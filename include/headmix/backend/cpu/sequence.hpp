@@ -30,12 +30,19 @@ void window_mean_block(view<T> y, view<T const> a, segments s, Index window, boo
     for (Index j = 0; j < cols; ++j) y(i, col + j) = static_cast<T>(factor * sum[j]);
   };
   Index const step = transposed ? -1 : 1, stop = transposed ? first - 1 : last;
-  for (Index i = transposed ? last - 1 : first, b = -1; i != stop; i += step) {
+  Index begin = transposed ? last - 1 : first;  // of the rows that share a running sum
+  bool anew = false;                            // each row sums its window itself
+  for (Index i = begin, b = -1; i != stop; i += step) {
     auto const share = [&](Index row) { return 1 / static_cast<double>((std::min)(row - s.begin(b) + 1, window)); };
     // What enters at row i, and what left before it: by the number of rows in a window, or 1 where the sum is divided.
     Index const behind = i - step * window;
-    if (b < 0 || i < s.begin(b) || i >= s.end(b)) {
+    bool const starts = b < 0 || i < s.begin(b) || i >= s.end(b);
+    if (starts) {
       b = sequence_of(s, i);
+      begin = i;
+      anew = false;
+    }
+    if (starts || anew) {
       std::fill_n(sum, cols, 0.0);
       // The rows of the window besides i.
       if (transposed) {
@@ -49,6 +56,12 @@ void window_mean_block(view<T> y, view<T const> a, segments s, Index window, boo
     }
     add(i, transposed ? share(i) : 1);
     put(i, transposed ? 1 : share(i));
+    // What is not finite does not leave a sum by being subtracted.
+    bool const ends = i + step == stop || i + step < s.begin(b) || i + step >= s.end(b);
+    if (ends && !anew && !all_finite(sum, cols)) {
+      anew = true;
+      i = begin - step;
+    }
   }
 }
 

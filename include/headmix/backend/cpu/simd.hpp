@@ -21,6 +21,8 @@
 #define HEADMIX_WHOLE_VECTORS
 #endif
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Bytes of a register, and of a cache line.
@@ -61,6 +63,37 @@ HEADMIX_WHOLE_VECTORS void store(T* to, vector<T> v) {
 template <class T>
 HEADMIX_WHOLE_VECTORS vector<T> broadcast(T x) {
   return x - vector<T>{};
+}
+
+/// Hides from the compiler how v came about: with -fassociative-math it takes (a + b) - b for a.
+template <class V>
+inline void opaque(V& v) {
+#if defined(__x86_64__) || defined(__i386__)
+  asm("" : "+x"(v));
+#elif defined(__aarch64__)
+  asm("" : "+w"(v));
+#else
+  asm("" : "+m"(v));
+#endif
+}
+
+/// True when none of n numbers is infinite or NaN: 0 times one of those is NaN, and so is a sum with it.
+template <class T>
+[[nodiscard]] HEADMIX_WHOLE_VECTORS bool all_finite(T const* x, Index n) {
+  constexpr Index several = 4;  // sums that need not wait for each other
+  vector<T> sum[several] = {}, zero{};
+  opaque(zero);
+  Index j = 0;
+  for (; j + several * lanes<T> <= n; j += several * lanes<T>) {
+#pragma GCC unroll 4
+    for (Index k = 0; k < several; ++k) sum[k] += load(x + j + k * lanes<T>) * zero;
+  }
+  for (; j + lanes<T> <= n; j += lanes<T>) sum[0] += load(x + j) * zero;
+  vector<T> const each = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  T all = 0;
+  for (Index i = 0; i < lanes<T>; ++i) all += each[i];
+  for (; j < n; ++j) all += x[j] * zero[0];
+  return all == T(0);
 }
 
 /// Whether Eigen has this function of T for packets that are registers.
@@ -205,3 +238,5 @@ struct simd {
 };
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS

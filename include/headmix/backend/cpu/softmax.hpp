@@ -12,9 +12,15 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
+/// The largest number of a row, minus infinity without one; it may also be NaN where one is, and is where there are but
+/// those and minus infinities.
 template <class T>
 T row_maximum(T const* a, Index n) {
-  return n == 0 ? -std::numeric_limits<T>::infinity() : detail::const_array_map<T>(a, n).maxCoeff();
+  constexpr T none = -std::numeric_limits<T>::infinity();
+  T const top = n == 0 ? none : detail::const_array_map<T>(a, n).maxCoeff();
+  if (top != none) return top;
+  T const* const odd = std::find_if(a, a + n, [](T x) { return std::isnan(x); });
+  return odd == a + n ? none : *odd;
 }
 
 /// sum_j exp(a_j - top)

@@ -16,6 +16,8 @@
 #include <immintrin.h>
 #endif
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
@@ -42,6 +44,14 @@ struct rounded_rows {
   template <class T>
   void round(Index i, T const* x, Index stride, Index cols) const {
     W const scale = row_scale(x, stride, cols);
+    W const nothing =
+        fold_sixteens(x, stride, cols, [](auto const& a, auto const& part) { return a + part * sixteen<T>(0); }).sum();
+    if (nothing != 0) {  // a number was not finite
+      std::fill_n(row(i), depth, std::int8_t{0});
+      scales[i] = nothing;
+      sums[i] = 0;
+      return;
+    }
     Int sum = 0;
     for_each_sixteen(x, stride, cols, [&](auto const& part, Index j, Index) {
       W rounded[16];
@@ -169,7 +179,8 @@ template <class Dots = detail::best_dots, class T>
 }
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row), rounded to 8 bits, times w[e], packed. Rows
-/// of y whose slot has no expert become 0. Without perm all slots are those of expert 0.
+/// of y whose slot has no expert become 0. Without perm all slots are those of expert 0. Rows that are not finite give
+/// NaN.
 template <class Dots = detail::best_dots, Executor E, class T>
 void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<Int const> w, view<Int const> perm,
                  view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
@@ -239,3 +250,5 @@ void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, 
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS

@@ -8,6 +8,8 @@
 #include "headmix/backend/cpu/simd.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
 /// The first (half 0) or the last halves of two vectors, element by element from one and the other.
@@ -52,3 +54,5 @@ void transpose(T* to, Index to_row, view<T const> from) {
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+
+HEADMIX_END_QUIET_BOUNDS

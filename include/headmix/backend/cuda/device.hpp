@@ -78,6 +78,8 @@
 #define HEADMIX_NO_UNROLL
 #endif
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix {
 
 /// n registers of 32 bits, as the matrix instructions want them: two bfloat16 each, the first in the low half.
@@ -150,3 +152,5 @@ template <class Device, class Begin>
 
 }  // namespace cuda
 }  // namespace headmix
+
+HEADMIX_END_QUIET_BOUNDS

@@ -28,6 +28,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/type_name.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix {
 
 /// One thread of an emulated block, as its kernel sees it.
@@ -291,3 +293,5 @@ class Emulated::queue {
 };
 
 }  // namespace headmix
+
+HEADMIX_END_QUIET_BOUNDS

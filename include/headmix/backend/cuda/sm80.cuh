@@ -14,14 +14,29 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/stream.cuh"
 #include "headmix/core/scalar.hpp"
+#include "headmix/core/version.hpp"
 
 namespace headmix {
 
+namespace cuda {
+
+/// The library's version and the architectures that this unit is compiled for. It is in the names of all kernels and of
+/// all that launches them: units of other architectures, or another version, in one program would else be given the
+/// kernels of whichever the linker takes.
+template <int Version, int... Architectures>
+struct build {};
+#ifdef __CUDA_ARCH_LIST__
+using this_build = build<HEADMIX_VERSION, __CUDA_ARCH_LIST__>;
+#else
+using this_build = build<HEADMIX_VERSION>;
+#endif
+
 /// GPUs from compute capability 8.0 on.
-struct Sm80 {
+template <class Build>
+struct sm80 {
   static constexpr bool host_memory = false;
   using memory = cuda::memory;
-  using queue = cuda::stream_queue<Sm80>;
+  using queue = stream_queue<sm80>;
 
   // ---- where a thread is ----
 
@@ -157,9 +172,17 @@ struct Sm80 {
   }
 };
 
-/// Hopper. So far it does what Sm80 does.
-struct Sm90a : Sm80 {
-  using queue = cuda::stream_queue<Sm90a>;
+/// Hopper. So far it does what sm80 does.
+template <class Build>
+struct sm90a : sm80<Build> {
+  using queue = stream_queue<sm90a>;
 };
+
+}  // namespace cuda
+
+/// GPUs from compute capability 8.0 on.
+using Sm80 = cuda::sm80<cuda::this_build>;
+/// Hopper.
+using Sm90a = cuda::sm90a<cuda::this_build>;
 
 }  // namespace headmix

@@ -26,6 +26,7 @@ struct attention_case {
 /// What of an attention is not plain.
 struct attention_variant {
   bool bias = false, dropout = false, gate = false, even = false;
+  bool odd = false;       ///< some numbers are not finite
   bool unwanted[4] = {};  ///< the log-sum-exp, d_q, d_k, d_v
 };
 
@@ -87,6 +88,7 @@ struct attention_bench {
       scores_device.operands = score_operands<T>(of_heads.in());
       scores_host.operands = score_operands<double>(view<double const>(of_heads.host()));
     }
+    if (how.odd) set_odd_numbers();
     if (how.dropout) {
       dropout_device = dropout_with(key.device().data);
       dropout_host = dropout_with(key.host().data);
@@ -100,6 +102,22 @@ struct attention_bench {
     Index n = 1;
     for (std::size_t s = 1; s < offsets.size(); ++s) n = (std::max)(n, Index{offsets[s] - offsets[s - 1]});
     return n;
+  }
+
+  /// Numbers that some rows see and others do not, also in sequences of one token; and a position whose scores are all
+  /// minus infinity.
+  void set_odd_numbers() {
+    constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+    Index const n = k.host().rows, in_token = rows / n;
+    k.set(n / 2 - 1, 0, nan);
+    v.set(n - 6, 1, nan);
+    v.set(n * 3 / 5, 0, infinity);
+    q.set(n / 5 * in_token, 0, nan);
+    d_o.set((n - 14) * in_token, 1, nan);
+    if (!variant.bias) return;
+    for (Index s = 0; s < longest; ++s) bias.host()(4 * longest + s, 0) = -infinity;
+    bias.set(2 * longest + 7, 0, nan);
+    bias.set(6 * longest + 3, 1, nan);
   }
 
   template <class Mask>
@@ -133,7 +151,7 @@ struct attention_bench {
       b.begin("attention", text);
       b.run([&] { b.backend.template attention<Mask>(f, scratch); });
     }
-    o.check("o");
+    o.check_stretches("o", stretch());
     lse.check("log-sum-exp");
     if (variant.unwanted[0]) {
       operand<B, T> alone(b, rows, q_cols);
@@ -152,6 +170,7 @@ struct attention_bench {
   }
 
  private:
+  [[nodiscard]] Index stretch() const { return variant.odd ? on_host.head_dim : 1; }
   template <class Mask>
   void check_gradient(std::string const& text, operand<B, T>& o, operand<B, W>& lse, view<T const> probabilities) {
     operand<B, T> d(b, rows, q_cols);
@@ -212,9 +231,9 @@ struct attention_bench {
     }
     // Sums of what may have been rounded to the scalar on the way.
     double const in_scalar = 10 * b.template tolerance<T>() / b.template tolerance<W>();
-    d_q.check("d_q", 10);
-    d_k.check("d_k", 10);
-    d_v.check("d_v", 10);
+    d_q.check_stretches("d_q", stretch(), 10);
+    d_k.check_stretches("d_k", stretch(), 10);
+    d_v.check_stretches("d_v", stretch(), 10);
     d_gate.check("d_gate", in_scalar);
     if constexpr (Map::operands == 1) {
       b.begin("attention_operand_gradient", text);
@@ -260,7 +279,7 @@ void check_attention_case(bench<B>& b, attention_case const& c, attention_varian
       message(type_name<Mask>(), Map::identity ? ", " : ", mapped, ", c.queries.back(), " queries of ",
               c.rows_per_token, " rows, ", c.keys.back(), " keys, ", c.queries.size() - 1, " sequences, ", c.heads,
               " heads on ", c.kv_heads, " of ", c.head_dim, c.chosen ? ", chosen" : "", how.bias ? ", bias" : "",
-              how.dropout ? ", dropout" : "", how.even ? ", even" : ""));
+              how.dropout ? ", dropout" : "", how.even ? ", even" : "", how.odd ? ", some not finite" : ""));
 }
 /// @tparam Maps  score maps too, if the backend has them
 template <class B, class Mask, bool Maps>
@@ -290,6 +309,9 @@ void check_attention(bench<B>& b) {
     if (i > 0) some.unwanted[i % 3 + 1] = true;
     run(ragged, some);
   }
+  run(ragged, {.bias = true, .odd = true});
+  run(heads, {.odd = true});
+  run({{0, 20, 90}, {0, 20, 90}, 1, 1, 1, 64}, {.odd = true});
   if constexpr (FusedGatedAttention<B>) {
     // A row has one gate, so a row of q is that of one head.
     run({{0, 13, 30, 31, 50}, {0, 13, 30, 31, 50}, 3, 1, 1, 5}, {.gate = true});
@@ -300,6 +322,7 @@ void check_attention(bench<B>& b) {
       check_attention_case<Mask, scaled_scores>(b, c, {});
       check_attention_case<Mask, scaled_scores>(b, c, {.bias = true, .dropout = true});
     }
+    check_attention_case<Mask, scaled_scores>(b, ragged, {.bias = true, .dropout = true, .odd = true});
   }
   if (!b.options().large) return;
   run({{0, 301}, {0, 301}, 2, 1, 1, 16});  // several blocks and tiles of a list

@@ -204,6 +204,15 @@ class operand {
   /// The backend has what the host has, and what lies between the elements is as it was.
   void check(char const* name, double times = 1) const { check_within(name, times * bench_->template tolerance<T>()); }
   void check_exact(char const* name) const { check_within(name, 0); }
+  /// The same by stretches of `width` elements of a row: one with a number that is not finite must have one, anywhere.
+  void check_stretches(char const* name, Index width, double times = 1) const {
+    check_within(name, times * bench_->template tolerance<T>(), width);
+  }
+  /// Another number in both places.
+  void set(Index i, Index j, double value) {
+    view_(i, j) = static_cast<H>(value);
+    send();
+  }
 
  private:
   void lay_out(Index rows, Index cols, layout form, Index count) {
@@ -219,7 +228,15 @@ class operand {
     download(bench_->backend, values.data(), memory_.template as<T>(), values.size());
     return values;
   }
-  void check_within(char const* name, double tolerance) const {
+  static void join_not_finite(std::vector<double>& values, Index width) {
+    auto const each = static_cast<std::size_t>(width);
+    for (std::size_t i = 0; each > 1 && i + each <= values.size(); i += each) {
+      auto const first = values.begin() + static_cast<std::ptrdiff_t>(i), last = first + width;
+      if (std::any_of(first, last, [](double x) { return !std::isfinite(x); }))
+        std::fill(first, last, std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  void check_within(char const* name, double tolerance, Index width = 1) const {
     auto const values = get();
     bench_->digest(values.data(), values.size() * sizeof(T));
     std::vector<double> found, expected;
@@ -235,6 +252,8 @@ class operand {
         }
       }
     }
+    join_not_finite(found, width);
+    join_not_finite(expected, width);
     bench_->compare(name, found, expected, view_.cols, tolerance);
     for (std::size_t at = 0; at < values.size(); ++at) {
       if (element[at] || static_cast<H>(values[at]) == host_[at]) continue;

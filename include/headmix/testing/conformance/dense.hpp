@@ -160,6 +160,7 @@ void set_odd_rows(operand<B, typename B::scalar>& a, bool ties) {
     if (v.rows > 2 && j % 3 == 0) v(2, j) = -infinity;
     if (v.rows > 6) v(6, j) = ties ? (j % 3 == 0 ? 0.0 : -0.0) : nan;
     if (v.rows > 7) v(7, j) *= 64;
+    if (v.rows > 9) v(9, j) = j == v.cols / 2 ? nan : -infinity;
     if (v.rows > 8 && ties) v(8, j) = j % 2 == 0 ? nan : static_cast<double>(j / 4);
   }
   if (v.rows > 3 && v.cols > 2) v(3, v.cols / 2) = infinity;
@@ -309,6 +310,8 @@ void check_sequences(bench<B>& b) {
       for (Index const window : {1, 3, 64, 257, 2147483647}) {
         b.begin("window_mean", rows, " rows, window ", window, back ? ", transposed" : "");
         operand<B, T> a(b, rows, 5, layout::gaps), y(b, rows, 5);
+        if (rows > 9) a.set(rows / 3, 2, std::numeric_limits<double>::quiet_NaN());
+        if (rows > 9) a.set(rows / 2, 1, std::numeric_limits<double>::infinity());
         b.run([&] { b.backend.window_mean(y.device(), a.in(), device, window, back); });
         b.reference.window_mean(y.host(), view<double const>(a.host()), host, window, back);
         y.check("y");
@@ -342,6 +345,8 @@ void check_ternary(bench<B>& b, Index count, Index rows, Index cols, layout form
       }
     }
   }
+  if (count > 2 && cols > 0 && rows > 1)
+    w.host()[2](1, cols - 1) = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
   w.send();
   b.run([&] { b.backend.absmean_ternary(y.device(), w.in()); });
   Reference<T>{}.absmean_ternary(y.host(), view<T const>(w.host()));

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 // Kernels of experts and routers against the reference.
 
+#include <utility>
+
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/ternary.hpp"
 #include "headmix/testing/conformance/bench.hpp"
@@ -76,6 +78,20 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
   routing<B> r(b, rows, choices, experts);
   operand<B, T> w = transposed ? operand<B, T>(b, width, depth, layout::plain, experts)
                                : operand<B, T>(b, depth, width, layout::plain, experts);
+  // Nobody chooses expert 1, and slots without an expert are not read.
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  if (experts > 1 && w.host().cols > 1) {
+    for (Index i = 0; i < w.host().rows; ++i) w.host()[1](i, 1) = nan;
+    w.send();
+  }
+  auto const set_unread = [&](auto& of_slots) {
+    for (Index s = 0, first = 1; s < slots && of_slots.host().rows == slots && of_slots.host().cols > 1; ++s) {
+      Int const chosen = r.index.host()(s / choices, s % choices);
+      if (chosen < 0) of_slots.host()(s, 1) = nan;
+      if (chosen >= 2 && std::exchange(first, 0)) of_slots.host()(s, 0) = nan;  // and the sums of one expert see this
+    }
+    of_slots.send();
+  };
   view<T const> const on_device = transposed ? w.in().transposed() : w.in();
   view<double const> const on_host = transposed ? w.host().transposed() : w.host();
 
@@ -83,6 +99,7 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
   auto const gemm_bytes = [](auto& backend, auto y, auto x, auto of) { return backend.grouped_gemm_scratch(y, x, of); };
   for (Index const each : {choices, Index{1}}) {
     operand<B, T> x(b, slots / each, depth, form), y(b, slots, width, form);
+    set_unread(x);
     run_grouped(
         b, gemm_bytes,
         [each](auto& backend, auto to, auto from, auto of, auto perm, auto offsets, auto scratch) {
@@ -94,6 +111,7 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
   for (bool const accumulate : {false, true}) {
     b.begin("grouped_sum", text, accumulate ? ", added" : "");
     operand<B, T> x(b, slots, depth, form), y(b, rows, width, form);
+    set_unread(x);
     run_grouped(
         b, [](auto& backend, auto to, auto from, auto of) { return backend.grouped_sum_scratch(to, from, of); },
         [choices, accumulate](auto& backend, auto to, auto from, auto of, auto perm, auto offsets, auto scratch) {
@@ -106,6 +124,8 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
       b.begin("grouped_outer", text, accumulate ? ", added" : "", by_row ? ", x by row" : ", g by row");
       Index const x_slots = by_row ? choices : 1, g_slots = by_row ? 1 : choices;
       operand<B, T> left(b, slots / x_slots, depth, form), right(b, slots / g_slots, width, form);
+      set_unread(left);
+      if (x_slots > 1) set_unread(right);
       operand<B, T> sums = transposed ? operand<B, T>(b, width, depth, layout::plain, experts)
                                       : operand<B, T>(b, depth, width, layout::plain, experts);
       view<T> const to = transposed ? sums.device().transposed() : sums.device();
@@ -125,6 +145,7 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
     typename B::prepared_weights prepared;
     prepared.add(w.in());
     operand<B, T> x(b, rows, depth), y(b, slots, width), z(b, rows, width), of_slots(b, slots, depth);
+    set_unread(of_slots);
     auto const scratch = b.scratch((std::max)(b.backend.grouped_gemm_scratch(y.device(), x.in(), on_device),
                                               b.backend.grouped_sum_scratch(z.device(), of_slots.in(), on_device)));
     b.backend.grouped_gemm(y.device(), x.in(), on_device, r.perm.in(), r.offsets.in(), choices, scratch, &prepared);
@@ -171,6 +192,10 @@ void check_packed(bench<B>& b) {
         b.begin("packed_gemm", rows, " rows of ", choices, " of ", experts, " experts [", depth, ", ", width, "]");
         operand<B, T, T> x(b, rows, depth), y(b, slots, width), w(b, depth, width, layout::plain, experts);
         std::vector<Int> packed(static_cast<std::size_t>(experts * words));
+        for (Index i = 3; i < rows; i += 3)
+          x.set(i, depth - 1, (i % 2 == 0 ? 1 : -1) * std::numeric_limits<double>::infinity());
+        if (rows > 1) x.set(1, depth / 2, std::numeric_limits<double>::quiet_NaN());
+        if (experts > 2) w.host()[2](depth - 1, 0) = std::numeric_limits<T>::quiet_NaN();
         for (Index e = 0; e < experts; ++e) packed_ternary::pack(packed.data() + e * words, view<T const>(w.host()[e]));
         int_operand<B> of_words(b, packed, experts, words);
         routing<B> r(b, rows, choices, experts);
@@ -205,6 +230,7 @@ void check_route(bench<B>& b) {
     for (bool const wanted : {true, false}) {
       b.begin("route", rows, " rows, ", k, " of ", experts, " experts", wanted ? "" : ", choices alone");
       operand<B, T> x(b, rows, depth), w(b, depth, experts);
+      if (!wanted && rows > 2) x.set(rows / 2, 1, std::numeric_limits<double>::quiet_NaN());
       operand<B, W> z(b, rows, experts), p(b, rows, experts), log_sum(b, rows, 1), p_sum(b, 1, experts),
           chosen(b, rows, experts), chosen_sum(b, 1, experts);
       int_operand<B> index(b, rows, k), order(b, 1, rows * k), begins(b, 1, experts + 1);

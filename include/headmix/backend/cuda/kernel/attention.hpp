@@ -7,8 +7,11 @@
 #include <span>
 #include <type_traits>
 
+#include "headmix/backend/cuda/kernel/attention_clear.hpp"
 #include "headmix/backend/cuda/kernel/attention_plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
+
+HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda {
 
@@ -122,7 +125,13 @@ struct attention_plain {
       plain_stage<wide, columns, columns>(device, values, plain_keys_of(x, p.v, mine.sequence, mine.kv_head, first),
                                           col0, col0 + width);
       device.sync();
-      plain_accumulate(device, out, weights, values, width);
+      if (visible_range.covers(first, first + tile::rows)) {
+        plain_accumulate(device, out, weights, values, width);
+      } else {
+        plain_some_seen const seen(
+            i0, false, [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
+        plain_accumulate(device, out, weights, values, width, seen);
+      }
       device.sync();
     }
 
@@ -139,7 +148,7 @@ struct attention_plain {
       for (int j = 0; j < my_columns; ++j) {
         Index const c = device.thread() % 8 + 8 * j;
         if (c >= width) continue;
-        T const value = static_cast<T>(out[i][j] * factor);
+        T const value = total[i] == 0 ? T(0) : static_cast<T>(out[i][j] * factor);
         if (p.o.data) device.store(&p.o(row, col + col0 + c), value);
         if (gated.by.data) {
           device.store(&gated.o(row, col + col0 + c), static_cast<T>(weight * static_cast<wide>(value)));
@@ -162,7 +171,8 @@ struct attention_tensor {
   static constexpr int stages_at = query_bytes;  // keys and values, two of each
   static constexpr int sights_at = stages_at + 4 * key_bytes;
   static constexpr int places_at = sights_at + 3 * rows * 4;
-  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+  static constexpr int odd_at = places_at + 2 * rows * 4;
+  static constexpr int shared_bytes = odd_at + keys * 4;
 
   attention_forward<bfloat16, Map> p;
   attention_gated<bfloat16> gated;
@@ -186,6 +196,7 @@ struct attention_tensor {
     auto const queries = device.template shared<bfloat16>(0);
     auto const sights = device.template shared<int>(sights_at);
     auto const numbers = device.template shared<int>(places_at);
+    auto const odd = device.template shared<int>(odd_at);
     shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
     find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
                                           sights);
@@ -221,11 +232,16 @@ struct attention_tensor {
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
       stage ^= 1;
+      bool const all_seen = visible_range.covers(first, first + keys);
+      if (!all_seen) {
+        clear_odd_rows<keys, width, threads>(device, value, odd);
+        device.sync();
+      }
 
       float score[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
       map_scores(p.scores, score, scale, sights, head_of, own, first, lane);
-      if (!visible_range.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      if (!all_seen) hide_unseen<Mask>(score, sights, own, first, lane);
 
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
@@ -267,6 +283,7 @@ struct attention_tensor {
         }
       }
 
+      if (!all_seen) mark_odd_keys<Mask>(score, sights, odd, own, first, lane);
       multiply_sums<width>(device, out, score, value, 0);
     }
 
@@ -285,8 +302,10 @@ struct attention_tensor {
         }
         HEADMIX_UNROLL
         for (int j = 0; j < out_blocks; ++j) {
-          out[i][j][2 * half] *= factor;
-          out[i][j][2 * half + 1] *= factor;
+          for (int e = 0; e < 2; ++e) {
+            float& o = out[i][j][2 * half + e];
+            o = sum == 0 ? 0.f : o * factor;
+          }
         }
       }
     }
@@ -303,38 +322,6 @@ struct attention_tensor {
             HEADMIX_UNROLL
             for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
           });
-    }
-  }
-};
-
-/// o = 0, gated or not, and a log-sum-exp of minus infinity for the slots that chose nothing: those behind the last
-/// list. A warp for a row.
-template <class T>
-struct attention_clear {
-  static constexpr int threads = 256, warps = threads / 32;
-  static constexpr bool cooperative = false;
-  static constexpr int shared_bytes = 0;
-  static constexpr Index most_blocks = 256;
-
-  view<T> o, gated;
-  view<accumulator_t<T>> lse;
-  Int const *slots, *begin;  ///< *begin: the place of the first one
-  Index count, head_dim;     ///< count: of all slots
-
-  [[nodiscard]] Index blocks() const {
-    Index const n = blocks_for(count, warps);
-    return n < most_blocks ? n : most_blocks;
-  }
-
-  template <class Device>
-  HEADMIX_DEVICE void operator()(Device& device) const {
-    for (Index i = *begin + device.block() * warps + device.warp(); i < count; i += device.blocks() * warps) {
-      Index const row = slots[i];
-      for (Index c = device.lane(); c < head_dim; c += 32) {
-        if (o.data) device.store(&o(row, c), T(0));
-        if (gated.data) device.store(&gated(row, c), T(0));
-      }
-      if (lse.data && device.lane() == 0) device.store(&lse(row, 0), minus_infinity<accumulator_t<T>>);
     }
   }
 };
@@ -390,3 +377,5 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::span<std::
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

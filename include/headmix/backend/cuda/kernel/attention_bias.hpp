@@ -68,6 +68,7 @@ struct attention_bias_gradient_plain {
           Index const in_row = at.col / x.head_dim;
           row_statistics[2 * mine] = at.row >= 0 ? device.load(statistics.shift(at.row, in_row)) : wide(0);
           row_statistics[2 * mine + 1] = at.row >= 0 ? device.load(statistics.delta(at.row, in_row)) : wide(0);
+          hide_all_if_shifted_away(sights, mine, wide(row_statistics[2 * mine]));
         }
         device.sync();
         if (!sight_of_rows<Mask>(device, sights, tile::rows).touches(first_key, first_key + tile::rows)) {

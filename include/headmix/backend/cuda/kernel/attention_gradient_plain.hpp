@@ -7,6 +7,8 @@
 #include "headmix/backend/cuda/kernel/attention_plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention_statistics.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// d_q (`of_keys` false) or d_k and d_v of any type, strides and head width, with dropout. A tile of rows owns its rows
@@ -66,6 +68,7 @@ struct attention_gradient_plain {
         Index const row = rows[i], head = cols[i] / x.head_dim;
         row_statistics[2 * i] = row >= 0 ? device.load(statistics.shift(row, head)) : wide(0);
         row_statistics[2 * i + 1] = row >= 0 ? device.load(statistics.delta(row, head)) : wide(0);
+        hide_all_if_shifted_away(sights, i, wide(row_statistics[2 * i]));
       }
       device.sync();
       Index const left_rows = x.list_length(b, list) - first;
@@ -75,7 +78,7 @@ struct attention_gradient_plain {
     wide out[2][my_columns] = {}, out_v[2][my_columns] = {};
 
     // With the rows at hand and the keys from first_key on.
-    auto const add_products = [&](Index list, int first_key) {
+    auto const add_products = [&](Index list, int first_key, bool all_seen) {
       plain_keys<T> const k = plain_keys_of(x, p.k, b, kv, first_key), v = plain_keys_of(x, p.v, b, kv, first_key);
       wide score[2][4], d_score[2][4];
       if constexpr (of_keys) {
@@ -115,24 +118,29 @@ struct attention_gradient_plain {
           wide const probability =
               sees ? exponential(device, plain_score(device, score_of, s, s0 + j, slope) - row_statistics[2 * row])
                    : wide(0);
-          d = sees && several ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
+          d = sees ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
+          if (!several && d == d) d = 0;
           d = through_map<Map>(d, probability, slope);
           s = probability * factor[j];
         }
       }
       plain_put(device, d_weights, d_score);
+      // One loop for tiles that are seen as a whole and others: two would take too many registers.
+      plain_some_seen const seen(i0, all_seen, [&](int i, int j) {
+        return row_sight_at(sights, of_keys ? j : i).template sees<Mask>(first_key + (of_keys ? i : j));
+      });
       if constexpr (of_keys) {
         plain_put(device, weights, score);
         plain_stage<wide, columns, columns>(device, values, d_o, col0, col0 + width);
         device.sync();
-        plain_accumulate(device, out_v, weights, values, width);
+        plain_accumulate(device, out_v, weights, values, width, seen);
         device.sync();
         plain_stage<wide, columns, columns>(device, values, q, col0, col0 + width);
       } else {
         plain_stage<wide, columns, columns>(device, values, k, col0, col0 + width);
       }
       device.sync();
-      plain_accumulate(device, out, d_weights, values, width);
+      plain_accumulate(device, out, d_weights, values, width, seen);
       device.sync();
     };
     if constexpr (of_keys) {
@@ -141,8 +149,9 @@ struct attention_gradient_plain {
       for (Index list = kv * lists; list < (kv + 1) * lists; ++list) {
         Index const length = x.list_length(b, list);
         for (Index first = 0; first < length; first += tile::rows) {
-          if (find_rows(list, first).touches(first_key, first_key + tile::rows)) {
-            add_products(list, first_key);
+          tile_sight const visible_range = find_rows(list, first);
+          if (visible_range.touches(first_key, first_key + tile::rows)) {
+            add_products(list, first_key, visible_range.covers(first_key, first_key + tile::rows));
           } else {
             device.sync();
           }
@@ -151,7 +160,7 @@ struct attention_gradient_plain {
     } else {
       tile_sight const visible_range = find_rows(mine.list, mine.first);
       for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
-        add_products(mine.list, first);
+        add_products(mine.list, first, visible_range.covers(first, first + tile::rows));
       }
     }
 
@@ -181,3 +190,5 @@ struct attention_gradient_plain {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

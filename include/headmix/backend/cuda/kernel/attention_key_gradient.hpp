@@ -8,6 +8,8 @@
 #include "headmix/backend/cuda/kernel/attention_statistics.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// Two floats that are stored together.
@@ -147,7 +149,8 @@ struct attention_key_gradient_tensor {
   static constexpr int places_at = sights_at + 2 * 3 * rows * 4;
   static constexpr int facts_at = places_at + 2 * 3 * rows * 4;
   static constexpr int heads_at = facts_at + 11 * 4;
-  static constexpr int shared_bytes = heads_at + (Map::identity ? 0 : 2 * 3 * rows * 4);
+  static constexpr int odd_at = heads_at + (Map::identity ? 0 : 2 * 3 * rows * 4);
+  static constexpr int shared_bytes = odd_at + 2 * rows * 4;
 
   attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
@@ -266,7 +269,35 @@ struct attention_key_gradient_tensor {
       auto const d_out = query + rows * width;
       auto const shift = device.template shared<float>(statistics_at + stage * 2 * rows * 4), delta = shift + rows;
       auto const sights = device.template shared<int>(sights_at + stage * 3 * rows * 4);
-
+      auto const odd = device.template shared<int>(odd_at);  // of query, then of d_out
+      bool const all_seen = (ahead & covered) != 0;
+      if (!all_seen) {
+        clear_odd_rows<rows, width, threads>(device, query, odd);
+        clear_odd_rows<rows, width, threads>(device, d_out, odd + rows);
+        device.sync();
+      }
+      // As mark_odd_keys.
+      auto const mark_odd_rows = [&](auto& weights, int r) {
+        int const s = facts.first_key() + own + lane / 4;
+        HEADMIX_UNROLL
+        for (int j = 0; j < part / 8; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 2; ++e) {
+            int const i0 = r + 8 * j + lane % 4 * 2 + e;
+            row_sight const row = row_sight_at(sights, i0);
+            bool const is_odd = odd[i0] + odd[rows + i0] != 0;
+            HEADMIX_UNROLL
+            for (int i = 0; i < m; ++i) {
+              HEADMIX_UNROLL
+              for (int half = 0; half < 2; ++half) {
+                float& w = weights[i][j][2 * half + e];
+                bool const sees = row.template sees<Mask>(s + 16 * i + 8 * half);
+                w = !sees ? 0.f : is_odd ? not_a_number<float> : w;
+              }
+            }
+          }
+        }
+      };
       HEADMIX_NO_UNROLL
       for (int r = 0; r < rows; r += part) {
         float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
@@ -275,24 +306,6 @@ struct attention_key_gradient_tensor {
         if constexpr (!Map::identity) {
           auto const mapped = mapped_rows_of(stage) + 2 * r;
           map_scores_by_keys(p.scores, score, slope, scale, mapped, facts.first_key() + own, lane);
-        }
-        if ((ahead & covered) == 0) {
-          int const s = facts.first_key() + own + lane / 4;
-          HEADMIX_UNROLL
-          for (int j = 0; j < row_blocks; ++j) {
-            HEADMIX_UNROLL
-            for (int e = 0; e < 2; ++e) {
-              row_sight const row = row_sight_at(sights, r + 8 * j + lane % 4 * 2 + e);
-              HEADMIX_UNROLL
-              for (int i = 0; i < m; ++i) {
-                HEADMIX_UNROLL
-                for (int half = 0; half < 2; ++half) {
-                  bool const sees = row.template sees<Mask>(s + 16 * i + 8 * half);
-                  if (!sees) score[i][j][2 * half + e] = minus_infinity<float>;
-                }
-              }
-            }
-          }
         }
         HEADMIX_UNROLL
         for (int j = 0; j < row_blocks; ++j) {
@@ -309,6 +322,7 @@ struct attention_key_gradient_tensor {
             }
           }
         }
+        if (!all_seen) mark_odd_rows(score, r);
         multiply_sums<width>(device, out_v, score, d_out, r);
         multiply_transposed<width>(device, d_score, value, own, d_out, r);
         HEADMIX_UNROLL
@@ -327,6 +341,7 @@ struct attention_key_gradient_tensor {
             }
           }
         }
+        if (!all_seen) mark_odd_rows(d_score, r);
         multiply_sums<width>(device, out_k, d_score, query, r);
       }
       ahead >>= 2;
@@ -380,3 +395,5 @@ struct attention_key_gradient_tensor {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

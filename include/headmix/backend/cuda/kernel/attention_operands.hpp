@@ -10,6 +10,8 @@
 
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// The sums of each row and head, one for each operand.
@@ -82,7 +84,8 @@ struct attention_operand_sums {
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
         row_sight const row = row_sight_at(sights, i0 + i);
-        if (row.end - row.begin <= 1) continue;  // a single key has probability 1 whatever its score is
+        if (shift[i] == -minus_infinity<wide>) continue;  // it sees no score above minus infinity
+        bool const single = row.end - row.begin == 1;     // has probability 1 whatever its score is
         plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
                                                   head_of_row(x, mine.list, cols[i0 + i]));
         wide factor[4] = {1, 1, 1, 1};
@@ -95,6 +98,7 @@ struct attention_operand_sums {
           auto const mapped = score_of.derivatives(device, score[i][j], first + j0 + j);
           wide const probability = exponential(device, mapped.value - shift[i]);
           wide const d = probability * (factor[j] * d_score[i][j] - delta[i]);
+          if (single && d == d) continue;
           HEADMIX_UNROLL
           for (int o = 0; o < operands; ++o) sum[i][o] += through_map<Map>(d, probability, mapped.by_operand[o]);
         }
@@ -192,7 +196,8 @@ struct attention_operand_sums_tensor {
           if (row < 0) continue;
           float const shift = device.load(statistics.shift(row, col)), delta = device.load(statistics.delta(row, col));
           row_sight const sight = row_sight_at(sights, r);
-          if (sight.end - sight.begin <= 1) continue;  // a single key has probability 1 whatever its score is
+          if (shift == -minus_infinity<float>) continue;     // it sees no score above minus infinity
+          bool const single = sight.end - sight.begin == 1;  // has probability 1 whatever its score is
           auto const of_row = p.scores.row(sight.position, list.slots ? static_cast<int>(mine.list) : col);
           HEADMIX_UNROLL
           for (int j = 0; j < key_blocks; ++j) {
@@ -203,6 +208,7 @@ struct attention_operand_sums_tensor {
               auto const mapped = Map::derivatives(of_row, score[i][j][2 * half + e] * scale, static_cast<float>(s));
               float const probability = device.exp2(mapped.value * static_cast<float>(log2_of_e) - shift);
               float const d = probability * (d_score[i][j][2 * half + e] - delta);
+              if (single && d == d) continue;
               HEADMIX_UNROLL
               for (int o = 0; o < operands; ++o) {
                 sum[i][half][o] += through_map<Map>(d, probability, mapped.by_operand[o]);
@@ -335,3 +341,5 @@ void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

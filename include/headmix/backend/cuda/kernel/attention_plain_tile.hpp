@@ -8,6 +8,8 @@
 #include "headmix/backend/cuda/kernel/attention_tile.hpp"
 #include "headmix/core/random.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// Thread t has the sums of rows t / 8 * 2 and the next; of a tile of scores columns t % 8 * 4 and three more, of a
@@ -98,18 +100,42 @@ HEADMIX_DEVICE void plain_products(Device& device, Wide (&sum)[2][4], Pointer le
   }
 }
 
-/// out[i][j] += the sum over s of weights[i][s] values[s][j], for this thread's i and j.
-template <int n, class Device, class Pointer, class Wide>
-HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width) {
+/// Every row of a tile sees every key.
+struct plain_all_seen {
+  [[nodiscard]] HEADMIX_HD bool operator()(int, int) const { return true; }
+};
+/// Which of the 32 keys each of two rows sees, or which rows see each of two keys: a bit for each.
+struct plain_some_seen {
+  std::uint32_t seen[2] = {};
+
+  /// All, or what sees(i, s) says.
+  template <class Sees>
+  HEADMIX_DEVICE plain_some_seen(int i0, bool all, Sees const& sees) {
+    if (all) seen[0] = seen[1] = 0xFFFFFFFFu;
+    if (all) return;
+    HEADMIX_NO_UNROLL
+    for (int s = 0; s < plain_tile::rows; ++s) {
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) seen[i] |= std::uint32_t{sees(i0 + i, s)} << s;
+    }
+  }
+  [[nodiscard]] HEADMIX_HD bool operator()(int i, int s) const { return (seen[i] >> s & 1) != 0; }
+};
+/// out[i][j] += the sum over the s that sees(i, s) allows of weights[i][s] values[s][j], for this thread's i and j.
+/// What it does not allow has a weight of 0, but the value may be infinite or NaN.
+template <int n, class Device, class Pointer, class Wide, class Sees = plain_all_seen>
+HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width,
+                                     Sees const& sees = {}) {
   int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8;
   for (int s = 0; s < plain_tile::rows; ++s) {
     Wide const a = weights[i0 * plain_tile::pitch + s], b = weights[(i0 + 1) * plain_tile::pitch + s];
+    bool const sees_a = sees(0, s), sees_b = sees(1, s);
     HEADMIX_UNROLL
     for (int j = 0; j < n; ++j) {
       if (8 * j >= width) continue;
       Wide const v = values[s * (8 * n) + j0 + 8 * j];
-      out[0][j] += a * v;
-      out[1][j] += b * v;
+      if (sees_a) out[0][j] += a * v;
+      if (sees_b) out[1][j] += b * v;
     }
   }
 }
@@ -231,3 +257,5 @@ struct dropout_factors {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -5,6 +5,8 @@
 #include "headmix/backend/cuda/kernel/attention_statistics.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is
@@ -18,7 +20,8 @@ struct attention_query_gradient_tensor {
   static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
   static constexpr int sights_at = stages_at + 4 * key_bytes;
   static constexpr int places_at = sights_at + 3 * rows * 4;
-  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+  static constexpr int odd_at = places_at + 2 * rows * 4;
+  static constexpr int shared_bytes = odd_at + keys * 4;
 
   attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
@@ -42,6 +45,7 @@ struct attention_query_gradient_tensor {
     auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
     auto const sights = device.template shared<int>(sights_at);
     auto const numbers = device.template shared<int>(places_at);
+    auto const odd = device.template shared<int>(odd_at);
     shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
     find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
                                           sights);
@@ -85,12 +89,17 @@ struct attention_query_gradient_tensor {
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
       stage ^= 1;
+      bool const all_seen = visible_range.covers(first, first + keys);
+      if (!all_seen) {
+        clear_odd_rows<keys, width, threads>(device, key, odd);
+        device.sync();
+      }
 
       float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
       float slope[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
       map_scores(p.scores, score, scale, sights, head_of, own, first, lane, slope);
-      if (!visible_range.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      if (!all_seen) hide_unseen<Mask>(score, sights, own, first, lane);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
@@ -111,6 +120,7 @@ struct attention_query_gradient_tensor {
           for (int e = 0; e < 4; ++e) d_score[i][j][e] = score[i][j][e] * (d_score[i][j][e] - delta[i][e / 2]);
         }
       }
+      if (!all_seen) mark_odd_keys<Mask>(d_score, sights, odd, own, first, lane);
       multiply_sums<width>(device, out, d_score, key, 0);
     }
 
@@ -131,3 +141,5 @@ struct attention_query_gradient_tensor {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

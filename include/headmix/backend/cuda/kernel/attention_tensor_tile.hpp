@@ -9,6 +9,8 @@
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// What the division by the heads of a key/value head and by the rows of a token takes.
@@ -253,9 +255,9 @@ HEADMIX_DEVICE void map_scores_by_keys(attention_scores<T, Map> const& scores, f
   }
 }
 
-/// Makes the scores of 16 m rows from `row` on and of 8 n keys minus infinity where a row does not see the key.
-template <AttentionMask Mask, int m, int n, class Sights>
-HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane) {
+/// f(score, whether its row sees its key, number of the key) for the scores of 16 m rows from `row` on and of 8 n keys.
+template <AttentionMask Mask, int m, int n, class Sights, class F>
+HEADMIX_DEVICE void each_pair(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane, F const& f) {
   HEADMIX_UNROLL
   for (int i = 0; i < m; ++i) {
     HEADMIX_UNROLL
@@ -265,13 +267,48 @@ HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row,
       for (int j = 0; j < n; ++j) {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
-          if (!visible_range.template sees<Mask>(first_key + 8 * j + lane % 4 * 2 + e)) {
-            score[i][j][2 * half + e] = minus_infinity<float>;
-          }
+          int const s = 8 * j + lane % 4 * 2 + e;
+          f(score[i][j][2 * half + e], visible_range.template sees<Mask>(first_key + s), s);
         }
       }
     }
   }
+}
+/// Makes the scores minus infinity where a row does not see the key.
+template <AttentionMask Mask, int m, int n, class Sights>
+HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane) {
+  each_pair<Mask>(score, sights, row, first_key, lane, [](float& s, bool sees, int) {
+    if (!sees) s = minus_infinity<float>;
+  });
+}
+
+// A product of a whole tile has 0 times what is not seen, which is NaN where that is infinite or NaN. In tiles that are
+// not seen as a whole such rows become 0, and the numbers that they are multiplied by NaN where they are seen.
+
+/// Rows of a tile that are not finite become 0 and have odd[row] != 0. By all threads; the caller synchronises before
+/// and behind it.
+template <int rows, int width, int threads, class Device, class Pointer, class Ints>
+HEADMIX_DEVICE void clear_odd_rows(Device& device, Pointer tile, Ints odd) {
+  constexpr int chunks = width / 8, warps = threads / 32;
+  constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
+  int const chunk = device.lane() % chunks;
+  for (int r = device.warp() * (32 / chunks); r < rows; r += warps * (32 / chunks)) {
+    int const row = r + device.lane() / chunks;
+    words<4> const values = device.load16(tile + tile_layout<width>::offset(row, chunk));
+    bool found = false;
+    HEADMIX_UNROLL
+    for (std::uint32_t const both : values.word) found = found || (both & high) == high || (both & low) == low;
+    std::uint32_t const of_row = device.ballot(found) >> (device.lane() / chunks * chunks) & ((1u << chunks) - 1);
+    if (of_row != 0) device.store16(tile + tile_layout<width>::offset(row, chunk), words<4>{});
+    if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
+  }
+}
+/// What keys are multiplied by: 0 where they are not seen, NaN where they are and were cleared.
+template <AttentionMask Mask, int m, int n, class Sights, class Ints>
+HEADMIX_DEVICE void mark_odd_keys(float (&score)[m][n][4], Sights sights, Ints odd, int row, int first_key, int lane) {
+  each_pair<Mask>(score, sights, row, first_key, lane, [&](float& s, bool sees, int key) {
+    s = !sees ? 0.f : odd[key] != 0 ? not_a_number<float> : s;
+  });
 }
 
 struct as_they_are {
@@ -296,3 +333,5 @@ HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Tar
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

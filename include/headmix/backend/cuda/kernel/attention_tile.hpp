@@ -218,6 +218,12 @@ template <class Sights>
 [[nodiscard]] HEADMIX_DEVICE row_sight row_sight_at(Sights sights, int i) {
   return {sights[3 * i], sights[3 * i + 1], sights[3 * i + 2]};
 }
+/// A row whose scores are all minus infinity sees nothing: its log-sum-exp is, too, so that they are shifted by
+/// infinity.
+template <class Sights, class Wide>
+HEADMIX_DEVICE void hide_all_if_shifted_away(Sights sights, int i, Wide shift) {
+  if (shift == -minus_infinity<Wide>) sights[3 * i] = sights[3 * i + 1] = 0;
+}
 /// What the first `count` of them see together, by the 32 lanes of a warp.
 template <AttentionMask Mask, class Device, class Sights>
 [[nodiscard]] HEADMIX_DEVICE tile_sight sight_of_rows(Device& device, Sights sights, int count) {

@@ -11,6 +11,8 @@ namespace headmix::cuda {
 /// Device code may read it, where it may not call std::numeric_limits.
 template <class W>
 inline constexpr W minus_infinity = -std::numeric_limits<W>::infinity();
+template <class W>
+inline constexpr W not_a_number = std::numeric_limits<W>::quiet_NaN();
 
 /// Threads of a block of any kernel that works by teams.
 inline constexpr int team_threads = 256;

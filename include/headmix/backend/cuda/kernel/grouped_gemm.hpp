@@ -17,6 +17,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// The slots of some experts: perm holds them expert after expert, offsets where each expert's begin. Those without an
@@ -282,3 +284,5 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -18,6 +18,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// Any type, any strides: product tiles.
@@ -323,3 +325,5 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -10,6 +10,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// Elements of a tree that a thread computes side by side; one where an element is a loop of its own.
@@ -107,3 +109,5 @@ struct each_kernel {
 };
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

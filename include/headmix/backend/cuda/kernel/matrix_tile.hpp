@@ -9,6 +9,8 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/scalar.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// A tile whose rows hold `cols` elements, a power of two. A row is cut into chunks of 16 bytes, and these are permuted
@@ -177,3 +179,5 @@ HEADMIX_DEVICE void put_sums(Pointer pairs, float const (&c)[m][n][4], int lane,
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -11,6 +11,8 @@
 #include "headmix/backend/cuda/kernel/top_k.hpp"
 #include "headmix/contract/route_problem.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cuda {
 
 /// What the blocks of a router found of each expert, and of nothing behind the last one; null: not wanted.
@@ -297,3 +299,5 @@ void softmax_top_k(Queue& queue, view<W> p, view<Int> index, view<W const> z) {
 }
 
 }  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -70,10 +70,17 @@ struct window_mean_kernel {
     auto const share = [&](Index i) { return 1 / static_cast<W>(i - begin < window ? i - begin + 1 : window); };
     for (Index i = transposed ? last - 1 : first; i != stop; i += step) {
       Index const behind = i - step * window;
+      bool anew = false;
       if (i < begin || i >= end) {
         Index const b = sequence_of(s, i);
         begin = s.begin(b);
         end = s.end(b);
+        anew = true;
+      } else if (behind >= begin && behind < end) {
+        sum -= transposed ? share(behind) * value(behind) : value(behind);
+        anew = sum - sum != 0;  // what is not finite does not leave by being subtracted
+      }
+      if (anew) {
         sum = 0;
         // The rows of the window besides i.
         if (transposed) {
@@ -81,8 +88,6 @@ struct window_mean_kernel {
         } else {
           for (Index k = i - begin < window ? begin : i - window + 1; k < i; ++k) sum += value(k);
         }
-      } else if (behind >= begin && behind < end) {
-        sum -= transposed ? share(behind) * value(behind) : value(behind);
       }
       sum += transposed ? share(i) * value(i) : value(i);
       device.store(&y(i, j), static_cast<T>(transposed ? sum : share(i) * sum));

@@ -40,7 +40,7 @@ TEST_CASE("moa options: a module of a padded layer, and what it refuses") {
   }
   for (Index j = 0; j < 3; ++j) CHECK((m.context_gradient()(3, j) == 0 && m.context_gradient()(0, j) != 0));
   CHECK_THROWS_WITH_AS(m.forward(in, uniform(2, 3), other, of_memory), doctest::Contains("the layer is padded"), Error);
-  CHECK_THROWS_WITH_AS(m.forward(in, real, other, uniform(2, 2)), doctest::Contains("Padding of memory"), Error);
+  CHECK_THROWS_WITH_AS(m.forward(in, real, other, uniform(2, 2)), doctest::Contains("Padding of context"), Error);
   CHECK_THROWS_WITH_AS(m.forward({x.data(), 5, 6}, real, other, of_memory),
                        doctest::Contains("x has 5 rows, its Padding is about 6"), Error);
   CHECK_THROWS_WITH_AS(static_cast<void>(Padding(view<std::uint8_t const>(nullptr, 0, 3))),

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: MIT
+// The worst days of headmix-lm and headmix-replay: killed, interrupted, on a full disk, without their folder, with a
+// loss that is no number. What is on disk, on stdout and on stderr after each, and the exit status.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/files.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Ended {
+  int status;  ///< less 1000 for a signal that ended it
+  std::string out, err;
+};
+
+/// A program that runs, with pipes as its stdout and stderr.
+class Child {
+ public:
+  /// `prepare` runs in the new process before the program does.
+  explicit Child(
+      std::vector<std::string> arguments, std::function<void()> const& prepare = [] {}) {
+    std::array<int, 2> out{}, err{};
+    REQUIRE(pipe(out.data()) == 0);
+    REQUIRE(pipe(err.data()) == 0);
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+      dup2(out[1], STDOUT_FILENO);
+      dup2(err[1], STDERR_FILENO);
+      for (int const end : {out[0], out[1], err[0], err[1]}) close(end);
+      for (int const s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) std::signal(s, SIG_DFL);
+      alarm(60);  // whatever happens to the test, this process ends
+      prepare();
+      std::vector<char*> argv;
+      for (auto& a : arguments) argv.push_back(a.data());
+      argv.push_back(nullptr);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(out[1]);
+    close(err[1]);
+    pipes_ = {pollfd{out[0], POLLIN, 0}, pollfd{err[0], POLLIN, 0}};
+  }
+  Child(Child const&) = delete;
+  Child& operator=(Child const&) = delete;
+  ~Child() {
+    if (pid_ > 0) end(SIGKILL);
+  }
+
+  [[nodiscard]] pid_t id() const { return pid_; }
+  /// Waits until stderr has this text.
+  void wait_for(std::string_view text) {
+    while (said_[1].find(text) == std::string::npos) REQUIRE(read(1));
+  }
+  void send(int signal) const { kill(pid_, signal); }
+  /// Reads no more: what the program prints from here on finds no reader.
+  void close_stdout() { close(std::exchange(pipes_[0].fd, -1)); }
+  /// Waits for the end, after a signal if there is to be one.
+  Ended end(int signal = 0) {
+    if (signal != 0) send(signal);
+    while (pipes_[0].fd >= 0 || pipes_[1].fd >= 0) {
+      if (poll(pipes_.data(), pipes_.size(), -1) < 0 && errno != EINTR) break;
+      for (std::size_t i = 0; i < pipes_.size(); ++i) {
+        if (pipes_[i].fd >= 0 && pipes_[i].revents != 0 && !read(i)) close(std::exchange(pipes_[i].fd, -1));
+      }
+    }
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) - 1000, said_[0], said_[1]};
+  }
+
+ private:
+  bool read(std::size_t i) {
+    std::array<char, 4096> bytes;
+    auto const n = ::read(pipes_[i].fd, bytes.data(), bytes.size());
+    if (n > 0) said_[i].append(bytes.data(), static_cast<std::size_t>(n));
+    return n > 0;
+  }
+
+  pid_t pid_ = -1;
+  std::array<pollfd, 2> pipes_{};
+  std::array<std::string, 2> said_;
+};
+
+/// In the new process: its files may have that many bytes, which is the full disk that needs no privileges.
+void limit_files(rlim_t bytes) {
+  rlimit const limit{bytes, bytes};
+  setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+void redirect(int stream, char const* path) {
+  int const file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  dup2(file, stream);
+  close(file);
+}
+
+/// All files below a folder, with their contents.
+std::map<std::string, std::string> files_in(std::string const& folder) {
+  std::map<std::string, std::string> files;
+  for (auto const& item : fs::recursive_directory_iterator(folder)) {
+    std::string const path = item.path();
+    if (item.is_regular_file()) files[path.substr(folder.size() + 1)] = text_of(read_all(path));
+  }
+  return files;
+}
+
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+/// A folder with a text and a report of headmix-lm, which is trained too small to be of use.
+struct Training {
+  std::vector<std::string> arguments(long steps, std::vector<std::string> const& more = {}) const {
+    std::vector<std::string> all{HEADMIX_LM,
+                                 "--text",
+                                 folder / "text",
+                                 "--report",
+                                 report,
+                                 "--attention",
+                                 "dense",
+                                 "--heads",
+                                 "1",
+                                 "--width",
+                                 "8",
+                                 "--context",
+                                 "4",
+                                 "--batch",
+                                 "1",
+                                 "--layers",
+                                 "1",
+                                 "--sample",
+                                 "4",
+                                 "--threads",
+                                 "1",
+                                 "--progress",
+                                 "on",
+                                 "--steps",
+                                 std::to_string(steps)};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  /// One that would go on for weeks, after its first step.
+  [[nodiscard]] std::vector<std::string> endless() const { return arguments(1'000'000'000); }
+
+  Training() {
+    std::string text;
+    for (int i = 0; i < 10; ++i) text += "A short text, since this takes its time. ";
+    write_file(folder / "text", text);
+  }
+  Folder folder;
+  std::string report = folder / "report";
+};
+
+/// The last line of stdout, which must be the results.
+std::string json_line(Ended const& ended) {
+  CAPTURE(ended.out);
+  CAPTURE(ended.err);
+  REQUIRE(ended.out.ends_with("}\n"));
+  auto const line = ended.out.rfind('\n', ended.out.size() - 2) + 1;  // 0 if it is the only one
+  std::string json = ended.out.substr(line);
+  CHECK(json.starts_with("{\"val_loss\": "));
+  return json;
+}
+
+/// The results of a training that ended early are printed and reported.
+void check_early_end(Training const& t, Ended const& ended, std::string const& by) {
+  std::string const json = json_line(ended);
+  CHECK(json.starts_with("{\"val_loss\": null, \"train_loss\": "));
+  CHECK(has(json, "\"ended_by\": \"" + by + "\", \"planned_steps\": "));
+  auto const files = files_in(t.report);
+  REQUIRE(files.size() == 2);
+  std::string const& report = files.at("report.json");
+  CHECK(report.starts_with(json.substr(0, json.size() - 2)));  // without "}\n": it goes on
+  CHECK(has(report, "\"train_curve\": [[1, 5."));
+  CHECK(report.ends_with("}\n"));
+  CHECK(files.at("loss.svg").ends_with("</svg>\n"));
+}
+
+}  // namespace
+
+TEST_CASE("headmix-lm: killed while it trains, it leaves the old report as it was") {
+  Training const t;
+  Ended const first = Child(t.arguments(2)).end();
+  CHECK(first.status == 0);
+  CHECK_FALSE(has(json_line(first), "ended_by"));
+  auto const before = files_in(t.folder.path);
+  CHECK(before.size() == 3);
+  Child second(t.endless());
+  second.wait_for("step ");
+  Ended const ended = second.end(SIGKILL);
+  CHECK(ended.status == SIGKILL - 1000);
+  CHECK(ended.out.empty());
+  CHECK(files_in(t.folder.path) == before);
+}
+
+TEST_CASE("headmix-lm: interrupted, it ends with the results so far") {
+  struct {
+    int signal;
+    char const* name;
+  } const signals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}};
+  for (auto const& [signal, name] : signals) {
+    Training const t;
+    Child child(t.endless());
+    child.wait_for("step ");
+    Ended const ended = child.end(signal);
+    CHECK(ended.status == 128 + signal);
+    CHECK(has(ended.err, message("\nheadmix-lm: ", name, " after ")));
+    check_early_end(t, ended, "signal");
+  }
+}
+
+TEST_CASE("headmix-lm: interrupted twice, it ends at once") {
+  Training const t;
+  // The first signal leads it to a stdout that nobody reads.
+  Child child(t.endless(), [] {
+    int const flags = fcntl(STDOUT_FILENO, F_GETFL);
+    fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK);
+    while (write(STDOUT_FILENO, "x", 1) == 1) continue;
+    fcntl(STDOUT_FILENO, F_SETFL, flags);
+  });
+  child.wait_for("step ");
+  child.send(SIGINT);
+  child.wait_for("headmix-lm: SIGINT after ");
+  // Sent before anything is read: the program cannot have gone on.
+  CHECK(child.end(SIGINT).status == SIGINT - 1000);
+}
+
+TEST_CASE("headmix-lm: a signal that its parent has it ignore is ignored") {
+  Training const t;
+  Child child(t.endless(), [] { std::signal(SIGINT, SIG_IGN); });
+  child.wait_for("step ");
+  child.send(SIGINT);
+  Ended const ended = child.end(SIGTERM);
+  CHECK(ended.status == 128 + SIGTERM);
+}
+
+TEST_CASE("headmix-lm: on a full disk the results are printed, and the old report stays") {
+  Training const t;
+  CHECK(Child(t.arguments(2)).end().status == 0);
+  auto const before = files_in(t.folder.path);
+  Ended const ended = Child(t.arguments(40), [] { limit_files(600); }).end();
+  CHECK(ended.status == 1);
+  CHECK(has(json_line(ended), "\"steps\": 40, "));
+  for (auto const* file : {"/report.json", "/loss.svg"}) {
+    CHECK(has(ended.err, "\nheadmix-lm: --report: " + t.report + file + ": cannot write: File too large\n"));
+  }
+  CHECK(files_in(t.folder.path) == before);
+}
+
+TEST_CASE("headmix-lm: a picture that cannot be written does not take the report with it") {
+  if (!fs::exists("/dev/full")) {
+    MESSAGE("skipped: there is no /dev/full");
+    return;
+  }
+  Training const t;
+  fs::create_directory(t.report);
+  fs::create_symlink("/dev/full", t.report + "/loss.svg");
+  Ended const ended = Child(t.arguments(2)).end();
+  CHECK(ended.status == 1);
+  CHECK(has(ended.err, "headmix-lm: --report: " + t.report + "/loss.svg: cannot write: No space left on device\n"));
+  CHECK(fs::is_symlink(t.report + "/loss.svg"));
+  CHECK(files_in(t.report).at("report.json").starts_with(json_line(ended).substr(0, 50)));
+}
+
+TEST_CASE("headmix-lm: a stdout that takes nothing is an error, and the report is written") {
+  Training const t;
+  auto const check = [&](Ended const& ended, std::string const& why) {
+    CHECK(ended.status == 1);
+    CHECK(ended.out.empty());
+    CHECK(has(ended.err, "headmix-lm: cannot write to stdout: " + why + "\n"));
+    CHECK(files_in(t.report).size() == 2);
+    fs::remove_all(t.report);
+  };
+  if (fs::exists("/dev/full")) {
+    check(Child(t.arguments(2), [] { redirect(STDOUT_FILENO, "/dev/full"); }).end(), "No space left on device");
+    Ended const help = Child({HEADMIX_LM, "--help"}, [] { redirect(STDOUT_FILENO, "/dev/full"); }).end();
+    CHECK(help.status == 1);
+    CHECK(has(help.err, "headmix-lm: cannot write to stdout: "));
+  }
+  check(Child(t.arguments(2), [] { close(STDOUT_FILENO); }).end(), "Bad file descriptor");
+  Child child(t.endless());
+  child.wait_for("step ");
+  child.close_stdout();
+  check(child.end(SIGINT), "Broken pipe");
+}
+
+TEST_CASE("headmix-lm: without a reader of stderr it trains on") {
+  Training const t;
+  Ended const ended = Child(t.arguments(5), [] { close(STDERR_FILENO); }).end();
+  CHECK(ended.status == 0);
+  CHECK(has(json_line(ended), "\"steps\": 5, "));
+  CHECK(files_in(t.report).size() == 2);
+}
+
+TEST_CASE("headmix-lm: a report folder that goes meanwhile is created again") {
+  Training const t;
+  Child child(t.endless());
+  child.wait_for("step ");
+  fs::remove_all(t.report);
+  Ended const ended = child.end(SIGINT);
+  CHECK(ended.status == 128 + SIGINT);
+  check_early_end(t, ended, "signal");
+}
+
+TEST_CASE("headmix-lm: something in the way of one file of the report does not keep the others from being written") {
+  Training const t;
+  Child child(t.endless());
+  child.wait_for("step ");
+  fs::create_directory(t.report + "/report.json");
+  Ended const ended = child.end(SIGINT);
+  CHECK(ended.status == 1);
+  CHECK(has(ended.err, "headmix-lm: --report: " + t.report + "/report.json: cannot create: Is a directory\n"));
+  CHECK(has(json_line(ended), "\"ended_by\": \"signal\""));
+  CHECK(files_in(t.report).at("loss.svg").ends_with("</svg>\n"));
+}
+
+TEST_CASE("headmix-lm: where no folder can be created again, the results are printed") {
+  Training const t;
+  Child child(t.endless());
+  child.wait_for("step ");
+  fs::remove_all(t.report);
+  write_file(t.report, "in the way");
+  Ended const ended = child.end(SIGINT);
+  CHECK(ended.status == 1);
+  CHECK(has(ended.err, "headmix-lm: --report: expected a folder, cannot create '" + t.report + "': "));
+  CHECK(has(json_line(ended), "\"ended_by\": \"signal\""));
+  CHECK(text_of(read_all(t.report)) == "in the way");
+}
+
+TEST_CASE("headmix-lm: a report that cannot be written is refused before anything is trained") {
+  Training const t;
+  write_file(t.report, "in the way");
+  Ended const ended = Child(t.endless()).end();
+  CHECK(ended.status == 2);
+  CHECK(ended.err == "headmix-lm: --report: expected a folder, cannot create '" + t.report + "': Not a directory\n");
+  fs::remove(t.report);
+  fs::create_directories(t.report + "/report.json");
+  Ended const folder = Child(t.endless()).end();
+  CHECK(folder.status == 2);
+  CHECK(folder.err == "headmix-lm: --report: " + t.report + "/report.json: cannot create: Is a directory\n");
+}
+
+TEST_CASE("headmix-lm: a loss that is no number ends the training, with the steps before it") {
+  Training const t;
+  // Weight decay multiplies the weights by 1 - 100 * 0.1 in each step.
+  Ended const ended = Child(t.arguments(1000, {"--lr", "100", "--warmup", "0"})).end();
+  CHECK(ended.status == 3);
+  auto const at = ended.err.find("\nheadmix-lm: the loss of step ");
+  REQUIRE(at != std::string::npos);
+  int const step = std::stoi(ended.err.substr(at + 30));
+  CHECK(1 < step);
+  CHECK(step < 1000);
+  CHECK(has(ended.err, message("the loss of step ", step, " is ")));
+  CHECK(has(json_line(ended), message("\"steps\": ", step - 1, ", \"ended_by\": \"loss_not_finite\"")));
+  check_early_end(t, ended, "loss_not_finite");
+}
+
+#ifdef __linux__
+TEST_CASE("headmix-lm: an error in the middle keeps the results of the steps before it") {
+  Training const t;
+  auto arguments = t.arguments(4000);
+  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // a report would need memory, too
+  Child child(arguments);
+  child.wait_for("step ");
+  // No more memory from here on: the loss curve wants some, at the latest the validation.
+  rlimit const none{1, 1};
+  REQUIRE(prlimit(child.id(), RLIMIT_AS, &none, nullptr) == 0);
+  Ended const ended = child.end();
+  CHECK(ended.status == 4);
+  CHECK(has(ended.err, "\nheadmix-lm: not enough memory after "));
+  CHECK(has(json_line(ended), "\"ended_by\": \"error\""));
+}
+#endif
+
+namespace {
+/// A folder for the output of headmix-replay, and what it should be.
+struct Replay {
+  [[nodiscard]] std::vector<std::string> to(std::string const& out) const {
+    return {HEADMIX_REPLAY, HEADMIX_TEST_CASES "/moa-default.safetensors", out};
+  }
+  Replay() {
+    Ended const ended = Child(to(folder / "right")).end();
+    CHECK(ended.err.empty());
+    REQUIRE(ended.status == 0);
+    right = text_of(read_all(folder / "right"));
+  }
+  Folder folder;
+  std::string right;
+};
+}  // namespace
+
+TEST_CASE("headmix-replay: a link and the mode of the file behind it stay") {
+  Replay const r;
+  write_file(r.folder / "target", "old");
+  chmod((r.folder / "target").c_str(), 0600);
+  fs::create_symlink("target", r.folder.path / "link");
+  CHECK(Child(r.to(r.folder / "link")).end().status == 0);
+  CHECK(fs::is_symlink(r.folder.path / "link"));
+  CHECK(text_of(read_all(r.folder / "target")) == r.right);
+  CHECK(fs::status(r.folder / "target").permissions() == fs::perms(0600));
+  CHECK(r.folder.files() == 3);
+}
+
+TEST_CASE("headmix-replay: stdout as the output, into a pipe or a file") {
+  Replay const r;
+  CHECK(Child(r.to("/dev/stdout")).end().out == r.right);
+  std::string const file = r.folder / "redirected";
+  Ended const ended = Child(r.to("/dev/stdout"), [&] { redirect(STDOUT_FILENO, file.c_str()); }).end();
+  CHECK(ended.status == 0);
+  CHECK(text_of(read_all(file)) == r.right);
+  CHECK(r.folder.files() == 2);
+}
+
+TEST_CASE("headmix-replay: an output that cannot be written has a status of its own, the path and the reason") {
+  Replay const r;
+  auto const check = [&](Ended const& ended, std::string const& path, std::string const& why) {
+    CHECK(ended.status == 1);
+    CHECK(ended.out.empty());
+    CHECK(ended.err == "headmix-replay: " + path + ": cannot " + why + "\n");
+  };
+  std::string const out = r.folder / "out";
+  check(Child(r.to(out + "/none")).end(), out + "/none", "create: No such file or directory");
+  check(Child(r.to(r.folder.path)).end(), r.folder.path, "create: Is a directory");
+  write_file(out, "old");
+  check(Child(r.to(out), [] { limit_files(1000); }).end(), out, "write: File too large");
+  if (fs::exists("/dev/full")) {
+    check(Child(r.to("/dev/full")).end(), "/dev/full", "write: No space left on device");
+    Ended const help = Child({HEADMIX_REPLAY, "--help"}, [] { redirect(STDOUT_FILENO, "/dev/full"); }).end();
+    CHECK(help.status == 1);
+    CHECK(help.err == "headmix-replay: cannot write to stdout: No space left on device\n");
+  }
+  Child child(r.to("/dev/stdout"));
+  child.close_stdout();
+  check(child.end(), "/dev/stdout", "write: Broken pipe");
+  if (geteuid() != 0) {
+    fs::permissions(r.folder.path, fs::perms(0500));
+    check(Child(r.to(out)).end(), out, "create: Permission denied");
+    fs::permissions(r.folder.path, fs::perms(0700));
+  }
+  CHECK(text_of(read_all(out)) == "old");
+  CHECK(r.folder.files() == 2);
+}

@@ -1,0 +1,62 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Arithmetic of extents and counts that fails rather than wraps around: sizes come from files and users, and a wrapped
+// product would be believed by everything after it.
+
+#include <limits>
+
+#include "headmix/core/config.hpp"
+#include "headmix/core/error.hpp"
+
+namespace headmix {
+
+/// No value of a program may have more elements: sums of all their bytes and of what kernels add fit into an Index.
+inline constexpr Index max_elements = (std::numeric_limits<Index>::max)() >> 15;
+
+/// A number whose sums, differences and products are errors, with the operands, where no Index can hold them.
+struct checked {
+  /// The number.
+  Index value;
+
+  /// Any number.
+  constexpr checked(Index n) : value(n) {}
+
+  /// The product.
+  friend constexpr checked operator*(checked a, checked b) {
+    Index result = 0;
+    if (__builtin_mul_overflow(a.value, b.value, &result)) refuse(a, " * ", b);
+    return result;
+  }
+  /// The sum.
+  friend constexpr checked operator+(checked a, checked b) {
+    Index result = 0;
+    if (__builtin_add_overflow(a.value, b.value, &result)) refuse(a, " + ", b);
+    return result;
+  }
+  /// The difference.
+  friend constexpr checked operator-(checked a, checked b) {
+    Index result = 0;
+    if (__builtin_sub_overflow(a.value, b.value, &result)) refuse(a, " - ", b);
+    return result;
+  }
+  /// Adds b.
+  constexpr checked& operator+=(checked b) { return *this = *this + b; }
+
+ private:
+  [[noreturn]] static void refuse(checked a, char const* operation, checked b) {
+    fail("sizes are too large: ", a.value, operation, b.value, " is more than ", (std::numeric_limits<Index>::max)());
+  }
+};
+
+namespace detail {
+/// The product of extents of a view: checked on the host. On a GPU views are made of others that were.
+HEADMIX_HD constexpr Index extent_product(Index a, Index b) {
+#ifdef __CUDA_ARCH__
+  return a * b;
+#else
+  return (checked(a) * b).value;
+#endif
+}
+}  // namespace detail
+
+}  // namespace headmix

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Modules can be instantiated as a whole, in a unit of their own.
+
+#include "headmix/backend/reference.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
+#include "headmix/program/module.hpp"
+
+using namespace headmix;
+
+template class headmix::Module<Moa<12, 8, SoftmaxTopK<5, 2>, causal>, Reference<double>>;
+template class headmix::Module<Moh<12, 8, QueryNorm<1, 3, 1>, causal>, Reference<double>, inference>;
