@@ -13,6 +13,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
+#include "headmix/program/describe.hpp"
 #include "headmix/program/formula.hpp"
 #include "headmix/program/overlap.hpp"
 #include "headmix/program/state.hpp"
@@ -68,14 +69,13 @@ struct leaf_row {
   bool grad;
   formula const* domain;  ///< of a selection, else null
 };
-/// A requirement of a node on its operands. The texts are made only for a message.
+/// A requirement of a node on its operands.
 struct check_row {
   formula const *x, *y;
   bool (*holds)(Index, Index);
   char const* text;
-  std::string (*node)();
-  std::string (*x_text)();
-  std::string (*y_text)();
+  description const* node;
+  side_description x_side, y_side;
 };
 /// The first sizes of every program; the others follow.
 enum : std::size_t { tokens_size, context_size, sequences_size };
@@ -224,7 +224,9 @@ class Binding {
     }
     for (check_row const& c : table_->checks) {
       Index const x = value_of(*c.x), y = value_of(*c.y);
-      if (!c.holds(x, y)) fail(c.node(), ": ", c.x_text(), " = ", x, " ", c.text, " ", c.y_text(), " = ", y);
+      if (!c.holds(x, y)) {
+        fail(describe(*c.node), ": ", describe(c.x_side), " = ", x, " ", c.text, " ", describe(c.y_side), " = ", y);
+      }
     }
     for (int const l : table_->reshaped) {
       untyped_view const& v = values_[static_cast<std::size_t>(l)];

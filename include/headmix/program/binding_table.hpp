@@ -3,8 +3,10 @@
 // The sizes, leaves and checks of a program as tables: types go in, constant arrays come out. What is bound is held
 // against them in program/binding.hpp.
 
+#include <array>
+
 #include "headmix/program/binding.hpp"
-#include "headmix/program/describe.hpp"
+#include "headmix/program/steps.hpp"
 
 namespace headmix::detail {
 
@@ -85,19 +87,51 @@ requires std::is_base_of_v<ops::reshape, Op>
 struct reshaped_leaf<node<Op, A>> : leaf_below<A> {
 };
 
+template <class E>
+constexpr description make_description();
+template <class E>
+inline constexpr description description_of = make_description<E>();
+template <class Args>
+struct descriptions_of;
+template <class... A>
+struct descriptions_of<type_list<A...>> {
+  static constexpr std::array<description const*, sizeof...(A)> value = {&description_of<A>...};
+};
+template <class E>
+constexpr description make_description() {
+  if constexpr (Leaf<E> || E::form_of == form::let) {
+    return {name_source<E>(), false, nullptr, 0};
+  } else if constexpr (E::form_of == form::immediate) {
+    return {nullptr, false, nullptr, 0};
+  } else if constexpr (E::form_of == form::output) {
+    return make_description<operand_of<E>>();
+  } else {
+    auto const& args = descriptions_of<typename E::args>::value;
+    return {name_source<typename E::op>(), true, args.data(), args.size()};
+  }
+}
+
+template <class S>
+constexpr side_description make_side() {
+  if constexpr (requires { typename S::of; }) {
+    return {S::text, &description_of<typename S::of>, nullptr, 0};
+  } else {
+    return {nullptr, nullptr, name_source<typename S::extent>(), S::extent::value};
+  }
+}
+
 template <class E, class Check>
 struct check_texts;
 template <class E, template <class, class> class Rule, class X, class Y>
 struct check_texts<E, Rule<X, Y>> {
-  static std::string node() { return describe<E>(); }
   template <class Sizes>
   static constexpr check_row row = {formula_for<Sizes, typename X::extent>,
                                     formula_for<Sizes, typename Y::extent>,
                                     &Rule<X, Y>::holds,
                                     Rule<X, Y>::text,
-                                    &node,
-                                    &describe_side<X>,
-                                    &describe_side<Y>};
+                                    &description_of<E>,
+                                    make_side<X>(),
+                                    make_side<Y>()};
 };
 
 template <class L, class Sizes>

@@ -1,56 +1,48 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Expressions and sizes in words, for messages.
+// Expressions and sizes in words, for messages: what tables say of them, and the words for it, which are made when one
+// is asked for.
 
+#include <algorithm>
 #include <string>
 
 #include "headmix/core/error.hpp"
 #include "headmix/core/type_name.hpp"
-#include "headmix/program/steps.hpp"
+#include "headmix/expr/extent.hpp"
 
 namespace headmix::detail {
 
-/// A short description of an expression, for messages: names and operations, two levels deep.
-template <class E>
-std::string describe(int depth = 2) {
-  if constexpr (Leaf<E> || E::form_of == form::let) {
-    return std::string(type_name<E>());
-  } else if constexpr (E::form_of == form::immediate) {
-    return "number";
-  } else if constexpr (E::form_of == form::output) {
-    return describe<operand_of<E>>(depth);
-  } else {
-    std::string text(type_name<typename E::op>());
-    if (std::size_t const template_arguments = text.find('<'); template_arguments != std::string::npos)
-      text.resize(template_arguments);
-    if (depth == 0) return text + "(...)";
-    text += '(';
-    bool first = true;
-    for_each(typename E::args{}, [&]<class A>() {
-      if (!first) text += ", ";
-      first = false;
-      text += describe<A>(depth - 1);
-    });
-    return text + ')';
-  }
+/// A leaf, a named value or an operation on others; a number has no name.
+struct description {
+  char const* name_source;
+  bool is_operation;
+  description const* const* args;
+  std::size_t count;
+};
+
+/// Names and operations, two levels deep.
+inline std::string describe(description const& e, int depth = 2) {
+  if (e.name_source == nullptr) return "number";
+  std::string text(unqualified(e.name_source));
+  if (!e.is_operation) return text;
+  text.resize((std::min)(text.find('<'), text.size()));  // without template arguments
+  if (depth == 0) return text + "(...)";
+  text += '(';
+  for (std::size_t i = 0; i < e.count; ++i) text += (i == 0 ? "" : ", ") + describe(*e.args[i], depth - 1);
+  return text + ')';
 }
 
-template <class X>
-std::string describe_extent() {
-  if constexpr (X::value != dynamic) {
-    return std::to_string(X::value);
-  } else {
-    return std::string(type_name<X>());
-  }
-}
-/// One side of a check.
-template <class S>
-std::string describe_side() {
-  if constexpr (requires { typename S::of; }) {
-    return message(S::text, " of ", describe<typename S::of>());
-  } else {
-    return message("size ", describe_extent<typename S::extent>());
-  }
+/// One side of a check: an extent of an expression, or a size.
+struct side_description {
+  char const* extent;       ///< which one, null for a size
+  description const* of;    ///< the expression
+  char const* name_source;  ///< of the size
+  Index value;              ///< of a static size, which is its name
+};
+inline std::string describe(side_description const& s) {
+  if (s.of != nullptr) return message(s.extent, " of ", describe(*s.of));
+  if (s.value != dynamic) return message("size ", s.value);
+  return message("size ", unqualified(s.name_source));
 }
 
 }  // namespace headmix::detail
