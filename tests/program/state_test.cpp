@@ -193,6 +193,11 @@ TEST_CASE("state: a result is no input of the pass that overwrites it") {
   // Also where the workspace would grow, and its memory be another one's.
   auto const longer = m.forward({in.data(), 90, 4}, uniform(90, 1));
   CHECK_THROWS_WITH_AS(m.forward(longer, uniform(1, 90)), Contains("x lies in the workspace"), Error);
+  // Neither may a gradient that a pass adds to, whenever it was bound.
+  Fixture f;
+  f.program.forward();
+  f.program.bind(w{}, {f.a.data(), 4, 4}, {f.workspace.as<double>(), 4, 4});
+  CHECK_THROWS_WITH_AS(f.backward(), Contains("the gradient of w lies in the workspace"), Error);
   // dy may lie there, and so may the input of another module.
   auto const again = m.forward({in.data(), 8, 4});
   other.forward(again);

@@ -257,8 +257,9 @@ class Binding {
       for (bool const gradient : {false, true}) {
         untyped_view const& v = gradient ? leaf_gradient(l) : values_[l];
         if (v.data == nullptr || !addresses_of(v, element_of(l)).meets(all)) continue;
+        if (gradient) fail("the gradient of ", leaf_name(l), " lies in the workspace, which the pass overwrites");
         fail(
-            gradient ? "the gradient of " : "", leaf_name(l),
+            leaf_name(l),
             " lies in the workspace, which the pass overwrites: a result is there until the next forward(); copy it to "
             "use it as an input");
       }

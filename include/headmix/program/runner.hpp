@@ -88,6 +88,7 @@ class Runner {
   /// After check_backward().
   void backward(untyped_view const& dy, std::span<double const> weights) {
     begin_pass();
+    binding_.check_outside(plan_.workspace());  // gradients may have been bound since
     state_.reach(stage::forward_done);
     std::size_t seed = 0;
     bool changed = false;
