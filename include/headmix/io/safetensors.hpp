@@ -17,6 +17,7 @@
 
 #include "headmix/core/config.hpp"
 #include "headmix/core/error.hpp"
+#include "headmix/core/scalar.hpp"
 #include "headmix/io/file.hpp"
 #include "headmix/io/json.hpp"
 #include "headmix/io/utf8.hpp"
@@ -62,6 +63,8 @@ consteval dtype arithmetic_dtype() {
 /// The dtype whose elements are T in memory. Specialise it for a storage type of your own.
 template <class T>
 inline constexpr dtype dtype_of = detail::arithmetic_dtype<T>();
+template <>
+inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;
 
 /// A tensor in memory that somebody else owns: row-major, without gaps, little-endian, at any alignment.
 struct tensor_view {
@@ -195,6 +198,8 @@ class Safetensors {
 
   /// Views of the file's tensors, while this object lives.
   [[nodiscard]] TensorMap const& tensors() const { return tensors_; }
+  /// What errors call the file: its path.
+  [[nodiscard]] std::string const& name() const { return name_; }
   /// The strings of the header's `__metadata__`.
   [[nodiscard]] Metadata const& metadata() const { return metadata_; }
 
