@@ -297,6 +297,11 @@ TEST_CASE("checkpoint: a file that is cut anywhere, or has another byte in its h
   for (std::size_t n = 0; n < text.size(); n += n < header + 16 ? 37 : 211) attempt(text.substr(0, n));
   std::size_t const cuts = refused;
   CHECK(cuts > 30);
+  save(f.path, f.m, f.optimiser);
+  auto const as_before = Safetensors::read(f.path);
+  load(Safetensors::parse(std::as_bytes(std::span(text)), "f"), f.m);
+  std::string const loaded = values(f.m);
+  load(as_before, f.m);
   for (std::size_t i = 0; i < header + 8; i += 5) {
     std::string other = text;
     other[i] = static_cast<char>(other[i] ^ 1);
@@ -307,14 +312,10 @@ TEST_CASE("checkpoint: a file that is cut anywhere, or has another byte in its h
       REQUIRE(values(f.m) + state_of(f.optimiser) == before);
       continue;
     }
-    // Metadata or the state of an optimiser: nothing that is loaded.
-    load(Safetensors::parse(std::as_bytes(std::span(text)), "f"), f.m);
-    std::string const loaded = values(f.m);
-    load(Safetensors::parse(std::as_bytes(std::span(other)), "f"), f.m);
-    REQUIRE(values(f.m) == loaded);
-    break;
+    REQUIRE(values(f.m) == loaded);  // a byte of the metadata, or of what belongs to the optimiser
+    load(as_before, f.m);
   }
-  CHECK(refused > cuts);
+  CHECK(refused > cuts + 100);
 }
 
 TEST_CASE("checkpoint: parameters of one name are an error that names both") {

@@ -78,7 +78,7 @@ template <class M, class... O>
   for (auto const& t : all) {
     if (t.name.starts_with(optimiser_prefix) || t.name.starts_with(extra_prefix)) {
       fail(t.name, ": expected a parameter's name that begins neither with \"", optimiser_prefix, "\" nor with \"",
-           extra_prefix, '"');
+           extra_prefix, "\"");
     }
   }
   (add_state(all, optimisers), ...);
@@ -157,7 +157,7 @@ void save(std::string const& path, checkpoint_extras extras, M const& module, O 
   }
   for (auto const& [name, t] : extras.tensors) {
     if (!name.starts_with(detail::extra_prefix))
-      fail(path, ": ", shown(name), ": expected a name that begins with \"", detail::extra_prefix, '"');
+      fail(path, ": ", shown(name), ": expected a name that begins with \"", detail::extra_prefix, "\"");
   }
   detail::write_checkpoint(path, tensors, std::move(extras));
 }
