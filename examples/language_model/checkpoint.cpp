@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// The folder, the options and the results of a checkpoint.
+
+#include "checkpoint.hpp"
+
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+
+#include "headmix/io/file.hpp"
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <cerrno>
+#include <csignal>
+#endif
+
+namespace lm {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string file_in(std::string const& folder) { return (fs::path(folder) / "checkpoint.safetensors").string(); }
+
+/// Whether this is a file headmix-PROCESS-N.tmp of a process that is no more.
+bool is_left_over([[maybe_unused]] std::string const& name) {
+#if defined(__unix__) || defined(__APPLE__)
+  std::string_view const prefix = "headmix-", suffix = ".tmp";
+  if (!name.starts_with(prefix) || !name.ends_with(suffix)) return false;
+  int process = 0;
+  auto const end = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), process).ptr;
+  return process > 0 && *end == '-' && kill(process, 0) != 0 && errno == ESRCH;
+#else
+  return false;
+#endif
+}
+
+/// The text, for comparison: FNV-1a of its bytes.
+std::string text_setting(Text const& text) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (std::uint8_t const byte : text.bytes) hash = (hash ^ byte) * 0x100000001B3u;
+  std::array<char, 16> digits;
+  auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16).ptr;
+  return std::to_string(text.size()) + " bytes with hash " + std::string(digits.data(), end);
+}
+
+std::string number_text(double x) {
+  std::array<char, 32> buffer;
+  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), x).ptr};
+}
+double number_in(headmix::Safetensors const& file, std::string const& key) {
+  auto const found = file.metadata().find(key);
+  std::string const text = found == file.metadata().end() ? "" : found->second;
+  double x = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size())
+    throw UsageError(file.name() + ": metadata " + key + ": expected a number, found " + in_quotes(text));
+  return x;
+}
+
+}  // namespace
+
+void create_checkpoint_folder(Options const& o) {
+  if (o.checkpoint.empty()) return;
+  std::error_code error, gone;
+  if (o.resume && !fs::is_directory(o.checkpoint, error))
+    throw UsageError("--resume: expected a folder, found none at " + in_quotes(o.checkpoint));
+  fs::create_directories(o.checkpoint, error);
+  if (!fs::is_directory(o.checkpoint, gone))
+    throw UsageError("--checkpoint: expected a folder, cannot create " + in_quotes(o.checkpoint) + ": " +
+                     (error ? error.message() : "it is a file"));
+  std::string const path = file_in(o.checkpoint);
+  if (!o.resume && fs::exists(path, gone))
+    throw UsageError("--checkpoint: expected a folder without a checkpoint, or --resume to continue it, found " +
+                     in_quotes(path));
+  for (auto const& entry : fs::directory_iterator(o.checkpoint, error)) {
+    if (is_left_over(entry.path().filename().string())) fs::remove(entry.path(), gone);
+  }
+  try {
+    headmix::OutputFile const file(path);
+  } catch (headmix::Error const& e) {
+    throw UsageError("--checkpoint: " + program::reason(e));
+  }
+}
+
+Checkpoint::Checkpoint(Options const& o, Text const& text)
+    : folder_(o.checkpoint), resume_(o.resume), every_(o.every), steps_(o.steps) {
+  if (folder_.empty()) return;
+  path_ = file_in(folder_);
+  settings_ = settings(o);
+  settings_.emplace_back("--text", text_setting(text));
+}
+
+bool Checkpoint::begins_with_file() const {
+  if (path_.empty() || !resume_) return false;
+  std::error_code error;
+  if (fs::exists(path_, error)) return true;
+  program::complain("note: --resume: no checkpoint in " + in_quotes(folder_) + ", the training begins");
+  return false;
+}
+
+void Checkpoint::check_settings(headmix::Safetensors const& file) const {
+  std::string wrong;
+  for (auto const& [option, value] : settings_) {
+    auto const saved = file.metadata().find("option " + option);
+    bool const known = saved != file.metadata().end();
+    if (known && saved->second == value) continue;
+    wrong += (wrong.empty() ? "" : "; ") + option + ": expected ";
+    wrong += (known ? saved->second : "none") + ", found " + value;
+  }
+  if (!wrong.empty())
+    throw UsageError("--resume: other options than those of the checkpoint in " + in_quotes(folder_) + ": " + wrong);
+}
+
+Progress::Times Checkpoint::read_results(headmix::Safetensors const& file, Results& results) {
+  auto const losses = file.values<double>("extra.train_loss");
+  for (double const loss : losses) results.train.push_back({static_cast<Index>(results.train.size()) + 1, loss});
+  results.steps = static_cast<Index>(losses.size());
+  return {number_in(file, "seconds"), number_in(file, "seconds of the first step")};
+}
+
+headmix::checkpoint_extras Checkpoint::extras(Results const& results, Progress::Times times,
+                                              std::vector<double>& losses) const {
+  for (auto const& point : results.train) losses.push_back(point.loss);
+  headmix::checkpoint_extras all;
+  all.tensors["extra.train_loss"] = {
+      headmix::dtype::f64, {static_cast<Index>(losses.size())}, std::as_bytes(std::span(losses))};
+  all.metadata["seconds"] = number_text(times.trained);
+  all.metadata["seconds of the first step"] = number_text(times.first);
+  for (auto const& [option, value] : settings_) all.metadata["option " + option] = value;
+  return all;
+}
+
+Ending Checkpoint::stop(Index steps) const {
+  return {program::done, "stop_after",
+          "stopped after " + std::to_string(steps) + " of " + std::to_string(steps_) +
+              " steps; --resume continues after these"};
+}
+
+}  // namespace lm
