@@ -2,6 +2,7 @@
 // Attention of published models, loaded from files with their names and shapes: results are those of the published code
 // where there are numbers of it, else those of loops over the file's numbers.
 
+#include "files.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "named.hpp"
@@ -157,4 +158,14 @@ TEST_CASE("names: attention of JetMoE") {
     }
   }
   agree(m.forward({x.data(), 5, 6}), expected);
+
+  // And out again, unless experts have learned biases that differ.
+  Folder const folder;
+  save(folder / "a", m, published::jetmoe_attention());
+  CHECK(same(Safetensors::read(folder / "a").tensors(), f.tensors));
+  for (auto const &p : m.parameters()) {
+    if (p.name == "b_o") p.value.data[7] += 1;
+  }
+  CHECK_THROWS_WITH_AS(save(folder / "a", m, published::jetmoe_attention()),
+                       doctest::Contains("a: \"experts.bias\": expected pieces of b_o that are equal"), Error);
 }

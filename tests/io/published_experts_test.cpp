@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "files.hpp"
 #include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/layer/smoe.hpp"
@@ -35,7 +36,10 @@ TEST_CASE("names: the mixture of MH-MoE's code, a tensor for each expert") {
   auto const x = sines(24, 2.3);
   is_published(m.forward({x.data(), 4, 6}), {.1050749938, -.0241852909, -.0983422706, .0474208628}, .2026012900,
                .1915562229);
-  // A ninth expert would be left over; one that is missing is named.
+  Folder const folder;
+  save(folder / "a", m, published::mh_moe());
+  CHECK(same(Safetensors::read(folder / "a").tensors(), f.tensors));
+  // An expert more is left over; one that is missing is named.
   f.add("experts.4.fc1.weight", {5, 2}, 1, 1);
   CHECK_THROWS_WITH_AS(
       load(m, f.tensors, "f", published::mh_moe()),
@@ -72,6 +76,11 @@ TEST_CASE("names: the feed-forward mixture of JetMoE, two matrices in one") {
     }
   }
   agree(m.forward({x.data(), 6, 4}), expected);
+
+  // And out again.
+  Folder const folder;
+  save(folder / "a", m, published::jetmoe_feed_forward().below("mlp."));
+  CHECK(same(Safetensors::read(folder / "a").tensors(), f.tensors));
 }
 
 namespace {

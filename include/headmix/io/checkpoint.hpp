@@ -23,8 +23,8 @@ namespace headmix {
 /// What a program adds to a checkpoint: tensors whose names begin with "extra.", and strings. load() leaves them to the
 /// program: Safetensors::tensor(), metadata().
 struct checkpoint_extras {
-  TensorMap tensors;
-  Metadata metadata;
+  TensorMap tensors;  ///< views: the numbers are the program's
+  Metadata metadata;  ///< strings by names that save() does not use
 };
 
 namespace detail {
@@ -73,8 +73,8 @@ void add_state(std::vector<stored_tensor>& all, O const& optimiser) {
   }
 }
 template <class M, class... O>
-[[nodiscard]] std::vector<stored_tensor> all_tensors(M const& module, O const&... optimisers) {
-  auto all = stored_parameters(module);
+[[nodiscard]] std::vector<stored_tensor> all_tensors(M const& m, O const&... optimisers) {
+  auto all = stored_parameters(m);
   for (auto const& t : all) {
     if (t.name.starts_with(optimiser_prefix) || t.name.starts_with(extra_prefix)) {
       fail(t.name, ": expected a parameter's name that begins neither with \"", optimiser_prefix, "\" nor with \"",
@@ -138,17 +138,17 @@ inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> 
 ///
 /// What is not saved: settings (learning rate, betas), selections and inputs, and what set_randomness() said.
 template <HasParameters M, StatefulOptimiser... O>
-void save(std::string const& path, checkpoint_extras extras, M const& module, O const&... optimisers) {
-  auto const tensors = detail::all_tensors(module, optimisers...);
+void save(std::string const& path, checkpoint_extras extras, M const& m, O const&... optimisers) {
+  auto const tensors = detail::all_tensors(m, optimisers...);
   Metadata& about = extras.metadata;
   about["headmix"] = message(HEADMIX_VERSION_MAJOR, ".", HEADMIX_VERSION_MINOR, ".", HEADMIX_VERSION_PATCH);
   std::string names;
-  for (auto const& p : module.parameters()) names += message(names.empty() ? "" : " ", p.name);
+  for (auto const& p : m.parameters()) names += message(names.empty() ? "" : " ", p.name);
   about["parameters"] = names;
   if (!tensors.empty()) about["scalar"] = name_of(tensors.front().type);
-  if constexpr (requires { module.passes(); }) {
-    about["seed"] = std::to_string(module.seed());
-    about["passes"] = std::to_string(module.passes());
+  if constexpr (requires { m.passes(); }) {
+    about["seed"] = std::to_string(m.seed());
+    about["passes"] = std::to_string(m.passes());
   }
   if constexpr (sizeof...(O) > 0) {
     std::string steps;
@@ -161,9 +161,10 @@ void save(std::string const& path, checkpoint_extras extras, M const& module, O 
   }
   detail::write_checkpoint(path, tensors, std::move(extras));
 }
+/// Without extras.
 template <HasParameters M, StatefulOptimiser... O>
-void save(std::string const& path, M const& module, O const&... optimisers) {
-  save(path, checkpoint_extras{}, module, optimisers...);
+void save(std::string const& path, M const& m, O const&... optimisers) {
+  save(path, checkpoint_extras{}, m, optimisers...);
 }
 
 /// Reads what save() wrote. Everything is checked first: tensors that are missing or that nobody has, shapes, types,
@@ -172,39 +173,42 @@ void save(std::string const& path, M const& module, O const&... optimisers) {
 /// for inference loads a training. The seed and the number of passes are the file's then, where it has them: it must
 /// where an optimiser is loaded.
 template <HasParameters M, StatefulOptimiser... O>
-void load(Safetensors const& file, load_options const& options, M& module, O&... optimisers) {
+void load(Safetensors const& file, load_options const& options, M& m, O&... optimisers) {
   constexpr bool resumes = sizeof...(O) > 0;
-  auto const tensors = detail::all_tensors(module, optimisers...);
+  auto const tensors = detail::all_tensors(m, optimisers...);
   std::vector<Index> steps;
   if constexpr (resumes) steps = detail::saved_steps(file, sizeof...(O));
   detail::read_checkpoint(file, tensors, resumes, options, false);
-  if constexpr (requires { module.passes(); }) {
+  if constexpr (requires { m.passes(); }) {
     auto const seed = file.metadata().find("seed"), passes = file.metadata().find("passes");
     bool const known = seed != file.metadata().end() && passes != file.metadata().end();
     if (resumes && !known) fail(file.name(), ": metadata: expected \"seed\" and \"passes\", found none");
     if (known) {
       auto const s = detail::metadata_number<std::uint64_t>(file, "seed", seed->second);
       auto const p = detail::metadata_number<std::uint32_t>(file, "passes", passes->second);
-      module.continue_from(s, p);
+      m.continue_from(s, p);
     }
   }
   detail::read_checkpoint(file, tensors, resumes, options, true);
   std::size_t i = 0;
   (static_cast<void>(optimisers.set_steps(steps[i++])), ...);
   static_cast<void>(i);
-  if constexpr (requires { module.parameters_changed(); }) module.parameters_changed();
+  if constexpr (requires { m.parameters_changed(); }) m.parameters_changed();
 }
+/// With options as they are by default.
 template <HasParameters M, StatefulOptimiser... O>
-void load(Safetensors const& file, M& module, O&... optimisers) {
-  load(file, load_options{}, module, optimisers...);
+void load(Safetensors const& file, M& m, O&... optimisers) {
+  load(file, load_options{}, m, optimisers...);
 }
+/// From the file of this path.
 template <HasParameters M, StatefulOptimiser... O>
-void load(std::string const& path, load_options const& options, M& module, O&... optimisers) {
-  load(Safetensors::read(path), options, module, optimisers...);
+void load(std::string const& path, load_options const& options, M& m, O&... optimisers) {
+  load(Safetensors::read(path), options, m, optimisers...);
 }
+/// From the file of this path, with options as they are by default.
 template <HasParameters M, StatefulOptimiser... O>
-void load(std::string const& path, M& module, O&... optimisers) {
-  load(Safetensors::read(path), load_options{}, module, optimisers...);
+void load(std::string const& path, M& m, O&... optimisers) {
+  load(Safetensors::read(path), load_options{}, m, optimisers...);
 }
 
 }  // namespace headmix

@@ -10,7 +10,9 @@
 // Tables of published models: io/published.hpp.
 
 #include <algorithm>
+#include <cstring>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,10 +42,15 @@ struct tensor_name {
   Index groups = 1;
 };
 
+namespace detail {
+class NamedTensors;
+}
+
 /// Which tensor of a file is which parameter of a module. A row whose tensor the file lacks, or whose parameters the
 /// module lacks, counts for nothing: a table may have rows for all variants of a model.
 class TensorNames {
  public:
+  /// Every tensor and every parameter is in one of the rows.
   TensorNames(std::initializer_list<tensor_name> rows) : rows_(rows) {}
 
   /// For tensors whose names begin with `prefix`; others are none of this module's.
@@ -65,12 +72,8 @@ class TensorNames {
     return changed;
   }
 
-  [[nodiscard]] std::vector<tensor_name> const& rows() const { return rows_; }
-  [[nodiscard]] std::string const& prefix() const { return prefix_; }
-  [[nodiscard]] std::string const& ignored() const { return ignored_; }
-  [[nodiscard]] std::string const& kept() const { return kept_; }
-
  private:
+  friend class detail::NamedTensors;
   std::vector<tensor_name> rows_;
   std::string prefix_, ignored_, kept_;
 };
@@ -102,50 +105,134 @@ namespace detail {
   return shape;
 }
 
-/// One load() by names. Made once for all modules.
-class NamedLoading {
+/// The parameters of a module as tensors with the names of a table. Compiled once for all modules.
+class NamedTensors {
  public:
-  NamedLoading(TensorMap const& tensors, std::string_view file, std::vector<stored_tensor> const& parameters,
-               TensorNames const& names, load_options const& options)
-      : tensors_(tensors), file_(file), names_(names), options_(options), parameters_(by_name(parameters)) {
-    for (auto const& r : names_.rows()) add(r);
-    for (auto const name : words(names_.kept())) kept_.insert(name);
+  NamedTensors(std::vector<stored_tensor> const& parameters, TensorNames const& names, std::string_view file)
+      : names_(names), file_(file), parameters_(by_name(parameters)) {}
+
+  /// Matches parameters and tensors; what is left of either is an error.
+  void find(TensorMap const& tensors) {
+    for (auto const& r : names_.rows_) {
+      if (tensors.count(tensor_of(r, 0)) > 0) add(r);
+    }
     for (auto const& [name, p] : parameters_) check_source(*p);
-    for (auto const& [name, t] : tensors_) check_used(name, t);
+    std::set<std::string> used;
+    for (auto const& s : sources_) {
+      for (Index i = 0; i < pieces_of(s); ++i) used.insert(tensor_of(*s.row, i));
+    }
+    for (auto const& [name, t] : tensors) {
+      if (used.count(name) == 0) check_ignored(name, t);
+    }
+  }
+  /// The first row of every parameter is its tensor.
+  void find() {
+    std::set<std::string_view> named;
+    for (auto const& r : names_.rows_) {
+      auto const parts = words(r.parameters);
+      auto const is_named = [&](std::string_view p) { return named.count(p) > 0; };
+      if (std::any_of(parts.begin(), parts.end(), is_named)) continue;
+      add(r);
+      named.insert(parts.begin(), parts.end());
+    }
+    for (auto const& [name, p] : parameters_) check_source(*p);
   }
   /// Reads every parameter; with `store`, also replaces it.
-  void read(bool store) {
+  void read(TensorMap const& tensors, load_options const& options, bool store) const {
     std::vector<std::byte> numbers;
     for (auto const& s : sources_) {
       numbers.resize(s.parameter->bytes());
-      read(s, numbers.data());
+      for_each_piece(s, [&](piece const& p) {
+        auto const found = tensors.find(p.tensor);
+        std::string const at = where(p.tensor) + " for " + s.row->parameters;
+        if (found == tensors.end()) {
+          fail(at, ": expected ", type_text(s.parameter->type, p.written), ", found no such tensor");
+        }
+        tensor_view const& t = found->second;
+        if (!is_floating_point(t.type)) {
+          fail(at, ": expected F64, F32, BF16 or F16, found ", type_text(t.type, t.shape));
+        }
+        if (squeezed(t.shape) != squeezed(p.written)) {
+          fail(at, ": expected ", type_text(t.type, p.written), ", found ", type_text(t.type, t.shape));
+        }
+        for (Index e = 0; e < p.count; ++e) {
+          read_elements(numbers.data() + p.offset + e * p.matrix_bytes, s.parameter->type, t, p.matrix(e), at, options);
+        }
+      });
       if (store) s.parameter->replace(numbers.data());
     }
   }
+  /// Writes them to a file, with the module's type.
+  void write(std::string const& path) const {
+    std::map<std::string, std::vector<std::byte>> numbers;
+    TensorMap tensors;
+    std::vector<std::byte> from;
+    for (auto const& s : sources_) {
+      auto const type = s.parameter->type;
+      auto const size = static_cast<std::size_t>(info_of(type).size);
+      from.resize(s.parameter->bytes());
+      s.parameter->download(from.data());
+      for_each_piece(s, [&](piece const& p) {
+        auto const [at, is_new] = numbers.try_emplace(p.tensor, static_cast<std::size_t>(p.size) * size);
+        std::byte const* next = from.data() + p.offset;
+        bool const again = p.number > 0 && !is_new;  // one tensor for all pieces
+        for (Index e = 0; e < p.count; ++e) {
+          auto const m = p.matrix(e);
+          for (Index i = 0; i < m.rows; ++i) {
+            for (Index const j : m.column) {
+              auto* const to = at->second.data() + static_cast<std::size_t>(m.first + i * m.row_stride + j) * size;
+              if (again && std::memcmp(to, next, size) != 0) {
+                fail(where(p.tensor), ": expected pieces of ", s.parameter->name, " that are equal, found others");
+              }
+              std::memcpy(to, next, size);
+              next += size;
+            }
+          }
+        }
+        tensors[p.tensor] = {type, p.written, at->second};
+      });
+    }
+    write_safetensors(path, tensors, {{"format", "pt"}});
+  }
 
  private:
-  /// Where a parameter comes from: columns `first` .. of the `total` that a tensor has.
+  /// Where a parameter is: in columns first .. of the `total` that a tensor has in each group.
   struct source {
     stored_tensor const* parameter;
     tensor_name const* row;
-    Index first, total;  // per group
+    Index first, total;
+  };
+  /// A tensor that holds a parameter, or a matrix or row of it.
+  struct piece {
+    std::string tensor;
+    Index number, count, rows, size, row_stride;  // `count` matrices; `size` elements of the tensor
+    std::vector<Index> written;                   // the tensor's shape
+    std::vector<Index> columns;                   // where they are in the tensor
+    Index offset, matrix_bytes;                   // in the parameter
+
+    [[nodiscard]] element_order matrix(Index e) const { return {e * (size / count), rows, row_stride, columns}; }
   };
 
-  [[nodiscard]] static tensor_name::piece piece_of(tensor_name const& r) {
+  [[nodiscard]] static tensor_name::piece held(tensor_name const& r) {
     bool const numbered = r.tensor.find('*') != r.tensor.npos;
     return numbered && r.holds == tensor_name::whole ? tensor_name::matrix : r.holds;
   }
+  [[nodiscard]] static Index pieces_of(source const& s) {
+    auto const& p = *s.parameter;
+    auto const holds = held(*s.row);
+    return holds == tensor_name::whole ? 1 : holds == tensor_name::matrix ? p.count : p.count * p.rows;
+  }
   [[nodiscard]] std::string tensor_of(tensor_name const& r, Index number) const {
-    std::string name = names_.prefix() + r.tensor;
-    auto const star = name.find('*', names_.prefix().size());
+    std::string name = names_.prefix_ + r.tensor;
+    auto const star = name.find('*', names_.prefix_.size());
     if (star != name.npos) name.replace(star, 1, std::to_string(number));
     return name;
   }
   [[nodiscard]] std::string where(std::string_view tensor) const { return message(file_, ": ", shown(tensor)); }
 
+  /// Its parameters, if the module has any of them, come from its tensor.
   void add(tensor_name const& r) {
     if (r.groups < 1) fail(r.tensor, ": expected one group or more, found ", r.groups);
-    if (tensors_.count(tensor_of(r, 0)) == 0) return;
     std::vector<stored_tensor const*> parts;
     std::string missing;
     for (auto const name : words(r.parameters)) {
@@ -154,19 +241,17 @@ class NamedLoading {
       if (p != parameters_.end()) parts.push_back(p->second);
     }
     if (parts.empty()) return;
+    std::string const at = where(tensor_of(r, 0));
+    if (!missing.empty()) fail(at, ": expected parameters ", r.parameters, ", found no ", missing, " in the module");
     auto const& a = *parts[0];
     Index total = 0;
     for (auto const* p : parts) {
-      if (!missing.empty()) {
-        fail(where(tensor_of(r, 0)), ": expected parameters ", r.parameters, ", found no ", missing, " in the module");
-      }
       if (p->count != a.count || p->rows != a.rows) {
-        fail(where(tensor_of(r, 0)), ": expected parameters that differ in their columns, found ", a.name, " ",
+        fail(at, ": expected parameters that differ in their columns, found ", a.name, " ",
              type_text(a.type, a.shape()), " and ", p->name, " ", type_text(p->type, p->shape()));
       }
       if (p->cols % r.groups != 0) {
-        fail(where(tensor_of(r, 0)), ": expected columns of ", p->name, " in ", r.groups, " equal groups, found ",
-             p->cols);
+        fail(at, ": expected columns of ", p->name, " in ", r.groups, " equal groups, found ", p->cols);
       }
       sources_.push_back({p, &r, total, 0});
       total += p->cols / r.groups;
@@ -183,14 +268,15 @@ class NamedLoading {
       }
       found = s.row;
     }
-    bool const kept = kept_.count(p.name) > 0;
+    auto const kept_names = words(names_.kept_);
+    bool const kept = std::find(kept_names.begin(), kept_names.end(), p.name) != kept_names.end();
     if (found != nullptr && kept) {
       fail(file_, ": parameter ", p.name, ": expected no tensor, since it is kept, found ",
            shown(tensor_of(*found, 0)));
     }
     if (found != nullptr || kept) return;
     std::string expected;
-    for (auto const& r : names_.rows()) {
+    for (auto const& r : names_.rows_) {
       auto const names = words(r.parameters);
       if (std::find(names.begin(), names.end(), p.name) == names.end()) continue;
       expected += message(expected.empty() ? " " : " or ", shown(tensor_of(r, 0)));
@@ -199,75 +285,49 @@ class NamedLoading {
     fail(file_, ": parameter ", p.name, " ", type_text(p.type, p.shape()), ": expected tensor", expected,
          ", found none");
   }
-  /// Every tensor of a piece that a source reads is used.
-  void check_used(std::string const& name, tensor_view const& t) const {
-    if (!name.starts_with(names_.prefix())) return;
-    for (auto const& s : sources_) {
-      auto const piece = piece_of(*s.row);
-      Index const n = pieces(*s.parameter, piece);
-      for (Index i = 0; i < n; ++i) {
-        if (tensor_of(*s.row, i) == name) return;
-      }
-    }
-    std::string_view const own = std::string_view(name).substr(names_.prefix().size());
-    for (auto const pattern : words(names_.ignored())) {
+  void check_ignored(std::string const& name, tensor_view const& t) const {
+    if (!name.starts_with(names_.prefix_)) return;
+    std::string_view const own = std::string_view(name).substr(names_.prefix_.size());
+    for (auto const pattern : words(names_.ignored_)) {
       if (matches(pattern, own)) return;
     }
     std::string belongs;
-    for (auto const& r : names_.rows()) {
+    for (auto const& r : names_.rows_) {
       if (matches(r.tensor, own)) belongs = message(", which is for ", r.parameters);
     }
     fail(where(name), belongs, ": expected a tensor that the module needs, or one that is ignored, found ",
          type_text(t.type, t.shape));
   }
 
-  [[nodiscard]] static Index pieces(stored_tensor const& p, tensor_name::piece piece) {
-    return piece == tensor_name::whole ? 1 : piece == tensor_name::matrix ? p.count : p.count * p.rows;
-  }
-  void read(source const& s, std::byte* numbers) const {
+  /// f(piece) for each piece of the parameter, in the order of the parameter's numbers.
+  template <class F>
+  void for_each_piece(source const& s, F f) const {
     auto const& p = *s.parameter;
     auto const& r = *s.row;
-    auto const piece = piece_of(r);
-    // A piece is `count` matrices [rows, cols], of which the tensor has `width` columns.
-    Index const count = piece == tensor_name::whole ? p.count : 1, rows = piece == tensor_name::row ? 1 : p.rows;
-    Index const width = s.total * r.groups, share = p.cols / r.groups;
+    auto const holds = held(r);
     bool const transposed = r.extents == tensor_name::out_in;
-    std::vector<Index> const expected = {count, transposed ? width : rows, transposed ? rows : width};
-    std::vector<Index> columns = counted_from_zero(p.cols);
-    for (Index& j : columns) {
+    Index const count = holds == tensor_name::whole ? p.count : 1, rows = holds == tensor_name::row ? 1 : p.rows;
+    Index const width = s.total * r.groups, share = p.cols / r.groups;
+    piece one{{}, 0, count, rows, count * rows * width, transposed ? 1 : width, {}, counted_from_zero(p.cols), 0, 0};
+    one.matrix_bytes = rows * p.cols * info_of(p.type).size;
+    for (Index& j : one.columns) {
       j = j / share * s.total + s.first + j % share;
       if (transposed) j *= rows;
     }
-    for (Index i = 0; i < pieces(p, piece); ++i) {
-      std::string const name = tensor_of(r, i);
-      auto const found = tensors_.find(name);
-      std::string const at = where(name) + " for " + r.parameters;
-      std::size_t const leading = count > 1 ? 0 : rows > 1 ? 1 : 2;
-      // A vector has no order of extents.
-      std::span<Index const> const shape = leading == 2 ? std::span(&width, 1) : std::span(expected).subspan(leading);
-      if (found == tensors_.end()) fail(at, ": expected ", type_text(p.type, shape), ", found no such tensor");
-      tensor_view const& t = found->second;
-      if (!is_floating_point(t.type)) {
-        fail(at, ": expected F64, F32, BF16 or F16, found ", type_text(t.type, t.shape));
-      }
-      if (squeezed(t.shape) != squeezed(expected)) {
-        fail(at, ": expected ", type_text(t.type, shape), ", found ", type_text(t.type, t.shape));
-      }
-      for (Index e = 0; e < count; ++e) {
-        element_order const order{e * rows * width, rows, transposed ? 1 : width, columns};
-        read_elements(numbers, p.type, t, order, at, options_);
-        numbers += rows * p.cols * info_of(p.type).size;
-      }
+    if (count > 1) one.written.push_back(count);
+    if (rows > 1 || count > 1) one.written.push_back(transposed ? width : rows);
+    one.written.push_back(transposed && (rows > 1 || count > 1) ? rows : width);
+    for (; one.number < pieces_of(s); ++one.number) {
+      one.tensor = tensor_of(r, one.number);
+      f(one);
+      one.offset += count * one.matrix_bytes;
     }
   }
 
-  TensorMap const& tensors_;
-  std::string file_;
   TensorNames const& names_;
-  load_options options_;
+  std::string file_;
   stored_by_name parameters_;
   std::vector<source> sources_;
-  std::set<std::string_view> kept_;
 };
 
 }  // namespace detail
@@ -279,21 +339,34 @@ class NamedLoading {
 /// numbers beyond the module's type are errors unless the options allow them.
 /// @param file what errors call the tensors' file
 template <HasParameters M>
-void load(M& module, TensorMap const& tensors, std::string_view file, TensorNames const& names,
+void load(M& m, TensorMap const& tensors, std::string_view file, TensorNames const& names,
           load_options const& options = {}) {
-  auto const parameters = detail::stored_parameters(module);
-  detail::NamedLoading loading(tensors, file, parameters, names, options);
-  loading.read(false);
-  loading.read(true);
-  if constexpr (requires { module.parameters_changed(); }) module.parameters_changed();
+  auto const parameters = detail::stored_parameters(m);
+  detail::NamedTensors named(parameters, names, file);
+  named.find(tensors);
+  named.read(tensors, options, false);
+  named.read(tensors, options, true);
+  if constexpr (requires { m.parameters_changed(); }) m.parameters_changed();
 }
+/// From a file.
 template <HasParameters M>
-void load(M& module, Safetensors const& file, TensorNames const& names, load_options const& options = {}) {
-  load(module, file.tensors(), file.name(), names, options);
+void load(M& m, Safetensors const& file, TensorNames const& names, load_options const& options = {}) {
+  load(m, file.tensors(), file.name(), names, options);
 }
+/// From the file of this path.
 template <HasParameters M>
-void load(M& module, std::string const& path, TensorNames const& names, load_options const& options = {}) {
-  load(module, Safetensors::read(path), names, options);
+void load(M& m, std::string const& path, TensorNames const& names, load_options const& options = {}) {
+  load(m, Safetensors::read(path), names, options);
+}
+
+/// Writes the parameters, in the module's type, with the names and the layout of a table: the first row of each
+/// parameter. Parameters that share one tensor row by row must be equal. The file appears as a whole.
+template <HasParameters M>
+void save(std::string const& path, M const& m, TensorNames const& names) {
+  auto const parameters = detail::stored_parameters(m);
+  detail::NamedTensors named(parameters, names, path);
+  named.find();
+  named.write(path);
 }
 
 }  // namespace headmix
