@@ -6,9 +6,11 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <map>
+#include <string_view>
 #include <system_error>
 
-#include "headmix/io/file.hpp"
+#include "headmix/io/checkpoint.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <cerrno>
@@ -83,20 +85,29 @@ void create_checkpoint_folder(Options const& o) {
   }
 }
 
+SavedParameters::SavedParameters(Parameters all, AnyMemory memory) : memory_(std::move(memory)), all_(std::move(all)) {
+  std::map<std::string_view, int> count;
+  for (auto const& p : all_) ++count[p.name];
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    if (count[all_[i].name] > 1) all_[i].name = names_.emplace_back(headmix::message(i, ".", all_[i].name));
+  }
+}
+
+Parameters SavedParameters::with_names(Parameters some) const {
+  for (auto& p : some) {
+    for (auto const& q : all_) {
+      if (q.value.data == p.value.data) p.name = q.name;
+    }
+  }
+  return some;
+}
+
 Checkpoint::Checkpoint(Options const& o, Text const& text)
     : folder_(o.checkpoint), resume_(o.resume), every_(o.every), steps_(o.steps) {
   if (folder_.empty()) return;
   path_ = file_in(folder_);
   settings_ = settings(o);
   settings_.emplace_back("--text", text_setting(text));
-}
-
-bool Checkpoint::begins_with_file() const {
-  if (path_.empty() || !resume_) return false;
-  std::error_code error;
-  if (fs::exists(path_, error)) return true;
-  program::complain("note: --resume: no checkpoint in " + in_quotes(folder_) + ", the training begins");
-  return false;
 }
 
 void Checkpoint::check_settings(headmix::Safetensors const& file) const {
@@ -112,29 +123,62 @@ void Checkpoint::check_settings(headmix::Safetensors const& file) const {
     throw UsageError("--resume: other options than those of the checkpoint in " + in_quotes(folder_) + ": " + wrong);
 }
 
-Progress::Times Checkpoint::read_results(headmix::Safetensors const& file, Results& results) {
+void Checkpoint::resume(Saved& training) {
+  if (path_.empty() || !resume_) return;
+  std::error_code error;
+  if (!fs::exists(path_, error)) {
+    program::complain("note: --resume: no checkpoint in " + in_quotes(folder_) + ", the training begins");
+    return;
+  }
+  auto const file = headmix::Safetensors::read(path_);
+  check_settings(file);
   auto const losses = file.values<double>("extra.train_loss");
+  Progress::Times const times{number_in(file, "seconds"), number_in(file, "seconds of the first step")};
+  headmix::load(file, training.parameters, training.optimiser, training.gates);
+  Results& results = training.results;
+  results.steps = training.optimiser.steps();
+  if (static_cast<Index>(losses.size()) != results.steps)
+    throw UsageError(path_ + ": extra.train_loss: expected a loss for each of the optimiser's " +
+                     std::to_string(results.steps) + " steps, found " + std::to_string(losses.size()));
   for (double const loss : losses) results.train.push_back({static_cast<Index>(results.train.size()) + 1, loss});
-  results.steps = static_cast<Index>(losses.size());
-  return {number_in(file, "seconds"), number_in(file, "seconds of the first step")};
+  training.progress.continue_after(results.steps, times);
+  saved_ = results.steps;
 }
 
-headmix::checkpoint_extras Checkpoint::extras(Results const& results, Progress::Times times,
-                                              std::vector<double>& losses) const {
+void Checkpoint::save(Saved const& training) {
+  Results const& results = training.results;
+  if (path_.empty() || results.steps == saved_) return;
+  training.progress.pause();
+  std::vector<double> losses;
   for (auto const& point : results.train) losses.push_back(point.loss);
   headmix::checkpoint_extras all;
   all.tensors["extra.train_loss"] = {
       headmix::dtype::f64, {static_cast<Index>(losses.size())}, std::as_bytes(std::span(losses))};
+  Progress::Times const times = training.progress.times();
   all.metadata["seconds"] = number_text(times.trained);
   all.metadata["seconds of the first step"] = number_text(times.first);
   for (auto const& [option, value] : settings_) all.metadata["option " + option] = value;
-  return all;
+  headmix::save(path_, std::move(all), training.parameters, training.optimiser, training.gates);
+  saved_ = results.steps;
+  training.progress.resume();
 }
 
-Ending Checkpoint::stop(Index steps) const {
-  return {program::done, "stop_after",
-          "stopped after " + std::to_string(steps) + " of " + std::to_string(steps_) +
-              " steps; --resume continues after these"};
+void Checkpoint::end(Saved const& training) {
+  Results& results = training.results;
+  if (path_.empty()) return;
+  std::string const goes_on = "--resume continues after these";
+  if (results.ending.name.empty() && results.steps < steps_) {
+    results.ending = {
+        program::done, "stop_after",
+        "stopped after " + std::to_string(results.steps) + " of " + std::to_string(steps_) + " steps; " + goes_on};
+  }
+  if (results.ending.name != "signal") return;
+  try {
+    save(training);
+    results.ending.message += "; " + goes_on;
+  } catch (std::exception const& e) {
+    program::complain(program::reason(e));
+  }
 }
 
 }  // namespace lm

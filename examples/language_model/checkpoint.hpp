@@ -3,18 +3,22 @@
 // The checkpoint of a training in the --checkpoint folder: what --resume continues from, with the same bits. Batches
 // and drawn experts are functions of the seed and the step, so the number of steps is all that there is to say of them.
 
-#include <deque>
-#include <map>
+#include <functional>
+#include <list>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "headmix/io/checkpoint.hpp"
+#include "headmix/contract/memory.hpp"
+#include "headmix/program/parameter.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "report.hpp"
 #include "text.hpp"
+
+namespace headmix {
+class Safetensors;
+}  // namespace headmix
 
 namespace lm {
 
@@ -22,38 +26,73 @@ namespace lm {
 /// an error without --resume. Removes what processes that were killed have left of files.
 void create_checkpoint_folder(Options const& options);
 
-/// The parameters of a model, with names that are unique: where several have one, "number.name".
-template <class Backend>
-class NamedParameters {
+using Parameters = std::vector<headmix::parameter<float>>;
+
+/// The memory of some backend, for code that is compiled once for all.
+struct AnyMemory {
+  static constexpr bool host_memory = false;
+  std::function<void(void*, void const*, std::size_t)> upload, download;
+
+  template <class Backend>
+  static AnyMemory of(Backend const& backend) {
+    using std::byte;
+    return {[backend](void* to, void const* from, std::size_t bytes) {
+              headmix::upload(backend, static_cast<byte*>(to), static_cast<byte const*>(from), bytes);
+            },
+            [backend](void* to, void const* from, std::size_t bytes) {
+              headmix::download(backend, static_cast<byte*>(to), static_cast<byte const*>(from), bytes);
+            }};
+  }
+};
+
+/// An optimiser as a checkpoint sees it (headmix::StatefulOptimiser).
+class SavedOptimiser {
  public:
-  using Parameters = std::vector<headmix::parameter<float>>;
+  template <class Optimiser>
+  explicit SavedOptimiser(Optimiser& optimiser, AnyMemory memory)
+      : memory_(std::move(memory)),
+        state_(optimiser.state()),
+        steps_([&optimiser] { return optimiser.steps(); }),
+        set_steps_([&optimiser](Index steps) { optimiser.set_steps(steps); }) {}
 
-  NamedParameters(Parameters const& all, Backend const& backend) : backend_(backend), all_(all) {
-    std::map<std::string_view, int> count;
-    for (auto const& p : all) ++count[p.name];
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (count[all[i].name] > 1) all_[i].name = names_.emplace_back(headmix::message(i, ".", all[i].name));
-    }
-  }
-  NamedParameters(NamedParameters const&) = delete;
-  NamedParameters& operator=(NamedParameters const&) = delete;
-
-  /// Some of them, with these names.
-  [[nodiscard]] Parameters names_of(Parameters some) const {
-    for (auto& p : some) {
-      for (auto const& q : all_) {
-        if (q.value.data == p.value.data) p.name = q.name;
-      }
-    }
-    return some;
-  }
-  [[nodiscard]] Parameters const& parameters() const { return all_; }
-  [[nodiscard]] Backend const& backend() const { return backend_; }
+  [[nodiscard]] auto const& state() const { return state_; }
+  [[nodiscard]] Index steps() const { return steps_(); }
+  void set_steps(Index steps) { set_steps_(steps); }
+  [[nodiscard]] AnyMemory const& backend() const { return memory_; }
 
  private:
-  Backend backend_;
+  AnyMemory memory_;
+  std::vector<headmix::state_tensor<float>> state_;
+  std::function<Index()> steps_;
+  std::function<void(Index)> set_steps_;
+};
+
+/// The parameters of a model as a checkpoint sees them (headmix::HasParameters), with names that are unique: where
+/// several have one, "number.name".
+class SavedParameters {
+ public:
+  SavedParameters(Parameters all, AnyMemory memory);
+  SavedParameters(SavedParameters const&) = delete;
+  SavedParameters& operator=(SavedParameters const&) = delete;
+
+  /// Some of them, with these names.
+  [[nodiscard]] Parameters with_names(Parameters some) const;
+  [[nodiscard]] Parameters const& parameters() const { return all_; }
+  [[nodiscard]] AnyMemory const& backend() const { return memory_; }
+
+ private:
+  AnyMemory memory_;
   Parameters all_;
-  std::deque<std::string> names_;
+  std::list<std::string> names_;
+};
+
+/// What a checkpoint has of a training.
+struct Saved {
+  SavedParameters const& parameters;
+  SavedOptimiser optimiser;  ///< takes every step
+  SavedOptimiser gates;      ///< takes some
+  Results& results;
+  Progress& progress;
 };
 
 /// Does nothing without --checkpoint.
@@ -62,53 +101,16 @@ class Checkpoint {
   Checkpoint(Options const& options, Text const& text);
 
   /// With --resume and a checkpoint: everything is as it was. Other options than those of the checkpoint are an error.
-  template <class Model, class... Optimisers>
-  void resume(Model const& model, Results& results, Progress& progress, Optimisers&... optimisers) {
-    if (!begins_with_file()) return;
-    auto const file = headmix::Safetensors::read(path_);
-    check_settings(file);
-    Results saved = results;
-    Progress::Times const times = read_results(file, saved);
-    headmix::load(file, model, optimisers...);
-    results = std::move(saved);
-    progress.continue_after(results.steps, times);
-    saved_ = results.steps;
-  }
+  void resume(Saved& training);
   /// Saves what the last one does not have.
-  template <class Model, class... Optimisers>
-  void save(Model const& model, Results const& results, Progress& progress, Optimisers const&... optimisers) {
-    if (path_.empty() || results.steps == saved_) return;
-    progress.pause();
-    std::vector<double> losses;
-    headmix::save(path_, extras(results, progress.times(), losses), model, optimisers...);
-    saved_ = results.steps;
-    progress.resume();
-  }
+  void save(Saved const& training);
   /// Whether --every asks for one.
   [[nodiscard]] bool is_due(Index steps) const { return every_ > 0 && steps % every_ == 0; }
-  /// After a training: saves one that a signal has ended, and says how it goes on.
-  template <class Save>
-  void end(Results& results, Save save) const {
-    if (path_.empty()) return;
-    bool const stopped = results.ending.name.empty() && results.steps < steps_;
-    if (stopped) results.ending = stop(results.steps);
-    if (results.ending.name != "signal") return;
-    try {
-      save();
-      results.ending.message += "; --resume continues after these";
-    } catch (std::exception const& e) {
-      program::complain(program::reason(e));
-    }
-  }
+  /// After the training: saves it if a signal has ended it, and says how it goes on.
+  void end(Saved const& training);
 
  private:
-  /// Of --resume; a note says if there is nothing to resume.
-  [[nodiscard]] bool begins_with_file() const;
   void check_settings(headmix::Safetensors const& file) const;
-  [[nodiscard]] static Progress::Times read_results(headmix::Safetensors const& file, Results& results);
-  [[nodiscard]] headmix::checkpoint_extras extras(Results const& results, Progress::Times times,
-                                                  std::vector<double>& losses) const;
-  [[nodiscard]] Ending stop(Index steps) const;
 
   std::string path_, folder_;  // empty: no checkpoints
   bool resume_;

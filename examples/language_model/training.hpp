@@ -82,10 +82,10 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   Model model(o, backend);
   // Of mae, the gates have an optimiser of their own, or none.
   bool const experts = Model::is_mae && o.training != Training::joint;
-  NamedParameters<Backend> const named(model.parameters(), backend);
+  SavedParameters const parameters(model.parameters(), AnyMemory::of(backend));
   headmix::AdamW<float, Backend> optimiser(
-      named.names_of(experts ? model.parameters_without_gates() : model.parameters()), {}, backend);
-  headmix::Sgd<float, Backend> gates(named.names_of(model.gates()), backend);
+      parameters.with_names(experts ? model.parameters_without_gates() : model.parameters()), {}, backend);
+  headmix::Sgd<float, Backend> gates(parameters.with_names(model.gates()), backend);
   headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
   Results results;
   for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
@@ -95,8 +95,9 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   Progress progress(o.progress, o.steps, o.batch * o.context);
   Checkpoint checkpoint(o, text);
-  checkpoint.resume(named, results, progress, optimiser, gates);
-  auto const save = [&] { checkpoint.save(named, results, progress, optimiser, gates); };
+  Saved training{parameters, SavedOptimiser(optimiser, parameters.backend()),
+                 SavedOptimiser(gates, parameters.backend()), results, progress};
+  checkpoint.resume(training);
   std::string kinds(name(o.attention));
   if (o.ffn != Ffn::dense) kinds.append(" with ").append(name(o.ffn));
   std::fprintf(stderr, "%s: %td bytes, %td train; %s, %td parameters, %td threads\n", text.source.c_str(), text.size(),
@@ -141,16 +142,16 @@ int train(Options const& o, Text const& text, Backend const& backend) {
     while (results.steps < last) {
       check_signal();
       train_step(results.steps);
-      if (checkpoint.is_due(results.steps)) save();
+      if (checkpoint.is_due(results.steps)) checkpoint.save(training);
     }
     progress.finish();
-    save();
+    checkpoint.save(training);
     if (results.steps < o.steps) return;
     validate_all();
     results.continuation = sample(model, o, text);
   });
   progress.finish();
-  checkpoint.end(results, save);
+  checkpoint.end(training);
   results.tokens_per_s = progress.tokens_per_second();
   return give_results(o, text, results);
 }
