@@ -337,7 +337,8 @@ class NamedTensors {
 /// `names` keeps it; every tensor below the names' prefix is used or ignored. Everything is checked first: after an
 /// error, which names the tensor, what was expected and what was found, nothing has changed. NaN, infinities, and
 /// numbers beyond the module's type are errors unless the options allow them.
-/// @param file what errors call the tensors' file
+/// @param tensors those of a file; or of several, merged into one map
+/// @param file what errors call it
 template <HasParameters M>
 void load(M& m, TensorMap const& tensors, std::string_view file, TensorNames const& names,
           load_options const& options = {}) {
