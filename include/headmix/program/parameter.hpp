@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // parameter<T>: one named weight of a module, as an optimiser, a checkpoint or a printout sees it.
-// The module owns the memory and the name; a parameter is a handle to both. What an optimiser keeps of it: state_tensor.
+// The module owns the memory and the name; a parameter is a handle to both. And what an optimiser keeps of it.
 
 #include <concepts>
 #include <string>
