@@ -68,6 +68,7 @@ struct leaf_row {
   kind kind_of;
   bool grad;
   formula const* domain;  ///< of a selection, else null
+  int repeat = -1;        ///< which repetition it belongs to
 };
 /// A requirement of a node on its operands.
 struct check_row {

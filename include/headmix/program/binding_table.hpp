@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "headmix/expr/repeat.hpp"
 #include "headmix/program/binding.hpp"
 #include "headmix/program/steps.hpp"
 
@@ -143,15 +144,21 @@ constexpr formula const* domain_formula() {
   }
 }
 
+template <class Repetitions, class L>
+inline constexpr int repetition_number = -1;
+template <class Repetitions, RepeatedLeaf L>
+inline constexpr int repetition_number<Repetitions, L> = position_in<Repetitions, typename L::repeated_by>::value;
+
 template <class Sizes, class Checks, class Leaves, class Reshaped>
 struct binding_arrays;
 template <class... X, class... E, class... Check, class... L, class... R>
 struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_list<L...>, type_list<R...>> {
   using sizes = type_list<X...>;
+  using repetitions = repetitions_in<type_list<L...>>;
   static constexpr std::array<char const*, sizeof...(X)> names = {name_source<X>()...};
   static constexpr std::array<leaf_row, sizeof...(L)> leaves = {
       leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, L::kind_of, L::grad,
-               domain_formula<L, sizes>()}...};
+               domain_formula<L, sizes>(), repetition_number<repetitions, L>}...};
   static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
   static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>::value...};
   static constexpr bool keys_from_context = (counts<rows<L>, context_tokens> || ...);

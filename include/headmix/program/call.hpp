@@ -9,6 +9,7 @@
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/program/binding.hpp"
+#include "headmix/program/repeat_table.hpp"
 #include "headmix/program/steps.hpp"
 
 namespace headmix {
@@ -199,11 +200,27 @@ struct in_order {
   }
 };
 
+/// What a call of an operation does at the edge of a repeated part.
+template <class Op>
+struct edge_of {
+  static constexpr repeat_edge edge = repeat_edge::none;
+  template <class Repetitions>
+  static constexpr int repeat = -1;
+};
+template <class Op>
+requires requires { Op::edge; }
+struct edge_of<Op> {
+  static constexpr repeat_edge edge = Op::edge;
+  template <class Repetitions>
+  static constexpr int repeat = position_in<Repetitions, typename Op::repeated_by>::value;
+};
+
 /// The kernel of an operation: outputs of type Out, operands of type In.
 template <class Op, class Out, class In>
 struct kernel;
 template <class Op, class... Out, class... In>
 struct kernel<Op, type_list<Out...>, type_list<In...>> {
+  using at = edge_of<Op>;
   template <class Run>
   static void run(Run const& run, value_reader from, bool accumulate) {
     if constexpr (Op::accumulates) {
@@ -234,6 +251,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
 /// y (+)= tree
 template <class T, class Tree>
 struct map_kernel {
+  using at = edge_of<void>;
   template <class Run>
   static void run(Run const& run, value_reader from, bool accumulate) {
     auto const y = reader<view<T>>::read(from, run.sizes);

@@ -11,22 +11,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <vector>
 
+#include "headmix/layer/layer_policy.hpp"
 #include "headmix/program/module_memory.hpp"
 #include "headmix/program/program.hpp"
 
 namespace headmix {
-
-/// A layer names its input `x` and its result `y`; further roots are `losses`, [1, 1] each, and `observed` selections.
-/// It may have a second input `context`, and leaves `valid_rows` and `context_valid_rows` for inputs with padding, and
-/// say in `y_inference` how a program without gradients computes y. A constant or selection with static extents that
-/// has a function `element(row, column)` is filled by the module.
-template <class L>
-concept LayerPolicy = Leaf<typename L::x> && Expr<std::remove_cvref_t<decltype(L::y)>> && requires {
-  typename L::losses;
-  typename L::observed;
-};
 
 namespace detail {
 template <class Y, class Losses, class Observed>
@@ -62,6 +54,10 @@ template <class Initial>
 double initial_value(Random const& random, std::uint64_t element, Index rows, Index cols) {
   return Initial::value(random, element, rows, cols);
 }
+struct is_random_key {
+  template <class E>
+  static constexpr bool value = std::is_base_of_v<random_key, E>;
+};
 template <class Leaves, class Parameters>
 struct parameter_table;
 template <class Leaves, class... P>
@@ -73,6 +69,8 @@ struct parameter_table<Leaves, type_list<P...>> {
 
 /// Says that a module works on the parameters of another one.
 struct share_parameters {};
+/// Says that parameters do not start by the layer's rules: they are zeros until somebody writes them.
+struct uninitialized {};
 
 /// A layer with its parameters, their gradients and a workspace.
 ///
@@ -99,37 +97,41 @@ class Module {
   /// are given copies of one backend, since every default-made one of a GPU is a stream of its own.
   template <Extent... X>
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
-      : memory_(std::move(backend), seed), program_(memory_.backend) {
-    (program_.set(X{}, sizes.n), ...);
-    memory_.allocate_parameters(detail::binding_of(program_), parameter_rows::value, trains);
-    allocate_packed(packed_leaves{});
-    fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    bind_randomness();
-  }
+      : Module(initial_weights::by_the_rules, seed, std::move(backend), sizes...) {}
+  /// A module whose weights are written next, as load() and copy_parameters() do: they are not drawn.
+  template <Extent... X>
+  explicit Module(uninitialized, Backend backend = {}, size_value<X>... sizes)
+      : Module(initial_weights::none, 0, std::move(backend), sizes...) {}
   /// A module that works on the parameters of another one and adds to their gradients: another program of the same
   /// weights. Parameters are found by name; one that the owner does not have is an error. The owner must outlive it.
   template <class Owner, Extent... X>
-  Module(share_parameters, Owner& owner, size_value<X>... sizes)
-      : memory_(owner.backend(), owner.seed()), program_(memory_.backend) {
-    (program_.set(X{}, sizes.n), ...);
-    memory_.adopt_parameters(detail::binding_of(program_), parameter_rows::value, owner.parameters(), trains);
+  requires std::is_same_v<std::remove_cvref_t<decltype(std::declval<Owner&>().backend())>, Backend> Module(
+      share_parameters, Owner& owner, size_value<X>... sizes)
+      : Module(share_parameters{}, owner, owner.backend(), sizes...) {}
+  /// The same on a backend of its own with the same memory, as one with another executor is: a server has a pool of
+  /// threads for each module and one set of weights.
+  template <class Owner, Extent... X>
+  Module(share_parameters, Owner& owner, Backend backend, size_value<X>... sizes)
+      : self_(std::make_unique<body>(std::move(backend), owner.seed(), sizes...)) {
+    static_assert(std::is_same_v<typename Owner::memory_type, memory_type>,
+                  "headmix: modules share parameters where their backends have the same memory");
+    self_->memory.adopt_parameters(binding(), parameter_rows(), owner.parameters(), trains);
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
+    find_random_keys(random_keys{});
     bind_randomness();
   }
-  Module(Module const&) = delete;
-  Module& operator=(Module const&) = delete;
 
   /// y of x, [tokens, D], all of one sequence. Keeps a reference to x. The result stays valid until the next forward
   /// pass, so it cannot be the x of that: copy it first.
   view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<scalar const> forward(view<scalar const> x, batch const& b) {
-    detail::program_access::state(program_).begin_forward();
-    program_.bind(typename L::x{}, x);
-    program_.bind_tokens(memory_.carried(detail::name_source<tokens>(), b, memory_.offsets));
+    detail::program_access::state(self_->program).begin_forward();
+    self_->program.bind(typename L::x{}, x);
+    self_->program.bind_tokens(self_->memory.carried(detail::name_source<tokens>(), b, self_->memory.offsets));
     if constexpr (requires { typename L::valid_rows; }) {
-      bind_valid_rows<typename L::valid_rows>(b, memory_.valid_rows, "x", x.rows);
+      bind_valid_rows<typename L::valid_rows>(b, self_->memory.valid_rows, "x", x.rows);
     } else {
       detail::refuse_padding(b, "x");
     }
@@ -139,25 +141,26 @@ class Module {
   template <class Of = L>
   view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
-    detail::program_access::state(program_).begin_forward();
-    program_.bind(typename Of::context{}, context);
-    program_.bind_context(memory_.carried(detail::name_source<context_tokens>(), m, memory_.context_offsets));
-    bind_valid_rows<typename Of::context_valid_rows>(m, memory_.context_valid_rows, "context", context.rows);
+    detail::program_access::state(self_->program).begin_forward();
+    self_->program.bind(typename Of::context{}, context);
+    self_->program.bind_context(
+        self_->memory.carried(detail::name_source<context_tokens>(), m, self_->memory.context_offsets));
+    bind_valid_rows<typename Of::context_valid_rows>(m, self_->memory.context_valid_rows, "context", context.rows);
     return forward(x, b);
   }
   /// The same over leaves that were bound with program().bind().
   view<scalar const> forward() {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
-      if (!fixed_randomness_) memory_.random = randomness(memory_.seed, passes_);
+      if (!self_->fixed_randomness) self_->memory.random = randomness(self_->memory.seed, self_->passes);
     }
     bind_randomness();
-    std::size_t const bytes = program_.workspace_bytes();
+    std::size_t const bytes = self_->program.workspace_bytes();
     // Before the workspace grows and its memory is gone.
-    detail::binding_of(program_).check_outside(memory_.workspace.bytes());
-    reserve(memory_.workspace, bytes);
-    program_.bind_workspace(memory_.workspace.bytes());
-    auto const y = program_.forward();
-    ++passes_;
+    binding().check_outside(self_->memory.workspace.bytes());
+    reserve(self_->memory.workspace, bytes);
+    self_->program.bind_workspace(self_->memory.workspace.bytes());
+    auto const y = self_->program.forward();
+    ++self_->passes;
     return y;
   }
   /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
@@ -166,27 +169,27 @@ class Module {
   template <class M = Mode>
   void prepare_weights() {
     static_assert(std::is_same_v<M, inference>, "headmix: only weights of a module for inference can be prepared");
-    memory_.prepare();
-    program_.bind_prepared(&memory_.prepared);
+    self_->memory.prepare();
+    self_->program.bind_prepared(&self_->memory.prepared);
   }
   /// Says that values of parameters were written: what prepare_weights() made of them is made again by the next forward
   /// pass.
   void parameters_changed() {
-    if (memory_.is_prepared) memory_.prepare();
+    if (self_->memory.is_prepared) self_->memory.prepare();
   }
   /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
   /// inputs anew; see Program::backward.
   template <class M = Mode>
   void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
     static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
-    program_.check_backward(dy, weights);
-    memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::x>(), memory_.input_gradient);
+    self_->program.check_backward(dy, weights);
+    self_->memory.bind_gradient(binding(), number_of<typename L::x>(), self_->memory.input_gradient);
     if constexpr (requires { typename L::context; }) {
       if constexpr (has_leaf<typename L::context>) {
-        memory_.bind_gradient(detail::binding_of(program_), number_of<typename L::context>(), memory_.context_gradient);
+        self_->memory.bind_gradient(binding(), number_of<typename L::context>(), self_->memory.context_gradient);
       }
     }
-    program_.backward(dy, weights);
+    self_->program.backward(dy, weights);
   }
 
   /// The gradient by the input of forward(x), of the latest backward pass: it stays valid until the next one. Whoever
@@ -194,14 +197,14 @@ class Module {
   template <class M = Mode>
   [[nodiscard]] view<scalar const> input_gradient() const {
     static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
-    return memory_.input_gradient.latest;
+    return self_->memory.input_gradient.latest;
   }
   /// The gradient by the second input, likewise.
   template <class Of = L>
   [[nodiscard]] view<scalar const> context_gradient() const {
     static_assert(trains, "headmix: a module for inference computes no gradients");
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
-    return memory_.context_gradient.latest;
+    return self_->memory.context_gradient.latest;
   }
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
@@ -209,93 +212,141 @@ class Module {
   /// Before every launch of a recorded graph, it gives the pass new values. backward() needs a forward pass with the
   /// same randomness, so other values make it fail until there was one.
   void set_randomness(randomness r) {
-    bool const same = std::equal(std::begin(r.word), std::end(r.word), std::begin(memory_.random.word));
-    memory_.random = r;
-    fixed_randomness_ = true;
+    bool const same = std::equal(std::begin(r.word), std::end(r.word), std::begin(self_->memory.random.word));
+    self_->memory.random = r;
+    self_->fixed_randomness = true;
     if (draws_randomness && !same) {
-      detail::program_access::state(program_).bar_backward("set_randomness() was called after it");
+      detail::program_access::state(self_->program).bar_backward("set_randomness() was called after it");
     }
     bind_randomness();
   }
   /// The number of forward passes so far: with the seed, what the next one draws noise and dropout with.
-  [[nodiscard]] std::uint32_t passes() const { return passes_; }
+  [[nodiscard]] std::uint32_t passes() const { return self_->passes; }
   /// The next forward pass draws what pass number `passes` of a module of this seed draws. Initial values stay.
   void continue_from(std::uint64_t seed, std::uint32_t passes) {
-    memory_.seed = seed;
-    passes_ = passes;
+    self_->memory.seed = seed;
+    self_->passes = passes;
   }
   /// Loss `Which` of the layer. Waits for the pass that computes it.
   template <int Which>
   [[nodiscard]] double loss() const {
     static_assert(Which >= 0 && Which < L::losses::size, "headmix: the layer has no such loss");
     require_forward("loss()");
-    auto const loss = program_.get(nth<Which, typename L::losses>{});
+    auto const loss = self_->program.get(nth<Which, typename L::losses>{});
     std::remove_const_t<std::remove_reference_t<decltype(*loss.data)>> number;
-    download(memory_.backend, &number, loss.data, 1);
+    download(self_->memory.backend, &number, loss.data, 1);
     return static_cast<double>(number);
   }
   /// Selection `Which` of the layer, e.g. the experts chosen for every row.
+  /// @param time  of a layer that is repeated
   template <int Which = 0>
-  [[nodiscard]] view<Int const> observed() const {
+  [[nodiscard]] view<Int const> observed(Index time = 0) const {
     static_assert(Which >= 0 && Which < L::observed::size, "headmix: the layer observes no such selection");
     require_forward("observed()");
-    return program_.get(nth<Which, typename L::observed>{});
+    return self_->program.get(nth<Which, typename L::observed>{}, time);
   }
 
   /// Name, value and gradient of every parameter; in a module for inference the gradients are empty.
-  [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return memory_.parameters; }
+  [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return self_->memory.parameters; }
   /// Packed weights, [matrices, 1, words], of a layer for inference; see copy_parameters().
-  [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return memory_.packed; }
+  [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return self_->memory.packed; }
   /// One of them: `m.get<Layer::W_q>()`.
+  /// @param time  of a layer that is repeated
   template <Parameter P>
-  [[nodiscard]] headmix::parameter<scalar> const& get() const {
+  [[nodiscard]] headmix::parameter<scalar> const& get(Index time = 0) const {
     static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
-    return memory_.parameters[static_cast<std::size_t>(position_in<parameter_leaves, P>::value)];
+    return self_->memory.parameter_at(static_cast<std::size_t>(position_in<parameter_leaves, P>::value), time);
   }
   /// Also where they belong to another module.
-  void zero_gradients() { memory_.zero_gradients(); }
+  void zero_gradients() { self_->memory.zero_gradients(); }
   /// The module's own copy.
-  [[nodiscard]] Backend const& backend() const { return memory_.backend; }
+  [[nodiscard]] Backend const& backend() const { return self_->memory.backend; }
   /// What the parameters and the randomness are drawn with.
-  [[nodiscard]] std::uint64_t seed() const { return memory_.seed; }
+  [[nodiscard]] std::uint64_t seed() const { return self_->memory.seed; }
   /// The program, for binding further inputs, sequences and sizes.
-  [[nodiscard]] program_type& program() { return program_; }
+  [[nodiscard]] program_type& program() { return self_->program; }
 
  private:
-  using parameter_rows = detail::parameter_table<typename program_type::leaves, parameter_leaves>;
+  using random_keys = filter<typename program_type::leaves, detail::is_random_key>;
+  enum class initial_weights { none, by_the_rules };
 
   template <class Leaf>
   static constexpr bool has_leaf = contains<typename program_type::leaves, Leaf>;
-  static constexpr bool draws_randomness = has_leaf<random_key>;
+  static constexpr bool draws_randomness = random_keys::size > 0;
   static constexpr bool trains = !std::is_same_v<Mode, inference>;
 
+  /// In one place, to which the program and its values point: modules can be moved.
+  struct body {
+    template <Extent... X>
+    body(Backend backend, std::uint64_t seed, size_value<X>... sizes)
+        : memory(std::move(backend), seed), program(memory.backend, sizes...) {}
+
+    detail::module_memory<Backend> memory;
+    program_type program;
+    std::uint32_t passes = 0;
+    bool fixed_randomness = false;
+  };
+
+  template <Extent... X>
+  Module(initial_weights weights, std::uint64_t seed, Backend backend, size_value<X>... sizes)
+      : self_(std::make_unique<body>(std::move(backend), seed, sizes...)) {
+    self_->memory.allocate_parameters(binding(), parameter_rows(), trains, weights == initial_weights::by_the_rules);
+    allocate_packed(packed_leaves{});
+    fill_known(filter<typename program_type::leaves, detail::is_known>{});
+    find_random_keys(random_keys{});
+    bind_randomness();
+  }
+
+  [[nodiscard]] detail::Binding& binding() const { return detail::binding_of(self_->program); }
+  [[nodiscard]] std::vector<detail::parameter_row> parameter_rows() {
+    using table = detail::parameter_table<typename program_type::leaves, parameter_leaves>;
+    return self_->memory.rows_of_all_times(table::value, detail::program_access::unrolled(self_->program));
+  }
   template <class Leaf>
-  static constexpr std::size_t number_of() {
-    return position_in<typename program_type::leaves, Leaf>::value;
+  [[nodiscard]] std::size_t number_of(Index time = 0) const {
+    return detail::program_access::unrolled(self_->program)
+        .leaf(position_in<typename program_type::leaves, Leaf>::value, time);
+  }
+  template <class Leaf>
+  [[nodiscard]] Index times_of() const {
+    return detail::program_access::unrolled(self_->program)
+        .times_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
+  }
+  template <class... Key>
+  void find_random_keys(type_list<Key...>) {
+    auto const add = [this]<class K>(K) {
+      for (Index time = 0; time < times_of<K>(); ++time) {
+        self_->memory.add_random_key(binding(), number_of<K>(time), !std::is_same_v<K, random_key>);
+      }
+    };
+    (add(Key{}), ...);
   }
   void bind_randomness() {
-    if constexpr (draws_randomness) memory_.bind_randomness(detail::binding_of(program_), number_of<random_key>());
+    if constexpr (draws_randomness) self_->memory.bind_randomness(binding());
   }
   template <class RealRows>
   void bind_valid_rows(batch const& b, HostInts<Backend>& numbers, char const* input, Index rows) {
     if constexpr (has_leaf<RealRows>) {
-      memory_.bind_valid_rows(detail::binding_of(program_), number_of<RealRows>(), b, numbers, input, rows);
+      self_->memory.bind_valid_rows(binding(), number_of<RealRows>(), b, numbers, input, rows);
     } else {
       detail::refuse_padding(b, input);
     }
   }
-  void require_forward(char const* what) const { detail::binding_of(program_).check_has_run(what); }
+  void require_forward(char const* what) const { binding().check_has_run(what); }
 
   template <class... Packed>
   void allocate_packed(type_list<Packed...>) {
-    (memory_.allocate_packed(detail::binding_of(program_), number_of<Packed>(),
-                             program_.template extent<typename Packed::in>(),
-                             program_.template extent<typename Packed::out>()),
-     ...);
+    auto const allocate = [this]<class P>(P) {
+      for (Index time = 0; time < times_of<P>(); ++time) {
+        self_->memory.allocate_packed(binding(), number_of<P>(time), self_->program.template extent<typename P::in>(),
+                                      self_->program.template extent<typename P::out>());
+      }
+    };
+    (allocate(Packed{}), ...);
   }
   template <class... Known>
   void fill_known(type_list<Known...>) {
-    (fill<Known>(memory_.known.emplace_back()), ...);
+    (fill<Known>(self_->memory.known.emplace_back()), ...);
   }
   template <class Leaf>
   void fill(memory_type& memory) {
@@ -307,14 +358,11 @@ class Module {
       for (Index j = 0; j < cols<Leaf>::value; ++j) elements.push_back(static_cast<T>(Leaf::element(i, j)));
     }
     memory = memory_type(elements.size() * sizeof(T));
-    upload(memory_.backend, memory.template as<T>(), elements.data(), elements.size());
-    program_.bind(Leaf{}, {memory.template as<T>(), rows<Leaf>::value, cols<Leaf>::value});
+    upload(self_->memory.backend, memory.template as<T>(), elements.data(), elements.size());
+    self_->program.bind(Leaf{}, {memory.template as<T>(), rows<Leaf>::value, cols<Leaf>::value});
   }
 
-  detail::module_memory<Backend> memory_;
-  program_type program_;
-  std::uint32_t passes_ = 0;
-  bool fixed_randomness_ = false;
+  std::unique_ptr<body> self_;
 };
 
 }  // namespace headmix

@@ -12,6 +12,7 @@
 #include "headmix/expr/random.hpp"
 #include "headmix/program/call.hpp"
 #include "headmix/program/parameter.hpp"
+#include "headmix/program/unroll.hpp"
 
 namespace headmix::detail {
 
@@ -39,8 +40,36 @@ struct module_memory {
 
   module_memory(Backend b, std::uint64_t s) : backend(std::move(b)), seed(s) {}
 
+  /// The rows of all parameters: those of a repeated layer once for each time, together.
+  std::vector<parameter_row> rows_of_all_times(std::span<parameter_row const> rows, Unrolled const& program) {
+    std::vector<parameter_row> all;
+    places.assign(rows.size(), {});
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (places[i].each > 0) continue;
+      std::vector<std::size_t> together = {i};
+      int const repeat = program.repeat_of_leaf(rows[i].leaf);
+      for (std::size_t j = i + 1; repeat >= 0 && j < rows.size(); ++j) {
+        if (program.repeat_of_leaf(rows[j].leaf) == repeat) together.push_back(j);
+      }
+      for (Index time = 0; time < program.times_of_leaf(rows[i].leaf); ++time) {
+        for (std::size_t const j : together) {
+          if (time == 0) places[j] = {all.size(), together.size()};
+          all.push_back({program.leaf(rows[j].leaf, time), rows[j].initial});
+        }
+      }
+    }
+    return all;
+  }
+  /// Parameter number `row` of the layer at a time.
+  [[nodiscard]] headmix::parameter<scalar> const& parameter_at(std::size_t row, Index time) const {
+    std::size_t const n = places[row].first + static_cast<std::size_t>(time) * places[row].each;
+    if (0 > time || n >= parameters.size())
+      fail("get(): there is no time ", time, " of ", parameters[places[row].first].name);
+    return parameters[n];
+  }
   /// @param trains  false: no parameter gets a gradient
-  void allocate_parameters(Binding& program, std::span<parameter_row const> rows, bool trains) {
+  /// @param draws  false: they are zeros
+  void allocate_parameters(Binding& program, std::span<parameter_row const> rows, bool trains, bool draws) {
     std::size_t bytes = 0;
     for (auto const& row : rows) bytes += aligned(elements_of(program, row.leaf) * sizeof(scalar));
     values = memory_type(bytes);
@@ -53,15 +82,18 @@ struct module_memory {
       view<scalar> const value{values.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       view<scalar> gradient;
       if (trains) gradient = {gradients.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
-      Random const numbers(seed, stream++);
-      start.resize(static_cast<std::size_t>(value.size()));
-      for (std::size_t i = 0; i < start.size(); ++i) {
-        start[i] = static_cast<scalar>(row.initial(numbers, i, shape.rows, shape.cols));
+      auto const elements = static_cast<std::size_t>(value.size());
+      if (draws) {
+        Random const numbers(seed, stream++);
+        start.resize(elements);
+        for (std::size_t i = 0; i < elements; ++i) {
+          start[i] = static_cast<scalar>(row.initial(numbers, i, shape.rows, shape.cols));
+        }
+        upload(backend, value.data, start.data(), elements);
       }
-      upload(backend, value.data, start.data(), start.size());
       program.bind_leaf(row.leaf, untyped(value), untyped(gradient));
       parameters.push_back({program.leaf_name(row.leaf), value, gradient, program.leaf_qualified_name(row.leaf)});
-      offset += aligned(start.size() * sizeof(scalar));
+      offset += aligned(elements * sizeof(scalar));
     }
   }
   void adopt_parameters(Binding& program, std::span<parameter_row const> rows,
@@ -140,8 +172,22 @@ struct module_memory {
     auto const real = static_cast<std::size_t>(b.valid_rows.rows);
     bind_ints(program, leaf, {numbers.assign(backend, b.valid_rows.data, real), b.valid_rows.rows, 1});
   }
-  void bind_randomness(Binding& program, std::size_t leaf) {
-    bind_ints(program, leaf, {random_words.assign(backend, random.word, 6), 1, 6});
+  /// @param named  of a layer that is used under a name: it draws other numbers than other uses
+  void add_random_key(Binding const& program, std::size_t leaf, bool named) {
+    std::uint32_t hash = 0;
+    for (char const c : program.leaf_name(leaf))
+      hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u + 2166136261u;
+    random_keys.push_back({leaf, named ? hash : 0});
+  }
+  void bind_randomness(Binding& program) {
+    std::vector<Int> words;
+    for (auto const& key : random_keys) {
+      words.insert(words.end(), std::begin(random.word), std::end(random.word));
+      Int& module = words[words.size() - 3];
+      module = static_cast<Int>((static_cast<std::uint32_t>(module) + key.module) & 0xffffffu);
+    }
+    Int const* const bound = random_words.assign(backend, words.data(), words.size());
+    for (std::size_t k = 0; k < random_keys.size(); ++k) bind_ints(program, random_keys[k].leaf, {bound + 6 * k, 1, 6});
   }
   static void bind_ints(Binding& program, std::size_t leaf, view<Int const> v) {
     program.bind_leaf(leaf, untyped(v), {});
@@ -153,6 +199,16 @@ struct module_memory {
   memory_type values, gradients, workspace;
   gradient_of_input input_gradient, context_gradient;
   std::vector<headmix::parameter<scalar>> parameters;
+  /// Where the parameters of a row of the layer begin, and how far apart those of its times are.
+  struct parameter_place {
+    std::size_t first = 0, each = 0;
+  };
+  std::vector<parameter_place> places;
+  struct random_key_leaf {
+    std::size_t leaf;
+    std::uint32_t module;
+  };
+  std::vector<random_key_leaf> random_keys;
   std::vector<packed_parameter> packed;
   headmix::prepared_weights<Backend> prepared;
   bool is_prepared = false;

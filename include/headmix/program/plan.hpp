@@ -5,13 +5,17 @@
 
 #include "headmix/core/arena.hpp"
 #include "headmix/program/binding.hpp"
+#include "headmix/program/repeat_table.hpp"
 
 namespace headmix::detail {
 
 struct call_row {
   int begin, values;  ///< its values among the numbers of all calls: outputs first, then operands
+  int outputs;
   bool accumulate;
   bool into_leaf;  ///< adds to the gradient of a leaf, which may be unbound
+  repeat_edge edge = repeat_edge::none;
+  int repeat = -1;  ///< whose edge it is
 };
 struct buffer_row {
   std::size_t element;  ///< bytes
@@ -31,6 +35,7 @@ struct program_table {
   std::span<int const> sources;  ///< of the derived values, -1 for none
   std::span<int const> roots;    ///< values that survive the program
   bool result_has_gradient;
+  std::span<repeat_row const> repeats;
 
   [[nodiscard]] std::size_t first_seed() const { return 2 * binding.leaves.size(); }
   [[nodiscard]] std::size_t first_buffer() const { return first_seed() + seeds; }

@@ -22,6 +22,10 @@ struct program_access {
     return program.runner_.binding();
   }
   template <class P>
+  static Unrolled const& unrolled(P& program) {
+    return program.runner_.unrolled();
+  }
+  template <class P>
   static State& state(P& program) {
     return program.runner_.state();
   }
@@ -56,22 +60,27 @@ class Program {
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
-  /// Keeps a reference to the backend.
-  explicit Program(Backend& backend) : runner_(program::table, program::functions, backend) {}
+  /// Keeps a reference to the backend. Where a part is repeated as often as a dynamic size says, that size is given
+  /// here; others may be, or by set().
+  template <Extent... X>
+  explicit Program(Backend& backend, size_value<X>... sizes)
+      : runner_(program::table, program::functions, backend, times(typename program::repetitions{}, sizes...)) {
+    (set(X{}, sizes.n), ...);
+  }
   /// Values point to numbers in the program.
   Program(Program const&) = delete;
   Program& operator=(Program const&) = delete;
 
   /// Binds leaf L to the caller's memory, and its gradient, if it is wanted, to memory of the same extents.
+  /// @param time  of a repeated leaf, which has memory for each time
   template <Leaf L>
-  void bind(L, view<type<L> const> value, view<type<L>> gradient = {}) {
-    static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
-    runner_.binding().bind_leaf(position_in<leaves, L>::value, detail::untyped(value), detail::untyped(gradient));
+  void bind(L, view<type<L> const> value, view<type<L>> gradient = {}, Index time = 0) {
+    runner_.binding().bind_leaf(leaf_number<L>(time), detail::untyped(value), detail::untyped(gradient));
   }
   /// The gradient that leaf L is bound to.
   template <Leaf L>
-  [[nodiscard]] view<type<L> const> gradient(L) const {
-    return detail::typed<type<L> const>(runner_.binding().leaf_gradient(position_in<leaves, L>::value));
+  [[nodiscard]] view<type<L> const> gradient(L, Index time = 0) const {
+    return detail::typed<type<L> const>(runner_.binding().leaf_gradient(leaf_number<L>(time)));
   }
   /// Says where each sequence of query tokens begins; one sequence without it.
   void bind_tokens(segments s) { runner_.binding().bind_tokens(s); }
@@ -124,13 +133,15 @@ class Program {
   }
 
   /// A root or another value of the program. Only roots are sure to survive a pass.
+  /// @param time  of a value that is made several times
   template <Expr E>
-  [[nodiscard]] view<type<E> const> get(E) const {
+  [[nodiscard]] view<type<E> const> get(E, Index time = 0) const {
     using M = detail::memory_of<E>;
     if constexpr (M::form_of == form::view) {
-      return M::op::apply(*this, get(source_of<M>{}));
+      return M::op::apply(*this, get(source_of<M>{}, time));
     } else {
-      return detail::typed<type<E> const>(runner_.binding().values()[position_in<typename program::values, M>::value]);
+      return detail::typed<type<E> const>(
+          runner_.binding().values()[runner_.unrolled().value(position_in<typename program::values, M>::value, time)]);
     }
   }
   /// How far the program has come. After an error, forward() begins where the last step completed.
@@ -139,6 +150,35 @@ class Program {
   [[nodiscard]] bool has_run() const { return runner_.state().has_run(); }
 
  private:
+  /// How often the parts are done that leaves of repetitions R belong to.
+  template <class... R, class... X>
+  static std::vector<Index> times(type_list<R...>, size_value<X>... sizes) {
+    return {times_of<R>(sizes...)...};
+  }
+  template <class R, class... X>
+  static Index times_of(size_value<X>... sizes) {
+    using count = typename R::count;
+    if constexpr (count::value != dynamic) {
+      return count::value;
+    } else {
+      Index n = dynamic;
+      ((n = std::is_same_v<X, count> ? sizes.n : n), ...);
+      if (n == dynamic) {
+        fail("repeat ", R::name, ": give its number to the constructor: at<", type_name<count>(), ">(n)");
+      }
+      return n;
+    }
+  }
+  template <Leaf L>
+  [[nodiscard]] std::size_t leaf_number(Index time) const {
+    static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
+    auto const n = static_cast<std::size_t>(position_in<leaves, L>::value);
+    if (0 > time || time >= runner_.unrolled().times_of_leaf(n)) {
+      fail(type_name<L>(), ": time ", time, " of ", runner_.unrolled().times_of_leaf(n));
+    }
+    return runner_.unrolled().leaf(n, time);
+  }
+
   detail::Runner<typename program::run> runner_;
 
   template <class... R>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "headmix/program/call.hpp"
-#include "headmix/program/plan.hpp"
+#include "headmix/program/unroll.hpp"
 
 namespace headmix::detail {
 
@@ -38,19 +38,24 @@ class Runner {
   using accumulator = accumulator_t<scalar>;
 
  public:
-  Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend)
-      : program_(&table),
+  /// @param times  how often each repeated part is done
+  Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend,
+         std::vector<Index> times)
+      : unrolled_(table, std::move(times)),
+        program_(&unrolled_.table()),
         functions_(&functions),
         backend_(&backend),
-        binding_(table.binding, table.values(), Backend::host_memory, state_,
+        binding_(program_->binding, program_->values(), Backend::host_memory, state_,
                  {sizeof(storage_t<kind::real, scalar>), sizeof(storage_t<kind::accumulator, scalar>),
                   sizeof(storage_t<kind::integer, scalar>)}),
-        plan_(table),
-        numbers_(table.sources.size()) {}
+        plan_(*program_),
+        numbers_(program_->sources.size()) {}
   /// Derived values point to numbers in it.
   Runner(Runner const&) = delete;
   Runner& operator=(Runner const&) = delete;
 
+  /// Where values of the original tables are.
+  [[nodiscard]] Unrolled const& unrolled() const { return unrolled_; }
   [[nodiscard]] Binding& binding() { return binding_; }
   [[nodiscard]] Binding const& binding() const { return binding_; }
   [[nodiscard]] State& state() { return state_; }
@@ -125,15 +130,15 @@ class Runner {
     derive();
     std::size_t const calls = program_->calls.size();
     for (std::size_t c = 0; c < calls; ++c) {
-      if (int const sized = functions_->calls[c].sized_output; sized > 0) {
+      if (int const sized = functions_of(c).sized_output; sized > 0) {
         auto const number = static_cast<std::size_t>(plan_.values_of_call(c)[static_cast<std::size_t>(sized)]);
         untyped_view& output = binding_.values()[number];
         output = without_memory("what a kernel stores", output.count, output.rows,
-                                functions_->calls[c].columns(context({}), values_for(c)));
+                                functions_of(c).columns(context({}), values_for(c)));
       }
     }
     for (std::size_t c = 0; c < calls; ++c) {
-      auto const scratch = functions_->calls[c].scratch;
+      auto const scratch = functions_of(c).scratch;
       plan_.set_scratch(c, scratch == nullptr ? 0 : scratch(context({}), values_for(c)));
     }
     plan_.lay_out(binding_.values());
@@ -142,8 +147,9 @@ class Runner {
   /// Makes the values that need no kernel.
   void derive() {
     auto const values = binding_.values();
-    for (std::size_t i = 0; i < numbers_.size(); ++i) {
-      derived_row<Run> const& row = functions_->derived[i];
+    for (std::size_t n = 0; n < numbers_.size(); ++n) {
+      std::size_t const i = unrolled_.derived_in_order(n);
+      derived_row<Run> const& row = functions_->derived[unrolled_.derived_of(i)];
       untyped_view& value = values[program_->first_derived() + i];
       if (row.view != nullptr) value = row.view(context({}), values[static_cast<std::size_t>(program_->sources[i])]);
       if (row.number != nullptr) {
@@ -157,13 +163,17 @@ class Runner {
       call_row const& row = program_->calls[c];
       value_reader const values = values_for(c);
       if (row.into_leaf && values.values[*values.next].data == nullptr) continue;
-      functions_->calls[c].run(context(plan_.scratch_of(c)), values, row.accumulate);
+      functions_of(c).run(context(plan_.scratch_of(c)), values, row.accumulate);
     }
+  }
+  [[nodiscard]] call_functions<Run> const& functions_of(std::size_t c) const {
+    return functions_->calls[unrolled_.call_of(c)];
   }
   [[nodiscard]] value_reader values_for(std::size_t c) const {
     return {binding_.values().data(), plan_.values_of_call(c).data()};
   }
 
+  Unrolled unrolled_;
   program_table const* program_;
   program_functions<Run> const* functions_;
   Backend* backend_;

@@ -178,9 +178,14 @@ struct program_lists {
 // Its arrays, where P is such lists. Functions of one list each: what is made of several would spell them all out in
 // its name, which compilers make even if nobody asks for it.
 
-template <class... C>
+template <class Repetitions, class... C>
 constexpr auto rows_of_calls(type_list<C...>) {
-  return with_begins<sizeof...(C)>({call_row{0, C::values::size, C::accumulate, C::into_leaf}...});
+  return with_begins<sizeof...(C)>({call_row{0, C::values::size, C::outputs::size, C::accumulate, C::into_leaf,
+                                             C::kernel::at::edge, C::kernel::at::template repeat<Repetitions>}...});
+}
+template <class... R>
+constexpr auto rows_of_repeats(type_list<R...>) {
+  return std::array<repeat_row, sizeof...(R)>{repeat_row{name_source<R>(), R::recompute}...};
 }
 template <class Run, class... C>
 constexpr auto functions_of_calls(type_list<C...>) {
@@ -226,11 +231,13 @@ struct program : program_lists<Roots, Backend, Mode> {
   using run = typename lists::run;
   using binding = binding_arrays<typename lists::sizes, typename bound::checks, typename lists::leaves,
                                  unique<typename bound::reshaped>>;
+  using repetitions = typename binding::repetitions;
+  static constexpr auto repeats = rows_of_repeats(repetitions{});
   static constexpr auto size_names = binding::names;
   static constexpr auto leaf_rows = binding::leaves;
   static constexpr auto checks = binding::checks;
   static constexpr auto reshaped = binding::reshaped;
-  static constexpr auto calls = rows_of_calls(typename made::calls{});
+  static constexpr auto calls = rows_of_calls<repetitions>(typename made::calls{});
   static constexpr auto functions_by_call = functions_of_calls<run>(typename made::calls{});
   static constexpr auto numbers_of_calls = numbers_of_values<lists>(typename lists::numbers{});
   static constexpr auto shapes = shapes_of<lists>(typename lists::shaped{});
@@ -257,7 +264,8 @@ struct program : program_lists<Roots, Backend, Mode> {
       buffers,
       sources,
       surviving,
-      first_of<typename lists::root_list>::type::grad};
+      first_of<typename lists::root_list>::type::grad,
+      repeats};
 };
 
 }  // namespace headmix::detail

@@ -1,0 +1,141 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The edges of a part of a program that is done several times, each time with leaves of its own, on what it made
+// before. An expression has the part once; the tables of the program are unrolled when it is made (program/unroll.hpp),
+// so the compiler's time does not grow with the number of times.
+
+#include "headmix/expr/rewrite.hpp"
+#include "headmix/program/repeat_table.hpp"
+
+namespace headmix {
+
+/// Which repetition a leaf or an edge belongs to: `Count` times under a name, and whether the backward pass computes
+/// its values anew.
+template <Extent Count, name_text Name, bool Recompute>
+struct repetition {
+  using count = Count;
+  static constexpr bool recompute = Recompute;
+  /// As in the names of leaves.
+  static constexpr auto text = Name;
+  static constexpr char const* name = text.text;
+};
+namespace detail {
+/// "name.*"
+template <std::size_t Size>
+consteval auto with_star(name_text<Size> const& name) {
+  char text[Size + 2] = {};
+  std::copy_n(name.text, Size - 1, text);
+  text[Size - 1] = '.', text[Size] = '*';
+  return name_text<Size + 2>(text);
+}
+}  // namespace detail
+
+/// That of a network, where the network is used under a name.
+template <class R, name_text Name>
+struct repetition_in : R {};
+
+namespace ops {
+/// An edge of repetition R: what goes in or out is copied.
+template <class R, repeat_edge Edge>
+struct at_edge : operation {
+  using repeated_by = R;
+  static constexpr repeat_edge edge = Edge;
+  static constexpr bool differentiable = Edge == repeat_edge::begin || Edge == repeat_edge::end;
+  static constexpr bool takes_stacks = true;
+  template <class A>
+  using shape_of = typename A::extents;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> a) {
+    run.copy(y, a, false);
+  }
+  template <Expr D>
+  static constexpr auto vjp(D dy, auto, auto) {
+    constexpr repeat_edge back = Edge == repeat_edge::begin ? repeat_edge::gradient_end : repeat_edge::gradient_begin;
+    return grads(make<at_edge<R, back>>(dy));
+  }
+};
+/// The sum of a number over all times.
+template <class R>
+struct repeat_total : operation {
+  using repeated_by = R;
+  static constexpr repeat_edge edge = repeat_edge::total;
+  static constexpr bool accumulates = true;
+  template <class A>
+  using shape_of = typename A::extents;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class T>
+  static void eval(auto const& run, view<T> y, bool accumulate, view<T const> a) {
+    run.copy(y, a, accumulate);
+  }
+  template <Expr D>
+  static constexpr auto vjp(D dy, auto, auto) {
+    return grads(dy);
+  }
+};
+}  // namespace ops
+
+/// A leaf that has memory of its own every time.
+template <class L>
+concept RepeatedLeaf = Leaf<L> && requires {
+  typename L::repeated_by;
+};
+
+/// Leaf P of a layer that is repeated.
+template <Leaf P, class R>
+struct repeated_leaf : P {
+  using repeated_by = R;
+  /// The characters of the name.
+  static constexpr auto joined = detail::joined_name<P, detail::with_star(R::text)>();
+  /// As in messages and lists of parameters, with a star for the number of the time.
+  static constexpr char const* name = joined.data();
+};
+
+/// A repeated leaf of a network, where the network is used under a name.
+template <RepeatedLeaf P, name_text Name>
+struct leaf_in<P, Name> : P {
+  using repeated_by = repetition_in<typename P::repeated_by, Name>;
+  /// The characters of the name.
+  static constexpr auto joined = detail::joined_name<P, Name>();
+  /// As in messages and lists of parameters.
+  static constexpr char const* name = joined.data();
+};
+
+namespace detail {
+/// The edges of a network, where the network is used under a name.
+template <class Op, name_text Name>
+struct edge_in {
+  using type = Op;
+};
+template <class R, repeat_edge Edge, name_text Name>
+struct edge_in<ops::at_edge<R, Edge>, Name> {
+  using type = ops::at_edge<repetition_in<R, Name>, Edge>;
+};
+template <class R, name_text Name>
+struct edge_in<ops::repeat_total<R>, Name> {
+  using type = ops::repeat_total<repetition_in<R, Name>>;
+};
+
+template <class L>
+struct repetition_of {
+  using type = type_list<>;
+};
+template <RepeatedLeaf L>
+struct repetition_of<L> {
+  using type = type_list<typename L::repeated_by>;
+};
+template <class Leaves>
+struct repetitions_of;
+template <class... L>
+struct repetitions_of<type_list<L...>> {
+  using type = unique<concat<typename repetition_of<L>::type...>>;
+};
+}  // namespace detail
+
+/// The repetitions that a list of leaves belongs to.
+template <class Leaves>
+using repetitions_in = typename detail::repetitions_of<Leaves>::type;
+
+}  // namespace headmix

@@ -1,0 +1,83 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// An expression with other leaves: the equations of a layer, in another place of a program.
+
+#include <algorithm>
+#include <array>
+
+#include "headmix/core/type_name.hpp"
+#include "headmix/expr/leaf.hpp"
+
+namespace headmix {
+
+/// A name as a template argument: `use<Layer, "attn">`.
+template <std::size_t Size>
+struct name_text {
+  char text[Size];  ///< with the zero at its end
+  /// From a string literal.
+  consteval name_text(char const (&name)[Size]) { std::copy_n(name, Size, text); }
+};
+
+namespace detail {
+/// "Prefix.P", and the zero at its end.
+template <class P, name_text Prefix>
+constexpr auto joined_name() {
+  constexpr std::string_view first = Prefix.text, second = type_name<P>();
+  std::array<char, first.size() + second.size() + 2> joined{};
+  std::copy(first.begin(), first.end(), joined.begin());
+  joined[first.size()] = '.';
+  std::copy(second.begin(), second.end(), joined.begin() + first.size() + 1);
+  return joined;
+}
+}  // namespace detail
+
+/// Leaf P of a layer, where the layer is used under a name: `attn.W_q`.
+template <Leaf P, name_text Name>
+struct leaf_in : P {
+  /// The characters of the name.
+  static constexpr auto joined = detail::joined_name<P, Name>();
+  /// As in messages and lists of parameters.
+  static constexpr char const* name = joined.data();
+};
+
+namespace detail {
+
+/// E with every leaf P replaced by Leaves::of<P>, and every operation Op by Leaves::operation<Op>.
+template <class Leaves, class E>
+struct rewritten {
+  using type = E;  // a number
+};
+template <class Leaves, class E>
+using rewritten_as = typename rewritten<Leaves, E>::type;
+
+/// What a let becomes. Its name does not spell out what it stands for: names of expressions that mention others several
+/// times would grow with every use.
+template <class Leaves, Expr E>
+struct let_in : let<rewritten_as<Leaves, typename E::init>> {};
+
+template <class Leaves, Leaf P>
+struct rewritten<Leaves, P> {
+  using type = typename Leaves::template of<P>;
+};
+/// Not `applied`: there are nodes that `make` refuses, and what it checks was checked.
+template <class Leaves, class Op, class... A>
+struct rewritten<Leaves, node<Op, A...>> {
+  using type = node<typename Leaves::template operation<Op>, rewritten_as<Leaves, A>...>;
+};
+template <class Leaves, int Which, class Node>
+struct rewritten<Leaves, output<Which, Node>> {
+  using type = output<Which, rewritten_as<Leaves, Node>>;
+};
+template <class Leaves, Expr E>
+requires(E::form_of == form::let) struct rewritten<Leaves, E> {
+  using type = let_in<Leaves, E>;
+};
+template <class Leaves, class List>
+struct all_rewritten;
+template <class Leaves, class... E>
+struct all_rewritten<Leaves, type_list<E...>> {
+  using type = type_list<rewritten_as<Leaves, E>...>;
+};
+
+}  // namespace detail
+}  // namespace headmix

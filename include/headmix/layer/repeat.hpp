@@ -1,0 +1,89 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A layer used several times in a row, each time with parameters and random numbers of its own: the blocks of a
+// network. The compiler sees one of them.
+
+#include "headmix/expr/random.hpp"
+#include "headmix/layer/use.hpp"
+
+namespace headmix {
+
+namespace detail {
+
+/// What the leaves of layer L become where it is repeated.
+template <class L, class R, class Carried>
+struct leaves_in_repeat {
+  template <class P>
+  static constexpr auto leaf_for() {
+    if constexpr (std::is_same_v<P, typename L::x>) {
+      return Carried{};
+    } else if constexpr (is_valid_rows_of<L, P> || std::is_same_v<P, valid_rows_of_uses>) {
+      return valid_rows_of_uses{};
+    } else if constexpr (Parameter<P> || PackedParameter<P> || std::is_base_of_v<random_key, P>) {
+      static_assert(!RepeatedLeaf<P>, "headmix: a layer that repeats another one cannot be repeated itself");
+      return repeated_leaf<P, R>{};
+    } else {
+      static_assert(!P::grad, "headmix: a layer that is repeated has one input, x");
+      return leaf_in<P, R::text>{};
+    }
+  }
+  template <class P>
+  using of = decltype(leaf_for<P>());
+  template <class Op>
+  using operation = Op;
+};
+
+template <class R, class List>
+struct totals_of;
+template <class R, class... E>
+struct totals_of<R, type_list<E...>> {
+  using type = type_list<applied<ops::repeat_total<R>, E>...>;
+};
+
+}  // namespace detail
+
+/// Option of repeat(): the backward pass computes the values of each time anew, from what went into it, so that those
+/// of one time are kept instead of all.
+struct recompute {};
+
+/// A layer that is repeated; see repeat().
+template <LayerPolicy L, class R, Expr X>
+struct layer_repeat {
+  static_assert(std::is_same_v<rows<X>, rows<typename L::x>> &&
+                    std::is_same_v<rows<std::remove_cvref_t<decltype(L::y)>>, rows<X>>,
+                "headmix: a layer that is repeated has as many rows in x and y as what it is used on");
+  static_assert(extents_agree<cols<X>::value, cols<typename L::x>::value> &&
+                    extents_agree<cols<std::remove_cvref_t<decltype(L::y)>>::value, cols<X>::value>,
+                "headmix: a layer that is repeated is as wide in x and y as what it is used on");
+  static_assert(X::grad, "headmix: a layer is repeated on a value that has a gradient, of an input or a parameter");
+  struct carried : let<applied<ops::at_edge<R, repeat_edge::begin>, X>> {};
+  using leaves = detail::leaves_in_repeat<L, R, carried>;
+  /// What an expression or a leaf of the layer is here.
+  template <Expr E>
+  using as = detail::rewritten_as<leaves, E>;
+
+  struct result : let<applied<ops::at_edge<R, repeat_edge::end>, as<std::remove_cvref_t<decltype(L::y)>>>> {};
+  /// The result of the last time.
+  static constexpr auto y = result{};
+  /// The sums of the losses of all times.
+  using losses = typename detail::totals_of<R, typename detail::all_rewritten<leaves, typename L::losses>::type>::type;
+  /// The selections, which every time has its own of.
+  using observed = typename detail::all_rewritten<leaves, typename L::observed>::type;
+};
+
+/// Layer L on x, then on what that gave, `Count` times: parameters are named `Name.0.W_q`, `Name.1.W_q` and so on. A
+/// number that is known when the module is made is an extent, `struct depth : size<dynamic> {};`, whose value the
+/// constructor gets: `at<depth>(12)`. The result has `y`, `losses`, `observed` and `as<Leaf>`.
+template <Extent Count, LayerPolicy L, name_text Name, class... Options, Expr X>
+constexpr layer_repeat<L, repetition<Count, Name, (std::is_same_v<Options, recompute> || ...)>, X> repeat(X) {
+  static_assert((std::is_same_v<Options, recompute> && ...), "headmix: the only option of repeat is `recompute`");
+  return {};
+}
+/// The same for a number.
+template <Index Count, LayerPolicy L, name_text Name, class... Options, Expr X>
+constexpr auto repeat(X x) {
+  static_assert(Count >= 1, "headmix: a layer is repeated at least once");
+  return repeat<size<Count>, L, Name, Options...>(x);
+}
+
+}  // namespace headmix
