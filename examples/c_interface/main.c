@@ -25,10 +25,12 @@ struct step {
 static double const loss_weights[] = {0.01, 0.001};
 
 static headmix_status forward_and_backward(void* data) {
+  // [readme]
   struct step* const s = data;
   headmix_status status = moa_zero_gradients(s->layer);
   if (status == HEADMIX_OK) status = moa_forward(s->layer, s->x, tokens, sequences, NULL, s->y);
   if (status == HEADMIX_OK) status = moa_backward(s->layer, s->dy, loss_weights, 2, s->dx);
+  // [/readme]
   s->objective = 0;
   for (size_t i = 0; status == HEADMIX_OK && i < moa_loss_count(s->layer); ++i) {
     double loss = 0;

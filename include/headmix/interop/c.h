@@ -1,12 +1,19 @@
-/* SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * @addtogroup interop
+ * @{
  * A layer for programs in C. A header that both sides include declares the functions of one layer,
  *
- *   #include <headmix/interop/c.h>
- *   HEADMIX_C_DECLARE(moa, float)
+ * @code
+ * #include <headmix/interop/c.h>
+ * HEADMIX_C_DECLARE(moa, float)
+ * @endcode
  *
  * one unit in C++ defines them for a layer and a backend (headmix/interop/c.hpp),
  *
- *   HEADMIX_C_LAYER(moa, Layer, Backend)
+ * @code
+ * HEADMIX_C_LAYER(moa, Layer, Backend)
+ * @endcode
  *
  * and C calls moa_create(), moa_forward(), ... No exception leaves a function: those that can fail return a status,
  * and moa_last_error() has the text. One thread at a time may use a layer. Memory is allocated by moa_create() and by
@@ -18,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** Before a function that C calls. */
 #ifdef __cplusplus
 #define HEADMIX_C_API extern "C"
 #else
@@ -81,4 +89,5 @@ typedef enum headmix_status {
   HEADMIX_C_API headmix_status prefix##_run(prefix* layer, ptrdiff_t ith, ptrdiff_t nth,                               \
                                             headmix_status (*pass)(void* data), void* data);
 
+/** @} */
 #endif

@@ -17,9 +17,7 @@
 #include "headmix/interop/host_threads.hpp"
 #include "headmix/program/module.hpp"
 
-namespace headmix {
-
-namespace detail {
+namespace headmix::detail {
 
 /// The latest error of a thread, in memory that no error has to allocate.
 struct c_error {
@@ -84,8 +82,6 @@ requires(!std::is_empty_v<Exec>) struct backend_owner<Cpu<Scalar, Exec>> {
   Cpu<Scalar, Exec> backend{threads};
 };
 
-}  // namespace detail
-
 /// What a layer of the C interface is in C++; HEADMIX_C_LAYER derives from it. Fails as a Module does.
 /// @tparam Sizes the dynamic sizes that the user gives, in this order
 template <LayerPolicy L, BackendPolicy Backend, Extent... Sizes>
@@ -115,7 +111,7 @@ class c_layer {
   void forward(scalar const* x, Index tokens, Index sequences, Int const* offsets, scalar* y) {
     if (tokens < 0) fail("tokens: expected at least 0, found ", tokens);
     if (sequences < 1) fail("sequences: expected at least 1, found ", sequences);
-    if (tokens > 0) detail::c_given(x, "x"), detail::c_given(y, "y");
+    if (tokens > 0) c_given(x, "x"), c_given(y, "y");
     if (offsets == nullptr && tokens % sequences != 0) {
       fail("tokens: ", tokens, " do not divide evenly among ", sequences, " sequences; give their offsets");
     }
@@ -125,13 +121,13 @@ class c_layer {
   }
   void backward(scalar const* dy, double const* weights, std::size_t n, scalar* dx) {
     view<scalar const> const gradient(dy, tokens_, output_width());
-    if (tokens_ > 0) detail::c_given(dy, "dy");
+    if (tokens_ > 0) c_given(dy, "dy");
     constexpr std::size_t losses = L::losses::size;
     if (n != 0 && n != losses) fail("loss_weights: expected 0 or ", losses, ", found ", n);
     if (n == 0) {
       module_->backward(gradient);
     } else {
-      detail::c_given(weights, "loss_weights");
+      c_given(weights, "loss_weights");
       backward(gradient, weights, std::make_index_sequence<losses>{});
     }
     if (dx != nullptr) copy(module_->input_gradient(), dx);
@@ -144,16 +140,16 @@ class c_layer {
   }
   headmix_status run(Index ith, Index nth, headmix_status (*pass)(void*), void* data) {
     if (pass == nullptr) fail("pass: expected a function, found NULL");
-    if constexpr (detail::backend_owner<Backend>::of_host) {
+    if constexpr (backend_owner<Backend>::of_host) {
       struct outcome {
         headmix_status status;
-        detail::c_error error;
+        c_error error;
       };
       auto const all = owner_.threads.run(ith, nth, [&] {
         headmix_status const status = pass(data);
-        return outcome{status, detail::c_error::of_thread()};
+        return outcome{status, c_error::of_thread()};
       });
-      if (all.status != HEADMIX_OK) detail::c_error::of_thread() = all.error;
+      if (all.status != HEADMIX_OK) c_error::of_thread() = all.error;
       return all.status;
     } else {
       static_cast<void>(ith), static_cast<void>(nth), static_cast<void>(data);
@@ -162,16 +158,17 @@ class c_layer {
   }
 
  private:
-  template <std::size_t... I>
-  std::unique_ptr<module_type> make(std::uint64_t seed, Index const* sizes, std::size_t n, std::index_sequence<I...>) {
+  template <std::size_t... Which>
+  std::unique_ptr<module_type> make(std::uint64_t seed, Index const* sizes, std::size_t n,
+                                    std::index_sequence<Which...>) {
     if (n != sizeof...(Sizes)) {
       std::string names;
       ((names += names.empty() ? " (" : ", ", names += type_name<Sizes>()), ...);
       if (!names.empty()) names += ")";
       fail("sizes: expected ", sizeof...(Sizes), names, ", found ", n);
     }
-    if (n > 0) detail::c_given(sizes, "sizes");
-    return std::make_unique<module_type>(seed, owner_.backend, at<Sizes>(sizes[I])...);
+    if (n > 0) c_given(sizes, "sizes");
+    return std::make_unique<module_type>(seed, owner_.backend, at<Sizes>(sizes[Which])...);
   }
   template <Extent X>
   [[nodiscard]] Index extent() const {
@@ -180,14 +177,14 @@ class c_layer {
   static void check_which(std::size_t which, std::size_t n, char const* what) {
     if (which >= n) fail("which: the layer has ", n, " ", what, ", found number ", which);
   }
-  template <std::size_t... I>
-  void backward(view<scalar const> dy, double const* weights, std::index_sequence<I...>) {
-    module_->backward(dy, {weights[I]...});
+  template <std::size_t... Which>
+  void backward(view<scalar const> dy, double const* weights, std::index_sequence<Which...>) {
+    module_->backward(dy, {weights[Which]...});
   }
-  template <std::size_t... I>
-  double loss(std::size_t which, std::index_sequence<I...>) const {
+  template <std::size_t... Which>
+  double loss(std::size_t which, std::index_sequence<Which...>) const {
     double value = 0;
-    ((which == I ? void(value = module_->template loss<static_cast<int>(I)>()) : void()), ...);
+    ((which == Which ? void(value = module_->template loss<static_cast<int>(Which)>()) : void()), ...);
     return value;
   }
   static void copy(view<scalar const> from, scalar* to) {
@@ -196,20 +193,20 @@ class c_layer {
     }
   }
 
-  detail::backend_owner<Backend> owner_;
+  backend_owner<Backend> owner_;
   std::unique_ptr<module_type> module_;
   std::vector<std::string> names_;
   Index tokens_ = 0;
 };
 
-}  // namespace headmix
+}  // namespace headmix::detail
 
 /// Defines the functions of HEADMIX_C_DECLARE(prefix, scalar) for a layer and a backend, whose names must have no comma
 /// (give them by `using`); behind them the dynamic sizes that prefix_create takes. Once in a program, outside of
 /// namespaces.
 #define HEADMIX_C_LAYER(prefix, ...)                                                                                 \
-  struct prefix : headmix::c_layer<__VA_ARGS__> {                                                                    \
-    using headmix::c_layer<__VA_ARGS__>::c_layer;                                                                    \
+  struct prefix : headmix::detail::c_layer<__VA_ARGS__> {                                                            \
+    using headmix::detail::c_layer<__VA_ARGS__>::c_layer;                                                            \
   };                                                                                                                 \
   headmix_status prefix##_create(prefix** layer, uint64_t seed, ptrdiff_t threads, ptrdiff_t const* sizes,           \
                                  size_t number_of_sizes) {                                                           \

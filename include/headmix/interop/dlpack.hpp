@@ -197,6 +197,7 @@ requires(DlpackTensor<D> || DlpackManagedTensor<D>)
 /// Calls the deleter of a managed tensor.
 template <DlpackManagedTensor Managed>
 struct dlpack_deleter {
+  /// May be called once.
   void operator()(Managed* m) const noexcept {
     if (m->deleter != nullptr) m->deleter(m);
   }

@@ -200,6 +200,7 @@ template <LayerPolicy L, BackendPolicy Backend = Cpu<float, host_threads>, class
 class HostModule {
  public:
   using scalar = typename Backend::scalar;
+  /// What module() returns.
   using module_type = Module<L, Backend, Mode>;
 
   /// @param most_threads the largest nth of any call

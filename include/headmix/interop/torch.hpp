@@ -28,11 +28,15 @@ namespace headmix {
 /// PyTorch's intra-op threads, torch.get_num_threads() of them, in units that are compiled with -fopenmp as PyTorch is;
 /// in others the calling thread alone. Inside of a parallel region of PyTorch the tasks run serially.
 struct torch_threads {
+  /// How many there are now.
+  static Index count() {
 #ifdef INTRA_OP_PARALLEL
-  Index threads = at::get_num_threads();
+    return at::get_num_threads();
 #else
-  Index threads = 1;
+    return 1;
 #endif
+  }
+  Index threads = count();  ///< how many there were when it was made
   [[nodiscard]] Index concurrency() const { return threads; }
   template <class F>
   void parallel_for(Index n, F&& f) {
@@ -157,10 +161,13 @@ class torch_layer {
   using y_type = std::remove_cvref_t<decltype(L::y)>;
 
  public:
+  /// The parameters, in order.
   using parameter_list = typename std::conditional_t<std::is_void_v<Parameters>,
                                                      std::type_identity<typename module_of<first>::parameter_leaves>,
                                                      std::type_identity<Parameters>>::type;
+  /// Results and parameters.
   using tensors = std::vector<at::Tensor>;
+  /// What a call may have or not.
   using optional_tensor = c10::optional<at::Tensor>;
 
   /// y and the losses.
@@ -182,7 +189,7 @@ class torch_layer {
   /// Registers `name`, "library::operator", with what torch.compile needs, and two helpers: `name`_parameters(int seed,
   /// ScalarType) -> Tensor[] and `name`_names() -> str[]. To be called in TORCH_LIBRARY.
   static void define(torch::Library& library, std::string const& name) {
-    name_ = name;
+    op_name() = name;
     auto const def = [&](std::string const& schema, auto f) { library.def((name + schema).c_str(), f); };
     def("(Tensor x, Tensor[] parameters, Tensor? context=None, Tensor? offsets=None, Tensor? context_offsets=None, "
         "int[] sizes=[], bool training=True) -> Tensor[]",
@@ -234,7 +241,11 @@ class torch_layer {
     optional_tensor const &context, &offsets, &context_offsets, &random;
     at::IntArrayRef sizes;
   };
-  inline static std::string name_;  // of the operator; empty if it is not registered
+  /// Of the operator; empty if it is not registered, which happens before variables of templates are initialised.
+  static std::string& op_name() {
+    static std::string name;
+    return name;
+  }
 
   template <class... P>
   static std::vector<std::string> names_of(type_list<P...>) {
@@ -356,9 +367,9 @@ class torch_layer {
       with_weights(rows, dy, std::make_index_sequence<losses::size>{});
       return wanted;
     }
-    template <std::size_t... I>
-    void with_weights(at::Tensor const& rows, at::TensorList dy, std::index_sequence<I...>) {
-      program.backward(from_torch<Scalar const>(rows, "the gradient of y"), {dy[1 + I].template item<double>()...});
+    template <std::size_t... Which>
+    void with_weights(at::Tensor const& rows, at::TensorList dy, std::index_sequence<Which...>) {
+      program.backward(from_torch<Scalar const>(rows, "the gradient of y"), {dy[1 + Which].template item<double>()...});
     }
   };
   template <class Leaf>
@@ -380,7 +391,7 @@ class torch_layer {
           std::make_unique<pass<Scalar>>(arguments{x, parameters, context, offsets, context_offsets, random, sizes});
       p->run();
       auto results = p->results(x);
-      results.push_back(detail::torch_state::tensor_of(&name_, std::move(p)));
+      results.push_back(detail::torch_state::tensor_of(&op_name(), std::move(p)));
       return results;
     });
   }
@@ -395,7 +406,7 @@ class torch_layer {
   }
   static tensors backward(at::Tensor const& state, at::TensorList dy, at::Tensor const& x, at::TensorList parameters,
                           optional_tensor const& context, at::IntArrayRef needed) {
-    return detail::torch_state::in(&name_, state).backward(dy, x, parameters, context, needed);
+    return detail::torch_state::in(&op_name(), state).backward(dy, x, parameters, context, needed);
   }
   static tensors backward_shapes(at::Tensor const&, at::TensorList, at::Tensor const& x, at::TensorList parameters,
                                  optional_tensor const& context, at::IntArrayRef needed) {
@@ -411,8 +422,11 @@ class torch_layer {
   /// f, or the operator where there is one: who traces a program sees operators only.
   template <class F, class... A>
   static tensors through(char const* part, F* f, A const&... a) {
-    if (name_.empty()) return f(a...);
-    return c10::Dispatcher::singleton().findSchemaOrThrow((name_ + part).c_str(), "").template typed<F>().call(a...);
+    if (op_name().empty()) return f(a...);
+    return c10::Dispatcher::singleton()
+        .findSchemaOrThrow((op_name() + part).c_str(), "")
+        .template typed<F>()
+        .call(a...);
   }
 
   // ---- autograd ----
@@ -448,9 +462,9 @@ class torch_layer {
       return gradients;
     }
   };
-  template <std::size_t... I>
-  static tensors differentiable(arguments const& a, std::index_sequence<I...>) {
-    return function::apply(&a, a.x, a.parameters[I]..., a.context);
+  template <std::size_t... Which>
+  static tensors differentiable(arguments const& a, std::index_sequence<Which...>) {
+    return function::apply(&a, a.x, a.parameters[Which]..., a.context);
   }
 };
 
