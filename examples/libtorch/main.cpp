@@ -45,6 +45,18 @@ void moa_like_pytorch() {
   };
   expect(torch::equal(gradient(false), gradient(false)), "a graph that was kept may be used again");
   right &= fails_with("second derivatives are not supported", [&] { gradient(true); });
+  // Both losses of the router: their gradients by W_g against differences.
+  in = contiguous();
+  Tensor const w = in[1].clone(), d = random({D, E});
+  auto const losses = [&](Tensor const& W_g) {
+    Tensors parameters(in.begin() + 1, in.end());
+    parameters[0] = W_g;
+    auto const out = MoaOp::apply(in[0], parameters, {.sizes = {K}});
+    return 0.3 * out.at(1) + 0.7 * out.at(2);
+  };
+  Tensor const found = (torch::autograd::grad({losses(w.requires_grad_())}, {w})[0] * d).sum();
+  Tensor const expected = (losses(w.detach() + 1e-6 * d) - losses(w.detach() - 1e-6 * d)) / 2e-6;
+  expect((found - expected).abs().item<double>() < 1e-7, "the losses have gradients");
   in[3] = random({D + 1, H});
   right &= fails_with("W_k has 13 rows, expected 12", [&] { headmix_moa(in, K); });
   in[3] = random({D, H}).to(torch::kFloat32);

@@ -123,7 +123,7 @@ class c_layer {
     view<scalar const> const gradient(dy, tokens_, output_width());
     if (tokens_ > 0) c_given(dy, "dy");
     constexpr std::size_t losses = L::losses::size;
-    if (n != 0 && n != losses) fail("loss_weights: expected 0 or ", losses, ", found ", n);
+    if (n != 0 && n != losses) fail("loss_weights: expected 0 or one per loss, ", losses, "; found ", n);
     if (n == 0) {
       module_->backward(gradient);
     } else {

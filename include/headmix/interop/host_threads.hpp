@@ -25,8 +25,8 @@ namespace headmix {
 ///   // on every thread of the host, ith = 0 .. nth - 1:
 ///   auto const y = threads.run(ith, nth, [&] { return m.forward(x); });
 ///
-/// A parallel_for outside of run(), or inside of another one's task, runs serially on the thread that asks. Between
-/// calls nothing is allocated.
+/// There is one pass at a time, and no run() inside of it. A parallel_for outside of run(), or inside of another one's
+/// task, runs serially on the thread that asks. Between calls nothing is allocated.
 class host_threads {
  public:
   /// @param most the largest nth of any call: kernels have memory for as many
