@@ -13,7 +13,10 @@ using MohOp = headmix::torch_layer<Heads>;
 TORCH_LIBRARY(mine, library) { MohOp::define(library, "mine::moh"); }
 // [/readme]
 
+#include <ATen/DLConvertor.h>
+
 #include <cstdlib>
+#include <headmix/interop/dlpack.hpp>
 
 #include "check.hpp"
 
@@ -133,6 +136,22 @@ void moh_learns() {
   right &= fails_with("modified by an inplace operation", [&] { out[0].sum().backward(); });
 }
 
+/// Tensors by DLPack, with the dlpack.h of PyTorch.
+void dlpack_both_ways() {
+  Tensor const t = torch::arange(24, torch::kFloat32).view({2, 3, 4}).narrow(2, 1, 2);
+  headmix::dlpack_ptr<DLManagedTensor> const given(at::toDLPack(t));
+  auto const v = headmix::from_dlpack<float>(*given, "t");
+  expect(v.rows == 6 && v.cols == 2 && v.row_stride == 4 && v(5, 1) == 22, "a tensor of PyTorch is a view");
+  right &= fails_with("t: expected numbers of type float64, found float32",
+                      [&] { static_cast<void>(headmix::from_dlpack<double>(*given, "t")); });
+  headmix::AlignedBuffer buffer(6 * sizeof(double));
+  headmix::view<double> const w(buffer.as<double>(), 2, 3);
+  w(1, 2) = 7;
+  Tensor const taken = at::fromDLPack(headmix::to_dlpack<DLManagedTensor>(w.transposed(), std::move(buffer)).release());
+  expect(taken.sizes() == at::IntArrayRef({3, 2}) && taken[2][1].item<double>() == 7 && taken.sum().item<double>() == 7,
+         "a view is a tensor of PyTorch, which owns its memory");
+}
+
 }  // namespace
 
 int main() {
@@ -140,5 +159,6 @@ int main() {
   moa_like_pytorch();
   moh_like_a_module();
   moh_learns();
+  dlpack_both_ways();
   return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

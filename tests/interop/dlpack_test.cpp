@@ -55,7 +55,7 @@ struct DLTensor {
   DLDevice device;
   std::int32_t ndim;
   DLDataType dtype;
-  std::int64_t *shape, *strides;
+  std::int64_t const *shape, *strides;  // const in PyTorch's copy of it
   std::uint64_t byte_offset;
 };
 struct DLManagedTensorVersioned {

@@ -218,7 +218,7 @@ template <DlpackManagedTensor Managed, class T, class Owner = std::nullptr_t>
                 "headmix: a DLManagedTensor cannot say that it is read-only; give a view of numbers that may be "
                 "written, or take DLManagedTensorVersioned");
   using tensor_type = std::remove_cvref_t<decltype(std::declval<Managed&>().dl_tensor)>;
-  using extent = std::remove_pointer_t<decltype(tensor_type::shape)>;
+  using extent = std::remove_const_t<std::remove_pointer_t<decltype(tensor_type::shape)>>;  // PyTorch's are const
   struct box {
     explicit box(Owner&& o) : owner(std::move(o)) {}
     Managed managed{};
