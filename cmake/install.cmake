@@ -9,7 +9,8 @@ install(EXPORT headmixTargets NAMESPACE headmix:: DESTINATION "${package_dir}")
 # Before 1.0 a minor version may break its users.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/headmixConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES cmake/headmixConfig.cmake cmake/headmixCuda.cmake "${PROJECT_BINARY_DIR}/headmixConfigVersion.cmake"
+install(FILES cmake/headmixConfig.cmake cmake/headmixCompiled.cmake cmake/headmixCuda.cmake
+              "${PROJECT_BINARY_DIR}/headmixConfigVersion.cmake"
         DESTINATION "${package_dir}")
 
 # Relative, since `cmake --install --prefix` chooses the prefix after this file is written.

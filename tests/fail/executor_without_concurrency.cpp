@@ -1,6 +1,6 @@
 // expect: Executor
 // SPDX-License-Identifier: MIT
-#include "headmix/backend/cpu/parallel.hpp"
+#include "headmix/backend/cpu.hpp"
 
 using namespace headmix;
 struct one_after_the_other {
@@ -12,6 +12,4 @@ struct one_after_the_other {
     for (Index i = 0; i < n; ++i) f(i);
   }
 };
-void run(one_after_the_other e) {
-  cpu::for_each_task(e, 3, [](Index, Index) {});
-}
+Cpu<float, one_after_the_other> backend;

@@ -22,16 +22,16 @@ auto read(std::string_view text, F f) {
 std::string string(std::string_view text) {
   return read(text, [](JsonReader& json) { return json.string(); });
 }
-Index count(std::string_view text) {
+Index count_in(std::string_view text) {
   return read(text, [](JsonReader& json) { return json.count(); });
 }
-double number(std::string_view text) {
+double number_in(std::string_view text) {
   return read(text, [](JsonReader& json) { return json.number(); });
 }
 void skip(std::string_view text) {
   read(text, [](JsonReader& json) { return json.skip(), 0; });
 }
-std::vector<Index> counts(std::string_view text) {
+std::vector<Index> counts_in(std::string_view text) {
   return read(text, [](JsonReader& json) {
     std::vector<Index> all;
     json.array([&] { all.push_back(json.count()); });
@@ -88,48 +88,48 @@ TEST_CASE("json: bytes that are not UTF-8") {
 }
 
 TEST_CASE("json: counts are whole numbers without sign, fraction and exponent") {
-  CHECK(count("0") == 0);
-  CHECK(count(" 9223372036854775807\n") == (std::numeric_limits<Index>::max)());
+  CHECK(count_in("0") == 0);
+  CHECK(count_in(" 9223372036854775807\n") == (std::numeric_limits<Index>::max)());
   for (auto const* text : {"-1", "-0", "+1", "01", "00", "1.0", "1e3", "1E0", "0x10", "9223372036854775808",
                            "99999999999999999999999999", "1_000", "NaN", "true", "null", "1'"}) {
-    CHECK_THROWS_WITH_AS(count(text), doctest::Contains(message(not_whole, quote(text)).c_str()), Error);
+    CHECK_THROWS_WITH_AS(count_in(text), doctest::Contains(message(not_whole, quote(text)).c_str()), Error);
   }
-  CHECK_THROWS_WITH_AS(count("\"1\""), doctest::Contains(message(not_whole, "a string").c_str()), Error);
-  CHECK_THROWS_WITH_AS(count("[1]"), doctest::Contains(message(not_whole, "an array").c_str()), Error);
-  CHECK_THROWS_WITH_AS(count("{}"), doctest::Contains(message(not_whole, "an object").c_str()), Error);
-  CHECK_THROWS_WITH_AS(count(" "), doctest::Contains(message(not_whole, "the end of the text").c_str()), Error);
-  CHECK_THROWS_WITH_AS(count("1 2"), doctest::Contains("expected the end of the text, found \"2\""), Error);
-  CHECK_THROWS_WITH_AS(count(std::string_view("1\0", 2)), doctest::Contains("found \"1\\u0000\""), Error);
+  CHECK_THROWS_WITH_AS(count_in("\"1\""), doctest::Contains(message(not_whole, "a string").c_str()), Error);
+  CHECK_THROWS_WITH_AS(count_in("[1]"), doctest::Contains(message(not_whole, "an array").c_str()), Error);
+  CHECK_THROWS_WITH_AS(count_in("{}"), doctest::Contains(message(not_whole, "an object").c_str()), Error);
+  CHECK_THROWS_WITH_AS(count_in(" "), doctest::Contains(message(not_whole, "the end of the text").c_str()), Error);
+  CHECK_THROWS_WITH_AS(count_in("1 2"), doctest::Contains("expected the end of the text, found \"2\""), Error);
+  CHECK_THROWS_WITH_AS(count_in(std::string_view("1\0", 2)), doctest::Contains("found \"1\\u0000\""), Error);
 }
 
 TEST_CASE("json: numbers") {
-  CHECK(number("0") == 0);
-  CHECK(std::signbit(number("-0")));
-  CHECK(number("-12.5e-1") == -1.25);
-  CHECK(number("1E+2") == 100);
-  CHECK(number("0.1") == 0.1);
-  CHECK(number("1e0007") == 1e7);
-  CHECK(number("123456789012345678901234567890") == 123456789012345678901234567890.);
+  CHECK(number_in("0") == 0);
+  CHECK(std::signbit(number_in("-0")));
+  CHECK(number_in("-12.5e-1") == -1.25);
+  CHECK(number_in("1E+2") == 100);
+  CHECK(number_in("0.1") == 0.1);
+  CHECK(number_in("1e0007") == 1e7);
+  CHECK(number_in("123456789012345678901234567890") == 123456789012345678901234567890.);
   for (auto const* text : {"", "-", "+1", "01", "-01", ".5", "5.", "1.e3", "1e", "1e+", "--1", "1-1", "0x1p3", "inf",
                            "-Infinity", "nan", "1e999", "1,5"}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(number(text), Error);
+    CHECK_THROWS_AS(number_in(text), Error);
   }
 }
 
 TEST_CASE("json: arrays") {
-  CHECK(counts("[]").empty());
-  CHECK(counts(" [ \n] ").empty());
-  CHECK(counts("[1,2 , 3]") == std::vector<Index>{1, 2, 3});
-  CHECK_THROWS_WITH_AS(counts("[1,2,]"), doctest::Contains("t: [2]: expected a whole number"), Error);
-  CHECK_THROWS_WITH_AS(counts("[,1]"), doctest::Contains("t: [0]: expected a whole number"), Error);
-  CHECK_THROWS_WITH_AS(counts("[1 2]"), doctest::Contains("expected a comma or the end of the array, found \"2\""),
+  CHECK(counts_in("[]").empty());
+  CHECK(counts_in(" [ \n] ").empty());
+  CHECK(counts_in("[1,2 , 3]") == std::vector<Index>{1, 2, 3});
+  CHECK_THROWS_WITH_AS(counts_in("[1,2,]"), doctest::Contains("t: [2]: expected a whole number"), Error);
+  CHECK_THROWS_WITH_AS(counts_in("[,1]"), doctest::Contains("t: [0]: expected a whole number"), Error);
+  CHECK_THROWS_WITH_AS(counts_in("[1 2]"), doctest::Contains("expected a comma or the end of the array, found \"2\""),
                        Error);
-  CHECK_THROWS_WITH_AS(counts("[1"), doctest::Contains("expected a comma or the end of the array, found the end"),
+  CHECK_THROWS_WITH_AS(counts_in("[1"), doctest::Contains("expected a comma or the end of the array, found the end"),
                        Error);
-  CHECK_THROWS_WITH_AS(counts("[1}"), doctest::Contains("expected a comma or the end of the array, found \"}\""),
+  CHECK_THROWS_WITH_AS(counts_in("[1}"), doctest::Contains("expected a comma or the end of the array, found \"}\""),
                        Error);
-  CHECK_THROWS_WITH_AS(counts("{}"), doctest::Contains("expected an array, found an object"), Error);
+  CHECK_THROWS_WITH_AS(counts_in("{}"), doctest::Contains("expected an array, found an object"), Error);
 }
 
 TEST_CASE("json: objects give the members in their order, an error the way to it") {

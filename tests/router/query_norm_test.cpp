@@ -16,7 +16,7 @@ namespace {
 constexpr Index H = 3;
 /// Queries of two shared and four routed heads.
 struct q : input<tokens, size<6 * H>> {};
-struct weights : input<tokens, size<6>> {};
+struct gate_weights : input<tokens, size<6>> {};
 struct of_active : input<tokens, size<4>> {};
 
 using All = QueryNorm<2, 4, 2>::route<q>;
@@ -63,15 +63,15 @@ TEST_CASE("query norm: lengths over their deviation, softmax, the best ones") {
 TEST_CASE("query norm: gradients of the scores") { check_gradient(All::p); }
 TEST_CASE(
     "query norm: the gradient of all weights is that of the scores, of the active ones that of the chosen scores") {
-  constexpr auto all = weights{} * All::gate;
+  constexpr auto all = gate_weights{} * All::gate;
   constexpr auto active = of_active{} * Active::gate;
-  constexpr auto scores = gather_cols(weights{}, iota_cols<size<2>, size<4>, size<6>>(weights{})) * All::p;
+  constexpr auto scores = gather_cols(gate_weights{}, iota_cols<size<2>, size<4>, size<6>>(gate_weights{})) * All::p;
   constexpr auto chosen_scores =
       gather_cols(of_active{}, iota_cols<size<2>, size<2>, size<4>>(of_active{})) * gather_cols(All::p, All::chosen);
   TestProgram<roots<type_of<decltype(all)>, type_of<decltype(sum(active))>>> p(at<tokens>(7));
   TestProgram<roots<type_of<decltype(sum(scores))>, type_of<decltype(sum(chosen_scores))>>> r(at<tokens>(7));
   r.values(q{}) = p.values(q{});
-  r.values(weights{}) = p.values(weights{});
+  r.values(gate_weights{}) = p.values(gate_weights{});
   r.values(of_active{}) = p.values(of_active{});
   p.forward();
   r.forward();

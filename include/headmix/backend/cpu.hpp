@@ -14,6 +14,7 @@
 #include "headmix/backend/cpu/grouped_gemm.hpp"
 #include "headmix/backend/cpu/grouped_outer.hpp"
 #include "headmix/backend/cpu/grouped_sum.hpp"
+#include "headmix/backend/cpu/kernels.hpp"
 #include "headmix/backend/cpu/map_reduce.hpp"
 #include "headmix/backend/cpu/quantize.hpp"
 #include "headmix/backend/cpu/sequence.hpp"
@@ -243,7 +244,7 @@ class Cpu {
  private:
   using handle = std::conditional_t<std::is_empty_v<Exec>, Exec, Exec*>;
 
-  auto& executor() {
+  cpu::executor_ref executor() {
     if constexpr (std::is_empty_v<Exec>) {
       return executor_;
     } else {

@@ -16,7 +16,6 @@
 #include "headmix/backend/cpu/attention_stored.hpp"
 #include "headmix/backend/cpu/eigen.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
-#include "headmix/backend/executor.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
@@ -237,8 +236,8 @@ constexpr Index attention_worker_bytes(Index head_dim) {
 }
 
 /// f(row) for the rows of q that are in no list: those of slots that chose nothing.
-template <Executor E, class F>
-void for_each_unrouted_row(E& executor, attention_extents const& x, F f) {
+template <class F>
+void for_each_unrouted_row(executor_ref executor, attention_extents const& x, F f) {
   if (!x.heads_are_chosen()) return;
   Int const* const slots = x.chosen.slots;
   Index const block = 1024, first = x.chosen.offsets[x.queries.count * x.heads],
@@ -267,8 +266,8 @@ template <class T, class Map>
 
 /// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
 /// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
-template <AttentionMask M, Executor E, class T, class Map>
-void attention(E& executor, attention_forward<T, Map> const& a, std::span<std::byte> scratch) {
+template <AttentionMask M, class T, class Map>
+void attention(executor_ref executor, attention_forward<T, Map> const& a, std::span<std::byte> scratch) {
   static_assert(std::is_same_v<T, accumulator_t<T>>,
                 "headmix: the CPU's attention computes in the type that it stores");
   if (a.extents.head_dim == 0) return;

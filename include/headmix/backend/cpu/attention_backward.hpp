@@ -310,8 +310,8 @@ template <class T, class Map>
 
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
 /// keys that nobody sees get 0.
-template <AttentionMask M, Executor E, class T, class Map>
-void attention_gradient(E& executor, attention_backward<T, Map> const& a, std::span<std::byte> scratch) {
+template <AttentionMask M, class T, class Map>
+void attention_gradient(executor_ref executor, attention_backward<T, Map> const& a, std::span<std::byte> scratch) {
   static_assert(std::is_same_v<T, accumulator_t<T>>,
                 "headmix: the CPU's attention computes in the type that it stores");
   attention_extents const& x = a.extents;

@@ -60,8 +60,8 @@ template <class T, class Map>
 }
 
 /// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.
-template <AttentionMask M, Executor E, class T, class Map>
-void attention_bias_gradient(E& executor, view<T> d_bias, attention_backward<T, Map> const& a,
+template <AttentionMask M, class T, class Map>
+void attention_bias_gradient(executor_ref executor, view<T> d_bias, attention_backward<T, Map> const& a,
                              std::span<std::byte> scratch) {
   attention_extents const& x = a.extents;
   Index const bias_keys = a.scores.bias_keys, positions = bias_keys > 0 ? d_bias.rows / bias_keys : 0;

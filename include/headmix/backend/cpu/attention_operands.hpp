@@ -79,8 +79,8 @@ template <class T, class Map>
 }
 
 /// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
-template <AttentionMask M, Executor E, class T, class Map>
-void attention_operand_gradient(E& executor, operand_gradients<T, Map::operands> const& d,
+template <AttentionMask M, class T, class Map>
+void attention_operand_gradient(executor_ref executor, operand_gradients<T, Map::operands> const& d,
                                 attention_backward<T, Map> const& a, std::span<std::byte> scratch) {
   static_assert(attention_tile::rows <= gradient_tile::rows);
   attention_extents const& x = a.extents;

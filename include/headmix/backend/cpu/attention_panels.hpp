@@ -23,8 +23,7 @@ class key_panels {
 
   key_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}
 
-  template <Executor E>
-  void pack(E& executor, view<T const> k) const {
+  void pack(executor_ref executor, view<T const> k) const {
     if (x_.keys.count == 0) return;
     executor.parallel_for(x_.keys.rows / width + x_.keys.count, [this, k](Index p) {
       Index sequence = 0;  // the last one whose panels do not begin behind p
@@ -101,8 +100,7 @@ class value_panels {
 
   value_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}
 
-  template <Executor E>
-  void pack(E& executor, view<T const> v) const {
+  void pack(executor_ref executor, view<T const> v) const {
     constexpr Index each = tuning::value_rows;
     executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v](Index task) {
       // Row by row, as they lie.

@@ -8,7 +8,6 @@
 
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
-#include "headmix/backend/executor.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
@@ -54,8 +53,8 @@ inline Index row_of(Int slot, Index slots_per_row) {
   return static_cast<Index>(static_cast<std::uint32_t>(slot) / static_cast<std::uint32_t>(slots_per_row));
 }
 
-template <Executor E, class T>
-void set_to_zero(E& executor, view<T> y) {
+template <class T>
+void set_to_zero(executor_ref executor, view<T> y) {
   Index const block = tuning::zero_rows, rows = y.count * y.rows;
   executor.parallel_for((rows + block - 1) / block, [&](Index t) {
     for (Index i = t * block; i < (std::min)(rows, (t + 1) * block); ++i) clear_row(y, i, y.cols);

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cpu/multiply_panels.hpp"
-#include "headmix/backend/executor.hpp"
+#include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
@@ -103,8 +103,8 @@ struct task_shape {
 
 /// c = a b, or c += a b, for matrices (count 1) with any strides; the operands must not overlap c.
 /// With nothing to sum (a.cols == 0), c becomes 0 or is left alone.
-template <Executor E, class C, class A, class B>
-void gemm(E& executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
+template <class C, class A, class B>
+void gemm(executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
   task_shape const shape = task_tiles(c.rows, c.cols);
   Index const across = (c.cols + shape.cols - 1) / shape.cols;
   Index const tasks = (c.rows + shape.rows - 1) / shape.rows * across;

@@ -22,9 +22,10 @@ template <class T>
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
 /// become 0. w is a stack [experts, depth, width], transposed views included, or was prepared as those panels; perm and
 /// offsets come from sort_by_expert.
-template <Executor E, class T>
-void grouped_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
-                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch,
+template <class T>
+void grouped_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T const>> x,
+                  view<std::type_identity_t<T const>> w, view<Int const> perm, view<Int const> offsets,
+                  Index slots_per_row, std::span<std::byte> scratch,
                   detail::weight_panels<T> const* prepared = nullptr) {
   if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
   Index tasks = 0, most = 2 * tuning::product_slots;

@@ -81,9 +81,9 @@ struct read_outer_ahead {
 
 /// Outer products where the experts share rows of x, one of which belongs to slots_per_row slots. Every task makes some
 /// rows of the matrices of some experts, and packs those columns of x once for all of them.
-template <Executor E, class T>
-void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view<T const> dy, view<Int const> perm,
-                                  view<Int const> offsets, Index slots_per_row, bool accumulate,
+template <class T>
+void grouped_outer_of_shared_rows(executor_ref executor, view<T> dw, view<T const> x, view<T const> dy,
+                                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
                                   std::span<std::byte> scratch) {
   constexpr Index strip = register_block<T>::rows, most_rows = tuning::shared_outer_rows;
   Index const tiles = (dw.rows + most_rows - 1) / most_rows;
@@ -140,15 +140,15 @@ void grouped_outer_of_shared_rows(E& executor, view<T> dw, view<T const> x, view
 
 /// dw[e] = sum over the slots s of expert e, ascending, of x.row(s / x_slots)^T dy.row(s / dy_slots), or += with
 /// `accumulate`. An expert without slots gets 0, or keeps what it has.
-template <Executor E, class T>
-void grouped_outer(E& executor, view<T> dw, view<std::type_identity_t<T const>> x,
+template <class T>
+void grouped_outer(executor_ref executor, view<T> dw, view<std::type_identity_t<T const>> x,
                    view<std::type_identity_t<T const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
                    Index dy_slots, bool accumulate, std::span<std::byte> scratch) {
   using gathered = detail::outer_block;
   if (dw.size() == 0) return;
   // Where rows choose many of the experts, those share what is packed.
   if (dy_slots == 1 && x_slots > 1 && 2 * x_slots >= dw.count && x.col_stride == 1 && dw.col_stride == 1)
-    return detail::grouped_outer_of_shared_rows<E, T>(executor, dw, x, dy, perm, offsets, x_slots, accumulate, scratch);
+    return detail::grouped_outer_of_shared_rows<T>(executor, dw, x, dy, perm, offsets, x_slots, accumulate, scratch);
   // Few tiles would leave threads without work. All tiles have about as many rows and columns.
   Index rows = gathered::rows, cols = dw.cols;
   auto const parts = [](Index n, Index each) { return (n + each - 1) / each; };

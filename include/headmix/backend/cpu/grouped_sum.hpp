@@ -124,10 +124,11 @@ template <class T>
 /// += with `accumulate`. Rows without slots of an expert get 0, or keep what they have. A row's slots are added in the
 /// order of the experts, those first whose experts it shares with the rows around it: they make one deep product, while
 /// every other expert reads and writes its rows of y once more.
-template <Executor E, class T>
-void grouped_sum(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<std::type_identity_t<T const>> w,
-                 view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
-                 std::span<std::byte> scratch, detail::weight_panels<T> const* prepared = nullptr) {
+template <class T>
+void grouped_sum(executor_ref executor, view<T> y, view<std::type_identity_t<T const>> x,
+                 view<std::type_identity_t<T const>> w, view<Int const> perm, view<Int const> offsets,
+                 Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
+                 detail::weight_panels<T> const* prepared = nullptr) {
   if (y.rows == 0 || y.cols == 0) return;
   detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
   scratch_cutter cut(scratch);

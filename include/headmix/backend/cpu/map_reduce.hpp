@@ -5,17 +5,17 @@
 
 #include <algorithm>
 
+#include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/backend/cpu/simd.hpp"
 #include "headmix/backend/cpu/tuning.hpp"
-#include "headmix/backend/executor.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// f(first, last) over ranges of `n` items of `cost` elements each.
-template <Executor E, class F>
-void for_each_range(E& executor, Index n, Index cost, F f) {
+template <class F>
+void for_each_range(executor_ref executor, Index n, Index cost, F f) {
   Index const each = std::max<Index>(1, tuning::task_elements / std::max<Index>(1, cost));
   Index const tasks = (n + each - 1) / each;
   if (tasks <= 1) {
@@ -57,8 +57,8 @@ void choose_way(Tree const& tree, Index y_stride, F f) {
   f(std::false_type{});
 }
 
-template <Executor E, class T, class Tree>
-void map(E& executor, view<T> y, Tree const& tree, bool accumulate) {
+template <class T, class Tree>
+void map(executor_ref executor, view<T> y, Tree const& tree, bool accumulate) {
   choose_way<T>(tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, y.count * y.rows, y.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i) {
@@ -68,8 +68,8 @@ void map(E& executor, view<T> y, Tree const& tree, bool accumulate) {
   });
 }
 
-template <Executor E, class T, class Tree>
-void row_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
+template <class T, class Tree>
+void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   using W = accumulator_t<T>;
   choose_way<T>(a.tree, 1, [&](auto vectors) {
     for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
@@ -99,8 +99,8 @@ P column_total(lazy<Tree> const& a, Index j) {
   return total;
 }
 
-template <Executor E, class T, class Tree>
-void col_sum(E& executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
+template <class T, class Tree>
+void col_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   using W = accumulator_t<T>;
   constexpr Index block = tuning::column_sums * simd<W>::width;
   choose_way<T>(a.tree, y.col_stride, [&](auto vectors) {
@@ -149,8 +149,8 @@ void write_sum(T* y, Index stride, Tree const& tree, Index i, Index n, Index col
   }
 }
 
-template <Executor E, class T, class Tree>
-void group_sum(E& executor, view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
+template <class T, class Tree>
+void group_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
   choose_way<T>(a.tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, y.rows, n * y.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i)

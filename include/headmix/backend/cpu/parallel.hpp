@@ -1,10 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Tasks with a worker number, for kernels that keep scratch per worker, and the cutting of that scratch from one span.
+// What kernels know of an executor, tasks with a worker number for kernels that keep scratch per worker, and the
+// cutting of that scratch from one span.
 
 #include <algorithm>
 #include <atomic>
 #include <span>
+#include <type_traits>
 
 #include "headmix/backend/cpu/isa.hpp"
 #include "headmix/backend/executor.hpp"
@@ -13,21 +15,53 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
+/// Some executor, by reference: kernels are compiled once for all of them. A task costs a call through a pointer, and
+/// is never small.
+class executor_ref {
+ public:
+  template <Executor E>
+    requires(!std::is_same_v<E, executor_ref>)
+  executor_ref(E& executor)  // NOLINT: kernels take any executor
+      : executor_(&executor), concurrency_(executor.concurrency()), parallel_for_(&run<E>) {}
+
+  [[nodiscard]] Index concurrency() const { return concurrency_; }
+  template <class F>
+  void parallel_for(Index n, F const& f) const {
+    parallel_for_(executor_, n, task{&f, [](void const* object, Index i) { (*static_cast<F const*>(object))(i); }});
+  }
+
+ private:
+  /// A caller's function, by reference.
+  struct task {
+    void const* object;
+    void (*call)(void const*, Index);
+    void operator()(Index i) const { call(object, i); }
+  };
+  template <class E>
+  static void run(void* executor, Index n, task t) {
+    static_cast<E*>(executor)->parallel_for(n, t);
+  }
+
+  void* executor_;
+  Index concurrency_;
+  void (*parallel_for_)(void*, Index, task);
+};
+
 /// Scratch begins on a cache line, so that two workers never write to the same one.
 inline constexpr Index scratch_alignment = static_cast<Index>(alignment);
 
-/// Calls f(task, worker) for every task in [0, tasks). Workers are numbered from 0 to e.concurrency() - 1 and two tasks
-/// that run at the same time have different ones, so scratch may be indexed by worker. Results must not depend on it.
-/// A worker receives its tasks in ascending order.
-template <Executor E, class F>
-void for_each_task(E& e, Index tasks, F f) {
-  Index const workers = (std::min)(static_cast<Index>(e.concurrency()), tasks);
+/// Calls f(task, worker) for every task in [0, tasks). Workers are numbered from 0 to executor.concurrency() - 1 and
+/// two tasks that run at the same time have different ones, so scratch may be indexed by worker. Results must not
+/// depend on it. A worker receives its tasks in ascending order.
+template <class F>
+void for_each_task(executor_ref executor, Index tasks, F f) {
+  Index const workers = (std::min)(executor.concurrency(), tasks);
   if (workers <= 1) {
     for (Index task = 0; task < tasks; ++task) f(task, Index{0});
     return;
   }
   std::atomic<Index> next{0};
-  e.parallel_for(workers, [&next, &f, tasks](Index worker) {
+  executor.parallel_for(workers, [&next, &f, tasks](Index worker) {
     for (Index task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) f(task, worker);
   });
 }

@@ -71,8 +71,8 @@ A rounded_int8(A const& x, S scale) {
 }  // namespace detail
 
 /// y_i = clamp(round(a_i s), -128, 127) / s for every row, s its absmax_scale.
-template <Executor E, class T>
-void absmax_int8(E& executor, view<T> y, view<T const> a) {
+template <class T>
+void absmax_int8(executor_ref executor, view<T> y, view<T const> a) {
   for_each_range(executor, a.rows, 4 * a.cols, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) {
       auto const s = detail::row_scale(a.row(i), a.col_stride, a.cols);
@@ -86,8 +86,8 @@ void absmax_int8(E& executor, view<T> y, view<T const> a) {
 }
 
 /// y_e = clamp(round(a_e / s), -1, 1) s for every matrix, s its absmean_scale. A row is summed in T, rows in double.
-template <Executor E, class T>
-void absmean_ternary(E& executor, view<T> y, view<T const> a) {
+template <class T>
+void absmean_ternary(executor_ref executor, view<T> y, view<T const> a) {
   using W = accumulator_t<T>;
   if (a.size() == 0) return;
   constexpr Index matrices = tuning::mean_matrices, most_parts = tuning::mean_parts;

@@ -69,8 +69,8 @@ void window_mean_block(view<T> y, view<T const> a, segments s, Index window, boo
 
 /// y_t = the mean of a_s over the positions t - window < s <= t of its sequence; transposed, y_s = the sum over those t
 /// of a_t divided by their number of positions. Sums are of double.
-template <Executor E, class T>
-void window_mean(E& executor, view<T> y, view<T const> a, segments s, Index window, bool transposed) {
+template <class T>
+void window_mean(executor_ref executor, view<T> y, view<T const> a, segments s, Index window, bool transposed) {
   constexpr Index window_rows = tuning::window_rows, window_cols = tuning::window_cols;
   Index const across = (y.cols + window_cols - 1) / window_cols, down = (y.rows + window_rows - 1) / window_rows;
   executor.parallel_for(across * down, [&](Index task) {

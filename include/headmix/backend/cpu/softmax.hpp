@@ -36,8 +36,8 @@ T shifted_sum(T const* a, Index n, T top) {
   return sum;
 }
 
-template <Executor E, class T, class A>
-void softmax(E& executor, view<T> y, view<A const> a) {
+template <class T, class A>
+void softmax(executor_ref executor, view<T> y, view<A const> a) {
   if constexpr (std::is_same_v<T, A> && std::is_same_v<T, accumulator_t<T>>) {
     if (a.col_stride == 1 && y.col_stride == 1) {
       for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {
@@ -69,8 +69,8 @@ void softmax(E& executor, view<T> y, view<A const> a) {
   Reference<T>{}.softmax(y, a);
 }
 
-template <Executor E, class T, class A>
-void log_sum_exp(E& executor, view<T> y, view<A const> a) {
+template <class T, class A>
+void log_sum_exp(executor_ref executor, view<T> y, view<A const> a) {
   if constexpr (std::is_same_v<T, A> && std::is_same_v<T, accumulator_t<T>>) {
     if (a.col_stride == 1) {
       for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {

@@ -181,9 +181,9 @@ template <class Dots = detail::best_dots, class T>
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row), rounded to 8 bits, times w[e], packed. Rows
 /// of y whose slot has no expert become 0. Without perm all slots are those of expert 0. Rows that are not finite give
 /// NaN.
-template <class Dots = detail::best_dots, Executor E, class T>
-void packed_gemm(E& executor, view<T> y, view<std::type_identity_t<T const>> x, view<Int const> w, view<Int const> perm,
-                 view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
+template <class Dots = detail::best_dots, class T>
+void packed_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T const>> x, view<Int const> w,
+                 view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
   using W = accumulator_t<T>;
   Int const all[] = {0, static_cast<Int>(y.rows)};
   if (perm.data == nullptr) offsets = view<Int const>(all, 1, 2);

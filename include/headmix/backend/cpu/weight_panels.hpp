@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "headmix/backend/cpu/gemm.hpp"
-#include "headmix/backend/executor.hpp"
+#include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
@@ -44,8 +44,7 @@ class weight_panels {
 
   weight_panels(view<T const> w, bool joined, T* memory) : w_(w), joined_(joined), memory_(memory) {}
 
-  template <Executor E>
-  void pack(E& executor) const {
+  void pack(executor_ref executor) const {
     if (w_.col_stride == 1) {
       // Row by row, as they lie.
       constexpr Index each = tuning::weight_rows;
@@ -129,8 +128,7 @@ class prepared_weights {
     spans_.push_back(all);
   }
   /// Null for weights in other memory.
-  template <Executor E>
-  [[nodiscard]] detail::weight_panels<T> const* panels(E& executor, view<T const> const& w) {
+  [[nodiscard]] detail::weight_panels<T> const* panels(executor_ref executor, view<T const> const& w) {
     if (std::none_of(spans_.begin(), spans_.end(), [&w](span const& s) { return s.contains(w.data); })) return nullptr;
     auto const same = [&w](entry const& e) {
       return e.w.data == w.data && e.w.count == w.count && e.w.rows == w.rows && e.w.cols == w.cols &&
