@@ -91,11 +91,11 @@ std::string error_of(F f) {
 }
 
 /// Counts how many of it are alive.
-struct counted {
+struct alive_count {
   int* alive;
-  explicit counted(int& n) : alive(&n) { ++n; }
-  counted(counted&& other) noexcept : alive(std::exchange(other.alive, nullptr)) {}
-  ~counted() {
+  explicit alive_count(int& n) : alive(&n) { ++n; }
+  alive_count(alive_count&& other) noexcept : alive(std::exchange(other.alive, nullptr)) {}
+  ~alive_count() {
     if (alive) --*alive;
   }
 };
@@ -197,7 +197,7 @@ TEST_CASE("DLPack out and in again: the owner lives until the deleter is called"
   std::vector<double> numbers{1, 2, 3, 4, 5, 6};
   view<double> const v(numbers.data(), 2, 3);
   {
-    auto m = to_dlpack<v0_6::DLManagedTensor>(v.transposed(), counted(alive));
+    auto m = to_dlpack<v0_6::DLManagedTensor>(v.transposed(), alive_count(alive));
     CHECK((alive == 1 && m->dl_tensor.ndim == 2 && m->dl_tensor.shape[0] == 3 && m->dl_tensor.strides[1] == 3));
     auto const back = from_dlpack<double>(*m);
     CHECK((back.data == numbers.data() && back.rows == 3 && back(2, 1) == 6));
@@ -207,7 +207,7 @@ TEST_CASE("DLPack out and in again: the owner lives until the deleter is called"
     CHECK(alive == 0);
   }
   {
-    auto const m = to_dlpack<v1::DLManagedTensorVersioned>(v, counted(alive));
+    auto const m = to_dlpack<v1::DLManagedTensorVersioned>(v, alive_count(alive));
     CHECK((alive == 1 && m->version.major == 1 && m->flags == 0));
   }
   CHECK(alive == 0);
@@ -229,7 +229,7 @@ TEST_CASE("DLPack out and in again: the owner lives until the deleter is called"
 
 TEST_CASE("DLPack out: an owner that cannot be moved loses nothing") {
   struct throws {
-    counted inside;
+    alive_count inside;
     explicit throws(int& n) : inside(n) {}
     throws(throws&& other) : inside(std::move(other.inside)) {
       if (inside.alive && *inside.alive > 0 && --moves == 0) throw std::runtime_error("moved once too often");
