@@ -63,7 +63,7 @@ void moa_like_pytorch() {
   in[3] = random({D + 1, H});
   right &= fails_with("W_k has 13 rows, expected 12", [&] { headmix_moa(in, K); });
   in[3] = random({D, H}).to(torch::kFloat32);
-  right &= fails_with("W_k: expected a Double tensor on the CPU, found Float", [&] { headmix_moa(in, K); });
+  right &= fails_with("W_k: expected numbers of type Double on the CPU, found Float", [&] { headmix_moa(in, K); });
   in.pop_back();
   right &= fails_with("parameters: expected 5 (W_g, W_q, W_k, W_v, W_o), found 4", [&] { headmix_moa(in, K); });
   in = contiguous();

@@ -54,8 +54,8 @@ template <class T>
   constexpr auto type = c10::CppTypeToScalarType<number>::value;
   if (!t.defined()) fail(name, ": expected a tensor, found an undefined one");
   if (t.scalar_type() != type || !t.device().is_cpu()) {
-    fail(name, ": expected a ", c10::toString(type), " tensor on the CPU, found ", c10::toString(t.scalar_type()),
-         " on ", t.device().str());
+    fail(name, ": expected numbers of type ", c10::toString(type), " on the CPU, found ",
+         c10::toString(t.scalar_type()), " on ", t.device().str());
   }
   if (t.dim() < 1 || t.dim() > 3) fail(name, ": expected 1 to 3 dimensions, found ", t.dim());
   view<T> v(t.data_ptr<number>(), t.dim() == 3 ? t.size(0) : 1, t.dim() == 1 ? 1 : t.size(-2), t.size(-1));
