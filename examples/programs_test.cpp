@@ -251,6 +251,60 @@ TEST_CASE("headmix-lm: a signal that its parent has it ignore is ignored") {
   CHECK(ended.status == 128 + SIGTERM);
 }
 
+TEST_CASE("headmix-lm: interrupted, it saves, and goes on with the same bits") {
+  Training const t;
+  auto const with = [&t](std::string const& saved, std::vector<std::string> more) {
+    more.insert(more.end(), {"--checkpoint", t.folder / saved});
+    return t.arguments(1'000'000'000, more);
+  };
+  Child child(with("saved", {"--every", "0"}));
+  child.wait_for("step ");
+  Ended const ended = child.end(SIGINT);
+  CHECK(ended.status == 128 + SIGINT);
+  CHECK(has(ended.err, "; --resume continues after these\n"));
+  check_early_end(t, ended, "signal");
+  std::string const json = json_line(ended);
+  std::string const steps = std::to_string(std::stol(json.substr(json.find("\"steps\": ") + 9)) + 5);
+  // All but the time that it took.
+  auto const report = [&](Ended const& e) {
+    CHECK(e.status == 0);
+    check_early_end(t, e, "stop_after");
+    std::string all = files_in(t.report).at("report.json");
+    CHECK(has(all, "\"steps\": " + steps + ", "));
+    auto const speed = all.find("\"tokens_per_s\"");
+    return all.erase(speed, all.find(',', speed) - speed);
+  };
+  std::string const resumed = report(Child(with("saved", {"--resume", "--stop-after", steps})).end());
+  CHECK(report(Child(with("other", {"--stop-after", steps})).end()) == resumed);
+}
+
+TEST_CASE("headmix-lm: a checkpoint that cannot be written ends the training, and the one before it stays") {
+  Training const t;
+  std::vector<std::string> const more{"--every", "2", "--checkpoint", t.folder / "saved", "--resume"};
+  fs::create_directory(t.folder / "saved");
+  CHECK(Child(t.arguments(7, more)).end().status == 0);
+  auto const before = files_in(t.folder / "saved");
+  CHECK(before.size() == 1);
+  // Other options, and a checkpoint of which the end is gone, are refused.
+  Ended const other = Child(t.arguments(8, more)).end();
+  CHECK(other.status == 2);
+  CHECK(other.err == "headmix-lm: --resume: other options than those of the checkpoint in '" + t.folder / "saved" +
+                         "': --steps: expected 7, found 8\n");
+  std::string const path = t.folder / "saved/checkpoint.safetensors", whole = text_of(read_all(path));
+  write_file(path, whole.substr(0, whole.size() - 1));
+  Ended const cut = Child(t.arguments(7, more)).end();
+  CHECK(cut.status == 2);
+  CHECK(has(cut.err, "checkpoint.safetensors: expected "));
+  fs::remove(path);
+  CHECK(Child(t.arguments(7, {"--checkpoint", t.folder / "saved", "--stop-after", "3"})).end().status == 0);
+  auto const third = files_in(t.folder / "saved");
+  Ended const full = Child(t.arguments(7, more), [] { limit_files(600); }).end();
+  CHECK(full.status == 1);  // of the report, which cannot be written either
+  CHECK(has(full.err, "checkpoint.safetensors: cannot write: File too large after 4 of 7 steps\n"));
+  CHECK(has(json_line(full), "\"ended_by\": \"error\""));
+  CHECK(files_in(t.folder / "saved") == third);
+}
+
 TEST_CASE("headmix-lm: on a full disk the results are printed, and the old report stays") {
   Training const t;
   CHECK(Child(t.arguments(2)).end().status == 0);

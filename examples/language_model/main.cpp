@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint.hpp"
 #include "ending.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -56,6 +57,7 @@ int headmix_lm(std::vector<std::string_view> const& arguments) {
   for (auto const& note : options.notes) program::complain("note: " + note);
   lm::Text const text = lm::load_text(options);
   lm::create_report_folder(options);
+  lm::create_checkpoint_folder(options);
   lm::note_signals();
   return train(options, text);
 }

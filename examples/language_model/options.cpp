@@ -18,9 +18,10 @@
 namespace lm {
 namespace {
 
-using Member = std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
-                            HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*,
-                            Weights Options::*, Index Options::*, std::uint64_t Options::*, double Options::*>;
+using Member =
+    std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
+                 HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*, Weights Options::*,
+                 Index Options::*, std::uint64_t Options::*, double Options::*, bool Options::*>;
 /// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
 using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
@@ -104,6 +105,14 @@ constexpr std::array table{
            "all of the machine"},
     Option{"--report", "FOLDER", &Options::report, 0, 0, all,
            "write loss.svg, experts.svg, ffn_experts.svg and report.json here", "none"},
+    Option{"--checkpoint", "FOLDER", &Options::checkpoint, 0, 0, all,
+           "keep a checkpoint here, from which --resume continues; also saved at the end, and by a signal", "none"},
+    Option{"--every", "N", &Options::every, 0, 1e9, all, "steps from one checkpoint to the next (0: none in between)",
+           ""},
+    Option{"--stop-after", "N", &Options::stop_after, 0, 1e9, all,
+           "save and end after so many of the --steps (0: after all)", ""},
+    Option{"--resume", "", &Options::resume, 0, 0, all,
+           "continue the checkpoint of --checkpoint, with the same bits; begin where there is none", "off"},
     Option{"--sample", "N", &Options::sample, 0, 1e6, all, "bytes of text to write at the end", ""},
     Option{"--progress", "auto|on|off", &Options::progress, 0, 0, all,
            "one redrawn line on stderr (auto: on a terminal, else a line every 5 %)", ""},
@@ -208,6 +217,7 @@ struct Set {
     if (text != "auto" && text != "on" && text != "off") mistake(o.name, "auto, on or off", in_quotes(text));
     options.*member = text == "on" ? ProgressMode::on : text == "off" ? ProgressMode::off : ProgressMode::automatic;
   }
+  void operator()(bool Options::*member) const { options.*member = true; }
   template <class T>
   void operator()(T Options::*member) const {
     options.*member = number<T>(o, text);
@@ -226,6 +236,7 @@ struct Show {
   std::string operator()(Weights Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Pool Options::*member) const { return name(options.*member); }
   std::string operator()(ProgressMode Options::*) const { return "auto"; }
+  std::string operator()(bool Options::*member) const { return options.*member ? "on" : "off"; }
   std::string operator()(double Options::*member) const { return to_text(options.*member); }
   template <class T>
   std::string operator()(T Options::*member) const {
@@ -285,6 +296,10 @@ void complete(Options& o, Given const& given) {
   if (!given[position("--threads")]) o.threads = std::max<Index>(1, std::thread::hardware_concurrency());
   if (!given[position("--min-lr")]) o.min_lr = o.lr / 10;
   if (!given[position("--moa-scale")]) o.moa_scale = static_cast<double>(o.top_k);
+  for (std::string_view const option : {"--every", "--stop-after", "--resume"})
+    if (given[position(option)] && o.checkpoint.empty()) mistake(option, "--checkpoint FOLDER with it", "none");
+  if (o.stop_after >= o.steps)
+    mistake("--stop-after", "fewer than --steps, " + std::to_string(o.steps), std::to_string(o.stop_after));
   if (o.min_lr > o.lr) mistake("--min-lr", "at most --lr, " + to_text(o.lr), to_text(o.min_lr));
   if (o.batch > std::numeric_limits<headmix::Int>::max() / o.context)
     mistake("--batch", "batch x context below 2^31", std::to_string(o.batch) + " x " + std::to_string(o.context));
@@ -390,7 +405,8 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
     std::string_view text;
     if (equals != std::string_view::npos) {
       text = argument.substr(equals + 1);
-    } else {
+      if (o->value.empty()) mistake(key, "no value", in_quotes(text));
+    } else if (!o->value.empty()) {
       std::string const value = std::string("a value, ").append(o->value);
       if (++i == arguments.size()) mistake(key, value, "the end of the command line");
       text = arguments[i];
@@ -402,6 +418,18 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
   }
   complete(options, given);
   return options;
+}
+
+std::vector<std::pair<std::string, std::string>> settings(Options const& options) {
+  constexpr std::array<std::string_view, 9> others{"--text",       "--threads", "--report", "--checkpoint", "--every",
+                                                   "--stop-after", "--resume",  "--sample", "--progress"};
+  std::vector<std::pair<std::string, std::string>> all_of_them;
+  for (Option const& o : table) {
+    bool const used = (o.use & (bit_of(options.attention) | bit_of(options.ffn))) != 0;
+    if (!used || std::find(others.begin(), others.end(), o.name) != others.end()) continue;
+    all_of_them.emplace_back(o.name, std::visit(Show{options}, o.member));
+  }
+  return all_of_them;
 }
 
 std::string help_text() {
@@ -436,9 +464,9 @@ std::string help_text() {
        "counts.\n"
        "The last line on stdout is one JSON object with the results. A signal (Ctrl-C) ends the training after the "
        "current\n"
-       "step with the results so far; a second one ends it at once.\n\n"
+       "step with the results so far, and a checkpoint if there is a folder for it; a second one ends it at once.\n\n"
        "Exit status:\n"
-       "  0  the training is done\n"
+       "  0  the training is done, or as far as --stop-after\n"
        "  1  results could not be written, to stdout or to the report; what could be, is\n"
        "  2  nothing was trained: bad options, an unreadable text, a folder that cannot be written, too little memory\n"
        "  3  a loss is not finite; stderr names the step. The results are those of the steps before it\n"

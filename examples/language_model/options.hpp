@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "headmix/core/config.hpp"
@@ -62,8 +63,12 @@ struct Options {
   double balance = 0.01, z = 0.001;  ///< weights of the routers' losses, the second one moa only
   double moa_scale = 4;              ///< of the mixture's output, moa only; top_k unless given
   std::uint64_t seed = 1;
-  Index threads = 1;   ///< parse_options: all hardware threads unless given
-  std::string report;  ///< folder; empty: no report
+  Index threads = 1;       ///< parse_options: all hardware threads unless given
+  std::string report;      ///< folder; empty: no report
+  std::string checkpoint;  ///< folder; empty: no checkpoints
+  Index every = 500;       ///< steps from one checkpoint to the next; 0: only the last one
+  Index stop_after = 0;    ///< steps; 0: all
+  bool resume = false;
   Index sample = 300;  ///< bytes
   ProgressMode progress = ProgressMode::automatic;
   bool help = false;
@@ -71,6 +76,9 @@ struct Options {
 };
 
 [[nodiscard]] Options parse_options(std::vector<std::string_view> const& arguments);
+/// The options that decide what is trained, with their values: a training is only resumed with the same ones. Of the
+/// text see Text.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> settings(Options const& options);
 /// The text of --help, with all defaults.
 [[nodiscard]] std::string help_text();
 [[nodiscard]] std::string_view name(Attention attention);

@@ -56,6 +56,13 @@ void Progress::pause() { paused_at_ = Clock::now(); }
 
 void Progress::resume() { start_ += Clock::now() - paused_at_; }
 
+void Progress::continue_after(Index done, Times times) {
+  done_ = done;
+  trained_ = times.trained;
+  first_ = times.first;
+  start_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(trained_));
+}
+
 void Progress::update(Index done, double loss) {
   auto const now = Clock::now();
   trained_ = std::chrono::duration<double>(now - start_).count();

@@ -22,6 +22,13 @@ class Progress {
   /// Work that is not training (a validation in between) counts neither as training time nor in tokens_per_second.
   void pause();
   void resume();
+  /// The times of the updates so far, in seconds.
+  struct Times {
+    double trained = 0, first = 0;
+  };
+  [[nodiscard]] Times times() const { return {trained_, first_}; }
+  /// Goes on after `done` steps that took so long. The clock starts here.
+  void continue_after(Index done, Times times);
   /// Ends the redrawn line, so that other output can follow; the next update begins a new one.
   void finish();
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "checkpoint.hpp"
 #include "ending.hpp"
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"
@@ -81,22 +82,26 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   Model model(o, backend);
   // Of mae, the gates have an optimiser of their own, or none.
   bool const experts = Model::is_mae && o.training != Training::joint;
-  headmix::AdamW<float, Backend> optimiser(experts ? model.parameters_without_gates() : model.parameters(), {},
-                                           backend);
-  headmix::Sgd<float, Backend> gates(model.gates(), backend);
+  SavedParameters const parameters(model.parameters(), AnyMemory::of(backend));
+  headmix::AdamW<float, Backend> optimiser(
+      parameters.with_names(experts ? model.parameters_without_gates() : model.parameters()), {}, backend);
+  headmix::Sgd<float, Backend> gates(parameters.with_names(model.gates()), backend);
   headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
   Results results;
   for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
   if (schedule.g_every > 0) {
     for (auto const& p : gates.parameters()) results.parameters += p.value.size();
   }
+  std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
+  Progress progress(o.progress, o.steps, o.batch * o.context);
+  Checkpoint checkpoint(o, text);
+  Saved training{parameters, SavedOptimiser(optimiser, parameters.backend()),
+                 SavedOptimiser(gates, parameters.backend()), results, progress};
+  checkpoint.resume(training);
   std::string kinds(name(o.attention));
   if (o.ffn != Ffn::dense) kinds.append(" with ").append(name(o.ffn));
   std::fprintf(stderr, "%s: %td bytes, %td train; %s, %td parameters, %td threads\n", text.source.c_str(), text.size(),
                text.train, kinds.c_str(), results.parameters, o.threads);
-
-  std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
-  Progress progress(o.progress, o.steps, o.batch * o.context);
   auto const train_step = [&](Index step) {
     sample_batch(text, o.context, o.seed, step, inputs, targets);
     double loss = 0;
@@ -132,16 +137,21 @@ int train(Options const& o, Text const& text, Backend const& backend) {
     results.experts = std::move(use);
     check_loss(val_loss, "the validation loss", o.steps);
   };
+  Index const last = o.stop_after > 0 ? o.stop_after : o.steps;
   results.ending = run_training(results.steps, o.steps, [&] {
-    for (Index step = 0; step < o.steps; ++step) {
+    while (results.steps < last) {
       check_signal();
-      train_step(step);
+      train_step(results.steps);
+      if (checkpoint.is_due(results.steps)) checkpoint.save(training);
     }
     progress.finish();
+    checkpoint.save(training);
+    if (results.steps < o.steps) return;
     validate_all();
     results.continuation = sample(model, o, text);
   });
   progress.finish();
+  checkpoint.end(training);
   results.tokens_per_s = progress.tokens_per_second();
   return give_results(o, text, results);
 }

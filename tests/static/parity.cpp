@@ -107,6 +107,7 @@ static_assert(products<three<no_head>> == products<three<>> - d * d &&
               weights_of<two<no_merge>> == weights_of<two<>> - d * d);
 static_assert(products<three<head_bias, merge_bias>> == products<three<>>);
 static_assert(weights_of<three<head_bias, merge_bias>> == weights_of<three<>> + 2 * d);
+static_assert(weights_of<two<output_bias>> == weights_of<two<>> + d);
 static_assert(count_parameters<three<head_bias, merge_bias>>({.bias = false}) == count_parameters<three<>>());
 static_assert(count_macs<two<capacity<1>>>(at<tokens>(5)) == count_macs<two<>>(at<tokens>(5)));
 

@@ -17,6 +17,7 @@
 
 #include "headmix/core/config.hpp"
 #include "headmix/core/error.hpp"
+#include "headmix/core/scalar.hpp"
 #include "headmix/io/file.hpp"
 #include "headmix/io/json.hpp"
 #include "headmix/io/utf8.hpp"
@@ -62,6 +63,9 @@ consteval dtype arithmetic_dtype() {
 /// The dtype whose elements are T in memory. Specialise it for a storage type of your own.
 template <class T>
 inline constexpr dtype dtype_of = detail::arithmetic_dtype<T>();
+/// BF16
+template <>
+inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;
 
 /// A tensor in memory that somebody else owns: row-major, without gaps, little-endian, at any alignment.
 struct tensor_view {
@@ -195,6 +199,8 @@ class Safetensors {
 
   /// Views of the file's tensors, while this object lives.
   [[nodiscard]] TensorMap const& tensors() const { return tensors_; }
+  /// What errors call the file: its path.
+  [[nodiscard]] std::string const& name() const { return name_; }
   /// The strings of the header's `__metadata__`.
   [[nodiscard]] Metadata const& metadata() const { return metadata_; }
 
@@ -260,8 +266,8 @@ class Safetensors {
 };
 
 /// Writes a file with the layout of the format's reference implementation: by dtype, then by name, the data aligned to
-/// 8 bytes. The file appears when it is complete and on the disk; if anything fails there is none, and one that was there
-/// before stays (OutputFile). Names and metadata must be UTF-8, and bytes as many as type and shape say.
+/// 8 bytes. The file appears when it is complete and on the disk; if anything fails there is none, and one that was
+/// there before stays (OutputFile). Names and metadata must be UTF-8, and bytes as many as type and shape say.
 inline void write_safetensors(std::string const& path, TensorMap const& tensors, Metadata const& metadata = {}) {
   std::string header = "{";
   auto const add = [&](std::string_view key, std::string const& value) {

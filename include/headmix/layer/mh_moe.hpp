@@ -11,9 +11,9 @@
 namespace headmix {
 
 /// The options of MhMoe. In the published code padding is routed and counted; with `padded` it is neither.
-using mh_moe_options =
-    accepts<no_head, no_merge, head_bias, merge_bias, subtoken_residual, option::shared_expert, option::capacity,
-            padded, option::output_dropout, excludes<no_head, head_bias>, excludes<no_merge, merge_bias>>;
+using mh_moe_options = accepts<no_head, no_merge, head_bias, merge_bias, output_bias, subtoken_residual,
+                               option::shared_expert, option::capacity, padded, option::output_dropout,
+                               excludes<no_head, head_bias>, excludes<no_merge, merge_bias>>;
 
 /// x [tokens, d] -> y [tokens, d], with W_head and W_merge [d, d], the router's parameters, W_g [d / h, E], and those
 /// of the experts, rows of width d / h: W_up, W_gate [E, d / h, hidden_dim], W_down [E, hidden_dim, d / h]. The losses
@@ -53,6 +53,7 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   struct W_merge : param<model_dim, model_dim> {};
   struct b_head : bias_param<model_dim> {};
   struct b_merge : bias_param<model_dim> {};
+  struct b_o : bias_param<model_dim> {};
 
   // clang-format off
   static constexpr auto h = either<has<no_head>>(x_t, x_t % W_head{} + when<has<head_bias>>(b_head{}));
@@ -64,7 +65,8 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   static constexpr auto c = merge_rows<split>(e);                                         // Concat(e) W_merge        (4)
   static constexpr auto m = either<has<no_merge>>(c, c % W_merge{} + when<has<merge_bias>>(b_merge{}));
   static constexpr auto y = block::result(
-      m + block::template option_of<option::shared_expert>::template output<model_dim>(x_t));
+      m + block::template option_of<option::shared_expert>::template output<model_dim>(x_t)
+      + when<has<output_bias>>(b_o{}));
   // clang-format on
 
   using losses = typename r::losses;

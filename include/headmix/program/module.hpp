@@ -217,6 +217,13 @@ class Module {
     }
     bind_randomness();
   }
+  /// The number of forward passes so far: with the seed, what the next one draws noise and dropout with.
+  [[nodiscard]] std::uint32_t passes() const { return passes_; }
+  /// The next forward pass draws what pass number `passes` of a module of this seed draws. Initial values stay.
+  void continue_from(std::uint64_t seed, std::uint32_t passes) {
+    memory_.seed = seed;
+    passes_ = passes;
+  }
   /// Loss `Which` of the layer. Waits for the pass that computes it.
   template <int Which>
   [[nodiscard]] double loss() const {

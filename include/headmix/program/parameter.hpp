@@ -1,8 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // parameter<T>: one named weight of a module, as an optimiser, a checkpoint or a printout sees it.
-// The module owns the memory and the name; a parameter is a handle to both.
+// The module owns the memory and the name; a parameter is a handle to both. And what an optimiser keeps of it.
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,23 @@ struct packed_parameter {
   view<Int> words;
   Index in, out;
   std::string_view qualified = {};
+};
+
+/// One named tensor of an optimiser's state; whoever makes it owns the numbers, which are contiguous.
+template <class T>
+struct state_tensor {
+  std::string name;
+  view<T> value;
+};
+
+/// An optimiser whose state can be saved (io/checkpoint.hpp). `state()` is a list of state_tensors, whose names are its
+/// own ("m.W_q"), and which are read when it is saved and written when it is loaded. `steps()` counts the steps done.
+/// State in the memory of a backend: the optimiser also has `backend()`.
+template <class O>
+concept StatefulOptimiser = requires(O& optimiser, O const& saved, Index steps) {
+  saved.state().begin()->value.data;
+  { saved.steps() } -> std::convertible_to<Index>;
+  optimiser.set_steps(steps);
 };
 
 namespace detail {

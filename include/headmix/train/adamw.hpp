@@ -203,6 +203,25 @@ class AdamW {
 
   /// The number of steps taken.
   [[nodiscard]] Index steps() const { return steps_; }
+  /// The next step is number `steps` + 1.
+  void set_steps(Index steps) { steps_ = steps; }
+  /// The moments of every parameter, `m.` and `v.` before its name, to be saved or replaced: see StatefulOptimiser.
+  [[nodiscard]] std::vector<state_tensor<T>> state() const {
+    std::vector<state_tensor<T>> all;
+    Index begin = 0;
+    for (auto const& p : parameters_) {
+      auto const moment = [&](char const* kind, auto const& memory) {
+        T* const first = memory.template as<T>() + begin;
+        all.push_back({kind + std::string(p.name), {first, p.value.count, p.value.rows, p.value.cols}});
+      };
+      moment("m.", m_);
+      moment("v.", v_);
+      begin += p.value.size();
+    }
+    return all;
+  }
+  /// In whose memory the moments lie.
+  [[nodiscard]] Backend const& backend() const { return backend_; }
   /// What it moves.
   [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return parameters_; }
   /// What it was made with.

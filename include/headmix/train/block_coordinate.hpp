@@ -64,7 +64,7 @@ template <class T>
 }
 
 /// When steps are G steps too: every `g_every`-th period, the last one of each round. A period is an epoch in the paper
-/// (Algorithm 3: epochs e with e mod 5 = 0, counted from 1), or a batch.
+/// (Algorithm 3: epochs e with e mod 5 = 0, counted from 1), or a batch. There is no state to save but the period.
 struct BlockCoordinate {
   /// Periods of a round.
   Index g_every = 5;

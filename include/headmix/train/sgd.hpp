@@ -38,16 +38,24 @@ class Sgd {
 
   /// One update with the rate `lr`.
   void step(double lr) {
+    ++steps_;
     for (auto const& p : parameters_) {
       backend_.for_each(p.value.size(), detail::sgd_update<T>{p.value.data, p.gradient.data, static_cast<T>(lr)});
     }
   }
   /// What it moves.
   [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return parameters_; }
+  /// The number of steps taken: all of its state (StatefulOptimiser).
+  [[nodiscard]] Index steps() const { return steps_; }
+  /// Sets it.
+  void set_steps(Index steps) { steps_ = steps; }
+  /// None.
+  [[nodiscard]] std::vector<state_tensor<T>> state() const { return {}; }
 
  private:
   [[no_unique_address]] Backend backend_;
   std::vector<parameter<T>> parameters_;
+  Index steps_ = 0;
 };
 
 }  // namespace headmix

@@ -1,0 +1,121 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The checkpoint of a training in the --checkpoint folder: what --resume continues from, with the same bits. Batches
+// and drawn experts are functions of the seed and the step, so the number of steps is all that there is to say of them.
+
+#include <functional>
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headmix/contract/memory.hpp"
+#include "headmix/program/parameter.hpp"
+#include "options.hpp"
+#include "progress.hpp"
+#include "report.hpp"
+#include "text.hpp"
+
+namespace headmix {
+class Safetensors;
+}  // namespace headmix
+
+namespace lm {
+
+/// Creates the --checkpoint folder, if there is to be one, and proves that it can be written. One with a checkpoint is
+/// an error without --resume. Removes what processes that were killed have left of files.
+void create_checkpoint_folder(Options const& options);
+
+using Parameters = std::vector<headmix::parameter<float>>;
+
+/// The memory of some backend, for code that is compiled once for all.
+struct AnyMemory {
+  static constexpr bool host_memory = false;
+  std::function<void(void*, void const*, std::size_t)> upload, download;
+
+  template <class Backend>
+  static AnyMemory of(Backend const& backend) {
+    using std::byte;
+    return {[backend](void* to, void const* from, std::size_t bytes) {
+              headmix::upload(backend, static_cast<byte*>(to), static_cast<byte const*>(from), bytes);
+            },
+            [backend](void* to, void const* from, std::size_t bytes) {
+              headmix::download(backend, static_cast<byte*>(to), static_cast<byte const*>(from), bytes);
+            }};
+  }
+};
+
+/// An optimiser as a checkpoint sees it (headmix::StatefulOptimiser).
+class SavedOptimiser {
+ public:
+  template <class Optimiser>
+  explicit SavedOptimiser(Optimiser& optimiser, AnyMemory memory)
+      : memory_(std::move(memory)),
+        state_(optimiser.state()),
+        steps_([&optimiser] { return optimiser.steps(); }),
+        set_steps_([&optimiser](Index steps) { optimiser.set_steps(steps); }) {}
+
+  [[nodiscard]] auto const& state() const { return state_; }
+  [[nodiscard]] Index steps() const { return steps_(); }
+  void set_steps(Index steps) { set_steps_(steps); }
+  [[nodiscard]] AnyMemory const& backend() const { return memory_; }
+
+ private:
+  AnyMemory memory_;
+  std::vector<headmix::state_tensor<float>> state_;
+  std::function<Index()> steps_;
+  std::function<void(Index)> set_steps_;
+};
+
+/// The parameters of a model as a checkpoint sees them (headmix::HasParameters), with names that are unique: where
+/// several have one, "number.name".
+class SavedParameters {
+ public:
+  SavedParameters(Parameters all, AnyMemory memory);
+  SavedParameters(SavedParameters const&) = delete;
+  SavedParameters& operator=(SavedParameters const&) = delete;
+
+  /// Some of them, with these names.
+  [[nodiscard]] Parameters with_names(Parameters some) const;
+  [[nodiscard]] Parameters const& parameters() const { return all_; }
+  [[nodiscard]] AnyMemory const& backend() const { return memory_; }
+
+ private:
+  AnyMemory memory_;
+  Parameters all_;
+  std::list<std::string> names_;
+};
+
+/// What a checkpoint has of a training.
+struct Saved {
+  SavedParameters const& parameters;
+  SavedOptimiser optimiser;  ///< takes every step
+  SavedOptimiser gates;      ///< takes some
+  Results& results;
+  Progress& progress;
+};
+
+/// Does nothing without --checkpoint.
+class Checkpoint {
+ public:
+  Checkpoint(Options const& options, Text const& text);
+
+  /// With --resume and a checkpoint: everything is as it was. Other options than those of the checkpoint are an error.
+  void resume(Saved& training);
+  /// Saves what the last one does not have.
+  void save(Saved const& training);
+  /// Whether --every asks for one.
+  [[nodiscard]] bool is_due(Index steps) const { return every_ > 0 && steps % every_ == 0; }
+  /// After the training: saves it if a signal has ended it, and says how it goes on.
+  void end(Saved const& training);
+
+ private:
+  void check_settings(headmix::Safetensors const& file) const;
+
+  std::string path_, folder_;  // empty: no checkpoints
+  bool resume_;
+  Index every_, steps_, saved_ = 0;
+  std::vector<std::pair<std::string, std::string>> settings_;  // with that of the text
+};
+
+}  // namespace lm

@@ -1,0 +1,214 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A training in a file: parameters, the state of optimisers, and what random numbers are drawn with. Resuming continues
+// with the same bits.
+//
+//   save("run.safetensors", module, optimiser);
+//   load("run.safetensors", module, optimiser);   // of the same layer and sizes; or without the optimiser: its weights
+//
+// Weights with names of others: io/weights.hpp.
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "headmix/core/version.hpp"
+#include "headmix/io/safetensors.hpp"
+#include "headmix/io/stored_tensor.hpp"
+
+namespace headmix {
+
+/// What a program adds to a checkpoint: tensors whose names begin with "extra.", and strings. load() leaves them to the
+/// program: Safetensors::tensor(), metadata().
+struct checkpoint_extras {
+  TensorMap tensors;  ///< views: the numbers are the program's
+  Metadata metadata;  ///< strings by names that save() does not use
+};
+
+namespace detail {
+
+inline constexpr std::string_view optimiser_prefix = "optimiser.", extra_prefix = "extra.";
+
+template <class T>
+[[nodiscard]] T metadata_number(Safetensors const& file, std::string_view key, std::string_view text) {
+  T value{};
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
+    fail(file.name(), ": metadata ", shown(key), ": expected a whole number in its range, found ", shown(text));
+  }
+  return value;
+}
+
+/// Numbers of steps, one for each optimiser, and spaces between them.
+inline constexpr std::string_view steps_key = "optimiser_steps";
+[[nodiscard]] inline std::vector<Index> saved_steps(Safetensors const& file, std::size_t optimisers) {
+  auto const found = file.metadata().find(steps_key);
+  if (found == file.metadata().end()) {
+    fail(file.name(), ": expected the state of an optimiser, found none: load it without one");
+  }
+  std::vector<Index> steps;
+  for (std::string_view text = found->second; !text.empty();) {
+    std::size_t const end = text.find(' ');
+    steps.push_back(metadata_number<Index>(file, steps_key, text.substr(0, end)));
+    if (steps.back() < 0) fail(file.name(), ": metadata ", shown(steps_key), ": expected 0 or more, found ", text);
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  }
+  if (steps.size() != optimisers) {
+    fail(file.name(), ": expected the state of ", optimisers, " optimisers, found that of ", steps.size());
+  }
+  return steps;
+}
+
+template <class O>
+void add_state(std::vector<stored_tensor>& all, O const& optimiser) {
+  for (auto const& s : optimiser.state()) {
+    std::string name = message(optimiser_prefix, s.name);
+    if constexpr (requires { optimiser.backend(); }) {
+      all.push_back(stored(optimiser.backend(), std::move(name), "state of an optimiser", s.value));
+    } else {
+      all.push_back(stored(on_host, std::move(name), "state of an optimiser", s.value));
+    }
+  }
+}
+template <class M, class... O>
+[[nodiscard]] std::vector<stored_tensor> all_tensors(M const& m, O const&... optimisers) {
+  auto all = stored_parameters(m);
+  for (auto const& t : all) {
+    if (t.name.starts_with(optimiser_prefix) || t.name.starts_with(extra_prefix)) {
+      fail(t.name, ": expected a parameter's name that begins neither with \"", optimiser_prefix, "\" nor with \"",
+           extra_prefix, "\"");
+    }
+  }
+  (add_state(all, optimisers), ...);
+  return all;
+}
+
+inline void write_checkpoint(std::string const& path, std::vector<stored_tensor> const& tensors,
+                             checkpoint_extras extras) {
+  std::vector<std::vector<std::byte>> copies;
+  copies.reserve(tensors.size());
+  for (auto const& [name, t] : by_name(tensors)) {
+    std::span<std::byte const> bytes(t->host, t->bytes());
+    if (t->host == nullptr) {
+      copies.emplace_back(t->bytes());
+      t->download(copies.back().data());
+      bytes = copies.back();
+    }
+    extras.tensors.insert_or_assign(std::string(name), tensor_view{t->type, t->shape(), bytes});
+  }
+  write_safetensors(path, extras.tensors, extras.metadata);
+}
+
+/// Checks everything about a file's tensors; with `store`, copies them after that.
+inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> const& tensors, bool has_optimiser,
+                            load_options const& options, bool store) {
+  auto const expected = by_name(tensors);
+  std::vector<std::byte> copy;
+  for (auto const& [name, t] : expected) {
+    std::string const where = message(file.name(), ": ", shown(name));
+    auto const shape = t->shape();
+    auto const found = file.tensors().find(name);
+    if (found == file.tensors().end()) fail(where, ": expected ", type_text(t->type, shape), ", found no such tensor");
+    tensor_view const& from = found->second;
+    bool const type = from.type == t->type || (options.convert && is_floating_point(from.type));
+    if (!type || from.shape != shape) {
+      fail(where, ": expected ", type_text(t->type, shape), ", found ", type_text(from.type, from.shape));
+    }
+    copy.resize(t->bytes());
+    auto const columns = counted_from_zero(t->cols);
+    read_elements(copy.data(), t->type, from, {0, t->count * t->rows, t->cols, columns}, where, options);
+    if (store) t->replace(copy.data());
+  }
+  for (auto const& [name, t] : file.tensors()) {
+    bool const other = name.starts_with(extra_prefix) || (!has_optimiser && name.starts_with(optimiser_prefix));
+    if (other || expected.count(name) > 0) continue;
+    fail(file.name(), ": ", shown(name), ", ", type_text(t.type, t.shape), ": expected the name of a parameter",
+         has_optimiser ? " or of an optimiser's state" : "", ", found neither the module's nor anybody's");
+  }
+}
+
+}  // namespace detail
+
+/// Writes the parameters of a module, the state of optimisers (StatefulOptimiser), and the module's seed and number of
+/// passes, which are what its noise and dropout are drawn with. The file appears, or replaces the one that is there, as
+/// a whole (OutputFile). Tensors have the parameters' names; those of optimisers begin with "optimiser.". Errors name
+/// the path or the tensor; two parameters of one name are one.
+///
+/// What is not saved: settings (learning rate, betas), selections and inputs, and what set_randomness() said.
+template <HasParameters M, StatefulOptimiser... O>
+void save(std::string const& path, checkpoint_extras extras, M const& m, O const&... optimisers) {
+  auto const tensors = detail::all_tensors(m, optimisers...);
+  Metadata& about = extras.metadata;
+  about["headmix"] = message(HEADMIX_VERSION_MAJOR, ".", HEADMIX_VERSION_MINOR, ".", HEADMIX_VERSION_PATCH);
+  std::string names;
+  for (auto const& p : m.parameters()) names += message(names.empty() ? "" : " ", p.name);
+  about["parameters"] = names;
+  if (!tensors.empty()) about["scalar"] = name_of(tensors.front().type);
+  if constexpr (requires { m.passes(); }) {
+    about["seed"] = std::to_string(m.seed());
+    about["passes"] = std::to_string(m.passes());
+  }
+  if constexpr (sizeof...(O) > 0) {
+    std::string steps;
+    ((steps += message(steps.empty() ? "" : " ", static_cast<Index>(optimisers.steps()))), ...);
+    about[std::string(detail::steps_key)] = steps;
+  }
+  for (auto const& [name, t] : extras.tensors) {
+    if (!name.starts_with(detail::extra_prefix))
+      fail(path, ": ", shown(name), ": expected a name that begins with \"", detail::extra_prefix, "\"");
+  }
+  detail::write_checkpoint(path, tensors, std::move(extras));
+}
+/// Without extras.
+template <HasParameters M, StatefulOptimiser... O>
+void save(std::string const& path, M const& m, O const&... optimisers) {
+  save(path, checkpoint_extras{}, m, optimisers...);
+}
+
+/// Reads what save() wrote. Everything is checked first: tensors that are missing or that nobody has, shapes, types,
+/// NaN and infinities. After an error, which names the file, the tensor, what was expected and what was found, nothing
+/// has changed. Optimisers are as many as there were, in their order. Without one, the file's are left alone: a module
+/// for inference loads a training. The seed and the number of passes are the file's then, where it has them: it must
+/// where an optimiser is loaded.
+template <HasParameters M, StatefulOptimiser... O>
+void load(Safetensors const& file, load_options const& options, M& m, O&... optimisers) {
+  constexpr bool resumes = sizeof...(O) > 0;
+  auto const tensors = detail::all_tensors(m, optimisers...);
+  std::vector<Index> steps;
+  if constexpr (resumes) steps = detail::saved_steps(file, sizeof...(O));
+  detail::read_checkpoint(file, tensors, resumes, options, false);
+  if constexpr (requires { m.passes(); }) {
+    auto const seed = file.metadata().find("seed"), passes = file.metadata().find("passes");
+    bool const known = seed != file.metadata().end() && passes != file.metadata().end();
+    if (resumes && !known) fail(file.name(), ": metadata: expected \"seed\" and \"passes\", found none");
+    if (known) {
+      auto const s = detail::metadata_number<std::uint64_t>(file, "seed", seed->second);
+      auto const p = detail::metadata_number<std::uint32_t>(file, "passes", passes->second);
+      m.continue_from(s, p);
+    }
+  }
+  detail::read_checkpoint(file, tensors, resumes, options, true);
+  std::size_t i = 0;
+  (static_cast<void>(optimisers.set_steps(steps[i++])), ...);
+  static_cast<void>(i);
+  if constexpr (requires { m.parameters_changed(); }) m.parameters_changed();
+}
+/// With options as they are by default.
+template <HasParameters M, StatefulOptimiser... O>
+void load(Safetensors const& file, M& m, O&... optimisers) {
+  load(file, load_options{}, m, optimisers...);
+}
+/// From the file of this path.
+template <HasParameters M, StatefulOptimiser... O>
+void load(std::string const& path, load_options const& options, M& m, O&... optimisers) {
+  load(Safetensors::read(path), options, m, optimisers...);
+}
+/// From the file of this path, with options as they are by default.
+template <HasParameters M, StatefulOptimiser... O>
+void load(std::string const& path, M& m, O&... optimisers) {
+  load(Safetensors::read(path), load_options{}, m, optimisers...);
+}
+
+}  // namespace headmix

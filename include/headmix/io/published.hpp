@@ -1,0 +1,88 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Names and layouts of published models, one table for each layer. Each says for which layer of ours it is; where the
+// layer lies in the file is a prefix:
+//
+//   load(m, "model-00001-of-00004.safetensors", published::llama_attention().below("model.layers.0.self_attn."));
+
+#include "headmix/io/weights.hpp"
+
+namespace headmix::published {
+
+using enum tensor_name::order;
+using enum tensor_name::piece;
+
+/// Attention of Llama and its kin, with grouped keys and values, as Hugging Face has them: MultiHead<d, h, d_h, causal,
+/// kv_heads<n>, rope<theta>>, and with biases of q, k and v (Qwen2) its options. Also MoH's LLaMA, which has no weights
+/// more: Moh<d, d_h, QueryNorm<h_s, E_r, K_r>, causal, kv_heads<n>, rope<theta>>. For a router with weights,
+/// `.keeping("W_r W_s W_h")` starts them anew.
+[[nodiscard]] inline TensorNames llama_attention() {
+  return {{"W_q", "q_proj.weight"}, {"W_k", "k_proj.weight"}, {"W_v", "v_proj.weight"}, {"W_o", "o_proj.weight"},
+          {"b_q", "q_proj.bias"},   {"b_k", "k_proj.bias"},   {"b_v", "v_proj.bias"},   {"b_o", "o_proj.bias"}};
+}
+
+/// Attention of MoH's image models: Moh<d, d_h, TwoStage<h_s, E_r, K_r>, query_bias, key_bias, value_bias,
+/// output_bias>, of DiT with qk_norm if it has that, of ViT (TransNeXt's `Attention`) with cosine_scores<tokens> and
+/// relative_position_bias<height, width>. TransNeXt's `AggregatedAttention` is another layer.
+[[nodiscard]] inline TensorNames moh_image_attention() {
+  return {{"W_q W_k W_v", "qkv.weight"},
+          {"b_q b_k b_v", "qkv.bias"},
+          {"W_o", "proj.weight"},
+          {"b_o", "proj.bias"},
+          {"W_r", "wg.weight"},
+          {"W_h", "wg_0.weight"},
+          {"W_s", "wg_1.weight"},
+          {"temperature", "temperature", in_out},
+          {"query_embedding", "query_embedding", in_out},
+          {"W_1", "cpb_fc1.weight"},
+          {"b_1", "cpb_fc1.bias"},
+          {"W_2", "cpb_fc2.weight"},
+          {"b_2", "cpb_fc2.bias"},
+          {"gain_q", "q_norm.weight"},
+          {"bias_q", "q_norm.bias"},
+          {"gain_k", "k_norm.weight"},
+          {"bias_k", "k_norm.bias"}};
+}
+
+/// Attention of JetMoE: Moa<d, d_h, SoftmaxTopK<E, k, gating::renormalized>, causal, kv_heads<n>, rope<>, output_bias>.
+/// Its one bias is that of every expert: weights of a token's experts sum to 1.
+[[nodiscard]] inline TensorNames jetmoe_attention() {
+  return {{"W_g", "experts.router.layer.weight"},
+          {"W_q", "experts.input_linear.weight"},
+          {"W_o", "experts.output_linear.weight"},
+          {"b_o", "experts.bias", out_in, row},
+          {"W_k W_v", "kv_proj.weight"}};
+}
+
+/// Feed-forward mixture of JetMoE: Smoe<d, SoftmaxTopK<E, k, gating::renormalized>, FeedForward<hidden>, output_bias>.
+[[nodiscard]] inline TensorNames jetmoe_feed_forward() {
+  return {{"W_g", "router.layer.weight"},
+          {"W_gate W_up", "input_linear.weight"},
+          {"W_down", "output_linear.weight"},
+          {"b_o", "bias"}};
+}
+
+/// Attention of MoA's code: Moa<d, d_h, SoftmaxTopK<E, k, gating::raw>, causal>, with noise<> and with the biases if it
+/// has them, and with context_dim<n> for the decoder's attention to the encoder.
+[[nodiscard]] inline TensorNames moa_attention() {
+  return {{"W_g", "q_proj.w_gate", in_out},
+          {"W_noise", "q_proj.w_noise", in_out},
+          {"W_q", "q_proj.experts.w", in_out},
+          {"b_q", "q_proj.experts.b", in_out},
+          {"W_o", "q_proj.output_experts.w", in_out},
+          {"b_o", "q_proj.output_experts.b", in_out},
+          {"W_k", "k_proj.weight"},
+          {"b_k", "k_proj.bias"},
+          {"W_v", "v_proj.weight"},
+          {"b_v", "v_proj.bias"}};
+}
+
+/// Mixture of MH-MoE's code: MhMoe<d, h, SoftmaxTopK<E, k, gating::raw, loss::first_choice_balance>,
+/// FeedForward<hidden>, head_bias, merge_bias>; without head and merge layers (h = 1) Smoe.
+[[nodiscard]] inline TensorNames mh_moe() {
+  return {{"W_head", "multi_heads.weight"},   {"b_head", "multi_heads.bias"},    {"W_merge", "out_proj.weight"},
+          {"b_merge", "out_proj.bias"},       {"W_g", "gate.wg.weight"},         {"W_up", "experts.*.fc1.weight"},
+          {"W_gate", "experts.*.fc3.weight"}, {"W_down", "experts.*.fc2.weight"}};
+}
+
+}  // namespace headmix::published

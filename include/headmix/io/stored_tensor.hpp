@@ -1,0 +1,121 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What of a module or an optimiser is saved and loaded: tensors in the memory of a backend, with names. Compiled once
+// for all modules.
+
+#include <functional>
+#include <map>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "headmix/contract/memory.hpp"
+#include "headmix/io/elements.hpp"
+#include "headmix/program/parameter.hpp"
+
+namespace headmix {
+
+/// How strictly a file is read.
+struct load_options {
+  bool convert = false;           ///< other floating-point types than that of the module are rounded to it
+  bool allow_non_finite = false;  ///< NaN and infinities are no error
+};
+
+/// What has parameters in the memory of a backend: a Module, or a class of yours with these two functions. Names are
+/// unique. One that draws random numbers also has seed(), passes() and continue_from() as a Module has them.
+template <class M>
+concept HasParameters = requires(M const& m) {
+  m.parameters().begin()->value.data;
+  m.parameters().begin()->name;
+  m.backend();
+};
+
+namespace detail {
+
+/// A tensor in the memory of a backend, and its name in a file.
+struct stored_tensor {
+  std::string name, whose;  ///< `whose`: for messages
+  dtype type;
+  Index count, rows, cols;
+  std::byte const* host;                          ///< null where the host cannot read it
+  std::function<void(std::byte*)> download;       ///< all of it, to the host
+  std::function<void(std::byte const*)> replace;  ///< by numbers of its type on the host
+
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(count * rows * cols * info_of(type).size); }
+  /// [count, rows, cols] without what is 1 before the last two, or the last one.
+  [[nodiscard]] std::vector<Index> shape() const {
+    if (count > 1) return {count, rows, cols};
+    if (rows > 1) return {rows, cols};
+    return {cols};
+  }
+};
+
+template <class Backend, class T>
+[[nodiscard]] stored_tensor stored(Backend const& backend, std::string name, std::string whose, view<T> const& v) {
+  if (!v.contiguous()) fail(name, ": expected contiguous numbers, found gaps or a transpose");
+  auto const n = static_cast<std::size_t>(v.size());
+  stored_tensor t{std::move(name), std::move(whose), dtype_of<T>, v.count, v.rows, v.cols, nullptr, {}, {}};
+  if constexpr (Backend::host_memory) t.host = reinterpret_cast<std::byte const*>(v.data);
+  t.download = [&backend, data = v.data, n](std::byte* to) {
+    headmix::download(backend, reinterpret_cast<T*>(to), data, n);
+  };
+  t.replace = [&backend, data = v.data, n](std::byte const* from) {
+    headmix::upload(backend, data, reinterpret_cast<T const*>(from), n);
+  };
+  return t;
+}
+/// The same of what lies in the host's memory.
+struct host_only {
+  static constexpr bool host_memory = true;
+};
+inline constexpr host_only on_host{};
+
+template <class M>
+[[nodiscard]] std::vector<stored_tensor> stored_parameters(M const& m) {
+  if constexpr (requires { m.packed_parameters(); }) {
+    for (auto const& p : m.packed_parameters())
+      fail(p.name, " is packed: save and load the module that was trained, then copy_parameters() to this one");
+  }
+  std::vector<stored_tensor> all;
+  for (auto const& p : m.parameters()) {
+    std::string whose(p.qualified.empty() ? std::string_view("a parameter") : p.qualified);
+    all.push_back(stored(m.backend(), std::string(p.name), std::move(whose), p.value));
+  }
+  return all;
+}
+
+/// Tensors by their names in the file, which are unique.
+using stored_by_name = std::map<std::string_view, stored_tensor const*>;
+[[nodiscard]] inline stored_by_name by_name(std::vector<stored_tensor> const& tensors) {
+  stored_by_name found;
+  for (auto const& t : tensors) {
+    auto const [at, is_new] = found.emplace(t.name, &t);
+    if (!is_new) {
+      fail(t.name, " is the name of two tensors: ", at->second->whose, " and ", t.whose,
+           "; give the leaves names of their own, `static constexpr char const* name = \"...\"`");
+    }
+  }
+  return found;
+}
+
+/// Numbers 0 .. n - 1.
+[[nodiscard]] inline std::vector<Index> counted_from_zero(Index n) {
+  std::vector<Index> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), Index{0});
+  return all;
+}
+
+/// Copies numbers of a file's tensor to numbers of type `to_type`; what is not finite is an error that names it.
+inline void read_elements(std::byte* to, dtype to_type, tensor_view const& from, element_order const& order,
+                          std::string const& where, load_options const& options) {
+  Index const bad = copy_elements(to, to_type, from, order);
+  if (bad < 0 || options.allow_non_finite) return;
+  auto const cols = static_cast<Index>(order.column.size());
+  Index const at = order.first + bad / cols * order.row_stride + order.column[static_cast<std::size_t>(bad % cols)];
+  fail(where, ": element ", at, ": expected a finite number in the range of ", name_of(to_type), ", found ",
+       element_text(from, at));
+}
+
+}  // namespace detail
+}  // namespace headmix

@@ -1,0 +1,373 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Weights with the names and the layout of others, from safetensors files: a table says which tensor is which
+// parameter.
+//
+//   load(m, "model.safetensors", {{"W_q W_k W_v", "qkv.weight"},     // one matrix for three, as torch.nn.Linear has it
+//                                 {"W_o", "proj.weight"},
+//                                 {"b_o", "proj.bias"}});
+//
+// Tables of published models: io/published.hpp.
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "headmix/io/stored_tensor.hpp"
+
+namespace headmix {
+
+/// One row of TensorNames: a parameter and the tensor that holds it.
+struct tensor_name {
+  /// Which extent of the file's matrices comes first: that of the result, as in torch.nn.Linear, or that of the input,
+  /// as here and in JAX. Makes no difference to a vector.
+  enum order { out_in, in_out };
+  /// What a tensor holds: the parameter, or one matrix of its stack, or one of its rows.
+  enum piece { whole, matrix, row };
+
+  /// A name; or several with spaces between them, whose columns the tensor holds side by side.
+  std::string parameters;
+  /// A name. A * in it stands for the number of the matrix or row; without it, all of these are the same tensor.
+  std::string tensor;
+  order extents = out_in;
+  /// `whole` with a * in the name is `matrix`.
+  piece holds = whole;
+  /// The tensor holds so many groups, with an equal share of each parameter: queries, keys and values of a group.
+  Index groups = 1;
+};
+
+namespace detail {
+class NamedTensors;
+}
+
+/// Which tensor of a file is which parameter of a module. A row whose tensor the file lacks, or whose parameters the
+/// module lacks, counts for nothing: a table may have rows for all variants of a model.
+class TensorNames {
+ public:
+  /// Every tensor and every parameter is in one of the rows.
+  TensorNames(std::initializer_list<tensor_name> rows) : rows_(rows) {}
+
+  /// For tensors whose names begin with `prefix`; others are none of this module's.
+  [[nodiscard]] TensorNames below(std::string prefix) const {
+    TensorNames changed = *this;
+    changed.prefix_ = std::move(prefix);
+    return changed;
+  }
+  /// Tensors that are left alone: names, with spaces between them; * stands for anything.
+  [[nodiscard]] TensorNames ignoring(std::string_view tensors) const {
+    TensorNames changed = *this;
+    changed.ignored_ += message(tensors, " ");
+    return changed;
+  }
+  /// Parameters that stay what they are, since the file has none: names, with spaces between them.
+  [[nodiscard]] TensorNames keeping(std::string_view parameters) const {
+    TensorNames changed = *this;
+    changed.kept_ += message(parameters, " ");
+    return changed;
+  }
+
+ private:
+  friend class detail::NamedTensors;
+  std::vector<tensor_name> rows_;
+  std::string prefix_, ignored_, kept_;
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> all;
+  while (!text.empty()) {
+    auto const end = (std::min)(text.find(' '), text.size());
+    if (end > 0) all.push_back(text.substr(0, end));
+    text.remove_prefix((std::min)(end + 1, text.size()));
+  }
+  return all;
+}
+/// Whether * in the pattern can stand for something that makes it `text`.
+[[nodiscard]] inline bool matches(std::string_view pattern, std::string_view text) {
+  auto const star = pattern.find('*');
+  if (star == pattern.npos) return pattern == text;
+  if (text.substr(0, star) != pattern.substr(0, star)) return false;
+  for (std::size_t i = star; i <= text.size(); ++i) {
+    if (matches(pattern.substr(star + 1), text.substr(i))) return true;
+  }
+  return false;
+}
+/// `shape` without extents of 1, which say nothing about where elements lie.
+[[nodiscard]] inline std::vector<Index> squeezed(std::vector<Index> shape) {
+  shape.erase(std::remove(shape.begin(), shape.end(), Index{1}), shape.end());
+  return shape;
+}
+
+/// The parameters of a module as tensors with the names of a table. Compiled once for all modules.
+class NamedTensors {
+ public:
+  NamedTensors(std::vector<stored_tensor> const& parameters, TensorNames const& names, std::string_view file)
+      : names_(names), file_(file), parameters_(by_name(parameters)) {}
+
+  /// Matches parameters and tensors; what is left of either is an error.
+  void find(TensorMap const& tensors) {
+    for (auto const& r : names_.rows_) {
+      if (tensors.count(tensor_of(r, 0)) > 0) add(r);
+    }
+    for (auto const& [name, p] : parameters_) check_source(*p);
+    std::set<std::string> used;
+    for (auto const& s : sources_) {
+      for (Index i = 0; i < pieces_of(s); ++i) used.insert(tensor_of(*s.row, i));
+    }
+    for (auto const& [name, t] : tensors) {
+      if (used.count(name) == 0) check_ignored(name, t);
+    }
+  }
+  /// The first row of every parameter is its tensor.
+  void find() {
+    std::set<std::string_view> named;
+    for (auto const& r : names_.rows_) {
+      auto const parts = words(r.parameters);
+      auto const is_named = [&](std::string_view p) { return named.count(p) > 0; };
+      if (std::any_of(parts.begin(), parts.end(), is_named)) continue;
+      add(r);
+      named.insert(parts.begin(), parts.end());
+    }
+    for (auto const& [name, p] : parameters_) check_source(*p);
+  }
+  /// Reads every parameter; with `store`, also replaces it.
+  void read(TensorMap const& tensors, load_options const& options, bool store) const {
+    std::vector<std::byte> numbers;
+    for (auto const& s : sources_) {
+      numbers.resize(s.parameter->bytes());
+      for_each_piece(s, [&](piece const& p) {
+        auto const found = tensors.find(p.tensor);
+        std::string const at = where(p.tensor) + " for " + s.row->parameters;
+        if (found == tensors.end()) {
+          fail(at, ": expected ", type_text(s.parameter->type, p.written), ", found no such tensor");
+        }
+        tensor_view const& t = found->second;
+        if (!is_floating_point(t.type)) {
+          fail(at, ": expected F64, F32, BF16 or F16, found ", type_text(t.type, t.shape));
+        }
+        if (squeezed(t.shape) != squeezed(p.written)) {
+          fail(at, ": expected ", type_text(t.type, p.written), ", found ", type_text(t.type, t.shape));
+        }
+        for (Index e = 0; e < p.count; ++e) {
+          read_elements(numbers.data() + p.offset + e * p.matrix_bytes, s.parameter->type, t, p.matrix(e), at, options);
+        }
+      });
+      if (store) s.parameter->replace(numbers.data());
+    }
+  }
+  /// Writes them to a file, with the module's type.
+  void write(std::string const& path) const {
+    std::map<std::string, std::vector<std::byte>> numbers;
+    TensorMap tensors;
+    std::vector<std::byte> from;
+    for (auto const& s : sources_) {
+      auto const type = s.parameter->type;
+      auto const size = static_cast<std::size_t>(info_of(type).size);
+      from.resize(s.parameter->bytes());
+      s.parameter->download(from.data());
+      for_each_piece(s, [&](piece const& p) {
+        auto const [at, is_new] = numbers.try_emplace(p.tensor, static_cast<std::size_t>(p.size) * size);
+        std::byte const* next = from.data() + p.offset;
+        bool const again = p.number > 0 && !is_new;  // one tensor for all pieces
+        for (Index e = 0; e < p.count; ++e) {
+          auto const m = p.matrix(e);
+          for (Index i = 0; i < m.rows; ++i) {
+            for (Index const j : m.column) {
+              auto* const to = at->second.data() + static_cast<std::size_t>(m.first + i * m.row_stride + j) * size;
+              if (again && std::memcmp(to, next, size) != 0) {
+                fail(where(p.tensor), ": expected pieces of ", s.parameter->name, " that are equal, found others");
+              }
+              std::memcpy(to, next, size);
+              next += size;
+            }
+          }
+        }
+        tensors[p.tensor] = {type, p.written, at->second};
+      });
+    }
+    write_safetensors(path, tensors, {{"format", "pt"}});
+  }
+
+ private:
+  /// Where a parameter is: in columns first .. of the `total` that a tensor has in each group.
+  struct source {
+    stored_tensor const* parameter;
+    tensor_name const* row;
+    Index first, total;
+  };
+  /// A tensor that holds a parameter, or a matrix or row of it.
+  struct piece {
+    std::string tensor;
+    Index number, count, rows, size, row_stride;  // `count` matrices; `size` elements of the tensor
+    std::vector<Index> written;                   // the tensor's shape
+    std::vector<Index> columns;                   // where they are in the tensor
+    Index offset, matrix_bytes;                   // in the parameter
+
+    [[nodiscard]] element_order matrix(Index e) const { return {e * (size / count), rows, row_stride, columns}; }
+  };
+
+  [[nodiscard]] static tensor_name::piece held(tensor_name const& r) {
+    bool const numbered = r.tensor.find('*') != r.tensor.npos;
+    return numbered && r.holds == tensor_name::whole ? tensor_name::matrix : r.holds;
+  }
+  [[nodiscard]] static Index pieces_of(source const& s) {
+    auto const& p = *s.parameter;
+    auto const holds = held(*s.row);
+    return holds == tensor_name::whole ? 1 : holds == tensor_name::matrix ? p.count : p.count * p.rows;
+  }
+  [[nodiscard]] std::string tensor_of(tensor_name const& r, Index number) const {
+    std::string name = names_.prefix_ + r.tensor;
+    auto const star = name.find('*', names_.prefix_.size());
+    if (star != name.npos) name.replace(star, 1, std::to_string(number));
+    return name;
+  }
+  [[nodiscard]] std::string where(std::string_view tensor) const { return message(file_, ": ", shown(tensor)); }
+
+  /// Its parameters, if the module has any of them, come from its tensor.
+  void add(tensor_name const& r) {
+    if (r.groups < 1) fail(r.tensor, ": expected one group or more, found ", r.groups);
+    std::vector<stored_tensor const*> parts;
+    std::string missing;
+    for (auto const name : words(r.parameters)) {
+      auto const p = parameters_.find(name);
+      if (p == parameters_.end()) missing += message(missing.empty() ? "" : ", ", name);
+      if (p != parameters_.end()) parts.push_back(p->second);
+    }
+    if (parts.empty()) return;
+    std::string const at = where(tensor_of(r, 0));
+    if (!missing.empty()) fail(at, ": expected parameters ", r.parameters, ", found no ", missing, " in the module");
+    auto const& a = *parts[0];
+    Index total = 0;
+    for (auto const* p : parts) {
+      if (p->count != a.count || p->rows != a.rows) {
+        fail(at, ": expected parameters that differ in their columns, found ", a.name, " ",
+             type_text(a.type, a.shape()), " and ", p->name, " ", type_text(p->type, p->shape()));
+      }
+      if (p->cols % r.groups != 0) {
+        fail(at, ": expected columns of ", p->name, " in ", r.groups, " equal groups, found ", p->cols);
+      }
+      sources_.push_back({p, &r, total, 0});
+      total += p->cols / r.groups;
+    }
+    for (std::size_t i = sources_.size() - parts.size(); i < sources_.size(); ++i) sources_[i].total = total;
+  }
+  void check_source(stored_tensor const& p) const {
+    tensor_name const* found = nullptr;
+    for (auto const& s : sources_) {
+      if (s.parameter != &p) continue;
+      if (found != nullptr) {
+        fail(file_, ": parameter ", p.name, ": expected one tensor, found ", shown(tensor_of(*found, 0)), " and ",
+             shown(tensor_of(*s.row, 0)));
+      }
+      found = s.row;
+    }
+    auto const kept_names = words(names_.kept_);
+    bool const kept = std::find(kept_names.begin(), kept_names.end(), p.name) != kept_names.end();
+    if (found != nullptr && kept) {
+      fail(file_, ": parameter ", p.name, ": expected no tensor, since it is kept, found ",
+           shown(tensor_of(*found, 0)));
+    }
+    if (found != nullptr || kept) return;
+    std::string expected;
+    for (auto const& r : names_.rows_) {
+      auto const names = words(r.parameters);
+      if (std::find(names.begin(), names.end(), p.name) == names.end()) continue;
+      expected += message(expected.empty() ? " " : " or ", shown(tensor_of(r, 0)));
+    }
+    if (expected.empty()) expected = " in the table of names";
+    fail(file_, ": parameter ", p.name, " ", type_text(p.type, p.shape()), ": expected tensor", expected,
+         ", found none");
+  }
+  void check_ignored(std::string const& name, tensor_view const& t) const {
+    if (!name.starts_with(names_.prefix_)) return;
+    std::string_view const own = std::string_view(name).substr(names_.prefix_.size());
+    for (auto const pattern : words(names_.ignored_)) {
+      if (matches(pattern, own)) return;
+    }
+    std::string belongs;
+    for (auto const& r : names_.rows_) {
+      if (matches(r.tensor, own)) belongs = message(", which is for ", r.parameters);
+    }
+    fail(where(name), belongs, ": expected a tensor that the module needs, or one that is ignored, found ",
+         type_text(t.type, t.shape));
+  }
+
+  /// f(piece) for each piece of the parameter, in the order of the parameter's numbers.
+  template <class F>
+  void for_each_piece(source const& s, F f) const {
+    auto const& p = *s.parameter;
+    auto const& r = *s.row;
+    auto const holds = held(r);
+    bool const transposed = r.extents == tensor_name::out_in;
+    Index const count = holds == tensor_name::whole ? p.count : 1, rows = holds == tensor_name::row ? 1 : p.rows;
+    Index const width = s.total * r.groups, share = p.cols / r.groups;
+    piece one{{}, 0, count, rows, count * rows * width, transposed ? 1 : width, {}, counted_from_zero(p.cols), 0, 0};
+    one.matrix_bytes = rows * p.cols * info_of(p.type).size;
+    for (Index& j : one.columns) {
+      j = j / share * s.total + s.first + j % share;
+      if (transposed) j *= rows;
+    }
+    if (count > 1) one.written.push_back(count);
+    if (rows > 1 || count > 1) one.written.push_back(transposed ? width : rows);
+    one.written.push_back(transposed && (rows > 1 || count > 1) ? rows : width);
+    for (; one.number < pieces_of(s); ++one.number) {
+      one.tensor = tensor_of(r, one.number);
+      f(one);
+      one.offset += count * one.matrix_bytes;
+    }
+  }
+
+  TensorNames const& names_;
+  std::string file_;
+  stored_by_name parameters_;
+  std::vector<source> sources_;
+};
+
+}  // namespace detail
+
+/// Fills the parameters of a module from tensors with other names, orders of extents, and floating-point types, which
+/// are rounded to that of the module (from F64 to BF16 by way of F32). Every parameter comes from one tensor, unless
+/// `names` keeps it; every tensor below the names' prefix is used or ignored. Everything is checked first: after an
+/// error, which names the tensor, what was expected and what was found, nothing has changed. NaN, infinities, and
+/// numbers beyond the module's type are errors unless the options allow them.
+/// @param tensors those of a file; or of several, merged into one map
+/// @param file what errors call it
+template <HasParameters M>
+void load(M& m, TensorMap const& tensors, std::string_view file, TensorNames const& names,
+          load_options const& options = {}) {
+  auto const parameters = detail::stored_parameters(m);
+  detail::NamedTensors named(parameters, names, file);
+  named.find(tensors);
+  named.read(tensors, options, false);
+  named.read(tensors, options, true);
+  if constexpr (requires { m.parameters_changed(); }) m.parameters_changed();
+}
+/// From a file.
+template <HasParameters M>
+void load(M& m, Safetensors const& file, TensorNames const& names, load_options const& options = {}) {
+  load(m, file.tensors(), file.name(), names, options);
+}
+/// From the file of this path.
+template <HasParameters M>
+void load(M& m, std::string const& path, TensorNames const& names, load_options const& options = {}) {
+  load(m, Safetensors::read(path), names, options);
+}
+
+/// Writes the parameters, in the module's type, with the names and the layout of a table: the first row of each
+/// parameter. Parameters that share one tensor row by row must be equal. The file appears as a whole.
+template <HasParameters M>
+void save(std::string const& path, M const& m, TensorNames const& names) {
+  auto const parameters = detail::stored_parameters(m);
+  detail::NamedTensors named(parameters, names, path);
+  named.find();
+  named.write(path);
+}
+
+}  // namespace headmix
