@@ -61,6 +61,6 @@ class Check {
   bool untouched = true;        ///< no gradient was written between the rows of x and y
 
  private:
-  Crew alone_{1};
+  headmix::host_threads alone_{1};
   headmix::Module<Layer, Compute> module_{/*seed*/ 1, Compute(alone_)};
 };

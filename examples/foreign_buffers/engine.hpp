@@ -4,14 +4,13 @@
 // pointer, sizes and strides.
 
 #include <headmix/headmix.hpp>
-
-#include "crew.hpp"
+#include <headmix/interop/host_threads.hpp>
 
 using headmix::Index, headmix::Int, headmix::view;
 
 constexpr Index D = 32, H = 16, E = 6, K = 2;
 using Layer = headmix::Moa<D, H, headmix::SoftmaxTopK<E, K>, headmix::causal>;
-using Compute = headmix::Cpu<float, Crew>;
+using Compute = headmix::Cpu<float, headmix::host_threads>;
 
 /// The layer's weights in the engine's checkpoint, or their gradients in a buffer of the same layout.
 struct Weights {

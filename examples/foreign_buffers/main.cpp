@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "../common.hpp"
 #include "allocations.hpp"
@@ -20,10 +21,11 @@ int main() {
   auto checkpoint = example::random_numbers(Weights::size, /*scale*/ 0.1, /*seed*/ 2);
   std::vector<float> activation_gradients(activations.size()), weight_gradients(checkpoint.size());
   Weights const w(checkpoint.data()), dw(weight_gradients.data());
-  Crew crew(3);
+  constexpr Index nth = 3;
+  host_threads threads(nth);  // at most
 
   // A program on it, of the layer's result and losses. It refers to the backend, and the backend to the threads.
-  Compute backend(crew);
+  Compute backend(threads);
   Program<Module<Layer, Compute>::layer_roots, Compute> program(backend);
   program.bind(Layer::r::W_g{}, w.W_g, dw.W_g);
   program.bind(Layer::W_q{}, w.W_q, dw.W_q);
@@ -42,7 +44,7 @@ int main() {
 
   Check check(w);
   long allocated = 0;
-  for (auto const& offsets : batches) {
+  auto const train = [&](std::vector<Int> const& offsets) {
     Rows const values(activations.data(), offsets.back()), gradients(activation_gradients.data(), offsets.back());
     copy(values.others, gradients.y);  // anything may serve as dy
     copy(gradients.y, gradients.x);    // a residual connection: dx begins as dy, and the program adds to it
@@ -52,13 +54,21 @@ int main() {
     program.backward(gradients.y, /*weights of the load-balance and z losses*/ {0.01, 0.001});
     allocated += allocations() - before;
     check.batch(offsets, values, gradients, y);
-  }
+  };
+  // What each thread of the engine does: thread 0 runs the pass, and all of them the tasks of its kernels.
+  auto const engine = [&](Index ith) {
+    for (auto const& offsets : batches) threads.run(ith, nth, [&] { train(offsets); });
+  };
+  std::vector<std::thread> others;
+  for (Index ith = 1; ith < nth; ++ith) others.emplace_back(engine, ith);
+  engine(0);
+  for (auto& thread : others) thread.join();
   check.weights(dw);
 
   std::printf("x: %td columns of rows of %td; 5 weights in one block of %td numbers, 4 of them with strides\n", D,
               Rows::width, Weights::size);
   std::printf("%zu bytes of workspace, %td threads of the engine, %ld allocations in %zu forward and backward passes\n",
-              bytes, crew.concurrency(), allocated, batches.size());
+              bytes, nth, allocated, batches.size());
   std::printf("relative error against a Module on copies: y %.1e, dx %.1e, dW %.1e\n", static_cast<double>(check.y),
               static_cast<double>(check.dx), static_cast<double>(check.dw));
   if (!check.untouched) std::puts("gradients were written outside of x");

@@ -6,17 +6,24 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <headmix/interop/torch.hpp>
+#include <headmix/layer/moa.hpp>
 #include <string>
 #include <vector>
-
-#include "moa.hpp"
 
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
 
+/// All sizes are found from the tensors, but for the number of experts that a token uses.
+using Attention = headmix::Moa<headmix::dynamic, headmix::dynamic,
+                               headmix::SoftmaxTopK<headmix::dynamic, headmix::dynamic>, headmix::causal>;
+using MoaOp = headmix::torch_layer<
+    Attention, headmix::type_list<Attention::r::W_g, Attention::W_q, Attention::W_k, Attention::W_v, Attention::W_o>,
+    headmix::type_list<Attention::top_k>, headmix::type_list<double>>;
+
 constexpr std::int64_t B = 3, T = 17, D = 12, H = 8, E = 5, K = 2;
 
-inline Tensor random(at::IntArrayRef sizes) { return torch::randn(sizes, moa_op::dtype); }
+inline Tensor random(at::IntArrayRef sizes) { return torch::randn(sizes, torch::kFloat64); }
 
 /// x and the parameters, each on its own.
 inline Tensors contiguous() {
@@ -30,14 +37,14 @@ inline Tensors strided() {
           random({D, E, H}).transpose(0, 1),     keys_and_values.narrow(1, 0, H),
           keys_and_values.narrow(1, H, H),       random({E, D, H}).transpose(1, 2)};
 }
-/// Time before batch: the rows of x do not lie at equal distances, so moa() copies them.
+/// Time before batch: the rows of x do not lie at equal distances, so the operator copies them.
 inline Tensors time_first() {
   Tensors in = contiguous();
   in[0] = random({T, B, D}).transpose(0, 1);
   return in;
 }
 
-/// The layer in PyTorch; arguments as moa_op::moa.
+/// The layer in PyTorch; x and the parameters are `in`.
 inline Tensor eager(Tensors const& in, std::int64_t k) {
   Tensor const &x = in[0], &W_g = in[1], &W_q = in[2], &W_k = in[3], &W_v = in[4], &W_o = in[5];
   auto const [p, index] = x.matmul(W_g).softmax(-1).topk(k);
@@ -50,9 +57,7 @@ inline Tensor eager(Tensors const& in, std::int64_t k) {
   return torch::einsum("btk,btkh,btkhd->btd", {gate, o, W_o.index({index})});
 }
 inline Tensor headmix_moa(Tensors const& in, std::int64_t k) {
-  static auto const op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("headmix::moa", "").typed<decltype(moa_op::moa)>();
-  return op.call(in[0], in[1], in[2], in[3], in[4], in[5], k);
+  return MoaOp::apply(in[0], at::TensorList(in).slice(1), {.sizes = {k}})[0];
 }
 
 using Objective = std::function<Tensor(Tensor const&)>;

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-# cmake -DREADME=... -DSOURCE=... -P readme_test.cmake: README has a C++ block that is exactly the lines of SOURCE between
-# the marks [readme] and [/readme], the indentation removed.
+# cmake -DREADME=... -DSOURCE=... [-DLANGUAGE=c] -P readme_test.cmake: README has a block of C++, or of another language,
+# that is exactly the lines of SOURCE between the marks [readme] and [/readme], the indentation of the first removed.
+if(NOT LANGUAGE)
+  set(LANGUAGE cpp)
+endif()
 file(READ "${README}" readme)
 file(READ "${SOURCE}" source)
 set(code "")
@@ -14,13 +17,15 @@ while(source MATCHES "// \\[readme\\]\n")
   endif()
   string(SUBSTRING "${source}" 0 ${end} lines)
   string(SUBSTRING "${source}" ${end} -1 source)
-  string(REGEX REPLACE "(^|\n) +" "\\1" lines "${lines}")
-  string(APPEND code "${lines}")
+  string(REGEX MATCH "^( *)[^ ]" first "${lines}")
+  string(REPLACE "\n${CMAKE_MATCH_1}" "\n" lines "\n${lines}")
+  string(REGEX REPLACE "^\n|\n *$" "" lines "${lines}")
+  string(APPEND code "${lines}\n")
 endwhile()
 if(code STREQUAL "")
   message(FATAL_ERROR "${SOURCE}: no lines between the marks [readme] and [/readme]")
 endif()
-string(FIND "${readme}" "```cpp\n${code}```" found)
+string(FIND "${readme}" "```${LANGUAGE}\n${code}```" found)
 if(found EQUAL -1)
-  message(FATAL_ERROR "${README}: expected a block with these lines of ${SOURCE}:\n```cpp\n${code}```")
+  message(FATAL_ERROR "${README}: expected a block with these lines of ${SOURCE}:\n```${LANGUAGE}\n${code}```")
 endif()

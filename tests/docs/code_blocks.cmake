@@ -3,8 +3,8 @@
 # of a page as they stand, in namespaces of their own. The line before a block may be a comment of words:
 #   <!-- code: statements tensors -->
 # `statements`: the block is inside of a function. `continues`: it sees the block before it (which has declarations).
-# `cuda`: it is for nvcc; with -DCUDA=ON only such blocks are compiled, else all others. Any other word names a file
-# <word>.hpp of this folder that comes before the block.
+# `cuda`: it is for nvcc; with -DCUDA=ON only such blocks are compiled, else all others. `example`: it is a part of an
+# example, which a test compares. Any other word names a file <word>.hpp of this folder that comes before the block.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${PAGE}" text)
 # A line at a time; ; and [] would make lists of lines.
@@ -53,7 +53,8 @@ foreach(line IN LISTS lines)
   elseif(line MATCHES "^ *```cpp$")
     set(inside TRUE)
     set(used FALSE)
-    if((CUDA AND "cuda" IN_LIST words) OR (NOT CUDA AND NOT "cuda" IN_LIST words))
+    if("example" IN_LIST words)
+    elseif((CUDA AND "cuda" IN_LIST words) OR (NOT CUDA AND NOT "cuda" IN_LIST words))
       set(used TRUE)
     endif()
     math(EXPR first "${number} + 1")

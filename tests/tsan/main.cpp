@@ -3,11 +3,13 @@
 // race. OpenMP is not here, since its runtime is not instrumented.
 
 #include <cstdio>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
+#include "headmix/interop/host_threads.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/program/module.hpp"
 
@@ -44,13 +46,17 @@ void on_threads(int n, F f) {
   for (auto& t : threads) t.join();
 }
 
-/// A pool, or an executor of a user's that starts threads for each call.
+/// A pool, the threads of a host, or an executor of a user's that starts threads for each call.
 struct chosen_executor {
   thread_pool* pool = nullptr;
-  [[nodiscard]] Index concurrency() const { return pool != nullptr ? pool->concurrency() : 3; }
+  host_threads* host = nullptr;
+  [[nodiscard]] Index concurrency() const {
+    return pool != nullptr ? pool->concurrency() : host != nullptr ? host->concurrency() : 3;
+  }
   template <class F>
   void parallel_for(Index n, F&& f) {
     if (pool != nullptr) return pool->parallel_for(n, f);
+    if (host != nullptr) return host->parallel_for(n, f);
     on_threads(3, [&](int thread) {
       for (Index i = thread; i < n; i += 3) f(i);
     });
@@ -131,6 +137,32 @@ int main() {
     on_threads(4, [&](int i) { right[i] = i == 3 ? refuses(on_four) : results(on_four) == expected; });
     expect(right[0] && right[1] && right[2], "modules of several threads share a pool");
     expect(right[3], "errors on one thread do not disturb the others");
+  }
+  {
+    thread_pool one(1);
+    host_threads threads(5);
+    chosen_executor serially{&one}, on_host{nullptr, &threads};
+    auto const expected = results(serially);
+    for (Index const nth : {1, 2, 5}) {
+      bool right[5] = {true, true, true, true, true};
+      on_threads(static_cast<int>(nth), [&](int ith) {
+        for (int round = 0; round < 20; ++round) {
+          right[ith] = right[ith] && threads.run(ith, nth, [&] { return every_task_once(threads); });
+        }
+        right[ith] = right[ith] && threads.run(ith, nth, [&] { return results(on_host); }) == expected;
+        try {
+          threads.run(ith, nth, [&] {
+            threads.parallel_for(50, [&](Index i) {
+              if (i % 9 == 5) throw Error("headmix: a task");
+            });
+          });
+          right[ith] = false;
+        } catch (Error const& e) {
+          right[ith] = right[ith] && std::string(e.what()) == "headmix: a task";
+        }
+      });
+      expect(right[0] && right[1] && right[2] && right[3] && right[4], "the threads of a host have the bits of one");
+    }
   }
   if (failures == 0) std::puts("all as expected");
   return failures == 0 ? 0 : 1;

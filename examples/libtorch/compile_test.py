@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""compile_test.py CXX HEADMIX EIGEN FOLDER [FLAGS...]: the operator of the page of hosts, in Python: the same results by
+torch.compile, for other shapes too, gradients by differences, checkpoints and an optimiser. Needs PyTorch 2."""
+import pathlib
+import subprocess
+import sys
+
+import torch
+from torch.utils import cpp_extension
+from torch.utils.checkpoint import checkpoint
+
+compiler, headmix, eigen, folder, *flags = sys.argv[1:]
+page = pathlib.Path(headmix, "interop", "README.md").read_text()
+blocks = [block.split("```")[0] for block in page.split("```cpp\n")[1:] if "TORCH_LIBRARY" in block.split("```")[0]]
+source, library = pathlib.Path(folder, "operator.cpp"), pathlib.Path(folder, "operator.so")
+source.write_text(blocks[0])
+torch_folders = [argument for path in cpp_extension.include_paths() for argument in ("-isystem", path)]
+libraries = [argument for path in cpp_extension.library_paths() for argument in ("-L", path)]
+subprocess.run(
+    [compiler, "-std=c++20", "-O1", "-fPIC", "-shared", *flags, "-Wall", "-Wextra", "-Werror", str(source)]
+    + [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", "-I", str(pathlib.Path(headmix).parent)]
+    + ["-isystem", eigen, *torch_folders, *libraries, "-ltorch", "-ltorch_cpu", "-lc10", "-o", str(library)],
+    check=True,
+)
+torch.ops.load_library(library)
+exec(next(block.split("```")[0] for block in page.split("```python\n")[1:] if "nn.Module" in block))
+
+torch.manual_seed(0)
+model = Moh(seed=3).eval()
+x = torch.randn(3, 9, 64, requires_grad=True)
+inputs = [x, *model.parameters()]
+
+
+def objective(layer, x):
+    y, balance = layer(x)
+    return y.square().mean() + 0.1 * balance
+
+
+def gradients(layer):
+    return torch.autograd.grad(objective(layer, x), inputs)
+
+
+for backend in ("eager", "aot_eager"):
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    assert all(map(torch.equal, gradients(model), gradients(compiled))), backend
+    for shape in ((5, 7, 64), (6, 11, 64)):
+        other = torch.randn(shape)
+        assert torch.equal(model(other)[0], compiled(other)[0]), (backend, shape)
+operator = torch.ops.mine.moh
+weights = [p.detach() for p in model.parameters()]
+torch.library.opcheck(
+    torch.ops.mine.moh_forward.default,
+    (x.detach(), weights, None, None, None, None, []),
+    test_utils=("test_schema", "test_faketensor"),
+)
+doubles = [p.detach() for p in torch.ops.mine.moh_parameters(3, torch.float64)]
+short = torch.randn(1, 3, 64, dtype=torch.float64, requires_grad=True)
+matrix = doubles[3].clone().requires_grad_()
+assert torch.autograd.gradcheck(
+    lambda x, w: tuple(operator(x, [*doubles[:3], w, *doubles[4:]], training=False)), (short, matrix), fast_mode=True
+)
+
+model.train()  # dropout is drawn again by a checkpoint, with the same numbers
+
+
+def drawn(run):
+    torch.manual_seed(1)
+    return torch.autograd.grad(run(lambda x: model(x)[0], x).sum(), x)[0]
+
+
+assert torch.equal(drawn(lambda f, x: f(x)), drawn(lambda f, x: checkpoint(f, x, use_reentrant=False)))
+
+model.eval()
+optimiser = torch.optim.AdamW(model.parameters(), 1e-3)
+seen = []
+for step in range(4):
+    optimiser.zero_grad()
+    loss = objective(model, x.detach())
+    loss.backward()
+    optimiser.step()
+    seen.append(loss.item())
+assert seen == sorted(seen, reverse=True), seen
+try:
+    operator(x, weights[:2])
+    raise AssertionError("expected an error")
+except RuntimeError as error:
+    assert "parameters: expected 6 (W_h, W_r, W_q, W_k, W_v, W_o), found 2" in str(error), error
+print(f"PyTorch {torch.__version__}: all as expected")

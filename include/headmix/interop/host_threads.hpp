@@ -1,0 +1,234 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A layer on the threads of a host that calls every operation from all of its threads, as ggml does with (ith, nth):
+// thread 0 runs the pass, and the others take tasks of its kernels until it has ended.
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <initializer_list>
+#include <memory>
+#include <type_traits>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/executor.hpp"
+#include "headmix/program/module.hpp"
+
+namespace headmix {
+
+/// An executor that has no threads: the tasks of a parallel_for run on those that are inside of run(). Results are
+/// bitwise those of one thread. It must outlive all calls of run().
+///
+///   host_threads threads(8);                                // at most
+///   Module<Layer, Cpu<float, host_threads>> m(seed, Cpu<float, host_threads>(threads));
+///   // on every thread of the host, ith = 0 .. nth - 1:
+///   auto const y = threads.run(ith, nth, [&] { return m.forward(x); });
+///
+/// There is one pass at a time, and no run() inside of it. A parallel_for outside of run(), or inside of another one's
+/// task, runs serially on the thread that asks. Between calls nothing is allocated.
+class host_threads {
+ public:
+  /// @param most the largest nth of any call: kernels have memory for as many
+  explicit host_threads(Index most) : most_(most) {
+    if (most < 1) fail("host_threads: expected at least 1 thread, found ", most);
+    seats_ = std::make_unique<seat[]>(static_cast<std::size_t>(most));
+  }
+  host_threads(host_threads const&) = delete;
+  host_threads& operator=(host_threads const&) = delete;
+
+  [[nodiscard]] Index concurrency() const { return most_; }
+
+  /// To be called on nth threads at the same time, by each with a number ith of its own; returns on all of them when
+  /// the pass has ended, with what it returned. Calls of one thread may follow each other without a barrier of the
+  /// host. nth may differ between passes.
+  /// @param pass called on thread 0, e.g. forward and backward passes of modules with this executor. What it throws,
+  ///             thread 0 throws, and every other one an Error with its text
+  template <class F>
+  auto run(Index ith, Index nth, F&& pass) {
+    using result = std::invoke_result_t<F&>;
+    if (nth < 1 || nth > most_) fail("host_threads: expected 1 to ", most_, " threads, found nth = ", nth);
+    if (ith < 0 || ith >= nth) fail("host_threads: expected ith from 0 to ", nth - 1, ", found ", ith);
+    if constexpr (std::is_void_v<result>) {
+      run_for<nothing>(ith, nth, [&] {
+        pass();
+        return nothing{};
+      });
+    } else {
+      return run_for<result>(ith, nth, pass);
+    }
+  }
+
+  template <class F>
+  void parallel_for(Index n, F&& f) {
+    if (n <= 1 || helpers_.load(std::memory_order_relaxed) == 0 || busy_.test_and_set(std::memory_order_acquire)) {
+      for (Index i = 0; i < n; ++i) f(i);
+      return;
+    }
+    using function = std::remove_reference_t<F>;
+    job work{[](void* p, Index i) { (*static_cast<function*>(p))(i); },
+             const_cast<void*>(static_cast<void const*>(std::addressof(f))), n};
+    current_.store(&work);
+    signal();
+    work.work();
+    // From here on nobody finds the job; those that had found it are counted in `helping_`.
+    current_.store(nullptr);
+    for (Index helping; (helping = helping_.load()) != 0;) helping_.wait(helping);
+    busy_.clear(std::memory_order_release);
+#ifndef HEADMIX_NO_EXCEPTIONS
+    if (work.error) std::rethrow_exception(work.error);
+#endif
+  }
+
+ private:
+  struct nothing {};
+  /// One for each thread but the first: open from the begin of a pass until the thread leaves it.
+  struct alignas(64) seat {
+    std::atomic<std::uint32_t> open{0};
+  };
+  struct job {
+    void (*call)(void*, Index);
+    void* function;
+    Index tasks;
+    std::atomic<Index> next{0};
+    std::atomic_flag failed{};
+    std::exception_ptr error{};
+
+    void take() {
+      for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) call(function, i);
+    }
+    void work() noexcept {
+#ifdef HEADMIX_NO_EXCEPTIONS
+      take();
+#else
+      try {
+        take();
+      } catch (...) {
+        next.store(tasks);  // nobody begins another one
+        if (!failed.test_and_set()) error = std::current_exception();
+      }
+#endif
+    }
+  };
+
+  template <class Result, class F>
+  Result run_for(Index ith, Index nth, F&& pass) {
+    if (ith != 0) return follow<Result>(ith);
+    begin(nth);
+#ifdef HEADMIX_NO_EXCEPTIONS
+    Result const result = pass();
+    end(nth, &result, nullptr);
+    return result;
+#else
+    try {
+      Result result = pass();
+      end(nth, &result, nullptr);
+      return result;
+    } catch (std::exception const& e) {
+      end(nth, nullptr, e.what());
+      throw;
+    } catch (...) {
+      end(nth, nullptr, "headmix: an exception without a text in a pass on the threads of a host");
+      throw;
+    }
+#endif
+  }
+  std::atomic<std::uint32_t>& open_of(Index ith) noexcept { return seats_[static_cast<std::size_t>(ith)].open; }
+  void begin(Index nth) {
+    over_.store(false);
+    for (Index i = 1; i < nth; ++i) {
+      open_of(i).store(1);
+      open_of(i).notify_all();
+    }
+    helpers_.store(nth - 1);
+  }
+  /// Returns when all others have taken the result, or the error, and left.
+  void end(Index nth, void const* result, char const* error) noexcept {
+    helpers_.store(0);
+    result_ = result;
+    if (error != nullptr) std::snprintf(error_, sizeof error_, "%s", error);
+    over_.store(true);
+    signal();
+    for (Index i = 1; i < nth; ++i) open_of(i).wait(1);
+  }
+  void signal() noexcept {
+    signal_.fetch_add(1);
+    signal_.notify_all();
+  }
+  template <class Result>
+  Result follow(Index ith) {
+    struct place {
+      std::atomic<std::uint32_t>& open;
+      ~place() {
+        open.store(0);
+        open.notify_all();
+      }
+    };
+    open_of(ith).wait(0);
+    place const until_return{open_of(ith)};
+    for (;;) {
+      auto const seen = signal_.load();  // before looking: what comes later changes it
+      if (over_.load()) break;
+      helping_.fetch_add(1);
+      if (job* const work = current_.load()) work->work();
+      if (helping_.fetch_sub(1) == 1) helping_.notify_all();
+      signal_.wait(seen);
+    }
+#ifndef HEADMIX_NO_EXCEPTIONS
+    if (result_ == nullptr) throw Error(error_);
+#endif
+    return *static_cast<Result const*>(result_);
+  }
+
+  Index most_;
+  std::unique_ptr<seat[]> seats_;
+  std::atomic<Index> helpers_{0};  // threads beside thread 0 in the pass
+  std::atomic<job*> current_{nullptr};
+  std::atomic<Index> helping_{0};
+  std::atomic<std::uint32_t> signal_{0};  // changes with every job, and at the end of a pass
+  std::atomic<bool> over_{false};
+  std::atomic_flag busy_{};
+  void const* result_ = nullptr;
+  char error_[1024] = {};
+};
+
+static_assert(Executor<host_threads>);
+
+/// A module that all threads of a host call together. forward() returns y on every one.
+/// @tparam Backend Cpu<float, host_threads> or Cpu<double, host_threads>
+template <LayerPolicy L, BackendPolicy Backend = Cpu<float, host_threads>, class Mode = training>
+class HostModule {
+ public:
+  using scalar = typename Backend::scalar;
+  /// What module() returns.
+  using module_type = Module<L, Backend, Mode>;
+
+  /// @param most_threads the largest nth of any call
+  template <Extent... X>
+  HostModule(Index most_threads, std::uint64_t seed, size_value<X>... sizes)
+      : threads_(most_threads), module_(seed, Backend(threads_), sizes...) {}
+
+  /// As Module::forward. x and b of thread 0 count.
+  view<scalar const> forward(Index ith, Index nth, view<scalar const> x, batch const& b) {
+    return threads_.run(ith, nth, [&] { return module_.forward(x, b); });
+  }
+  /// The same for one sequence.
+  view<scalar const> forward(Index ith, Index nth, view<scalar const> x) {
+    return forward(ith, nth, x, uniform(1, x.rows));
+  }
+  /// As Module::backward. dy and the weights of thread 0 count.
+  template <class M = Mode>
+  void backward(Index ith, Index nth, view<scalar const> dy, std::initializer_list<double> weights = {}) {
+    threads_.run(ith, nth, [&] { module_.template backward<M>(dy, weights); });
+  }
+  /// For parameters, gradients and losses; its own passes run on the thread that calls them.
+  [[nodiscard]] module_type& module() { return module_; }
+  /// Runs other work of the host's threads on this module.
+  [[nodiscard]] host_threads& threads() { return threads_; }
+
+ private:
+  host_threads threads_;
+  module_type module_;
+};
+
+}  // namespace headmix

@@ -1,0 +1,127 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What torch.hpp is made of: PyTorch's threads as an Executor, its tensors as views, and a forward pass in the memory
+// of a tensor. Needs LibTorch, as torch.hpp does.
+
+#include <ATen/Parallel.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "headmix/backend/executor.hpp"
+#include "headmix/core/error.hpp"
+#include "headmix/core/view.hpp"
+#include "headmix/expr/extent.hpp"
+
+namespace headmix {
+
+/// PyTorch's intra-op threads, torch.get_num_threads() of them, in units that are compiled with -fopenmp as PyTorch is;
+/// in others the calling thread alone. Inside of a parallel region of PyTorch the tasks run serially.
+struct torch_threads {
+  /// How many there are now.
+  static Index count() {
+#ifdef INTRA_OP_PARALLEL
+    return at::get_num_threads();
+#else
+    return 1;
+#endif
+  }
+  Index threads = count();  ///< how many there were when it was made
+  [[nodiscard]] Index concurrency() const { return threads; }
+  template <class F>
+  void parallel_for(Index n, F&& f) {
+    std::atomic<Index> next{0};
+    at::parallel_for(0, (std::min)(threads, n), 1, [&](std::int64_t, std::int64_t) {
+      for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) f(i);
+    });
+  }
+};
+static_assert(Executor<torch_threads>);
+
+/// A tensor of 1 (a row), 2 or 3 (a stack) dimensions as it lies in memory. Keep the tensor for as long as the view.
+/// @tparam T the type of its numbers, const where they are only read
+/// @param name what errors call it
+template <class T>
+[[nodiscard]] view<T> from_torch(at::Tensor const& t, std::string_view name = "the tensor") {
+  using number = std::remove_const_t<T>;
+  constexpr auto type = c10::CppTypeToScalarType<number>::value;
+  if (!t.defined()) fail(name, ": expected a tensor, found an undefined one");
+  if (t.scalar_type() != type || !t.device().is_cpu()) {
+    fail(name, ": expected numbers of type ", c10::toString(type), " on the CPU, found ",
+         c10::toString(t.scalar_type()), " on ", t.device().str());
+  }
+  if (t.dim() < 1 || t.dim() > 3) fail(name, ": expected 1 to 3 dimensions, found ", t.dim());
+  view<T> v(t.data_ptr<number>(), t.dim() == 3 ? t.size(0) : 1, t.dim() == 1 ? 1 : t.size(-2), t.size(-1));
+  if (t.dim() == 3) v.stack_stride = t.stride(0);
+  if (t.dim() > 1) v.row_stride = t.stride(-2);
+  v.col_stride = t.stride(-1);
+  return v;
+}
+
+namespace detail {
+
+using torch_tensors = std::vector<at::Tensor>;
+using torch_optional = c10::optional<at::Tensor>;
+
+/// A forward pass, for its backward passes.
+struct torch_pass {
+  virtual ~torch_pass() = default;
+  /// Gradients of x, the parameters and the context: those i with needed[i] != 0, in this order.
+  virtual torch_tensors backward(at::TensorList dy, at::Tensor const& x, at::TensorList parameters,
+                                 torch_optional const& context, at::IntArrayRef needed) = 0;
+};
+/// What lies in the memory of the tensor that stands for a pass, so that autograd and the compiler can keep it.
+struct torch_state {
+  torch_state const* self;
+  void const* layer;
+  std::unique_ptr<torch_pass> pass;
+
+  static at::Tensor tensor_of(void const* layer, std::unique_ptr<torch_pass> pass) {
+    auto* const s = new torch_state{nullptr, layer, std::move(pass)};
+    s->self = s;
+    return at::from_blob(
+        s, {sizeof(torch_state)}, [](void* p) { delete static_cast<torch_state*>(p); }, at::kByte);
+  }
+  static torch_pass& in(void const* layer, at::Tensor const& t) {
+    auto const* const s = t.scalar_type() == at::kByte && t.numel() == sizeof(torch_state)
+                              ? static_cast<torch_state const*>(t.data_ptr())
+                              : nullptr;
+    if (s == nullptr || s->self != s || s->layer != layer) {
+      fail("state: expected the tensor that the forward operator of this layer returned, found another one or a copy");
+    }
+    return *s->pass;
+  }
+};
+
+/// x [B, T, D] or [T, D] as rows; a copy where they do not lie at equal distances.
+inline at::Tensor torch_rows(at::Tensor const& x, char const* name) {
+  if (x.dim() != 2 && x.dim() != 3)
+    fail(name, ": expected [tokens, D] or [sequences, tokens, D], found ", x.dim(), " dimensions");
+  return x.dim() == 2 ? x : x.reshape({-1, x.size(2)});
+}
+inline segments torch_segments(at::Tensor const& x, char const* name, torch_optional const& offsets) {
+  if (!offsets) return x.dim() == 3 ? uniform(x.size(0), x.size(1)) : uniform(1, x.size(0));
+  if (x.dim() == 3) fail(name, ": expected [tokens, D] with offsets, found [sequences, tokens, D]");
+  auto const v = from_torch<Int const>(*offsets, "offsets");
+  if (offsets->dim() != 1 || v.cols < 2 || v.col_stride != 1) {
+    fail("offsets: expected a contiguous tensor [sequences + 1] of at least 2 numbers");
+  }
+  return ragged(v.data, v.cols - 1);
+}
+inline at::Tensor torch_empty_like(at::Tensor const& x, Index cols) {
+  if (cols == dynamic) return at::empty_like(x, x.options(), at::MemoryFormat::Contiguous);
+  auto sizes = x.sym_sizes().vec();
+  sizes.back() = cols;
+  return at::empty_symint(sizes, x.options());
+}
+
+}  // namespace detail
+
+}  // namespace headmix

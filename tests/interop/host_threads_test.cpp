@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// A layer on the threads of a host, all of which call it.
+#include "headmix/interop/host_threads.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "../backend/executors.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+
+namespace {
+
+/// f(ith) on nth threads at the same time.
+template <class F>
+void on_threads(Index nth, F f) {
+  std::vector<std::thread> threads;
+  for (Index ith = 1; ith < nth; ++ith) threads.emplace_back(f, ith);
+  f(0);
+  for (auto& t : threads) t.join();
+}
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (std::exception const& e) {
+    return e.what();
+  }
+  return "no error";
+}
+using Layer = Moa<24, 16, SoftmaxTopK<6, 3>, causal>;
+using Backend = Cpu<float, host_threads>;
+
+}  // namespace
+
+TEST_CASE("host threads: every task once, pass after pass, without a barrier of the host") {
+  host_threads threads(5);
+  CHECK(threads.concurrency() == 5);
+  check_runs_every_task_once(threads);  // outside of a pass
+  for (Index const nth : {5, 1, 2, 5}) {
+    std::vector<Index> sums(static_cast<std::size_t>(nth));
+    on_threads(nth, [&](Index ith) {
+      for (Index round = 0; round < 200; ++round) {
+        sums[static_cast<std::size_t>(ith)] += threads.run(ith, nth, [&] {
+          std::vector<Index> hits(7);
+          for (int kernel = 0; kernel < 3; ++kernel) {
+            threads.parallel_for(7, [&](Index i) { hits[static_cast<std::size_t>(i)] += i; });
+          }
+          Index sum = round;
+          for (Index const h : hits) sum += h;
+          return sum;
+        });
+      }
+    });
+    CHECK(sums == std::vector<Index>(sums.size(), 200 * 63 + 199 * 100));
+  }
+}
+
+TEST_CASE("host threads: a layer has the bits of one thread") {
+  host_threads threads(5);
+  auto const serially = run_layer(Backend(threads));  // outside of a pass
+  for (Index const nth : {1, 2, 5}) {
+    std::vector<std::vector<float>> found(static_cast<std::size_t>(nth));
+    on_threads(nth, [&](Index ith) {
+      found[static_cast<std::size_t>(ith)] = threads.run(ith, nth, [&] { return run_layer(Backend(threads)); });
+    });
+    for (auto const& f : found) CHECK(f == serially);
+  }
+}
+
+TEST_CASE("host threads: one module that all call, with forward and backward passes") {
+  std::vector<float> const numbers(40 * 24, 0.5f);
+  view<float const> const x(numbers.data(), 40, 24);
+  HostModule<Layer> on_three(3, /*seed*/ 1), alone(1, 1);
+  on_threads(3, [&](Index ith) {
+    for (int pass = 0; pass < 5; ++pass) {
+      auto const y = on_three.forward(ith, 3, x, uniform(2, 20));
+      if (y.rows != 40) std::abort();
+      on_three.backward(ith, 3, y, {0.1, 0.2});
+    }
+  });
+  for (int pass = 0; pass < 5; ++pass) alone.backward(0, 1, alone.forward(0, 1, x, uniform(2, 20)), {0.1, 0.2});
+  CHECK(on_three.module().loss<0>() == alone.module().loss<0>());
+  auto const gradients = [](HostModule<Layer>& m) {
+    std::vector<float> all;
+    for (auto const& p : m.module().parameters()) {
+      all.insert(all.end(), p.gradient.data, p.gradient.data + p.gradient.size());
+    }
+    return all;
+  };
+  CHECK(gradients(on_three) == gradients(alone));
+}
+
+TEST_CASE("host threads: errors reach all callers and nobody waits for ever") {
+  host_threads threads(3);
+  auto const errors_of = [&](auto pass) {
+    std::vector<std::string> found(3);
+    on_threads(3,
+               [&](Index ith) { found[static_cast<std::size_t>(ith)] = error_of([&] { threads.run(ith, 3, pass); }); });
+    return found;
+  };
+  std::atomic<int> others = 0;
+  auto const task = [&](Index i) {  // whichever thread takes task 5
+    ++others;
+    if (i == 5) throw std::runtime_error("task 5");
+  };
+  for (int again = 0; again < 20; ++again) {
+    CHECK(errors_of([&] { threads.parallel_for(100, task); }) == std::vector<std::string>(3, "task 5"));
+  }
+  CHECK(others >= 20);
+  CHECK(errors_of([&] { throw Error("headmix: of the pass"); }) == std::vector<std::string>(3, "headmix: of the pass"));
+  CHECK(errors_of([] {}) == std::vector<std::string>(3, "no error"));
+  HostModule<Layer> m(3, 1);
+  std::vector<float> const numbers(5 * 24);
+  std::vector<std::string> found(3);
+  on_threads(3, [&](Index ith) {
+    found[static_cast<std::size_t>(ith)] = error_of([&] { m.forward(ith, 3, {numbers.data(), 5, 24}, uniform(2, 2)); });
+    m.forward(ith, 3, {numbers.data(), 5, 24});  // works after it
+  });
+  for (auto const& f : found) CHECK(f == found[0]);
+  CHECK(found[0].find("4") != std::string::npos);
+  CHECK(error_of([] { host_threads none(0); }) == "headmix: host_threads: expected at least 1 thread, found 0");
+  CHECK(error_of([&] { threads.run(0, 4, [] {}); }) == "headmix: host_threads: expected 1 to 3 threads, found nth = 4");
+  CHECK(error_of([&] { threads.run(2, 2, [] {}); }) == "headmix: host_threads: expected ith from 0 to 1, found 2");
+}
