@@ -16,6 +16,7 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
+#include "headmix/layer/repeat.hpp"
 #include "headmix/layer/smoe.hpp"
 #include "headmix/program/copy_parameters.hpp"
 #include "headmix/program/module.hpp"
