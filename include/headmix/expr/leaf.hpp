@@ -94,6 +94,13 @@ concept PackedParameter = Leaf<L> && requires {
   typename L::out;
 };
 
+/// State of the module without a gradient: a bias of a selection, a running mean. It starts by its rule, is saved and
+/// copied with the parameters, and no optimiser changes it: whoever owns the module does, see Module::buffers().
+template <Extent... X>
+struct buffer : leaf<kind::real, false, X...> {
+  using initializer = zeros;
+};
+
 /// A value without a gradient.
 template <Extent... X>
 struct constant : leaf<kind::real, false, X...> {};
@@ -107,6 +114,13 @@ struct selection : leaf<kind::integer, false, Rows, Cols> {
 template <class L>
 concept Parameter = Leaf<L> && requires {
   typename L::initializer;
+  requires L::grad;
+};
+/// A leaf that derives from buffer.
+template <class L>
+concept ModuleBuffer = Leaf<L> && requires {
+  typename L::initializer;
+  requires !L::grad;
 };
 
 /// The number Num / Den, as an expression (floating-point template arguments are not portable).

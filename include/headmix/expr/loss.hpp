@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Losses, composed: scalars of order 1 that the caller weighs.
 
+#include "headmix/expr/loss_name.hpp"
 #include "headmix/expr/select.hpp"
 #include "headmix/expr/softmax.hpp"
 

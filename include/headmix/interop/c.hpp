@@ -128,7 +128,7 @@ class c_layer {
       module_->backward(gradient);
     } else {
       c_given(weights, "loss_weights");
-      backward(gradient, weights, std::make_index_sequence<losses>{});
+      module_->backward(gradient, std::span<double const>(weights, n));
     }
     if (dx != nullptr) copy(module_->input_gradient(), dx);
   }
@@ -176,10 +176,6 @@ class c_layer {
   }
   static void check_which(std::size_t which, std::size_t n, char const* what) {
     if (which >= n) fail("which: the layer has ", n, " ", what, ", found number ", which);
-  }
-  template <std::size_t... Which>
-  void backward(view<scalar const> dy, double const* weights, std::index_sequence<Which...>) {
-    module_->backward(dy, {weights[Which]...});
   }
   template <std::size_t... Which>
   double loss(std::size_t which, std::index_sequence<Which...>) const {

@@ -131,10 +131,10 @@ inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> 
 
 }  // namespace detail
 
-/// Writes the parameters of a module, the state of optimisers (StatefulOptimiser), and the module's seed and number of
-/// passes, which are what its noise and dropout are drawn with. The file appears, or replaces the one that is there, as
-/// a whole (OutputFile). Tensors have the parameters' names; those of optimisers begin with "optimiser.". Errors name
-/// the path or the tensor; two parameters of one name are one.
+/// Writes the parameters and buffers of a module, the state of optimisers (StatefulOptimiser), and the module's seed
+/// and number of passes, which are what its noise and dropout are drawn with. The file appears, or replaces the one
+/// that is there, as a whole (OutputFile). Tensors have the parameters' names; those of optimisers begin with
+/// "optimiser.". Errors name the path or the tensor; two parameters of one name are one.
 ///
 /// What is not saved: settings (learning rate, betas), selections and inputs, and what set_randomness() said.
 template <HasParameters M, StatefulOptimiser... O>
@@ -143,7 +143,7 @@ void save(std::string const& path, checkpoint_extras extras, M const& m, O const
   Metadata& about = extras.metadata;
   about["headmix"] = message(HEADMIX_VERSION_MAJOR, ".", HEADMIX_VERSION_MINOR, ".", HEADMIX_VERSION_PATCH);
   std::string names;
-  for (auto const& p : m.parameters()) names += message(names.empty() ? "" : " ", p.name);
+  for (auto const& p : detail::with_buffers(m)) names += message(names.empty() ? "" : " ", p.name);
   about["parameters"] = names;
   if (!tensors.empty()) about["scalar"] = name_of(tensors.front().type);
   if constexpr (requires { m.passes(); }) {

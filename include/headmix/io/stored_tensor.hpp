@@ -71,6 +71,7 @@ struct host_only {
 };
 inline constexpr host_only on_host{};
 
+/// Parameters and buffers.
 template <class M>
 [[nodiscard]] std::vector<stored_tensor> stored_parameters(M const& m) {
   if constexpr (requires { m.packed_parameters(); }) {
@@ -78,7 +79,7 @@ template <class M>
       fail(p.name, " is packed: save and load the module that was trained, then copy_parameters() to this one");
   }
   std::vector<stored_tensor> all;
-  for (auto const& p : m.parameters()) {
+  for (auto const& p : with_buffers(m)) {
     std::string whose(p.qualified.empty() ? std::string_view("a parameter") : p.qualified);
     all.push_back(stored(m.backend(), std::string(p.name), std::move(whose), p.value));
   }

@@ -19,7 +19,7 @@ struct leaves_in_repeat {
       return Carried{};
     } else if constexpr (is_valid_rows_of<L, P> || std::is_same_v<P, valid_rows_of_uses>) {
       return valid_rows_of_uses{};
-    } else if constexpr (Parameter<P> || PackedParameter<P> || std::is_base_of_v<random_key, P>) {
+    } else if constexpr (Parameter<P> || PackedParameter<P> || ModuleBuffer<P> || std::is_base_of_v<random_key, P>) {
       static_assert(!RepeatedLeaf<P>, "headmix: a layer that repeats another one cannot be repeated itself");
       return repeated_leaf<P, R>{};
     } else {
@@ -30,7 +30,7 @@ struct leaves_in_repeat {
   template <class P>
   using of = decltype(leaf_for<P>());
   template <class Op>
-  using operation = Op;
+  using operation = typename edge_in<Op, with_star(R::text)>::type;
 };
 
 template <class R, class List>

@@ -11,9 +11,9 @@
 
 namespace headmix {
 
-/// Copies every parameter of `from` to the same leaf of `to` or, where the layers differ, to the parameter of the same
-/// name, rounding to its type. Parameters that only `to` has keep their values; one that only `from` has, or of another
-/// shape, is an error, and so is a name that several leaves have where it has to tell them apart.
+/// Copies every parameter and buffer of `from` to the same leaf of `to` or, where the layers differ, to the parameter
+/// of the same name, rounding to its type. Parameters that only `to` has keep their values; one that only `from` has,
+/// or of another shape, is an error, and so is a name that several leaves have where it has to tell them apart.
 ///
 /// A parameter whose counterpart in `to` is packed (`weights::packed`) is rounded to ternary weights and packed.
 ///
@@ -30,7 +30,9 @@ void copy_parameters(From const& from, To& to) {
   auto const text = [](Index count, Index rows, Index cols) {
     return '[' + std::to_string(count) + ", " + std::to_string(rows) + ", " + std::to_string(cols) + ']';
   };
-  auto const sources = detail::names_of(from.parameters()), targets = detail::names_of(to.parameters()),
+  auto const given = detail::with_buffers(from);
+  auto const taken = detail::with_buffers(to);
+  auto const sources = detail::names_of(given), targets = detail::names_of(taken),
              packed = detail::names_of(to.packed_parameters());
   auto const find = [&](std::size_t source, auto const& among) {
     return detail::find_parameter(sources, source, "the module that is copied from", among,
@@ -38,14 +40,14 @@ void copy_parameters(From const& from, To& to) {
   };
   // Nothing is copied before everything fits.
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    auto const& source = from.parameters()[i];
+    auto const& source = given[i];
     auto const& v = source.value;
     auto const found = text(v.count, v.rows, v.cols);
     auto const fits = [&](std::string const& expected) {
       if (found != expected) fail("copy_parameters: ", source.name, " is ", found, " and goes to ", expected);
     };
     if (int const p = find(i, targets); p >= 0) {
-      auto const& value = to.parameters()[static_cast<std::size_t>(p)].value;
+      auto const& value = taken[static_cast<std::size_t>(p)].value;
       fits(text(value.count, value.rows, value.cols));
     } else if (int const q = find(i, packed); q >= 0) {
       auto const& target = to.packed_parameters()[static_cast<std::size_t>(q)];
@@ -56,13 +58,13 @@ void copy_parameters(From const& from, To& to) {
   }
   std::vector<T> read;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    auto const& v = from.parameters()[i].value;
+    auto const& v = given[i].value;
     read.resize(static_cast<std::size_t>(v.size()));
     download(from.backend(), read.data(), v.data, read.size());
     if (int const p = find(i, targets); p >= 0) {
       std::vector<U> written(read.size());
       std::transform(read.begin(), read.end(), written.begin(), [](T x) { return static_cast<U>(x); });
-      upload(to.backend(), to.parameters()[static_cast<std::size_t>(p)].value.data, written.data(), written.size());
+      upload(to.backend(), taken[static_cast<std::size_t>(p)].value.data, written.data(), written.size());
     } else {
       auto const& target = to.packed_parameters()[static_cast<std::size_t>(find(i, packed))];
       std::vector<Int> words(static_cast<std::size_t>(target.words.size()));

@@ -14,7 +14,9 @@
 #include <memory>
 #include <vector>
 
+#include "headmix/expr/loss_name.hpp"
 #include "headmix/layer/layer_policy.hpp"
+#include "headmix/program/loss_weights.hpp"
 #include "headmix/program/module_memory.hpp"
 #include "headmix/program/program.hpp"
 
@@ -49,6 +51,16 @@ struct is_parameter {
 struct is_packed {
   template <class E>
   static constexpr bool value = PackedParameter<E>;
+};
+struct is_buffer {
+  template <class E>
+  static constexpr bool value = ModuleBuffer<E>;
+};
+template <class List>
+struct loss_names;
+template <class... E>
+struct loss_names<type_list<E...>> {
+  static constexpr std::array<char const*, sizeof...(E)> sources = {loss_name_source<E>...};
 };
 template <class Initial>
 double initial_value(Random const& random, std::uint64_t element, Index rows, Index cols) {
@@ -90,6 +102,7 @@ class Module {
       : detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses, typename L::observed>::type {};
   using program_type = Program<layer_roots, Backend, Mode>;
   using parameter_leaves = filter<typename program_type::leaves, detail::is_parameter>;
+  using buffer_leaves = filter<typename program_type::leaves, detail::is_buffer>;
   using packed_leaves = filter<typename program_type::leaves, detail::is_packed>;
 
   /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
@@ -115,7 +128,12 @@ class Module {
       : self_(std::make_unique<body>(std::move(backend), owner.seed(), sizes...)) {
     static_assert(std::is_same_v<typename Owner::memory_type, memory_type>,
                   "headmix: modules share parameters where their backends have the same memory");
-    self_->memory.adopt_parameters(binding(), parameter_rows(), owner.parameters(), trains);
+    auto& memory = self_->memory;
+    memory.adopt(memory.parameters, binding(), rows_of<parameter_leaves>(memory.parameters), owner.parameters(),
+                 trains);
+    if constexpr (buffer_leaves::size > 0) {
+      memory.adopt(memory.buffers, binding(), rows_of<buffer_leaves>(memory.buffers), owner.buffers(), false);
+    }
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     find_random_keys(random_keys{});
@@ -181,6 +199,18 @@ class Module {
   /// inputs anew; see Program::backward.
   template <class M = Mode>
   void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
+    backward<M>(dy, std::span<double const>(std::data(weights), weights.size()));
+  }
+  /// The same with weights by name, `{{"load_balance", 0.01}, {"z", 0.001}}`: each is that of all losses of its name.
+  /// A loss without a weight or with two, and a name that no loss has, is an error.
+  template <class M = Mode>
+  void backward(view<scalar const> dy, loss_weights const& weights) {
+    detail::weigh_losses(self_->memory.weights, loss_sources::sources, weights);
+    backward<M>(dy, std::span<double const>(self_->memory.weights));
+  }
+  /// The same with weights of a number that is known when the program runs.
+  template <class M = Mode>
+  void backward(view<scalar const> dy, std::span<double const> weights) {
     static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
     self_->program.check_backward(dy, weights);
     self_->memory.bind_gradient(binding(), number_of<typename L::x>(), self_->memory.input_gradient);
@@ -247,7 +277,15 @@ class Module {
   }
 
   /// Name, value and gradient of every parameter; in a module for inference the gradients are empty.
-  [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return self_->memory.parameters; }
+  [[nodiscard]] std::vector<parameter<scalar>> const& parameters() const { return self_->memory.parameters.list; }
+  /// Name and value of every `buffer`, without gradients.
+  [[nodiscard]] std::vector<parameter<scalar>> const& buffers() const { return self_->memory.buffers.list; }
+  /// The names of the losses, in the order of weights without names.
+  [[nodiscard]] static std::vector<std::string_view> loss_names() {
+    std::vector<std::string_view> names;
+    for (char const* const source : loss_sources::sources) names.push_back(detail::loss_name_of(source));
+    return names;
+  }
   /// Packed weights, [matrices, 1, words], of a layer for inference; see copy_parameters().
   [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return self_->memory.packed; }
   /// One of them: `m.get<Layer::W_q>()`.
@@ -255,7 +293,13 @@ class Module {
   template <Parameter P>
   [[nodiscard]] headmix::parameter<scalar> const& get(Index time = 0) const {
     static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
-    return self_->memory.parameter_at(static_cast<std::size_t>(position_in<parameter_leaves, P>::value), time);
+    return self_->memory.parameters.at(static_cast<std::size_t>(position_in<parameter_leaves, P>::value), time);
+  }
+  /// A buffer likewise.
+  template <ModuleBuffer P>
+  [[nodiscard]] headmix::parameter<scalar> const& get(Index time = 0) const {
+    static_assert(contains<buffer_leaves, P>, "headmix: the layer has no such buffer");
+    return self_->memory.buffers.at(static_cast<std::size_t>(position_in<buffer_leaves, P>::value), time);
   }
   /// Also where they belong to another module.
   void zero_gradients() { self_->memory.zero_gradients(); }
@@ -268,6 +312,7 @@ class Module {
 
  private:
   using random_keys = filter<typename program_type::leaves, detail::is_random_key>;
+  using loss_sources = detail::loss_names<filter<typename L::losses, detail::has_gradient>>;
   enum class initial_weights { none, by_the_rules };
 
   template <class Leaf>
@@ -290,7 +335,13 @@ class Module {
   template <Extent... X>
   Module(initial_weights weights, std::uint64_t seed, Backend backend, size_value<X>... sizes)
       : self_(std::make_unique<body>(std::move(backend), seed, sizes...)) {
-    self_->memory.allocate_parameters(binding(), parameter_rows(), trains, weights == initial_weights::by_the_rules);
+    auto& memory = self_->memory;
+    memory.allocate(memory.parameters, binding(), rows_of<parameter_leaves>(memory.parameters), trains,
+                    weights == initial_weights::by_the_rules, 0);
+    if constexpr (buffer_leaves::size > 0) {
+      memory.allocate(memory.buffers, binding(), rows_of<buffer_leaves>(memory.buffers), false, true,
+                      std::uint64_t{1} << 32);
+    }
     allocate_packed(packed_leaves{});
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
     find_random_keys(random_keys{});
@@ -298,9 +349,11 @@ class Module {
   }
 
   [[nodiscard]] detail::Binding& binding() const { return detail::binding_of(self_->program); }
-  [[nodiscard]] std::vector<detail::parameter_row> parameter_rows() {
-    using table = detail::parameter_table<typename program_type::leaves, parameter_leaves>;
-    return self_->memory.rows_of_all_times(table::value, detail::program_access::unrolled(self_->program));
+  template <class Leaves, class Owned>
+  [[nodiscard]] std::vector<detail::parameter_row> rows_of(Owned& owned) {
+    using table = detail::parameter_table<typename program_type::leaves, Leaves>;
+    return self_->memory.rows_of_all_times(table::value, detail::program_access::unrolled(self_->program),
+                                           owned.places);
   }
   template <class Leaf>
   [[nodiscard]] std::size_t number_of(Index time = 0) const {
@@ -314,7 +367,7 @@ class Module {
   }
   template <class... Key>
   void find_random_keys(type_list<Key...>) {
-    auto const add = [this]<class K>(K) {
+    [[maybe_unused]] auto const add = [this]<class K>(K) {
       for (Index time = 0; time < times_of<K>(); ++time) {
         self_->memory.add_random_key(binding(), number_of<K>(time), !std::is_same_v<K, random_key>);
       }
@@ -336,7 +389,7 @@ class Module {
 
   template <class... Packed>
   void allocate_packed(type_list<Packed...>) {
-    auto const allocate = [this]<class P>(P) {
+    [[maybe_unused]] auto const allocate = [this]<class P>(P) {
       for (Index time = 0; time < times_of<P>(); ++time) {
         self_->memory.allocate_packed(binding(), number_of<P>(time), self_->program.template extent<typename P::in>(),
                                       self_->program.template extent<typename P::out>());

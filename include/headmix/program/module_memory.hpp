@@ -40,8 +40,26 @@ struct module_memory {
 
   module_memory(Backend b, std::uint64_t s) : backend(std::move(b)), seed(s) {}
 
+  /// Where the parameters of a row of the layer begin, and how far apart those of its times are.
+  struct parameter_place {
+    std::size_t first = 0, each = 0;
+  };
+  /// Parameters, or buffers.
+  struct owned_leaves {
+    memory_type values, gradients;
+    std::vector<headmix::parameter<scalar>> list;
+    std::vector<parameter_place> places;
+
+    /// That of row `row` of the layer at a time.
+    [[nodiscard]] headmix::parameter<scalar> const& at(std::size_t row, Index time) const {
+      std::size_t const n = places[row].first + static_cast<std::size_t>(time) * places[row].each;
+      if (0 > time || n >= list.size()) fail("get(): there is no time ", time, " of ", list[places[row].first].name);
+      return list[n];
+    }
+  };
   /// The rows of all parameters: those of a repeated layer once for each time, together.
-  std::vector<parameter_row> rows_of_all_times(std::span<parameter_row const> rows, Unrolled const& program) {
+  static std::vector<parameter_row> rows_of_all_times(std::span<parameter_row const> rows, Unrolled const& program,
+                                                      std::vector<parameter_place>& places) {
     std::vector<parameter_row> all;
     places.assign(rows.size(), {});
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -60,28 +78,22 @@ struct module_memory {
     }
     return all;
   }
-  /// Parameter number `row` of the layer at a time.
-  [[nodiscard]] headmix::parameter<scalar> const& parameter_at(std::size_t row, Index time) const {
-    std::size_t const n = places[row].first + static_cast<std::size_t>(time) * places[row].each;
-    if (0 > time || n >= parameters.size())
-      fail("get(): there is no time ", time, " of ", parameters[places[row].first].name);
-    return parameters[n];
-  }
-  /// @param trains  false: no parameter gets a gradient
+  /// @param trains  false: none gets a gradient
   /// @param draws  false: they are zeros
-  void allocate_parameters(Binding& program, std::span<parameter_row const> rows, bool trains, bool draws) {
+  /// @param stream  of random numbers, for the first of them
+  void allocate(owned_leaves& to, Binding& program, std::span<parameter_row const> rows, bool trains, bool draws,
+                std::uint64_t stream) {
     std::size_t bytes = 0;
     for (auto const& row : rows) bytes += aligned(elements_of(program, row.leaf) * sizeof(scalar));
-    values = memory_type(bytes);
-    if (trains) gradients = memory_type(bytes);
+    to.values = memory_type(bytes);
+    if (trains) to.gradients = memory_type(bytes);
     std::vector<scalar> start;
     std::size_t offset = 0;
-    std::uint64_t stream = 0;
     for (auto const& row : rows) {
       auto const shape = program.leaf_shape(row.leaf);
-      view<scalar> const value{values.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
+      view<scalar> const value{to.values.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       view<scalar> gradient;
-      if (trains) gradient = {gradients.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
+      if (trains) gradient = {to.gradients.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       auto const elements = static_cast<std::size_t>(value.size());
       if (draws) {
         Random const numbers(seed, stream++);
@@ -92,18 +104,18 @@ struct module_memory {
         upload(backend, value.data, start.data(), elements);
       }
       program.bind_leaf(row.leaf, untyped(value), untyped(gradient));
-      parameters.push_back({program.leaf_name(row.leaf), value, gradient, program.leaf_qualified_name(row.leaf)});
+      to.list.push_back({program.leaf_name(row.leaf), value, gradient, program.leaf_qualified_name(row.leaf)});
       offset += aligned(elements * sizeof(scalar));
     }
   }
-  void adopt_parameters(Binding& program, std::span<parameter_row const> rows,
-                        std::vector<headmix::parameter<scalar>> const& owned, bool trains) {
+  void adopt(owned_leaves& to, Binding& program, std::span<parameter_row const> rows,
+             std::vector<headmix::parameter<scalar>> const& owned, bool trains) {
     std::vector<parameter_name> mine;
     for (auto const& row : rows) mine.push_back({program.leaf_name(row.leaf), program.leaf_qualified_name(row.leaf)});
     auto const owners = names_of(owned);
     for (auto const& row : rows) {
-      auto const name = mine[parameters.size()].name;
-      int const which = find_parameter(mine, parameters.size(), "the module that shares them", owners,
+      auto const name = mine[to.list.size()].name;
+      int const which = find_parameter(mine, to.list.size(), "the module that shares them", owners,
                                        "the module whose parameters are shared");
       if (which < 0) fail("the module whose parameters are shared has none of the name ", name);
       auto const found = owned.begin() + which;
@@ -111,7 +123,7 @@ struct module_memory {
         fail("the module whose parameters are shared is for inference: ", name, " has no gradient to add to");
       }
       program.bind_leaf(row.leaf, untyped(found->value), untyped(found->gradient));
-      parameters.push_back(*found);
+      to.list.push_back(*found);
     }
   }
   void allocate_packed(Binding& program, std::size_t leaf, Index in, Index out) {
@@ -124,12 +136,13 @@ struct module_memory {
 
   void prepare() {
     is_prepared = true;
-    for (auto const& p : parameters) prepared.add(p.value);
+    for (auto const& p : parameters.list) prepared.add(p.value);
   }
   void set_to_zero(view<scalar> const& v) { backend.map(v, tree_number<accumulator_t<scalar>>{0}, false); }
   void zero_gradients() {
+    auto& gradients = parameters.gradients;
     if (gradients.bytes().empty()) {
-      for (auto const& p : parameters) set_to_zero(p.gradient);
+      for (auto const& p : parameters.list) set_to_zero(p.gradient);
       return;
     }
     // One kernel for all: they lie in one piece.
@@ -196,14 +209,10 @@ struct module_memory {
   Backend backend;
   std::uint64_t seed;
   randomness random;
-  memory_type values, gradients, workspace;
+  owned_leaves parameters, buffers;
+  memory_type workspace;
+  std::vector<double> weights;  // of a backward pass with weights by name
   gradient_of_input input_gradient, context_gradient;
-  std::vector<headmix::parameter<scalar>> parameters;
-  /// Where the parameters of a row of the layer begin, and how far apart those of its times are.
-  struct parameter_place {
-    std::size_t first = 0, each = 0;
-  };
-  std::vector<parameter_place> places;
   struct random_key_leaf {
     std::size_t leaf;
     std::uint32_t module;

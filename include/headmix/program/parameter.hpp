@@ -6,6 +6,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "headmix/core/error.hpp"
@@ -58,6 +59,14 @@ std::vector<parameter_name> names_of(Parameters const& parameters) {
   std::vector<parameter_name> names;
   for (auto const& p : parameters) names.push_back({p.name, p.qualified});
   return names;
+}
+/// The parameters of a module, and its buffers where it has any.
+template <class M>
+auto with_buffers(M const& m) {
+  std::vector<typename std::remove_cvref_t<decltype(m.parameters())>::value_type> all(m.parameters().begin(),
+                                                                                      m.parameters().end());
+  if constexpr (requires { m.buffers(); }) all.insert(all.end(), m.buffers().begin(), m.buffers().end());
+  return all;
 }
 /// Fails if the name is that of several parameters; `whose` says of which module they are.
 inline void check_unambiguous(std::string_view name, std::vector<parameter_name> const& all, char const* whose) {

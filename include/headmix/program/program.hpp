@@ -121,12 +121,17 @@ class Program {
   /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
   template <class M = Mode>
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
-    check_backward(dy, weights);
-    runner_.backward(detail::untyped(dy), {weights.begin(), weights.size()});
+    backward<M>(dy, std::span<double const>(std::data(weights), weights.size()));
+  }
+  /// The same for a number of weights that is known when the program runs.
+  template <class M = Mode>
+  void backward(view<type<result> const> dy, std::span<double const> weights) {
+    check_backward<M>(dy, weights);
+    runner_.backward(detail::untyped(dy), weights);
   }
   /// Fails as backward() of the same arguments would, and does nothing else.
   template <class M = Mode>
-  void check_backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) const {
+  void check_backward(view<type<result> const> dy, std::span<double const> weights = {}) const {
     static_assert(!std::is_same_v<M, inference>, "headmix: a program for inference computes no gradients");
     check_losses(objective{});
     runner_.check_backward(detail::untyped(get(result{})), detail::untyped(dy), weights.size());

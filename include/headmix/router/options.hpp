@@ -105,7 +105,8 @@ struct sampled : option::sampling {
 };
 
 /// Losses of a router, [1, 1] each. Without any, a router has load_balance and z. A custom loss derives from
-/// `loss::policy`; its `of<R>` reads the values of the route R: logits z, probabilities p, index and gate.
+/// `loss::policy`; its `of<R>` reads the values of the route R: logits z, probabilities p, index and gate. The policy's
+/// name is the loss's, in weights by name.
 namespace loss {
 struct policy : option_kind {
   static constexpr bool several = true;
@@ -159,11 +160,15 @@ struct loss_values;
 template <class Values, class... L>
 struct loss_values<Values, type_list<L...>> {
   /// By value: nvcc 13 keeps the const of decltype(variable template), and an expression is no const type.
+  template <class Policy, Expr A>
+  static constexpr auto named(A loss) {
+    return make<ops::loss_name<Policy>>(loss);
+  }
   template <Expr... A>
   static constexpr type_list<A...> list_of(A...) {
     return {};
   }
-  using type = decltype(list_of(L::template of<Values>...));
+  using type = decltype(list_of(named<L>(L::template of<Values>)...));
 };
 /// A list of the chosen heads among the routed ones, if there are any.
 template <bool Any, class Values>

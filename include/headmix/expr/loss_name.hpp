@@ -1,0 +1,59 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Names of losses, by which they are weighed: those of the routers' are their policies', and where a layer is used,
+// that use's name stands before it: `0.attn.load_balance`.
+
+#include "headmix/expr/repeat.hpp"
+#include "headmix/expr/view_ops.hpp"
+
+namespace headmix {
+
+namespace ops {
+/// A loss with the name of type Named; the same number, for free.
+template <class Named>
+struct loss_name : operation {
+  static constexpr form form_of = form::view;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A>
+  using shape_of = typename A::extents;
+  template <class T>
+  static constexpr view<T> apply(auto const&, view<T> a) {
+    return a;
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
+};
+}  // namespace ops
+
+namespace detail {
+template <name_text Name>
+struct named_by_text {
+  static constexpr auto text = Name;
+  static constexpr char const* name = text.text;
+};
+template <class Named, name_text Prefix>
+struct loss_in {
+  static constexpr auto joined = joined_name<Named, Prefix>();
+  static constexpr char const* name = joined.data();
+};
+template <class Named, name_text Prefix>
+struct edge_in<ops::loss_name<Named>, Prefix> {
+  using type = ops::loss_name<loss_in<Named, Prefix>>;
+};
+
+/// What the name of a loss is made of (name_source()); null where it has none.
+template <class E>
+inline constexpr char const* loss_name_source = nullptr;
+template <class Named, class A>
+inline constexpr char const* loss_name_source<node<ops::loss_name<Named>, A>> = name_source<Named>();
+template <class R, class A>
+inline constexpr char const* loss_name_source<node<ops::repeat_total<R>, A>> = loss_name_source<A>;
+}  // namespace detail
+
+/// The loss under a name: `using losses = type_list<decltype(named_loss<"sparsity">(sum(abs(h))))>;`.
+template <name_text Name, Expr A>
+constexpr auto named_loss(A loss) {
+  return make<ops::loss_name<detail::named_by_text<Name>>>(loss);
+}
+
+}  // namespace headmix

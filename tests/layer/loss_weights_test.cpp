@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Losses are weighed by their order or by name.
+#include <algorithm>
+#include <headmix/headmix.hpp>
+
+#include "doctest.h"
+
+using namespace headmix;
+
+namespace {
+
+struct router_entropy : loss::policy {
+  template <class R>
+  static constexpr auto of = number<-1>{} * sum(R::p* log(R::p));
+};
+using Router = SoftmaxTopK<3, 2, loss::load_balance, router_entropy, init<fan_in_uniform>>;
+struct Net {
+  struct x : input<tokens, size<8>> {};
+  static constexpr auto first = use<Smoe<8, Router, FeedForward<4>>, "first">(x{});
+  static constexpr auto blocks = repeat<2, Smoe<8, Router, FeedForward<4>>, "blocks">(x{} + first.y);
+  static constexpr auto y = blocks.y;
+  static constexpr auto size_of_y = named_loss<"size">(mean(square(first.y)));
+  using losses = concat<losses_of<first, blocks>, type_list<std::remove_cv_t<decltype(size_of_y)>>>;
+  using observed = observed_of<first, blocks>;
+};
+
+template <class F>
+std::string error_of(F const& f) {
+  try {
+    f();
+  } catch (Error const& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("weights by name are those by order") {
+  Module<Net, Cpu<float>> m(1);
+  CHECK(m.loss_names() == std::vector<std::string_view>{"first.load_balance", "first.router_entropy",
+                                                        "blocks.*.load_balance", "blocks.*.router_entropy", "size"});
+  std::vector<float> x(12 * 8), dy(12 * 8, 0.5f);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(Random(2).normal(i));
+  view<float const> const rows(x.data(), 12, 8), gradient(dy.data(), 12, 8);
+  m.forward(rows);
+  auto const gradients = [&](auto&& weights) {
+    m.zero_gradients();
+    m.backward(gradient, weights);
+    std::vector<float> all;
+    for (auto const& p : m.parameters()) all.insert(all.end(), p.gradient.data, p.gradient.data + p.gradient.size());
+    return all;
+  };
+  auto const expected = gradients(std::initializer_list<double>{0.25, 0.5, 0.25, 0.75, 2});
+  CHECK(expected == gradients(std::vector<double>{0.25, 0.5, 0.25, 0.75, 2}));
+  CHECK(expected ==
+        gradients(loss_weights{
+            {"load_balance", 0.25}, {"first.router_entropy", 0.5}, {"blocks.*.router_entropy", 0.75}, {"size", 2}}));
+  CHECK(expected != gradients(loss_weights{{"load_balance", 0.25}, {"router_entropy", 0.5}, {"size", 2}}));
+
+  CHECK(error_of([&] {
+          m.backward(gradient, {{"load_balance", 0.25}, {"size", 2}});
+        }) ==
+        "headmix: backward(): expected a weight for the loss first.router_entropy, found none; the losses are "
+        "first.load_balance, first.router_entropy, blocks.*.load_balance, blocks.*.router_entropy, size");
+  CHECK(error_of([&] {
+          m.backward(gradient, {{"load_balance", 1}, {"first.load_balance", 1}, {"router_entropy", 1}, {"size", 2}});
+        }) ==
+        "headmix: backward(): expected one weight for the loss first.load_balance, found two: load_balance and "
+        "first.load_balance");
+  CHECK(error_of([&] {
+          m.backward(gradient, {{"load_balance", 1}, {"router_entropy", 1}, {"size", 2}, {"z", 1}});
+        }).find("expected the name of a loss, found z; the losses are first.load_balance") != std::string::npos);
+}
