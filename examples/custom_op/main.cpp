@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Two operations of your own, each with its gradient rule: a function of one number, which the library fuses into its
-// neighbours, and a kernel on matrices. The program checks the rules by differences and runs a layer made of both.
+// neighbours, and one with a kernel for each backend (running_sum.hpp). The program checks the rules by differences
+// and runs a layer made of both.
 
 #include <headmix/headmix.hpp>
 
 #include "../common.hpp"
+#include "running_sum.hpp"
 
 using namespace headmix;
 
@@ -20,24 +22,6 @@ struct arctan : pointwise {
 /// A mistake for the check to find: a product instead of a quotient.
 struct wrong_arctan : arctan {
   static constexpr auto vjp(auto dy, auto a, auto /*y*/) { return grads(dy * (square(a) + number<1>{})); }
-};
-
-/// y_ij = sum of a_ik over k <= j. Its transpose, which is its gradient, is the sum over k >= j.
-template <bool Transposed = false>
-struct running_sum : operation {
-  template <class A>
-  using shape_of = shape<rows<A>, cols<A>>;
-  /// Any backend whose memory the host can read; `run` knows the backend and the sizes of the program.
-  static void eval(auto const& /*run*/, auto y, auto a) {
-    for (Index i = 0; i < a.rows; ++i) {
-      std::remove_cvref_t<decltype(a(0, 0))> sum = 0;
-      for (Index n = 0; n < a.cols; ++n) {
-        Index const j = Transposed ? a.cols - 1 - n : n;
-        y(i, j) = sum += a(i, j);
-      }
-    }
-  }
-  static constexpr auto vjp(auto dy, auto /*a*/, auto /*y*/) { return grads(make<running_sum<!Transposed>>(dy)); }
 };
 
 /// A layer is its input, its result, and lists of losses and observed selections: y = running sums of arctan(x W).
