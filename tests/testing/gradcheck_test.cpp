@@ -94,3 +94,21 @@ TEST_CASE("gradcheck: a result that is a view") {
   CHECK(gradcheck(t(exp(a{} % w{})), at<tokens>(4)).ok());
   CHECK(gradcheck(t(a{}), at<tokens>(4)).ok());
 }
+TEST_CASE("gradcheck: names what is detached") {
+  struct w : param<C, C> {};
+  auto const r = gradcheck(a{} / detach(row_sum(a{} % w{})), at<tokens>(4));
+  CHECK(r.detached == std::vector<std::string>{"detach(row_sum(matmul(...)))"});
+  CHECK_FALSE(r.ok());
+  CHECK(r.text.ends_with("; detached by intention: detach(row_sum(matmul(...)))"));
+  CHECK(gradcheck(a{} * straight_through(a{}, tanh(a{})), at<tokens>(4)).detached.size() == 1);
+  CHECK(gradcheck(tanh(a{}), at<tokens>(4)).detached.empty());
+}
+TEST_CASE("gradcheck: leaves of one name are told apart") {
+  struct second {
+    struct a : input<tokens, C> {};
+  };
+  auto const r = gradcheck(make<wrong_square>(a{}) + second::a{}, at<tokens>(4));
+  CHECK(r.text.find("second::a:") == std::string::npos);
+  CHECK(r.text.find(" of a: ") == std::string::npos);
+  CHECK(r.text.find("::a: ") != std::string::npos);
+}

@@ -105,6 +105,8 @@ struct the {
 struct operation {
   static constexpr form form_of = form::barrier;
   static constexpr bool differentiable = true;
+  /// True when `vjp` is by intention not the derivative, as that of a rounding: gradcheck says so.
+  static constexpr bool estimates_gradient = false;
   /// Buffers that a barrier writes. Buffer 0 is the value of the node, `output<Which>(node)` names the others.
   static constexpr int outputs = 1;
   /// True when `eval` leaves out an output whose data is null: one that nobody reads.

@@ -194,6 +194,7 @@ struct absolute : pointwise {
 };
 /// The value of a with the gradient of b.
 struct straight_through : pointwise {
+  static constexpr bool estimates_gradient = true;
   template <class T>
   HEADMIX_HD static T f(T a, T) {
     return a;

@@ -12,11 +12,12 @@ namespace ops {
 
 /// A rounding whose gradient is that of the identity.
 struct rounding : operation {
+  static constexpr bool estimates_gradient = true;
   static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
 };
 
-/// Each row x becomes clamp(round(x s), -128, 127) / s with s = 127 / max(max_j |x_j|, 1e-5). A NaN stays one; a row with
-/// an infinity becomes NaN.
+/// Each row x becomes clamp(round(x s), -128, 127) / s with s = 127 / max(max_j |x_j|, 1e-5). A NaN stays one; a row
+/// with an infinity becomes NaN.
 struct absmax_int8 : rounding {
   template <class A>
   using shape_of = shape<rows<A>, cols<A>>;

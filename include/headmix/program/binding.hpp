@@ -151,6 +151,10 @@ class Binding {
   [[nodiscard]] std::string_view leaf_qualified_name(std::size_t leaf) const {
     return name_in(table_->leaves[leaf].name_source, true);
   }
+  /// The name for messages, in which leaves of one name are told apart.
+  [[nodiscard]] std::string_view leaf_text(std::size_t leaf) const {
+    return distinct(table_->leaves[leaf].name_source);
+  }
   /// A size that the extents of a leaf wait for: its name, or nothing.
   [[nodiscard]] std::string_view unknown_size_of(std::size_t leaf) const {
     for (formula const* const extent : table_->leaves[leaf].shape.extent) {
@@ -203,7 +207,7 @@ class Binding {
     fix(context_size, sizes_.context);
     sizes_.value[sequences_size] = (std::max)(sizes_.tokens.count, Index{1});
     for (std::size_t l = 0; l < bound_.size(); ++l) {
-      if (!bound_[l]) fail(leaf_name(l), " is not bound: call bind(", leaf_name(l), "{}, memory) first");
+      if (!bound_[l]) fail(leaf_text(l), " is not bound: call bind(", leaf_text(l), "{}, memory) first");
       each_extent(l, [&](formula const& f, Index found, char const*) {
         if (f.what != formula::op::size || sizes_.value[static_cast<std::size_t>(f.value)] != dynamic) return;
         sizes_.value[static_cast<std::size_t>(f.value)] = found;
@@ -220,19 +224,21 @@ class Binding {
     }
     for (std::size_t l = 0; l < bound_.size(); ++l) {
       each_extent(l, [&](formula const& f, Index found, char const* what) {
-        if (found != value_of(f)) fail(leaf_name(l), " has ", found, " ", what, ", expected ", expectation(f));
+        if (found != value_of(f)) fail(leaf_text(l), " has ", found, " ", what, ", expected ", expectation(f));
       });
     }
     for (check_row const& c : table_->checks) {
       Index const x = value_of(*c.x), y = value_of(*c.y);
       if (!c.holds(x, y)) {
-        fail(describe(*c.node), ": ", describe(c.x_side), " = ", x, " ", c.text, " ", describe(c.y_side), " = ", y);
+        auto const names = [this](char const* source) { return distinct(source); };
+        fail(describe(*c.node, names), ": ", describe(c.x_side, names), " = ", x, " ", c.text, " ",
+             describe(c.y_side, names), " = ", y);
       }
     }
     for (int const l : table_->reshaped) {
       untyped_view const& v = values_[static_cast<std::size_t>(l)];
       if (!v.contiguous()) {
-        fail(leaf_name(static_cast<std::size_t>(l)), " is split or merged, so its rows must follow each other; ",
+        fail(leaf_text(static_cast<std::size_t>(l)), " is split or merged, so its rows must follow each other; ",
              text(v), " has the strides ", strides(v), ", expected ", strides({nullptr, v.count, v.rows, v.cols}));
       }
     }
@@ -246,7 +252,7 @@ class Binding {
   void check_memory() const {
     for (std::size_t l = 0; l < bound_.size(); ++l) {
       if (values_[l].data == nullptr && values_[l].size() > 0) {
-        fail(leaf_name(l), " is bound to a null pointer; its extents are ", text(values_[l]));
+        fail(leaf_text(l), " is bound to a null pointer; its extents are ", text(values_[l]));
       }
     }
   }
@@ -258,9 +264,9 @@ class Binding {
       for (bool const gradient : {false, true}) {
         untyped_view const& v = gradient ? leaf_gradient(l) : values_[l];
         if (v.data == nullptr || !addresses_of(v, element_of(l)).meets(all)) continue;
-        if (gradient) fail("the gradient of ", leaf_name(l), " lies in the workspace, which the pass overwrites");
+        if (gradient) fail("the gradient of ", leaf_text(l), " lies in the workspace, which the pass overwrites");
         fail(
-            leaf_name(l),
+            leaf_text(l),
             " lies in the workspace, which the pass overwrites: a result is there until the next forward(); copy it to "
             "use it as an input");
       }
@@ -274,7 +280,7 @@ class Binding {
       for (Index i = 0; i < v.rows; ++i) {
         for (Index j = 0; j < v.cols; ++j) {
           if (v(i, j) < -1 || v(i, j) >= limit) {
-            fail(leaf_name(l), " holds ", v(i, j), " at (", i, ", ", j, "), expected -1 or 0 .. ", limit - 1);
+            fail(leaf_text(l), " holds ", v(i, j), " at (", i, ", ", j, "), expected -1 or 0 .. ", limit - 1);
           }
         }
       }
@@ -285,7 +291,7 @@ class Binding {
   void check_has_run(char const* what) const {
     if (state_->has_run()) return;
     fail(what, " needs a forward() over the same memory and extents before it: ",
-         state_->leaf() == State::no_leaf ? std::string_view{} : leaf_name(state_->leaf()),
+         state_->leaf() == State::no_leaf ? std::string_view{} : leaf_text(state_->leaf()),
          state_->leaf() == State::no_leaf ? "" : " ", state_->reason());
   }
   /// All values of the program; those that are not leaves are for its plan and its passes to fill.
@@ -297,6 +303,12 @@ class Binding {
  private:
   [[nodiscard]] std::string_view size_name(std::size_t size) const { return unqualified(table_->sizes[size]); }
 
+  /// A name for messages: the whole one where several leaves have the short one.
+  [[nodiscard]] std::string_view distinct(char const* name_source) const {
+    auto const same = [&](leaf_row const& l) { return unqualified(l.name_source) == unqualified(name_source); };
+    bool const several = std::count_if(table_->leaves.begin(), table_->leaves.end(), same) > 1;
+    return name_in(name_source, several);
+  }
   /// f(formula, extent of the bound memory, its name) for count, rows and columns of a leaf.
   template <class F>
   void each_extent(std::size_t leaf, F f) const {
@@ -310,7 +322,7 @@ class Binding {
     std::string const number = std::to_string(value_of(f));
     if (f.what != formula::op::size) return number;
     auto const size = static_cast<std::size_t>(f.value);
-    return message(number, " (", size_name(size), ", as ", unqualified(source_[size]), " has it)");
+    return message(number, " (", size_name(size), ", as ", distinct(source_[size]), " has it)");
   }
   void fix(std::size_t size, segments const& s) {
     if (s.count == 0) return;
@@ -333,21 +345,21 @@ class Binding {
     sizes_.value[size] = s.rows;
   }
   void check_extents(std::size_t leaf, untyped_view const& v, char const* what) const {
-    if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_name(leaf), " has a negative extent: ", text(v));
+    if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_text(leaf), " has a negative extent: ", text(v));
     static_cast<void>(checked(v.count) * v.rows * v.cols);
   }
   void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const {
     if (gradient.data == nullptr) return;
     check_extents(leaf, gradient, "the gradient of ");
     if (!same_extents(value, gradient)) {
-      fail("the gradient of ", leaf_name(leaf), " has extents ", text(gradient), ", its value has ", text(value));
+      fail("the gradient of ", leaf_text(leaf), " has extents ", text(gradient), ", its value has ", text(value));
     }
     if (overlaps_itself(gradient)) {
-      fail("the gradient of ", leaf_name(leaf), " must have memory of its own for every element; ", text(gradient),
+      fail("the gradient of ", leaf_text(leaf), " must have memory of its own for every element; ", text(gradient),
            " with strides ", strides(gradient), " has not");
     }
     if (value.data != nullptr && share_memory(value, gradient, element_of(leaf))) {
-      fail("the gradient of ", leaf_name(leaf), " must have memory of its own; it shares some with the value");
+      fail("the gradient of ", leaf_text(leaf), " must have memory of its own; it shares some with the value");
     }
   }
   void set_gradient(std::size_t leaf, untyped_view const& gradient) {

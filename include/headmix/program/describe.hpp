@@ -20,15 +20,16 @@ struct description {
   std::size_t count;
 };
 
-/// Names and operations, two levels deep.
-inline std::string describe(description const& e, int depth = 2) {
+/// Names and operations, two levels deep. names(source) is the name of a leaf.
+template <class Names>
+std::string describe(description const& e, Names const& names, int depth = 2) {
   if (e.name_source == nullptr) return "number";
+  if (!e.is_operation) return std::string(names(e.name_source));
   std::string text(unqualified(e.name_source));
-  if (!e.is_operation) return text;
   text.resize((std::min)(text.find('<'), text.size()));  // without template arguments
   if (depth == 0) return text + "(...)";
   text += '(';
-  for (std::size_t i = 0; i < e.count; ++i) text += (i == 0 ? "" : ", ") + describe(*e.args[i], depth - 1);
+  for (std::size_t i = 0; i < e.count; ++i) text += (i == 0 ? "" : ", ") + describe(*e.args[i], names, depth - 1);
   return text + ')';
 }
 
@@ -39,8 +40,9 @@ struct side_description {
   char const* name_source;  ///< of the size
   Index value;              ///< of a static size, which is its name
 };
-inline std::string describe(side_description const& s) {
-  if (s.of != nullptr) return message(s.extent, " of ", describe(*s.of));
+template <class Names>
+std::string describe(side_description const& s, Names const& names) {
+  if (s.of != nullptr) return message(s.extent, " of ", describe(*s.of, names));
   if (s.value != dynamic) return message("size ", s.value);
   return message("size ", unqualified(s.name_source));
 }

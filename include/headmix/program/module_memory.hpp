@@ -24,7 +24,7 @@ struct parameter_row {
 
 inline std::size_t elements_of(Binding const& program, std::size_t leaf) {
   if (auto const size = program.unknown_size_of(leaf); !size.empty()) {
-    fail(program.leaf_name(leaf), ": size ", size,
+    fail(program.leaf_text(leaf), ": size ", size,
          " is dynamic; give its value to the module's constructor: at<...::", size, ">(n)");
   }
   return static_cast<std::size_t>(program.leaf_shape(leaf).size());

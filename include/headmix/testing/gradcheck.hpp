@@ -33,7 +33,10 @@ struct gradcheck_result {
   double error = 0;          ///< largest |difference quotient - gradient| / max(1, |gradient|) over all elements
   double repeated = 0;       ///< largest deviation of a second backward pass from doubling the gradients, relative
   bool reproducible = true;  ///< forward and backward again, from zeroed gradients, gave the same bits
-  std::string text;          ///< the worst element, in words
+  std::string text;          ///< the worst element, in words, and if it is wrong, what is detached
+  /// Values through which no gradient goes, or another one than the derivative, by intention: detach() and the like.
+  /// Differences see what they depend on, so a gradient through them differs.
+  std::vector<std::string> detached = {};
 
   /// True within the tolerance.
   [[nodiscard]] bool ok(double tolerance = 1e-6) const {
@@ -42,6 +45,20 @@ struct gradcheck_result {
 };
 
 namespace detail {
+
+template <class E>
+inline constexpr bool is_detached = false;
+template <class Op, class... A>
+inline constexpr bool is_detached<node<Op, A...>> = node<Op, A...>::kind_of != kind::integer &&
+                                                    (!Op::differentiable || Op::estimates_gradient) && (A::grad || ...);
+struct detached_nodes {
+  template <class E>
+  static constexpr bool value = is_detached<E>;
+};
+template <class... E>
+std::vector<std::string> described(type_list<E...>) {
+  return {describe(description_of<E>, [](char const* source) { return unqualified(source); })...};
+}
 
 /// The memory of all leaves of a program over T: random numbers, and gradients of zero.
 template <class T>
@@ -56,7 +73,7 @@ class LeafMemory {
   LeafMemory(Binding& program, gradcheck_options const& options) : leaves_(program.leaf_count()) {
     for (std::size_t l = 0; l < leaves_.size(); ++l) {
       if (auto const size = program.unknown_size_of(l); !size.empty()) {
-        fail("gradcheck: an extent of ", program.leaf_name(l), " is dynamic; give its value: at<", size, ">(n)");
+        fail("gradcheck: an extent of ", program.leaf_text(l), " is dynamic; give its value: at<", size, ">(n)");
       }
       fill(program, l, Random(options.seed, l), options);
     }
@@ -131,7 +148,7 @@ class GradientCheck {
         double const error = std::abs(quotient - gradient) / (std::max)(1.0, std::abs(gradient));
         if (!(error <= result.error)) {  // also when it is not a number
           result.error = error;
-          result.text = message("element ", i, " of ", program.leaf_name(l), ": gradient ", gradient,
+          result.text = message("element ", i, " of ", program.leaf_text(l), ": gradient ", gradient,
                                 ", difference quotient ", quotient);
         }
       }
@@ -179,10 +196,17 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
   detail::LeafMemory<double> memory(detail::binding_of(program), options);
   AlignedBuffer workspace(program.workspace_bytes());
   program.bind_workspace(workspace.bytes());
-  return detail::GradientCheck(
-             &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
-             [](void* t, view<double const> dy) { static_cast<program_type*>(t)->backward(dy); })
-      .run(detail::binding_of(program), memory, options);
+  auto result = detail::GradientCheck(
+                    &program, [](void* t) { return static_cast<program_type*>(t)->forward(); },
+                    [](void* t, view<double const> dy) { static_cast<program_type*>(t)->backward(dy); })
+                    .run(detail::binding_of(program), memory, options);
+  result.detached = detail::described(filter<nodes_of<roots<Y>>, detail::detached_nodes>{});
+  if (!result.ok()) {
+    for (std::string const& edge : result.detached) {
+      result.text += message(&edge == &result.detached.front() ? "; detached by intention: " : ", ", edge);
+    }
+  }
+  return result;
 }
 
 /// The same on the reference backend.
