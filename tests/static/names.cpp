@@ -33,6 +33,7 @@ struct Head {};
 struct Cache {};
 struct Token {};
 struct Loss {};
+struct Buffer {};
 struct Trainer {};
 enum class Device { cpu, gpu };
 
