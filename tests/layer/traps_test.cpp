@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// What once went wrong in silence: two uses of a layer in one network have masks and starts of their own.
+#include <algorithm>
+#include <headmix/headmix.hpp>
+
+#include "doctest.h"
+
+using namespace headmix;
+
+namespace {
+
+struct Drop {
+  struct x : input<tokens, size<64>> {};
+  struct W : param<size<64>> {
+    using initializer = normal<1, 1>;
+  };
+  static constexpr auto y = dropout<1, 2>(x{}) * W{};
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+struct Twice {
+  struct x : input<tokens, size<64>> {};
+  static constexpr auto first = use<Drop, "first">(x{});
+  static constexpr auto y = use<Drop, "second">(first.y).y;
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+struct Repeated {
+  struct x : input<tokens, size<64>> {};
+  static constexpr auto y = repeat<2, Drop, "blocks">(x{}).y;
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+
+/// The share of the elements that two dropouts of 1/2 left.
+template <class L>
+void has_masks_of_its_own() {
+  Module<L, Cpu<float>> m(1);
+  std::vector<float> x(100 * 64, 1);
+  auto const y = m.forward({x.data(), 100, 64});
+  auto const alive = y.size() - std::count(y.data, y.data + y.size(), 0.f);
+  CHECK(std::abs(static_cast<double>(alive) / static_cast<double>(y.size()) - 0.25) < 0.03);
+  auto const& p = m.parameters();
+  REQUIRE(p.size() == 2);
+  CHECK_FALSE(std::equal(p[0].value.data, p[0].value.data + 64, p[1].value.data));
+}
+
+}  // namespace
+
+TEST_CASE("traps: uses and times of a layer have masks and starts of their own") {
+  has_masks_of_its_own<Twice>();
+  has_masks_of_its_own<Repeated>();
+}
