@@ -118,7 +118,7 @@ class Module {
     self_->memory.adopt_parameters(binding(), parameter_rows(), owner.parameters(), trains);
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    find_random_keys(random_keys{});
+    find_random_keys();
     bind_randomness();
   }
 
@@ -145,7 +145,11 @@ class Module {
     self_->program.bind(typename Of::context{}, context);
     self_->program.bind_context(
         self_->memory.carried(detail::name_source<context_tokens>(), m, self_->memory.context_offsets));
-    bind_valid_rows<typename Of::context_valid_rows>(m, self_->memory.context_valid_rows, "context", context.rows);
+    if constexpr (requires { typename Of::context_valid_rows; }) {
+      bind_valid_rows<typename Of::context_valid_rows>(m, self_->memory.context_valid_rows, "context", context.rows);
+    } else {
+      detail::refuse_padding(m, "context");
+    }
     return forward(x, b);
   }
   /// The same over leaves that were bound with program().bind().
@@ -291,9 +295,9 @@ class Module {
   Module(initial_weights weights, std::uint64_t seed, Backend backend, size_value<X>... sizes)
       : self_(std::make_unique<body>(std::move(backend), seed, sizes...)) {
     self_->memory.allocate_parameters(binding(), parameter_rows(), trains, weights == initial_weights::by_the_rules);
-    allocate_packed(packed_leaves{});
+    allocate_packed();
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    find_random_keys(random_keys{});
+    find_random_keys();
     bind_randomness();
   }
 
@@ -312,14 +316,12 @@ class Module {
     return detail::program_access::unrolled(self_->program)
         .times_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
   }
-  template <class... Key>
-  void find_random_keys(type_list<Key...>) {
-    auto const add = [this]<class K>(K) {
+  void find_random_keys() {
+    for_each(random_keys{}, [this]<class K>() {
       for (Index time = 0; time < times_of<K>(); ++time) {
         self_->memory.add_random_key(binding(), number_of<K>(time), !std::is_same_v<K, random_key>);
       }
-    };
-    (add(Key{}), ...);
+    });
   }
   void bind_randomness() {
     if constexpr (draws_randomness) self_->memory.bind_randomness(binding());
@@ -334,15 +336,13 @@ class Module {
   }
   void require_forward(char const* what) const { binding().check_has_run(what); }
 
-  template <class... Packed>
-  void allocate_packed(type_list<Packed...>) {
-    auto const allocate = [this]<class P>(P) {
+  void allocate_packed() {
+    for_each(packed_leaves{}, [this]<class P>() {
       for (Index time = 0; time < times_of<P>(); ++time) {
         self_->memory.allocate_packed(binding(), number_of<P>(time), self_->program.template extent<typename P::in>(),
                                       self_->program.template extent<typename P::out>());
       }
-    };
-    (allocate(Packed{}), ...);
+    });
   }
   template <class... Known>
   void fill_known(type_list<Known...>) {

@@ -53,7 +53,7 @@ struct module_memory {
       }
       for (Index time = 0; time < program.times_of_leaf(rows[i].leaf); ++time) {
         for (std::size_t const j : together) {
-          if (time == 0) places[j] = {all.size(), together.size()};
+          if (time == 0) places[j] = {all.size(), together.size(), program.times_of_leaf(rows[j].leaf)};
           all.push_back({program.leaf(rows[j].leaf, time), rows[j].initial});
         }
       }
@@ -62,9 +62,11 @@ struct module_memory {
   }
   /// Parameter number `row` of the layer at a time.
   [[nodiscard]] headmix::parameter<scalar> const& parameter_at(std::size_t row, Index time) const {
-    std::size_t const n = places[row].first + static_cast<std::size_t>(time) * places[row].each;
-    if (0 > time || n >= parameters.size())
-      fail("get(): there is no time ", time, " of ", parameters[places[row].first].name);
+    parameter_place const& place = places[row];
+    if (0 > time || time >= place.times) {
+      fail("get(): there is no time ", time, " of ", parameters[place.first].name, ", which has ", place.times);
+    }
+    std::size_t const n = place.first + static_cast<std::size_t>(time) * place.each;
     return parameters[n];
   }
   /// @param trains  false: no parameter gets a gradient
@@ -202,6 +204,7 @@ struct module_memory {
   /// Where the parameters of a row of the layer begin, and how far apart those of its times are.
   struct parameter_place {
     std::size_t first = 0, each = 0;
+    Index times = 0;
   };
   std::vector<parameter_place> places;
   struct random_key_leaf {
