@@ -5,7 +5,7 @@
 // so the compiler's time does not grow with the number of times.
 
 #include "headmix/expr/rewrite.hpp"
-#include "headmix/program/repeat_table.hpp"
+#include "headmix/expr/repeat_edge.hpp"
 
 namespace headmix {
 

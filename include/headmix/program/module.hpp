@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "headmix/layer/layer_policy.hpp"
+#include "headmix/expr/layer_policy.hpp"
 #include "headmix/program/module_memory.hpp"
 #include "headmix/program/program.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "headmix/core/arena.hpp"
 #include "headmix/program/binding.hpp"
-#include "headmix/program/repeat_table.hpp"
+#include "headmix/expr/repeat_edge.hpp"
 
 namespace headmix::detail {
 
@@ -16,6 +16,11 @@ struct call_row {
   bool into_leaf;  ///< adds to the gradient of a leaf, which may be unbound
   repeat_edge edge = repeat_edge::none;
   int repeat = -1;  ///< whose edge it is
+};
+/// A part of the program that is repeated; see program/unroll.hpp.
+struct repeat_row {
+  char const* name;
+  bool recompute;  ///< the backward pass computes its values anew
 };
 struct buffer_row {
   std::size_t element;  ///< bytes
