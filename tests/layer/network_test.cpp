@@ -289,6 +289,9 @@ TEST_CASE("networks: one time, many times, and what is no number of times") {
   CHECK_THROWS_WITH_AS(static_cast<void>(many.observed<0>(40)), doctest::Contains("there is no time 40"), Error);
 }
 
+static_assert(count_macs<Repeated<depth>>(at<tokens>(64), at<depth>(5)) == 5 * count_macs<Block>(at<tokens>(64)));
+static_assert(count_parameters<Repeated<size<4>>>() == 4 * count_parameters<Block>());
+
 TEST_CASE("networks: gradients of a repeated layer by central differences") {
   struct D : size<3> {};
   struct a : input<tokens, D> {};
