@@ -4,9 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include "../test_program.hpp"
 #include "headmix/headmix.hpp"
 #include "headmix/layer/repeat.hpp"
-#include "test_program.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
