@@ -185,8 +185,8 @@ struct module_memory {
     std::vector<Int> words;
     for (auto const& key : random_keys) {
       words.insert(words.end(), std::begin(random.word), std::end(random.word));
-      Int& module = words[words.size() - 3];
-      module = static_cast<Int>((static_cast<std::uint32_t>(module) + key.module) & 0xffffffu);
+      Int& which = words[words.size() - 3];  // of the modules of a model
+      which = static_cast<Int>((static_cast<std::uint32_t>(which) + key.module) & 0xffffffu);
     }
     Int const* const bound = random_words.assign(backend, words.data(), words.size());
     for (std::size_t k = 0; k < random_keys.size(); ++k) bind_ints(program, random_keys[k].leaf, {bound + 6 * k, 1, 6});
