@@ -182,13 +182,13 @@ struct module_memory {
     random_keys.push_back({leaf, named ? hash : 0});
   }
   void bind_randomness(Binding& program) {
-    std::vector<Int> words;
+    key_words.clear();
     for (auto const& key : random_keys) {
-      words.insert(words.end(), std::begin(random.word), std::end(random.word));
-      Int& which = words[words.size() - 3];  // of the modules of a model
+      key_words.insert(key_words.end(), std::begin(random.word), std::end(random.word));
+      Int& which = key_words[key_words.size() - 3];  // of the modules of a model
       which = static_cast<Int>((static_cast<std::uint32_t>(which) + key.module) & 0xffffffu);
     }
-    Int const* const bound = random_words.assign(backend, words.data(), words.size());
+    Int const* const bound = random_words.assign(backend, key_words.data(), key_words.size());
     for (std::size_t k = 0; k < random_keys.size(); ++k) bind_ints(program, random_keys[k].leaf, {bound + 6 * k, 1, 6});
   }
   static void bind_ints(Binding& program, std::size_t leaf, view<Int const> v) {
@@ -212,6 +212,7 @@ struct module_memory {
     std::uint32_t module;
   };
   std::vector<random_key_leaf> random_keys;
+  std::vector<Int> key_words;
   std::vector<packed_parameter> packed;
   headmix::prepared_weights<Backend> prepared;
   bool is_prepared = false;
