@@ -15,7 +15,7 @@ function protocol(names, text,   n, part, i) {
 BEGIN {
   protocol("extents args kind_of form_of grad", "Part of every Expr.")
   protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns " \
-           "scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts",
+           "edge repeated_by scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts",
            "Part of an operation; see `operation`.")
   protocol("f vectorizable", "Part of a pointwise operation; see `pointwise`.")
   protocol("syntax meaning without standard several accepts",

@@ -5,7 +5,7 @@
 using namespace headmix;
 
 #ifdef MUST_FAIL
-using layer = MhMoe<8, 2, SoftmaxTopK<4, 2>, FeedForward<4>, output_bias>;
+using layer = MhMoe<8, 2, SoftmaxTopK<4, 2>, FeedForward<4>, key_bias>;
 #else
 using layer = MhMoe<8, 2, SoftmaxTopK<4, 2>, FeedForward<4>, merge_bias>;
 #endif

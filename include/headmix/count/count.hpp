@@ -23,6 +23,7 @@
 #include "headmix/expr/attention_ops.hpp"
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/quantize.hpp"
+#include "headmix/expr/repeat.hpp"
 #include "headmix/program/formula.hpp"
 #include "headmix/program/steps.hpp"
 
@@ -192,6 +193,18 @@ constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, aut
       .value;
 }
 
+namespace detail {
+/// How often a parameter is there.
+template <class P>
+constexpr Index times_of(auto const& sizes) {
+  if constexpr (RepeatedLeaf<P>) {
+    return sizes.template extent<typename P::repeated_by::count>();
+  } else {
+    return 1;
+  }
+}
+}  // namespace detail
+
 /// The number of parameters that a Module of layer L owns; packed ones are the weights in them. Dynamic sizes of the
 /// layer follow as `at<L::model_dim>(512)`; one that is missing is a compile error.
 template <class L, Extent... X>
@@ -202,11 +215,11 @@ template <class L, Extent... X>
     if constexpr (Parameter<P>) {
       if (!what.bias && detail::Bias<P>) return;
       if (!what.router && RouterParameter<P>) return;
-      n += checked(sizes.template extent<count<P>>()) * sizes.template extent<rows<P>>() *
-           sizes.template extent<cols<P>>();
+      n += checked(detail::times_of<P>(sizes)) * sizes.template extent<count<P>>() *
+           sizes.template extent<rows<P>>() * sizes.template extent<cols<P>>();
     } else if constexpr (PackedParameter<P>) {
-      n += checked(sizes.template extent<count<P>>()) * sizes.template extent<typename P::in>() *
-           sizes.template extent<typename P::out>();
+      n += checked(detail::times_of<P>(sizes)) * sizes.template extent<count<P>>() *
+           sizes.template extent<typename P::in>() * sizes.template extent<typename P::out>();
     }
   });
   return n.value;
@@ -218,8 +231,14 @@ template <class L, Extent... X>
 }
 
 namespace detail {
+template <class A>
+inline constexpr repeat_edge edge_at = repeat_edge::none;
+template <class R, repeat_edge Edge, class A>
+inline constexpr repeat_edge edge_at<node<ops::at_edge<R, Edge>, A>> = Edge;
+
+/// With repeated parts once.
 template <class Y, class Sizes>
-constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
+constexpr Index macs_once(Y, counted what, Sizes const& sizes) {
   checked n = 0;
   for_each(nodes_of<roots<Y>>{}, [&]<class A>() {
     if constexpr (requires { macs(A{}, sizes); }) {
@@ -227,6 +246,19 @@ constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
     }
     if constexpr (requires { attention_macs(A{}, sizes); }) {
       if (what.attention_term) n += attention_macs(A{}, sizes);
+    }
+  });
+  return n.value;
+}
+/// What lies below the end of a repeated part and not below its beginning is done as often as that says.
+template <class Y, class Sizes>
+constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
+  checked n = macs_once(Y{}, what, sizes);
+  for_each(nodes_of<roots<Y>>{}, [&]<class A>() {
+    if constexpr (edge_at<A> == repeat_edge::end || edge_at<A> == repeat_edge::begin) {
+      Index const more = sizes.template extent<typename A::op::repeated_by::count>() - 1;
+      Index const below = macs_once(typename first_of<typename A::args>::type{}, what, sizes);
+      n += checked(edge_at<A> == repeat_edge::end ? more : -more) * below;
     }
   });
   return n.value;

@@ -4,8 +4,9 @@
 // before. An expression has the part once; the tables of the program are unrolled when it is made (program/unroll.hpp),
 // so the compiler's time does not grow with the number of times.
 
+#include "headmix/core/view.hpp"
 #include "headmix/expr/rewrite.hpp"
-#include "headmix/program/repeat_table.hpp"
+#include "headmix/expr/repeat_edge.hpp"
 
 namespace headmix {
 

@@ -14,7 +14,7 @@
 
 #include "headmix/expr/padding.hpp"
 #include "headmix/expr/repeat.hpp"
-#include "headmix/layer/layer_policy.hpp"
+#include "headmix/expr/layer_policy.hpp"
 
 namespace headmix {
 

@@ -9,7 +9,7 @@
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/program/binding.hpp"
-#include "headmix/program/repeat_table.hpp"
+#include "headmix/expr/repeat_edge.hpp"
 #include "headmix/program/steps.hpp"
 
 namespace headmix {

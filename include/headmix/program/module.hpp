@@ -14,70 +14,13 @@
 #include <memory>
 #include <vector>
 
-#include "headmix/expr/loss_name.hpp"
-#include "headmix/layer/layer_policy.hpp"
+#include "headmix/expr/layer_policy.hpp"
 #include "headmix/program/loss_weights.hpp"
+#include "headmix/program/module_leaves.hpp"
 #include "headmix/program/module_memory.hpp"
 #include "headmix/program/program.hpp"
 
 namespace headmix {
-
-namespace detail {
-template <class Y, class Losses, class Observed>
-struct module_roots;
-template <class Y, class... L, class... O>
-struct module_roots<Y, type_list<L...>, type_list<O...>> {
-  using type = roots<Y, L..., O...>;
-};
-/// What the program of a mode computes as y.
-template <class L, class Mode>
-constexpr auto result_of() {
-  if constexpr (requires { L::y_inference; } && std::is_same_v<Mode, inference>) {
-    return std::remove_cvref_t<decltype(L::y_inference)>{};
-  } else {
-    return std::remove_cvref_t<decltype(L::y)>{};
-  }
-}
-struct is_known {
-  template <class E>
-  static constexpr bool value = requires {
-    E::element(Index{}, Index{});
-  };
-};
-struct is_parameter {
-  template <class E>
-  static constexpr bool value = Parameter<E>;
-};
-struct is_packed {
-  template <class E>
-  static constexpr bool value = PackedParameter<E>;
-};
-struct is_buffer {
-  template <class E>
-  static constexpr bool value = ModuleBuffer<E>;
-};
-template <class List>
-struct loss_names;
-template <class... E>
-struct loss_names<type_list<E...>> {
-  static constexpr std::array<char const*, sizeof...(E)> sources = {loss_name_source<E>...};
-};
-template <class Initial>
-double initial_value(Random const& random, std::uint64_t element, Index rows, Index cols) {
-  return Initial::value(random, element, rows, cols);
-}
-struct is_random_key {
-  template <class E>
-  static constexpr bool value = std::is_base_of_v<random_key, E>;
-};
-template <class Leaves, class Parameters>
-struct parameter_table;
-template <class Leaves, class... P>
-struct parameter_table<Leaves, type_list<P...>> {
-  static constexpr std::array<parameter_row, sizeof...(P)> value = {
-      parameter_row{position_in<Leaves, P>::value, &initial_value<typename P::initializer>}...};
-};
-}  // namespace detail
 
 /// Says that a module works on the parameters of another one.
 struct share_parameters {};
@@ -136,7 +79,7 @@ class Module {
     }
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    find_random_keys(random_keys{});
+    find_random_keys();
     bind_randomness();
   }
 
@@ -163,7 +106,11 @@ class Module {
     self_->program.bind(typename Of::context{}, context);
     self_->program.bind_context(
         self_->memory.carried(detail::name_source<context_tokens>(), m, self_->memory.context_offsets));
-    bind_valid_rows<typename Of::context_valid_rows>(m, self_->memory.context_valid_rows, "context", context.rows);
+    if constexpr (requires { typename Of::context_valid_rows; }) {
+      bind_valid_rows<typename Of::context_valid_rows>(m, self_->memory.context_valid_rows, "context", context.rows);
+    } else {
+      detail::refuse_padding(m, "context");
+    }
     return forward(x, b);
   }
   /// The same over leaves that were bound with program().bind().
@@ -342,9 +289,9 @@ class Module {
       memory.allocate(memory.buffers, binding(), rows_of<buffer_leaves>(memory.buffers), false, true,
                       std::uint64_t{1} << 32);
     }
-    allocate_packed(packed_leaves{});
+    allocate_packed();
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
-    find_random_keys(random_keys{});
+    find_random_keys();
     bind_randomness();
   }
 
@@ -365,14 +312,12 @@ class Module {
     return detail::program_access::unrolled(self_->program)
         .times_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
   }
-  template <class... Key>
-  void find_random_keys(type_list<Key...>) {
-    [[maybe_unused]] auto const add = [this]<class K>(K) {
+  void find_random_keys() {
+    for_each(random_keys{}, [this]<class K>() {
       for (Index time = 0; time < times_of<K>(); ++time) {
         self_->memory.add_random_key(binding(), number_of<K>(time), !std::is_same_v<K, random_key>);
       }
-    };
-    (add(Key{}), ...);
+    });
   }
   void bind_randomness() {
     if constexpr (draws_randomness) self_->memory.bind_randomness(binding());
@@ -387,15 +332,13 @@ class Module {
   }
   void require_forward(char const* what) const { binding().check_has_run(what); }
 
-  template <class... Packed>
-  void allocate_packed(type_list<Packed...>) {
-    [[maybe_unused]] auto const allocate = [this]<class P>(P) {
+  void allocate_packed() {
+    for_each(packed_leaves{}, [this]<class P>() {
       for (Index time = 0; time < times_of<P>(); ++time) {
         self_->memory.allocate_packed(binding(), number_of<P>(time), self_->program.template extent<typename P::in>(),
                                       self_->program.template extent<typename P::out>());
       }
-    };
-    (allocate(Packed{}), ...);
+    });
   }
   template <class... Known>
   void fill_known(type_list<Known...>) {

@@ -43,6 +43,7 @@ struct module_memory {
   /// Where the parameters of a row of the layer begin, and how far apart those of its times are.
   struct parameter_place {
     std::size_t first = 0, each = 0;
+    Index times = 0;
   };
   /// Parameters, or buffers.
   struct owned_leaves {
@@ -52,9 +53,11 @@ struct module_memory {
 
     /// That of row `row` of the layer at a time.
     [[nodiscard]] headmix::parameter<scalar> const& at(std::size_t row, Index time) const {
-      std::size_t const n = places[row].first + static_cast<std::size_t>(time) * places[row].each;
-      if (0 > time || n >= list.size()) fail("get(): there is no time ", time, " of ", list[places[row].first].name);
-      return list[n];
+      parameter_place const& place = places[row];
+      if (0 > time || time >= place.times) {
+        fail("get(): there is no time ", time, " of ", list[place.first].name, ", which has ", place.times);
+      }
+      return list[place.first + static_cast<std::size_t>(time) * place.each];
     }
   };
   /// The rows of all parameters: those of a repeated layer once for each time, together.
@@ -71,7 +74,7 @@ struct module_memory {
       }
       for (Index time = 0; time < program.times_of_leaf(rows[i].leaf); ++time) {
         for (std::size_t const j : together) {
-          if (time == 0) places[j] = {all.size(), together.size()};
+          if (time == 0) places[j] = {all.size(), together.size(), program.times_of_leaf(rows[j].leaf)};
           all.push_back({program.leaf(rows[j].leaf, time), rows[j].initial});
         }
       }
@@ -193,13 +196,13 @@ struct module_memory {
     random_keys.push_back({leaf, named ? hash : 0});
   }
   void bind_randomness(Binding& program) {
-    std::vector<Int> words;
+    key_words.clear();
     for (auto const& key : random_keys) {
-      words.insert(words.end(), std::begin(random.word), std::end(random.word));
-      Int& module = words[words.size() - 3];
-      module = static_cast<Int>((static_cast<std::uint32_t>(module) + key.module) & 0xffffffu);
+      key_words.insert(key_words.end(), std::begin(random.word), std::end(random.word));
+      Int& which = key_words[key_words.size() - 3];  // of the modules of a model
+      which = static_cast<Int>((static_cast<std::uint32_t>(which) + key.module) & 0xffffffu);
     }
-    Int const* const bound = random_words.assign(backend, words.data(), words.size());
+    Int const* const bound = random_words.assign(backend, key_words.data(), key_words.size());
     for (std::size_t k = 0; k < random_keys.size(); ++k) bind_ints(program, random_keys[k].leaf, {bound + 6 * k, 1, 6});
   }
   static void bind_ints(Binding& program, std::size_t leaf, view<Int const> v) {
@@ -218,6 +221,7 @@ struct module_memory {
     std::uint32_t module;
   };
   std::vector<random_key_leaf> random_keys;
+  std::vector<Int> key_words;
   std::vector<packed_parameter> packed;
   headmix::prepared_weights<Backend> prepared;
   bool is_prepared = false;

@@ -4,8 +4,8 @@
 // and gets memory that no other living buffer has.
 
 #include "headmix/core/arena.hpp"
+#include "headmix/expr/repeat_edge.hpp"
 #include "headmix/program/binding.hpp"
-#include "headmix/program/repeat_table.hpp"
 
 namespace headmix::detail {
 
@@ -16,6 +16,11 @@ struct call_row {
   bool into_leaf;  ///< adds to the gradient of a leaf, which may be unbound
   repeat_edge edge = repeat_edge::none;
   int repeat = -1;  ///< whose edge it is
+};
+/// A part of the program that is repeated; see program/unroll.hpp.
+struct repeat_row {
+  char const* name;
+  bool recompute;  ///< the backward pass computes its values anew
 };
 struct buffer_row {
   std::size_t element;  ///< bytes
@@ -66,7 +71,7 @@ class Plan {
   /// Lays out the buffers and the scratch memory of the calls; the bytes of the latter are known.
   void lay_out(std::span<untyped_view const> values) {
     std::size_t const calls = program_->calls.size();
-    for (buffer& b : buffers_) b.writer = calls;
+    for (buffer& b : buffers_) b.writer = calls, b.laid_out = false;
     for (std::size_t c = 0; c < calls; ++c) {
       for (int const n : values_of_call(c)) {
         buffer* const b = buffer_below(n);
@@ -84,19 +89,22 @@ class Plan {
     }
     AddressPlanner planner(living_);
     for (std::size_t c = 0; c < calls; ++c) {
-      for (std::size_t i = 0; i < buffers_.size(); ++i) {
-        buffer& b = buffers_[i];
-        if (b.writer != c) continue;
-        b.used = b.last > c || !program_->buffers[i].optional;
+      for (int const n : values_of_call(c)) {
+        buffer* const b = buffer_below(n);
+        if (b == nullptr || b->writer != c || b->laid_out) continue;
+        auto const i = static_cast<std::size_t>(b - buffers_.data());
+        b->laid_out = true;
+        b->used = b->last > c || !program_->buffers[i].optional;
         auto const elements = static_cast<std::size_t>(values[program_->first_buffer() + i].size());
-        if (b.used) b.offset = planner.acquire(i, elements * program_->buffers[i].element);
+        if (b->used) b->offset = planner.acquire(i, elements * program_->buffers[i].element);
       }
       if (scratch_[c].bytes > 0) {
         scratch_[c].offset = planner.acquire(buffers_.size(), scratch_[c].bytes);
         planner.release(buffers_.size());
       }
-      for (std::size_t i = 0; i < buffers_.size(); ++i) {
-        if (buffers_[i].last == c) planner.release(i);
+      for (int const n : values_of_call(c)) {
+        buffer* const b = buffer_below(n);
+        if (b != nullptr && b->last == c && b->used) planner.release(static_cast<std::size_t>(b - buffers_.data()));
       }
     }
     weights_ = planner.peak();
@@ -149,7 +157,7 @@ class Plan {
   struct buffer {
     std::size_t writer = 0, last = 0;  // calls; their number for a buffer that survives them all
     std::size_t offset = 0;
-    bool used = false;
+    bool used = false, laid_out = false;
   };
   [[nodiscard]] std::size_t losses() const { return program_->seeds - (program_->result_has_gradient ? 1 : 0); }
   /// The buffer that lies below value n, if one does and its elements are read.

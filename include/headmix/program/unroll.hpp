@@ -36,6 +36,10 @@ class Unrolled {
   [[nodiscard]] program_table const& table() const { return table_; }
   /// The value of the original tables at one of its times.
   [[nodiscard]] std::size_t value(int n, Index time = 0) const {
+    int const r = from_->repeats.empty() ? not_repeated : repeat_of(n);
+    if (Index const all = r == not_repeated ? 1 : times(r); 0 > time || time >= all) {
+      fail("there is no time ", time, " of a value that is made ", all, all == 1 ? " time" : " times");
+    }
     return from_->repeats.empty() ? static_cast<std::size_t>(n) : static_cast<std::size_t>(place(n, time, false));
   }
   /// A leaf likewise.

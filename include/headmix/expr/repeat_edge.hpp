@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What tables say of the parts of a program that are repeated.
-
+// The edges of the parts of a program that are repeated.
 
 namespace headmix {
 
@@ -14,12 +13,5 @@ enum class repeat_edge {
   gradient_begin,  ///< brings in the gradient by what came out
   gradient_end     ///< brings out the gradient by what went in
 };
-
-namespace detail {
-struct repeat_row {
-  char const* name;
-  bool recompute;
-};
-}  // namespace detail
 
 }  // namespace headmix

@@ -1,0 +1,72 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a module finds in its layer: roots, parameters, buffers and other leaves that it gives memory to, and losses.
+
+#include <array>
+#include <type_traits>
+
+#include "headmix/expr/loss_name.hpp"
+#include "headmix/expr/random.hpp"
+#include "headmix/program/gradient.hpp"
+#include "headmix/program/module_memory.hpp"
+
+namespace headmix {
+
+namespace detail {
+template <class Y, class Losses, class Observed>
+struct module_roots;
+template <class Y, class... L, class... O>
+struct module_roots<Y, type_list<L...>, type_list<O...>> {
+  using type = roots<Y, L..., O...>;
+};
+/// What the program of a mode computes as y.
+template <class L, class Mode>
+constexpr auto result_of() {
+  if constexpr (requires { L::y_inference; } && std::is_same_v<Mode, inference>) {
+    return std::remove_cvref_t<decltype(L::y_inference)>{};
+  } else {
+    return std::remove_cvref_t<decltype(L::y)>{};
+  }
+}
+struct is_known {
+  template <class E>
+  static constexpr bool value = requires {
+    E::element(Index{}, Index{});
+  };
+};
+struct is_parameter {
+  template <class E>
+  static constexpr bool value = Parameter<E>;
+};
+struct is_packed {
+  template <class E>
+  static constexpr bool value = PackedParameter<E>;
+};
+struct is_buffer {
+  template <class E>
+  static constexpr bool value = ModuleBuffer<E>;
+};
+template <class List>
+struct loss_names;
+template <class... E>
+struct loss_names<type_list<E...>> {
+  static constexpr std::array<char const*, sizeof...(E)> sources = {loss_name_source<E>...};
+};
+template <class Initial>
+double initial_value(Random const& random, std::uint64_t element, Index rows, Index cols) {
+  return Initial::value(random, element, rows, cols);
+}
+struct is_random_key {
+  template <class E>
+  static constexpr bool value = std::is_base_of_v<random_key, E>;
+};
+template <class Leaves, class Parameters>
+struct parameter_table;
+template <class Leaves, class... P>
+struct parameter_table<Leaves, type_list<P...>> {
+  static constexpr std::array<parameter_row, sizeof...(P)> value = {
+      parameter_row{position_in<Leaves, P>::value, &initial_value<typename P::initializer>}...};
+};
+}  // namespace detail
+
+}  // namespace headmix
