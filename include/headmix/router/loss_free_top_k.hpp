@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 // The router of DeepSeek-V3, balanced without a loss (Wang et al. 2024).
 
+#include "headmix/expr/initializer.hpp"
+#include "headmix/expr/linear.hpp"
 #include "headmix/router/router.hpp"
 
 namespace headmix {
