@@ -5,8 +5,8 @@
 // so the compiler's time does not grow with the number of times.
 
 #include "headmix/core/view.hpp"
-#include "headmix/expr/rewrite.hpp"
 #include "headmix/expr/repeat_edge.hpp"
+#include "headmix/expr/rewrite.hpp"
 
 namespace headmix {
 

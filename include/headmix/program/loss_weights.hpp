@@ -16,8 +16,8 @@ namespace headmix {
 /// What a loss counts. A name is the whole one, "0.attn.load_balance", or what it ends with after a dot,
 /// "load_balance", for all of these.
 struct loss_weight {
-  std::string_view name;
-  double weight;
+  std::string_view name;  ///< of one loss or of several
+  double weight;          ///< of each of them
 };
 
 /// A list of them, `{{"load_balance", 0.01}, {"z", 0.001}}`, or a span.
