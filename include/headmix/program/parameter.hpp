@@ -63,9 +63,12 @@ std::vector<parameter_name> names_of(Parameters const& parameters) {
 /// The parameters of a module, and its buffers where it has any.
 template <class M>
 auto with_buffers(M const& m) {
-  std::vector<typename std::remove_cvref_t<decltype(m.parameters())>::value_type> all(m.parameters().begin(),
-                                                                                      m.parameters().end());
-  if constexpr (requires { m.buffers(); }) all.insert(all.end(), m.buffers().begin(), m.buffers().end());
+  auto const& parameters = m.parameters();
+  std::vector<std::remove_cvref_t<decltype(*parameters.begin())>> all(parameters.begin(), parameters.end());
+  if constexpr (requires { m.buffers(); }) {
+    auto const& buffers = m.buffers();
+    all.insert(all.end(), buffers.begin(), buffers.end());
+  }
   return all;
 }
 /// Fails if the name is that of several parameters; `whose` says of which module they are.
