@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <headmix/headmix.hpp>
 
-#include "doctest.h"
+#include <doctest/doctest.h>
 
 using namespace headmix;
 

@@ -5,7 +5,7 @@
 #include <headmix/headmix.hpp>
 #include <headmix/io/checkpoint.hpp>
 
-#include "doctest.h"
+#include <doctest/doctest.h>
 
 using namespace headmix;
 

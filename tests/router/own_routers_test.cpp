@@ -5,7 +5,7 @@
 #include <headmix/headmix.hpp>
 #include <numeric>
 
-#include "doctest.h"
+#include <doctest/doctest.h>
 
 using namespace headmix;
 
