@@ -305,7 +305,7 @@ class Module {
   template <class Leaf>
   [[nodiscard]] std::size_t number_of(Index time = 0) const {
     return detail::program_access::unrolled(self_->program)
-        .leaf(position_in<typename program_type::leaves, Leaf>::value, time);
+        .value(position_in<typename program_type::leaves, Leaf>::value, time);
   }
   template <class Leaf>
   [[nodiscard]] Index times_of() const {

@@ -61,7 +61,8 @@ struct module_memory {
     }
   };
   /// The rows of all parameters: those of a repeated layer once for each time, together.
-  static std::vector<parameter_row> rows_of_all_times(std::span<parameter_row const> rows, Unrolled const& program,
+  template <class Tables>
+  static std::vector<parameter_row> rows_of_all_times(std::span<parameter_row const> rows, Tables const& program,
                                                       std::vector<parameter_place>& places) {
     std::vector<parameter_row> all;
     places.assign(rows.size(), {});
@@ -75,7 +76,7 @@ struct module_memory {
       for (Index time = 0; time < program.times_of_leaf(rows[i].leaf); ++time) {
         for (std::size_t const j : together) {
           if (time == 0) places[j] = {all.size(), together.size(), program.times_of_leaf(rows[j].leaf)};
-          all.push_back({program.leaf(rows[j].leaf, time), rows[j].initial});
+          all.push_back({program.value(static_cast<int>(rows[j].leaf), time), rows[j].initial});
         }
       }
     }

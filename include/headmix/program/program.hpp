@@ -6,6 +6,7 @@
 // Gradients of leaves are added to what the caller's memory holds; zero it between steps. A backward pass may be
 // repeated.
 
+#include <array>
 #include <initializer_list>
 #include <span>
 
@@ -22,7 +23,7 @@ struct program_access {
     return program.runner_.binding();
   }
   template <class P>
-  static Unrolled const& unrolled(P& program) {
+  static auto const& unrolled(P& program) {
     return program.runner_.unrolled();
   }
   template <class P>
@@ -157,7 +158,7 @@ class Program {
  private:
   /// How often the parts are done that leaves of repetitions R belong to.
   template <class... R, class... X>
-  static std::vector<Index> times(type_list<R...>, size_value<X>... sizes) {
+  static std::array<Index, sizeof...(R)> times(type_list<R...>, size_value<X>... sizes) {
     return {times_of<R>(sizes...)...};
   }
   template <class R, class... X>
@@ -178,10 +179,12 @@ class Program {
   [[nodiscard]] std::size_t leaf_number(Index time) const {
     static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
     auto const n = static_cast<std::size_t>(position_in<leaves, L>::value);
-    return runner_.unrolled().leaf(n, time);
+    return runner_.unrolled().value(static_cast<int>(n), time);
   }
 
-  detail::Runner<typename program::run> runner_;
+  detail::Runner<typename program::run,
+                 std::conditional_t<program::repetitions::size == 0, detail::PlainTables, detail::Unrolled>>
+      runner_;
 
   template <class... R>
   static constexpr void check_losses(type_list<R...>) {

@@ -31,7 +31,8 @@ struct program_functions {
 };
 
 /// Runs the program that the tables describe: it has what is bound, the plan made of that, and the state of both.
-template <class Run>
+/// @tparam Tables  PlainTables, or Unrolled where parts are repeated
+template <class Run, class Tables>
 class Runner {
   using Backend = typename Run::backend_type;
   using scalar = typename Backend::scalar;
@@ -40,8 +41,8 @@ class Runner {
  public:
   /// @param times  how often each repeated part is done
   Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend,
-         std::vector<Index> times)
-      : unrolled_(table, std::move(times)),
+         std::span<Index const> times)
+      : unrolled_(table, times),
         program_(&unrolled_.table()),
         functions_(&functions),
         backend_(&backend),
@@ -55,7 +56,7 @@ class Runner {
   Runner& operator=(Runner const&) = delete;
 
   /// Where values of the original tables are.
-  [[nodiscard]] Unrolled const& unrolled() const { return unrolled_; }
+  [[nodiscard]] Tables const& unrolled() const { return unrolled_; }
   [[nodiscard]] Binding& binding() { return binding_; }
   [[nodiscard]] Binding const& binding() const { return binding_; }
   [[nodiscard]] State& state() { return state_; }
@@ -173,7 +174,7 @@ class Runner {
     return {binding_.values().data(), plan_.values_of_call(c).data()};
   }
 
-  Unrolled unrolled_;
+  Tables unrolled_;
   program_table const* program_;
   program_functions<Run> const* functions_;
   Backend* backend_;

@@ -15,15 +15,38 @@
 
 namespace headmix::detail {
 
+/// Fails unless there is such a time.
+inline void check_time(Index time, Index times) {
+  if (0 > time || time >= times) {
+    fail("there is no time ", time, " of a value that is made ", times, times == 1 ? " time" : " times");
+  }
+}
+
+/// The tables of a program without repeated parts: what Unrolled is for others.
+class PlainTables {
+ public:
+  PlainTables(program_table const& table, std::span<Index const>) : table_(&table) {}
+  [[nodiscard]] program_table const& table() const { return *table_; }
+  [[nodiscard]] std::size_t value(int n, Index time = 0) const {
+    check_time(time, 1);
+    return static_cast<std::size_t>(n);
+  }
+  [[nodiscard]] Index times_of_leaf(std::size_t) const { return 1; }
+  [[nodiscard]] int repeat_of_leaf(std::size_t) const { return -1; }
+  [[nodiscard]] std::size_t call_of(std::size_t c) const { return c; }
+  [[nodiscard]] std::size_t derived_of(std::size_t d) const { return d; }
+  [[nodiscard]] std::size_t derived_in_order(std::size_t i) const { return i; }
+
+ private:
+  program_table const* table_;
+};
+
 /// The tables of a program, unrolled, and where its values are in them.
 class Unrolled {
  public:
   /// @param times  of each repetition
-  Unrolled(program_table const& table, std::vector<Index> times) : from_(&table), times_(std::move(times)) {
-    if (table.repeats.empty()) {
-      table_ = table;
-      return;
-    }
+  Unrolled(program_table const& table, std::span<Index const> times)
+      : from_(&table), times_(times.begin(), times.end()) {
     parts_.resize(times_.size());
     find_repeated();
     number_values();
@@ -36,14 +59,10 @@ class Unrolled {
   [[nodiscard]] program_table const& table() const { return table_; }
   /// The value of the original tables at one of its times.
   [[nodiscard]] std::size_t value(int n, Index time = 0) const {
-    int const r = from_->repeats.empty() ? not_repeated : repeat_of(n);
-    if (Index const all = r == not_repeated ? 1 : times(r); 0 > time || time >= all) {
-      fail("there is no time ", time, " of a value that is made ", all, all == 1 ? " time" : " times");
-    }
-    return from_->repeats.empty() ? static_cast<std::size_t>(n) : static_cast<std::size_t>(place(n, time, false));
+    int const r = repeat_of(n);
+    check_time(time, r == not_repeated ? 1 : times(r));
+    return static_cast<std::size_t>(place(n, time, false));
   }
-  /// A leaf likewise.
-  [[nodiscard]] std::size_t leaf(std::size_t n, Index time = 0) const { return value(static_cast<int>(n), time); }
   /// How many times there are of a leaf.
   [[nodiscard]] Index times_of_leaf(std::size_t n) const {
     int const r = from_->binding.leaves[n].repeat;
@@ -52,10 +71,10 @@ class Unrolled {
   /// Which repetition it belongs to, -1 for none.
   [[nodiscard]] int repeat_of_leaf(std::size_t n) const { return from_->binding.leaves[n].repeat; }
   /// The call, or the derived value, of the original tables that one here is.
-  [[nodiscard]] std::size_t call_of(std::size_t c) const { return calls_of_.empty() ? c : calls_of_[c]; }
-  [[nodiscard]] std::size_t derived_of(std::size_t d) const { return from_->repeats.empty() ? d : derived_of_[d]; }
+  [[nodiscard]] std::size_t call_of(std::size_t c) const { return calls_of_[c]; }
+  [[nodiscard]] std::size_t derived_of(std::size_t d) const { return derived_of_[d]; }
   /// The derived values in an order in which they can be made.
-  [[nodiscard]] std::size_t derived_in_order(std::size_t i) const { return from_->repeats.empty() ? i : order_[i]; }
+  [[nodiscard]] std::size_t derived_in_order(std::size_t i) const { return order_[i]; }
 
  private:
   static constexpr int not_repeated = -1;
