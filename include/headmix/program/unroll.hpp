@@ -11,35 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "headmix/program/plan.hpp"
+#include "headmix/program/plain_tables.hpp"
 
 namespace headmix::detail {
-
-/// Fails unless there is such a time.
-inline void check_time(Index time, Index times) {
-  if (0 > time || time >= times) {
-    fail("there is no time ", time, " of a value that is made ", times, times == 1 ? " time" : " times");
-  }
-}
-
-/// The tables of a program without repeated parts: what Unrolled is for others.
-class PlainTables {
- public:
-  PlainTables(program_table const& table, std::span<Index const>) : table_(&table) {}
-  [[nodiscard]] program_table const& table() const { return *table_; }
-  [[nodiscard]] std::size_t value(int n, Index time = 0) const {
-    check_time(time, 1);
-    return static_cast<std::size_t>(n);
-  }
-  [[nodiscard]] Index times_of_leaf(std::size_t) const { return 1; }
-  [[nodiscard]] int repeat_of_leaf(std::size_t) const { return -1; }
-  [[nodiscard]] std::size_t call_of(std::size_t c) const { return c; }
-  [[nodiscard]] std::size_t derived_of(std::size_t d) const { return d; }
-  [[nodiscard]] std::size_t derived_in_order(std::size_t i) const { return i; }
-
- private:
-  program_table const* table_;
-};
 
 /// The tables of a program, unrolled, and where its values are in them.
 class Unrolled {
