@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # headmix::compiled: headmix with the kernels of Cpu<float> and Cpu<double> compiled once, in a static library of the
-# project that asks for it and with that project's flags, so that -march agrees. Units that link to it compile in about
-# half the time. Read by the build and by find_package(headmix) with the component compiled.
+# project that asks for it and with that project's flags, so that -march agrees. Units that link to it compile in
+# less time. Read by the build and by find_package(headmix) with the component compiled.
 if(NOT TARGET headmix-compiled)
   add_library(headmix-compiled STATIC EXCLUDE_FROM_ALL)
   add_library(headmix::compiled ALIAS headmix-compiled)

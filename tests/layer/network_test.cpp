@@ -14,7 +14,7 @@ using namespace headmix::test;
 namespace {
 
 constexpr Index width = 16;
-using Heads = Moa<width, 4, SoftmaxTopK<4, 2, loss::load_balance>, causal, rope<>>;
+using Heads = Moa<width, 4, SoftmaxTopK<4, 2, loss::load_balance>, causal, rope<>, output_dropout<1, 10>>;
 using Ffn = Smoe<width, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance>, FeedForward<12>>;
 
 /// A decoder block: h = x + heads(norm(x)), y = h + ffn(norm(h)).
@@ -161,6 +161,8 @@ TEST_CASE("networks: two blocks are as modules called in turn, in less memory") 
     std::copy_n(p.value.data, p.value.size(), all[i].value.data);
   }
   auto const x = numbers(18 * width, 5), dy = numbers(18 * width, 6);
+  m.set_randomness(randomness::off());
+  for (auto& c : chain) c.attn.set_randomness(randomness::off());
   run(m, x, dy, {0.1, 0.1, 0.1, 0.1});
 
   auto d_h = dy;
@@ -234,6 +236,10 @@ TEST_CASE("networks: a repeated block is the block used as often, bit for bit, a
   Module<Repeated<size<2>>, Cpu<double>> twice(3);
   Module<Repeated<depth, recompute>, Cpu<double>> again(3, {}, at<depth>(2));
   auto const x = numbers(18 * width, 5), dy = numbers(18 * width, 6);
+  // The passes draw the same, dropout included.
+  uses.set_randomness(randomness(9));
+  twice.set_randomness(randomness(9));
+  again.set_randomness(randomness(9));
   run(uses, x, dy, {0.1, 0.2, 0.1, 0.2});
   run(twice, x, dy, {0.1, 0.2});
   run(again, x, dy, {0.1, 0.2});
@@ -267,13 +273,15 @@ TEST_CASE("networks: recomputation keeps the values of one time") {
   };
   std::size_t const one = keeps(8) - keeps(7), carried = recomputes(8) - recomputes(7);
   CHECK(carried <= 2 * 64 * width * sizeof(double));  // what goes into a block, and its selections
-  CHECK(carried * 10 < one);
+  CHECK(carried * 9 < one);
 }
 
 TEST_CASE("networks: one time, many times, and what is no number of times") {
   auto const x = numbers(18 * width, 5), dy = numbers(18 * width, 6);
   Module<Block, Cpu<double>> block(3);
   Module<Repeated<depth>, Cpu<double>> once(3, {}, at<depth>(1)), many(3, {}, at<depth>(40));
+  block.set_randomness(randomness::off());
+  once.set_randomness(randomness::off());
   run(block, x, dy, {0.1, 0.2});
   run(once, x, dy, {0.1, 0.2});
   require_equal(block.input_gradient(), once.input_gradient());
@@ -284,6 +292,8 @@ TEST_CASE("networks: one time, many times, and what is no number of times") {
   using M = Module<Repeated<depth>, Cpu<double>>;
   CHECK_THROWS_WITH_AS(M(3, {}, at<depth>(0)), "headmix: repeat blocks: it is done 0 times; expected at least one",
                        Error);
+  CHECK_THROWS_WITH_AS(M(3, {}, at<depth>(1000000000)),
+                       doctest::Contains("repeat blocks: it is done 1000000000 times; expected at most "), Error);
   CHECK_THROWS_WITH_AS(M(3), "headmix: repeat blocks: give its number to the constructor: at<depth>(n)", Error);
   CHECK_THROWS_WITH_AS(static_cast<void>(many.get<decltype(Repeated<depth>::blocks)::as<Block::ffn_gain>>(40)),
                        doctest::Contains("there is no time 40 of blocks.0.ffn_gain"), Error);
@@ -317,11 +327,40 @@ struct Outer {
   using losses = losses_of<net>;
   using observed = type_list<>;
 };
+struct OneName {
+  using x = Dropped::x;
+  static constexpr auto first = repeat<2, Dropped, "d">(x{});
+  static constexpr auto y = repeat<2, Dropped, "d">(first.y).y;
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
 }  // namespace
 
+TEST_CASE("networks: two repeated layers of one name, and gradients that cannot reach the first blocks") {
+  using M = Module<OneName, Reference<double>>;
+  CHECK_THROWS_WITH_AS(
+      M(1), "headmix: repeat d: the program repeats two layers under this name; give each a name of its own", Error);
+  using gain = decltype(Repeated<size<2>>::blocks)::as<Block::ffn_gain>;
+  using N = Module<Repeated<size<2>>, Reference<double>, gradients_by<gain>>;
+  CHECK_THROWS_WITH_AS(N(1), doctest::Contains("repeat blocks: gradients by its parameters need one by what it works"),
+                       Error);
+}
+
 TEST_CASE("networks: a network of networks, and a program for inference") {
-  auto const x = numbers(18 * width, 5);
+  auto const x = numbers(18 * width, 5), dy = numbers(18 * width, 6);
   Module<Outer, Cpu<double>> m(3);
+  // The same as four blocks in a row.
+  Module<Repeated<depth>, Cpu<double>> four(3, {}, at<depth>(4));
+  m.set_randomness(randomness::off());
+  four.set_randomness(randomness::off());
+  run(m, x, dy, {});
+  run(four, x, dy, {});
+  require_equal(m.input_gradient(), four.input_gradient());
+  REQUIRE(m.parameters().size() == four.parameters().size());
+  for (std::size_t i = 0; i < m.parameters().size(); ++i) {
+    CAPTURE(m.parameters()[i].name);
+    require_equal(m.parameters()[i].gradient, four.parameters()[i].gradient);
+  }
   auto const y = m.forward(rows_of_width(x), uniform(2, 9));
   std::size_t const each = m.parameters().size() / 4;
   CHECK(m.parameters()[each].name == "outer.blocks.1.attn_gain");
@@ -372,6 +411,7 @@ TEST_CASE("networks: inputs with padding and a second input") {
 TEST_CASE("networks: modules can be moved, and share parameters with other executors") {
   auto const x = numbers(18 * width, 5), dy = numbers(18 * width, 6);
   Module<Two, Cpu<double>> m(3);
+  m.set_randomness(randomness::off());
   run(m, x, dy, {});
   std::vector<Module<Two, Cpu<double>>> moved;
   moved.push_back(std::move(m));

@@ -66,7 +66,7 @@ class Program {
   template <Extent... X>
   explicit Program(Backend& backend, size_value<X>... sizes)
       : runner_(program::table, program::functions, backend, times(typename program::repetitions{}, sizes...)) {
-    (set(X{}, sizes.n), ...);
+    (set_size(X{}, sizes.n), ...);
   }
   /// Values point to numbers in the program.
   Program(Program const&) = delete;
@@ -90,9 +90,9 @@ class Program {
   /// Gives a dynamic size that no leaf has, e.g. the number of chosen experts.
   template <Extent X>
   void set(X, Index n) {
-    static_assert(X::value == dynamic, "headmix: this size is static; it needs no value");
-    using sizes = typename program::sizes;
-    if constexpr (contains<sizes, X>) runner_.binding().set_size(position_in<sizes, X>::value, n);
+    static_assert(!counts_times<X>(typename program::repetitions{}),
+                  "headmix: a layer is repeated as often as this size says, which the constructor gets");
+    set_size(X{}, n);
   }
   /// The value of a size.
   template <Extent X>
@@ -156,6 +156,16 @@ class Program {
   [[nodiscard]] bool has_run() const { return runner_.state().has_run(); }
 
  private:
+  template <Extent X>
+  void set_size(X, Index n) {
+    static_assert(X::value == dynamic, "headmix: this size is static; it needs no value");
+    using sizes = typename program::sizes;
+    if constexpr (contains<sizes, X>) runner_.binding().set_size(position_in<sizes, X>::value, n);
+  }
+  template <class X, class... R>
+  static constexpr bool counts_times(type_list<R...>) {
+    return (std::is_same_v<X, typename R::count> || ...);
+  }
   /// How often the parts are done that leaves of repetitions R belong to.
   template <class... R, class... X>
   static std::array<Index, sizeof...(R)> times(type_list<R...>, size_value<X>... sizes) {

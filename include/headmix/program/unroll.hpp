@@ -7,6 +7,7 @@
 // was to bring out, and in the backward pass the other way round. Only the outermost edges copy.
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -88,8 +89,14 @@ class Unrolled {
     for (std::size_t c = 0; c < from_->calls.size(); ++c) {
       call_row const& row = from_->calls[c];
       auto const n = numbers_of(c);
-      if (row.edge == repeat_edge::begin)
-        part_of(row.repeat).in = n[0], repeat_[static_cast<std::size_t>(n[0])] = row.repeat;
+      if (row.edge == repeat_edge::begin) {
+        part& p = part_of(row.repeat);
+        if (p.in >= 0) {
+          fail("repeat ", from_->repeats[static_cast<std::size_t>(row.repeat)].name,
+               ": the program repeats two layers under this name; give each a name of its own");
+        }
+        p.in = n[0], repeat_[static_cast<std::size_t>(n[0])] = row.repeat;
+      }
       if (row.edge == repeat_edge::end) part_of(row.repeat).made = n[1];
       if (row.edge == repeat_edge::gradient_begin) {
         part_of(row.repeat).d_in = n[0], repeat_[static_cast<std::size_t>(n[0])] = row.repeat;
@@ -128,6 +135,8 @@ class Unrolled {
   }
   void check(part const& p, std::size_t r) const {
     char const* const name = from_->repeats[r].name;
+    auto const most = static_cast<Index>((std::numeric_limits<int>::max)() / (3 * (from_->values() + 1)));
+    if (times_[r] > most) fail("repeat ", name, ": it is done ", times_[r], " times; expected at most ", most);
     if (times_[r] < 1) fail("repeat ", name, ": it is done ", times_[r], " times; expected at least one");
     if (p.in < 0 || p.made < 0) fail("repeat ", name, ": the program has the repeated layer without its result");
     if (!p.backward.empty() && p.d_made < 0 && times_[r] > 1) {
