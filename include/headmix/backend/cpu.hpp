@@ -236,6 +236,22 @@ class Cpu {
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cpu::attention_operand_gradient<Mask>(executor(), d, p, scratch);
   }
+  /// Pages have whole panels of keys.
+  static constexpr Index cache_rows = cpu::register_block<Scalar>::cols;
+  template <class Map>
+  std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
+    return static_cast<std::size_t>(
+        cpu::cached_attention_scratch_bytes<Scalar>(p.extents, cache.pages, executor().concurrency()));
+  }
+  template <AttentionMask Mask, class Map>
+  void cached_attention(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache,
+                        std::span<std::byte> scratch) {
+    cpu::cached_attention<Mask>(executor(), p, cache, scratch);
+  }
+  void cached_window_mean(view<Scalar> y, view<Scalar const> a, segments s, view<Scalar> cache, cache_pages pages,
+                          Index window) {
+    reference_.cached_window_mean(y, a, s, cache, pages, window);
+  }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {
     reference_.rotary(y, a, theta, s, heads, inverse);
@@ -267,7 +283,7 @@ class Cpu {
 };
 
 static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>>);
-static_assert(ChecksPass<Cpu<float>> && PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> &&
-              PreparesWeights<Cpu<float>> && ForEach<Cpu<float>>);
+static_assert(Decodes<Cpu<float>> && Decodes<Reference<double>> && ChecksPass<Cpu<float>> && PackedGemm<Cpu<float>> &&
+              StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> && ForEach<Cpu<float>>);
 
 }  // namespace headmix::inline HEADMIX_ISA

@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 
+#include "headmix/backend/reference_cache.hpp"
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/ternary.hpp"
@@ -453,6 +454,31 @@ struct Reference {
     });
   }
 
+  // ---- decoding ----
+
+  static constexpr Index cache_rows = 1;
+  template <class T, class Map>
+  static std::size_t cached_attention_scratch(attention_forward<T, Map> const&, attention_cache<T> const&) {
+    return 0;
+  }
+  /// Attention over the keys and values that the cache has then, sequence by sequence.
+  template <AttentionMask Mask, class T, class Map>
+  void cached_attention(attention_forward<T, Map> p, attention_cache<T> const& cache, std::span<std::byte>) const {
+    detail::cached_rows<T> const all(p, cache);
+    all.use(p);
+    attention<Mask>(p, {});
+  }
+  /// The mean of a over the latest `window` positions.
+  template <class T>
+  void cached_window_mean(view<T> y, view<T const> a, segments s, view<T> cache, cache_pages pages,
+                          Index window) const {
+    if (cache.cols == a.cols) {
+      detail::cached_window_mean(y, a, s, cache, pages, window);
+    } else {
+      detail::cached_prefix_mean(y, a, s, cache, pages);
+    }
+  }
+
   /// Turns the pair (i, i + d_h / 2) of every head by position * theta^(-2 i / d_h), backwards when `inverse`.
   template <class T>
   void rotary(view<T> y, view<T const> a, view<wide const> theta, segments s, Index heads, bool inverse) const {
@@ -461,7 +487,8 @@ struct Reference {
       wide const turn = std::pow(theta(0, 0), -2 * static_cast<wide>(c) / static_cast<wide>(d));
       for (Index b = 0; b < s.count; ++b) {
         for (Index i = s.begin(b) * rows_per_token; i < s.end(b) * rows_per_token; ++i) {
-          wide const angle = static_cast<wide>(i / rows_per_token - s.begin(b)) * turn;
+          Index const position = s.first_position(b) + i / rows_per_token - s.begin(b);
+          wide const angle = static_cast<wide>(position) * turn;
           wide const cosine = std::cos(angle), sine = inverse ? -std::sin(angle) : std::sin(angle);
           for (Index j = c; j < a.cols; j += d) {
             wide const u = static_cast<wide>(a(i, j)), v = static_cast<wide>(a(i, j + half));

@@ -59,6 +59,8 @@ struct attention_extents {
   }
   /// The key/value head that a list reads.
   [[nodiscard]] HEADMIX_HD constexpr Index kv_head_of(Index list) const { return list / lists_per_kv_head(); }
+  /// The number of keys of sequence b, with those of earlier passes.
+  [[nodiscard]] HEADMIX_HD constexpr Index key_length(Index b) const { return keys.first_position(b) + keys.length(b); }
   /// Length of a list of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index list_length(Index b, Index list) const {
     if (!heads_are_chosen()) return queries.length(b) * rows_per_token * group();
@@ -72,7 +74,7 @@ struct attention_extents {
   }
   /// Element i of a list of sequence b: token-major, then slot, then head. Positions never fall as i grows.
   [[nodiscard]] HEADMIX_HD constexpr query_row row(Index b, Index list, Index i) const {
-    Index const shift = keys.length(b) - queries.length(b);
+    Index const shift = key_length(b) - queries.length(b);
     if (heads_are_chosen()) {
       Index const slot = chosen.slots[chosen.offsets[b * heads + list] + i];
       return {slot, 0, slot / rows_per_token - queries.begin(b) + shift, list};
@@ -145,6 +147,28 @@ struct attention_forward {
   attention_dropout dropout = {};
   attention_scores<T, Map> scores = {};
   view<T> probabilities = {};
+};
+
+/// Where a decoder keeps what later tokens read of earlier ones. Position s of sequence b lies at row s % rows of the
+/// page table[b * per_sequence + s / rows].
+struct cache_pages {
+  Int const* table = nullptr;  ///< [sequences * per_sequence]
+  Index per_sequence = 1;
+  Index rows = 0;  ///< of a page, a multiple of the backend's `cache_rows`
+
+  /// The page with position s of sequence b.
+  [[nodiscard]] HEADMIX_HD constexpr Index page(Index b, Index s) const { return table[b * per_sequence + s / rows]; }
+  /// Most positions of a sequence.
+  [[nodiscard]] HEADMIX_HD constexpr Index positions() const { return per_sequence * rows; }
+};
+/// Keys and values of all positions so far, [pages * rows, kv_heads * head_dim] numbers each, with `alignment` bytes
+/// behind them that may be read. How numbers lie in a page is the backend's affair but for this: a page has a part of
+/// rows * head_dim numbers for each key/value head, and those of the first n positions, n a multiple of the backend's
+/// `cache_rows`, are the first n * head_dim of each part.
+template <class T>
+struct attention_cache {
+  cache_pages pages;
+  view<T> keys, values;
 };
 
 /// Operands of the backward pass. A gradient whose data is null is not wanted; the others are overwritten (rows in no

@@ -88,6 +88,28 @@ concept PreparesWeights = requires(B& b, typename B::prepared_weights p, view<ty
   b.grouped_sum(y, a, a, index, index, n, accumulate, scratch, &p);
 };
 
+// ---- decoding ----
+
+/// What a decoder needs. In both kernels, the rows of sequence b are its positions from segments::first_position(b) on.
+///
+/// cached_attention<Mask>(p, cache, scratch): puts the rows of p.k and p.v into the cache, then is attention over all
+/// positions of the cache up to them. p.lse and p.probabilities are null, there is no dropout.
+///
+/// cached_window_mean(y, a, s, cache, pages, window): y_t = the mean of a [R, C] over the latest `window` positions of
+/// the sequence, its own among them. Page p has the rows [p rows, (p + 1) rows) of the cache: with C columns, they hold
+/// a; with 2 C columns, the window is all positions so far, and they hold sums.
+///
+/// cache_rows: pages have a multiple of so many rows.
+template <class B>
+concept Decodes = requires(B& b, attention_forward<typename B::scalar> p, attention_cache<typename B::scalar> cache,
+                           view<typename B::scalar> y, view<typename B::scalar const> a, segments s, cache_pages pages,
+                           Index window, std::span<std::byte> scratch) {
+  { B::cache_rows } -> std::convertible_to<Index>;
+  { b.cached_attention_scratch(p, cache) } -> std::same_as<std::size_t>;
+  b.template cached_attention<causal>(p, cache, scratch);
+  b.cached_window_mean(y, a, s, y, pages, window);
+};
+
 // ---- packed weights ----
 
 /// packed_gemm(y, x, w, perm, offsets, slots_per_row, scratch): y_s = absmax_int8(x_{s / slots_per_row}) w_e for every

@@ -102,6 +102,7 @@ struct segments {
   Int const* offsets = nullptr;  ///< count + 1 ascending row numbers, or null for equal lengths
   Index count = 1;               ///< number of sequences
   Index rows = 0;                ///< rows in total
+  Int const* past = nullptr;     ///< positions of each sequence that came before its rows (decoding), or null for none
 
   /// First row of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index begin(Index b) const { return offsets ? offsets[b] : b * (rows / count); }
@@ -109,6 +110,8 @@ struct segments {
   [[nodiscard]] HEADMIX_HD constexpr Index end(Index b) const { return begin(b + 1); }
   /// Its number of rows.
   [[nodiscard]] HEADMIX_HD constexpr Index length(Index b) const { return end(b) - begin(b); }
+  /// The position of its first row in the sequence.
+  [[nodiscard]] HEADMIX_HD constexpr Index first_position(Index b) const { return past ? past[b] : 0; }
 
   /// The same offsets in the same memory.
   friend constexpr bool operator==(segments const&, segments const&) = default;

@@ -118,11 +118,11 @@ struct scores_with_bias : attention_part {
   static void validate(auto const& run, segments k) {
     Index const keys = run.template extent<Keys>();
     // Of ragged sequences on a device, the lengths are not known here.
-    bool const known = k.offsets == nullptr || std::remove_cvref_t<decltype(run.backend)>::host_memory;
+    bool const known =
+        (k.offsets == nullptr && k.past == nullptr) || std::remove_cvref_t<decltype(run.backend)>::host_memory;
     for (Index b = 0; known && b < k.count; ++b) {
-      if (k.length(b) > keys) {
-        fail("attention: the score_bias is for ", keys, " keys, sequence ", b, " has ", k.length(b));
-      }
+      Index const length = k.first_position(b) + k.length(b);
+      if (length > keys) fail("attention: the score_bias is for ", keys, " keys, sequence ", b, " has ", length);
     }
   }
 };

@@ -11,6 +11,7 @@
 // elements and transposed, and says by name which kernels differ and where.
 
 #include "headmix/testing/conformance/attention.hpp"
+#include "headmix/testing/conformance/decoding.hpp"
 #include "headmix/testing/conformance/dense.hpp"
 #include "headmix/testing/conformance/experts.hpp"
 
@@ -37,6 +38,7 @@ template <AttentionMask... Masks, BackendPolicy B>
     check_experts(b);
     using first = nth<0, type_list<Masks...>>;
     (check_attention<B, Masks, std::is_same_v<Masks, first>>(b), ...);
+    (check_decoding<B, Masks, std::is_same_v<Masks, first>>(b), ...);
     return result;
   }
 }

@@ -134,6 +134,24 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
   for (Index lane = 1; lane < lanes<T>; ++lane) combine(folded, array_map<T>(room + lane * n, n));
 }
 
+/// scores = those of the keys [begin, end) for the rows of a block, minus infinity where a row does not see a key, in
+/// the part of the tile that part_of_tile says; highest[i] = the highest one of row i.
+/// @param by_row  memory for a vector for each row; `room` as much again
+template <AttentionMask M, class T, class Map, class Keys>
+void score_tile(view<T> scores, T* highest, attention_scores<T, Map> const& s, view<T const> q, tile_rows const& rows,
+                Keys const& keys, Index sequence, Index kv_head, Index begin, T* by_row, T* room) {
+  keys.multiply(scores, q, rows, sequence, kv_head, begin);
+  for (Index i = 0; i < rows.count; ++i) {
+    block_row const& row = rows.rows[i];
+    tile_part const part = part_of_tile<T>(row.keys, begin, begin + scores.cols);
+    add_bias(scores.row(i), s, part, row.at, begin);
+    map_scores(scores.row(i), s, part, row.at, begin);
+    hide<M>(scores.row(i), part, row.at.position, begin);
+    highest_lanes(by_row + i * lanes<T>, scores.row(i), part);
+  }
+  fold_lanes(highest, by_row, room, rows.count, [](auto& result, auto const& lane) { result = (result.max)(lane); });
+}
+
 /// @param exactly  takes only values that a row sees. Without, a value that is not finite would make NaN of rows that
 ///                 do not see it, by a probability of 0: rows that are found so are computed again.
 template <AttentionMask M, class T, class Map>
@@ -170,15 +188,7 @@ void attention_block(attention_forward<T, Map> const& a, row_block const& block,
     view<T> own(scores, n, end - begin);
     own.row_stride = padded<T>(end - begin);
     view<T> const tile = stores ? stored.part(first_row, n, begin, end) : own;
-    keys.multiply(tile, q, visible_rows, block.sequence, kv_head, begin);
-    for (Index i = 0; i < n; ++i) {
-      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
-      add_bias(tile.row(i), a.scores, part, rows[i].at, begin);
-      map_scores(tile.row(i), a.scores, part, rows[i].at, begin);
-      hide<M>(tile.row(i), part, rows[i].at.position, begin);
-      highest_lanes(by_row + i * lanes<T>, tile.row(i), part);
-    }
-    fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result = (result.max)(lane); });
+    score_tile<M, T>(tile, update, a.scores, q, visible_rows, keys, block.sequence, kv_head, begin, by_row, room);
     for (Index i = 0; i < n; ++i) {
       if (update[i] > top[i]) {
         if (top[i] != hidden) {

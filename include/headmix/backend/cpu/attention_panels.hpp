@@ -8,6 +8,91 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
+/// scores = rows times the keys from `begin` on, a multiple of the width of panels, for the rows and keys that see each
+/// other, and some of the others. Whole vectors are written: columns of scores up to the next multiple of their length.
+/// @param panel_of  the panel with a key below `end`, which is asked for while the one before is read
+template <class T, class PanelOf>
+void multiply_keys(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index begin, Index end,
+                   PanelOf panel_of) {
+  using block = register_block<T>;
+  constexpr Index width = block::cols;
+  scores.cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
+  for (Index j = 0, next; j < scores.cols; j = next) {
+    int const vectors = panel_vectors<T>(scores.cols - j);
+    next = j + vectors * block::lanes;
+    tile_rows::span const part = visible_rows.that_see(begin + j, begin + next);
+    if (part.first == part.last) continue;
+    left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}};
+    strided_rows<T> const to{scores.row(part.first) + j, scores.row_stride};
+    T const* const from = panel_of(begin + j) + (begin + j) % width;
+    // The panel behind this one, if only to be read by the next tile.
+    view<T const> behind(nullptr, 0, 0);
+    Index const next_panel = begin + (j / width + 1) * width;
+    if (next_panel < end) behind = view<T const>(panel_of(next_panel), rows.cols, width);
+    for (Index k = 0; k < rows.cols; k += block::depth) {
+      Index const depth = (std::min)(block::depth, rows.cols - k);
+      multiply_panel<T>(
+          part.last - part.first, next - j, vectors, k, depth, left, from + k * width, width, to, k > 0,
+          read_ahead<T>(behind.data ? behind.middle_rows(k, depth) : behind, (part.last - part.first) / block::rows));
+    }
+  }
+}
+
+/// Rows of keys or values in panels of columns, each as wide as a register block or a part of one: f(first column, its
+/// vectors, its width).
+template <class T, class F>
+void each_value_panel(Index dim, F f) {
+  constexpr Index lanes = register_block<T>::lanes;
+  for (Index j = 0; j < dim;) {
+    int const vectors = panel_vectors<T>(dim - j);
+    f(j, vectors, Index{vectors * lanes});
+    j += vectors * lanes;
+  }
+}
+
+/// Rows of values of a head, from key 0 on: those of column j begin at `data`, `stride` elements after each other.
+template <class T>
+struct value_rows {
+  T const* data;
+  Index stride;
+};
+
+/// o = or += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
+/// @param rows_of  the value_rows of the panel that begins with a column and has a width
+template <class T, class RowsOf>
+void multiply_values(view<T> o, view<T const> p, tile_rows const& visible_rows, Index begin, bool accumulate, Index dim,
+                     RowsOf rows_of) {
+  using block = register_block<T>;
+  visible_rows.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
+    if (!accumulate && first >= last) return clear(o.middle_rows(part.first, part.last - part.first));
+    left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}};
+    each_value_panel<T>(dim, [&](Index j, int vectors, Index width) {
+      value_rows<T> const from = rows_of(j, width);
+      strided_rows<T> const to{o.row(part.first) + j, o.row_stride};
+      for (Index k = first - begin; k < last - begin; k += block::depth)
+        multiply_panel<T>(part.last - part.first, width, vectors, k, (std::min)(block::depth, last - begin - k), left,
+                          from.data + (begin + k) * from.stride, from.stride, to, accumulate || k > first - begin);
+    });
+  });
+}
+/// The same with nothing but what the rows see: slow, and values that are not finite reach no other row.
+template <AttentionMask M, class T, class RowsOf>
+void multiply_seen_values(view<T> o, view<T const> p, tile_rows const& visible_rows, Index begin, bool accumulate,
+                          Index dim, RowsOf rows_of) {
+  for (Index i = 0; i < visible_rows.count; ++i) {
+    if (!accumulate) std::fill_n(o.row(i), o.cols, T(0));
+    visible_rows.template each_key<M>(i, begin, begin + p.cols, [&](Index s) {
+      T const by = p(i, s - begin);
+      each_value_panel<T>(dim, [&](Index j, int, Index width) {
+        value_rows<T> const rows = rows_of(j, width);
+        T const* const from = rows.data + s * rows.stride;
+        T* const to = o.row(i) + j;
+        for (Index c = 0; c < width; ++c) to[c] += by * from[c];
+      });
+    });
+  }
+}
+
 /// The keys (or values) of all sequences as columns: what q k^T reads as whole vectors. Made once, where every block of
 /// rows would else transpose them for itself. A panel is as wide as a register block; panel p of a sequence holds its
 /// keys [p width, (p + 1) width), zeros behind the last one.
@@ -46,32 +131,11 @@ class key_panels {
     });
   }
 
-  /// scores = rows times the keys from `begin` on, which is a multiple of `width`, for the rows and keys that see each
-  /// other, and some of the others. Whole vectors are written: columns of scores up to the next multiple of their
-  /// length.
+  /// See multiply_keys.
   void multiply(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index sequence, Index head,
                 Index begin) const {
-    using block = register_block<T>;
-    scores.cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
-    for (Index j = 0, next; j < scores.cols; j = next) {
-      int const vectors = panel_vectors<T>(scores.cols - j);
-      next = j + vectors * block::lanes;
-      tile_rows::span const part = visible_rows.that_see(begin + j, begin + next);
-      if (part.first == part.last) continue;
-      left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}};
-      strided_rows<T> const to{scores.row(part.first) + j, scores.row_stride};
-      T const* const from = panel(first(sequence) + (begin + j) / width, head) + (begin + j) % width;
-      // The panel behind this one, if only to be read by the next tile.
-      view<T const> behind(nullptr, 0, 0);
-      if (begin + (j / width + 1) * width < x_.keys.length(sequence))
-        behind = view<T const>(panel(first(sequence) + (begin + j) / width + 1, head), rows.cols, width);
-      for (Index k = 0; k < rows.cols; k += block::depth) {
-        Index const depth = (std::min)(block::depth, rows.cols - k);
-        multiply_panel<T>(
-            part.last - part.first, next - j, vectors, k, depth, left, from + k * width, width, to, k > 0,
-            read_ahead<T>(behind.data ? behind.middle_rows(k, depth) : behind, (part.last - part.first) / block::rows));
-      }
-    }
+    multiply_keys<T>(scores, rows, visible_rows, begin, x_.keys.length(sequence),
+                     [&](Index key) { return panel(first(sequence) + key / width, head); });
   }
 
  private:
@@ -106,53 +170,30 @@ class value_panels {
       // Row by row, as they lie.
       for (Index row = task * each; row < (std::min)(x_.keys.rows, (task + 1) * each); ++row)
         for (Index head = 0; head < x_.kv_heads; ++head)
-          for_each_panel([&](Index j, int, Index width) {
+          each_value_panel<T>(x_.head_dim, [&](Index j, int, Index width) {
             Index const cols = (std::min)(width, x_.head_dim - j);
             pack_panel<T>(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, 1, cols));
           });
     });
   }
 
-  /// o = or += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
+  /// See multiply_values.
   void multiply(view<T> o, view<T const> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
                 bool accumulate) const {
-    visible_rows.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
-      if (!accumulate && first >= last) return clear(o.middle_rows(part.first, part.last - part.first));
-      left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}};
-      for_each_panel([&](Index j, int vectors, Index width) {
-        T const* const from = panel(head, j) + (x_.keys.begin(sequence) + begin) * width;
-        strided_rows<T> const to{o.row(part.first) + j, o.row_stride};
-        for (Index k = first - begin; k < last - begin; k += block::depth)
-          multiply_panel<T>(part.last - part.first, width, vectors, k, (std::min)(block::depth, last - begin - k), left,
-                            from + k * width, width, to, accumulate || k > first - begin);
-      });
-    });
+    multiply_values<T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
   }
-  /// The same with nothing but what the rows see: slow, and values that are not finite reach no other row.
+  /// See multiply_seen_values.
   template <AttentionMask M>
   void multiply_seen(view<T> o, view<T const> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
                      bool accumulate) const {
-    for (Index i = 0; i < visible_rows.count; ++i) {
-      if (!accumulate) std::fill_n(o.row(i), o.cols, T(0));
-      visible_rows.template each_key<M>(i, begin, begin + p.cols, [&](Index s) {
-        T const by = p(i, s - begin);
-        for_each_panel([&](Index j, int, Index width) {
-          T const* const from = panel(head, j) + (x_.keys.begin(sequence) + s) * width;
-          T* const to = o.row(i) + j;
-          for (Index c = 0; c < width; ++c) to[c] += by * from[c];
-        });
-      });
-    }
+    multiply_seen_values<M, T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
   }
 
  private:
-  template <class F>
-  void for_each_panel(F f) const {
-    for (Index j = 0; j < x_.head_dim;) {
-      int const vectors = panel_vectors<T>(x_.head_dim - j);
-      f(j, vectors, Index{vectors * block::lanes});
-      j += vectors * block::lanes;
-    }
+  [[nodiscard]] auto rows_of(Index sequence, Index head) const {
+    return [this, sequence, head](Index j, Index width) {
+      return value_rows<T>{panel(head, j) + x_.keys.begin(sequence) * width, width};
+    };
   }
   [[nodiscard]] T* panel(Index head, Index j) const { return memory_ + x_.keys.rows * (head * padded_dim(x_) + j); }
 

@@ -124,7 +124,7 @@ void each_row(attention_extents const& x, row_block const& block, F f) {
 /// Fills in the rows of a block and returns the keys that any of them sees.
 template <AttentionMask M>
 key_range describe_rows(attention_extents const& x, row_block const& block, block_row* rows) {
-  Index const keys = x.keys.length(block.sequence);
+  Index const keys = x.key_length(block.sequence);
   key_range all{keys, 0};
   each_row(x, block, [&](Index i, query_row const& at) {
     rows[i] = {at, seen_from<M>(at.position, keys)};

@@ -14,6 +14,7 @@
 
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
+#include "headmix/backend/cpu/attention_cached.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/grouped_gemm.hpp"
 #include "headmix/backend/cpu/grouped_outer.hpp"
@@ -53,6 +54,8 @@
   namespace headmix::cpu::inline HEADMIX_ISA {                                                                      \
   PREFIX template void attention<MASK>(executor_ref, attention_forward<T> const&, std::span<std::byte>);            \
   PREFIX template void attention_gradient<MASK>(executor_ref, attention_backward<T> const&, std::span<std::byte>);  \
+  PREFIX template void cached_attention<MASK>(executor_ref, attention_forward<T> const&, attention_cache<T> const&, \
+                                              std::span<std::byte>);                                                \
   }
 
 #define HEADMIX_CPU_KERNELS(PREFIX, T)              \

@@ -75,6 +75,9 @@ inline constexpr Index alike_rows = 48;
 /// Query rows of a block, a multiple of block_rows, and keys of a tile. Wide tiles rescale the output less often; their
 /// scores (192 KiB) stay in the second-level cache.
 inline constexpr Index attention_rows = 96, attention_keys = 512;
+/// Query rows of a decoder's step, of all heads: of fewer, every tile of keys is a task of its own, for two kilobytes
+/// of memory per row.
+inline constexpr Index split_rows = 1024;
 /// Those of the backward pass, which holds two tiles at once (384 KiB) and sums over the rows of one.
 inline constexpr Index gradient_rows = 192, gradient_keys = 256;
 /// Positions of a task of the gradient of the bias: its sums (48 KiB) are added to once for every head and sequence.

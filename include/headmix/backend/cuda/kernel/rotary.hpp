@@ -52,7 +52,8 @@ struct rotary_kernel {
     if (e >= tokens.rows * half) return;
     Index const t = e / half, c = e % half;
     W const turn = std::pow(device.load(theta.data), -2 * static_cast<W>(c) / static_cast<W>(d));
-    W const angle = static_cast<W>(t - tokens.begin(sequence_of(tokens, t))) * turn;
+    Index const b = sequence_of(tokens, t);
+    W const angle = static_cast<W>(tokens.first_position(b) + t - tokens.begin(b)) * turn;
     auto const by = turned_by(angle);
     W const cosine = by.cosine, sine = inverse ? -by.sine : by.sine;
     // The heads of all rows of the token, some at a time: all loads of a step before its stores.

@@ -1,0 +1,298 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention of a decoder: a few query rows against the keys and values of a cache. The cache holds them as products
+// read them, so nothing is copied but what is new. Every tile of keys is summed alone, and the sums are merged in the
+// order of the tiles: tiles can go to threads (flash-decoding, Dao et al. 2023), and a row has the same bits in a step
+// and in prefill, in chunks of any size, on any number of threads.
+
+#include "headmix/backend/cpu/attention.hpp"
+
+namespace headmix::cpu::inline HEADMIX_ISA {
+
+namespace detail {
+
+/// The cached keys of a sequence and head, in panels as key_panels has them: part [head], panel, row of the panel, key.
+template <class T>
+class cached_keys {
+ public:
+  static constexpr Index width = register_block<T>::cols;
+
+  cached_keys(attention_extents const& x, attention_cache<T> const& cache) : x_(x), cache_(cache) {}
+
+  /// Rows of the problem become keys of the cache, in stretches of at most a vector.
+  void put(view<T const> k, Index b, Index first, Index last) const {
+    constexpr Index group = register_block<T>::lanes;
+    Index const past = x_.keys.first_position(b);
+    for (Index s = first, next; s < last; s = next) {
+      next = (std::min)(last, (s / group + 1) * group);
+      for (Index head = 0; head < x_.kv_heads; ++head) {
+        transpose<T>(panel(b, head, s) + s % width, width,
+                     cpu::block(k, x_.keys.begin(b) + s - past, head * x_.head_dim, next - s, x_.head_dim));
+      }
+    }
+  }
+  /// See multiply_keys; the tile lies in one page.
+  void multiply(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index b, Index head,
+                Index begin) const {
+    multiply_keys<T>(scores, rows, visible_rows, begin, begin + scores.cols,
+                     [&](Index key) { return panel(b, head, key); });
+  }
+
+ private:
+  [[nodiscard]] T* panel(Index b, Index head, Index s) const {
+    Index const rows = cache_.pages.rows, part = cache_.pages.page(b, s) * x_.kv_heads + head;
+    return cache_.keys.data + (part * rows + s % rows / width * width) * x_.head_dim;
+  }
+
+  attention_extents const& x_;
+  attention_cache<T> const& cache_;
+};
+/// The cached values: part [head], key, column.
+template <class T>
+class cached_values {
+ public:
+  cached_values(attention_extents const& x, attention_cache<T> const& cache) : x_(x), cache_(cache) {}
+
+  void put(view<T const> v, Index b, Index first, Index last) const {
+    Index const past = x_.keys.first_position(b), dim = x_.head_dim;
+    for (Index s = first; s < last; ++s)
+      for (Index head = 0; head < x_.kv_heads; ++head)
+        copy_scaled<T>(row(b, head, s), 1, &v(x_.keys.begin(b) + s - past, head * dim), v.col_stride, dim, T(1));
+  }
+  /// The rows of a page: key `begin` is in it.
+  [[nodiscard]] auto rows_of(Index b, Index head, Index begin) const {
+    Index const dim = x_.head_dim;
+    T const* const first = row(b, head, begin) - begin * dim;
+    return [first, dim](Index j, Index) { return value_rows<T>{first + j, dim}; };
+  }
+
+ private:
+  [[nodiscard]] T* row(Index b, Index head, Index s) const {
+    Index const rows = cache_.pages.rows, part = cache_.pages.page(b, s) * x_.kv_heads + head;
+    return cache_.values.data + (part * rows + s % rows) * x_.head_dim;
+  }
+
+  attention_extents const& x_;
+  attention_cache<T> const& cache_;
+};
+
+/// Tiles of keys lie in one page: page n has those from n per_page on.
+struct cache_tiles {
+  Index page_rows, per_page;
+
+  explicit cache_tiles(cache_pages const& pages)
+      : page_rows(pages.rows), per_page((pages.rows + attention_tile::keys - 1) / attention_tile::keys) {}
+  [[nodiscard]] Index tile_of(Index key) const {
+    return key / page_rows * per_page + key % page_rows / attention_tile::keys;
+  }
+  [[nodiscard]] key_range keys(Index tile) const {
+    Index const page = tile / per_page * page_rows, in_page = tile % per_page * attention_tile::keys;
+    return {page + in_page, page + (std::min)(in_page + attention_tile::keys, page_rows)};
+  }
+};
+
+/// Sums of the rows of a block: the highest score, sum_s e^(score_s - highest), and sum_s e^(score_s - highest) v_s.
+template <class T>
+struct row_sums {
+  T *top, *total;
+  view<T> o;
+
+  static constexpr Index size(Index rows, Index o_cols) { return rows * (o_cols + 2); }
+  row_sums(T* memory, Index rows, Index o_cols)
+      : top(memory), total(memory + rows), o(memory + 2 * rows, rows, o_cols) {}
+
+  void clear() const {
+    std::fill_n(top, o.rows, -std::numeric_limits<T>::infinity());
+    std::fill_n(total, o.rows, T(0));
+    cpu::detail::clear(o);
+  }
+  /// Adds those of later keys.
+  void add(row_sums const& later) const {
+    constexpr T nothing = -std::numeric_limits<T>::infinity();
+    for (Index i = 0; i < o.rows; ++i) {
+      if (later.total[i] == T(0)) continue;  // a NaN is none
+      T const both = (std::max)(top[i], later.top[i]);
+      T const shrink = top[i] == nothing ? T(0) : std::exp(top[i] - both), by = std::exp(later.top[i] - both);
+      top[i] = both;
+      total[i] = total[i] * shrink + later.total[i] * by;
+      array_map<T> sum(o.row(i), o.cols);
+      sum = sum * shrink + array_map<T>(later.o.row(i), o.cols) * by;
+    }
+  }
+};
+
+/// A block of rows against the cache.
+template <AttentionMask M, class T, class Map>
+class cached_block {
+ public:
+  static constexpr Index most_rows = attention_tile::rows;
+
+  cached_block(attention_forward<T, Map> const& a, attention_cache<T> const& cache, row_block const& block,
+               scratch_cutter cut)
+      : a_(a),
+        cache_(cache),
+        block_(block),
+        kv_head_(a.extents.kv_head_of(block.list)),
+        rows_(cut.take<block_row>(most_rows)),
+        by_row_(cut.take<T>(most_rows * lanes<T>)),
+        room_(cut.take<T>(most_rows * lanes<T>)),
+        q_(cut.take<T>(most_rows * a.extents.head_dim), block.rows, a.extents.head_dim),
+        scores_(cut.take<T>(most_rows * attention_tile::keys)),
+        own_(cut.take<T>(row_sums<T>::size(most_rows, o_cols(a.extents)))),
+        of_tile_(cut.take<T>(row_sums<T>::size(most_rows, o_cols(a.extents)))),
+        visible_(describe_rows<M>(a.extents, block, rows_)) {
+    gather_heads<T>(q_, a.q, rows_, static_cast<T>(a.scores.scale));
+  }
+  static constexpr Index bytes(Index head_dim) {
+    attention_extents x;
+    x.head_dim = head_dim;
+    return scratch_bytes<block_row>(most_rows) + 2 * scratch_bytes<T>(most_rows * lanes<T>) +
+           scratch_bytes<T>(most_rows * head_dim) + scratch_bytes<T>(most_rows * attention_tile::keys) +
+           2 * scratch_bytes<T>(row_sums<T>::size(most_rows, o_cols(x)));
+  }
+  static constexpr Index o_cols(attention_extents const& x) { return value_panels<T>::padded_dim(x); }
+
+  /// The tiles with keys that some row sees.
+  [[nodiscard]] key_range tiles() const {
+    if (visible_.begin >= visible_.end) return {0, 0};
+    cache_tiles const tiles(cache_.pages);
+    return {tiles.tile_of(visible_.begin), tiles.tile_of(visible_.end - 1) + 1};
+  }
+  /// The sums over the keys of a tile.
+  void sum_tile(Index tile, row_sums<T> const& sums) const {
+    key_range const keys = cache_tiles(cache_.pages).keys(tile);
+    Index const n = block_.rows, begin = keys.begin, end = (std::min)(keys.end, visible_.end);
+    tile_rows const visible_rows{rows_, n};
+    view<T> scores(scores_, n, end - begin);
+    scores.row_stride = padded<T>(end - begin);
+    score_tile<M, T>(scores, sums.top, a_.scores, q_, visible_rows, cached_keys<T>(a_.extents, cache_), block_.sequence,
+                     kv_head_, begin, by_row_, room_);
+    for (Index i = 0; i < n; ++i) {
+      // What sees nothing has a shift of 0: minus infinity less minus infinity would be a NaN.
+      bool const nothing = sums.top[i] == -std::numeric_limits<T>::infinity();
+      exponentiate(by_row_ + i * lanes<T>, scores.row(i), part_of_tile<T>(rows_[i].keys, begin, end), end - begin,
+                   nothing ? T(0) : sums.top[i]);
+    }
+    fold_lanes(sums.total, by_row_, room_, n, [](auto& result, auto const& lane) { result += lane; });
+    cached_values<T> const values(a_.extents, cache_);
+    auto const rows_of = values.rows_of(block_.sequence, kv_head_, begin);
+    Index const dim = a_.extents.head_dim;
+    multiply_values<T>(sums.o, scores, visible_rows, begin, false, dim, rows_of);
+    if (all_finite(sums.o.data, sums.o.size())) return;
+    // A value that is not finite made NaN of rows that do not see it, by a probability of 0.
+    multiply_seen_values<M, T>(sums.o, scores, visible_rows, begin, false, dim, rows_of);
+  }
+  /// o of the rows from what `sums_of(tile)` gives for every tile.
+  template <class F>
+  void merge(F sums_of) const {
+    row_sums<T> const all(own_, block_.rows, o_cols(a_.extents));
+    all.clear();
+    key_range const range = tiles();
+    for (Index tile = range.begin; tile < range.end; ++tile) all.add(sums_of(tile));
+    for (Index i = 0; i < block_.rows; ++i) {
+      query_row const& at = rows_[i].at;
+      bool const nothing = all.total[i] == T(0);
+      if (nothing) std::fill_n(all.o.row(i), all.o.cols, T(0));
+      copy_scaled<T>(&a_.o(at.row, at.col), a_.o.col_stride, all.o.row(i), 1, a_.extents.head_dim,
+                     nothing ? T(0) : T(1) / all.total[i]);
+    }
+  }
+  /// All tiles, one after the other.
+  void run() const {
+    row_sums<T> const of_tile(of_tile_, block_.rows, o_cols(a_.extents));
+    merge([&](Index tile) {
+      sum_tile(tile, of_tile);
+      return of_tile;
+    });
+  }
+
+ private:
+  attention_forward<T, Map> const& a_;
+  attention_cache<T> const& cache_;
+  row_block block_;
+  Index kv_head_;
+  block_row* rows_;
+  T *by_row_, *room_;
+  view<T> q_;
+  T *scores_, *own_, *of_tile_;
+  key_range visible_;
+};
+
+/// Tiles that a sequence may have, where tiles are tasks of their own; 1 where blocks of rows are enough for all
+/// threads. It depends on nothing but extents that a step has in common with the next one.
+inline Index split_tiles(attention_extents const& x, cache_pages const& pages, Index concurrency) {
+  Index const rows = x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
+  Index const tiles = pages.per_sequence * cache_tiles(pages).per_page;
+  return concurrency > 1 && rows <= tuning::split_rows ? tiles : 1;
+}
+/// Numbers that the sums of all tiles of all blocks take, if they are made apart.
+template <class T>
+Index split_sums(attention_extents const& x, Index tiles) {
+  Index const rows = x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
+  return tiles == 1 ? 0 : rows * tiles * row_sums<T>::size(1, value_panels<T>::padded_dim(x));
+}
+
+}  // namespace detail
+
+/// Scratch that cached_attention needs, in bytes.
+template <class T>
+[[nodiscard]] Index cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages,
+                                                   Index concurrency) {
+  return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(x)) +
+         scratch_bytes<T>(detail::split_sums<T>(x, detail::split_tiles(x, pages, concurrency))) +
+         concurrency * detail::cached_block<full, T, no_score_map>::bytes(x.head_dim);
+}
+
+/// Puts keys and values into the cache; then o = softmax(scores where M allows) v over all that it holds of the row's
+/// sequence.
+template <AttentionMask M, class T, class Map>
+void cached_attention(executor_ref executor, attention_forward<T, Map> const& a, attention_cache<T> const& cache,
+                      std::span<std::byte> scratch) {
+  attention_extents const& x = a.extents;
+  if (x.head_dim == 0) return;
+  detail::for_each_unrouted_row(executor, x, [&](Index row) { detail::clear_row(a.o, row, x.head_dim); });
+  constexpr Index each = detail::cached_keys<T>::width;
+  // A task puts what lies in one panel.
+  Index const panels = x.keys.rows / each + 2 * x.keys.count;
+  executor.parallel_for(panels, [&](Index task) {
+    for (Index b = 0; b < x.keys.count; ++b) {
+      Index const past = x.keys.first_position(b), n = x.key_length(b);
+      Index const first = past / each, last = (n + each - 1) / each, count = n > past ? last - first : 0;
+      if (task < count) {
+        Index const begin = (std::max)(past, (first + task) * each), end = (std::min)(n, (first + task + 1) * each);
+        detail::cached_keys<T>(x, cache).put(a.k, b, begin, end);
+        return detail::cached_values<T>(x, cache).put(a.v, b, begin, end);
+      }
+      task -= count;
+    }
+  });
+
+  scratch_cutter cut(scratch);
+  detail::block_table const blocks(x, cut.take<Index>(detail::block_table::size(x)));
+  Index const workers = executor.concurrency(), tiles = detail::split_tiles(x, cache.pages, workers);
+  T* const sums = cut.take<T>(detail::split_sums<T>(x, tiles));
+  std::byte* const begin = cut.position();
+  Index const bytes = detail::cached_block<M, T, Map>::bytes(x.head_dim), n = blocks.blocks();
+  auto const block = [&](Index i, Index worker) {
+    return detail::cached_block<M, T, Map>(a, cache, blocks[i], scratch_cutter(begin + worker * bytes));
+  };
+  if (tiles == 1 || n == 0) {
+    return for_each_task(executor, n, [&](Index task, Index worker) { block(n - 1 - task, worker).run(); });
+  }
+  Index const o_cols = detail::cached_block<M, T, Map>::o_cols(x), row = detail::row_sums<T>::size(1, o_cols);
+  auto const sums_of = [&](Index i, Index tile) {
+    detail::row_block const at = blocks[i];
+    Index const before = x.list_begin(at.sequence, at.list) + at.first;
+    return detail::row_sums<T>(sums + (before * tiles + tile * at.rows) * row, at.rows, o_cols);
+  };
+  for_each_task(executor, n * tiles, [&](Index task, Index worker) {
+    auto const rows = block(task % n, worker);
+    key_range const range = rows.tiles();
+    Index const tile = range.begin + task / n;
+    if (tile < range.end) rows.sum_tile(tile, sums_of(task % n, tile));
+  });
+  for_each_task(executor, n,
+                [&](Index i, Index worker) { block(i, worker).merge([&](Index tile) { return sums_of(i, tile); }); });
+}
+
+}  // namespace headmix::cpu::inline HEADMIX_ISA
