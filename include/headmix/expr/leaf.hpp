@@ -105,6 +105,20 @@ struct buffer : leaf<kind::real, false, X...> {
 template <Extent... X>
 struct constant : leaf<kind::real, false, X...> {};
 
+/// Memory that operations read and write, for what later passes need of this one: what a decoder keeps. An operation
+/// gets it as a view that it may write to.
+template <Extent... X>
+struct cache_memory : leaf<kind::real, false, X...> {};
+namespace detail {
+template <Extent... X>
+void as_cache_memory(cache_memory<X...> const&);
+}  // namespace detail
+/// A leaf that derives from cache_memory.
+template <class L>
+concept CacheMemory = Leaf<L> && requires(L const& leaf) {
+  detail::as_cache_memory(leaf);
+};
+
 /// Int values in [0, Domain): token identifiers, targets, a selection made elsewhere. -1 chooses nothing.
 template <Extent Rows, Extent Cols, Extent Domain>
 struct selection : leaf<kind::integer, false, Rows, Cols> {

@@ -125,6 +125,11 @@ struct operand {
   using type = view<storage_t<A::kind_of, Scalar> const>;
   using values = type_list<memory_of<A>>;
 };
+template <CacheMemory A, class Scalar>
+struct operand<false, A, Scalar> {
+  using type = view<storage_t<A::kind_of, Scalar>>;
+  using values = type_list<A>;
+};
 template <class A, class Scalar>
 struct operand<true, A, Scalar> {
   using type = lazy<typename lowered<A, Scalar>::tree>;

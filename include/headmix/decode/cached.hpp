@@ -1,0 +1,104 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What looks at earlier tokens, over a cache of them: attention, and means over the positions so far. Rows are the new
+// tokens of each sequence; the sequences say what came before (segments::past).
+
+#include "headmix/expr/attention_ops.hpp"
+#include "headmix/expr/sequence.hpp"
+
+namespace headmix {
+
+/// Pages of a cache, and rows of each of them.
+struct cache_page_count : size<dynamic> {};
+struct cache_page_rows : size<dynamic> {};
+/// Pages that a sequence may have.
+struct cache_pages_per_sequence : size<dynamic> {};
+
+/// Which page holds which positions: see cache_pages.
+struct cache_page_table : leaf<kind::integer, false, sequences, cache_pages_per_sequence> {};
+
+/// Memory of a cache, `Cols` numbers for each position, of which each of `Parts` key/value heads has as many. A program
+/// has several: `Number` tells them apart.
+template <int Number, Extent Cols, Extent Parts>
+struct cache_of_positions : cache_memory<times<cache_page_count, cache_page_rows>, Cols> {
+  using parts = Parts;
+};
+
+namespace ops {
+
+/// The pages that a kernel gets.
+inline cache_pages pages_of(auto const& run, view<Int const> table) {
+  return {table.data, table.cols, run.template extent<cache_page_rows>()};
+}
+
+/// o of attention (see ops::attention) where k and v are those of the new tokens, and a cache has the earlier ones. The
+/// operands: q, k, v, the caches of keys and values, the page table, and the further ones of attention.
+template <class Spec>
+struct cached_attention : operation {
+  static constexpr bool needs_scratch = true;
+  static constexpr bool validates = true;
+  static constexpr bool differentiable = false;
+  template <class Q, class...>
+  using shape_of = shape<rows<Q>, cols<Q>>;
+  template <class...>
+  static constexpr kind kind_of = kind::real;
+  template <class Q, class K, class V, class Keys, class Values, class Table, class... A>
+  using checks = decltype(Spec::template checks<Q, K, V, A...>());
+
+  template <class...>
+  static void validate(auto const& run) {
+    // Positions near the beginning: a mask that shows later ones does so there, too.
+    constexpr Index n = 64;
+    for (Index t = 0; t < n; ++t) {
+      for (Index s = t + 1; s < 2 * n && s < visible_keys<typename Spec::mask>(t, 2 * n).end; ++s) {
+        if (Spec::mask::sees(t, s)) {
+          fail("decoding: the mask ", type_name<typename Spec::mask>(), " lets position ", t, " see the later position ",
+               s, "; expected one that hides them, as causal does");
+        }
+      }
+    }
+    Spec::validate(run);
+  }
+  static std::size_t scratch(auto const& run, auto o, auto q, auto k, auto v, auto keys, auto values, auto table,
+                             auto... further) {
+    using backend = std::remove_cvref_t<decltype(run.backend)>;
+    static_assert(Decodes<backend>, "headmix: this backend has no kernels for decoding (contract/optional_kernels.hpp)");
+    static_assert(Spec::map::identity || MapsScores<backend>,
+                  "headmix: attention of this backend takes no score maps (contract/optional_kernels.hpp: MapsScores)");
+    return run.backend.cached_attention_scratch(problem(run, o, q, k, v, further...), cache(run, keys, values, table));
+  }
+  static void eval(auto const& run, auto o, auto q, auto k, auto v, auto keys, auto values, auto table,
+                   auto... further) {
+    run.backend.template cached_attention<typename Spec::mask>(problem(run, o, q, k, v, further...),
+                                                               cache(run, keys, values, table), run.scratch);
+  }
+
+ private:
+  template <class T>
+  static auto problem(auto const& run, view<T> o, view<T const> q, view<T const> k, view<T const> v,
+                      auto... further) {
+    attention_forward<T, typename Spec::map> p;
+    Spec::describe(p, run, q.cols, k.cols, further...);
+    p.q = q, p.k = k, p.v = v, p.o = o;
+    return p;
+  }
+  template <class T>
+  static attention_cache<T> cache(auto const& run, view<T> keys, view<T> values, view<Int const> table) {
+    return {pages_of(run, table), keys, values};
+  }
+};
+
+/// y of ops::window_mean where a has the new tokens, and a cache the earlier ones.
+template <class Window>
+struct cached_window_mean : operation {
+  static constexpr bool differentiable = false;
+  template <class A, class...>
+  using shape_of = shape<rows<A>, cols<A>>;
+  static void eval(auto const& run, auto y, auto a, auto cache, auto table) {
+    run.backend.cached_window_mean(y, a, run.template segments_of<tokens>(), cache, pages_of(run, table),
+                                   run.template extent<Window>());
+  }
+};
+
+}  // namespace ops
+}  // namespace headmix

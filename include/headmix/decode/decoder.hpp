@@ -1,0 +1,187 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Decoder: a layer or a network that meets its tokens in order, with a cache of what later ones need.
+//
+//   Decoder<Network, Cpu<float>> decoder({.sequences = 4, .tokens = 8192}, share_parameters{}, trained);
+//   auto y = decoder.prefill(prompts, ragged(offsets, 4));  // any number of rows of each sequence, in any chunks
+//   y = decoder.step(x);                                    // one row of each sequence
+//   decoder.reorder(beams);                                 // sequence i goes on as a copy of sequence beams[i]
+//   decoder.rewind(0, 17);                                  // sequence 0 has 17 tokens again
+
+#include "headmix/decode/incremental.hpp"
+#include "headmix/decode/page_table.hpp"
+#include "headmix/program/module.hpp"
+
+namespace headmix {
+
+namespace detail {
+struct is_cache_memory {
+  template <class E>
+  static constexpr bool value = CacheMemory<E>;
+};
+}  // namespace detail
+
+/// y of the tokens that each pass brings equals their rows of the layer's y over the whole sequences, to rounding. On the
+/// CPU it has the same bits for chunks of any size and any number of threads, wherever the layer's products have.
+///
+/// After the first pass of a shape nothing allocates. An error leaves the sequences as they were.
+/// One thread at a time may call a decoder.
+/// @tparam L a layer, or a network of them, whose tokens see only earlier ones; see incremental
+/// @tparam Backend one that is Decodes, as Cpu and Cuda are
+template <LayerPolicy L, BackendPolicy Backend>
+class Decoder {
+  static_assert(Decodes<Backend>, "headmix: this backend has no kernels for decoding (contract/optional_kernels.hpp)");
+
+ public:
+  using layer = incremental<L>;
+  using module_type = Module<layer, Backend, inference>;
+  using scalar = typename Backend::scalar;
+  using input = storage_t<L::x::kind_of, scalar>;
+
+  /// There are size.sequences sequences without tokens.
+  /// @param module  what the constructor of a Module takes: `share_parameters{}, trained`, or `uninitialized{}, backend`
+  ///                for weights that are loaded next into module(), or a seed; and the layer's dynamic sizes
+  template <class... A>
+  explicit Decoder(cache_size const& size, A&&... module)
+      : pages_(size, Backend::cache_rows),
+        module_(std::forward<A>(module)..., at<cache_page_count>(pages_.pages()),
+                at<cache_page_rows>(pages_.page_rows()), at<cache_pages_per_sequence>(pages_.pages_per_sequence())) {
+    if (size.own_memory) {
+      memory_ = memory_type(cache_bytes());
+      bind_cache(memory_.bytes());
+    }
+  }
+
+  /// y of further tokens, [x.rows, d]: sequence b has s.length(b) of them, which may be none. It stays valid until the next
+  /// pass.
+  view<scalar const> prefill(view<input const> x, segments s) {
+    if (s.count != sequences()) {
+      fail("Decoder: there are rows for ", s.count, " sequences, the decoder has ", sequences());
+    }
+    if (s.past != nullptr) fail("Decoder: the decoder knows what came before; segments::past must be null");
+    detail::check_segments(detail::name_source<tokens>(), s, true);
+    if (s.rows != x.rows) fail("Decoder: x has ", x.rows, " rows, the sequences have ", s.rows);
+    if (!bound_) fail("Decoder: give the cache its memory first: bind_cache()");
+    auto const rows = [&s](Index b) { return s.length(b); };
+    for (auto const& c : pages_.reserve(rows)) copy_page(c);
+
+    Backend& on = backend_;
+    auto& program = module_.program();
+    segments on_device = s;
+    if (s.offsets != nullptr) on_device.offsets = offsets_.assign(on, s.offsets, static_cast<std::size_t>(s.count) + 1);
+    auto const lengths = pages_.lengths();
+    on_device.past = past_.assign(on, lengths.data(), lengths.size());
+    auto const table = pages_.table();
+    program.bind(typename L::x{}, x);
+    program.bind_tokens(on_device);
+    if constexpr (contains<leaves, cache_page_table>) {
+      program.bind(cache_page_table{}, {table_.assign(on, table.data, static_cast<std::size_t>(table.size())),
+                                        table.rows, table.cols});
+    }
+    auto const y = module_.forward();
+    pages_.append(rows);
+    return y;
+  }
+  /// The same with equally many rows of each sequence.
+  view<scalar const> prefill(view<input const> x) {
+    Index const n = sequences();
+    if (n == 0 || x.rows % n != 0) fail("Decoder: ", x.rows, " rows do not divide evenly into ", n, " sequences");
+    return prefill(x, uniform(n, x.rows / n));
+  }
+  /// One row of each sequence.
+  view<scalar const> step(view<input const> x) {
+    if (x.rows != sequences()) {
+      fail("Decoder::step: expected a row for each of the ", sequences(), " sequences, found ", x.rows);
+    }
+    return prefill(x, uniform(x.rows, 1));
+  }
+
+  /// Sequence i goes on as sequence order[i] would have; -1 is a new one without tokens. Sequences that are not named are
+  /// dropped, those that are named several times share the pages that they have until one of them writes.
+  void reorder(std::span<Index const> order) { pages_.reorder(order); }
+  /// Sequence b has its first `length` tokens again, and nothing else.
+  void rewind(Index b, Index length) { pages_.rewind(b, length); }
+
+  [[nodiscard]] Index sequences() const { return pages_.sequences(); }
+  /// Tokens of sequence b.
+  [[nodiscard]] Index length(Index b) const { return pages_.length(b); }
+  /// Pages, and how many belong to no sequence.
+  [[nodiscard]] PageTable const& pages() const { return pages_; }
+  /// What runs: for its parameters, for load() and prepare_weights(), and for binding further leaves of the network
+  /// with program().bind().
+  [[nodiscard]] module_type& module() { return module_; }
+
+  /// Bytes of the cache of all sequences.
+  [[nodiscard]] std::size_t cache_bytes() {
+    std::size_t bytes = 0;
+    each_cache([&]<class Leaf>(Index time) { bytes += bytes_of<Leaf>(time); });
+    return bytes;
+  }
+  /// Gives the cache memory of the backend's, aligned to `headmix::alignment`, for as long as the decoder runs: where
+  /// cache_size says that it has none of its own. All sequences are without tokens then.
+  void bind_cache(std::span<std::byte> memory) {
+    if (memory.size() < cache_bytes()) {
+      fail("Decoder: the cache has ", memory.size(), " bytes of memory, expected ", cache_bytes());
+    }
+    if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
+      fail("Decoder: the memory of the cache must be aligned to ", alignment, " bytes");
+    }
+    for (Index b = 0; b < sequences(); ++b) rewind(b, 0);
+    std::size_t offset = 0;
+    each_cache([&]<class Leaf>(Index time) {
+      auto const shape = binding().leaf_shape(number_of<Leaf>(time));
+      module_.program().bind(Leaf{}, {reinterpret_cast<scalar*>(memory.data() + offset), shape.rows, shape.cols}, {},
+                             time);
+      offset += bytes_of<Leaf>(time);
+    });
+    bound_ = true;
+  }
+
+ private:
+  using memory_type = backend_memory<Backend>;
+  using leaves = typename module_type::program_type::leaves;
+  using cache_leaves = filter<leaves, detail::is_cache_memory>;
+
+  [[nodiscard]] detail::Binding& binding() { return detail::binding_of(module_.program()); }
+  template <class Leaf>
+  [[nodiscard]] std::size_t number_of(Index time) {
+    return detail::program_access::unrolled(module_.program()).value(position_in<leaves, Leaf>::value, time);
+  }
+  template <class Leaf>
+  [[nodiscard]] std::size_t bytes_of(Index time) {
+    return aligned(detail::elements_of(binding(), number_of<Leaf>(time)) * sizeof(scalar)) + alignment;
+  }
+  /// f<Leaf>(time) for every memory that the cache has.
+  template <class F>
+  void each_cache(F f) {
+    for_each(cache_leaves{}, [&]<class Leaf>() {
+      Index const times =
+          detail::program_access::unrolled(module_.program()).times_of_leaf(position_in<leaves, Leaf>::value);
+      for (Index time = 0; time < times; ++time) f.template operator()<Leaf>(time);
+    });
+  }
+  /// Copies the first rows of a page, which are the first ones of each of its parts.
+  void copy_page(PageTable::copy const& c) {
+    constexpr Index granule = Backend::cache_rows;
+    Index const page_rows = pages_.page_rows(), rows = (c.rows + granule - 1) / granule * granule;
+    each_cache([&]<class Leaf>(Index time) {
+      auto const all = detail::typed<scalar>(binding().values()[number_of<Leaf>(time)]);
+      Index const parts = module_.program().template extent<typename Leaf::parts>(), cols = all.cols / parts;
+      auto const page = [&](Int number) {
+        view<scalar> v(all.data + number * page_rows * all.cols, parts, rows * cols);
+        v.row_stride = page_rows * cols;
+        return v;
+      };
+      backend_.map(page(c.to), tree_leaf<scalar, false, false>{page(c.from)}, false);
+    });
+  }
+
+  PageTable pages_;
+  module_type module_;
+  Backend backend_ = module_.backend();
+  memory_type memory_;
+  bool bound_ = false;
+  HostInts<Backend> offsets_, past_, table_;
+};
+
+}  // namespace headmix

@@ -1,0 +1,150 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A layer as a decoder runs it: the same equations over the new tokens alone, and over a cache where they look at
+// earlier ones.
+
+#include "headmix/decode/cached.hpp"
+#include "headmix/expr/capacity.hpp"
+#include "headmix/expr/layer_policy.hpp"
+#include "headmix/expr/repeat.hpp"
+#include "headmix/program/module_leaves.hpp"
+
+namespace headmix {
+
+namespace detail {
+
+/// The repetition that a value is made in, or void: that of the nearest leaf or edge below it.
+template <class E>
+struct repetition_around {
+  using type = void;
+};
+template <class E>
+using repetition_of_value = typename repetition_around<E>::type;
+template <class Args>
+struct first_repetition {
+  using type = void;
+};
+template <class H, class... T>
+struct first_repetition<type_list<H, T...>> {
+  using type = typename std::conditional_t<std::is_void_v<repetition_of_value<H>>, first_repetition<type_list<T...>>,
+                                           repetition_around<H>>::type;
+};
+template <RepeatedLeaf L>
+struct repetition_around<L> {
+  using type = typename L::repeated_by;
+};
+template <Expr E>
+requires(!Leaf<E> && E::form_of != form::immediate) struct repetition_around<E> : first_repetition<typename E::args> {};
+template <class R, repeat_edge Edge, class A>
+struct repetition_around<node<ops::at_edge<R, Edge>, A>> {
+  using type = std::conditional_t<Edge == repeat_edge::begin, R, void>;
+};
+
+template <class Leaf, class R>
+struct leaf_of_repetition {
+  using type = repeated_leaf<Leaf, R>;
+};
+template <class Leaf>
+struct leaf_of_repetition<Leaf, void> {
+  using type = Leaf;
+};
+
+/// Values that look at earlier tokens.
+template <class E>
+inline constexpr bool looks_back = false;
+template <class Spec, class... A>
+inline constexpr bool looks_back<node<ops::attention<Spec>, A...>> = true;
+template <class Window, class Rows, class A>
+inline constexpr bool looks_back<node<ops::window_mean<Window, Rows, false, false>, A>> = true;
+struct that_look_back {
+  template <class E>
+  static constexpr bool value = looks_back<E>;
+};
+/// Values that a token has not of itself and of earlier ones alone.
+template <class E>
+inline constexpr bool looks_at_others = false;
+template <class Rows, class... A>
+inline constexpr bool looks_at_others<node<ops::sequence_numbers<Rows>, A...>> = true;
+template <class Limit, class C, class... A>
+inline constexpr bool looks_at_others<node<ops::within_capacity<Limit, C>, A...>> = true;
+struct that_look_at_others {
+  template <class E>
+  static constexpr bool value = looks_at_others<E>;
+};
+
+/// Replaces what looks back. `Cached` are the values of the layer that do, which gives each a number.
+template <class Cached>
+struct incremental_leaves {
+  template <class P>
+  using of = P;
+  template <class Op>
+  using operation = Op;
+  /// Memory for the value E.
+  template <class E, int Which, Extent Cols, Extent Parts>
+  using cache = typename leaf_of_repetition<cache_of_positions<2 * position_in<Cached, E>::value + Which, Cols, Parts>,
+                                            repetition_of_value<E>>::type;
+};
+
+/// Without dropout of probabilities, which inference has not.
+template <class Spec, class Further>
+struct without_dropout {
+  using spec = Spec;
+  using further = Further;
+};
+template <class V, class KvHeads, class Q, class K, class Keep, class... Part, class Key, class... A>
+struct without_dropout<ops::attention_spec<V, KvHeads, Q, K, ops::probability_dropout<Keep>, Part...>,
+                       type_list<Key, A...>> {
+  using spec = ops::attention_spec<V, KvHeads, Q, K, Part...>;
+  using further = type_list<A...>;
+};
+
+template <class Cached, class Spec, class Q, class K, class V, class... A>
+struct rewritten<incremental_leaves<Cached>, node<ops::attention<Spec>, Q, K, V, A...>> {
+  static_assert(std::is_same_v<rows<K>, tokens>,
+                "headmix: a decoder takes attention over the tokens themselves, not over a context");
+  using leaves = incremental_leaves<Cached>;
+  using E = node<ops::attention<Spec>, Q, K, V, A...>;
+  using kept = without_dropout<Spec, type_list<A...>>;
+  template <class... F>
+  static auto with(type_list<F...>)
+      -> node<ops::cached_attention<typename kept::spec>, rewritten_as<leaves, Q>, rewritten_as<leaves, K>,
+              rewritten_as<leaves, V>, typename leaves::template cache<E, 0, cols<K>, typename Spec::kv_heads>,
+              typename leaves::template cache<E, 1, cols<K>, typename Spec::kv_heads>, cache_page_table,
+              rewritten_as<leaves, F>...>;
+  using type = decltype(with(typename kept::further{}));
+};
+template <class Cached, class Window, class A>
+struct rewritten<incremental_leaves<Cached>, node<ops::window_mean<Window, tokens, false, false>, A>> {
+  using leaves = incremental_leaves<Cached>;
+  using E = node<ops::window_mean<Window, tokens, false, false>, A>;
+  static constexpr bool all = Window::value == all_before::value;
+  using type =
+      node<ops::cached_window_mean<Window>, rewritten_as<leaves, A>,
+           typename leaves::template cache<E, 0, times<size<all ? 2 : 1>, cols<A>>, size<1>>, cache_page_table>;
+};
+
+}  // namespace detail
+
+/// Layer L for a decoder: y of the new tokens of each sequence, [tokens, d], equals their rows of the layer's y over the
+/// whole sequences, to rounding. For layers and networks whose tokens see nothing but themselves and earlier ones:
+/// attention with a mask that hides later positions, and means over the positions so far. Parameters are those of L.
+template <LayerPolicy L>
+struct incremental {
+  using layer = L;
+  using x = typename L::x;
+  using result = std::remove_cvref_t<decltype(detail::result_of<L, inference>())>;
+  using values = nodes_of<roots<result>>;
+  static_assert(std::is_same_v<rows<x>, tokens>, "headmix: a decoder takes rows of tokens; the layer must not be `padded`");
+  static_assert(filter<values, detail::that_look_at_others>::size == 0,
+                "headmix: a decoder's tokens see themselves and earlier ones. This layer has a mean over whole sequences "
+                "(of Mae: give it pool::prefix or pool::window<n>), a choice for each sequence, or a capacity of experts, "
+                "which depends on all tokens of the batch");
+  using cached = filter<values, detail::that_look_back>;
+  using leaves = detail::incremental_leaves<cached>;
+
+  static constexpr auto y = detail::rewritten_as<leaves, result>{};
+  using losses = type_list<>;
+  using observed = typename detail::all_rewritten<leaves, typename L::observed>::type;
+};
+
+}  // namespace headmix
