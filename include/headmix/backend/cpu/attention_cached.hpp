@@ -6,6 +6,7 @@
 // and in prefill, in chunks of any size, on any number of threads.
 
 #include "headmix/backend/cpu/attention.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
@@ -252,20 +253,23 @@ void cached_attention(executor_ref executor, attention_forward<T, Map> const& a,
   if (x.head_dim == 0) return;
   detail::for_each_unrouted_row(executor, x, [&](Index row) { detail::clear_row(a.o, row, x.head_dim); });
   constexpr Index each = detail::cached_keys<T>::width;
-  // A task puts what lies in one panel.
-  Index const panels = x.keys.rows / each + 2 * x.keys.count;
-  executor.parallel_for(panels, [&](Index task) {
+  // Item i is what lies in one panel.
+  auto const put = [&](Index i) {
     for (Index b = 0; b < x.keys.count; ++b) {
       Index const past = x.keys.first_position(b), n = x.key_length(b);
-      Index const first = past / each, last = (n + each - 1) / each, count = n > past ? last - first : 0;
-      if (task < count) {
-        Index const begin = (std::max)(past, (first + task) * each), end = (std::min)(n, (first + task + 1) * each);
+      Index const first = past / each, panels = n > past ? (n + each - 1) / each - first : 0;
+      if (i < panels) {
+        Index const begin = (std::max)(past, (first + i) * each), end = (std::min)(n, (first + i + 1) * each);
         detail::cached_keys<T>(x, cache).put(a.k, b, begin, end);
         return detail::cached_values<T>(x, cache).put(a.v, b, begin, end);
       }
-      task -= count;
+      i -= panels;
     }
-  });
+  };
+  for_each_range(executor, x.keys.rows / each + 2 * x.keys.count, (std::min)(x.keys.rows, each) * a.k.cols,
+                 [&](Index first, Index last) {
+                   for (Index i = first; i < last; ++i) put(i);
+                 });
 
   scratch_cutter cut(scratch);
   detail::block_table const blocks(x, cut.take<Index>(detail::block_table::size(x)));
