@@ -3,6 +3,7 @@
 // What looks at earlier tokens, over a cache of them: attention, and means over the positions so far. Rows are the new
 // tokens of each sequence; the sequences say what came before (segments::past).
 
+#include "headmix/core/type_name.hpp"
 #include "headmix/expr/attention_ops.hpp"
 #include "headmix/expr/sequence.hpp"
 
@@ -52,8 +53,8 @@ struct cached_attention : operation {
     for (Index t = 0; t < n; ++t) {
       for (Index s = t + 1; s < 2 * n && s < visible_keys<typename Spec::mask>(t, 2 * n).end; ++s) {
         if (Spec::mask::sees(t, s)) {
-          fail("decoding: the mask ", type_name<typename Spec::mask>(), " lets position ", t, " see the later position ",
-               s, "; expected one that hides them, as causal does");
+          fail("decoding: the mask ", type_name<typename Spec::mask>(), " lets position ", t,
+               " see the later position ", s, "; expected one that hides them, as causal does");
         }
       }
     }
@@ -62,7 +63,8 @@ struct cached_attention : operation {
   static std::size_t scratch(auto const& run, auto o, auto q, auto k, auto v, auto keys, auto values, auto table,
                              auto... further) {
     using backend = std::remove_cvref_t<decltype(run.backend)>;
-    static_assert(Decodes<backend>, "headmix: this backend has no kernels for decoding (contract/optional_kernels.hpp)");
+    static_assert(Decodes<backend>,
+                  "headmix: this backend has no kernels for decoding (contract/optional_kernels.hpp)");
     static_assert(Spec::map::identity || MapsScores<backend>,
                   "headmix: attention of this backend takes no score maps (contract/optional_kernels.hpp: MapsScores)");
     return run.backend.cached_attention_scratch(problem(run, o, q, k, v, further...), cache(run, keys, values, table));
@@ -75,8 +77,7 @@ struct cached_attention : operation {
 
  private:
   template <class T>
-  static auto problem(auto const& run, view<T> o, view<T const> q, view<T const> k, view<T const> v,
-                      auto... further) {
+  static auto problem(auto const& run, view<T> o, view<T const> q, view<T const> k, view<T const> v, auto... further) {
     attention_forward<T, typename Spec::map> p;
     Spec::describe(p, run, q.cols, k.cols, further...);
     p.q = q, p.k = k, p.v = v, p.o = o;

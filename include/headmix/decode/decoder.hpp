@@ -21,8 +21,8 @@ struct is_cache_memory {
 };
 }  // namespace detail
 
-/// y of the tokens that each pass brings equals their rows of the layer's y over the whole sequences, to rounding. On the
-/// CPU it has the same bits for chunks of any size and any number of threads, wherever the layer's products have.
+/// y of the tokens that each pass brings equals their rows of the layer's y over the whole sequences, to rounding. On
+/// the CPU it has the same bits for chunks of any size and any number of threads, wherever the layer's products have.
 ///
 /// After the first pass of a shape nothing allocates. An error leaves the sequences as they were.
 /// One thread at a time may call a decoder.
@@ -38,22 +38,27 @@ class Decoder {
   using scalar = typename Backend::scalar;
   using input = storage_t<L::x::kind_of, scalar>;
 
-  /// There are size.sequences sequences without tokens.
-  /// @param module  what the constructor of a Module takes: `share_parameters{}, trained`, or `uninitialized{}, backend`
-  ///                for weights that are loaded next into module(), or a seed; and the layer's dynamic sizes
-  template <class... A>
-  explicit Decoder(cache_size const& size, A&&... module)
-      : pages_(size, Backend::cache_rows),
-        module_(std::forward<A>(module)..., at<cache_page_count>(pages_.pages()),
-                at<cache_page_rows>(pages_.page_rows()), at<cache_pages_per_sequence>(pages_.pages_per_sequence())) {
-    if (size.own_memory) {
-      memory_ = memory_type(cache_bytes());
-      bind_cache(memory_.bytes());
-    }
-  }
+  /// Over the parameters of a module of the layer, which must outlive it. There are size.sequences sequences without
+  /// tokens. The layer's dynamic sizes follow, as for a Module: `at<depth>(12)`.
+  template <class Owner, Extent... X>
+  requires std::is_same_v<std::remove_cvref_t<decltype(std::declval<Owner&>().backend())>, Backend> Decoder(
+      cache_size const& size, share_parameters, Owner& owner, size_value<X>... sizes)
+      : Decoder(private_tag{}, size, share_parameters{}, owner, sizes...) {}
+  /// The same on a backend of its own with the same memory.
+  template <class Owner, Extent... X>
+  Decoder(cache_size const& size, share_parameters, Owner& owner, Backend backend, size_value<X>... sizes)
+      : Decoder(private_tag{}, size, share_parameters{}, owner, std::move(backend), sizes...) {}
+  /// With weights of its own that are written next, into module().
+  template <Extent... X>
+  Decoder(cache_size const& size, uninitialized, Backend backend = {}, size_value<X>... sizes)
+      : Decoder(private_tag{}, size, uninitialized{}, std::move(backend), sizes...) {}
+  /// With weights that start by the layer's rules.
+  template <Extent... X>
+  Decoder(cache_size const& size, std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
+      : Decoder(private_tag{}, size, seed, std::move(backend), sizes...) {}
 
-  /// y of further tokens, [x.rows, d]: sequence b has s.length(b) of them, which may be none. It stays valid until the next
-  /// pass.
+  /// y of further tokens, [x.rows, d]: sequence b has s.length(b) of them, which may be none. It stays valid until the
+  /// next pass.
   view<scalar const> prefill(view<input const> x, segments s) {
     if (s.count != sequences()) {
       fail("Decoder: there are rows for ", s.count, " sequences, the decoder has ", sequences());
@@ -75,8 +80,8 @@ class Decoder {
     program.bind(typename L::x{}, x);
     program.bind_tokens(on_device);
     if constexpr (contains<leaves, cache_page_table>) {
-      program.bind(cache_page_table{}, {table_.assign(on, table.data, static_cast<std::size_t>(table.size())),
-                                        table.rows, table.cols});
+      program.bind(cache_page_table{},
+                   {table_.assign(on, table.data, static_cast<std::size_t>(table.size())), table.rows, table.cols});
     }
     auto const y = module_.forward();
     pages_.append(rows);
@@ -96,8 +101,8 @@ class Decoder {
     return prefill(x, uniform(x.rows, 1));
   }
 
-  /// Sequence i goes on as sequence order[i] would have; -1 is a new one without tokens. Sequences that are not named are
-  /// dropped, those that are named several times share the pages that they have until one of them writes.
+  /// Sequence i goes on as sequence order[i] would have; -1 is a new one without tokens. Sequences that are not named
+  /// are dropped, those that are named several times share the pages that they have until one of them writes.
   void reorder(std::span<Index const> order) { pages_.reorder(order); }
   /// Sequence b has its first `length` tokens again, and nothing else.
   void rewind(Index b, Index length) { pages_.rewind(b, length); }
@@ -138,6 +143,18 @@ class Decoder {
   }
 
  private:
+  struct private_tag {};
+  template <class... A>
+  Decoder(private_tag, cache_size const& size, A&&... module)
+      : pages_(size, Backend::cache_rows),
+        module_(std::forward<A>(module)..., at<cache_page_count>(pages_.pages()),
+                at<cache_page_rows>(pages_.page_rows()), at<cache_pages_per_sequence>(pages_.pages_per_sequence())) {
+    if (size.own_memory) {
+      memory_ = memory_type(cache_bytes());
+      bind_cache(memory_.bytes());
+    }
+  }
+
   using memory_type = backend_memory<Backend>;
   using leaves = typename module_type::program_type::leaves;
   using cache_leaves = filter<leaves, detail::is_cache_memory>;
