@@ -98,7 +98,7 @@ TEST_CASE("decoder: beams share pages until they write, and sequences are droppe
     whole.insert(whole.end(), tokens.begin() + 16, tokens.end());
     whole.insert(whole.end(), more.begin() + 8, more.end());
     auto expected = d.of_whole(whole);
-    CHECK(difference({out.begin() + 8, out.end()}, {expected.end() - 8, expected.end()}) < 2e-5);
+    CHECK(difference<float>({out.begin() + 8, out.end()}, {expected.end() - 8, expected.end()}) < 2e-5);
 
     d.decoder.rewind(1, n - 2);
     CHECK(d.decoder.length(0) == n + 2);
@@ -109,7 +109,7 @@ TEST_CASE("decoder: beams share pages until they write, and sequences are droppe
     whole.assign(prompt.begin(), prompt.end() - 16);
     whole.insert(whole.end(), other.begin(), other.end());
     expected = d.of_whole(whole);
-    CHECK(difference(after, {expected.end() - 40, expected.end()}) < 2e-5);
+    CHECK(difference<float>(after, {expected.end() - 40, expected.end()}) < 2e-5);
     d.decoder.reorder({});
     CHECK(d.decoder.sequences() == 0);
     CHECK(d.decoder.pages().free_pages() == d.decoder.pages().pages());

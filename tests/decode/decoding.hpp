@@ -15,18 +15,19 @@
 namespace headmix::test {
 
 /// Row `token` of an endless text.
-inline std::vector<float> token_row(std::uint64_t token, Index width) {
+template <class T = float>
+std::vector<T> token_row(std::uint64_t token, Index width) {
   Random const random(17, token);
-  std::vector<float> row;
-  for (Index j = 0; j < width; ++j) row.push_back(static_cast<float>(random.normal(static_cast<std::uint64_t>(j))));
+  std::vector<T> row;
+  for (Index j = 0; j < width; ++j) row.push_back(static_cast<T>(random.normal(static_cast<std::uint64_t>(j))));
   return row;
 }
 
-template <class L, class Executor = serial>
+template <class L, class Executor = serial, class T = float>
 struct Decoding {
-  using backend = Cpu<float, Executor>;
+  using backend = Cpu<T, Executor>;
   static constexpr Index width = cols<typename L::x>::value;
-  using rows = std::vector<float>;
+  using rows = std::vector<T>;
 
   template <class... Sizes>
   explicit Decoding(cache_size const& size, backend on = {}, Sizes... sizes)
@@ -36,7 +37,7 @@ struct Decoding {
       Random const random(29, stream++);
       double const scale = p.value.rows == 1 ? 0.5 : 1 / std::sqrt(static_cast<double>(p.value.rows));
       for (Index i = 0; i < p.value.size(); ++i)
-        p.value.data[i] = static_cast<float>(scale * random.normal(static_cast<std::uint64_t>(i)));
+        p.value.data[i] = static_cast<T>(scale * random.normal(static_cast<std::uint64_t>(i)));
     }
   }
   /// y of a whole sequence.
@@ -65,16 +66,18 @@ struct Decoding {
   Decoder<L, backend> decoder;
 };
 
-inline std::vector<float> text_of(std::uint64_t first, Index n, Index width) {
-  std::vector<float> x;
+template <class T = float>
+std::vector<T> text_of(std::uint64_t first, Index n, Index width) {
+  std::vector<T> x;
   for (Index t = 0; t < n; ++t) {
-    auto const row = token_row(first + static_cast<std::uint64_t>(t), width);
+    auto const row = token_row<T>(first + static_cast<std::uint64_t>(t), width);
     x.insert(x.end(), row.begin(), row.end());
   }
   return x;
 }
 /// The largest difference, relative to the largest number; something large where the lengths differ.
-inline double difference(std::vector<float> const& a, std::vector<float> const& b) {
+template <class T>
+double difference(std::vector<T> const& a, std::vector<T> const& b) {
   if (a.size() != b.size()) return 1e9;
   double worst = 0, most = 1e-30;
   for (std::size_t i = 0; i < a.size(); ++i) {
