@@ -73,13 +73,15 @@ class PageTable {
   /// Lengths stay as they are.
   template <class Rows>
   std::span<copy const> reserve(Rows rows) {
-    Index needed = 0;
     for (Index b = 0; b < count_; ++b) {
       Index const n = length_[at(b)];
       if (rows(b) > tokens_ - n) {
         fail("Decoder: sequence ", b, " has ", n, " tokens, ", rows(b), " more are more than the ", tokens_,
              " that its cache holds");
       }
+    }
+    Index needed = 0;
+    for (Index b = 0; b < count_; ++b) {
       needed += missing_pages(b, rows(b));
       // Of sequences that share a page, the last one that writes to it needs no copy.
       owns_[at(b)] = rows(b) == 0 || !shares_last_page(b);
