@@ -8,6 +8,8 @@
 #include <new>
 
 #include "../test_program.hpp"
+#include "headmix/backend/cpu.hpp"
+#include "headmix/decode/decoder.hpp"
 #include "headmix/layer/moa.hpp"
 
 namespace {
@@ -54,6 +56,21 @@ TEST_CASE("program: after binding neither forward nor backward allocates") {
   for (int i = 0; i < 3; ++i) {
     p.program.forward();
     p.program.backward(p.dy, {0.01, 0.001});
+  }
+  CHECK(allocations == before);
+}
+TEST_CASE("decoder: a step allocates nothing, and neither do beams and rewinding") {
+  Decoder<layer, Cpu<float>> decoder({.sequences = 2, .tokens = 200, .page = 16}, 1);
+  std::vector<float> const x(20 * 6, 0.5f);
+  auto const rows = [&x](Index n) { return view<float const>(x.data(), n, 6); };
+  Index const beams[] = {1, 1};
+  decoder.prefill(rows(20));
+  decoder.step(rows(2));
+  long const before = allocations;
+  for (int i = 0; i < 50; ++i) {
+    decoder.step(rows(2));
+    decoder.reorder(beams);
+    if (i % 10 == 9) decoder.rewind(0, 7);
   }
   CHECK(allocations == before);
 }
