@@ -121,7 +121,7 @@ void Table::ReportRuns(std::vector<Run> const& runs) {
     goals_.push_back(
         {name, what, n, found, spread, most, least, what == "ratio" ? counter(*all[0], "bound", none) : none});
   };
-  for (char const* what : {"ratio", "peak", "MiB", "allocations"}) {
+  for (char const* what : {"ratio", "bytes", "peak", "MiB", "allocations"}) {
     if (all[0]->counters.count(what) != 0) list(what, median(of(what)), spread(of(what)));
   }
   if (all[0]->counters.count("peak") == 0) return;
@@ -143,7 +143,8 @@ void Table::Finalize() {
       "a sparse mixture, Eigen), which runs before and after every run of the row; bound: by counting products.\n"
       "peak: the share of the multiply-add peak. speedup: over one thread, were the peak of all threads that of one\n"
       "times their number; what neighbours take from rows and peaks drops out. MiB: what the passes allocated,\n"
-      "besides parameters and their gradients. allocations: of one run, after the first.\n"
+      "besides parameters and their gradients. allocations: of one run, after the first. bytes: of a decoder's cache,\n"
+      "relative to dense attention.\n"
       "\n%-*s %-11s %8s %5s %4s %8s %8s\n",
       width, "row", "", "found", "+-%", "n", "goal", "bound");
   auto const number = [](double value) {
