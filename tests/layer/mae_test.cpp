@@ -6,7 +6,6 @@
 #include <array>
 
 #include "../test_program.hpp"
-#include "headmix/core/running_mean.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
 
@@ -202,40 +201,4 @@ TEST_CASE("mae: a causal layer does not see the future") {
   auto const after = m.forward(x);
   for (Index i = 0; i < 16; ++i) CHECK(after.data[i] == before[static_cast<std::size_t>(i)]);
   CHECK(after.data[17] != before[17]);
-}
-
-TEST_CASE("mae: a running mean follows the window of a sequence") {
-  constexpr Index rows = 10'000, width = 3, window = 100;
-  struct x : input<tokens, size<width>> {};
-  constexpr auto y = window_mean<size<window>>(x{});
-  TestProgram<roots<type_of<decltype(y)>>, inference, float> p(at<tokens>(rows));
-  for (auto& v : p.values(x{})) v += 100;  // a sum of these would drift
-  auto const expected = p.forward();
-  RunningMean mean(window, width);
-  double worst = 0;
-  for (Index t = 0; t < rows; ++t) {
-    float found[width];
-    mean.push(p.in(x{}).row(t), found);
-    for (Index j = 0; j < width; ++j) {
-      worst = (std::max)(worst, std::abs(static_cast<double>(found[j] - expected(t, j))) / 100);
-    }
-  }
-  CHECK(worst < 1e-6);
-  mean.clear();
-  float const one[] = {1, 2, 3};
-  float found[width];
-  mean.push(one, found);
-  CHECK(found[2] == 3);
-}
-TEST_CASE("mae: what is not finite leaves a running mean with its row") {
-  for (double const odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
-    RunningMean mean(4, 2);
-    for (int t = 0; t < 20; ++t) {
-      double row[] = {t == 5 ? odd : 1.0 * t, 2}, found[2];
-      mean.push(row, found);
-      CHECK(found[1] == 2);
-      CHECK(std::isfinite(found[0]) == (t < 5 || t > 8));
-      if (t > 8) CHECK(found[0] == t - 1.5);
-    }
-  }
 }

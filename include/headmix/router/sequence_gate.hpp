@@ -47,7 +47,7 @@ struct prefix : by_position {
   }
 };
 /// The latest Length positions (or those so far), of padded sequences the real ones among them; every position has its
-/// own gate. See the class RunningMean for a decoder.
+/// own gate.
 /// @tparam Length from 1, or `dynamic`: then the size is window<dynamic>::Positions
 template <Index Length>
 struct window : by_position {
