@@ -33,9 +33,12 @@ class Decoder {
   static_assert(Decodes<Backend>, "headmix: this backend has no kernels for decoding (contract/optional_kernels.hpp)");
 
  public:
+  /// What the decoder computes of new tokens, and the module that does.
   using layer = incremental<L>;
+  /// Of the parameters, the workspace and the program.
   using module_type = Module<layer, Backend, inference>;
   using scalar = typename Backend::scalar;
+  /// Numbers of x: scalars, or Int.
   using input = storage_t<L::x::kind_of, scalar>;
 
   /// Over the parameters of a module of the layer, which must outlive it. There are size.sequences sequences without
@@ -107,6 +110,7 @@ class Decoder {
   /// Sequence b has its first `length` tokens again, and nothing else.
   void rewind(Index b, Index length) { pages_.rewind(b, length); }
 
+  /// How many there are.
   [[nodiscard]] Index sequences() const { return pages_.sequences(); }
   /// Tokens of sequence b.
   [[nodiscard]] Index length(Index b) const { return pages_.length(b); }

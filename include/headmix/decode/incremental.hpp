@@ -34,7 +34,8 @@ struct repetition_around<L> {
   using type = typename L::repeated_by;
 };
 template <Expr E>
-requires(!Leaf<E> && E::form_of != form::immediate) struct repetition_around<E> : first_repetition<typename E::args> {};
+requires(!Leaf<E> && E::form_of != form::immediate) struct repetition_around<E> : first_repetition<typename E::args> {
+};
 template <class R, repeat_edge Edge, class A>
 struct repetition_around<node<ops::at_edge<R, Edge>, A>> {
   using type = std::conditional_t<Edge == repeat_edge::begin, R, void>;
@@ -125,23 +126,30 @@ struct rewritten<incremental_leaves<Cached>, node<ops::window_mean<Window, token
 
 }  // namespace detail
 
-/// Layer L for a decoder: y of the new tokens of each sequence, [tokens, d], equals their rows of the layer's y over the
-/// whole sequences, to rounding. For layers and networks whose tokens see nothing but themselves and earlier ones:
+/// Layer L for a decoder: y of the new tokens of each sequence, [tokens, d], equals their rows of the layer's y over
+/// the whole sequences, to rounding. For layers and networks whose tokens see nothing but themselves and earlier ones:
 /// attention with a mask that hides later positions, and means over the positions so far. Parameters are those of L.
 template <LayerPolicy L>
 struct incremental {
-  using layer = L;
-  using x = typename L::x;
+  using layer = L;          ///< the layer itself
+  using x = typename L::x;  ///< its input
+  /// What it computes without gradients, and all values below that.
   using result = std::remove_cvref_t<decltype(detail::result_of<L, inference>())>;
+  /// All values below the result.
   using values = nodes_of<roots<result>>;
-  static_assert(std::is_same_v<rows<x>, tokens>, "headmix: a decoder takes rows of tokens; the layer must not be `padded`");
-  static_assert(filter<values, detail::that_look_at_others>::size == 0,
-                "headmix: a decoder's tokens see themselves and earlier ones. This layer has a mean over whole sequences "
-                "(of Mae: give it pool::prefix or pool::window<n>), a choice for each sequence, or a capacity of experts, "
-                "which depends on all tokens of the batch");
+  static_assert(std::is_same_v<rows<x>, tokens>,
+                "headmix: a decoder takes rows of tokens; the layer must not be `padded`");
+  static_assert(
+      filter<values, detail::that_look_at_others>::size == 0,
+      "headmix: a decoder's tokens see themselves and earlier ones. This layer has a mean over whole sequences "
+      "(of Mae: give it pool::prefix or pool::window<n>), a choice for each sequence, or a capacity of experts, "
+      "which depends on all tokens of the batch");
+  /// Those that look at earlier tokens.
   using cached = filter<values, detail::that_look_back>;
+  /// What they become.
   using leaves = detail::incremental_leaves<cached>;
 
+  /// The layer's result for the new tokens.
   static constexpr auto y = detail::rewritten_as<leaves, result>{};
   using losses = type_list<>;
   using observed = typename detail::all_rewritten<leaves, typename L::observed>::type;

@@ -15,10 +15,10 @@ namespace headmix {
 
 /// How large the cache of a decoder is.
 struct cache_size {
-  Index sequences = 1;  ///< that there may be at once
-  Index tokens = 0;     ///< of each of them, at most
-  Index page = 0;       ///< rows of a page, rounded up to what the backend takes; 0: a sequence is one page
-  Index pages = 0;      ///< that all sequences share; 0: as many as all sequences need
+  Index sequences = 1;     ///< that there may be at once
+  Index tokens = 0;        ///< of each of them, at most
+  Index page = 0;          ///< rows of a page, rounded up to what the backend takes; 0: a sequence is one page
+  Index pages = 0;         ///< that all sequences share; 0: as many as all sequences need
   bool own_memory = true;  ///< false: see Decoder::bind_cache
 };
 
@@ -50,27 +50,33 @@ class PageTable {
     count_ = size.sequences;
   }
 
+  /// How many sequences there are.
   [[nodiscard]] Index sequences() const { return count_; }
+  /// Positions of sequence b.
   [[nodiscard]] Index length(Index b) const {
     check_sequence(b);
     return length_[at(b)];
   }
+  /// Positions of a page.
   [[nodiscard]] Index page_rows() const { return page_rows_; }
+  /// Pages that a sequence may have.
   [[nodiscard]] Index pages_per_sequence() const { return per_sequence_; }
+  /// All pages.
   [[nodiscard]] Index pages() const { return pages_; }
+  /// Pages of no sequence.
   [[nodiscard]] Index free_pages() const { return static_cast<Index>(free_.size()); }
-  /// [sequences(), pages_per_sequence()]
+  /// The pages of each sequence, [sequences(), pages_per_sequence()].
   [[nodiscard]] view<Int const> table() const { return {table_.data(), count_, per_sequence_}; }
   /// The length of each sequence.
   [[nodiscard]] std::span<Int const> lengths() const { return std::span(length_).first(at(count_)); }
 
   /// A page that must be copied before it is written to: its first `rows` rows.
   struct copy {
-    Int from, to;
-    Index rows;
+    Int from, to;  ///< pages
+    Index rows;    ///< that matter
   };
-  /// Gives sequence b room for rows(b) more positions: all of them or, with an error, none. Returns what is to be copied.
-  /// Lengths stay as they are.
+  /// Gives sequence b room for rows(b) more positions: all of them or, with an error, none. Returns what is to be
+  /// copied. Lengths stay as they are.
   template <class Rows>
   std::span<copy const> reserve(Rows rows) {
     for (Index b = 0; b < count_; ++b) {
