@@ -456,6 +456,7 @@ struct Reference {
 
   // ---- decoding ----
 
+  /// Pages of any number of rows.
   static constexpr Index cache_rows = 1;
   template <class T, class Map>
   static std::size_t cached_attention_scratch(attention_forward<T, Map> const&, attention_cache<T> const&) {
