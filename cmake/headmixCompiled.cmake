@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-# headmix::compiled: headmix with the kernels of Cpu<float> and Cpu<double> compiled once, in a static library of the
-# project that asks for it and with that project's flags, so that -march agrees. Units that link to it compile in
-# less time. Read by the build and by find_package(headmix) with the component compiled.
+# headmix::compiled: headmix with the kernels of Cpu<float> and Cpu<double>, and what programs of all layers share,
+# compiled once, in a static library of the project that asks for it and with that project's flags, so that -march
+# agrees. Units that link to it compile in less time. Read by the build and by find_package(headmix) with the component
+# compiled.
 if(NOT TARGET headmix-compiled)
   add_library(headmix-compiled STATIC EXCLUDE_FROM_ALL)
   add_library(headmix::compiled ALIAS headmix-compiled)
   foreach(scalar IN ITEMS float double)
     set(headmix_source "${CMAKE_CURRENT_BINARY_DIR}/headmix-compiled/${scalar}.cpp")
     file(CONFIGURE OUTPUT "${headmix_source}"
-         CONTENT "#include <headmix/backend/cpu.hpp>\nHEADMIX_COMPILE_CPU(@scalar@)\n" @ONLY)
+         CONTENT "#include <headmix/headmix.hpp>\nHEADMIX_COMPILE_CPU(@scalar@)\n\
+HEADMIX_COMPILE_MODULES(headmix::Cpu<@scalar@>)\nHEADMIX_COMPILE_PROGRAMS\n" @ONLY)
     target_sources(headmix-compiled PRIVATE "${headmix_source}")
   endforeach()
   target_compile_definitions(headmix-compiled PUBLIC HEADMIX_COMPILED)

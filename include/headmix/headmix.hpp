@@ -27,3 +27,9 @@
 #include "headmix/train/schedule.hpp"
 #include "headmix/train/selection_bias.hpp"
 #include "headmix/train/sgd.hpp"
+
+#ifdef HEADMIX_COMPILED
+#include "headmix/program/compiled.hpp"
+extern template struct headmix::detail::module_memory<headmix::Cpu<float>>;
+extern template struct headmix::detail::module_memory<headmix::Cpu<double>>;
+#endif

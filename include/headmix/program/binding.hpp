@@ -114,13 +114,14 @@ inline void check_segments(char const* name_source, segments const& s, bool read
 
 /// Memory and sizes of the leaves of the program that `table` describes. It knows leaves by number, for code that
 /// handles those of all programs alike.
-class Binding {
+template <class = void>
+class basic_binding {
  public:
   /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the program.
   /// @param host_memory  the host may read what the caller binds
   /// @param bytes  of an element, by kind
-  Binding(binding_table const& table, std::size_t values, bool host_memory, State& state,
-          std::array<std::size_t, 3> const& bytes)
+  basic_binding(binding_table const& table, std::size_t values, bool host_memory, State& state,
+                std::array<std::size_t, 3> const& bytes)
       : table_(&table),
         state_(&state),
         values_(values),
@@ -383,5 +384,10 @@ class Binding {
   bound_sizes sizes_;
   bool host_memory_;
 };
+/// A template, so that units with HEADMIX_COMPILED need not compile it (program/compiled.hpp).
+using Binding = basic_binding<>;
+#ifdef HEADMIX_COMPILED
+extern template class basic_binding<>;
+#endif
 
 }  // namespace headmix::detail

@@ -49,9 +49,10 @@ struct program_table {
 };
 
 /// Where the values of a program that are not leaves lie in its workspace.
-class Plan {
+template <class = void>
+class basic_plan {
  public:
-  explicit Plan(program_table const& table)
+  explicit basic_plan(program_table const& table)
       : program_(&table),
         scratch_(table.calls.size()),
         buffers_(table.buffers.size()),
@@ -178,5 +179,10 @@ class Plan {
   std::vector<AddressPlanner::block> living_;
   std::span<std::byte> workspace_;
 };
+/// A template, so that units with HEADMIX_COMPILED need not compile it (program/compiled.hpp).
+using Plan = basic_plan<>;
+#ifdef HEADMIX_COMPILED
+extern template class basic_plan<>;
+#endif
 
 }  // namespace headmix::detail

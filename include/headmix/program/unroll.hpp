@@ -17,10 +17,11 @@
 namespace headmix::detail {
 
 /// The tables of a program, unrolled, and where its values are in them.
-class Unrolled {
+template <class = void>
+class basic_unrolled {
  public:
   /// @param times  of each repetition
-  Unrolled(program_table const& table, std::span<Index const> times)
+  basic_unrolled(program_table const& table, std::span<Index const> times)
       : from_(&table), times_(times.begin(), times.end()) {
     parts_.resize(times_.size());
     find_repeated();
@@ -28,8 +29,8 @@ class Unrolled {
     make_calls();
     make_tables();
   }
-  Unrolled(Unrolled const&) = delete;
-  Unrolled& operator=(Unrolled const&) = delete;
+  basic_unrolled(basic_unrolled const&) = delete;
+  basic_unrolled& operator=(basic_unrolled const&) = delete;
 
   [[nodiscard]] program_table const& table() const { return table_; }
   /// The value of the original tables at one of its times.
@@ -386,5 +387,10 @@ class Unrolled {
   std::vector<buffer_row> buffers_;
   program_table table_;
 };
+/// A template, so that units with HEADMIX_COMPILED need not compile it (program/compiled.hpp).
+using Unrolled = basic_unrolled<>;
+#ifdef HEADMIX_COMPILED
+extern template class basic_unrolled<>;
+#endif
 
 }  // namespace headmix::detail

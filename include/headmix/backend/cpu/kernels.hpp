@@ -4,13 +4,16 @@
 // library or a unit of the program's own, and every other unit only calls them. What depends on a layer, as fused trees
 // and scores of the user's do, is compiled where it is used.
 //
-// The CMake target headmix::compiled is that library. Without CMake, one unit has, for each type of numbers,
+// The CMake target headmix::compiled is that library. Without CMake, one unit has
 //
-//   #include <headmix/backend/cpu.hpp>
+//   #include <headmix/headmix.hpp>
+//   HEADMIX_COMPILE_PROGRAMS
 //   HEADMIX_COMPILE_CPU(float)
+//   HEADMIX_COMPILE_MODULES(headmix::Cpu<float>)
 //
-// and all units are compiled with -DHEADMIX_COMPILED. The instruction set is in the names of the kernels (cpu/isa.hpp):
-// a unit with another -march than the library's is not linked. Compile it without HEADMIX_COMPILED.
+// and the last two lines for double, too; and all units are compiled with -DHEADMIX_COMPILED. The instruction set is in
+// the names of the kernels (cpu/isa.hpp): a unit with another -march than the library's is not linked. Compile it
+// without HEADMIX_COMPILED.
 
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"

@@ -13,16 +13,29 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// f(first, last) over ranges of `n` items of `cost` elements each.
-template <class F>
-void for_each_range(executor_ref executor, Index n, Index cost, F f) {
+namespace detail {
+/// A caller's function of a range, by reference: so its body is compiled once, and not for each way to call it.
+struct range_task {
+  void const* object;
+  void (*call)(void const*, Index first, Index last);
+};
+inline void run_ranges(executor_ref executor, Index n, Index cost, range_task task) {
   Index const each = std::max<Index>(1, tuning::task_elements / std::max<Index>(1, cost));
   Index const tasks = (n + each - 1) / each;
   if (tasks <= 1) {
-    if (n > 0) f(Index{0}, n);
+    if (n > 0) task.call(task.object, 0, n);
     return;
   }
-  executor.parallel_for(tasks, [&](Index t) { f(t * each, (std::min)(n, (t + 1) * each)); });
+  executor.parallel_for(tasks, [&](Index t) { task.call(task.object, t * each, (std::min)(n, (t + 1) * each)); });
+}
+}  // namespace detail
+
+/// f(first, last) over ranges of `n` items of `cost` elements each.
+template <class F>
+void for_each_range(executor_ref executor, Index n, Index cost, F const& f) {
+  detail::run_ranges(executor, n, cost, {&f, [](void const* object, Index first, Index last) {
+                                           (*static_cast<F const*>(object))(first, last);
+                                         }});
 }
 
 template <class Tree, class T>
