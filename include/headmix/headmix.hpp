@@ -18,6 +18,7 @@
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/layer/repeat.hpp"
 #include "headmix/layer/smoe.hpp"
+#include "headmix/program/compiled.hpp"
 #include "headmix/program/copy_parameters.hpp"
 #include "headmix/program/module.hpp"
 #include "headmix/router/loss_free_top_k.hpp"
@@ -29,7 +30,6 @@
 #include "headmix/train/sgd.hpp"
 
 #ifdef HEADMIX_COMPILED
-#include "headmix/program/compiled.hpp"
 extern template struct headmix::detail::module_memory<headmix::Cpu<float>>;
 extern template struct headmix::detail::module_memory<headmix::Cpu<double>>;
 #endif
