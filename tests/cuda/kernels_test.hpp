@@ -24,6 +24,7 @@ using headmix::testing::device_array;
 using bfloat16_backend = Cuda<bfloat16, test_device>;
 using float_backend = Cuda<float, test_device>;
 using double_backend = Cuda<double, test_device>;
+static_assert(Decodes<bfloat16_backend> && Decodes<float_backend> && Decodes<double_backend>);
 
 TEST_CASE_TEMPLATE("cuda: kernels do what the reference does", B, bfloat16_backend, float_backend, double_backend) {
   B backend;

@@ -11,6 +11,7 @@
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 #include "headmix/backend/cuda/kernel/attention_bias.hpp"
+#include "headmix/backend/cuda/kernel/attention_cached.hpp"
 #include "headmix/backend/cuda/kernel/attention_operands.hpp"
 #include "headmix/backend/cuda/kernel/capacity.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
@@ -237,6 +238,21 @@ class Cuda {
   void attention_operand_gradient(operand_gradients<wide, Map::operands> const& d,
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cuda::attention_operand_gradient<Mask>(queue_, d, p, scratch);
+  }
+  /// A tile of keys lies in one page.
+  static constexpr Index cache_rows = cuda::plain_tile::rows;
+  template <class Map>
+  std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
+    return cuda::cached_attention_scratch_bytes<Scalar>(p.extents, cache.pages);
+  }
+  template <AttentionMask Mask, class Map>
+  void cached_attention(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache,
+                        std::span<std::byte> scratch) {
+    cuda::cached_attention<Mask>(queue_, p, cache, scratch);
+  }
+  void cached_window_mean(view<Scalar> y, view<Scalar const> a, segments s, view<Scalar> cache, cache_pages pages,
+                          Index window) {
+    cuda::cached_window_mean(queue_, y, a, s, cache, pages, window);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {

@@ -95,6 +95,8 @@ struct cached_window_mean : operation {
   static constexpr bool differentiable = false;
   template <class A, class...>
   using shape_of = shape<rows<A>, cols<A>>;
+  template <class...>
+  using checks = type_list<at_most<the<size<1>>, the<Window>>>;
   static void eval(auto const& run, auto y, auto a, auto cache, auto table) {
     run.backend.cached_window_mean(y, a, run.template segments_of<tokens>(), cache, pages_of(run, table),
                                    run.template extent<Window>());

@@ -166,7 +166,7 @@ HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, 
   if (i >= plain_tile::rows) return;
   query_row at{-1, 0, 0, 0};
   if (first + i < x.list_length(sequence, list)) at = x.row(sequence, list, first + i);
-  plain_put_row<Mask>(at, i, x.keys.length(sequence), rows, cols, sights);
+  plain_put_row<Mask>(at, i, x.key_length(sequence), rows, cols, sights);
 }
 
 /// The scores of a row, in the unit of `exponential`, from its products with keys.

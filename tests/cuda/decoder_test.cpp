@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// A decoder on the emulated GPU: sequences of different lengths, beams that copy a page, rewinding; the rows of whole
+// sequences, which the reference computes.
+
+#include "headmix/decode/decoder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "decode/networks.hpp"
+#include "headmix/backend/cuda.hpp"
+#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/backend/reference.hpp"
+#include "headmix/program/copy_parameters.hpp"
+
+using namespace headmix;
+
+TEST_CASE("cuda, emulated: a decoder") {
+  using Gpu = Cuda<float, Emulated>;
+  using L = headmix::test::AllKinds;
+  Module<L, Reference<float>, inference> whole(1);
+  Module<L, Gpu, inference> weights(uninitialized{});
+  Decoder<L, Gpu> decoder({.sequences = 3, .tokens = 70, .page = 32}, share_parameters{}, weights);
+  for (std::size_t i = 0; i < whole.parameters().size(); ++i) {
+    auto const& p = whole.parameters()[i];
+    for (Index e = 0; e < p.value.size(); ++e)
+      p.value.data[e] = static_cast<float>(0.5 * Random(4, i).normal(static_cast<std::uint64_t>(e)));
+    upload(weights.backend(), weights.parameters()[i].value.data, p.value.data,
+           static_cast<std::size_t>(p.value.size()));
+  }
+  std::array<std::vector<float>, 3> text;  // the rows of each sequence so far
+  std::uint64_t token = 0;
+  backend_memory<Gpu> x_there(120 * 8 * sizeof(float));
+  auto const bring = [&](std::vector<Int> const& offsets) {
+    std::vector<float> x;
+    for (Index i = 0; i < 8 * Index{offsets.back()}; ++i) x.push_back(static_cast<float>(Random(5).normal(token++)));
+    upload(weights.backend(), x_there.as<float>(), x.data(), x.size());
+    auto const sequences = static_cast<Index>(offsets.size()) - 1;
+    auto const there = decoder.prefill({x_there.as<float>(), offsets.back(), 8}, ragged(offsets.data(), sequences));
+    std::vector<float> y(x.size());
+    download(weights.backend(), y.data(), there.data, y.size());
+    for (std::size_t b = 0; b + 1 < offsets.size(); ++b) {
+      text[b].insert(text[b].end(), x.begin() + 8 * offsets[b], x.begin() + 8 * offsets[b + 1]);
+      auto const n = static_cast<Index>(text[b].size()) / 8;
+      if (n == 0) continue;
+      auto const expected = whole.forward({text[b].data(), n, 8});
+      Index const behind = 8 * (n - (offsets[b + 1] - offsets[b]));
+      for (Index i = behind; i < 8 * n; ++i) {
+        float const found = y[static_cast<std::size_t>(8 * offsets[b] + i - behind)];
+        REQUIRE(std::abs(found - expected.data[i]) < 1e-3f * (1 + std::abs(expected.data[i])));
+      }
+    }
+  };
+  bring({0, 3, 3, 40});
+  bring({0, 1, 2, 3});
+  std::array<Index, 3> const beams{2, 2, 0};
+  decoder.reorder(beams);
+  text = {text[2], text[2], text[0]};
+  bring({0, 1, 2, 3});
+  decoder.rewind(0, 20);
+  text[0].resize(20 * 8);
+  bring({0, 2, 3, 3});
+}
