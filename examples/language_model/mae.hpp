@@ -5,9 +5,12 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
+#include "headmix/decode/decoder.hpp"
 #include "headmix/layer/mae.hpp"
 #include "headmix/program/module.hpp"
 #include "headmix/train/block_coordinate.hpp"
@@ -33,6 +36,14 @@ enum class Pass {
   most_probable,
 };
 
+inline auto mae_sizes(Options const& o) {
+  Index const window = o.pool.window == 0 ? Index{(std::numeric_limits<Int>::max)()} : o.pool.window;
+  return std::tuple(headmix::at<Mae::model_dim>(o.width), headmix::at<Mae::heads>(o.heads),
+                    headmix::at<Mae::head_dim>(o.head_dim), headmix::at<Mae::expert_heads>(o.heads - o.dropped),
+                    headmix::at<Mae::experts>(o.experts), headmix::at<Mae::Gate::hidden_dim>(o.gate_dim),
+                    headmix::at<Mae::Pool::Positions>(window));
+}
+
 /// Has the functions of a Module that the model calls.
 template <class Backend>
 class MaeAttention {
@@ -49,9 +60,8 @@ class MaeAttention {
     }
     Int* const table = heads_of_experts_.template as<Int>();
     headmix::upload(backend_, table, heads.data(), heads.size());
-    auto const bind = [&](auto& program) {
-      program.program().bind(Mae::heads_of_experts{}, {table, o.experts, o.heads - o.dropped});
-    };
+    table_ = {table, o.experts, o.heads - o.dropped};
+    auto const bind = [&](auto& program) { program.program().bind(Mae::heads_of_experts{}, table_); };
     if (o.training == Training::uniform) {
       mean_ = make<Mae::mean, headmix::inference>(o, headmix::share_parameters{}, *owner_);
       evenly_ = make<Evenly>(o, headmix::share_parameters{}, *owner_);
@@ -94,6 +104,10 @@ class MaeAttention {
     return g;
   }
 
+  /// The weights, and the heads of each expert.
+  [[nodiscard]] headmix::Module<Mae, Backend>& owner() { return *owner_; }
+  [[nodiscard]] view<Int const> heads_of_experts() const { return table_; }
+
   void zero_gradients() { owner_->zero_gradients(); }
   [[nodiscard]] auto const& parameters() const { return owner_->parameters(); }
   [[nodiscard]] std::vector<headmix::parameter<float>> gates() const {
@@ -110,12 +124,9 @@ class MaeAttention {
 
   template <class Layer, class Mode = headmix::training, class A, class B>
   static Program<Layer, Mode> make(Options const& o, A const& first, B& second) {
-    Index const window = o.pool.window == 0 ? (std::numeric_limits<Int>::max)() : o.pool.window;
-    return std::make_unique<headmix::Module<Layer, Backend, Mode>>(
-        first, second, headmix::at<Mae::model_dim>(o.width), headmix::at<Mae::heads>(o.heads),
-        headmix::at<Mae::head_dim>(o.head_dim), headmix::at<Mae::expert_heads>(o.heads - o.dropped),
-        headmix::at<Mae::experts>(o.experts), headmix::at<Mae::Gate::hidden_dim>(o.gate_dim),
-        headmix::at<Mae::Pool::Positions>(window));
+    return std::apply(
+        [&](auto... sizes) { return std::make_unique<headmix::Module<Layer, Backend, Mode>>(first, second, sizes...); },
+        mae_sizes(o));
   }
   /// f of the module that computes the pass and its gradients.
   template <class F>
@@ -130,7 +141,35 @@ class MaeAttention {
   Program<Evenly> evenly_;
   Program<ByGate> by_gate_;
   headmix::backend_memory<Backend> heads_of_experts_;
+  view<Int const> table_;
   Pass pass_ = Pass::mixture;
+};
+
+/// The mixture over a text that comes byte by byte.
+template <class Backend>
+class MaeDecoder {
+ public:
+  MaeDecoder(Options const& o, headmix::cache_size const& size, MaeAttention<Backend>& attention) {
+    auto const make = [&]<class L>(std::optional<headmix::Decoder<L, Backend>>& decoder) {
+      std::apply(
+          [&](auto... sizes) { decoder.emplace(size, headmix::share_parameters{}, attention.owner(), sizes...); },
+          mae_sizes(o));
+    };
+    if (o.training == Training::uniform) {
+      make(mean_);
+    } else {
+      make(gated_);
+      gated_->module().program().bind(Mae::heads_of_experts{}, attention.heads_of_experts());
+    }
+  }
+  view<float const> prefill(view<float const> x) { return mean_ ? mean_->prefill(x) : gated_->prefill(x); }
+  void rewind(Index sequence, Index length) {
+    mean_ ? mean_->rewind(sequence, length) : gated_->rewind(sequence, length);
+  }
+
+ private:
+  std::optional<headmix::Decoder<Mae, Backend>> gated_;
+  std::optional<headmix::Decoder<Mae::mean, Backend>> mean_;
 };
 
 }  // namespace lm

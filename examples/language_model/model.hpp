@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
+#include "headmix/decode/decoder.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
@@ -26,6 +29,37 @@ using Dense = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal>;
 using Moa = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
 template <class Router>
 using Moh = headmix::Moh<dynamic, dynamic, Router, headmix::causal>;
+
+// The dynamic sizes of the attention layers.
+inline auto sizes_of(std::type_identity<Dense>, Options const& o) {
+  return std::tuple(headmix::at<Dense::model_dim>(o.width), headmix::at<Dense::head_dim>(o.head_dim),
+                    headmix::at<Dense::heads>(o.heads), headmix::at<Dense::kv_heads>(o.heads));
+}
+inline auto sizes_of(std::type_identity<Moa>, Options const& o) {
+  return std::tuple(headmix::at<Moa::model_dim>(o.width), headmix::at<Moa::head_dim>(o.head_dim),
+                    headmix::at<Moa::experts>(o.experts), headmix::at<Moa::top_k>(o.top_k));
+}
+template <class R>
+auto sizes_of(std::type_identity<Moh<R>>, Options const& o) {
+  auto const all = std::tuple(
+      headmix::at<typename Moh<R>::model_dim>(o.width), headmix::at<typename Moh<R>::head_dim>(o.head_dim),
+      headmix::at<typename R::routed_heads>(o.heads - o.shared_heads), headmix::at<typename R::routed_top_k>(o.top_k));
+  if constexpr (R::shared_heads::value == dynamic) {
+    return std::tuple_cat(all, std::tuple(headmix::at<typename R::shared_heads>(o.shared_heads)));
+  } else {
+    return all;
+  }
+}
+
+/// What reads a text byte by byte.
+template <class AttentionLayer, class Backend>
+struct attention_decoder {
+  using type = headmix::Decoder<AttentionLayer, Backend>;
+};
+template <class Backend>
+struct attention_decoder<Mae, Backend> {
+  using type = MaeDecoder<Backend>;
+};
 
 /// @tparam AttentionLayer Dense, Moa, Moh<a router> or Mae
 /// @tparam Backend over float
@@ -103,9 +137,24 @@ class LanguageModel {
     head_.zero_gradients();
   }
 
-  /// Probabilities of the byte after the last of the `n` bytes.
-  std::vector<float> next_byte(Int const* ids, Index n) {
-    auto const h = residual(ids, headmix::uniform(1, n));
+  /// What continue_text() reads next is the beginning of a text.
+  void begin_text() {
+    text_length_ = 0;
+    for (auto const& b : blocks_) {
+      if (!b->decoder) b->decoder.emplace(make_decoder(*b));
+      b->decoder->rewind(0, 0);
+    }
+  }
+  /// Forgets the text, and what generating took of memory.
+  void end_text() {
+    for (auto const& b : blocks_) b->decoder.reset();
+  }
+  /// Bytes read since begin_text(); there is room for as many as the model sees.
+  [[nodiscard]] Index text_length() const { return text_length_; }
+  /// Reads `n` bytes that follow those before, and returns the probabilities of the next one.
+  std::vector<float> continue_text(Int const* ids, Index n) {
+    auto const h = residual(ids, headmix::uniform(1, n), true);
+    text_length_ += n;
     predict_.program().bind(Predict::x{}, h.middle_rows(n - 1, 1));
     predict_.program().bind(Predict::W_e{}, embedding_.template get<Embedding::W_e>().value);
     predict_.program().bind(Predict::gain{}, head_.template get<Head::gain>().value);
@@ -197,40 +246,23 @@ class LanguageModel {
     view<float> matrix_;
   };
 
+  using Decoder = typename attention_decoder<AttentionLayer, Backend>::type;
   struct Block {
     Block(Options const& o, Index layer, Backend const& backend)
         : norm(o.seed, backend, headmix::at<PreNorm::D>(o.width)),
-          attention(make_attention(std::type_identity<AttentionLayer>{}, o, backend)),
+          attention(make_attention(o, backend)),
           sum(o.seed, backend, headmix::at<Sum::D>(o.width)),
           network_norm(o.seed, backend, headmix::at<PreNorm::D>(o.width)),
           network(o.weights == Weights::real ? make_network<Weights::real>(o, layer, backend)
                                              : make_network<Weights::ternary>(o, layer, backend)) {}
-    static auto make_attention(std::type_identity<Dense>, Options const& o, Backend const& backend) {
-      return headmix::Module<Dense, Backend>(o.seed, backend, headmix::at<Dense::model_dim>(o.width),
-                                             headmix::at<Dense::head_dim>(o.head_dim),
-                                             headmix::at<Dense::heads>(o.heads), headmix::at<Dense::kv_heads>(o.heads));
-    }
-    static auto make_attention(std::type_identity<Moa>, Options const& o, Backend const& backend) {
-      return headmix::Module<Moa, Backend>(o.seed, backend, headmix::at<Moa::model_dim>(o.width),
-                                           headmix::at<Moa::head_dim>(o.head_dim), headmix::at<Moa::experts>(o.experts),
-                                           headmix::at<Moa::top_k>(o.top_k));
-    }
-    template <class R>
-    static auto make_attention(std::type_identity<Moh<R>>, Options const& o, Backend const& backend) {
-      using Module = headmix::Module<Moh<R>, Backend>;
-      auto const width = headmix::at<typename Moh<R>::model_dim>(o.width);
-      auto const head_dim = headmix::at<typename Moh<R>::head_dim>(o.head_dim);
-      auto const routed = headmix::at<typename R::routed_heads>(o.heads - o.shared_heads);
-      auto const top_k = headmix::at<typename R::routed_top_k>(o.top_k);
-      if constexpr (R::shared_heads::value == dynamic) {
-        auto const shared = headmix::at<typename R::shared_heads>(o.shared_heads);
-        return Module(o.seed, backend, width, head_dim, shared, routed, top_k);
+    static auto make_attention(Options const& o, Backend const& backend) {
+      if constexpr (is_mae) {
+        return MaeAttention<Backend>(o, backend);
       } else {
-        return Module(o.seed, backend, width, head_dim, routed, top_k);
+        return std::apply(
+            [&](auto... sizes) { return headmix::Module<AttentionLayer, Backend>(o.seed, backend, sizes...); },
+            sizes_of(std::type_identity<AttentionLayer>{}, o));
       }
-    }
-    static auto make_attention(std::type_identity<Mae>, Options const& o, Backend const& backend) {
-      return MaeAttention<Backend>(o, backend);
     }
     headmix::Module<PreNorm, Backend> norm;
     std::conditional_t<is_mae, MaeAttention<Backend>, headmix::Module<AttentionLayer, Backend>> attention;
@@ -238,7 +270,18 @@ class LanguageModel {
     headmix::Module<PreNorm, Backend> network_norm;
     std::unique_ptr<Network> network;
     GradientBuffer d_attention;
+    std::optional<Decoder> decoder;
   };
+  Decoder make_decoder(Block& b) {
+    headmix::cache_size const size{.tokens = options_.context};
+    if constexpr (is_mae) {
+      return Decoder(options_, size, b.attention);
+    } else {
+      return std::apply(
+          [&](auto... sizes) { return Decoder(size, headmix::share_parameters{}, b.attention, sizes...); },
+          sizes_of(std::type_identity<AttentionLayer>{}, options_));
+    }
+  }
 
   /// How many rows chose each of the `count` experts or heads, of which all use the first `shared`. Returns the
   /// choices.
@@ -267,9 +310,9 @@ class LanguageModel {
     return use.bytes[layer];
   }
 
-  /// The residual stream after the last block.
-  view<float const> residual(Int const* ids, segments s) {
-    set_positions(s);
+  /// The residual stream after the last block. With `continues`, the bytes are those after the text so far.
+  view<float const> residual(Int const* ids, segments s, bool continues = false) {
+    set_positions(s, continues ? text_length_ : 0);
     embedding_.program().bind_tokens(s);
     embedding_.program().bind(Embedding::x{}, column(ids_, ids, s.rows));
     embedding_.program().bind(Embedding::position{}, column(position_ints_, positions_.data(), s.rows));
@@ -277,7 +320,8 @@ class LanguageModel {
     view<float> const d_h = gradient_.zeros(backend_, h);
     for (auto const& b : blocks_) {
       b->norm.program().bind(PreNorm::x{}, h, d_h);
-      auto const a = b->attention.forward(b->norm.forward(), s);
+      auto const n = b->norm.forward();
+      auto const a = continues ? b->decoder->prefill(n) : b->attention.forward(n, s);
       b->sum.program().bind(Sum::x{}, h);
       b->sum.program().bind(Sum::a{}, a, b->d_attention.zeros(backend_, a));
       b->sum.program().bind(Sum::scale{}, {numbers_.template as<float>() + 1, 1, 1});
@@ -292,11 +336,11 @@ class LanguageModel {
   view<Int const> column(headmix::HostInts<Backend>& memory, Int const* from, Index n) {
     return {memory.assign(backend_, from, static_cast<std::size_t>(n)), n, 1};
   }
-  void set_positions(segments s) {
+  void set_positions(segments s, Index first) {
     positions_.resize(static_cast<std::size_t>(s.rows));
     for (Index b = 0; b < s.count; ++b) {
       for (Index i = s.begin(b); i < s.end(b); ++i) {
-        positions_[static_cast<std::size_t>(i)] = static_cast<Int>(i - s.begin(b));
+        positions_[static_cast<std::size_t>(i)] = static_cast<Int>(first + i - s.begin(b));
       }
     }
   }
@@ -343,6 +387,7 @@ class LanguageModel {
   headmix::Module<Predict, Backend, headmix::inference> predict_;
   GradientBuffer gradient_;  // by the residual stream
   std::vector<Int> positions_;
+  Index text_length_ = 0;
   headmix::HostInts<Backend> ids_, position_ints_, targets_;
   headmix::backend_memory<Backend> numbers_{2 * sizeof(float)};  // 1, and the scale of the attention
 };

@@ -62,15 +62,23 @@ std::string sample(Model& model, Options const& o, Text const& text) {
   std::vector<Int> bytes;
   for (Index i = 0; i < prompt; ++i) bytes.push_back(text.bytes[static_cast<std::size_t>(text.train + i)]);
   headmix::Random const random(o.seed, 0x73616d706c65);
+  Index n = prompt;  // bytes that the model has not read
+  model.begin_text();
   for (Index i = 0; i < o.sample; ++i) {
     check_signal();
-    Index const n = std::min<Index>(o.context, static_cast<Index>(bytes.size()));
-    auto const p = model.next_byte(bytes.data() + bytes.size() - n, n);
+    if (model.text_length() + n > o.context) {
+      // The model has no further positions: the last half of the text becomes the beginning of another one.
+      n = std::max<Index>(1, o.context / 2);
+      model.begin_text();
+    }
+    auto const p = model.continue_text(bytes.data() + bytes.size() - n, n);
+    n = 1;
     double rest = random.uniform(static_cast<std::uint64_t>(i));
     Int next = 0;
     while (next < 255 && (rest -= static_cast<double>(p[static_cast<std::size_t>(next)])) >= 0) ++next;
     bytes.push_back(next);
   }
+  model.end_text();
   std::span<Int const> const all(bytes);
   auto const from = static_cast<std::size_t>(prompt);
   return printable(all.first(from)) + ">>>" + printable(all.subspan(from));
