@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "../error_of.hpp"
 #include "decoding.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/program/copy_parameters.hpp"
@@ -14,18 +15,6 @@ using namespace headmix::test;
 
 namespace {
 constexpr Index page = Cpu<float>::cache_rows;
-
-/// What an Error says, or nothing.
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (Error const& e) {
-    return e.what();
-  }
-  return {};
-}
-bool says(std::string const& text, char const* what) { return text.find(what) != std::string::npos; }
 
 template <class L, class Executor = serial, class... Sizes>
 void check_chunks(cache_size const& size, Cpu<float, Executor> on = {}, Sizes... sizes) {
@@ -113,6 +102,25 @@ TEST_CASE("decoder: beams share pages until they write, and sequences are droppe
     d.decoder.reorder({});
     CHECK(d.decoder.sequences() == 0);
     CHECK(d.decoder.pages().free_pages() == d.decoder.pages().pages());
+  }
+}
+
+TEST_CASE("decoder: a prefill that is refused leaves shared pages shared") {
+  Decoding<AllKinds> d({.sequences = 2, .tokens = page, .page = 1});
+  d.decoder.reorder(std::array{Index{-1}});
+  auto const prompt = text_of(0, page - 2, 8);
+  d.prefill(prompt, uniform(1, page - 2));
+  d.decoder.reorder(std::array{Index{0}, Index{0}});
+  Int const too_many[] = {0, 1, 4};  // there is room for two more
+  CHECK(says(error_of([&] { d.prefill(text_of(50, 4, 8), ragged(too_many, 2)); }), "more are more than the"));
+  auto const tokens = text_of(60, 2, 8);
+  d.prefill(tokens, uniform(2, 1));
+  auto const y = d.prefill(tokens, uniform(2, 1));
+  for (Index b = 0; b < 2; ++b) {  // each has its own token, not the other one's
+    auto whole = prompt;
+    for (int i = 0; i < 2; ++i) whole.insert(whole.end(), tokens.begin() + 8 * b, tokens.begin() + 8 * (b + 1));
+    auto const expected = d.of_whole(whole);
+    CHECK(difference<float>({y.begin() + 8 * b, y.begin() + 8 * (b + 1)}, {expected.end() - 8, expected.end()}) < 2e-5);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../error_of.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/testing/gradcheck.hpp"
@@ -17,6 +18,7 @@
 namespace {
 
 using namespace headmix;
+using headmix::test::error_of, headmix::test::says;
 
 struct D : headmix::size<4> {};
 struct Two : headmix::size<2> {};
@@ -25,17 +27,6 @@ struct x : input<tokens, D> {};
 struct w : param<D, D> {};
 struct memory : param<Three, D> {};
 struct target : selection<tokens, headmix::size<1>, D> {};
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (Error const& e) {
-    return e.what();
-  }
-  return "";
-}
-bool says(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
 
 template <Expr Y>
 struct program {

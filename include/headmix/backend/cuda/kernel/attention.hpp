@@ -84,54 +84,20 @@ struct attention_plain {
       wide score[2][4];
       plain_products(device, score, left, right, queries, plain_keys_of(x, p.k, mine.sequence, mine.kv_head, first),
                      x.head_dim);
+      plain_softmax_step<Mask>(device, x, p.scores, scale, mine.list, sights, cols, first, score, top, total, out);
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
-        row_sight const row = row_sight_at(sights, i0 + i);
-        plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
-                                                  head_of_row(x, mine.list, cols[i0 + i]));
-        wide highest = top[i];
+        if (!drops || rows[i0 + i] < 0) continue;
+        wide factor[4];
+        dropout_factors<wide>(p.dropout, x, rows[i0 + i], cols[i0 + i]).four(first + j0, factor);
         HEADMIX_UNROLL
-        for (int j = 0; j < 4; ++j) {
-          Index const s = first + j0 + j;
-          score[i][j] = row.template sees<Mask>(first + j0 + j) ? score_of(device, score[i][j], s) : hidden;
-          highest = score[i][j] > highest ? score[i][j] : highest;
-        }
-        HEADMIX_UNROLL
-        for (int step = 1; step < 8; step *= 2) {
-          wide const other = device.shuffle_xor(highest, step);
-          highest = other > highest ? other : highest;
-        }
-        // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
-        wide const shift = highest == hidden ? wide(0) : highest;
-        wide const shrink = exponential(device, top[i] - shift);
-        top[i] = highest;
-        wide sum = 0;
-        HEADMIX_UNROLL
-        for (int j = 0; j < 4; ++j) {
-          score[i][j] = exponential(device, score[i][j] - shift);
-          sum += score[i][j];
-        }
-        total[i] = total[i] * shrink + sum;
-        HEADMIX_UNROLL
-        for (int j = 0; j < my_columns; ++j) out[i][j] *= shrink;
-        if (drops && rows[i0 + i] >= 0) {
-          wide factor[4];
-          dropout_factors<wide>(p.dropout, x, rows[i0 + i], cols[i0 + i]).four(first + j0, factor);
-          HEADMIX_UNROLL
-          for (int j = 0; j < 4; ++j) score[i][j] *= factor[j];
-        }
+        for (int j = 0; j < 4; ++j) score[i][j] *= factor[j];
       }
       plain_put(device, weights, score);
       plain_stage<wide, columns, columns>(device, values, plain_keys_of(x, p.v, mine.sequence, mine.kv_head, first),
                                           col0, col0 + width);
       device.sync();
-      if (visible_range.covers(first, first + tile::rows)) {
-        plain_accumulate(device, out, weights, values, width);
-      } else {
-        plain_some_seen const seen(
-            i0, false, [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
-        plain_accumulate(device, out, weights, values, width, seen);
-      }
+      plain_add_values<Mask>(device, out, weights, values, width, visible_range, sights, first);
       device.sync();
     }
 

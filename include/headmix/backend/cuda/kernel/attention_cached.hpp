@@ -109,7 +109,7 @@ struct cached_attention_part {
         sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     constexpr wide hidden = minus_infinity<wide>;
     constexpr int part_keys = static_cast<int>(cached_parts::keys);
-    int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+    int const i0 = device.thread() / 8 * 2;
     wide all_top[2] = {hidden, hidden}, all_total[2] = {}, all_out[2][my_columns] = {};
 
     int const begin = parts > 1 ? static_cast<int>(part) * part_keys : visible.begin / part_keys * part_keys;
@@ -124,47 +124,11 @@ struct cached_attention_part {
             v{cache.values.data + at, keys, x.head_dim, 1};
         wide score[2][4];
         plain_products(device, score, left, right, queries, k, x.head_dim);
-        HEADMIX_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          row_sight const row = row_sight_at(sights, i0 + i);
-          plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
-                                                    head_of_row(x, mine.list, cols[i0 + i]));
-          wide highest = top[i];
-          HEADMIX_UNROLL
-          for (int j = 0; j < 4; ++j) {
-            score[i][j] =
-                row.template sees<Mask>(first + j0 + j) ? score_of(device, score[i][j], Index{first} + j0 + j) : hidden;
-            highest = score[i][j] > highest ? score[i][j] : highest;
-          }
-          HEADMIX_UNROLL
-          for (int step = 1; step < 8; step *= 2) {
-            wide const other = device.shuffle_xor(highest, step);
-            highest = other > highest ? other : highest;
-          }
-          // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
-          wide const shift = highest == hidden ? wide(0) : highest;
-          wide const shrink = exponential(device, top[i] - shift);
-          top[i] = highest;
-          wide sum = 0;
-          HEADMIX_UNROLL
-          for (int j = 0; j < 4; ++j) {
-            score[i][j] = exponential(device, score[i][j] - shift);
-            sum += score[i][j];
-          }
-          total[i] = total[i] * shrink + sum;
-          HEADMIX_UNROLL
-          for (int j = 0; j < my_columns; ++j) out[i][j] *= shrink;
-        }
+        plain_softmax_step<Mask>(device, x, p.scores, scale, mine.list, sights, cols, first, score, top, total, out);
         plain_put(device, weights, score);
         plain_stage<wide, columns, columns>(device, values, v, col0, col0 + width);
         device.sync();
-        if (visible.covers(first, first + tile::rows)) {
-          plain_accumulate(device, out, weights, values, width);
-        } else {
-          plain_some_seen const seen(
-              i0, false, [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
-          plain_accumulate(device, out, weights, values, width, seen);
-        }
+        plain_add_values<Mask>(device, out, weights, values, width, visible, sights, first);
         device.sync();
       }
       HEADMIX_UNROLL

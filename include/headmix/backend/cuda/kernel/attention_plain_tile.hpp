@@ -232,6 +232,56 @@ HEADMIX_DEVICE Wide plain_score(Device& device, plain_scores<Wide, T, Map> const
   return x.heads_are_chosen() ? list : col / x.head_dim;
 }
 
+/// A step of the online softmax: products with the keys `first` ... become exponentials of scores, less the highest one
+/// so far, and sums so far are scaled to that.
+template <AttentionMask Mask, int n, class Device, class T, class Map, class Wide, class Sights, class Pointer>
+HEADMIX_DEVICE void plain_softmax_step(Device& device, attention_extents const& x,
+                                       attention_scores<T, Map> const& scores, Wide scale, Index list, Sights sights,
+                                       Pointer cols, int first, Wide (&score)[2][4], Wide (&top)[2], Wide (&total)[2],
+                                       Wide (&out)[2][n]) {
+  constexpr Wide hidden = minus_infinity<Wide>;
+  int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+  HEADMIX_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    row_sight const row = row_sight_at(sights, i0 + i);
+    plain_scores<Wide, T, Map> const score_of(scores, scale, row.position, head_of_row(x, list, cols[i0 + i]));
+    Wide highest = top[i];
+    HEADMIX_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      Index const s = first + j0 + j;
+      score[i][j] = row.template sees<Mask>(first + j0 + j) ? score_of(device, score[i][j], s) : hidden;
+      highest = score[i][j] > highest ? score[i][j] : highest;
+    }
+    HEADMIX_UNROLL
+    for (int step = 1; step < 8; step *= 2) {
+      Wide const other = device.shuffle_xor(highest, step);
+      highest = other > highest ? other : highest;
+    }
+    // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
+    Wide const shift = highest == hidden ? Wide(0) : highest;
+    Wide const shrink = exponential(device, top[i] - shift);
+    top[i] = highest;
+    Wide sum = 0;
+    HEADMIX_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      score[i][j] = exponential(device, score[i][j] - shift);
+      sum += score[i][j];
+    }
+    total[i] = total[i] * shrink + sum;
+    HEADMIX_UNROLL
+    for (int j = 0; j < n; ++j) out[i][j] *= shrink;
+  }
+}
+/// plain_accumulate for the keys `first` ..., of which rows may see some.
+template <AttentionMask Mask, int n, class Device, class Pointer, class Wide, class Sights>
+HEADMIX_DEVICE void plain_add_values(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width,
+                                     tile_sight const& visible, Sights sights, int first) {
+  if (visible.covers(first, first + plain_tile::rows)) return plain_accumulate(device, out, weights, values, width);
+  plain_some_seen const seen(device.thread() / 8 * 2, false,
+                             [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
+  plain_accumulate(device, out, weights, values, width, seen);
+}
+
 /// The factors of attention_dropout::each_factor, four keys at a time without arrays that the compiler would keep in
 /// memory.
 template <class Wide>

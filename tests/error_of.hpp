@@ -1,0 +1,24 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What an error says.
+
+#include <string>
+
+#include "headmix/core/error.hpp"
+
+namespace headmix::test {
+
+/// The text of the Error that f ends with, or nothing.
+template <class F>
+std::string error_of(F const& f) {
+  try {
+    f();
+  } catch (Error const& e) {
+    return e.what();
+  }
+  return {};
+}
+/// Whether a part stands in it.
+inline bool says(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace headmix::test
