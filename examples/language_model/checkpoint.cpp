@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <map>
 #include <string_view>
 #include <system_error>
 
@@ -83,23 +82,6 @@ void create_checkpoint_folder(Options const& o) {
   } catch (headmix::Error const& e) {
     throw UsageError("--checkpoint: " + program::reason(e));
   }
-}
-
-SavedParameters::SavedParameters(Parameters all, AnyMemory memory) : memory_(std::move(memory)), all_(std::move(all)) {
-  std::map<std::string_view, int> count;
-  for (auto const& p : all_) ++count[p.name];
-  for (std::size_t i = 0; i < all_.size(); ++i) {
-    if (count[all_[i].name] > 1) all_[i].name = names_.emplace_back(headmix::message(i, ".", all_[i].name));
-  }
-}
-
-Parameters SavedParameters::with_names(Parameters some) const {
-  for (auto& p : some) {
-    for (auto const& q : all_) {
-      if (q.value.data == p.value.data) p.name = q.name;
-    }
-  }
-  return some;
 }
 
 Checkpoint::Checkpoint(Options const& o, Text const& text)

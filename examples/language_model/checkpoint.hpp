@@ -4,16 +4,15 @@
 // and drawn experts are functions of the seed and the step, so the number of steps is all that there is to say of them.
 
 #include <functional>
-#include <list>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "headmix/contract/memory.hpp"
-#include "headmix/program/parameter.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "report.hpp"
+#include "sublayer.hpp"
 #include "text.hpp"
 
 namespace headmix {
@@ -25,8 +24,6 @@ namespace lm {
 /// Creates the --checkpoint folder, if there is to be one, and proves that it can be written. One with a checkpoint is
 /// an error without --resume. Removes what processes that were killed have left of files.
 void create_checkpoint_folder(Options const& options);
-
-using Parameters = std::vector<headmix::parameter<float>>;
 
 /// The memory of some backend, for code that is compiled once for all.
 struct AnyMemory {
@@ -67,23 +64,17 @@ class SavedOptimiser {
   std::function<void(Index)> set_steps_;
 };
 
-/// The parameters of a model as a checkpoint sees them (headmix::HasParameters), with names that are unique: where
-/// several have one, "number.name".
+/// The parameters of a model as a checkpoint sees them (headmix::HasParameters).
 class SavedParameters {
  public:
-  SavedParameters(Parameters all, AnyMemory memory);
-  SavedParameters(SavedParameters const&) = delete;
-  SavedParameters& operator=(SavedParameters const&) = delete;
+  SavedParameters(Parameters const& all, AnyMemory memory) : all_(all), memory_(std::move(memory)) {}
 
-  /// Some of them, with these names.
-  [[nodiscard]] Parameters with_names(Parameters some) const;
   [[nodiscard]] Parameters const& parameters() const { return all_; }
   [[nodiscard]] AnyMemory const& backend() const { return memory_; }
 
  private:
+  Parameters const& all_;
   AnyMemory memory_;
-  Parameters all_;
-  std::list<std::string> names_;
 };
 
 /// What a checkpoint has of a training.

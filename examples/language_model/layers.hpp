@@ -1,26 +1,39 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The layers of the language model that are not in the library, each a few equations. The attention layer is one of the
-// library's: headmix::MultiHead, headmix::Moa, headmix::Moh or headmix::Mae. Feed-forward networks: networks.hpp.
+// The equations of the language model: embedding, residual sublayers, next byte. What a sublayer computes is a layer of
+// the library (attention.hpp, mae.hpp, feed_forward.hpp).
 
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/loss.hpp"
 #include "headmix/expr/norm.hpp"
+#include "headmix/layer/use.hpp"
 
 namespace lm {
 
 using headmix::dynamic;
 
+/// The residual stream, and the normalisation of whatever reads it.
+struct Stream {
+  struct D : headmix::size<dynamic> {};
+  struct x : headmix::input<headmix::tokens, D> {};
+  struct norm_gain : headmix::param<D> {
+    using initializer = headmix::ones;
+  };
+  struct norm_bias : headmix::param<D> {
+    using initializer = headmix::zeros;
+  };
+  static constexpr auto normalised = layer_norm(x{}, norm_gain{}, norm_bias{});
+};
+
 /// A byte's vector plus its position's.
 struct Embedding {
-  struct D : headmix::size<dynamic> {};
   struct V : headmix::size<256> {};
   struct Context : headmix::size<dynamic> {};
 
   struct x : headmix::selection<headmix::tokens, headmix::size<1>, V> {};
   struct position : headmix::selection<headmix::tokens, headmix::size<1>, Context> {};
-  struct W_e : headmix::param<V, D> {};
-  struct W_p : headmix::param<Context, D> {};
+  struct W_e : headmix::param<V, Stream::D> {};
+  struct W_p : headmix::param<Context, Stream::D> {};
 
   static constexpr auto y = gather_rows(W_e{}, x{}) + gather_rows(W_p{}, position{});
 
@@ -28,78 +41,51 @@ struct Embedding {
   using observed = headmix::type_list<>;
 };
 
-/// The normalised residual stream that the attention, or the feed-forward network, reads.
-struct PreNorm {
-  struct D : headmix::size<dynamic> {};
+/// What layer L adds to the residual stream.
+template <class L>
+struct Residual {
+  using x = Stream::x;
+  static constexpr auto layer = headmix::use<L, "">(Stream::normalised);
+  static constexpr auto y = x{} + layer.y;
 
-  struct x : headmix::input<headmix::tokens, D> {};
-  struct gain : headmix::param<D> {
-    using initializer = headmix::ones;
-  };
-  struct bias : headmix::param<D> {
-    using initializer = headmix::zeros;
-  };
-
-  static constexpr auto y = layer_norm(x{}, gain{}, bias{});
-
-  using losses = headmix::type_list<>;
-  using observed = headmix::type_list<>;
+  using losses = headmix::losses_of<layer>;
+  using observed = headmix::observed_of<layer>;
+  /// A leaf or a value of L in it.
+  template <class E>
+  static constexpr auto of_layer(E) {
+    return typename decltype(layer)::template as<E>{};
+  }
 };
 
-/// Adds the attention's output to the residual stream. The gradient by the latter is that of the sum.
-///
-/// `scale` makes up for the size of a mixture: its weights sum to 1, so k experts together are as large as one head,
-/// where dense attention adds h heads. With AdamW, whose steps do not grow with the gradient, they also learn k times
-/// slower.
-struct Sum {
-  struct D : headmix::size<dynamic> {};
-
-  struct x : headmix::constant<headmix::tokens, D> {};  // the residual stream
-  struct a : headmix::input<headmix::tokens, D> {};     // the attention's output
+/// Layer L times a number. It makes up for the size of a mixture: its weights sum to 1, so k experts together are as
+/// large as one head, where dense attention adds h heads. With AdamW, whose steps do not grow with the gradient, they
+/// also learn k times slower.
+template <class L>
+struct Scaled {
+  using x = typename L::x;
   struct scale : headmix::constant<headmix::size<1>> {};
+  static constexpr auto y = scale{} * L::y;
 
-  static constexpr auto y = x{} + scale{} * a{};
+  using losses = typename L::losses;
+  using observed = typename L::observed;
+};
+
+/// The next byte; the output matrix is the embedding (tied).
+struct NextByte {
+  using x = Stream::x;
+  struct W_e : headmix::input<Embedding::V, Stream::D> {};
+  static constexpr auto logits = Stream::normalised % t(W_e{});
 
   using losses = headmix::type_list<>;
   using observed = headmix::type_list<>;
 };
-
-/// Mean cross entropy of the next byte; the output matrix is the embedding (tied).
-struct Head {
-  using D = PreNorm::D;
-  using V = Embedding::V;
-
-  struct x : headmix::input<headmix::tokens, D> {};
-  struct target : headmix::selection<headmix::tokens, headmix::size<1>, V> {};
-  struct W_e : headmix::input<V, D> {};
-  struct gain : headmix::param<D> {
-    using initializer = headmix::ones;
-  };
-  struct bias : headmix::param<D> {
-    using initializer = headmix::zeros;
-  };
-
-  static constexpr auto z = layer_norm(x{}, gain{}, bias{}) % t(W_e{});
-  static constexpr auto y = mean(cross_entropy(z, target{}));
-
-  using losses = headmix::type_list<>;
-  using observed = headmix::type_list<>;
+struct Probabilities : NextByte {
+  static constexpr auto y = softmax(logits);
 };
-
-/// Probabilities of the next byte, with the head's weights.
-struct Predict {
-  using D = Head::D;
-  using V = Head::V;
-
-  struct x : headmix::input<headmix::tokens, D> {};
-  struct W_e : headmix::input<V, D> {};
-  struct gain : headmix::input<D> {};
-  struct bias : headmix::input<D> {};
-
-  static constexpr auto y = softmax(layer_norm(x{}, gain{}, bias{}) % t(W_e{}));
-
-  using losses = headmix::type_list<>;
-  using observed = headmix::type_list<>;
+/// Mean cross entropy.
+struct Loss : NextByte {
+  struct target : headmix::selection<headmix::tokens, headmix::size<1>, Embedding::V> {};
+  static constexpr auto y = mean(cross_entropy(logits, target{}));
 };
 
 }  // namespace lm

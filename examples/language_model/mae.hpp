@@ -1,175 +1,135 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The attention of mae in the language model: programs over one set of parameters, for the mixture of all experts and
-// for one expert of each sequence.
+// The attention of mae: programs over one set of parameters, for the mixture of all experts and for one expert of each
+// sequence.
 
 #include <limits>
-#include <memory>
 #include <optional>
 #include <tuple>
-#include <type_traits>
-#include <vector>
 
-#include "headmix/decode/decoder.hpp"
 #include "headmix/layer/mae.hpp"
-#include "headmix/program/module.hpp"
-#include "headmix/train/block_coordinate.hpp"
-#include "options.hpp"
+#include "module_sublayer.hpp"
 
 namespace lm {
-
-using headmix::dynamic;
-using headmix::Int;
-using headmix::segments;
-using headmix::view;
 
 using Mae = headmix::Mae<dynamic, dynamic, dynamic, headmix::causal, headmix::pool::window<dynamic>,
                          headmix::left_out_heads<dynamic>, headmix::gate_dim<dynamic>>;
 
-/// What a pass through mae computes; the other kinds of attention do not tell them apart.
-enum class Pass {
-  /// All experts; of a model without gates, with equal weights.
-  mixture,
-  /// One expert for each sequence and layer, drawn.
-  drawn,
-  /// One expert, the most probable one by the gate's mean over the sequence; without gates, a drawn one.
-  most_probable,
-};
-
 inline auto mae_sizes(Options const& o) {
+  using headmix::at;
   Index const window = o.pool.window == 0 ? Index{(std::numeric_limits<Int>::max)()} : o.pool.window;
-  return std::tuple(headmix::at<Mae::model_dim>(o.width), headmix::at<Mae::heads>(o.heads),
-                    headmix::at<Mae::head_dim>(o.head_dim), headmix::at<Mae::expert_heads>(o.heads - o.dropped),
-                    headmix::at<Mae::experts>(o.experts), headmix::at<Mae::Gate::hidden_dim>(o.gate_dim),
-                    headmix::at<Mae::Pool::Positions>(window));
+  return std::tuple(at<Mae::model_dim>(o.width), at<Mae::heads>(o.heads), at<Mae::head_dim>(o.head_dim),
+                    at<Mae::expert_heads>(o.heads - o.dropped), at<Mae::experts>(o.experts),
+                    at<Mae::Gate::hidden_dim>(o.gate_dim), at<Mae::Pool::Positions>(window));
 }
 
-/// Has the functions of a Module that the model calls.
+/// The base class owns the parameters and computes the mixture with gates.
 template <class Backend>
-class MaeAttention {
+class MaeSublayer final : public ModuleSublayer<Mae, Backend> {
  public:
-  MaeAttention(Options const& o, Backend const& backend)
-      : backend_(backend),
-        owner_(make<Mae>(o, o.seed, backend)),
-        heads_of_experts_(static_cast<std::size_t>(o.experts * (o.heads - o.dropped)) * sizeof(Int)) {
-    std::vector<Int> heads;
-    for (Index e = 0; e < o.experts; ++e) {
-      for (Index j = 0; j < o.heads - o.dropped; ++j) {
-        heads.push_back(static_cast<Int>(headmix::outside_of_subset(o.heads, o.dropped, e, j)));
-      }
-    }
-    Int* const table = heads_of_experts_.template as<Int>();
-    headmix::upload(backend_, table, heads.data(), heads.size());
-    table_ = {table, o.experts, o.heads - o.dropped};
-    auto const bind = [&](auto& program) { program.program().bind(Mae::heads_of_experts{}, table_); };
-    if (o.training == Training::uniform) {
-      mean_ = make<Mae::mean, headmix::inference>(o, headmix::share_parameters{}, *owner_);
-      evenly_ = make<Evenly>(o, headmix::share_parameters{}, *owner_);
-      bind(*evenly_);
-    } else {
-      by_gate_ = make<ByGate>(o, headmix::share_parameters{}, *owner_);
-      bind(*by_gate_);
-      bind(*owner_);
-    }
-  }
+  template <class... Sizes>
+  MaeSublayer(std::tuple<Sizes...> const& sizes, Options const& o, Index layer, Backend const& backend)
+      : MaeSublayer(o, layer, backend, std::get<Sizes>(sizes)...) {}
 
-  /// @param randomness  what experts are drawn with
-  void set_pass(Pass pass, headmix::randomness const& randomness) {
+  /// Experts are drawn anew for each step and layer.
+  void set_pass(Pass pass, Index step) override {
     pass_ = pass;
-    if (evenly_) evenly_->set_randomness(randomness);
+    auto const random =
+        headmix::randomness(seed_, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer_));
+    if (evenly_) evenly_->set_randomness(random);
     // Without randomness a draw is the most probable expert.
-    if (by_gate_) by_gate_->set_randomness(pass == Pass::drawn ? randomness : headmix::randomness::off());
+    if (by_gate_) by_gate_->set_randomness(pass == Pass::drawn ? random : headmix::randomness::off());
   }
-  view<float const> forward(view<float const> x, segments s) {
-    if (pass_ == Pass::mixture && mean_) return mean_->forward(x, s);
-    return in_use([&](auto& program) { return program.forward(x, s); });
+  view<float const> forward(view<float const> h, segments s) override {
+    if (pass_ == Pass::mixture && mean_) return mean_->forward(h, s);
+    return in_use([&](auto& m) { return m.forward(h, s); });
   }
-  void backward(view<float const> dy) {
-    in_use([&](auto& program) { return program.backward(dy); });
+  view<float const> backward(view<float const> dy) override {
+    return in_use([&](auto& m) {
+      m.backward(dy);
+      return m.input_gradient();
+    });
   }
-  [[nodiscard]] view<float const> input_gradient() {
-    return in_use([](auto& program) { return program.input_gradient(); });
+  [[nodiscard]] HostMatrix<Int> chosen() override {
+    if (pass_ == Pass::mixture) return {};
+    return {this->module_.backend(), evenly_ ? evenly_->observed() : by_gate_->observed()};
   }
-  /// The expert of each sequence of the last pass, which was not of the mixture.
-  [[nodiscard]] view<Int const> chosen() const { return evenly_ ? evenly_->observed() : by_gate_->observed(); }
-
-  [[nodiscard]] Pass pass() const { return pass_; }
-  [[nodiscard]] bool has_gate() const { return by_gate_ != nullptr; }
-  /// The gate of every position in the last pass, which was of the mixture: [rows, experts].
-  [[nodiscard]] auto gate() {
-    auto const on_backend = owner_->program().get(Mae::g);
-    std::vector<std::remove_const_t<std::remove_pointer_t<decltype(on_backend.data)>>> g(
-        static_cast<std::size_t>(on_backend.size()));
-    headmix::download(backend_, g.data(), on_backend.data, g.size());
-    return g;
+  [[nodiscard]] HostMatrix<float> gate() override {
+    if (pass_ != Pass::mixture || !by_gate_) return {};
+    return {this->module_.backend(), this->module_.program().get(Residual<Mae>::of_layer(Mae::g))};
   }
 
-  /// The weights, and the heads of each expert.
-  [[nodiscard]] headmix::Module<Mae, Backend>& owner() { return *owner_; }
-  [[nodiscard]] view<Int const> heads_of_experts() const { return table_; }
-
-  void zero_gradients() { owner_->zero_gradients(); }
-  [[nodiscard]] auto const& parameters() const { return owner_->parameters(); }
-  [[nodiscard]] std::vector<headmix::parameter<float>> gates() const {
-    headmix::ParameterGroups<float> groups;
-    groups.add(*owner_);
-    return groups.gates;
+  void begin_text() override {
+    if (mean_) {
+      mean_text_.begin();
+    } else {
+      bind_heads<Mae>(text_.begin());
+    }
+  }
+  view<float const> continue_text(view<float const> h) override { return mean_ ? mean_text_.read(h) : text_.read(h); }
+  void end_text() override {
+    mean_text_.end();
+    text_.end();
   }
 
  private:
   using Evenly = Mae::expert<headmix::choice::uniform>;
   using ByGate = Mae::expert<headmix::choice::drawn>;
-  template <class Layer, class Mode = headmix::training>
-  using Program = std::unique_ptr<headmix::Module<Layer, Backend, Mode>>;
+  template <class L, class Mode = headmix::training>
+  using Module = headmix::Module<Residual<L>, Backend, Mode>;
 
-  template <class Layer, class Mode = headmix::training, class A, class B>
-  static Program<Layer, Mode> make(Options const& o, A const& first, B& second) {
-    return std::apply(
-        [&](auto... sizes) { return std::make_unique<headmix::Module<Layer, Backend, Mode>>(first, second, sizes...); },
-        mae_sizes(o));
+  template <class... Sizes>
+  MaeSublayer(Options const& o, Index layer, Backend const& backend, Sizes... sizes)
+      : ModuleSublayer<Mae, Backend>(o, seed_of(o, layer, "attn"), backend, sizes...),
+        seed_(o.seed),
+        layer_(layer),
+        text_(o, this->module_, sizes...),
+        mean_text_(o, this->module_, sizes...) {
+    Index const kept = o.heads - o.dropped;
+    std::vector<Int> heads;
+    for (Index e = 0; e < o.experts; ++e) {
+      for (Index j = 0; j < kept; ++j) {
+        heads.push_back(static_cast<Int>(headmix::outside_of_subset(o.heads, o.dropped, e, j)));
+      }
+    }
+    Backend on = backend;
+    heads_of_experts_ = {heads_memory_.assign(on, heads.data(), heads.size()), o.experts, kept};
+    headmix::share_parameters const share{};
+    auto const width = headmix::at<Stream::D>(o.width);
+    if (o.training == Training::uniform) {
+      mean_.emplace(share, this->module_, width, sizes...);
+      bind_heads<Evenly>(evenly_.emplace(share, this->module_, width, sizes...).program());
+    } else {
+      bind_heads<ByGate>(by_gate_.emplace(share, this->module_, width, sizes...).program());
+      bind_heads<Mae>(this->module_.program());
+    }
+  }
+  template <class L>
+  void bind_heads(auto& program) {
+    program.bind(Residual<L>::of_layer(Mae::heads_of_experts{}), heads_of_experts_);
   }
   /// f of the module that computes the pass and its gradients.
   template <class F>
   auto in_use(F f) {
-    if (pass_ == Pass::mixture) return f(*owner_);
+    if (pass_ == Pass::mixture) return f(this->module_);
     return evenly_ ? f(*evenly_) : f(*by_gate_);
   }
 
-  Backend backend_;
-  Program<Mae> owner_;
-  Program<Mae::mean, headmix::inference> mean_;
-  Program<Evenly> evenly_;
-  Program<ByGate> by_gate_;
-  headmix::backend_memory<Backend> heads_of_experts_;
-  view<Int const> table_;
+  std::uint64_t seed_;
+  Index layer_;
   Pass pass_ = Pass::mixture;
+  std::optional<Module<Mae::mean, headmix::inference>> mean_;
+  std::optional<Module<Evenly>> evenly_;
+  std::optional<Module<ByGate>> by_gate_;
+  TextReader<Mae, Backend> text_;
+  TextReader<Mae::mean, Backend> mean_text_;
+  headmix::HostInts<Backend> heads_memory_;
+  view<Int const> heads_of_experts_;
 };
 
-/// The mixture over a text that comes byte by byte.
 template <class Backend>
-class MaeDecoder {
- public:
-  MaeDecoder(Options const& o, headmix::cache_size const& size, MaeAttention<Backend>& attention) {
-    auto const make = [&]<class L>(std::optional<headmix::Decoder<L, Backend>>& decoder) {
-      std::apply(
-          [&](auto... sizes) { decoder.emplace(size, headmix::share_parameters{}, attention.owner(), sizes...); },
-          mae_sizes(o));
-    };
-    if (o.training == Training::uniform) {
-      make(mean_);
-    } else {
-      make(gated_);
-      gated_->module().program().bind(Mae::heads_of_experts{}, attention.heads_of_experts());
-    }
-  }
-  view<float const> prefill(view<float const> x) { return mean_ ? mean_->prefill(x) : gated_->prefill(x); }
-  void rewind(Index sequence, Index length) {
-    mean_ ? mean_->rewind(sequence, length) : gated_->rewind(sequence, length);
-  }
-
- private:
-  std::optional<headmix::Decoder<Mae, Backend>> gated_;
-  std::optional<headmix::Decoder<Mae::mean, Backend>> mean_;
-};
+std::unique_ptr<Sublayer> make_mae(Options const& o, Index layer, Backend const& backend) {
+  return std::make_unique<MaeSublayer<Backend>>(mae_sizes(o), o, layer, backend);
+}
 
 }  // namespace lm

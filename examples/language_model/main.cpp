@@ -16,36 +16,22 @@
 
 namespace {
 
-[[noreturn]] void not_built(std::string_view what, std::string_view how) {
-  throw lm::UsageError(std::string(what) + " is not in this build" + std::string(how));
-}
-
-using Train = int (*)(lm::Options const&, lm::Text const&);
-/// One of these, in the order of lm::Attention.
-Train pick(lm::Options const& options, Train dense, Train moa, Train moh, Train mae) {
-  Train const all[] = {dense, moa, moh, mae};
-  return all[static_cast<std::size_t>(options.attention)];
-}
-
 int train(lm::Options const& options, lm::Text const& text) {
   if (options.backend == lm::Device::cuda) {
 #ifdef HEADMIX_LM_CUDA
-    return pick(options, &lm::train_dense_cuda, &lm::train_moa_cuda, &lm::train_moh_cuda, &lm::train_mae_cuda)(options,
-                                                                                                               text);
+    return lm::train_cuda(options, text);
 #else
-    not_built("--backend cuda", ": configure with HEADMIX_CUDA=ON");
+    throw lm::UsageError("--backend cuda is not in this build: configure with HEADMIX_CUDA=ON");
 #endif
   }
   if (options.backend == lm::Device::emulated) {
 #ifdef HEADMIX_LM_EMULATED
-    Train const run = pick(options, nullptr, &lm::train_moa_emulated, &lm::train_moh_emulated, &lm::train_mae_emulated);
-    if (run == nullptr) not_built("--backend emulated with --attention " + std::string(name(options.attention)), "");
-    return run(options, text);
+    return lm::train_emulated(options, text);
 #else
-    not_built("--backend emulated", ": configure with HEADMIX_BUILD_TESTS=ON");
+    throw lm::UsageError("--backend emulated is not in this build: configure with HEADMIX_BUILD_TESTS=ON");
 #endif
   }
-  return pick(options, &lm::train_dense, &lm::train_moa, &lm::train_moh, &lm::train_mae)(options, text);
+  return lm::train_cpu(options, text);
 }
 
 int headmix_lm(std::vector<std::string_view> const& arguments) {

@@ -113,7 +113,8 @@ constexpr std::array table{
            "save and end after so many of the --steps (0: after all)", ""},
     Option{"--resume", "", &Options::resume, 0, 0, all,
            "continue the checkpoint of --checkpoint, with the same bits; begin where there is none", "off"},
-    Option{"--sample", "N", &Options::sample, 0, 1e6, all, "bytes of text to write at the end", ""},
+    Option{"--sample", "N", &Options::sample, 0, 1e6, all,
+           "bytes of text to write at the end; where the context is full, its last half begins a new one", ""},
     Option{"--progress", "auto|on|off", &Options::progress, 0, 0, all,
            "one redrawn line on stderr (auto: on a terminal, else a line every 5 %)", ""},
 };

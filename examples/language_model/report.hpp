@@ -9,21 +9,11 @@
 #include <vector>
 
 #include "ending.hpp"
-#include "headmix/analysis/experts.hpp"
+#include "expert_use.hpp"
 #include "options.hpp"
 #include "text.hpp"
 
 namespace lm {
-
-/// Of each layer and expert; the experts of moh are its heads.
-using Loads = std::vector<std::vector<double>>;
-
-/// What the experts of each layer did.
-struct ExpertUse {
-  Loads loads, ffn_loads;                    ///< counts, of the attention and of the feed-forward networks
-  std::vector<double> gate_entropy;          ///< of mae, the mean over the positions in nats
-  std::vector<headmix::ExpertCounts> bytes;  ///< of moa and mae with a gate, with which bytes experts occurred
-};
 
 struct LossPoint {
   Index step;   ///< steps done

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Training, validation and sampling of one kind of model. Each kind is compiled in a file of its own.
+// Training, validation and sampling, on one backend.
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 
 #include "checkpoint.hpp"
 #include "ending.hpp"
+#include "expert_use.hpp"
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"
 #include "headmix/train/schedule.hpp"
@@ -43,7 +44,9 @@ double validate(Model& model, Pass pass, Options const& o, Text const& text, Exp
     model.set_pass(pass, o.steps + static_cast<Index>(first));
     double const loss =
         model.forward(inputs.data(), targets.data(), headmix::ragged(offsets.data(), static_cast<Index>(n)));
-    model.observe(inputs.data(), experts);
+    for (std::size_t l = 0; l < model.blocks().size(); ++l) {
+      observe(o, l, *model.blocks()[l].attention, *model.blocks()[l].network, inputs.data(), experts);
+    }
     sum += loss * static_cast<double>(rows);
     predicted += rows;
   }
@@ -84,16 +87,30 @@ std::string sample(Model& model, Options const& o, Text const& text) {
   return printable(all.first(from)) + ">>>" + printable(all.subspan(from));
 }
 
-template <class AttentionLayer, class Backend>
-int train(Options const& o, Text const& text, Backend const& backend) {
-  using Model = LanguageModel<AttentionLayer, Backend>;
-  Model model(o, backend);
+/// One that makes the attention that the options ask for.
+template <class Backend>
+struct MakeAttention {
+  MakeSublayer<Backend> dense, moa, moh, mae;  ///< null if it is not built
+
+  [[nodiscard]] MakeSublayer<Backend> of(Options const& o) const {
+    MakeSublayer<Backend> const all[] = {dense, moa, moh, mae};
+    if (auto const make = all[static_cast<std::size_t>(o.attention)]) return make;
+    throw UsageError(headmix::message("--backend ", name(o.backend), " with --attention ", name(o.attention),
+                                      " is not in this build"));
+  }
+};
+
+template <class Backend>
+int train(Options const& o, Text const& text, Backend const& backend, MakeAttention<Backend> const& make_attention) {
+  LanguageModel<Backend> model(o, backend, make_attention.of(o),
+                               o.weights == Weights::real ? &make_feed_forward<Weights::real, Backend>
+                                                          : &make_feed_forward<Weights::ternary, Backend>);
   // Of mae, the gates have an optimiser of their own, or none.
-  bool const experts = Model::is_mae && o.training != Training::joint;
-  SavedParameters const parameters(model.parameters(), AnyMemory::of(backend));
-  headmix::AdamW<float, Backend> optimiser(
-      parameters.with_names(experts ? model.parameters_without_gates() : model.parameters()), {}, backend);
-  headmix::Sgd<float, Backend> gates(parameters.with_names(model.gates()), backend);
+  bool const is_mae = o.attention == Attention::mae;
+  bool const experts = is_mae && o.training != Training::joint;
+  SavedParameters const parameters{model.parameters(), AnyMemory::of(backend)};
+  headmix::AdamW<float, Backend> optimiser(experts ? model.others() : model.parameters(), {}, backend);
+  headmix::Sgd<float, Backend> gates(is_mae ? model.routers() : Parameters(), backend);
   headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
   Results results;
   for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
@@ -133,7 +150,7 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   auto const validate_all = [&] {
     ExpertUse use;
     double const val_loss = validate(model, Pass::mixture, o, text, use);
-    if (Model::is_mae) {
+    if (is_mae) {
       if (o.training == Training::uniform) {
         use.gate_entropy.assign(static_cast<std::size_t>(o.layers), std::log(static_cast<double>(o.experts)));
       }
@@ -162,18 +179,6 @@ int train(Options const& o, Text const& text, Backend const& backend) {
   checkpoint.end(training);
   results.tokens_per_s = progress.tokens_per_second();
   return give_results(o, text, results);
-}
-
-/// The same for moh, with the router and as many shared heads as the options say.
-template <class Backend>
-int train_mixture_of_heads(Options const& o, Text const& text, Backend const& backend) {
-  using headmix::QueryNorm, headmix::TwoStage;
-  if (o.router == HeadRouter::query_norm) {
-    return o.shared_heads == 0 ? train<Moh<QueryNorm<0, dynamic, dynamic>>>(o, text, backend)
-                               : train<Moh<QueryNorm<dynamic, dynamic, dynamic>>>(o, text, backend);
-  }
-  return o.shared_heads == 0 ? train<Moh<TwoStage<0, dynamic, dynamic>>>(o, text, backend)
-                             : train<Moh<TwoStage<dynamic, dynamic, dynamic>>>(o, text, backend);
 }
 
 }  // namespace lm

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What once went wrong in silence: two uses of a layer in one network have masks and starts of their own.
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <headmix/headmix.hpp>
-
-#include <doctest/doctest.h>
+#include <utility>
 
 using namespace headmix;
 
@@ -50,4 +51,24 @@ void has_masks_of_its_own() {
 TEST_CASE("traps: uses and times of a layer have masks and starts of their own") {
   has_masks_of_its_own<Twice>();
   has_masks_of_its_own<Repeated>();
+}
+
+TEST_CASE("traps: modules of one seed are replicas, those with names have masks and starts of their own") {
+  std::vector<float> x(100 * 64, 1);
+  auto const agreement = [&x](std::uint64_t first, std::uint64_t second) {
+    Module<Drop, Cpu<float>> a(first), b(second);
+    auto const& p = a.parameters()[0].value;
+    auto const& q = b.parameters()[0].value;
+    auto const y = a.forward({x.data(), 100, 64}), z = b.forward({x.data(), 100, 64});
+    int masks = 0;
+    for (Index i = 0; i < y.size(); ++i) masks += (y.data[i] == 0) == (z.data[i] == 0);
+    return std::pair(std::equal(p.data, p.data + 64, q.data), masks / static_cast<double>(y.size()));
+  };
+  CHECK(agreement(1, 1) == std::pair(true, 1.0));
+  CHECK(agreement(named_seed(1, "0.attn"), named_seed(1, "0.attn")) == std::pair(true, 1.0));
+  for (auto const other : {named_seed(1, "1.attn"), named_seed(2, "0.attn"), std::uint64_t{1}}) {
+    auto const [starts, masks] = agreement(named_seed(1, "0.attn"), other);
+    CHECK_FALSE(starts);
+    CHECK(std::abs(masks - 0.5) < 0.03);
+  }
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 #include "headmix/core/config.hpp"
 
@@ -87,6 +88,17 @@ class Random {
  private:
   std::uint64_t seed_, stream_;
 };
+
+/// A seed for the part of a model that has this name. Modules of one seed are replicas: they start with the same
+/// parameters and draw the same noise and dropout. Those with names of their own do not:
+/// `Module<Layer, Backend> m(named_seed(seed, "0.attn"))`.
+[[nodiscard]] constexpr std::uint64_t named_seed(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  auto const b =
+      philox({{static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32), 0x6e616d65, 0}}, seed);
+  return std::uint64_t{b.word[0]} << 32 | b.word[1];
+}
 
 /// The stream of a program's random values that has this number, below 2^8; `key` holds the words of a `randomness`.
 [[nodiscard]] HEADMIX_HD inline Random random_stream_of(Int const* key, std::uint32_t number) {

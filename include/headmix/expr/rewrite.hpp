@@ -19,14 +19,15 @@ struct name_text {
 };
 
 namespace detail {
-/// "Prefix.P", and the zero at its end.
+/// "Prefix.P", or "P" where the prefix is empty, and the zero at its end.
 template <class P, name_text Prefix>
 constexpr auto joined_name() {
   constexpr std::string_view first = Prefix.text, second = type_name<P>();
-  std::array<char, first.size() + second.size() + 2> joined{};
+  constexpr std::size_t dot = first.empty() ? 0 : 1;
+  std::array<char, first.size() + dot + second.size() + 1> joined{};
   std::copy(first.begin(), first.end(), joined.begin());
-  joined[first.size()] = '.';
-  std::copy(second.begin(), second.end(), joined.begin() + first.size() + 1);
+  if (dot > 0) joined[first.size()] = '.';
+  std::copy(second.begin(), second.end(), joined.begin() + first.size() + dot);
   return joined;
 }
 }  // namespace detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "../networks.hpp"
+#include "../feed_forward.hpp"
 #include "headmix/headmix.cuh"
 
-template std::unique_ptr<lm::Network> lm::make_network<lm::Weights::ternary>(
+template std::unique_ptr<lm::Sublayer> lm::make_feed_forward<lm::Weights::ternary>(
     Options const&, Index, headmix::Cuda<float, headmix::Sm80> const&);

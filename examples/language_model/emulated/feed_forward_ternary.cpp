@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "../networks.hpp"
+#include "../feed_forward.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
 
-template std::unique_ptr<lm::Network> lm::make_network<lm::Weights::real>(
+template std::unique_ptr<lm::Sublayer> lm::make_feed_forward<lm::Weights::ternary>(
     Options const&, Index, headmix::Cuda<float, headmix::Emulated> const&);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "../feed_forward.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
-#include "networks.hpp"
 
-template std::unique_ptr<lm::Network> lm::make_network<lm::Weights::real>(
+template std::unique_ptr<lm::Sublayer> lm::make_feed_forward<lm::Weights::ternary>(
     Options const&, Index, headmix::Cpu<float, headmix::thread_pool> const&);

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../attention.hpp"
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+
+template std::unique_ptr<lm::Sublayer> lm::make_dense(Options const&, Index,
+                                                      headmix::Cpu<float, headmix::thread_pool> const&);

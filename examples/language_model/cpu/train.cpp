@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#include "../train.hpp"
+
+#include "../training.hpp"
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+
+int lm::train_cpu(Options const& options, Text const& text) {
+  using Backend = headmix::Cpu<float, headmix::thread_pool>;
+  headmix::thread_pool threads(options.threads);
+  return train(options, text, Backend(threads),
+               {&make_dense<Backend>, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>});
+}

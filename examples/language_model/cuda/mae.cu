@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+#include "../mae.hpp"
+#include "headmix/headmix.cuh"
+
+template std::unique_ptr<lm::Sublayer> lm::make_mae(Options const&, Index, headmix::Cuda<float, headmix::Sm80> const&);

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+#include "../attention.hpp"
+#include "headmix/headmix.cuh"
+
+template std::unique_ptr<lm::Sublayer> lm::make_moa(Options const&, Index, headmix::Cuda<float, headmix::Sm80> const&);

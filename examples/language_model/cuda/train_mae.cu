@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "../train.hpp"
-#include "../training.hpp"
-#include "headmix/headmix.cuh"
-
-int lm::train_mae_cuda(Options const& options, Text const& text) {
-  return train<Mae>(options, text, headmix::Cuda<float, headmix::Sm80>());
-}

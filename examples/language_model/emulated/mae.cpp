@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "../mae.hpp"
+
+#include "headmix/backend/cuda.hpp"
+#include "headmix/backend/cuda/emulated.hpp"
+
+template std::unique_ptr<lm::Sublayer> lm::make_mae(Options const&, Index,
+                                                    headmix::Cuda<float, headmix::Emulated> const&);

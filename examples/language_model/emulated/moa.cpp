@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../attention.hpp"
+#include "headmix/backend/cuda.hpp"
+#include "headmix/backend/cuda/emulated.hpp"
+
+template std::unique_ptr<lm::Sublayer> lm::make_moa(Options const&, Index,
+                                                    headmix::Cuda<float, headmix::Emulated> const&);

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+#include "../train.hpp"
+
+#include "../training.hpp"
+#include "headmix/backend/cuda.hpp"
+#include "headmix/backend/cuda/emulated.hpp"
+
+int lm::train_emulated(Options const& options, Text const& text) {
+  using Backend = headmix::Cuda<float, headmix::Emulated>;
+  return train(options, text, Backend(), {nullptr, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>});
+}

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "../train.hpp"
-#include "../training.hpp"
-#include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
-
-int lm::train_mae_emulated(Options const& options, Text const& text) {
-  return train<Mae>(options, text, headmix::Cuda<float, headmix::Emulated>());
-}

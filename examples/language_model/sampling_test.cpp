@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// A text that is read byte by byte, as sampling reads it, has the loss that training computes of it as a whole.
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "model.hpp"
+
+namespace {
+
+using Backend = headmix::Cpu<float, headmix::thread_pool>;
+using lm::Index, lm::Int;
+
+/// Whether they agree for the model that these options ask for.
+bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, std::vector<std::string_view> options) {
+  for (char const* const o : {"--width", "16", "--context", "24", "--layers", "2"}) options.emplace_back(o);
+  lm::Options const o = lm::parse_options(options);
+  headmix::thread_pool threads(1);
+  lm::LanguageModel<Backend> model(o, Backend(threads), make_attention,
+                                   &lm::make_feed_forward<lm::Weights::real, Backend>);
+  // Larger weights than those at the start, so that everything counts.
+  for (auto const& p : model.parameters()) {
+    headmix::Random const random(headmix::named_seed(1, p.name));
+    for (Index i = 0; i < p.value.size(); ++i)
+      p.value.data[i] += 0.3f * static_cast<float>(random.normal(static_cast<std::uint64_t>(i)));
+  }
+  headmix::Random const random(2);
+  std::vector<Int> text;
+  for (std::uint64_t i = 0; i < 25; ++i) text.push_back(static_cast<Int>(random.below(i, 256)));
+  double const loss = model.forward(text.data(), text.data() + 1, headmix::uniform(1, 24));
+
+  double by_bytes = 0;
+  model.begin_text();
+  for (std::size_t i = 0; i < 24; ++i) {
+    auto const p = model.continue_text(text.data() + i, 1);
+    by_bytes -= std::log(static_cast<double>(p[static_cast<std::size_t>(text[i + 1])])) / 24;
+  }
+  model.begin_text();
+  auto const at_once = model.continue_text(text.data(), 24);
+  double const last = -std::log(static_cast<double>(at_once[static_cast<std::size_t>(text[24])]));
+  double const last_of_forward = 24 * loss - 23 * model.forward(text.data(), text.data() + 1, headmix::uniform(1, 23));
+  model.end_text();
+  bool const same = std::abs(by_bytes - loss) < 1e-4 && std::abs(last - last_of_forward) < 1e-3;
+  std::printf("%s: loss %.6f, byte by byte %.6f; of the last byte %.4f, read at once %.4f: %s\n", kind.c_str(), loss,
+              by_bytes, last_of_forward, last, same ? "agree" : "DIFFER");
+  return same;
+}
+
+}  // namespace
+
+int main() {
+  bool all = agrees("dense", &lm::make_dense<Backend>, {"--attention", "dense", "--heads", "2"});
+  all = agrees("moa", &lm::make_moa<Backend>, {"--attention", "moa", "--experts", "3", "--top-k", "2"}) && all;
+  all = agrees("moh", &lm::make_moh<Backend>, {"--attention", "moh"}) && all;
+  all = agrees("moh, query norm", &lm::make_moh<Backend>, {"--attention", "moh", "--router", "query_norm"}) && all;
+  all = agrees("mae", &lm::make_mae<Backend>, {"--attention", "mae", "--pool", "window:5"}) && all;
+  all = agrees("mae, uniform", &lm::make_mae<Backend>, {"--attention", "mae", "--training", "uniform"}) && all;
+  all = agrees("mh_moe", &lm::make_dense<Backend>, {"--ffn", "mh_moe"}) && all;
+  return all ? 0 : 1;
+}
