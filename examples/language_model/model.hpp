@@ -114,11 +114,11 @@ class LanguageModel {
       (router ? routers_ : others_).push_back(p);
     }
   }
-  /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers). Routers and
-  /// feed-forward mixtures keep the start of their modules: they learn faster with it, since their gates are small.
+  /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers). Routers of experts
+  /// and feed-forward mixtures keep the start of their modules: they learn faster with it, since their gates are small.
   void initialise(Options const& o) {
     std::uint64_t stream = 0x696e6974;
-    for (auto const& p : others_) {
+    for (auto const& p : o.attention == Attention::moh ? parameters_ : others_) {
       std::string const name(p.name);
       bool const mixture = name.find(".ffn.") != name.npos && has_mixture(o, std::stol(name));
       if (p.value.rows == 1 || mixture) continue;
