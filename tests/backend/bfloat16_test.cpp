@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Layers over bfloat16 storage, on the reference: what they compute in float is right to the precision of the storage,
-// and what routers and losses compute does not pass through it.
+// Layers over bfloat16 storage, on the reference and on the CPU: what they compute in float is right to the precision
+// of the storage, and what routers and losses compute does not pass through it.
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
+#include "headmix/backend/cpu.hpp"
 #include "headmix/backend/reference.hpp"
+#include "headmix/backend/thread_pool.hpp"
 #include "headmix/expr/loss.hpp"
 #include "headmix/expr/norm.hpp"
+#include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/program/module.hpp"
 
@@ -20,29 +24,43 @@ using namespace headmix;
 using L = Moa<16, 8, NoisyTopK<4, 2, loss::load_balance, loss::z, loss::cv_squared>, causal, query_bias, output_bias,
               rope<10000>, padded, probability_dropout<1, 10>, output_dropout<1, 10>>;
 
-/// The result, the gradient by the input, and the losses of a layer whose numbers are all bfloat16s.
 template <class T>
-struct Outcome {
-  std::vector<double> numbers, losses;
+T rounded(double x) {
+  return static_cast<T>(static_cast<double>(bfloat16(x)));
+}
 
-  Outcome() {
-    Module<L, Reference<T>> m(1);
+/// The result, the gradients, and the losses of a layer whose numbers are all bfloat16s.
+template <class L, class Backend>
+struct Outcome {
+  using T = typename Backend::scalar;
+  std::vector<double> numbers, gradients, losses;
+
+  explicit Outcome(Backend backend = {}) {
+    Module<L, Backend> m(1, backend);
     for (auto const& p : m.parameters()) {
       for (Index i = 0; i < p.value.size(); ++i) {
-        p.value.data[i] = rounded(Random(2).uniform(static_cast<std::uint64_t>(i)) - 0.5);
+        p.value.data[i] = rounded<T>(Random(2).uniform(static_cast<std::uint64_t>(i)) - 0.5);
       }
     }
     std::vector<T> x(16 * 6), dy(x.size());
     for (std::size_t i = 0; i < x.size(); ++i)
-      x[i] = rounded(Random(3).uniform(i)), dy[i] = rounded(Random(4).uniform(i));
+      x[i] = rounded<T>(Random(3).uniform(i)), dy[i] = rounded<T>(Random(4).uniform(i));
     std::uint8_t const real[] = {1, 1, 0, 1, 1, 1};
     auto const y = m.forward(view<T const>(x.data(), 6, 16), Padding(view<std::uint8_t const>(real, 2, 3)));
-    m.backward({dy.data(), 6, 16}, {0.1, 0.1, 0.1});
-    for (Index i = 0; i < y.size(); ++i) numbers.push_back(static_cast<double>(y.data[i]));
-    for (Index i = 0; i < y.size(); ++i) numbers.push_back(static_cast<double>(m.input_gradient().data[i]));
-    losses = {m.template loss<0>(), m.template loss<1>(), m.template loss<2>()};
+    if constexpr (L::losses::size == 3) {
+      m.backward({dy.data(), 6, 16}, {0.1, 0.1, 0.1});
+      losses = {m.template loss<0>(), m.template loss<1>(), m.template loss<2>()};
+    } else {
+      m.backward({dy.data(), 6, 16}, {0.1});
+      losses = {m.template loss<0>()};
+    }
+    auto const keep = [](std::vector<double>& to, view<T const> v) {
+      for (Index i = 0; i < v.size(); ++i) to.push_back(static_cast<double>(v.data[i]));
+    };
+    keep(numbers, y);
+    keep(gradients, m.input_gradient());
+    for (auto const& p : m.parameters()) keep(gradients, p.gradient);
   }
-  static T rounded(double x) { return static_cast<T>(static_cast<double>(bfloat16(x))); }
 };
 
 double relative_error(std::vector<double> const& found, std::vector<double> const& expected) {
@@ -54,14 +72,27 @@ double relative_error(std::vector<double> const& found, std::vector<double> cons
   return std::sqrt(difference / norm);
 }
 
-TEST_CASE("MoA over bfloat16 equals MoA over double to the precision of the storage") {
-  Outcome<bfloat16> const found;
-  Outcome<double> const expected;
-  CHECK(relative_error(found.numbers, expected.numbers) < 1e-2);
-  CHECK(relative_error(found.numbers, expected.numbers) > 1e-5);  // it was bfloat16
-}
-TEST_CASE("the losses of a router are not rounded to bfloat16") {
-  CHECK(relative_error(Outcome<bfloat16>().losses, Outcome<double>().losses) < 1e-6);
+using Experts = MhMoe<16, 2, SoftmaxTopK<5, 2, loss::load_balance>, FeedForward<12>, padded>;
+
+TEST_CASE_TEMPLATE("layers over bfloat16 equal those over double to the precision of the storage", Layer, L, Experts) {
+  Outcome<Layer, Reference<double>> const expected;
+  Outcome<Layer, Reference<bfloat16>> const reference;
+  thread_pool one(1), two(2);
+  using backend = Cpu<bfloat16, thread_pool>;
+  Outcome<Layer, backend> const cpu{backend(one)}, on_two{backend(two)};
+  double const error = relative_error(reference.numbers, expected.numbers);
+  double const of_gradients = relative_error(reference.gradients, expected.gradients);
+  CHECK(error < 1e-2);
+  CHECK(error > 1e-5);  // it was bfloat16
+  CHECK(of_gradients < 2e-2);
+  CHECK(relative_error(cpu.numbers, expected.numbers) < 1.5 * error);
+  CHECK(relative_error(cpu.gradients, expected.gradients) < 1.5 * of_gradients);
+  CHECK(cpu.numbers == on_two.numbers);
+  CHECK(cpu.gradients == on_two.gradients);
+  // Losses of routers are floats: as exact as what the router reads, which of MH-MoE is a product.
+  double const of_losses = std::is_same_v<Layer, L> ? 1e-6 : 1e-4;
+  CHECK(relative_error(reference.losses, expected.losses) < of_losses);
+  CHECK(relative_error(cpu.losses, expected.losses) < of_losses);
 }
 
 struct D : size<12> {};
@@ -79,7 +110,7 @@ double head_loss() {
   Reference<T> backend;
   Program<roots<std::remove_cv_t<Y>>, Reference<T>, inference> program(backend);
   std::vector<T> numbers(12 * 9);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = Outcome<T>::rounded(Random(5).uniform(i) - 0.5);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = rounded<T>(Random(5).uniform(i) - 0.5);
   std::vector<Int> const targets{1, 0, 8, 3, 2, 7, 5};
   program.bind(x{}, {numbers.data(), 7, 12});
   program.bind(gain{}, {numbers.data() + 3, 1, 12});

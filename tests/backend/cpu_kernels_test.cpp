@@ -76,7 +76,7 @@ std::uint64_t check_kernels(Cpu<T, thread_pool> backend, bool large) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("cpu kernels do what the reference does, on two threads to the same bits, and allocate nothing", T,
-                   float, double) {
+                   float, double, bfloat16) {
   thread_pool one(1), two(2);
   CHECK(check_kernels(Cpu<T, thread_pool>(one), true) == check_kernels(Cpu<T, thread_pool>(two), true));
 }

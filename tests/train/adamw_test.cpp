@@ -127,6 +127,44 @@ TEST_CASE("adamw: minimises a quadratic bowl") {
   for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(w[i] - target[i]) < 1e-3F);
 }
 
+TEST_CASE("adamw: parameters of bfloat16 are master weights in float, rounded") {
+  std::vector<float> w = {1, -0.7f, 3}, g = {1, -2, 0.01f};
+  std::vector<bfloat16> narrow_w, narrow_g;
+  for (auto& x : w) narrow_w.emplace_back(x), x = static_cast<float>(narrow_w.back());
+  for (auto& x : g) narrow_g.emplace_back(x), x = static_cast<float>(narrow_g.back());
+  AdamW<float> wide({whole(w, g, 1, 1, 3)});
+  AdamW<bfloat16> narrow({whole(narrow_w, narrow_g, 1, 1, 3)});
+  for (int step = 0; step < 100; ++step) {
+    wide.step(1e-4);  // a step is a fortieth of the distance between two numbers near 1
+    narrow.step(1e-4);
+    CHECK(narrow.clip_scale(0.1) == wide.clip_scale(0.1));
+    for (std::size_t i = 0; i < 3; ++i) CHECK(narrow_w[i] == bfloat16(w[i]));
+  }
+  CHECK(std::abs(w[0] - 0.99f) < 1e-4f);
+  auto const state = narrow.state();
+  REQUIRE(state.size() == 3);
+  CHECK(state[2].name.starts_with("weight."));
+  CHECK(state[2].value(0, 1) == w[1]);
+  // What is written to a parameter counts once the optimiser is told.
+  narrow_w[0] = bfloat16(2.f);
+  narrow.parameters_changed();
+  narrow.step(1e-4);
+  CHECK(narrow_w[0] == bfloat16(2.f));
+  CHECK(std::abs(narrow.state()[2].value(0, 0) - 1.9999f) < 1e-5f);
+}
+TEST_CASE("adamw: parameters of bfloat16 that are rounded at random move as floats do on average") {
+  std::vector<bfloat16> w(2000, bfloat16(1.f)), g(2000, bfloat16(1.f));
+  AdamW<bfloat16> optimiser({whole(w, g, 1, 1, 2000)}, {.narrow = narrow_parameters::stochastic_rounding, .seed = 3});
+  for (int step = 0; step < 50; ++step) optimiser.step(1e-4);
+  double sum = 0;
+  for (auto const x : w) sum += static_cast<double>(x);
+  CHECK(std::abs(sum / 2000 - 0.995) < 3e-4);
+  CHECK(optimiser.state().size() == 2);
+  // What is not finite stays so.
+  g[0] = bfloat16(std::numeric_limits<float>::quiet_NaN());
+  optimiser.step(1e-4);
+  CHECK(std::isnan(static_cast<float>(w[0])));
+}
 TEST_CASE("adamw: a parameter it cannot update is named, with both extents") {
   std::vector<float> w(6), g(6);
   parameter<float> p{"block.W_q", view<float>(w.data(), 2, 3), view<float>(g.data(), 3, 2)};

@@ -26,7 +26,8 @@ namespace headmix::inline HEADMIX_ISA {
 
 /// Kernels keep nothing between calls, so copies may run at the same time on threads of their own, also with one
 /// executor where that may be called by several threads.
-/// @tparam Scalar float or double
+/// @tparam Scalar float, double, or bfloat16: then memory holds bfloat16, and everything is calculated in float and
+///   rounded once, when it is stored
 /// @tparam Exec who runs the tasks: `serial`, `thread_pool`, or the caller's own Executor
 template <class Scalar, Executor Exec = serial>
 class Cpu {
@@ -237,7 +238,7 @@ class Cpu {
     cpu::attention_operand_gradient<Mask>(executor(), d, p, scratch);
   }
   /// Pages have whole panels of keys.
-  static constexpr Index cache_rows = cpu::register_block<Scalar>::cols;
+  static constexpr Index cache_rows = cpu::register_block<accumulator_t<Scalar>>::cols;
   template <class Map>
   std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
     return static_cast<std::size_t>(
@@ -282,8 +283,9 @@ class Cpu {
   [[no_unique_address]] Reference<Scalar> reference_{};
 };
 
-static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>>);
-static_assert(Decodes<Cpu<float>> && Decodes<Reference<double>> && ChecksPass<Cpu<float>> && PackedGemm<Cpu<float>> &&
-              StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> && ForEach<Cpu<float>>);
+static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>> && BackendPolicy<Cpu<bfloat16>>);
+static_assert(Decodes<Cpu<float>> && Decodes<Cpu<bfloat16>> && Decodes<Reference<double>> && ChecksPass<Cpu<float>> &&
+              PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> &&
+              ForEach<Cpu<float>>);
 
 }  // namespace headmix::inline HEADMIX_ISA

@@ -537,7 +537,8 @@ struct Reference {
     return x == -std::numeric_limits<wide>::infinity() ? wide(0) : std::exp(x - top);
   }
   template <class A>
-  static bool ranks_before(A a, A b) {
+  static bool ranks_before(A first, A second) {
+    auto const a = static_cast<accumulator_t<A>>(first), b = static_cast<accumulator_t<A>>(second);
     return a > b || (b != b && a == a);
   }
   /// What dropout multiplies the probability of a key by.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix {
@@ -66,10 +67,11 @@ inline int weight(Int const* column, Index i) {
 /// NaN.
 template <class T>
 void pack(Int* packed, view<T const> w) {
+  using W = accumulator_t<T>;
   double sum = 0;
   for (Index i = 0; i < w.rows; ++i)
-    for (Index j = 0; j < w.cols; ++j) sum += static_cast<double>(std::abs(w(i, j)));
-  T const s = absmean_scale(w.size() == 0 ? T(0) : static_cast<T>(sum / static_cast<double>(w.size())));
+    for (Index j = 0; j < w.cols; ++j) sum += static_cast<double>(std::abs(static_cast<W>(w(i, j))));
+  W const s = absmean_scale(w.size() == 0 ? W(0) : static_cast<W>(sum / static_cast<double>(w.size())));
   auto const bits = std::bit_cast<std::uint64_t>(static_cast<double>(s));
   packed[0] = static_cast<Int>(static_cast<std::uint32_t>(bits));
   packed[1] = static_cast<Int>(static_cast<std::uint32_t>(bits >> 32));
@@ -77,7 +79,7 @@ void pack(Int* packed, view<T const> w) {
     for (Index first = 0, word = 0; first < w.rows; first += weights_per_word, ++word) {
       std::uint32_t codes = 0;
       for (Index i = first; i < w.rows && i < first + weights_per_word; ++i) {
-        auto const code = static_cast<std::uint32_t>(static_cast<int>(ternary_of(w(i, j), s)) + 1);
+        auto const code = static_cast<std::uint32_t>(static_cast<int>(ternary_of(static_cast<W>(w(i, j)), s)) + 1);
         codes |= code << (2 * (i - first));
       }
       packed[header_words + j * column_words(w.rows) + word] = static_cast<Int>(codes);

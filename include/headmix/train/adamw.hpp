@@ -9,7 +9,9 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,11 +19,23 @@
 #include "headmix/contract/memory.hpp"
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/error.hpp"
+#include "headmix/core/random.hpp"
+#include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/expr/pointwise.hpp"
 #include "headmix/program/parameter.hpp"
 
 namespace headmix {
+
+/// What an optimiser does about parameters of bfloat16, in which most updates are too small to be seen: they are less
+/// than the distance from one number to the next.
+enum class narrow_parameters {
+  /// It keeps a weight in float for each, and rounds that to the parameter.
+  master_weights,
+  /// It rounds what it computes up or down, with probabilities that make the expectation right (Gupta et al. 2015). It
+  /// takes no memory.
+  stochastic_rounding,
+};
 
 /// Settings of AdamW.
 struct AdamWOptions {
@@ -29,6 +43,8 @@ struct AdamWOptions {
   double beta2 = 0.99;        ///< decay of the mean of squared gradients
   double eps = 1e-8;          ///< added to the root, which is corrected for bias first
   double weight_decay = 0.1;  ///< for matrices only, see decays()
+  narrow_parameters narrow = narrow_parameters::master_weights;  ///< of bfloat16 only
+  std::uint64_t seed = 0;                                        ///< of stochastic rounding
 };
 
 namespace detail {
@@ -45,21 +61,63 @@ struct adamw_step {
   T keep;  ///< \f$ 1 - \eta\lambda \f$
 };
 
+/// A number between two neighbours of bfloat16 becomes the upper one with a probability of its distance from the lower
+/// one, by a random word. What is not finite stays so.
+[[nodiscard]] HEADMIX_HD inline bfloat16 stochastically_rounded(float x, std::uint32_t random) {
+  auto const word = __builtin_bit_cast(std::uint32_t, x);
+  if ((word & 0x7F800000u) == 0x7F800000u) return bfloat16(x);
+  bfloat16 y;
+  y.bits = static_cast<std::uint16_t>((word + (random & 0xFFFFu)) >> 16);
+  return y;
+}
+
 /// The update of the elements of one parameter.
 template <class T>
 struct adamw_update {
+  using W = accumulator_t<T>;
   T* __restrict value;
   T const* __restrict gradient;
-  T* __restrict m, * __restrict v;
-  adamw_step<T> c;
+  W* __restrict m, * __restrict v;
+  adamw_step<W> c;
 
-  HEADMIX_HD void operator()(Index i) const {
+  HEADMIX_HD W operator()(Index i, W weight) const {
     using std::sqrt;
-    T const g = c.scale * gradient[i];
+    W const g = c.scale * static_cast<W>(gradient[i]);
     m[i] = c.beta1 * m[i] + c.one_minus1 * g;
     v[i] = c.beta2 * v[i] + c.one_minus2 * (g * g);
-    value[i] = c.keep * value[i] - c.rate * m[i] / (sqrt(v[i]) * c.root + c.eps);
+    return c.keep * weight - c.rate * m[i] / (sqrt(v[i]) * c.root + c.eps);
   }
+  HEADMIX_HD void operator()(Index i) const { value[i] = (*this)(i, value[i]); }
+};
+/// The same where the optimiser has a weight in float for each element.
+template <class T>
+struct adamw_update_of_masters {
+  adamw_update<T> update;
+  accumulator_t<T>* __restrict weight;
+
+  HEADMIX_HD void operator()(Index i) const {
+    weight[i] = update(i, weight[i]);
+    update.value[i] = static_cast<T>(weight[i]);
+  }
+};
+/// The same where it rounds at random; `first` is the number of the parameter's first element.
+template <class T>
+struct adamw_update_at_random {
+  adamw_update<T> update;
+  Random random;
+  std::uint64_t first;
+
+  HEADMIX_HD void operator()(Index i) const {
+    update.value[i] = stochastically_rounded(update(i, static_cast<accumulator_t<T>>(update.value[i])),
+                                             random.word(first + static_cast<std::uint64_t>(i)));
+  }
+};
+/// to[i] = from[i].
+template <class To, class From>
+struct copy_element {
+  To* to;
+  From const* from;
+  HEADMIX_HD void operator()(Index i) const { to[i] = static_cast<To>(from[i]); }
 };
 
 /// The sum of f(x_i) in double, in an order that depends on n alone.
@@ -131,12 +189,18 @@ struct host {
 /// \f[ \theta \leftarrow \theta - \eta \left( \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
 ///     + \lambda \theta \right). \f]
 /// The paper's schedule multiplier times its \f$ \alpha \f$ is our \f$ \eta \f$, and multiplies the decay as well.
-/// The parameters' memory must stay where it is while the optimiser lives.
+/// The parameters' memory must stay where it is while the optimiser lives. Moments are floats where parameters are
+/// bfloat16, which need one thing more: see narrow_parameters. Whoever writes to such parameters afterwards, as load()
+/// does without the optimiser's state, calls parameters_changed().
 ///
+/// @tparam T of the parameters: float, double or bfloat16
 /// @tparam Backend whose memory the parameters lie in: see ForEach
-template <std::floating_point T, ForEach Backend = host>
-class AdamW {
+template <class T, ForEach Backend = host>
+requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
  public:
+  /// Of moments and master weights.
+  using wide = accumulator_t<T>;
+
   /// Allocates the two moments; nothing allocates afterwards.
   explicit AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options = {}) requires(Backend::host_memory)
       : AdamW(std::move(parameters), options, Backend{}) {}
@@ -149,12 +213,23 @@ class AdamW {
       n += static_cast<std::size_t>(p.value.size());
       rows += static_cast<std::size_t>(p.value.count * p.value.rows);
     }
-    m_ = backend_memory<Backend>(n * sizeof(T));
-    v_ = backend_memory<Backend>(n * sizeof(T));
+    m_ = backend_memory<Backend>(n * sizeof(wide));
+    v_ = backend_memory<Backend>(n * sizeof(wide));
     if constexpr (!Backend::host_memory) {
-      row_squares_ = backend_memory<Backend>(rows * sizeof(T));
+      row_squares_ = backend_memory<Backend>(rows * sizeof(wide));
       squares_.resize(rows);
     }
+    if (has_masters()) weights_ = backend_memory<Backend>(n * sizeof(wide));
+    parameters_changed();
+  }
+
+  /// The parameters are what they are now, and not what the optimiser made of them.
+  void parameters_changed() {
+    if (!has_masters()) return;
+    each_parameter([&](parameter<T> const& p, Index begin) {
+      wide* const weight = weights_.template as<wide>() + begin;
+      backend_.for_each(p.value.size(), detail::copy_element<wide, T>{weight, p.value.data});
+    });
   }
 
   /// clip_scale() of its parameters' gradients. Waits for them.
@@ -163,15 +238,15 @@ class AdamW {
       return headmix::clip_scale(parameters_, max_norm);
     } else {
       using leaf = tree_leaf<T, false, false>;
-      using tree = tree_node<T, ops::multiply, leaf, leaf>;
-      T* next = row_squares_.template as<T>();
+      using tree = tree_node<wide, ops::multiply, leaf, leaf>;
+      wide* next = row_squares_.template as<wide>();
       for (auto const& p : parameters_) {
         Index const rows = p.gradient.count * p.gradient.rows;
         leaf const g{view<T const>(p.gradient.data, rows, p.gradient.cols)};
-        backend_.row_sum(view<T>(next, rows, 1), lazy<tree>{{g, g}, rows, p.gradient.cols}, false);
+        backend_.row_sum(view<wide>(next, rows, 1), lazy<tree>{{g, g}, rows, p.gradient.cols}, false);
         next += rows;
       }
-      download(backend_, squares_.data(), row_squares_.template as<T>(), squares_.size());
+      download(backend_, squares_.data(), row_squares_.template as<wide>(), squares_.size());
       return detail::clip_scale_of(
           detail::ordered_sum(squares_.data(), static_cast<Index>(squares_.size()), [](double e) { return e; }),
           max_norm);
@@ -183,41 +258,49 @@ class AdamW {
     ++steps_;
     auto const t = static_cast<double>(steps_);
     auto const& o = options_;
-    detail::adamw_step<T> c{.scale = static_cast<T>(gradient_scale),
-                            .beta1 = static_cast<T>(o.beta1),
-                            .one_minus1 = static_cast<T>(1 - o.beta1),
-                            .beta2 = static_cast<T>(o.beta2),
-                            .one_minus2 = static_cast<T>(1 - o.beta2),
-                            .rate = static_cast<T>(lr / (1 - std::pow(o.beta1, t))),
-                            .root = static_cast<T>(1 / std::sqrt(1 - std::pow(o.beta2, t))),
-                            .eps = static_cast<T>(o.eps),
-                            .keep = T{1}};
-    Index begin = 0;
-    for (auto const& p : parameters_) {
-      c.keep = decays(p) ? static_cast<T>(1 - lr * o.weight_decay) : T{1};
-      T *const m = m_.template as<T>() + begin, *const v = v_.template as<T>() + begin;
-      backend_.for_each(p.value.size(), detail::adamw_update<T>{p.value.data, p.gradient.data, m, v, c});
-      begin += p.value.size();
-    }
+    detail::adamw_step<wide> c{.scale = static_cast<wide>(gradient_scale),
+                               .beta1 = static_cast<wide>(o.beta1),
+                               .one_minus1 = static_cast<wide>(1 - o.beta1),
+                               .beta2 = static_cast<wide>(o.beta2),
+                               .one_minus2 = static_cast<wide>(1 - o.beta2),
+                               .rate = static_cast<wide>(lr / (1 - std::pow(o.beta1, t))),
+                               .root = static_cast<wide>(1 / std::sqrt(1 - std::pow(o.beta2, t))),
+                               .eps = static_cast<wide>(o.eps),
+                               .keep = wide{1}};
+    each_parameter([&](parameter<T> const& p, Index begin) {
+      c.keep = decays(p) ? static_cast<wide>(1 - lr * o.weight_decay) : wide{1};
+      wide *const m = m_.template as<wide>() + begin, *const v = v_.template as<wide>() + begin;
+      detail::adamw_update<T> const update{p.value.data, p.gradient.data, m, v, c};
+      if constexpr (std::is_same_v<T, wide>) {
+        backend_.for_each(p.value.size(), update);
+      } else if (has_masters()) {
+        wide* const weight = weights_.template as<wide>() + begin;
+        backend_.for_each(p.value.size(), detail::adamw_update_of_masters<T>{update, weight});
+      } else {
+        Random const random(o.seed, static_cast<std::uint64_t>(steps_));
+        backend_.for_each(p.value.size(),
+                          detail::adamw_update_at_random<T>{update, random, static_cast<std::uint64_t>(begin)});
+      }
+    });
   }
 
   /// The number of steps taken.
   [[nodiscard]] Index steps() const { return steps_; }
   /// The next step is number `steps` + 1.
   void set_steps(Index steps) { steps_ = steps; }
-  /// The moments of every parameter, `m.` and `v.` before its name, to be saved or replaced: see StatefulOptimiser.
-  [[nodiscard]] std::vector<state_tensor<T>> state() const {
-    std::vector<state_tensor<T>> all;
-    Index begin = 0;
-    for (auto const& p : parameters_) {
-      auto const moment = [&](char const* kind, auto const& memory) {
-        T* const first = memory.template as<T>() + begin;
+  /// The moments of every parameter, `m.` and `v.` before its name, and its master weights, `weight.`, where there are
+  /// some; to be saved or replaced: see StatefulOptimiser.
+  [[nodiscard]] std::vector<state_tensor<wide>> state() const {
+    std::vector<state_tensor<wide>> all;
+    each_parameter([&](parameter<T> const& p, Index begin) {
+      auto const add = [&](char const* kind, auto const& memory) {
+        wide* const first = memory.template as<wide>() + begin;
         all.push_back({kind + std::string(p.name), {first, p.value.count, p.value.rows, p.value.cols}});
       };
-      moment("m.", m_);
-      moment("v.", v_);
-      begin += p.value.size();
-    }
+      add("m.", m_);
+      add("v.", v_);
+      if (has_masters()) add("weight.", weights_);
+    });
     return all;
   }
   /// In whose memory the moments lie.
@@ -228,6 +311,18 @@ class AdamW {
   [[nodiscard]] AdamWOptions const& options() const { return options_; }
 
  private:
+  [[nodiscard]] bool has_masters() const {
+    return !std::is_same_v<T, wide> && options_.narrow == narrow_parameters::master_weights;
+  }
+  /// f(parameter, the number of its first element).
+  template <class F>
+  void each_parameter(F f) const {
+    Index begin = 0;
+    for (auto const& p : parameters_) {
+      f(p, begin);
+      begin += p.value.size();
+    }
+  }
   static void check(parameter<T> const& p) {
     view<T> const &a = p.value, &b = p.gradient;
     std::string const name(p.name);
@@ -243,10 +338,11 @@ class AdamW {
   [[no_unique_address]] Backend backend_;
   std::vector<parameter<T>> parameters_;
   AdamWOptions options_;
-  backend_memory<Backend> m_, v_;  // the moments of all parameters, one after another
+  backend_memory<Backend> m_, v_;    // the moments of all parameters, one after another
+  backend_memory<Backend> weights_;  // of bfloat16, likewise
   // Where the host cannot read gradients: the sum of squares of every row of them.
   backend_memory<Backend> row_squares_;
-  std::vector<T> squares_;
+  std::vector<wide> squares_;
   Index steps_ = 0;
 };
 

@@ -21,23 +21,24 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// to = from * scale, element by element; the stride of one side or the other may differ from 1.
-template <class T>
-void copy_scaled(T* to, Index to_stride, T const* from, Index from_stride, Index n, T scale) {
+/// to = from * scale, element by element; the stride of one side or the other may differ from 1, and the numbers of one
+/// be narrower than T.
+template <class T, class To, class From>
+void copy_scaled(To* to, Index to_stride, From const* from, Index from_stride, Index n, T scale) {
   if (to_stride == 1 && from_stride == 1) {
-    for (Index j = 0; j < n; ++j) to[j] = from[j] * scale;
+    for (Index j = 0; j < n; ++j) to[j] = static_cast<To>(static_cast<T>(from[j]) * scale);
   } else {
-    for (Index j = 0; j < n; ++j) to[j * to_stride] = from[j * from_stride] * scale;
+    for (Index j = 0; j < n; ++j) to[j * to_stride] = static_cast<To>(static_cast<T>(from[j * from_stride]) * scale);
   }
 }
 
 /// Copies the heads of the block's rows below each other, times `scale`.
-template <class T>
-void gather_heads(view<T> to, view<T const> from, block_row const* rows, T scale) {
-  constexpr Index ahead = tuning::head_ahead, line = 64 / static_cast<Index>(sizeof(T));
+template <class T, class S>
+void gather_heads(view<T> to, view<S const> from, block_row const* rows, T scale) {
+  constexpr Index ahead = tuning::head_ahead, line = 64 / static_cast<Index>(sizeof(S));
   for (Index i = 0; i < to.rows; ++i) {
     if (i + ahead < to.rows && from.col_stride == 1) {
-      T const* const next = &from(rows[i + ahead].at.row, rows[i + ahead].at.col);
+      S const* const next = &from(rows[i + ahead].at.row, rows[i + ahead].at.col);
       for (Index j = 0; j < to.cols; j += line) __builtin_prefetch(next + j);
     }
     copy_scaled<T>(to.row(i), 1, &from(rows[i].at.row, rows[i].at.col), from.col_stride, to.cols, scale);
@@ -137,8 +138,8 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
 /// scores = those of the keys [begin, end) for the rows of a block, minus infinity where a row does not see a key, in
 /// the part of the tile that part_of_tile says; highest[i] = the highest one of row i.
 /// @param by_row  memory for a vector for each row; `room` as much again
-template <AttentionMask M, class T, class Map, class Keys>
-void score_tile(view<T> scores, T* highest, attention_scores<T, Map> const& s, view<T const> q, tile_rows const& rows,
+template <AttentionMask M, class T, class S, class Map, class Keys>
+void score_tile(view<T> scores, T* highest, attention_scores<S, Map> const& s, view<T const> q, tile_rows const& rows,
                 Keys const& keys, Index sequence, Index kv_head, Index begin, T* by_row, T* room) {
   keys.multiply(scores, q, rows, sequence, kv_head, begin);
   for (Index i = 0; i < rows.count; ++i) {
@@ -154,8 +155,8 @@ void score_tile(view<T> scores, T* highest, attention_scores<T, Map> const& s, v
 
 /// @param exactly  takes only values that a row sees. Without, a value that is not finite would make NaN of rows that
 ///                 do not see it, by a probability of 0: rows that are found so are computed again.
-template <AttentionMask M, class T, class Map>
-void attention_block(attention_forward<T, Map> const& a, row_block const& block, key_panels<T> const& keys,
+template <AttentionMask M, class S, class T, class Map>
+void attention_block(attention_forward<S, Map> const& a, row_block const& block, key_panels<T> const& keys,
                      value_panels<T> const& values, stored_probabilities<T> const& stored, scratch_cutter cut,
                      bool exactly = false) {
   scratch_cutter const whole = cut;
@@ -260,26 +261,28 @@ void for_each_unrouted_row(executor_ref executor, attention_extents const& x, F 
 }  // namespace detail
 
 /// Scratch that attention needs, in bytes.
-template <class T>
+template <class S>
 [[nodiscard]] constexpr Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
+  using T = accumulator_t<S>;
   return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(extents)) +
          scratch_bytes<T>(detail::key_panels<T>::size(extents)) +
          scratch_bytes<T>(detail::value_panels<T>::size(extents)) +
          concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
 }
 
-/// Columns that a.probabilities must have for the forward pass to store them; 0 where the gradient needs the scores.
+/// Columns that a.probabilities must have for the forward pass to store them; 0 where the gradient needs the scores,
+/// and where they would be rounded to numbers narrower than those that are calculated with.
 template <class T, class Map>
 [[nodiscard]] Index attention_columns(attention_forward<T, Map> const& a) {
-  return detail::has_slope<Map> ? 0 : detail::stored_probabilities<T>::columns(a.extents);
+  if (detail::has_slope<Map> || detail::widens<T>) return 0;
+  return detail::stored_probabilities<T>::columns(a.extents);
 }
 
 /// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
 /// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
-template <AttentionMask M, class T, class Map>
-void attention(executor_ref executor, attention_forward<T, Map> const& a, std::span<std::byte> scratch) {
-  static_assert(std::is_same_v<T, accumulator_t<T>>,
-                "headmix: the CPU's attention computes in the type that it stores");
+template <AttentionMask M, class S, class Map>
+void attention(executor_ref executor, attention_forward<S, Map> const& a, std::span<std::byte> scratch) {
+  using T = accumulator_t<S>;
   if (a.extents.head_dim == 0) return;
   detail::for_each_unrouted_row(executor, a.extents, [&](Index row) {
     detail::clear_row(a.o, row, a.extents.head_dim);
@@ -291,12 +294,14 @@ void attention(executor_ref executor, attention_forward<T, Map> const& a, std::s
   detail::value_panels<T> const values(a.extents, begin.take<T>(detail::value_panels<T>::size(a.extents)));
   keys.pack(executor, a.k);
   values.pack(executor, a.v);
-  detail::stored_probabilities<T> const stored(a.extents, a.probabilities);
+  view<T> probabilities;
+  if constexpr (!detail::widens<S>) probabilities = a.probabilities;
+  detail::stored_probabilities<T> const stored(a.extents, probabilities);
   Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = blocks.blocks();
   // The last blocks of a causal list see the most keys and go first, so that no thread is left with one at the end.
   for_each_task(executor, tasks, [&](Index task, Index worker) {
-    detail::attention_block<M, T>(a, blocks[tasks - 1 - task], keys, values, stored,
-                                  scratch_cutter(begin.position() + worker * bytes));
+    detail::attention_block<M>(a, blocks[tasks - 1 - task], keys, values, stored,
+                               scratch_cutter(begin.position() + worker * bytes));
   });
 }
 

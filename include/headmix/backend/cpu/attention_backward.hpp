@@ -10,9 +10,11 @@
 #include <cmath>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_parts.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
@@ -46,17 +48,24 @@ void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta
 /// Elements of the longest sequence's keys of one head, where heads lie side by side: their gradients are summed in
 /// memory of the worker's own, for rows far from each other share few places of the cache. So are those with other
 /// strides.
-template <class T, class Map>
-Index gradient_sum_size(attention_backward<T, Map> const& a) {
+template <class S, class Map>
+Index gradient_sum_size(attention_backward<S, Map> const& a) {
   attention_extents const& x = a.extents;
-  if (x.kv_heads == 1 && a.d_k.col_stride == 1 && a.d_v.col_stride == 1) return 0;
+  if (x.kv_heads == 1 && (widens<S> || (a.d_k.col_stride == 1 && a.d_v.col_stride == 1))) return 0;
   return (x.keys.offsets || x.keys.count == 0 ? x.keys.rows : x.keys.rows / x.keys.count) * x.head_dim;
 }
 
+/// Numbers of all keys' gradients, where they are summed apart since those of S are narrower.
+template <class S>
+constexpr Index widened_gradient_size(attention_extents const& x) {
+  return widens<S> ? x.keys.rows * x.kv_heads * x.head_dim : 0;
+}
+
 /// A block of rows whose probabilities and gradients by the scores are computed tile by tile.
-template <AttentionMask M, class T, class Map>
+template <AttentionMask M, class S, class Map>
 struct gradient_rows {
-  attention_backward<T, Map> const& a;
+  using T = accumulator_t<S>;
+  attention_backward<S, Map> const& a;
   Index count = 0;
   block_row* rows;
   T *lse, *delta;
@@ -64,7 +73,7 @@ struct gradient_rows {
   T *scores, *d_scores, *before = nullptr;  ///< before: for what the map's derivatives are made of
   bool finite = true;                       ///< q, d_o, lse: products of whole tiles may have 0 times them
 
-  gradient_rows(attention_backward<T, Map> const& problem, scratch_cutter& cut) : a(problem) {
+  gradient_rows(attention_backward<S, Map> const& problem, scratch_cutter& cut) : a(problem) {
     Index const dim = a.extents.head_dim;
     rows = cut.take<block_row>(gradient_tile::rows);
     lse = cut.take<T>(gradient_tile::rows);
@@ -224,14 +233,14 @@ struct gradient_panels {
 /// The gradient of one block of rows: overwrites or adds to d_k and d_v (of the sequence and head), overwrites its rows
 /// of a.d_q.
 /// @param exactly  takes for d_q only keys that a row sees, as attention_block does values
-template <AttentionMask M, class T, class Map>
-void attention_gradient_block(attention_backward<T, Map> const& a, row_block const& block,
+template <AttentionMask M, class S, class T, class Map>
+void attention_gradient_block(attention_backward<S, Map> const& a, row_block const& block,
                               gradient_panels<T> const& panels, stored_probabilities<T const> const& stored,
                               view<T> d_k, view<T> d_v, bool accumulate, scratch_cutter cut, bool exactly = false) {
   scratch_cutter const whole = cut;
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
-  gradient_rows<M, T, Map> r(a, cut);
+  gradient_rows<M, S, Map> r(a, cut);
   Index const d_q_row = value_panels<T>::padded_dim(x);
   view<T> const d_q(cut.take<T>(gradient_tile::rows * d_q_row), n, d_q_row);
 
@@ -293,27 +302,53 @@ void add_copy(view<T> sum, T const* from, Index first, Index n) {
     for (Index j = 0; j < sum.cols; ++j) sum(i, j) += from[i * sum.cols + j];
 }
 
+/// Adds the sums of the further parts of each head to those of its first one.
+template <class T>
+void add_copies(executor_ref executor, attention_extents const& x, gradient_parts const& parts, view<T> d_k,
+                T const* copies_k, view<T> d_v, T const* copies_v) {
+  if (parts.count() == x.queries.count * x.kv_heads) return;
+  // A task adds the copies of some rows of one head, in order.
+  Index longest = 0;
+  for (Index b = 0; b < x.keys.count; ++b) longest = (std::max)(longest, x.keys.length(b));
+  Index const slice = 64, slices = (longest + slice - 1) / slice;
+  executor.parallel_for(parts.count() * slices, [&](Index t) {
+    Index const i = t / slices, first = t % slices * slice;
+    gradient_parts::part const& part = parts[i];
+    Index const n = (std::min)(slice, x.keys.length(part.sequence) - first);
+    if (part.copy >= 0 || n <= 0) return;
+    for (Index c = i + 1; c < parts.count() && parts[c].copy >= 0; ++c) {
+      auto const add = [&](view<T> whole, T const* copies) {
+        if (!whole.data) return;
+        add_copy<T>(keys_of(x, whole, part.sequence, part.kv_head), copies + parts[c].copy, first, n);
+      };
+      add(d_k, copies_k);
+      add(d_v, copies_v);
+    }
+  });
+}
+
 }  // namespace detail
 
 /// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads or
 /// they have different work, up to 16 copies of d_k and d_v of a head.
-template <class T, class Map>
-[[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<T, Map> const& a, Index concurrency) {
+template <class S, class Map>
+[[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<S, Map> const& a, Index concurrency) {
+  using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   return scratch_alignment +
          concurrency *
              (detail::gradient_worker_bytes<T, Map>(x.head_dim) + 2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
          scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
          scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         scratch_bytes<T>(detail::value_panels<T>::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a));
+         scratch_bytes<T>(detail::value_panels<T>::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a)) +
+         2 * scratch_bytes<T>(detail::widened_gradient_size<S>(x));
 }
 
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
 /// keys that nobody sees get 0.
-template <AttentionMask M, class T, class Map>
-void attention_gradient(executor_ref executor, attention_backward<T, Map> const& a, std::span<std::byte> scratch) {
-  static_assert(std::is_same_v<T, accumulator_t<T>>,
-                "headmix: the CPU's attention computes in the type that it stores");
+template <AttentionMask M, class S, class Map>
+void attention_gradient(executor_ref executor, attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
+  using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   if (x.head_dim == 0) return;
   scratch_cutter cut(scratch);
@@ -326,12 +361,27 @@ void attention_gradient(executor_ref executor, attention_backward<T, Map> const&
   detail::gradient_panels<T> const panels{{x, cut.take<T>(detail::key_panels<T>::size(x))},
                                           {x, cut.take<T>(detail::key_panels<T>::size(x))},
                                           {x, cut.take<T>(detail::value_panels<T>::size(x))}};
-  detail::stored_probabilities<T const> const stored(x, a.probabilities);
+  view<T const> probabilities;
+  if constexpr (!detail::widens<S>) probabilities = a.probabilities;
+  detail::stored_probabilities<T const> const stored(x, probabilities);
   if (!stored.on()) panels.keys.pack(executor, a.k);
   if (a.d_k.data || a.d_q.data) panels.values.pack(executor, a.v);
   if (a.d_q.data) panels.key_rows.pack(executor, a.k);
   T* const copies_k = cut.take<T>(room);
   T* const copies_v = cut.take<T>(room);
+  // The sums, of which gradients of narrower numbers are rounded in the end.
+  view<T> d_k_sum, d_v_sum;
+  if constexpr (detail::widens<S>) {
+    auto const sum_of = [&](view<S> d) {
+      T* const memory = cut.take<T>(detail::widened_gradient_size<S>(x));
+      return view<T>(d.data ? memory : nullptr, d.rows, d.cols);
+    };
+    d_k_sum = sum_of(a.d_k);
+    d_v_sum = sum_of(a.d_v);
+  } else {
+    d_k_sum = a.d_k;
+    d_v_sum = a.d_v;
+  }
   std::byte* const begin = cut.position();
   Index const sum_size = detail::gradient_sum_size(a);
   Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
@@ -355,11 +405,11 @@ void attention_gradient(executor_ref executor, attention_backward<T, Map> const&
       }
       return to;
     };
-    view<T> const d_k = target(a.d_k, copies_k, sum_k), d_v = target(a.d_v, copies_v, sum_v);
+    view<T> const d_k = target(d_k_sum, copies_k, sum_k), d_v = target(d_v_sum, copies_v, sum_v);
     bool accumulate = false;
     parts.each_block(part, [&](detail::row_block const& block) {
-      detail::attention_gradient_block<M, T>(a, block, panels, stored, d_k, d_v, accumulate,
-                                             scratch_cutter(own.position()));
+      detail::attention_gradient_block<M>(a, block, panels, stored, d_k, d_v, accumulate,
+                                          scratch_cutter(own.position()));
       accumulate = true;
     });
     if (!accumulate) {
@@ -371,28 +421,16 @@ void attention_gradient(executor_ref executor, attention_backward<T, Map> const&
       for (Index i = 0; i < to.rows; ++i)
         detail::copy_scaled<T>(&to(i, 0), to.col_stride, sum.row(i), 1, to.cols, T(1));
     };
-    put(whole(a.d_k), d_k);
-    put(whole(a.d_v), d_v);
+    put(whole(d_k_sum), d_k);
+    put(whole(d_v_sum), d_v);
   });
-  if (parts.count() == x.queries.count * x.kv_heads) return;
-  // A task adds the copies of some rows of one head, in order.
-  Index longest = 0;
-  for (Index b = 0; b < x.keys.count; ++b) longest = (std::max)(longest, x.keys.length(b));
-  Index const slice = 64, slices = (longest + slice - 1) / slice;
-  executor.parallel_for(parts.count() * slices, [&](Index t) {
-    Index const i = t / slices, first = t % slices * slice;
-    detail::gradient_parts::part const& part = parts[i];
-    Index const n = (std::min)(slice, x.keys.length(part.sequence) - first);
-    if (part.copy >= 0 || n <= 0) return;
-    for (Index c = i + 1; c < parts.count() && parts[c].copy >= 0; ++c) {
-      auto const add = [&](view<T> whole, T const* copies) {
-        if (!whole.data) return;
-        detail::add_copy<T>(detail::keys_of(x, whole, part.sequence, part.kv_head), copies + parts[c].copy, first, n);
-      };
-      add(a.d_k, copies_k);
-      add(a.d_v, copies_v);
-    }
-  });
+  detail::add_copies(executor, x, parts, d_k_sum, copies_k, d_v_sum, copies_v);
+  if constexpr (detail::widens<S>) {
+    for_each_range(executor, x.keys.rows, x.kv_heads * x.head_dim, [&](Index first, Index last) {
+      for (auto const& [to, sum] : {std::pair(a.d_k, d_k_sum), std::pair(a.d_v, d_v_sum)})
+        if (to.data) detail::convert(to.middle_rows(first, last - first), sum.middle_rows(first, last - first));
+    });
+  }
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -14,7 +14,7 @@ namespace detail {
 
 /// The positions and keys of a task of attention_bias_gradient.
 struct bias_tile {
-  static constexpr Index positions = tuning::bias_positions, keys = gradient_tile::keys;
+  static constexpr Index positions = tuning::bias_positions, keys = gradient_tile::keys, size = positions * keys;
 };
 
 /// Calls f(n) for the rows of a head at the positions [first, last) of a sequence, a block of rows at a time, which it
@@ -51,18 +51,20 @@ void each_head_rows(attention_extents const& x, Index sequence, Index head, Inde
 }  // namespace detail
 
 /// Scratch that attention_bias_gradient needs, in bytes.
-template <class T, class Map>
-[[nodiscard]] constexpr Index attention_bias_gradient_scratch_bytes(attention_backward<T, Map> const& a,
+template <class S, class Map>
+[[nodiscard]] constexpr Index attention_bias_gradient_scratch_bytes(attention_backward<S, Map> const& a,
                                                                     Index concurrency) {
+  using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   return scratch_alignment + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         concurrency * detail::gradient_worker_bytes<T, Map>(x.head_dim);
+         concurrency * (detail::gradient_worker_bytes<T, Map>(x.head_dim) + scratch_bytes<T>(detail::bias_tile::size));
 }
 
 /// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.
-template <AttentionMask M, class T, class Map>
-void attention_bias_gradient(executor_ref executor, view<T> d_bias, attention_backward<T, Map> const& a,
+template <AttentionMask M, class S, class Map>
+void attention_bias_gradient(executor_ref executor, view<S> d_bias, attention_backward<S, Map> const& a,
                              std::span<std::byte> scratch) {
+  using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   Index const bias_keys = a.scores.bias_keys, positions = bias_keys > 0 ? d_bias.rows / bias_keys : 0;
   scratch_cutter cut(scratch);
@@ -71,18 +73,18 @@ void attention_bias_gradient(executor_ref executor, view<T> d_bias, attention_ba
   keys.pack(executor, a.k);
   values.pack(executor, a.v);
   std::byte* const begin = cut.position();
-  Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim);
   using size = detail::bias_tile;
+  Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim) + scratch_bytes<T>(size::size);
   Index const across = (bias_keys + size::keys - 1) / size::keys;
   Index const tasks = (positions + size::positions - 1) / size::positions * across;
   for_each_task(executor, tasks, [&](Index task, Index worker) {
     Index const first = task / across * size::positions, last = (std::min)(first + size::positions, positions);
     Index const tile_begin = task % across * size::keys, tile_end = (std::min)(tile_begin + size::keys, bias_keys);
-    for (Index t = first; t < last; ++t)
-      detail::clear(d_bias.middle_rows(t * bias_keys + tile_begin, tile_end - tile_begin));
     scratch_cutter own(begin + worker * bytes);
-    detail::gradient_rows<M, T, Map> r(a, own);
+    view<T> const sums(own.take<T>(size::size), last - first, tile_end - tile_begin);
+    detail::gradient_rows<M, S, Map> r(a, own);
     for (Index head = 0; head < x.heads; ++head) {
+      detail::clear(sums);
       Index const kv_head = head / x.group();
       for (Index b = 0; b < x.queries.count; ++b) {
         Index const end = (std::min)(tile_end, x.keys.length(b));
@@ -96,11 +98,14 @@ void attention_bias_gradient(executor_ref executor, view<T> d_bias, attention_ba
           r.score_gradients(d_s, p_slopes, values, b, kv_head, tile_begin, end);
           for (Index i = seen.first; i < seen.last; ++i) {
             detail::tile_part const part = detail::part_of_tile<T>(r.rows[i].keys, tile_begin, end);
-            for (Index j = part.begin; j < part.end; ++j)
-              d_bias(r.rows[i].at.position * bias_keys + tile_begin + j, head) += d_s(i, j);
+            T* const to = sums.row(r.rows[i].at.position - first);
+            for (Index j = part.begin; j < part.end; ++j) to[j] += d_s(i, j);
           }
         });
       }
+      for (Index t = first; t < last; ++t)
+        detail::convert(d_bias.middle_rows(t * bias_keys + tile_begin, sums.cols).middle_cols(head, 1),
+                        sums.middle_rows(t - first, 1).transposed());
     }
   });
 }

@@ -13,68 +13,103 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 namespace detail {
 
 /// The cached keys of a sequence and head, in panels as key_panels has them: part [head], panel, row of the panel, key.
-template <class T>
+template <class S>
 class cached_keys {
  public:
+  using T = accumulator_t<S>;
   static constexpr Index width = register_block<T>::cols;
 
-  cached_keys(attention_extents const& x, attention_cache<T> const& cache) : x_(x), cache_(cache) {}
+  /// @param room  memory for widened_size numbers, for multiply()
+  cached_keys(attention_extents const& x, attention_cache<S> const& cache, T* room = nullptr)
+      : x_(x), cache_(cache), room_(room) {}
+  [[nodiscard]] static constexpr Index widened_size(Index head_dim) { return widens<S> ? head_dim * width : 0; }
 
   /// Rows of the problem become keys of the cache, in stretches of at most a vector.
-  void put(view<T const> k, Index b, Index first, Index last) const {
+  void put(view<S const> k, Index b, Index first, Index last) const {
     constexpr Index group = register_block<T>::lanes;
     Index const past = x_.keys.first_position(b);
     for (Index s = first, next; s < last; s = next) {
       next = (std::min)(last, (s / group + 1) * group);
       for (Index head = 0; head < x_.kv_heads; ++head) {
-        transpose<T>(panel(b, head, s) + s % width, width,
-                     cpu::block(k, x_.keys.begin(b) + s - past, head * x_.head_dim, next - s, x_.head_dim));
+        auto const rows = cpu::block(k, x_.keys.begin(b) + s - past, head * x_.head_dim, next - s, x_.head_dim);
+        S* const to = panel(b, head, s) + s % width;
+        if constexpr (widens<S>) {
+          for (Index i = 0; i < rows.rows; ++i)
+            for (Index j = 0; j < rows.cols; ++j) to[j * width + i] = rows(i, j);
+        } else {
+          transpose<T>(to, width, rows);
+        }
       }
     }
   }
   /// See multiply_keys; the tile lies in one page.
   void multiply(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index b, Index head,
                 Index begin) const {
-    multiply_keys<T>(scores, rows, visible_rows, begin, begin + scores.cols,
-                     [&](Index key) { return panel(b, head, key); });
+    if constexpr (widens<S>) {
+      for (Index j = 0; j < scores.cols; j += width) {
+        Index const keys = (std::min)(width, scores.cols - j);
+        convert_row(room_, panel(b, head, begin + j), x_.head_dim * width);
+        multiply_keys<T>(scores.middle_cols(j, keys), rows, visible_rows, begin + j, begin + j + keys,
+                         [&](Index) { return room_; });
+      }
+    } else {
+      multiply_keys<T>(scores, rows, visible_rows, begin, begin + scores.cols,
+                       [&](Index key) { return panel(b, head, key); });
+    }
   }
 
  private:
-  [[nodiscard]] T* panel(Index b, Index head, Index s) const {
+  [[nodiscard]] S* panel(Index b, Index head, Index s) const {
     Index const rows = cache_.pages.rows, part = cache_.pages.page(b, s) * x_.kv_heads + head;
     return cache_.keys.data + (part * rows + s % rows / width * width) * x_.head_dim;
   }
 
   attention_extents const& x_;
-  attention_cache<T> const& cache_;
+  attention_cache<S> const& cache_;
+  T* room_;
 };
 /// The cached values: part [head], key, column.
-template <class T>
+template <class S>
 class cached_values {
  public:
-  cached_values(attention_extents const& x, attention_cache<T> const& cache) : x_(x), cache_(cache) {}
+  using T = accumulator_t<S>;
+  /// @param room  memory for widened_size numbers, for rows_of()
+  cached_values(attention_extents const& x, attention_cache<S> const& cache, T* room = nullptr)
+      : x_(x), cache_(cache), room_(room) {}
+  /// With a vector behind the last row, which products may read.
+  [[nodiscard]] static constexpr Index widened_size(Index head_dim) {
+    return widens<S> ? attention_tile::keys * head_dim + lanes<T> * register_block<T>::vectors : 0;
+  }
 
-  void put(view<T const> v, Index b, Index first, Index last) const {
+  void put(view<S const> v, Index b, Index first, Index last) const {
     Index const past = x_.keys.first_position(b), dim = x_.head_dim;
     for (Index s = first; s < last; ++s)
       for (Index head = 0; head < x_.kv_heads; ++head)
         copy_scaled<T>(row(b, head, s), 1, &v(x_.keys.begin(b) + s - past, head * dim), v.col_stride, dim, T(1));
   }
-  /// The rows of a page: key `begin` is in it.
-  [[nodiscard]] auto rows_of(Index b, Index head, Index begin) const {
+  /// The rows of a tile, of which key `begin` is the first and which has so many keys.
+  [[nodiscard]] auto rows_of(Index b, Index head, Index begin, [[maybe_unused]] Index keys) const {
     Index const dim = x_.head_dim;
-    T const* const first = row(b, head, begin) - begin * dim;
+    T const* first;
+    if constexpr (widens<S>) {
+      convert_row(room_, row(b, head, begin), keys * dim);
+      std::fill_n(room_ + keys * dim, lanes<T> * register_block<T>::vectors, T(0));
+      first = room_ - begin * dim;
+    } else {
+      first = row(b, head, begin) - begin * dim;
+    }
     return [first, dim](Index j, Index) { return value_rows<T>{first + j, dim}; };
   }
 
  private:
-  [[nodiscard]] T* row(Index b, Index head, Index s) const {
+  [[nodiscard]] S* row(Index b, Index head, Index s) const {
     Index const rows = cache_.pages.rows, part = cache_.pages.page(b, s) * x_.kv_heads + head;
     return cache_.values.data + (part * rows + s % rows) * x_.head_dim;
   }
 
   attention_extents const& x_;
-  attention_cache<T> const& cache_;
+  attention_cache<S> const& cache_;
+  T* room_;
 };
 
 /// Tiles of keys lie in one page: page n has those from n per_page on.
@@ -123,12 +158,13 @@ struct row_sums {
 };
 
 /// A block of rows against the cache.
-template <AttentionMask M, class T, class Map>
+template <AttentionMask M, class S, class Map>
 class cached_block {
  public:
+  using T = accumulator_t<S>;
   static constexpr Index most_rows = attention_tile::rows;
 
-  cached_block(attention_forward<T, Map> const& a, attention_cache<T> const& cache, row_block const& block,
+  cached_block(attention_forward<S, Map> const& a, attention_cache<S> const& cache, row_block const& block,
                scratch_cutter cut)
       : a_(a),
         cache_(cache),
@@ -141,6 +177,8 @@ class cached_block {
         scores_(cut.take<T>(most_rows * attention_tile::keys)),
         own_(cut.take<T>(row_sums<T>::size(most_rows, o_cols(a.extents)))),
         of_tile_(cut.take<T>(row_sums<T>::size(most_rows, o_cols(a.extents)))),
+        keys_(cut.take<T>(cached_keys<S>::widened_size(a.extents.head_dim))),
+        values_(cut.take<T>(cached_values<S>::widened_size(a.extents.head_dim))),
         visible_(describe_rows<M>(a.extents, block, rows_)) {
     gather_heads<T>(q_, a.q, rows_, static_cast<T>(a.scores.scale));
   }
@@ -149,7 +187,9 @@ class cached_block {
     x.head_dim = head_dim;
     return scratch_bytes<block_row>(most_rows) + 2 * scratch_bytes<T>(most_rows * lanes<T>) +
            scratch_bytes<T>(most_rows * head_dim) + scratch_bytes<T>(most_rows * attention_tile::keys) +
-           2 * scratch_bytes<T>(row_sums<T>::size(most_rows, o_cols(x)));
+           2 * scratch_bytes<T>(row_sums<T>::size(most_rows, o_cols(x))) +
+           scratch_bytes<T>(cached_keys<S>::widened_size(head_dim)) +
+           scratch_bytes<T>(cached_values<S>::widened_size(head_dim));
   }
   static constexpr Index o_cols(attention_extents const& x) { return value_panels<T>::padded_dim(x); }
 
@@ -166,8 +206,9 @@ class cached_block {
     tile_rows const visible_rows{rows_, n};
     view<T> scores(scores_, n, end - begin);
     scores.row_stride = padded<T>(end - begin);
-    score_tile<M, T>(scores, sums.top, a_.scores, q_, visible_rows, cached_keys<T>(a_.extents, cache_), block_.sequence,
-                     kv_head_, begin, by_row_, room_);
+    cached_keys<S> const cached(a_.extents, cache_, keys_);
+    score_tile<M, T>(scores, sums.top, a_.scores, q_, visible_rows, cached, block_.sequence, kv_head_, begin, by_row_,
+                     room_);
     for (Index i = 0; i < n; ++i) {
       // What sees nothing has a shift of 0: minus infinity less minus infinity would be a NaN.
       bool const nothing = sums.top[i] == -std::numeric_limits<T>::infinity();
@@ -175,8 +216,8 @@ class cached_block {
                    nothing ? T(0) : sums.top[i]);
     }
     fold_lanes(sums.total, by_row_, room_, n, [](auto& result, auto const& lane) { result += lane; });
-    cached_values<T> const values(a_.extents, cache_);
-    auto const rows_of = values.rows_of(block_.sequence, kv_head_, begin);
+    cached_values<S> const values(a_.extents, cache_, values_);
+    auto const rows_of = values.rows_of(block_.sequence, kv_head_, begin, end - begin);
     Index const dim = a_.extents.head_dim;
     multiply_values<T>(sums.o, scores, visible_rows, begin, false, dim, rows_of);
     if (all_finite(sums.o.data, sums.o.size())) return;
@@ -208,14 +249,14 @@ class cached_block {
   }
 
  private:
-  attention_forward<T, Map> const& a_;
-  attention_cache<T> const& cache_;
+  attention_forward<S, Map> const& a_;
+  attention_cache<S> const& cache_;
   row_block block_;
   Index kv_head_;
   block_row* rows_;
   T *by_row_, *room_;
   view<T> q_;
-  T *scores_, *own_, *of_tile_;
+  T *scores_, *own_, *of_tile_, *keys_, *values_;
   key_range visible_;
 };
 
@@ -236,23 +277,25 @@ Index split_sums(attention_extents const& x, Index tiles) {
 }  // namespace detail
 
 /// Scratch that cached_attention needs, in bytes.
-template <class T>
+template <class S>
 [[nodiscard]] Index cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages,
                                                    Index concurrency) {
+  using T = accumulator_t<S>;
   return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(x)) +
          scratch_bytes<T>(detail::split_sums<T>(x, detail::split_tiles(x, pages, concurrency))) +
-         concurrency * detail::cached_block<full, T, no_score_map>::bytes(x.head_dim);
+         concurrency * detail::cached_block<full, S, no_score_map>::bytes(x.head_dim);
 }
 
 /// Puts keys and values into the cache; then o = softmax(scores where M allows) v over all that it holds of the row's
 /// sequence.
-template <AttentionMask M, class T, class Map>
-void cached_attention(executor_ref executor, attention_forward<T, Map> const& a, attention_cache<T> const& cache,
+template <AttentionMask M, class S, class Map>
+void cached_attention(executor_ref executor, attention_forward<S, Map> const& a, attention_cache<S> const& cache,
                       std::span<std::byte> scratch) {
+  using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   if (x.head_dim == 0) return;
   detail::for_each_unrouted_row(executor, x, [&](Index row) { detail::clear_row(a.o, row, x.head_dim); });
-  constexpr Index each = detail::cached_keys<T>::width;
+  constexpr Index each = detail::cached_keys<S>::width;
   // Item i is what lies in one panel.
   auto const put = [&](Index i) {
     for (Index b = 0; b < x.keys.count; ++b) {
@@ -260,8 +303,8 @@ void cached_attention(executor_ref executor, attention_forward<T, Map> const& a,
       Index const first = past / each, panels = n > past ? (n + each - 1) / each - first : 0;
       if (i < panels) {
         Index const begin = (std::max)(past, (first + i) * each), end = (std::min)(n, (first + i + 1) * each);
-        detail::cached_keys<T>(x, cache).put(a.k, b, begin, end);
-        return detail::cached_values<T>(x, cache).put(a.v, b, begin, end);
+        detail::cached_keys<S>(x, cache).put(a.k, b, begin, end);
+        return detail::cached_values<S>(x, cache).put(a.v, b, begin, end);
       }
       i -= panels;
     }
@@ -276,14 +319,14 @@ void cached_attention(executor_ref executor, attention_forward<T, Map> const& a,
   Index const workers = executor.concurrency(), tiles = detail::split_tiles(x, cache.pages, workers);
   T* const sums = cut.take<T>(detail::split_sums<T>(x, tiles));
   std::byte* const begin = cut.position();
-  Index const bytes = detail::cached_block<M, T, Map>::bytes(x.head_dim), n = blocks.blocks();
+  Index const bytes = detail::cached_block<M, S, Map>::bytes(x.head_dim), n = blocks.blocks();
   auto const block = [&](Index i, Index worker) {
-    return detail::cached_block<M, T, Map>(a, cache, blocks[i], scratch_cutter(begin + worker * bytes));
+    return detail::cached_block<M, S, Map>(a, cache, blocks[i], scratch_cutter(begin + worker * bytes));
   };
   if (tiles == 1 || n == 0) {
     return for_each_task(executor, n, [&](Index task, Index worker) { block(n - 1 - task, worker).run(); });
   }
-  Index const o_cols = detail::cached_block<M, T, Map>::o_cols(x), row = detail::row_sums<T>::size(1, o_cols);
+  Index const o_cols = detail::cached_block<M, S, Map>::o_cols(x), row = detail::row_sums<T>::size(1, o_cols);
   auto const sums_of = [&](Index i, Index tile) {
     detail::row_block const at = blocks[i];
     Index const before = x.list_begin(at.sequence, at.list) + at.first;

@@ -33,12 +33,12 @@ HEADMIX_WHOLE_VECTORS double sum_of_products(T const* d, T const* by, tile_part 
 }
 
 /// sums[head of the list][operand] += the gradients of one block of rows.
-template <AttentionMask M, class T, class Map>
-void operand_gradient_block(attention_backward<T, Map> const& a, row_block const& block, key_panels<T> const& keys,
+template <AttentionMask M, class S, class T, class Map>
+void operand_gradient_block(attention_backward<S, Map> const& a, row_block const& block, key_panels<T> const& keys,
                             key_panels<T> const& values, double* sums, scratch_cutter cut) {
   attention_extents const& x = a.extents;
   Index const b = block.sequence, kv_head = x.kv_head_of(block.list), first_head = block.list * heads_of_list(x);
-  gradient_rows<M, T, Map> r(a, cut);
+  gradient_rows<M, S, Map> r(a, cut);
   key_range const all = describe_rows<M>(x, block, r.rows);
   r.gather(block.rows);
   constexpr Index step = key_panels<T>::width;
@@ -69,8 +69,9 @@ void operand_gradient_block(attention_backward<T, Map> const& a, row_block const
 }  // namespace detail
 
 /// Scratch that attention_operand_gradient needs, in bytes.
-template <class T, class Map>
-[[nodiscard]] Index attention_operand_gradient_scratch_bytes(attention_backward<T, Map> const& a, Index concurrency) {
+template <class S, class Map>
+[[nodiscard]] Index attention_operand_gradient_scratch_bytes(attention_backward<S, Map> const& a, Index concurrency) {
+  using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(x)) +
          2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
@@ -79,9 +80,10 @@ template <class T, class Map>
 }
 
 /// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
-template <AttentionMask M, class T, class Map>
-void attention_operand_gradient(executor_ref executor, operand_gradients<T, Map::operands> const& d,
-                                attention_backward<T, Map> const& a, std::span<std::byte> scratch) {
+template <AttentionMask M, class S, class Map>
+void attention_operand_gradient(executor_ref executor, operand_gradients<S, Map::operands> const& d,
+                                attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
+  using T = accumulator_t<S>;
   static_assert(attention_tile::rows <= gradient_tile::rows);
   attention_extents const& x = a.extents;
   Index const in_list = detail::heads_of_list(x), each = in_list * Map::operands;
@@ -106,15 +108,15 @@ void attention_operand_gradient(executor_ref executor, operand_gradients<T, Map:
     for (Index i = 0; i < each; ++i) to[i] += sums[task * each + i];
   }
   for (int o = 0; o < Map::operands; ++o) {
-    view<T> const& by = d.by[o];
+    view<S> const& by = d.by[o];
     if (!by.data) continue;
     double all = 0;
     for (Index head = 0; head < x.heads; ++head) {
       double const own = totals[head * Map::operands + o];
-      if (by.cols == x.heads) by(0, head) = static_cast<T>(own);
+      if (by.cols == x.heads) by(0, head) = static_cast<S>(own);
       all += own;
     }
-    if (by.cols == 1) by(0, 0) = static_cast<T>(all);
+    if (by.cols == 1) by(0, 0) = static_cast<S>(all);
   }
 }
 

@@ -108,7 +108,8 @@ class key_panels {
 
   key_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}
 
-  void pack(executor_ref executor, view<T const> k) const {
+  template <class S>
+  void pack(executor_ref executor, view<S> k) const {
     if (x_.keys.count == 0) return;
     executor.parallel_for(x_.keys.rows / width + x_.keys.count, [this, k](Index p) {
       Index sequence = 0;  // the last one whose panels do not begin behind p
@@ -164,7 +165,8 @@ class value_panels {
 
   value_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}
 
-  void pack(executor_ref executor, view<T const> v) const {
+  template <class S>
+  void pack(executor_ref executor, view<S> v) const {
     constexpr Index each = tuning::value_rows;
     executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v](Index task) {
       // Row by row, as they lie.
@@ -172,7 +174,7 @@ class value_panels {
         for (Index head = 0; head < x_.kv_heads; ++head)
           each_value_panel<T>(x_.head_dim, [&](Index j, int, Index width) {
             Index const cols = (std::min)(width, x_.head_dim - j);
-            pack_panel<T>(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, 1, cols));
+            pack_panel(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, 1, cols));
           });
     });
   }

@@ -45,12 +45,12 @@ void hide(T* scores, tile_part const& part, Index position, Index tile_begin,
 }
 
 /// Adds the bias of the scores that the row may see.
-template <class T, class Map>
-void add_bias(T* scores, attention_scores<T, Map> const& s, tile_part const& part, query_row const& at,
+template <class T, class S, class Map>
+void add_bias(T* scores, attention_scores<S, Map> const& s, tile_part const& part, query_row const& at,
               Index tile_begin) {
   if (!s.bias.data || part.begin >= part.end) return;
-  T const* const bias = &s.bias(at.position * s.bias_keys + tile_begin, at.head);
-  for (Index j = part.begin; j < part.end; ++j) scores[j] += bias[j * s.bias.row_stride];
+  S const* const bias = &s.bias(at.position * s.bias_keys + tile_begin, at.head);
+  for (Index j = part.begin; j < part.end; ++j) scores[j] += static_cast<T>(bias[j * s.bias.row_stride]);
 }
 
 /// True when the derivative by the score is not 1 for all.
@@ -94,8 +94,8 @@ void put_scores(T* to, P const& scores) {
 }
 
 /// The scores of the part become what the map makes of them. Those that the row does not see are anything.
-template <class T, class Map>
-void map_scores(T* scores, attention_scores<T, Map> const& s, tile_part const& part, query_row const& at,
+template <class T, class S, class Map>
+void map_scores(T* scores, attention_scores<S, Map> const& s, tile_part const& part, query_row const& at,
                 Index tile_begin) {
   if constexpr (!Map::identity) {
     auto const row = s.row(at.position, at.head);
@@ -105,8 +105,8 @@ void map_scores(T* scores, attention_scores<T, Map> const& s, tile_part const& p
   }
 }
 /// The same, and their derivatives by the scores before.
-template <class T, class Map>
-void map_scores_with_slopes(T* scores, T* slopes, attention_scores<T, Map> const& s, tile_part const& part,
+template <class T, class S, class Map>
+void map_scores_with_slopes(T* scores, T* slopes, attention_scores<S, Map> const& s, tile_part const& part,
                             query_row const& at, Index tile_begin) {
   auto const row = s.row(at.position, at.head);
   each_key_position<Map, T>(part, tile_begin, [&]<class P>(Index j, P const& key_position) {

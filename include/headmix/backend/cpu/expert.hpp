@@ -62,29 +62,29 @@ void set_to_zero(executor_ref executor, view<T> y) {
 }
 
 /// Copies columns [col, col + to.cols) of the rows that belong to to.rows slots.
-template <class T>
-void gather(view<T> to, view<T const> from, Int const* slots, Index slot_stride, Index slots_per_row, Index col) {
+template <class T, class S>
+void gather(view<T> to, view<S> from, Int const* slots, Index slot_stride, Index slots_per_row, Index col) {
   for (Index i = 0; i < to.rows; ++i) {
-    T const* const source = &from(row_of(slots[i * slot_stride], slots_per_row), col);
+    S* const source = &from(row_of(slots[i * slot_stride], slots_per_row), col);
     T* const target = to.data + i * to.row_stride;
     if (from.col_stride == 1) {
-      std::copy_n(source, to.cols, target);
+      convert_row(target, source, to.cols);
     } else {
-      for (Index j = 0; j < to.cols; ++j) target[j] = source[j * from.col_stride];
+      for (Index j = 0; j < to.cols; ++j) target[j] = static_cast<T>(source[j * from.col_stride]);
     }
   }
 }
 
 /// Writes the rows of a block to the rows of its slots, from column `col` on.
-template <class T>
-void scatter(view<T> to, view<T const> from, Int const* slots, Index slot_stride, Index col) {
+template <class S, class T>
+void scatter(view<S> to, view<T> from, Int const* slots, Index slot_stride, Index col) {
   for (Index i = 0; i < from.rows; ++i) {
-    T const* const source = from.data + i * from.row_stride;
-    T* const target = to.row(slots[i * slot_stride]) + col * to.col_stride;
+    T* const source = from.data + i * from.row_stride;
+    S* const target = to.row(slots[i * slot_stride]) + col * to.col_stride;
     if (to.col_stride == 1) {
-      std::copy_n(source, from.cols, target);
+      convert_row(target, source, from.cols);
     } else {
-      for (Index j = 0; j < from.cols; ++j) target[j * to.col_stride] = source[j];
+      for (Index j = 0; j < from.cols; ++j) target[j * to.col_stride] = static_cast<S>(source[j]);
     }
   }
 }

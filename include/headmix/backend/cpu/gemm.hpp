@@ -35,6 +35,18 @@ void clear(view<T> m) {
   for (Index i = 0; i < m.rows; ++i) clear_row(m, i, m.cols);
 }
 
+/// Copies a matrix to one of numbers of another type.
+template <class To, class From>
+void convert(view<To> to, view<From> from) {
+  for (Index i = 0; i < to.rows; ++i) {
+    if (to.col_stride == 1 && from.col_stride == 1) {
+      convert_row(to.row(i), from.row(i), to.cols);
+    } else {
+      for (Index j = 0; j < to.cols; ++j) to(i, j) = static_cast<To>(static_cast<accumulator_t<To>>(from(i, j)));
+    }
+  }
+}
+
 /// Any strides, any types: tiles are copied to the stack, multiplied there and stored back.
 template <class C, class A, class B>
 void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumulate) {
@@ -64,10 +76,38 @@ void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumula
   }
 }
 
+/// The same where the numbers are narrower than those that are calculated with: tiles of a are widened, panels of b as
+/// they are copied, and c, which has a unit stride, is rounded once.
+template <class C, class A, class B>
+void multiply_widened(view<C> c, view<A> a, view<B> b, bool accumulate) {
+  using T = accumulator_t<C>;
+  constexpr Index height = tuning::widened_rows, width = tuning::widened_cols, most = tuning::widened_depth;
+  alignas(64) T left_data[height * most], sum_data[height * width];
+  for (Index i = 0; i < c.rows; i += height) {
+    Index const rows = (std::min)(height, c.rows - i);
+    for (Index j = 0; j < c.cols; j += width) {
+      view<C> const result = block(c, i, j, rows, (std::min)(width, c.cols - j));
+      view<T> const sum(sum_data, rows, result.cols);
+      if (accumulate) convert(sum, result);
+      for (Index k = 0; k < a.cols; k += most) {
+        view<T> const left(left_data, rows, (std::min)(most, a.cols - k));
+        view<A> const from = block(a, i, k, rows, left.cols);
+        if (a.col_stride == 1) {
+          convert(left, from);
+        } else {
+          transpose<T>(left.data, left.row_stride, from.transposed());
+        }
+        multiply_panels<T>(sum, left, block(b, k, j, left.cols, result.cols), accumulate || k > 0);
+      }
+      convert(result, sum);
+    }
+  }
+}
+
 }  // namespace detail
 
-/// c = a b, or c += a b, on the calling thread. Fast when c has a unit stride and the types agree; fastest when b has
-/// the same unit stride as c.
+/// c = a b, or c += a b, on the calling thread. Fast when c has a unit stride and all are calculated with in one type;
+/// fastest when b has the same unit stride as c.
 template <class C, class A, class B>
 void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
   if (c.rows == 0 || c.cols == 0) return;
@@ -75,11 +115,20 @@ void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
     if (!accumulate) detail::clear(c);
     return;
   }
-  if constexpr (std::is_same_v<C, std::remove_const_t<A>> && std::is_same_v<C, std::remove_const_t<B>> &&
-                std::is_same_v<C, accumulator_t<C>>) {
+  using T = accumulator_t<C>;
+  constexpr bool same = std::is_same_v<C, std::remove_const_t<A>> && std::is_same_v<C, std::remove_const_t<B>>;
+  if constexpr (same && std::is_same_v<C, T>) {
     if (c.col_stride == 1) return detail::multiply_panels<C>(c, a, b, accumulate);
     if (c.row_stride == 1)
       return detail::multiply_panels<C>(c.transposed(), b.transposed(), a.transposed(), accumulate);
+  } else if constexpr (std::is_same_v<T, accumulator_t<A>> && std::is_same_v<T, accumulator_t<B>>) {
+    if (c.col_stride == 1) {
+      if constexpr (std::is_same_v<C, T> && std::is_same_v<std::remove_const_t<A>, T>) {
+        if (a.col_stride == 1) return detail::multiply_panels<T>(c, a, b, accumulate);
+      }
+      return detail::multiply_widened(c, a, b, accumulate);
+    }
+    if (c.row_stride == 1) return detail::multiply_widened(c.transposed(), b.transposed(), a.transposed(), accumulate);
   }
   detail::multiply_strided<C, std::remove_const_t<A>, std::remove_const_t<B>>(c, a, b, accumulate);
 }

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Products with one weight matrix per expert. They read and write the rows of slots where they lie; only with strides
-// that do not allow that are those gathered into dense blocks.
+// that do not allow that, and numbers narrower than those that are calculated with, are those gathered into dense
+// blocks.
 
 #include <algorithm>
 #include <span>
@@ -13,8 +14,9 @@
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Scratch that grouped_gemm needs for weights of depth x width, in bytes.
-template <class T>
+template <class S>
 [[nodiscard]] constexpr Index grouped_scratch_bytes(Index depth, Index width, Index concurrency) {
+  using T = accumulator_t<S>;
   return scratch_alignment + concurrency * (scratch_bytes<T>(tuning::gathered_rows * depth) +
                                             scratch_bytes<T>(tuning::gathered_rows * width));
 }
@@ -22,11 +24,12 @@ template <class T>
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
 /// become 0. w is a stack [experts, depth, width], transposed views included, or was prepared as those panels; perm and
 /// offsets come from sort_by_expert.
-template <class T>
-void grouped_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T const>> x,
-                  view<std::type_identity_t<T const>> w, view<Int const> perm, view<Int const> offsets,
+template <class S>
+void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
+                  view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                   Index slots_per_row, std::span<std::byte> scratch,
-                  detail::weight_panels<T> const* prepared = nullptr) {
+                  detail::weight_panels<S> const* prepared = nullptr) {
+  using T = accumulator_t<S>;
   if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
   Index tasks = 0, most = 2 * tuning::product_slots;
   while (tasks < tuning::enough_blocks && most > tuning::least_product_slots) {
@@ -48,22 +51,24 @@ void grouped_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T 
     Index const begin_row = slots * b / blocks, end_row = slots * (b + 1) / blocks;
     Index const col = task % parts * part, cols = (std::min)(part, w.cols - col);
     if (cols <= 0) return;
-    view<T const> const weights = w[e].middle_cols(col, cols);
-    // Row by row in place, where rows are successive elements.
-    if (x.col_stride == 1 && y.col_stride == 1 && w.rows > 0) {
-      T const* from[tuning::product_slots];
-      T* to[tuning::product_slots];
-      for (Index i = 0; i < end_row - begin_row; ++i) {
-        Index const slot = perm(0, offsets(0, e) + begin_row + i);
-        from[i] = x.row(slot / slots_per_row);
-        to[i] = y.row(slot) + col;
+    view<S const> const weights = w[e].middle_cols(col, cols);
+    if constexpr (!detail::widens<S>) {
+      // Row by row in place, where rows are successive elements.
+      if (x.col_stride == 1 && y.col_stride == 1 && w.rows > 0) {
+        T const* from[tuning::product_slots];
+        T* to[tuning::product_slots];
+        for (Index i = 0; i < end_row - begin_row; ++i) {
+          Index const slot = perm(0, offsets(0, e) + begin_row + i);
+          from[i] = x.row(slot / slots_per_row);
+          to[i] = y.row(slot) + col;
+        }
+        if (prepared) return prepared->multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
+        detail::left_operand<detail::listed_rows<T const>> const left{{from}};
+        auto const ahead = [&](Index k, Index depth, Index j, Index width) {
+          return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};
+        };
+        return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false, ahead);
       }
-      if (prepared) return prepared->multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
-      detail::left_operand<detail::listed_rows<T const>> const left{{from}};
-      auto const ahead = [&](Index k, Index depth, Index j, Index width) {
-        return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};
-      };
-      return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false, ahead);
     }
     for (Index i = begin_row; i < end_row; i += tuning::gathered_rows) {
       Index const n = (std::min)(tuning::gathered_rows, end_row - i);
@@ -71,9 +76,19 @@ void grouped_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T 
       view<T> const rows(cut.take<T>(tuning::gathered_rows * w.rows), n, w.rows);
       view<T> const products(cut.take<T>(tuning::gathered_rows * w.cols), n, cols);
       Int const* const list = &perm(0, offsets(0, e) + i);
-      detail::gather<T>(rows, x, list, perm.col_stride, slots_per_row, 0);
-      multiply(products, rows, weights, false);
-      detail::scatter<T>(y, products, list, perm.col_stride, col);
+      detail::gather(rows, x, list, perm.col_stride, slots_per_row, 0);
+      if (prepared && w.rows > 0) {
+        T const* from[tuning::gathered_rows];
+        T* to[tuning::gathered_rows];
+        for (Index r = 0; r < n; ++r) {
+          from[r] = rows.row(r);
+          to[r] = products.row(r);
+        }
+        prepared->multiply(to, from, n, e, 1, col, cols, false);
+      } else {
+        multiply(products, rows, weights, false);
+      }
+      detail::scatter(y, products, list, perm.col_stride, col);
     }
   });
 }

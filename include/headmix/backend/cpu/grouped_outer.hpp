@@ -24,35 +24,46 @@ struct outer_block {
   [[nodiscard]] static constexpr Index right_size() {
     return slots * register_block<T>::cols;
   }
-  template <class T>
+  /// Numbers of a task's part of dw, where they are narrower in memory.
+  template <class S>
+  [[nodiscard]] static constexpr Index sums_size(Index total) {
+    return widens<S> ? (std::min)(total, rows) * tuning::outer_most_cols : 0;
+  }
+  template <class S>
   [[nodiscard]] static constexpr Index worker_bytes(Index total) {
-    return scratch_bytes<T>(left_size<T>(total)) + scratch_bytes<T>(right_size<T>());
+    using T = accumulator_t<S>;
+    return scratch_bytes<T>(left_size<T>(total)) + scratch_bytes<T>(right_size<T>()) +
+           scratch_bytes<T>(sums_size<S>(total));
   }
 };
 
 }  // namespace detail
 
 /// Scratch that grouped_outer needs for matrices of so many rows, in bytes.
-template <class T>
+template <class S>
 [[nodiscard]] constexpr Index grouped_outer_scratch_bytes(Index rows, Index concurrency) {
-  return scratch_alignment + concurrency * detail::outer_block::worker_bytes<T>(rows);
+  return scratch_alignment + concurrency * detail::outer_block::worker_bytes<S>(rows);
 }
 
 namespace detail {
 
 /// Copies columns [col, col + cols) of n rows, whose elements lie `step` apart.
-template <class T>
-void gather_panel(T* to, T const* const* rows, Index n, Index col, Index cols, Index step) {
+template <class T, class S>
+void gather_panel(T* to, S const* const* rows, Index n, Index col, Index cols, Index step) {
   constexpr Index width = register_block<T>::cols, ahead = tuning::panel_ahead,
-                  line = 64 / static_cast<Index>(sizeof(T));
+                  line = 64 / static_cast<Index>(sizeof(S));
   for (Index i = 0; i < n; ++i, to += cols) {
-    T const* const from = rows[i] + col * step;
+    S const* const from = rows[i] + col * step;
     if (i + ahead < n && step == 1)
       for (Index c = 0; c < cols; c += line) __builtin_prefetch(rows[i + ahead] + col + c);
     if (step == 1 && cols == width) {
-      copy_vectors(to, from, width);
+      if constexpr (std::is_same_v<S, T>) {
+        copy_vectors(to, from, width);
+      } else {
+        convert_row(to, from, width);
+      }
     } else {
-      for (Index c = 0; c < cols; ++c) to[c] = from[c * step];
+      for (Index c = 0; c < cols; ++c) to[c] = static_cast<T>(from[c * step]);
     }
   }
 }
@@ -140,19 +151,25 @@ void grouped_outer_of_shared_rows(executor_ref executor, view<T> dw, view<T cons
 
 /// dw[e] = sum over the slots s of expert e, ascending, of x.row(s / x_slots)^T dy.row(s / dy_slots), or += with
 /// `accumulate`. An expert without slots gets 0, or keeps what it has.
-template <class T>
-void grouped_outer(executor_ref executor, view<T> dw, view<std::type_identity_t<T const>> x,
-                   view<std::type_identity_t<T const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
+template <class S>
+void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<S const>> x,
+                   view<std::type_identity_t<S const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
                    Index dy_slots, bool accumulate, std::span<std::byte> scratch) {
+  using T = accumulator_t<S>;
+  // Narrow numbers: a task sums its part of dw in memory of the worker's, and rounds it once.
+  constexpr bool widens = detail::widens<S>;
   using gathered = detail::outer_block;
   if (dw.size() == 0) return;
-  // Where rows choose many of the experts, those share what is packed.
-  if (dy_slots == 1 && x_slots > 1 && 2 * x_slots >= dw.count && x.col_stride == 1 && dw.col_stride == 1)
-    return detail::grouped_outer_of_shared_rows<T>(executor, dw, x, dy, perm, offsets, x_slots, accumulate, scratch);
+  if constexpr (!widens) {
+    // Where rows choose many of the experts, those share what is packed.
+    if (dy_slots == 1 && x_slots > 1 && 2 * x_slots >= dw.count && x.col_stride == 1 && dw.col_stride == 1)
+      return detail::grouped_outer_of_shared_rows<T>(executor, dw, x, dy, perm, offsets, x_slots, accumulate, scratch);
+  }
   // Few tiles would leave threads without work. All tiles have about as many rows and columns.
   Index rows = gathered::rows, cols = dw.cols;
   auto const parts = [](Index n, Index each) { return (n + each - 1) / each; };
   auto const few = [&](Index n) { return n > dw.count * parts(dw.rows, rows) * parts(dw.cols, cols); };
+  if (widens) cols = parts(dw.cols, parts(dw.cols, tuning::outer_most_cols));
   while (few(tuning::enough_outer_tasks) && cols > tuning::outer_most_cols) cols = parts(cols, 2);
   while (few(tuning::enough_tasks) && cols > tuning::outer_least_cols) cols = parts(cols, 2);
   while (few(tuning::enough_tasks) && rows > tuning::outer_least_rows) rows = parts(rows, 2);
@@ -161,18 +178,25 @@ void grouped_outer(executor_ref executor, view<T> dw, view<std::type_identity_t<
   rows = parts(dw.rows, down * strip) * strip;
   cols = parts(dw.cols, across * width) * width;
   scratch_cutter const begin(scratch);
-  Index const bytes = gathered::worker_bytes<T>(dw.rows);
+  Index const bytes = gathered::worker_bytes<S>(dw.rows);
   for_each_task(executor, dw.count * tiles, [&](Index task, Index worker) {
     Index const e = task / tiles, i = task % tiles / across * rows, j = task % across * cols;
     Index const m = (std::min)(rows, dw.rows - i), n = (std::min)(cols, dw.cols - j);
     if (m <= 0 || n <= 0) return;
-    view<T> const result = block(dw[e], i, j, m, n);
+    view<S> const part_of_dw = block(dw[e], i, j, m, n);
     scratch_cutter cut(begin.position() + worker * bytes);
     T* const left_data = cut.take<T>(gathered::left_size<T>(dw.rows));
     T* const right_data = cut.take<T>(gathered::right_size<T>());
+    view<T> result;
+    if constexpr (widens) {
+      result = view<T>(cut.take<T>(gathered::sums_size<S>(dw.rows)), m, n);
+      if (accumulate) detail::convert(result, part_of_dw);
+    } else {
+      result = part_of_dw;
+    }
     Index const total = offsets(0, e + 1) - offsets(0, e), chunks = parts(total, gathered::slots);
     if (total == 0 && !accumulate) detail::clear(result);
-    T const* from[gathered::slots];
+    S const* from[gathered::slots];
     for (Index chunk = 0; chunk < chunks; ++chunk) {
       Index const first = total * chunk / chunks, depth = total * (chunk + 1) / chunks - first;
       Int const* const slots = &perm(0, offsets(0, e) + first);
@@ -184,7 +208,7 @@ void grouped_outer(executor_ref executor, view<T> dw, view<std::type_identity_t<
       if (result.col_stride == 1) {
         detail::pack_strips<T>(left_data, m, depth, x.col_stride, [&](Index k) { return &x(row(k, x_slots), i); });
       } else {
-        detail::gather<T>(left, x, slots, perm.col_stride, x_slots, i);
+        detail::gather(left, x, slots, perm.col_stride, x_slots, i);
       }
       for (Index c = 0, part; c < n; c += part) {
         part = (std::min)(width, n - c);
@@ -194,13 +218,19 @@ void grouped_outer(executor_ref executor, view<T> dw, view<std::type_identity_t<
           multiply(to, left.transposed(), right, add);
           continue;
         }
-        auto const ahead = [&](Index, Index, Index, Index) {
-          Index const next = c + part, more = dy.col_stride == 1 ? (std::min)(width, n - next) : 0;
-          return detail::read_outer_ahead<T>{to, from, next, more, depth, (depth * strip + m - 1) / m};
-        };
-        detail::multiply_panels<T>(m, detail::strided_rows<T>{to.data, to.row_stride}, strips, right, add, ahead);
+        detail::strided_rows<T> const to_rows{to.data, to.row_stride};
+        if constexpr (widens) {
+          detail::multiply_panels<T>(m, to_rows, strips, right, add);
+        } else {
+          auto const ahead = [&](Index, Index, Index, Index) {
+            Index const next = c + part, more = dy.col_stride == 1 ? (std::min)(width, n - next) : 0;
+            return detail::read_outer_ahead<T>{to, from, next, more, depth, (depth * strip + m - 1) / m};
+          };
+          detail::multiply_panels<T>(m, to_rows, strips, right, add, ahead);
+        }
       }
     }
+    if constexpr (widens) detail::convert(part_of_dw, result);
   });
 }
 

@@ -80,17 +80,22 @@ class slot_choices {
 };
 
 /// What a worker of grouped_sum keeps.
-template <class T>
+/// @tparam S  the type in memory
+template <class S>
 struct sum_worker {
+  using T = accumulator_t<S>;
   T const** from;  ///< where rows of x begin, `slots` of them
   T** to;          ///< and those of y
   Int* choices;
   T *gathered, *products;
+  T* sums;  ///< of the task, where numbers are widened
   Index depth;
 
+  static constexpr Index sums_size =
+      widens<S> ? (std::max)(tuning::sum_rows * tuning::sum_cols, tuning::sum_shallow_rows* tuning::sum_wide_cols) : 0;
   static constexpr Index bytes(Index slots, Index depth, Index width) {
     return 2 * scratch_bytes<T*>(slots) + scratch_bytes<Int>(slots) + scratch_bytes<T>(tuning::gathered_rows * depth) +
-           scratch_bytes<T>(tuning::gathered_rows * width);
+           scratch_bytes<T>(tuning::gathered_rows * width) + scratch_bytes<T>(sums_size);
   }
   sum_worker(scratch_cutter cut, Index slots, Index depth_, Index width) : depth(depth_) {
     from = cut.take<T const*>(slots);
@@ -98,9 +103,20 @@ struct sum_worker {
     choices = cut.take<Int>(slots);
     gathered = cut.take<T>(tuning::gathered_rows * depth);
     products = cut.take<T>(tuning::gathered_rows * width);
+    sums = cut.take<T>(sums_size);
+  }
+  /// Row n of the lists is a copy of a row of x.
+  void widen_row(Index n, S const* row, Index stride) const {
+    T* const to_row = gathered + n * depth;
+    if (stride == 1) {
+      convert_row(to_row, row, depth);
+    } else {
+      for (Index j = 0; j < depth; ++j) to_row[j] = static_cast<T>(row[j * stride]);
+    }
+    from[n] = to_row;
   }
   /// The first n rows, where elements of rows do not follow each other.
-  void multiply_gathered(Index n, view<T const> w, Index from_stride, Index to_stride) const {
+  void multiply_gathered(Index n, view<S const> w, Index from_stride, Index to_stride) const {
     for (Index i = 0; i < n; ++i)
       for (Index j = 0; j < depth; ++j) gathered[i * depth + j] = from[i][j * from_stride];
     view<T> const result(products, n, w.cols);
@@ -113,44 +129,57 @@ struct sum_worker {
 }  // namespace detail
 
 /// Scratch that grouped_sum needs, in bytes: the weights in panels, and the rows of a task for each worker.
-template <class T>
-[[nodiscard]] Index grouped_sum_scratch_bytes(view<T> y, view<T const> x, view<T const> w, Index concurrency) {
+template <class S>
+[[nodiscard]] Index grouped_sum_scratch_bytes(view<S> y, view<S const> x, view<S const> w, Index concurrency) {
   Index const slots = y.rows > 0 ? (x.rows / y.rows) * detail::sum_block{}.rows : 0;
-  return scratch_alignment + scratch_bytes<T>(detail::weight_panels<T>::size(w)) +
-         concurrency * detail::sum_worker<T>::bytes(slots, w.rows, w.cols);
+  return scratch_alignment + scratch_bytes<accumulator_t<S>>(detail::weight_panels<S>::size(w)) +
+         concurrency * detail::sum_worker<S>::bytes(slots, w.rows, w.cols);
 }
 
 /// y.row(r) = the sum over the slots s of row r, s / slots_per_row = r, of x.row(s) w[e], e the expert of the slot; or
 /// += with `accumulate`. Rows without slots of an expert get 0, or keep what they have. A row's slots are added in the
 /// order of the experts, those first whose experts it shares with the rows around it: they make one deep product, while
 /// every other expert reads and writes its rows of y once more.
-template <class T>
-void grouped_sum(executor_ref executor, view<T> y, view<std::type_identity_t<T const>> x,
-                 view<std::type_identity_t<T const>> w, view<Int const> perm, view<Int const> offsets,
+template <class S>
+void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
+                 view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                  Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
-                 detail::weight_panels<T> const* prepared = nullptr) {
+                 detail::weight_panels<S> const* prepared = nullptr) {
+  using T = accumulator_t<S>;
+  // Narrow numbers: sums are made in the worker's memory, and rows of x are copied there.
+  constexpr bool widens = detail::widens<S>;
   if (y.rows == 0 || y.cols == 0) return;
   detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
   scratch_cutter cut(scratch);
-  bool const in_place = x.col_stride == 1 && y.col_stride == 1 && w.rows > 0;
+  bool const in_place = (widens || (x.col_stride == 1 && y.col_stride == 1)) && w.rows > 0;
   bool const packs = in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
   // Where rows choose many of the experts, neighbours may well choose the same.
-  bool const joins = packs && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
-  T* const memory = cut.take<T>(detail::weight_panels<T>::size(w));
-  detail::weight_panels<T> const panels = prepared ? *prepared : detail::weight_panels<T>(w, joins, memory);
+  bool const joins = packs && !widens && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
+  T* const memory = cut.take<T>(detail::weight_panels<S>::size(w));
+  detail::weight_panels<S> const panels = prepared ? *prepared : detail::weight_panels<S>(w, joins, memory);
   if (packs && !prepared) panels.pack(executor);
   std::byte* const begin = cut.position();
   Index const slots = slots_per_row * detail::sum_block{}.rows;
-  Index const bytes = detail::sum_worker<T>::bytes(slots, w.rows, w.cols);
+  Index const bytes = detail::sum_worker<S>::bytes(slots, w.rows, w.cols);
   Index const across = (y.cols + shape.cols - 1) / shape.cols, down = (y.rows + shape.rows - 1) / shape.rows;
   for_each_task(executor, down * across, [&](Index task, Index worker) {
     Index const first = task / across * shape.rows, rows = (std::min)(shape.rows, y.rows - first);
     Index const col = task % across * shape.cols, cols = (std::min)(shape.cols, y.cols - col);
-    detail::sum_worker<T> own(scratch_cutter(begin + worker * bytes), slots, w.rows, w.cols);
-    view<T> const to = block(y, first, col, rows, cols);
+    detail::sum_worker<S> own(scratch_cutter(begin + worker * bytes), slots, w.rows, w.cols);
+    view<S> const result = block(y, first, col, rows, cols);
+    view<T> to;
+    if constexpr (widens) {
+      to = view<T>(own.sums, rows, cols);
+      if (accumulate) detail::convert(to, result);
+    } else {
+      to = result;
+    }
     // The first n rows of the lists times the weights of `experts` experts from e on. Rows of y must differ.
     auto const multiply_rows = [&](Index e, Index experts, Index n, bool add) {
-      if (!in_place) return own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
+      if (!in_place) {
+        if constexpr (!widens) own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
+        return;
+      }
       if (!packs) {
         detail::left_operand<detail::listed_rows<T const>> const left{{own.from}};
         return detail::multiply_panels<T>(n, detail::listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
@@ -180,7 +209,7 @@ void grouped_sum(executor_ref executor, view<T> y, view<std::type_identity_t<T c
             continue;
           }
           for (Index r = group; r < group_end; ++r) {
-            own.from[r - group] = x.row((first + r) * slots_per_row + j);
+            if constexpr (!widens) own.from[r - group] = x.row((first + r) * slots_per_row + j);
             own.to[r - group] = to.row(r);
           }
           multiply_rows(chosen(group, j), run, group_end - group, std::exchange(add, true));
@@ -189,7 +218,7 @@ void grouped_sum(executor_ref executor, view<T> y, view<std::type_identity_t<T c
         if (!add) detail::clear(to.middle_rows(group, group_end - group));
       });
     for_each_list([&](Index e, Int const* slot, Int const* last) {
-      Index const most = in_place ? slots : tuning::gathered_rows;
+      Index const most = in_place && !widens ? slots : tuning::gathered_rows;
       while (slot != last) {
         Index n = 0, previous = -1;
         for (; slot != last && n < most; ++slot) {
@@ -197,12 +226,17 @@ void grouped_sum(executor_ref executor, view<T> y, view<std::type_identity_t<T c
           Index const r = detail::row_of(*slot, slots_per_row) - first;
           if (r == previous) break;  // the row chose the expert twice
           previous = r;
-          own.from[n] = x.row(*slot);
+          if constexpr (widens) {
+            own.widen_row(n, x.row(*slot), x.col_stride);
+          } else {
+            own.from[n] = x.row(*slot);
+          }
           own.to[n++] = to.row(r);
         }
         if (n > 0) multiply_rows(e, 1, n, true);
       }
     });
+    if constexpr (widens) detail::convert(result, to);
   });
 }
 

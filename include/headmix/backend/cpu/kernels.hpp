@@ -11,9 +11,9 @@
 //   HEADMIX_COMPILE_CPU(float)
 //   HEADMIX_COMPILE_MODULES(headmix::Cpu<float>)
 //
-// and the last two lines for double, too; and all units are compiled with -DHEADMIX_COMPILED. The instruction set is in
-// the names of the kernels (cpu/isa.hpp): a unit with another -march than the library's is not linked. Compile it
-// without HEADMIX_COMPILED.
+// and the last two lines for double and headmix::bfloat16, too; and all units are compiled with -DHEADMIX_COMPILED. The
+// instruction set is in the names of the kernels (cpu/isa.hpp): a unit with another -march than the library's is not
+// linked. Compile it without HEADMIX_COMPILED.
 
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
@@ -73,4 +73,5 @@
 #ifdef HEADMIX_COMPILED
 HEADMIX_CPU_KERNELS(extern, float)
 HEADMIX_CPU_KERNELS(extern, double)
+HEADMIX_CPU_KERNELS(extern, headmix::bfloat16)
 #endif

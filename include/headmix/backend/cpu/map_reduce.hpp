@@ -39,14 +39,14 @@ void for_each_range(executor_ref executor, Index n, Index cost, F const& f) {
 }
 
 template <class Tree, class T>
-inline constexpr bool vectorizes = (Tree::vectorizable) && std::is_same_v<T, accumulator_t<T>>;
+inline constexpr bool vectorizes = (Tree::vectorizable) && !std::is_same_v<T, Int>;
 
 /// y[j] (+)= row(j) for `n` elements.
 template <bool Vectors, class T, class Row>
 void write_row(T* y, Index stride, Row const& row, Index n, bool accumulate) {
   Index j = 0;
   if constexpr (Vectors) {
-    using P = simd<T>;
+    using P = simd<accumulator_t<T>>;
     if (accumulate) {
       for (; j + P::width <= n; j += P::width) (P::load(y + j) + row.template at<P>(j)).store(y + j);
     } else {
@@ -91,7 +91,7 @@ void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumul
         W sum = 0;
         Index j = 0;
         if constexpr (decltype(vectors)::value) {
-          using P = simd<T>;
+          using P = simd<accumulator_t<T>>;
           P total(0.0);
           for (; j + P::width <= a.cols; j += P::width) total = total + row.template at<P>(j);
           sum = total.sum();
@@ -121,7 +121,7 @@ void col_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumul
       Index j = first * block;
       Index const end = (std::min)(a.cols, last * block);
       if constexpr (decltype(vectors)::value) {
-        using P = simd<T>;
+        using P = simd<accumulator_t<T>>;
         for (; j + P::width <= end; j += P::width) {
           P const total = column_total<P>(a, j);
           (accumulate ? P::load(&y(0, j)) + total : total).store(&y(0, j));
@@ -141,7 +141,7 @@ void write_sum(T* y, Index stride, Tree const& tree, Index i, Index n, Index col
   using W = accumulator_t<T>;
   Index j = 0;
   if constexpr (Vectors) {
-    using P = simd<T>;
+    using P = simd<accumulator_t<T>>;
     constexpr Index several = tuning::sums_at_once;  // sums at once: they need not wait for each other
     for (; j + several * P::width <= cols; j += several * P::width) {
       P sum[several] = {P(0.0), P(0.0), P(0.0), P(0.0)};

@@ -187,29 +187,29 @@ void multiply_block(int rows, Index i, Index k, Index depth, A const& a, T const
 
 /// Brings a panel of b nearer to the caches, some rows at every step of another product. A step may leave rows to be
 /// fetched in the course of it.
-template <class T>
+/// @tparam B  of the panel, T of the product
+template <class T, class B = T const>
 class read_ahead {
  public:
-  read_ahead(view<T const> panel, Index steps)
-      : panel_(panel), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
+  read_ahead(view<B> panel, Index steps) : panel_(panel), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
   rows_to_fetch<T> step() {
-    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    constexpr Index line = 64 / static_cast<Index>(sizeof(B));
     for (Index const end = (std::min)(next_ + rows_, panel_.rows); next_ < end; ++next_)
       for (Index j = 0; j < panel_.cols; j += line) __builtin_prefetch(panel_.row(next_) + j, 0, 2);
     return {};
   }
 
  private:
-  view<T const> panel_;
+  view<B> panel_;
   Index rows_, next_ = 0;
 };
 template <class T>
 struct read_nothing {
   static rows_to_fetch<T> step() { return {}; }
 };
-template <class T, class Rows>
+template <class T, class B, class Rows>
 struct read_both {
-  read_ahead<T> panel;
+  read_ahead<T, B> panel;
   Rows rows;
   rows_to_fetch<T> step() {
     panel.step();

@@ -4,15 +4,16 @@
 // of b, and an a whose columns lie closer than its rows.
 
 #include <algorithm>
+#include <type_traits>
 
 #include "headmix/backend/cpu/packing.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// c = a b or c += a b for m rows c(i) of successive elements and any b. Panels of b are copied to the stack first,
-/// unless they lie like that already or are hardly used.
-template <class T, class A, class C, class Rows = no_rows_ahead<T>>
-void multiply_panels(Index m, C c, A const& a, view<T const> b, bool accumulate, Rows rows_ahead = {}) {
+/// c = a b or c += a b for m rows c(i) of successive elements and any b, also of narrower numbers. Panels of b are
+/// copied to the stack first, unless they lie like that already or are hardly used.
+template <class T, class A, class C, class B, class Rows = no_rows_ahead<T>>
+void multiply_panels(Index m, C c, A const& a, view<B> b, bool accumulate, Rows rows_ahead = {}) {
   using block = register_block<T>;
   alignas(64) T packed[block::depth * block::cols];
   for (Index k = 0; k < b.rows; k += block::depth) {
@@ -21,15 +22,20 @@ void multiply_panels(Index m, C c, A const& a, view<T const> b, bool accumulate,
       int const vectors = panel_vectors<T>(b.cols - j);
       Index const width = vectors * block::lanes, cols = (std::min)(width, b.cols - j);
       next = j + cols;
-      view<T const> const panel = b.middle_rows(k, depth).middle_cols(j, cols);
-      T const* from = panel.data;
+      view<B> const panel = b.middle_rows(k, depth).middle_cols(j, cols);
+      T const* from = packed;
       Index row = panel.row_stride;
-      if (panel.col_stride != 1 || cols != width || (row != width && m > 2 * block::rows)) {
+      bool copies = panel.col_stride != 1 || cols != width || (row != width && m > 2 * block::rows);
+      if constexpr (std::is_same_v<std::remove_const_t<B>, T>) {
+        if (!copies) from = panel.data;
+      } else {
+        copies = true;
+      }
+      if (copies) {
         pack_panel(packed, width, panel);
-        from = packed;
         row = width;
       }
-      view<T const> ahead(nullptr, 0, 0);
+      view<B> ahead(nullptr, 0, 0);
       if (b.col_stride == 1) {
         if (next < b.cols) {
           ahead = b.middle_rows(k, depth).middle_cols(next, (std::min)(block::cols, b.cols - next));
@@ -40,15 +46,15 @@ void multiply_panels(Index m, C c, A const& a, view<T const> b, bool accumulate,
       }
       multiply_panel<T>(
           m, cols, vectors, k, depth, a, from, row, [&c, j](Index i) { return c(i) + j; }, accumulate || k > 0,
-          read_both<T, decltype(rows_ahead(k, depth, j, cols))>{read_ahead<T>(ahead, m / block::rows),
-                                                                rows_ahead(k, depth, j, cols)});
+          read_both<T, B, decltype(rows_ahead(k, depth, j, cols))>{read_ahead<T, B>(ahead, m / block::rows),
+                                                                   rows_ahead(k, depth, j, cols)});
     }
   }
 }
 
 /// The same for matrices: c has col_stride 1.
-template <class T>
-void multiply_panels(view<T> c, view<T const> a, view<T const> b, bool accumulate) {
+template <class T, class B>
+void multiply_panels(view<T> c, view<std::type_identity_t<T const>> a, view<B> b, bool accumulate) {
   using block = register_block<T>;
   auto const rows_from = [&c](Index i) { return strided_rows<T>{c.row(i), c.row_stride}; };
   if (a.col_stride == 1) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "headmix/backend/cpu/micro_kernel.hpp"
 #include "headmix/backend/cpu/transpose.hpp"
@@ -18,11 +19,13 @@ HEADMIX_WHOLE_VECTORS void copy_vectors(T* to, T const* from, Index n) {
   for (Index j = 0; j < n; j += lanes<T>) store(to + j, load(from + j));
 }
 
-/// Copies a panel of b to rows of `width` elements, zeros behind the last column.
-template <class T>
-void pack_panel(T* to, Index width, view<T const> panel) {
+/// Copies a panel of b, whose numbers may be narrower, to rows of `width` elements, zeros behind the last column.
+template <class T, class S>
+void pack_panel(T* to, Index width, view<S> panel) {
   if (panel.col_stride != 1) {
     transpose<T>(to, width, panel.transposed());
+  } else if constexpr (!std::is_same_v<std::remove_const_t<S>, T>) {
+    for (Index i = 0; i < panel.rows; ++i) convert_row(to + i * width, panel.row(i), panel.cols);
   } else if (panel.cols == width) {
     for (Index i = 0; i < panel.rows; ++i) copy_vectors(to + i * width, panel.row(i), width);
   } else {
@@ -35,16 +38,22 @@ void pack_panel(T* to, Index width, view<T const> panel) {
 /// Copies m rows and `depth` columns to strips; column(k) is where column k begins, and its elements lie `step` apart.
 template <class T, class F>
 void pack_strips(T* to, Index m, Index depth, Index step, F column) {
-  constexpr Index rows = left_strips<T>::rows, ahead = tuning::strip_ahead, line = 64 / static_cast<Index>(sizeof(T));
+  using S = std::remove_cvref_t<decltype(*column(Index{0}))>;
+  constexpr Index rows = left_strips<T>::rows, ahead = tuning::strip_ahead, line = 64 / static_cast<Index>(sizeof(S));
   Index const stride = left_strips<T>::stride_of(depth), whole = step == 1 ? m / rows * rows : 0;
   for (Index k = 0; k < depth; ++k) {
-    T const* const from = column(k);
+    S const* const from = column(k);
     if (k + ahead < depth && step == 1)
-      for (T const *p = column(k + ahead), *const end = p + m; p < end; p += line) __builtin_prefetch(p);
+      for (S const *p = column(k + ahead), *const end = p + m; p < end; p += line) __builtin_prefetch(p);
     T* strip = to + k * rows;
-    for (Index i = 0; i < whole; i += rows, strip += stride) std::memcpy(strip, from + i, rows * sizeof(T));
+    if constexpr (std::is_same_v<S, T>) {
+      for (Index i = 0; i < whole; i += rows, strip += stride) std::memcpy(strip, from + i, rows * sizeof(T));
+    } else {
+      for (Index i = 0; i < whole; i += rows, strip += stride)
+        for (Index r = 0; r < rows; ++r) strip[r] = static_cast<T>(from[i + r]);
+    }
     for (Index i = whole; i < m; i += rows, strip += stride)
-      for (Index r = 0; r < rows; ++r) strip[r] = from[(std::min)(i + r, m - 1) * step];
+      for (Index r = 0; r < rows; ++r) strip[r] = static_cast<T>(from[(std::min)(i + r, m - 1) * step]);
   }
 }
 

@@ -6,6 +6,8 @@
 // called for one register at a time. None of Eigen's arrays is passed around: their alignment depends on flags, their
 // names do not.
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -13,6 +15,7 @@
 #include "headmix/backend/cpu/eigen.hpp"
 #include "headmix/backend/cpu/isa.hpp"
 #include "headmix/core/config.hpp"
+#include "headmix/core/scalar.hpp"
 
 // clang splits vectors of 64 bytes in two unless the function says that it wants them whole.
 #if defined(__clang__) && defined(__AVX512F__)
@@ -58,6 +61,53 @@ HEADMIX_WHOLE_VECTORS vector<T> load(T const* from) {
 template <class T>
 HEADMIX_WHOLE_VECTORS void store(T* to, vector<T> v) {
   std::memcpy(to, &v, sizeof v);
+}
+
+/// True where numbers in memory are narrower than those that are calculated with.
+template <class S>
+inline constexpr bool widens = !std::is_same_v<S, accumulator_t<S>>;
+
+/// Numbers of S in memory as numbers of T: exact where T is wider.
+template <class T, class S>
+HEADMIX_WHOLE_VECTORS vector<T> load_as(S const* from) {
+  if constexpr (std::is_same_v<S, T>) {
+    return load(from);
+  } else {
+    static_assert(std::is_same_v<S, bfloat16> && std::is_same_v<T, float>);
+    vector<std::uint16_t, vector_bytes / 2> halves;
+    std::memcpy(&halves, from, sizeof halves);
+    vector<std::uint32_t> const words = __builtin_convertvector(halves, vector<std::uint32_t>) << 16;
+    vector<T> v;
+    std::memcpy(&v, &words, sizeof v);
+    return v;
+  }
+}
+/// The other way, rounded as bfloat16 does it.
+template <class S, class T>
+HEADMIX_WHOLE_VECTORS void store_as(S* to, vector<T> const& v) {
+  if constexpr (std::is_same_v<S, T>) {
+    store(to, v);
+  } else {
+    static_assert(std::is_same_v<S, bfloat16> && std::is_same_v<T, float>);
+    vector<std::uint32_t> words;
+    std::memcpy(&words, &v, sizeof words);
+    vector<std::uint32_t> const rounded = (words + 0x7FFFu + (words >> 16 & 1u)) >> 16;
+    vector<std::uint32_t> const some = (words & 0x7FFFFFFFu) > 0x7F800000u ? (words >> 16 | 0x40u) : rounded;
+    auto const halves = __builtin_convertvector(some, vector<std::uint16_t, vector_bytes / 2>);
+    std::memcpy(to, &halves, sizeof halves);
+  }
+}
+/// Copies n numbers to those of another type, rounded where that is narrower.
+template <class To, class From>
+HEADMIX_WHOLE_VECTORS void convert_row(To* to, From const* from, Index n) {
+  if constexpr (std::is_same_v<To, From>) {
+    std::copy_n(from, n, to);
+  } else {
+    using T = accumulator_t<To>;
+    Index j = 0;
+    for (; j + lanes<T> <= n; j += lanes<T>) store_as<To, T>(to + j, load_as<T>(from + j));
+    for (; j < n; ++j) to[j] = static_cast<To>(static_cast<T>(from[j]));
+  }
 }
 /// The same number in all lanes. x - 0 is x for every x, which x + 0 is not for -0.
 template <class T>
@@ -156,14 +206,17 @@ struct simd {
   HEADMIX_WHOLE_VECTORS explicit simd(double x) {
     each([x](Index) { return detail::broadcast(static_cast<T>(x)); });
   }
-  HEADMIX_WHOLE_VECTORS static simd load(T const* from) {
+  /// From numbers of T, or of a narrower type.
+  template <class S>
+  HEADMIX_WHOLE_VECTORS static simd load(S const* from) {
     simd y;
-    y.each([from](Index i) { return detail::load(from + i * lanes); });
+    y.each([from](Index i) { return detail::load_as<T>(from + i * lanes); });
     return y;
   }
-  HEADMIX_WHOLE_VECTORS void store(T* to) const {
+  template <class S>
+  HEADMIX_WHOLE_VECTORS void store(S* to) const {
 #pragma GCC unroll 8
-    for (Index i = 0; i < registers; ++i) detail::store(to + i * lanes, part[i]);
+    for (Index i = 0; i < registers; ++i) detail::store_as<S, T>(to + i * lanes, part[i]);
   }
   /// All numbers added, or the largest one: neighbouring registers first, then those sums.
   [[nodiscard]] T sum() const { return fold<Eigen::internal::scalar_sum_op<T, T>>(); }

@@ -21,13 +21,13 @@ V interleave(V const& a, V const& b, std::index_sequence<J...>) {
 
 /// Transposes a square with as many rows as a vector has elements. To interleave the rows with those half the square
 /// behind them moves a bit of the row's number into that of the column: after all bits have moved, rows are columns.
-template <class T>
-HEADMIX_WHOLE_VECTORS void transpose_square(T* to, Index to_row, T const* from, Index from_row) {
+template <class T, class S>
+HEADMIX_WHOLE_VECTORS void transpose_square(T* to, Index to_row, S const* from, Index from_row) {
   constexpr int n = lanes<T>;
   using order = std::make_index_sequence<n>;
   vector<T> row[n], mixed[n];
 #pragma GCC unroll 16
-  for (int r = 0; r < n; ++r) row[r] = load(from + r * from_row);
+  for (int r = 0; r < n; ++r) row[r] = load_as<T>(from + r * from_row);
 #pragma GCC unroll 4
   for (int moved = 1; moved < n; moved *= 2) {
 #pragma GCC unroll 8
@@ -42,15 +42,15 @@ HEADMIX_WHOLE_VECTORS void transpose_square(T* to, Index to_row, T const* from, 
   for (int r = 0; r < n; ++r) store(to + r * to_row, row[r]);
 }
 
-/// to (row-major, `to_row` elements from row to row) = the transpose of `from`.
-template <class T>
-void transpose(T* to, Index to_row, view<T const> from) {
+/// to (row-major, `to_row` elements from row to row) = the transpose of `from`, whose numbers may be narrower.
+template <class T, class S>
+void transpose(T* to, Index to_row, view<S> from) {
   constexpr Index n = lanes<T>;
   Index const rows = from.col_stride == 1 ? from.rows / n * n : 0, cols = from.cols / n * n;
   for (Index i = 0; i < rows; i += n)
     for (Index j = 0; j < cols; j += n) transpose_square(to + j * to_row + i, to_row, &from(i, j), from.row_stride);
   for (Index i = 0; i < from.rows; ++i)
-    for (Index j = i < rows ? cols : 0; j < from.cols; ++j) to[j * to_row + i] = from(i, j);
+    for (Index j = i < rows ? cols : 0; j < from.cols; ++j) to[j * to_row + i] = static_cast<T>(from(i, j));
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA::detail

@@ -32,6 +32,9 @@ inline constexpr Index gemm_rows = 192, gemm_cols = 256, gemm_some_rows = 96, ge
 /// Rows and columns of the tiles that are copied to the stack where strides or types differ: three of them
 /// (27 KiB) fit into the first-level cache.
 inline constexpr Index strided_tile = 48;
+/// Rows, columns and depth of the tiles that narrower numbers are widened in: a tile of c (48 KiB) and one of a (48
+/// KiB) beside a panel of b.
+inline constexpr Index widened_rows = 96, widened_cols = 128, widened_depth = 128;
 /// Register blocks down, and columns, of an a that is copied to strips: 96 KiB on the stack.
 inline constexpr Index strip_blocks = 32, strip_depth = 128;
 /// Rows that a task of weight_panels copies one after the other.

@@ -37,12 +37,14 @@ struct read_rows_ahead {
 /// A stack of weights in panels of columns, each as wide as a register block or a part of one. `joined`: the panels of
 /// the same columns of all experts follow each other, so that several experts are as good as a deeper one; else those
 /// of the same expert do.
-template <class T>
+/// @tparam S  the type of the weights; panels are of the type that is calculated with
+template <class S>
 class weight_panels {
  public:
-  [[nodiscard]] static constexpr Index size(view<T const> const& w) { return w.count * w.rows * padded_cols(w.cols); }
+  using T = accumulator_t<S>;
+  [[nodiscard]] static constexpr Index size(view<S const> const& w) { return w.count * w.rows * padded_cols(w.cols); }
 
-  weight_panels(view<T const> w, bool joined, T* memory) : w_(w), joined_(joined), memory_(memory) {}
+  weight_panels(view<S const> w, bool joined, T* memory) : w_(w), joined_(joined), memory_(memory) {}
 
   void pack(executor_ref executor) const {
     if (w_.col_stride == 1) {
@@ -53,7 +55,7 @@ class weight_panels {
         Index const e = t / blocks, first = t % blocks * each;
         for (Index k = first; k < (std::min)(w_.rows, first + each); ++k)
           for_each(0, w_.cols, [&](Index j, Index cols, int, Index width) {
-            pack_panel<T>(panel(e, j, width) + k * width, width, block(w_[e], k, j, 1, cols));
+            pack_panel(panel(e, j, width) + k * width, width, block(w_[e], k, j, 1, cols));
           });
       });
       return;
@@ -64,7 +66,7 @@ class weight_panels {
       // Neighbours in memory follow each other: the same columns of all experts.
       Index const e = t % w_.count, first = t / w_.count * width;
       for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
-        pack_panel<T>(panel(e, j, panel_width), panel_width, w_[e].middle_cols(j, cols));
+        pack_panel(panel(e, j, panel_width), panel_width, w_[e].middle_cols(j, cols));
       });
     });
   }
@@ -104,7 +106,7 @@ class weight_panels {
     constexpr Index lanes = register_block<T>::lanes;
     return (cols + lanes - 1) / lanes * lanes;
   }
-  view<T const> w_;
+  view<S const> w_;
   bool joined_;
   T* memory_;
 };
@@ -136,8 +138,9 @@ class prepared_weights {
     };
     auto found = std::find_if(entries_.begin(), entries_.end(), same);
     if (found == entries_.end()) {
-      AlignedBuffer memory(static_cast<std::size_t>(detail::weight_panels<T>::size(w)) * sizeof(T));
-      detail::weight_panels<T> const panels(w, true, memory.template as<T>());
+      using number = accumulator_t<T>;
+      AlignedBuffer memory(static_cast<std::size_t>(detail::weight_panels<T>::size(w)) * sizeof(number));
+      detail::weight_panels<T> const panels(w, true, memory.template as<number>());
       panels.pack(executor);
       entries_.push_back({w, std::move(memory), panels});
       found = entries_.end() - 1;
