@@ -13,6 +13,7 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headmix/backend/cpu.hpp"
@@ -21,6 +22,7 @@
 #include "machine.hpp"
 #include "measure.hpp"
 #include "memory.hpp"
+#include "rows.hpp"
 
 namespace bench {
 
@@ -155,11 +157,9 @@ void add(std::string const& name, std::vector<std::string> sizes, std::vector<st
       timed_row = {n, {}};
       run(state);
     };
-    auto* const rows = benchmark::RegisterBenchmark(name.c_str(), timed)->ArgNames(sizes)->UseManualTime();
-    for (auto shape : shapes) {
-      shape.push_back(n);
-      rows->Args(shape);
-    }
+    auto with_threads = shapes;
+    for (auto& shape : with_threads) shape.push_back(n);
+    add_family({name, sizes, std::move(with_threads), timed});
   }
 }
 

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT
 // headmix-bench: runs the rows and prints one line for each. Google Benchmark's options and environment variables work.
-// With --on_request it runs the rows whose names it reads, one a line, for a program that alternates them with its own.
+// With --sizes T=4096,head_dim=96 it times the rows that have these sizes, with them. With --on_request it runs the
+// rows whose names it reads, one a line, for a program that alternates them with its own.
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "headmix/core/version.hpp"
 #include "machine.hpp"
+#include "rows.hpp"
 #include "table.hpp"
 
 namespace {
@@ -79,9 +84,7 @@ void answer_requests() {
   } while (true);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   // Seven repetitions are enough for bench/compare to tell two runs apart. What the caller asks for, here or in the
   // environment, goes before these defaults.
   std::vector<std::string> arguments = {argv[0]};
@@ -92,6 +95,12 @@ int main(int argc, char** argv) {
   by_default("BENCHMARK_MIN_TIME", "--benchmark_min_time=0.05");
   arguments.insert(arguments.end(), argv + 1, argv + argc);
   bool const on_request = std::erase(arguments, "--on_request") > 0;
+  std::string sizes;
+  if (auto const at = std::find(arguments.begin(), arguments.end(), "--sizes"); at != arguments.end()) {
+    if (at + 1 == arguments.end()) throw std::invalid_argument("--sizes: expected NAME=NUMBER,... behind it");
+    sizes = at[1];
+    arguments.erase(at, at + 2);
+  }
   std::vector<char*> pointers;
   for (auto& a : arguments) pointers.push_back(a.data());
   int count = static_cast<int>(pointers.size());
@@ -99,6 +108,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&count, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 2;
 
+  bench::register_rows(sizes);
   if (on_request) {
     answer_requests();
     return 0;
@@ -109,4 +119,15 @@ int main(int argc, char** argv) {
   std::size_t const rows = benchmark::RunSpecifiedBenchmarks(&table);
   benchmark::Shutdown();
   return rows == 0 ? 2 : 0;  // a filter that matches nothing is a mistake
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "headmix-bench: %s\n", e.what());
+    return 2;
+  }
 }

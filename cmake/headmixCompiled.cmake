@@ -6,12 +6,14 @@
 if(NOT TARGET headmix-compiled)
   add_library(headmix-compiled STATIC EXCLUDE_FROM_ALL)
   add_library(headmix::compiled ALIAS headmix-compiled)
+  set(headmix_programs "HEADMIX_COMPILE_PROGRAMS\n") # once
   foreach(scalar IN ITEMS float double headmix::bfloat16)
     string(REPLACE "headmix::" "" headmix_source "${scalar}")
     set(headmix_source "${CMAKE_CURRENT_BINARY_DIR}/headmix-compiled/${headmix_source}.cpp")
     file(CONFIGURE OUTPUT "${headmix_source}"
          CONTENT "#include <headmix/headmix.hpp>\nHEADMIX_COMPILE_CPU(@scalar@)\n\
-HEADMIX_COMPILE_MODULES(headmix::Cpu<@scalar@>)\nHEADMIX_COMPILE_PROGRAMS\n" @ONLY)
+HEADMIX_COMPILE_MODULES(headmix::Cpu<@scalar@>)\n@headmix_programs@" @ONLY)
+    set(headmix_programs "")
     target_sources(headmix-compiled PRIVATE "${headmix_source}")
   endforeach()
   target_compile_definitions(headmix-compiled PUBLIC HEADMIX_COMPILED)

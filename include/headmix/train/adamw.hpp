@@ -288,8 +288,8 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   [[nodiscard]] Index steps() const { return steps_; }
   /// The next step is number `steps` + 1.
   void set_steps(Index steps) { steps_ = steps; }
-  /// The moments of every parameter, `m.` and `v.` before its name, and its master weights, `weight.`, where there are
-  /// some; to be saved or replaced: see StatefulOptimiser.
+  /// The moments of every parameter and its master weights, where there are some, to be saved or replaced: see
+  /// StatefulOptimiser. Their names are the parameter's behind "m.", "v." and "weight.".
   [[nodiscard]] std::vector<state_tensor<wide>> state() const {
     std::vector<state_tensor<wide>> all;
     each_parameter([&](parameter<T> const& p, Index begin) {
