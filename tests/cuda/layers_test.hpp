@@ -89,26 +89,29 @@ TEST_CASE_TEMPLATE("routers choose the reference's experts where the logits diff
   CHECK(compared > routed_rows / 2);
 }
 
-TEST_CASE("AdamW on the device takes the steps that it takes on the host") {
-  using Device = Cuda<float, test_device>;
+TEST_CASE_TEMPLATE("AdamW on the device takes the steps that it takes on the host", T, float, bfloat16) {
+  using Device = Cuda<T, test_device>;
   [[maybe_unused]] strict_scope<test_device> const strict;
-  Device device;
-  auto const start = exact_numbers<float>(6 * 50 + 50, 3), slope = exact_numbers<float>(start.size(), 4);
-  std::vector<float> value = start, gradient = slope;
-  device_array<float, test_device> device_value(device.queue(), start), device_gradient(device.queue(), slope);
-  auto const parameters = [](float* v, float* g) {
-    return std::vector<parameter<float>>{{"W", {v, 6, 50}, {g, 6, 50}}, {"b", {v + 300, 1, 50}, {g + 300, 1, 50}}};
+  auto const start = exact_numbers<T>(6 * 50 + 50, 3), slope = exact_numbers<T>(start.size(), 4);
+  auto const parameters = [](T* v, T* g) {
+    return std::vector<parameter<T>>{{"W", {v, 6, 50}, {g, 6, 50}}, {"b", {v + 300, 1, 50}, {g + 300, 1, 50}}};
   };
-  AdamW<float> on_host(parameters(value.data(), gradient.data()));
-  AdamW<float, Device> on_device(parameters(device_value.data(), device_gradient.data()), {}, device);
-  for (int step = 0; step < 3; ++step) {
-    double const scale = clip_scale(on_host.parameters(), 0.5);
-    CHECK(std::abs(on_device.clip_scale(0.5) - scale) < 1e-6 * scale);
-    on_host.step(1e-2, scale);
-    on_device.step(1e-2, scale);
+  for (auto const narrow : {narrow_parameters::master_weights, narrow_parameters::stochastic_rounding}) {
+    Device device;
+    std::vector<T> value = start, gradient = slope;
+    device_array<T, test_device> device_value(device.queue(), start), device_gradient(device.queue(), slope);
+    AdamW<T> on_host(parameters(value.data(), gradient.data()), {.narrow = narrow});
+    AdamW<T, Device> on_device(parameters(device_value.data(), device_gradient.data()), {.narrow = narrow}, device);
+    for (int step = 0; step < 3; ++step) {
+      double const scale = clip_scale(on_host.parameters(), 0.5);
+      CHECK(std::abs(on_device.clip_scale(0.5) - scale) < 1e-6 * scale);
+      on_host.step(1e-2, scale);
+      on_device.step(1e-2, scale);
+    }
+    auto const expected = converted<double>(value);
+    CHECK(relative_error(converted<double>(device_value.get()), expected) < (std::is_same_v<T, float> ? 1e-6 : 1e-3));
+    CHECK(relative_error(converted<double>(start), expected) > 1e-3);
   }
-  CHECK(relative_error(device_value.get(), value) < 1e-6);
-  CHECK(relative_error(start, value) > 1e-3);
 }
 
 }  // namespace layers_test
