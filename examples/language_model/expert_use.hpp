@@ -16,7 +16,7 @@ using Loads = std::vector<std::vector<double>>;
 /// What the experts of each layer did.
 struct ExpertUse {
   Loads loads, ffn_loads;                    ///< counts, of the attention and of the feed-forward networks
-  std::vector<double> gate_entropy;          ///< of mae, the sum over the positions in nats
+  std::vector<double> gate_entropy;          ///< of mae in nats, summed over positions; in Results the mean
   std::vector<headmix::ExpertCounts> bytes;  ///< of moa and mae with a gate, with which bytes experts occurred
 };
 

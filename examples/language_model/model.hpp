@@ -108,27 +108,35 @@ class LanguageModel {
  private:
   void add_parameters(std::string const& place, Parameters const& all, Parameters const& routers) {
     for (auto p : all) {
-      bool const router = std::any_of(routers.begin(), routers.end(), [&p](auto const& r) { return r.name == p.name; });
       p.name = names_.emplace_back(place + std::string(p.name));
       parameters_.push_back(p);
-      (router ? routers_ : others_).push_back(p);
+      (is_among(routers, p) ? routers_ : others_).push_back(p);
     }
   }
   /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers). Routers of experts
   /// and feed-forward mixtures keep the start of their modules: they learn faster with it, since their gates are small.
   void initialise(Options const& o) {
     std::uint64_t stream = 0x696e6974;
-    for (auto const& p : o.attention == Attention::moh ? parameters_ : others_) {
-      std::string const name(p.name);
-      bool const mixture = name.find(".ffn.") != name.npos && has_mixture(o, std::stol(name));
-      if (p.value.rows == 1 || mixture) continue;
-      bool const writes_residual = name.ends_with("W_o") || name.ends_with("W_2");
-      double const sigma = 0.02 / (writes_residual ? std::sqrt(2.0 * static_cast<double>(o.layers)) : 1.0);
-      headmix::Random const random(o.seed, stream++);
-      std::vector<float> start(static_cast<std::size_t>(p.value.size()));
-      for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(sigma * random.normal(i));
-      headmix::upload(backend_, p.value.data, start.data(), start.size());
+    auto const draw = [&](Parameters const& all, Parameters const& kept) {
+      for (auto const& p : all) {
+        if (p.value.rows == 1 || is_among(kept, p)) continue;
+        bool const writes_residual = p.name.ends_with("W_o") || p.name.ends_with("W_2");
+        double const sigma = 0.02 / (writes_residual ? std::sqrt(2.0 * static_cast<double>(o.layers)) : 1.0);
+        headmix::Random const random(o.seed, stream++);
+        std::vector<float> start(static_cast<std::size_t>(p.value.size()));
+        for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(sigma * random.normal(i));
+        headmix::upload(backend_, p.value.data, start.data(), start.size());
+      }
+    };
+    draw(embedding_.parameters(), {});
+    for (Index l = 0; l < o.layers; ++l) {
+      auto const& [attention, network] = blocks_[static_cast<std::size_t>(l)];
+      draw(attention->parameters(), o.attention == Attention::moh ? Parameters() : attention->routers());
+      if (!has_mixture(o, l)) draw(network->parameters(), {});
     }
+  }
+  static bool is_among(Parameters const& all, headmix::parameter<float> const& p) {
+    return std::any_of(all.begin(), all.end(), [&p](auto const& q) { return q.value.data == p.value.data; });
   }
 
   /// The residual stream before the first block, of rows whose sequences begin at position `first`.
