@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -93,6 +94,33 @@ TEST_CASE_TEMPLATE("layers over bfloat16 equal those over double to the precisio
   double const of_losses = std::is_same_v<Layer, L> ? 1e-6 : 1e-4;
   CHECK(relative_error(reference.losses, expected.losses) < of_losses);
   CHECK(relative_error(cpu.losses, expected.losses) < of_losses);
+}
+
+/// y (+)= a b of whole numbers, so that the sums in float are exact.
+template <class Backend>
+std::vector<float> whole_product(Backend backend, Index rows, Index depth, Index cols, int transposed) {
+  auto const numbers = [](Index n, std::uint64_t stream) {
+    std::vector<bfloat16> v(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = bfloat16(std::round(5 * Random(6, stream).normal(i)));
+    return v;
+  };
+  auto const a = numbers(rows * depth, 1), b = numbers(depth * cols, 2);
+  auto y = numbers(rows * cols, 3);
+  using matrix = view<bfloat16 const>;
+  matrix const va = transposed & 1 ? matrix(a.data(), depth, rows).transposed() : matrix(a.data(), rows, depth);
+  matrix const vb = transposed & 2 ? matrix(b.data(), cols, depth).transposed() : matrix(b.data(), depth, cols);
+  backend.gemm(view<bfloat16>(y.data(), rows, cols), va, vb, (transposed & 4) != 0);
+  return {y.begin(), y.end()};
+}
+TEST_CASE("products over bfloat16 are rounded once") {
+  for (int const transposed : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    for (auto const& s : {std::array<Index, 3>{1, 300, 70}, {97, 19, 33}, {205, 600, 64}, {3, 0, 5}}) {
+      CAPTURE(s[0]);
+      CAPTURE(transposed);
+      CHECK(whole_product(Cpu<bfloat16>{}, s[0], s[1], s[2], transposed) ==
+            whole_product(Reference<bfloat16>{}, s[0], s[1], s[2], transposed));
+    }
+  }
 }
 
 struct D : size<12> {};

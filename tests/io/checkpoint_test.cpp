@@ -29,18 +29,20 @@ using Layer = Moa<8, 4, NoisyTopK<3, 2>, causal, output_dropout<1, 4>>;
 using Training = Module<Layer, Cpu<float>>;
 using Optimiser = AdamW<float, Cpu<float>>;
 
-std::vector<float> numbers(std::size_t n) {
-  std::vector<float> v(n);
-  for (std::size_t i = 0; i < n; ++i) v[i] = static_cast<float>(Random(2).normal(i));
+template <class T = float>
+std::vector<T> numbers(std::size_t n) {
+  std::vector<T> v(n);
+  for (std::size_t i = 0; i < n; ++i) v[i] = static_cast<T>(Random(2).normal(i));
   return v;
 }
 /// Steps towards y = x.
-void train(Training& m, Optimiser& optimiser, int steps) {
-  auto const x = numbers(6 * 8);
-  std::vector<float> dy(x.size());
+template <class T>
+void train(Module<Layer, Cpu<T>>& m, AdamW<T, Cpu<T>>& optimiser, int steps) {
+  auto const x = numbers<T>(6 * 8);
+  std::vector<T> dy(x.size());
   for (int s = 0; s < steps; ++s) {
     auto const y = m.forward({x.data(), 6, 8}, uniform(2, 3));
-    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y.data[i] - x[i];
+    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = T(static_cast<float>(y.data[i]) - static_cast<float>(x[i]));
     m.zero_gradients();
     m.backward({dy.data(), 6, 8}, {0.01, 0.001});
     optimiser.step(1e-2);
@@ -136,6 +138,23 @@ TEST_CASE("checkpoint: a training that is resumed has the same bits, with noise 
   train(second, c, 6);
   CHECK(values(second) == values(whole));
   CHECK(state_of(c) == state_of(a));
+}
+
+TEST_CASE("checkpoint: a training of bfloat16 that is resumed has the same bits") {
+  for (auto const narrow : {narrow_parameters::master_weights, narrow_parameters::stochastic_rounding}) {
+    Folder const folder;
+    Module<Layer, Cpu<bfloat16>> whole(7), first(7), second(99);
+    AdamWOptions const options{.narrow = narrow, .seed = 5};
+    AdamW<bfloat16, Cpu<bfloat16>> a(whole.parameters(), options, whole.backend()),
+        b(first.parameters(), options, first.backend()), c(second.parameters(), options, second.backend());
+    train(whole, a, 10);
+    train(first, b, 4);
+    save(folder / "a", first, b);
+    load(folder / "a", second, c);
+    train(second, c, 6);
+    CHECK(values(second) == values(whole));
+    CHECK(state_of(c) == state_of(a));
+  }
 }
 
 TEST_CASE("checkpoint: what a file says of itself") {

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Reference: every kernel of archetype::backend as the plain loop that defines it. The oracle of the tests and the
-// template for a new backend. Sums run in the accumulator type, in ascending order. Scalars: float and double.
+// template for a new backend. Sums run in the accumulator type, in ascending order, and are rounded once. Scalars:
+// double, float, bfloat16.
 //
 // Another backend may differ from it by rounding, but not where a kernel chooses, orders or counts.
 
@@ -74,9 +75,7 @@ struct Reference {
   void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
     for (Index i = 0; i < y.rows; ++i) {
       for (Index j = 0; j < y.cols; ++j) {
-        wide sum = 0;
-        for (Index k = 0; k < a.cols; ++k) sum += static_cast<wide>(a(i, k)) * static_cast<wide>(b(k, j));
-        put_element(y(i, j), sum, accumulate);
+        put_element(y(i, j), dot(a.middle_rows(i, 1), b.middle_cols(j, 1)), accumulate);
       }
     }
   }
@@ -247,16 +246,25 @@ struct Reference {
   static std::size_t grouped_sum_scratch(view<T>, view<T const>, view<T const>) {
     return 0;
   }
-  /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot. (Here
-  /// the slots are visited expert by expert.)
+  /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot, in the
+  /// order of the experts.
   template <class T>
   void grouped_sum(view<T> y, view<T const> x, view<T const> w, view<Int const> perm, view<Int const> offsets,
                    Index slots_per_row, bool accumulate, std::span<std::byte>) const {
-    if (!accumulate) zero(y);
-    for (Index e = 0; e < w.count; ++e) {
-      for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
-        Index const s = perm(0, n);
-        gemm(y.middle_rows(s / slots_per_row, 1), x.middle_rows(s, 1), w[e], true);
+    constexpr Index together = 64;  // columns: the slots of a row are looked for once for them
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index col = 0; col < y.cols; col += together) {
+        view<T> const part = y.middle_rows(i, 1).middle_cols(col, (std::min)(together, y.cols - col));
+        wide sum[together];
+        for (Index j = 0; j < part.cols; ++j) sum[j] = accumulate ? static_cast<wide>(part(0, j)) : wide(0);
+        for (Index e = 0; e < w.count; ++e) {
+          for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
+            Index const s = perm(0, n);
+            if (s / slots_per_row != i) continue;
+            for (Index j = 0; j < part.cols; ++j) sum[j] += dot(x.middle_rows(s, 1), w[e].middle_cols(col + j, 1));
+          }
+        }
+        for (Index j = 0; j < part.cols; ++j) part(0, j) = static_cast<T>(sum[j]);
       }
     }
   }
@@ -268,11 +276,16 @@ struct Reference {
   template <class T>
   void grouped_outer(view<T> y, view<T const> x, view<T const> g, view<Int const> perm, view<Int const> offsets,
                      Index x_slots, Index g_slots, bool accumulate, std::span<std::byte>) const {
-    if (!accumulate) zero(y);
     for (Index e = 0; e < y.count; ++e) {
-      for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
-        Index const s = perm(0, n);
-        gemm(y[e], x.middle_rows(s / x_slots, 1).transposed(), g.middle_rows(s / g_slots, 1), true);
+      for (Index i = 0; i < y.rows; ++i) {
+        for (Index j = 0; j < y.cols; ++j) {
+          wide sum = accumulate ? static_cast<wide>(y[e](i, j)) : wide(0);
+          for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
+            Index const s = perm(0, n);
+            sum += static_cast<wide>(x(s / x_slots, i)) * static_cast<wide>(g(s / g_slots, j));
+          }
+          y[e](i, j) = static_cast<T>(sum);
+        }
       }
     }
   }
@@ -505,6 +518,13 @@ struct Reference {
   template <class T>
   static void put_element(T& y, wide value, bool accumulate) {
     y = static_cast<T>(accumulate ? static_cast<wide>(y) + value : value);
+  }
+  /// a b, of a row and a column.
+  template <class A, class B>
+  static wide dot(view<A const> a, view<B const> b) {
+    wide sum = 0;
+    for (Index k = 0; k < a.cols; ++k) sum += static_cast<wide>(a(0, k)) * static_cast<wide>(b(k, 0));
+    return sum;
   }
   /// What is found where nothing was chosen.
   template <class T>
