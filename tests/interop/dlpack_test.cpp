@@ -7,9 +7,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "../error_of.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
 using namespace headmix;
+using headmix::test::error_of;
 
 namespace {
 
@@ -78,16 +80,6 @@ v0_6::DLTensor tensor_of(float* data, Extents& shape, Extents* strides = nullptr
   t.shape = shape.data();
   t.strides = strides ? strides->data() : nullptr;
   return t;
-}
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (Error const& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 /// Counts how many of it are alive.
@@ -165,7 +157,7 @@ TEST_CASE("DLPack in: what is refused, and how") {
   };
   CHECK(refused([](auto& t) { t.device.device_type = v0_6::kDLCUDA; }) ==
         "headmix: x: expected a tensor on device type 1 (CPU), found one on device type 2 (CUDA)");
-  CHECK(refused([](auto& t) { t.device.device_type = v0_6::kDLCUDAHost; }) == "no error");
+  CHECK(refused([](auto& t) { t.device.device_type = v0_6::kDLCUDAHost; }).empty());
   CHECK(refused([](auto& t) {
           t.dtype = {2, 64, 1};
         }) == "headmix: x: expected numbers of type float32, found float64");
@@ -186,7 +178,7 @@ TEST_CASE("DLPack in: what is refused, and how") {
   CHECK(refused([](auto& t) { t.shape[0] = -6; }) ==
         "headmix: x: expected extents of at least 0, found -6 in dimension 0");
   shape = {Extents::value_type{1} << 40, Extents::value_type{1} << 40};
-  CHECK(refused([](auto&) {}) != "no error");
+  CHECK(!refused([](auto&) {}).empty());
   shape = {2, 2, 2, 3};
   CHECK(error_of([&] { (void)stack_from_dlpack<float>(tensor_of(numbers.data(), shape), "W_q"); }) ==
         "headmix: W_q: expected 2 or 3 dimensions, found 4");

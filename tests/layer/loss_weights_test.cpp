@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Losses are weighed by their order or by name.
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <headmix/headmix.hpp>
 
-#include <doctest/doctest.h>
+#include "../error_of.hpp"
 
 using namespace headmix;
+using headmix::test::error_of;
 
 namespace {
 
@@ -23,16 +26,6 @@ struct Net {
   using losses = concat<losses_of<first, blocks>, type_list<std::remove_cv_t<decltype(size_of_y)>>>;
   using observed = observed_of<first, blocks>;
 };
-
-template <class F>
-std::string error_of(F const& f) {
-  try {
-    f();
-  } catch (Error const& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "../error_of.hpp"
 #include "../test_program.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
@@ -29,15 +30,6 @@ double largest_difference(view<double const> a, view<double const> b) {
   double d = 0;
   for (Index i = 0; i < a.size(); ++i) d = (std::max)(d, std::abs(a.data[i] - b.data[i]));
   return d;
-}
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (Error const& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace
@@ -64,10 +56,10 @@ TEST_CASE("copied parameters: multi-head attention as a mixture of heads") {
 TEST_CASE("copied parameters: what does not fit") {
   Module<Dense, Reference<double>> dense(3);
   Module<MultiHead<6, 6, 4, kv_heads<2>, query_bias>, Reference<float>> without_bias(3);
-  CHECK(message_of([&] { copy_parameters(dense, without_bias); }) ==
+  CHECK(error_of([&] { copy_parameters(dense, without_bias); }) ==
         "headmix: copy_parameters: b_o is not among the parameters that are copied to");
   Module<MultiHead<6, 6, 4, kv_heads<3>, query_bias, output_bias>, Reference<float>> other(3);
-  CHECK(message_of([&] { copy_parameters(dense, other); }) ==
+  CHECK(error_of([&] { copy_parameters(dense, other); }) ==
         "headmix: copy_parameters: W_k is [1, 6, 8] and goes to [1, 6, 12]");
 }
 TEST_CASE("copied parameters: into another type") {
@@ -94,7 +86,7 @@ TEST_CASE("shared parameters") {
     CHECK(sum > 0);
   }
   using Routed = Moh<6, 4, TwoStage<2, 4, 1>, causal, kv_heads<2>, query_bias, output_bias, rope<>>;
-  CHECK(message_of([&] { Module<Routed, Reference<double>> routed(share_parameters{}, owner); }) ==
+  CHECK(error_of([&] { Module<Routed, Reference<double>> routed(share_parameters{}, owner); }) ==
         "headmix: the module whose parameters are shared has none of the name W_h");
 }
 
@@ -136,13 +128,13 @@ TEST_CASE("copied and shared parameters: two leaves of one name are an error whe
   Pair<Routed<there>> other(4);
   Pair<Routed<there, false>> one(5);
   for (std::string const& message :
-       {message_of([&] { copy_parameters(two, other); }), message_of([&] { copy_parameters(one, two); }),
-        message_of([&] { Pair<Routed<there>> shared(share_parameters{}, two); })}) {
+       {error_of([&] { copy_parameters(two, other); }), error_of([&] { copy_parameters(one, two); }),
+        error_of([&] { Pair<Routed<there>> shared(share_parameters{}, two); })}) {
     CAPTURE(message);
     CHECK(message.find("W_g is the name of 2 parameters of the module ") != std::string::npos);
     CHECK(message.find("::W_g and ") != std::string::npos);
     CHECK(message.find("give the leaves names of their own, `static constexpr char const* name") != std::string::npos);
   }
-  CHECK(message_of([&] { copy_parameters(two, one); }).find("2 parameters of the module that is copied from") !=
+  CHECK(error_of([&] { copy_parameters(two, one); }).find("2 parameters of the module that is copied from") !=
         std::string::npos);
 }
