@@ -55,8 +55,8 @@ class Cpu {
   }
 
   /// The probabilities of an attention are stored for its gradient where they take at most so many bytes, about
-  /// sizeof(Scalar) queries keys of each head; else, and without a budget, the gradient computes them again. To be set
-  /// before a module is made with the backend.
+  /// sizeof(Scalar) queries keys of each head; else, and without a budget, the gradient computes them again. So it does
+  /// with bfloat16, to which they would be rounded. To be set before a module is made with the backend.
   void set_probability_budget(Index bytes) { probability_budget_ = bytes; }
 
   /// f(i) for i < n, in any order.
@@ -258,9 +258,8 @@ class Cpu {
     reference_.rotary(y, a, theta, s, heads, inverse);
   }
 
- private:
-  using handle = std::conditional_t<std::is_empty_v<Exec>, Exec, Exec*>;
-
+ protected:
+  /// Who runs the tasks.
   cpu::executor_ref executor() {
     if constexpr (std::is_empty_v<Exec>) {
       return executor_;
@@ -268,13 +267,20 @@ class Cpu {
       return *executor_;
     }
   }
+
+ private:
+  using handle = std::conditional_t<std::is_empty_v<Exec>, Exec, Exec*>;
+
   template <class F>
   void each_row_range(Index rows, Index cost, F f) {
     cpu::for_each_range(executor(), rows, cost, [&](Index first, Index last) { f(first, last - first); });
   }
 
-  auto const* panels(prepared_weights* prepared, view<Scalar const> const& w) {
-    return prepared == nullptr ? nullptr : prepared->panels(executor(), w);
+  accumulator_t<Scalar>* panels(prepared_weights* prepared, view<Scalar const> const& w) {
+    if (prepared == nullptr) return nullptr;
+    using panels = cpu::detail::weight_panels<Scalar>;
+    return prepared->panels(w, panels::size(w),
+                            [&](accumulator_t<Scalar>* memory) { panels(w, true, memory).pack(executor()); });
   }
 
   Index probability_budget_ = 0;

@@ -12,38 +12,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "headmix/backend/cpu/attention.hpp"
+#include "headmix/backend/cpu/attention_gradient_rows.hpp"
 #include "headmix/backend/cpu/attention_parts.hpp"
 #include "headmix/backend/cpu/map_reduce.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
-
-/// Scratch of one worker of the backward pass.
-template <class T, class Map>
-constexpr Index gradient_worker_bytes(Index head_dim) {
-  return scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
-         2 * scratch_bytes<T>(gradient_tile::rows * padded<T>(head_dim)) +
-         scratch_bytes<T>(gradient_tile::rows * (head_dim + lanes<T>)) +
-         (Map::identity ? 2 : 3) * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
-}
-
-/// d = (d - delta) p in the part, 0 outside, where d may be anything. A single key that is seen has probability 1
-/// whatever its score is: 0, and not 0 but for rounding; but a NaN stays one.
-template <class T>
-void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta, bool single) {
-  if (single) {
-    Index const j = part.begin;
-    T const only = j < part.end && p[j] != T(0) ? (d[j] - delta) * p[j] : T(0);
-    std::fill(d, d + padded<T>(keys), T(0));
-    if (std::isnan(only)) d[j] = only;
-    return;
-  }
-  std::fill(d, d + part.first, T(0));
-  for (Index j = part.first; j < part.last; ++j) d[j] = p[j] == T(0) ? T(0) : (d[j] - delta) * p[j];
-  std::fill(d + part.last, d + padded<T>(keys), T(0));
-}
 
 /// Elements of the longest sequence's keys of one head, where heads lie side by side: their gradients are summed in
 /// memory of the worker's own, for rows far from each other share few places of the cache. So are those with other
@@ -60,136 +35,6 @@ template <class S>
 constexpr Index widened_gradient_size(attention_extents const& x) {
   return widens<S> ? x.keys.rows * x.kv_heads * x.head_dim : 0;
 }
-
-/// A block of rows whose probabilities and gradients by the scores are computed tile by tile.
-template <AttentionMask M, class S, class Map>
-struct gradient_rows {
-  using T = accumulator_t<S>;
-  attention_backward<S, Map> const& a;
-  Index count = 0;
-  block_row* rows;
-  T *lse, *delta;
-  view<T> q, d_o;                           ///< q times the scale of the scores
-  T *scores, *d_scores, *before = nullptr;  ///< before: for what the map's derivatives are made of
-  bool finite = true;                       ///< q, d_o, lse: products of whole tiles may have 0 times them
-
-  gradient_rows(attention_backward<S, Map> const& problem, scratch_cutter& cut) : a(problem) {
-    Index const dim = a.extents.head_dim;
-    rows = cut.take<block_row>(gradient_tile::rows);
-    lse = cut.take<T>(gradient_tile::rows);
-    delta = cut.take<T>(gradient_tile::rows);
-    for (view<T>* const to : {&q, &d_o}) {
-      *to = view<T>(cut.take<T>(gradient_tile::rows * padded<T>(dim)), 0, dim);
-      to->row_stride = padded<T>(dim);
-    }
-    scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
-    d_scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
-    if constexpr (!Map::identity) before = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
-  }
-  /// Reads the operands of the first n rows.
-  void gather(Index n) {
-    Index const dim = a.extents.head_dim;
-    count = q.rows = d_o.rows = n;
-    gather_heads<T>(q, a.o, rows, T(1));
-    gather_heads<T>(d_o, a.d_o, rows, T(1));
-    for (Index i = 0; i < n; ++i) {
-      delta[i] = (array_map<T>(q.row(i), dim) * array_map<T>(d_o.row(i), dim)).sum();
-      lse[i] = a.lse(rows[i].at.row, a.extents.lse_col(rows[i].at));
-      // A row that sees nothing, or nothing but scores of minus infinity: any finite shift will do.
-      if (lse[i] == -std::numeric_limits<T>::infinity()) {
-        lse[i] = T(0);
-        rows[i].keys = {0, 0};
-      }
-    }
-    gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
-    // What add_by_keys reads besides: whole vectors.
-    for (Index i = 0; i < n; ++i)
-      for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
-    // delta is finite only if d_o is.
-    finite = all_finite(lse, n) && all_finite(delta, n) && all_finite(q.data, n * padded<T>(dim));
-  }
-  [[nodiscard]] tile_rows visible_rows() const { return {rows, count}; }
-  [[nodiscard]] view<T> tile(T* data, Index keys) const {
-    view<T> v(data, count, keys);
-    v.row_stride = padded<T>(keys);
-    return v;
-  }
-  /// p = the probabilities of the keys [begin, end), before dropout; map(scores, row, part) maps the scores of a row.
-  template <class F>
-  void probabilities(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin, Index end,
-                     F map) {
-    all_keys.multiply(p, q, visible_rows(), sequence, kv_head, begin);
-    for (Index i = 0; i < count; ++i) {
-      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
-      add_bias(p.row(i), a.scores, part, rows[i].at, begin);
-      map(p.row(i), i, part);
-      hide<M>(p.row(i), part, rows[i].at.position, begin);
-      T sums[lanes<T>];
-      exponentiate(sums, p.row(i), part, end - begin, lse[i]);
-      if (std::isnan(lse[i])) hide<M>(p.row(i), part, rows[i].at.position, begin, T(0));
-    }
-  }
-  /// The same, and p times the derivatives of the mapped scores: what the gradients by the scores are proportional to.
-  /// Without a map, or with one that has slope 1, that is p.
-  view<T> probabilities_and_slopes(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin,
-                                   Index end) {
-    if constexpr (has_slope<Map>) {
-      view<T> const slopes = tile(before, end - begin);
-      probabilities(p, all_keys, sequence, kv_head, begin, end, [&](T* row, Index i, tile_part const& part) {
-        map_scores_with_slopes(row, slopes.row(i), a.scores, part, rows[i].at, begin);
-      });
-      for (Index i = 0; i < count; ++i) {
-        tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
-        multiply_slopes(slopes.row(i), p.row(i), part);
-      }
-      return slopes;
-    } else {
-      probabilities(p, all_keys, sequence, kv_head, begin, end, [&](T* row, Index i, tile_part const& part) {
-        map_scores(row, a.scores, part, rows[i].at, begin);
-      });
-      return p;
-    }
-  }
-  /// The same as `probabilities` by what the forward pass stored; row 0 is row `first` of it. The keys are of one of
-  /// its tiles.
-  HEADMIX_WHOLE_VECTORS void read(view<T> p, stored_probabilities<T const> const& stored, Index first, Index begin,
-                                  Index end) const {
-    static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0);
-    constexpr Index ahead = tuning::stored_ahead;
-    alignas(64) T factor[gradient_tile::rows] = {};
-    for (Index i = 0; i < count; ++i) factor[i] = stored.shift(first + i, begin) - lse[i];
-    for (Index i = 0; i < count; i += lanes<T>) store(factor + i, exp_of_negative(load(factor + i)));
-    view<T const> const from = stored.part(first, count, begin, end);
-    for (Index i = 0; i < count; ++i) {
-      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
-      T* const to = p.row(i);
-      if (i + ahead < count)
-        for (Index j = part.first; j < part.last; j += lanes<T>) __builtin_prefetch(from.row(i + ahead) + j);
-      std::fill(to, to + part.first, T(0));
-      for (Index j = part.first; j < part.last; j += lanes<T>) store(to + j, load(from.row(i) + j) * factor[i]);
-      std::fill(to + part.last, to + padded<T>(end - begin), T(0));
-      if (std::isnan(lse[i])) hide<M>(to, part, rows[i].at.position, begin, T(0));
-    }
-  }
-  /// to = from times the factors of dropout.
-  void drop_tile(view<T> to, view<T> from, Index begin, Index end) const {
-    for (Index i = 0; i < count; ++i) {
-      drop(to.row(i), from.row(i), a.dropout, a.extents, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end),
-           end - begin, begin);
-    }
-  }
-  /// d_s = the gradients by the scores, from p times the slopes.
-  void score_gradients(view<T> d_s, view<T> p, key_panels<T> const& all_values, Index sequence, Index kv_head,
-                       Index begin, Index end) {
-    all_values.multiply(d_s, d_o, visible_rows(), sequence, kv_head, begin);
-    if (a.dropout.on()) drop_tile(d_s, d_s, begin, end);
-    for (Index i = 0; i < count; ++i) {
-      score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin, delta[i],
-                        rows[i].keys.end - rows[i].keys.begin == 1);
-      if (a.d_q.data && end >= rows[i].keys.end) fetch_head(a.d_q, rows[i].at, a.extents.head_dim);
-    }
-  }
-};
 
 /// sum = or += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them. There
 /// are whole vectors behind every row.

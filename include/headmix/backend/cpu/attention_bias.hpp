@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "headmix/backend/cpu/attention_backward.hpp"
+#include "headmix/backend/cpu/attention_gradient_rows.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 

@@ -22,14 +22,14 @@ template <class S>
 }
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
-/// become 0. w is a stack [experts, depth, width], transposed views included, or was prepared as those panels; perm and
+/// become 0. w is a stack [experts, depth, width], transposed views included, whose panels may be prepared; perm and
 /// offsets come from sort_by_expert.
 template <class S>
 void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                   view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
-                  Index slots_per_row, std::span<std::byte> scratch,
-                  detail::weight_panels<S> const* prepared = nullptr) {
+                  Index slots_per_row, std::span<std::byte> scratch, accumulator_t<S>* prepared = nullptr) {
   using T = accumulator_t<S>;
+  detail::weight_panels<S> const panels(w, true, prepared);
   if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
   Index tasks = 0, most = 2 * tuning::product_slots;
   while (tasks < tuning::enough_blocks && most > tuning::least_product_slots) {
@@ -62,7 +62,7 @@ void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S 
           from[i] = x.row(slot / slots_per_row);
           to[i] = y.row(slot) + col;
         }
-        if (prepared) return prepared->multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
+        if (prepared) return panels.multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
         detail::left_operand<detail::listed_rows<T const>> const left{{from}};
         auto const ahead = [&](Index k, Index depth, Index j, Index width) {
           return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};
@@ -84,7 +84,7 @@ void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S 
           from[r] = rows.row(r);
           to[r] = products.row(r);
         }
-        prepared->multiply(to, from, n, e, 1, col, cols, false);
+        panels.multiply(to, from, n, e, 1, col, cols, false);
       } else {
         multiply(products, rows, weights, false);
       }

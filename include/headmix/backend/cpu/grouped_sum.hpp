@@ -144,7 +144,7 @@ template <class S>
 void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                  view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                  Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
-                 detail::weight_panels<S> const* prepared = nullptr) {
+                 accumulator_t<S>* prepared = nullptr) {
   using T = accumulator_t<S>;
   // Narrow numbers: sums are made in the worker's memory, and rows of x are copied there.
   constexpr bool widens = detail::widens<S>;
@@ -156,7 +156,7 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
   // Where rows choose many of the experts, neighbours may well choose the same.
   bool const joins = packs && !widens && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
   T* const memory = cut.take<T>(detail::weight_panels<S>::size(w));
-  detail::weight_panels<S> const panels = prepared ? *prepared : detail::weight_panels<S>(w, joins, memory);
+  detail::weight_panels<S> const panels(w, prepared || joins, prepared ? prepared : memory);
   if (packs && !prepared) panels.pack(executor);
   std::byte* const begin = cut.position();
   Index const slots = slots_per_row * detail::sum_block{}.rows;

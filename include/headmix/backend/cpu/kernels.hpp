@@ -37,12 +37,12 @@
   PREFIX template void gemm(executor_ref, view<T>, view<T const>, view<T const>, bool);                             \
   PREFIX template void grouped_gemm<T>(executor_ref, view<T>, view<T const>, view<T const>, view<Int const>,        \
                                        view<Int const>, Index, std::span<std::byte>,                                \
-                                       detail::weight_panels<T> const*);                                            \
+                                       accumulator_t<T>*);                                                          \
   PREFIX template void grouped_outer<T>(executor_ref, view<T>, view<T const>, view<T const>, view<Int const>,       \
                                         view<Int const>, Index, Index, bool, std::span<std::byte>);                 \
   PREFIX template void grouped_sum<T>(executor_ref, view<T>, view<T const>, view<T const>, view<Int const>,         \
                                       view<Int const>, Index, bool, std::span<std::byte>,                           \
-                                      detail::weight_panels<T> const*);                                             \
+                                      accumulator_t<T>*);                                                           \
   PREFIX template void packed_gemm<detail::best_dots, T>(executor_ref, view<T>, view<T const>, view<Int const>,     \
                                                          view<Int const>, view<Int const>, Index,                   \
                                                          std::span<std::byte>);                                     \

@@ -13,15 +13,14 @@
 #include "headmix/core/arena.hpp"
 #include "headmix/core/config.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu {
 
 /// Some executor, by reference: kernels are compiled once for all of them. A task costs a call through a pointer, and
 /// is never small.
 class executor_ref {
  public:
   template <Executor E>
-    requires(!std::is_same_v<E, executor_ref>)
-  executor_ref(E& executor)  // NOLINT: kernels take any executor
+  requires(!std::is_same_v<E, executor_ref>) executor_ref(E& executor)  // NOLINT: kernels take any executor
       : executor_(&executor), concurrency_(executor.concurrency()), parallel_for_(&run<E>) {}
 
   [[nodiscard]] Index concurrency() const { return concurrency_; }
@@ -46,6 +45,10 @@ class executor_ref {
   Index concurrency_;
   void (*parallel_for_)(void*, Index, task);
 };
+
+}  // namespace headmix::cpu
+
+namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Scratch begins on a cache line, so that two workers never write to the same one.
 inline constexpr Index scratch_alignment = static_cast<Index>(alignment);

@@ -104,9 +104,9 @@ HEADMIX_WHOLE_VECTORS void convert_row(To* to, From const* from, Index n) {
     std::copy_n(from, n, to);
   } else {
     using T = accumulator_t<To>;
-    Index j = 0;
-    for (; j + lanes<T> <= n; j += lanes<T>) store_as<To, T>(to + j, load_as<T>(from + j));
-    for (; j < n; ++j) to[j] = static_cast<To>(static_cast<T>(from[j]));
+    Index const vectors = n / lanes<T>;
+    for (Index i = 0; i < vectors; ++i) store_as<To, T>(to + i * lanes<T>, load_as<T>(from + i * lanes<T>));
+    for (Index j = vectors * lanes<T>; j < n; ++j) to[j] = static_cast<To>(static_cast<T>(from[j]));
   }
 }
 /// The same number in all lanes. x - 0 is x for every x, which x + 0 is not for -0.

@@ -129,8 +129,9 @@ class prepared_weights {
     std::erase_if(spans_, [&all](span const& s) { return all.contains(s.begin); });
     spans_.push_back(all);
   }
-  /// Null for weights in other memory.
-  [[nodiscard]] detail::weight_panels<T> const* panels(executor_ref executor, view<T const> const& w) {
+  /// The panels of w, which pack(memory) makes of `size` numbers. Null for weights in other memory.
+  template <class Pack>
+  [[nodiscard]] accumulator_t<T>* panels(view<T const> const& w, Index size, Pack const& pack) {
     if (std::none_of(spans_.begin(), spans_.end(), [&w](span const& s) { return s.contains(w.data); })) return nullptr;
     auto const same = [&w](entry const& e) {
       return e.w.data == w.data && e.w.count == w.count && e.w.rows == w.rows && e.w.cols == w.cols &&
@@ -139,13 +140,12 @@ class prepared_weights {
     auto found = std::find_if(entries_.begin(), entries_.end(), same);
     if (found == entries_.end()) {
       using number = accumulator_t<T>;
-      AlignedBuffer memory(static_cast<std::size_t>(detail::weight_panels<T>::size(w)) * sizeof(number));
-      detail::weight_panels<T> const panels(w, true, memory.template as<number>());
-      panels.pack(executor);
-      entries_.push_back({w, std::move(memory), panels});
+      AlignedBuffer memory(static_cast<std::size_t>(size) * sizeof(number));
+      pack(memory.template as<number>());
+      entries_.push_back({w, std::move(memory)});
       found = entries_.end() - 1;
     }
-    return &found->panels;
+    return found->memory.template as<accumulator_t<T>>();
   }
 
  private:
@@ -156,7 +156,6 @@ class prepared_weights {
   struct entry {
     view<T const> w;
     AlignedBuffer memory;
-    detail::weight_panels<T> panels;
   };
   std::vector<span> spans_;
   std::vector<entry> entries_;

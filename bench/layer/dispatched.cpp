@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// DispatchedCpu in a unit that is compiled for plain x86-64, beside Cpu in one that is compiled for this machine: one
+// sequence of T tokens. `ratio` is the time by that of the latter; it shall be at most 1 / 0.95 for attention. Experts
+// (smoe) are the layer with the most pointwise work, which DispatchedCpu does with the unit's own instructions.
+#include "../common.hpp"
+#include "../dispatch/pass.hpp"
+
+namespace {
+
+using namespace bench;
+
+auto layer(std::string const& name, bool backward) {
+  return [name, backward](benchmark::State& state) {
+    Index const t = state.range(0), threads = state.range(1);
+    auto const plain = dispatched_pass(name, pool(threads), t),
+               native = make_pass<headmix::Cpu>(name, pool(threads), t);
+    plain->run(backward);
+    native->run(backward);
+    time_calls(
+        state, [&] { plain->run(backward); }, [&] { native->run(backward); });
+    if (name != "smoe") at_most(state, "ratio", 1 / 0.95);
+    count_tokens(state, t);
+  };
+}
+
+int const registered = [] {
+  for (std::string const name : {"moa", "moh", "smoe"}) {
+    for (bool const backward : {false, true}) {
+      add("dispatched_" + name + (backward ? "_backward" : "_forward") + "/cpu/float", {"T"}, {{1024}}, {1, 2},
+          layer(name, backward));
+    }
+  }
+  return 0;
+}();
+
+}  // namespace

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// DispatchedCpu in a unit without flags for an instruction set, at every level that this machine runs.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../error_of.hpp"
+#include "headmix/backend/dispatched_cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/program/module.hpp"
+#include "headmix/testing/backend_conformance.hpp"
+
+namespace {
+
+using namespace headmix;
+using headmix::test::error_of;
+
+std::vector<cpu_level> levels() {
+  std::vector<cpu_level> all{cpu_level::baseline};
+  for (cpu_level const level : {cpu_level::avx2, cpu_level::avx512})
+    if (runs(level)) all.push_back(level);
+  return all;
+}
+
+/// HEADMIX_CPU_LEVEL has this value, or none, for as long as the object lives.
+class Environment {
+ public:
+  explicit Environment(char const* value) {
+    if (char const* const before = std::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~Environment() { set(before_ ? before_->c_str() : nullptr); }
+  Environment(Environment const&) = delete;
+
+ private:
+  static constexpr char const* name = "HEADMIX_CPU_LEVEL";
+  static void set(char const* value) { value ? setenv(name, value, 1) : unsetenv(name); }
+  std::optional<std::string> before_;
+};
+
+/// What a training step of a layer gives: the result, and the gradients by the input and by all parameters.
+template <class Backend>
+std::vector<double> step_of(Backend backend) {
+  using T = typename Backend::scalar;
+  // Prepared weights, slots of experts, a bias of scores, attention with a mask that kernels are compiled for.
+  Module<Moa<16, 8, SoftmaxTopK<5, 2, loss::load_balance>, causal, query_bias>, Backend> m(1, backend);
+  for (auto const& p : m.parameters()) {
+    for (Index i = 0; i < p.value.size(); ++i)
+      p.value.data[i] = static_cast<T>(bfloat16(static_cast<double>(p.value.data[i])));
+  }
+  std::vector<T> x(16 * 70), dy(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<T>(bfloat16(Random(2).normal(i)));
+    dy[i] = static_cast<T>(bfloat16(Random(3).normal(i)));
+  }
+  std::vector<double> all;
+  auto const keep = [&all](auto const& v) {
+    for (Index i = 0; i < v.size(); ++i) all.push_back(static_cast<double>(v.data[i]));
+  };
+  keep(m.forward({x.data(), 70, 16}, uniform(2, 35)));
+  m.backward({dy.data(), 70, 16}, {0.1});
+  keep(m.input_gradient());
+  for (auto const& p : m.parameters()) keep(p.gradient);
+  return all;
+}
+double relative_error(std::vector<double> const& found, std::vector<double> const& expected) {
+  REQUIRE(found.size() == expected.size());
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace
+
+TEST_CASE("every level does what the reference does, on two threads to the same bits") {
+  std::vector<std::uint64_t> digests;
+  for (cpu_level const level : levels()) {
+    CAPTURE(name_of(level));
+    std::uint64_t digest[2];
+    for (Index const threads : {1, 2}) {
+      thread_pool pool(threads);
+      DispatchedCpu<float, thread_pool> backend(pool, level);
+      CHECK(backend.level() == level);
+      auto const found = backend_conformance<full, causal>(backend);
+      INFO(found.text());
+      CHECK(found.ok());
+      digest[threads - 1] = found.digest;
+    }
+    CHECK(digest[0] == digest[1]);
+    digests.push_back(digest[0]);
+  }
+  // The kernels were those of the level: with a multiply-add of one rounding, bits differ from those without.
+  if (digests.size() > 1) CHECK(digests[0] != digests[1]);
+}
+TEST_CASE_TEMPLATE("a layer at every level", T, float, bfloat16) {
+  auto const expected = step_of(Reference<double>{});
+  for (cpu_level const level : levels()) {
+    CAPTURE(name_of(level));
+    auto const found = step_of(DispatchedCpu<T>(level));
+    CHECK(relative_error(found, expected) < (std::is_same_v<T, float> ? 1e-6 : 2e-2));
+    thread_pool pool(2);
+    CHECK(step_of(DispatchedCpu<T, thread_pool>(pool, level)) == found);
+  }
+}
+TEST_CASE("prepared weights at every level give the bits of those that are not") {
+  using L = Moa<16, 8, SoftmaxTopK<5, 2>>;
+  std::vector<float> x(16 * 70);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(Random(2).normal(i));
+  for (cpu_level const level : levels()) {
+    Module<L, DispatchedCpu<float>, inference> m(1, DispatchedCpu<float>(level)), prepared(1, m.backend());
+    prepared.prepare_weights();
+    auto const a = m.forward({x.data(), 70, 16}), b = prepared.forward({x.data(), 70, 16});
+    CHECK(std::equal(a.data, a.data + a.size(), b.data));
+  }
+}
+TEST_CASE("the level is the highest one, or what HEADMIX_CPU_LEVEL says") {
+  {
+    Environment const none(nullptr);
+    CHECK(DispatchedCpu<float>().level() == levels().back());
+  }
+  for (cpu_level const level : levels()) {
+    Environment const forced(name_of(level));
+    CHECK(DispatchedCpu<float>().level() == level);
+    CHECK(DispatchedCpu<float>(cpu_level::baseline).level() == cpu_level::baseline);
+  }
+  Environment const wrong("sse9");
+  CHECK(error_of([] { DispatchedCpu<float> backend; }) ==
+        "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2 or avx512, found sse9");
+}

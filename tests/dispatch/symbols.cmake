@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# cmake -DNM=nm -DLIBRARY=lib.a -P symbols.cmake
+# A function that a unit of a higher level shares with units of others must be one that the unit of the baseline has,
+# too: that one lies before it in the library, so the linker takes it, and no machine meets instructions that it does
+# not run.
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND "${NM}" -C "${LIBRARY}" OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "[][;]" "_" text "${text}")
+string(REPLACE "\n" ";" lines "${text}")
+set(unit "")
+set(order "")
+foreach(line IN LISTS lines)
+  if(line MATCHES "^([a-z0-9]+)_(float|bfloat16).*:$")
+    set(unit "${CMAKE_MATCH_1}")
+    list(APPEND order "${unit}")
+  elseif(line MATCHES "isa_|headmix::cpu::kernels<|typeinfo|vtable|DW\\.ref")
+    # The level's own, or no code.
+  elseif(line MATCHES "^[0-9a-f]+ [WuV] (.*)$")
+    list(APPEND shared_${unit} "${CMAKE_MATCH_1}")
+  elseif(line MATCHES "^[0-9a-f]+ T (.*)$")
+    message(SEND_ERROR "${unit} defines ${CMAKE_MATCH_1}")
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES order)
+if(NOT order STREQUAL "baseline;avx2;avx512")
+  message(FATAL_ERROR "expected units of baseline, avx2, avx512, in this order, found ${order} in ${LIBRARY}")
+endif()
+list(LENGTH shared_baseline n)
+if(n EQUAL 0)
+  message(FATAL_ERROR "no inline function in the units of the baseline: is ${LIBRARY} what it should be?")
+endif()
+foreach(level IN ITEMS avx2 avx512)
+  foreach(name IN LISTS shared_${level})
+    if(NOT name IN_LIST shared_baseline)
+      message(SEND_ERROR "${level} has an inline function that the baseline has not: ${name}")
+    endif()
+  endforeach()
+endforeach()
