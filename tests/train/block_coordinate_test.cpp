@@ -74,6 +74,30 @@ TEST_CASE("gradient descent") {
   CHECK(value[1] == 2);
   CHECK(value[2] == 4);
 }
+TEST_CASE("gradient descent on parameters of bfloat16 loses no small step") {
+  bfloat16 value[] = {bfloat16(1.f), bfloat16(-3.f)}, gradient[] = {bfloat16(1.f), bfloat16(-2.f)};
+  std::vector<parameter<bfloat16>> const p{{"w", view<bfloat16>(value, 1, 2), view<bfloat16>(gradient, 1, 2)}};
+  Sgd<bfloat16> sgd(p);
+  for (int step = 0; step < 100; ++step) sgd.step(1e-3);  // a fourth of the distance between two numbers below 1
+  CHECK(value[0] == bfloat16(0.9f));
+  CHECK(value[1] == bfloat16(-2.8f));
+  REQUIRE(sgd.state().size() == 1);
+  CHECK(sgd.state()[0].name == "weight.w");
+  CHECK(std::abs(sgd.state()[0].value(0, 1) + 2.8f) < 1e-4f);
+  value[0] = bfloat16(2.f);
+  sgd.parameters_changed();
+  sgd.step(1e-3);
+  CHECK(value[0] == bfloat16(2.f));
+
+  std::vector<bfloat16> w(1000, bfloat16(1.f)), g(1000, bfloat16(1.f));
+  view<bfloat16> const vw(w.data(), 1, 1000), vg(g.data(), 1, 1000);
+  Sgd<bfloat16> lean({{"w", vw, vg}}, {.narrow = narrow_parameters::stochastic_rounding, .seed = 1});
+  for (int step = 0; step < 100; ++step) lean.step(1e-3);
+  double sum = 0;
+  for (auto const x : w) sum += static_cast<double>(x);
+  CHECK(std::abs(sum / 1000 - 0.9) < 3e-3);
+  CHECK(lean.state().empty());
+}
 TEST_CASE("block coordinate descent lowers a loss, and a G step moves only gates") {
   Module<L, Reference<double>> mixture(1);
   Module<L::expert<choice::drawn>, Reference<double>> expert(share_parameters{}, mixture);

@@ -19,23 +19,13 @@
 #include "headmix/contract/memory.hpp"
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/error.hpp"
-#include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/expr/pointwise.hpp"
 #include "headmix/program/parameter.hpp"
+#include "headmix/train/narrow_parameters.hpp"
 
 namespace headmix {
-
-/// What an optimiser does about parameters of bfloat16, in which most updates are too small to be seen: they are less
-/// than the distance from one number to the next.
-enum class narrow_parameters {
-  /// It keeps a weight in float for each, and rounds that to the parameter.
-  master_weights,
-  /// It rounds what it computes up or down, with probabilities that make the expectation right (Gupta et al. 2015). It
-  /// takes no memory.
-  stochastic_rounding,
-};
 
 /// Settings of AdamW.
 struct AdamWOptions {
@@ -61,21 +51,10 @@ struct adamw_step {
   T keep;  ///< \f$ 1 - \eta\lambda \f$
 };
 
-/// A number between two neighbours of bfloat16 becomes the upper one with a probability of its distance from the lower
-/// one, by a random word. What is not finite stays so.
-[[nodiscard]] HEADMIX_HD inline bfloat16 stochastically_rounded(float x, std::uint32_t random) {
-  auto const word = __builtin_bit_cast(std::uint32_t, x);
-  if ((word & 0x7F800000u) == 0x7F800000u) return bfloat16(x);
-  bfloat16 y;
-  y.bits = static_cast<std::uint16_t>((word + (random & 0xFFFFu)) >> 16);
-  return y;
-}
-
 /// The update of the elements of one parameter.
 template <class T>
 struct adamw_update {
   using W = accumulator_t<T>;
-  T* __restrict value;
   T const* __restrict gradient;
   W* __restrict m, * __restrict v;
   adamw_step<W> c;
@@ -87,37 +66,6 @@ struct adamw_update {
     v[i] = c.beta2 * v[i] + c.one_minus2 * (g * g);
     return c.keep * weight - c.rate * m[i] / (sqrt(v[i]) * c.root + c.eps);
   }
-  HEADMIX_HD void operator()(Index i) const { value[i] = (*this)(i, value[i]); }
-};
-/// The same where the optimiser has a weight in float for each element.
-template <class T>
-struct adamw_update_of_masters {
-  adamw_update<T> update;
-  accumulator_t<T>* __restrict weight;
-
-  HEADMIX_HD void operator()(Index i) const {
-    weight[i] = update(i, weight[i]);
-    update.value[i] = static_cast<T>(weight[i]);
-  }
-};
-/// The same where it rounds at random; `first` is the number of the parameter's first element.
-template <class T>
-struct adamw_update_at_random {
-  adamw_update<T> update;
-  Random random;
-  std::uint64_t first;
-
-  HEADMIX_HD void operator()(Index i) const {
-    update.value[i] = stochastically_rounded(update(i, static_cast<accumulator_t<T>>(update.value[i])),
-                                             random.word(first + static_cast<std::uint64_t>(i)));
-  }
-};
-/// to[i] = from[i].
-template <class To, class From>
-struct copy_element {
-  To* to;
-  From const* from;
-  HEADMIX_HD void operator()(Index i) const { to[i] = static_cast<To>(from[i]); }
 };
 
 /// The sum of f(x_i) in double, in an order that depends on n alone.
@@ -206,47 +154,37 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
       : AdamW(std::move(parameters), options, Backend{}) {}
   /// The backend is that of the module: its work is ordered.
   AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options, Backend backend)
-      : backend_(std::move(backend)), parameters_(std::move(parameters)), options_(options) {
-    std::size_t n = 0, rows = 0;
-    for (auto const& p : parameters_) {
-      check(p);
-      n += static_cast<std::size_t>(p.value.size());
-      rows += static_cast<std::size_t>(p.value.count * p.value.rows);
-    }
+      : options_(options),
+        moved_((check(parameters), std::move(parameters)), options.narrow, options.seed, std::move(backend)) {
+    auto const n = static_cast<std::size_t>(moved_.size());
     m_ = backend_memory<Backend>(n * sizeof(wide));
     v_ = backend_memory<Backend>(n * sizeof(wide));
     if constexpr (!Backend::host_memory) {
+      std::size_t rows = 0;
+      for (auto const& p : moved_.all()) rows += static_cast<std::size_t>(p.value.count * p.value.rows);
       row_squares_ = backend_memory<Backend>(rows * sizeof(wide));
       squares_.resize(rows);
     }
-    if (has_masters()) weights_ = backend_memory<Backend>(n * sizeof(wide));
-    parameters_changed();
   }
 
   /// The parameters are what they are now, and not what the optimiser made of them.
-  void parameters_changed() {
-    if (!has_masters()) return;
-    each_parameter([&](parameter<T> const& p, Index begin) {
-      wide* const weight = weights_.template as<wide>() + begin;
-      backend_.for_each(p.value.size(), detail::copy_element<wide, T>{weight, p.value.data});
-    });
-  }
+  void parameters_changed() { moved_.changed(); }
 
   /// clip_scale() of its parameters' gradients. Waits for them.
   [[nodiscard]] double clip_scale(double max_norm) {
     if constexpr (Backend::host_memory) {
-      return headmix::clip_scale(parameters_, max_norm);
+      return headmix::clip_scale(moved_.all(), max_norm);
     } else {
       using leaf = tree_leaf<T, false, false>;
       using tree = tree_node<wide, ops::multiply, leaf, leaf>;
       wide* next = row_squares_.template as<wide>();
-      for (auto const& p : parameters_) {
+      for (auto const& p : moved_.all()) {
         Index const rows = p.gradient.count * p.gradient.rows;
         leaf const g{view<T const>(p.gradient.data, rows, p.gradient.cols)};
-        backend_.row_sum(view<wide>(next, rows, 1), lazy<tree>{{g, g}, rows, p.gradient.cols}, false);
+        moved_.backend().row_sum(view<wide>(next, rows, 1), lazy<tree>{{g, g}, rows, p.gradient.cols}, false);
         next += rows;
       }
-      download(backend_, squares_.data(), row_squares_.template as<wide>(), squares_.size());
+      download(moved_.backend(), squares_.data(), row_squares_.template as<wide>(), squares_.size());
       return detail::clip_scale_of(
           detail::ordered_sum(squares_.data(), static_cast<Index>(squares_.size()), [](double e) { return e; }),
           max_norm);
@@ -267,20 +205,10 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
                                .root = static_cast<wide>(1 / std::sqrt(1 - std::pow(o.beta2, t))),
                                .eps = static_cast<wide>(o.eps),
                                .keep = wide{1}};
-    each_parameter([&](parameter<T> const& p, Index begin) {
+    moved_.each([&](parameter<T> const& p, Index first) {
       c.keep = decays(p) ? static_cast<wide>(1 - lr * o.weight_decay) : wide{1};
-      wide *const m = m_.template as<wide>() + begin, *const v = v_.template as<wide>() + begin;
-      detail::adamw_update<T> const update{p.value.data, p.gradient.data, m, v, c};
-      if constexpr (std::is_same_v<T, wide>) {
-        backend_.for_each(p.value.size(), update);
-      } else if (has_masters()) {
-        wide* const weight = weights_.template as<wide>() + begin;
-        backend_.for_each(p.value.size(), detail::adamw_update_of_masters<T>{update, weight});
-      } else {
-        Random const random(o.seed, static_cast<std::uint64_t>(steps_));
-        backend_.for_each(p.value.size(),
-                          detail::adamw_update_at_random<T>{update, random, static_cast<std::uint64_t>(begin)});
-      }
+      wide *const m = m_.template as<wide>() + first, *const v = v_.template as<wide>() + first;
+      moved_.move(p, first, steps_, detail::adamw_update<T>{p.gradient.data, m, v, c});
     });
   }
 
@@ -292,36 +220,27 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   /// StatefulOptimiser. Their names are the parameter's behind "m.", "v." and "weight.".
   [[nodiscard]] std::vector<state_tensor<wide>> state() const {
     std::vector<state_tensor<wide>> all;
-    each_parameter([&](parameter<T> const& p, Index begin) {
+    moved_.each([&](parameter<T> const& p, Index first) {
       auto const add = [&](char const* kind, auto const& memory) {
-        wide* const first = memory.template as<wide>() + begin;
-        all.push_back({kind + std::string(p.name), {first, p.value.count, p.value.rows, p.value.cols}});
+        wide* const data = memory.template as<wide>() + first;
+        all.push_back({kind + std::string(p.name), {data, p.value.count, p.value.rows, p.value.cols}});
       };
       add("m.", m_);
       add("v.", v_);
-      if (has_masters()) add("weight.", weights_);
+      moved_.add_state(all, p, first);
     });
     return all;
   }
   /// In whose memory the moments lie.
-  [[nodiscard]] Backend const& backend() const { return backend_; }
+  [[nodiscard]] Backend const& backend() const { return moved_.backend(); }
   /// What it moves.
-  [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return parameters_; }
+  [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return moved_.all(); }
   /// What it was made with.
   [[nodiscard]] AdamWOptions const& options() const { return options_; }
 
  private:
-  [[nodiscard]] bool has_masters() const {
-    return !std::is_same_v<T, wide> && options_.narrow == narrow_parameters::master_weights;
-  }
-  /// f(parameter, the number of its first element).
-  template <class F>
-  void each_parameter(F f) const {
-    Index begin = 0;
-    for (auto const& p : parameters_) {
-      f(p, begin);
-      begin += p.value.size();
-    }
+  static void check(std::vector<parameter<T>> const& all) {
+    for (auto const& p : all) check(p);
   }
   static void check(parameter<T> const& p) {
     view<T> const &a = p.value, &b = p.gradient;
@@ -335,11 +254,9 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
       fail("AdamW: " + name + ": expected memory for value and gradient, found a null pointer");
   }
 
-  [[no_unique_address]] Backend backend_;
-  std::vector<parameter<T>> parameters_;
   AdamWOptions options_;
-  backend_memory<Backend> m_, v_;    // the moments of all parameters, one after another
-  backend_memory<Backend> weights_;  // of bfloat16, likewise
+  detail::moved_parameters<T, Backend> moved_;
+  backend_memory<Backend> m_, v_;  // the moments of all parameters, one after another
   // Where the host cannot read gradients: the sum of squares of every row of them.
   backend_memory<Backend> row_squares_;
   std::vector<wide> squares_;

@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: MIT
 // Stochastic gradient descent without momentum or decay.
 
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/scalar.hpp"
 #include "headmix/program/parameter.hpp"
 #include "headmix/train/adamw.hpp"
 
@@ -14,47 +18,70 @@ namespace headmix {
 namespace detail {
 template <class T>
 struct sgd_update {
-  T* __restrict value;
+  using W = accumulator_t<T>;
   T const* __restrict gradient;
-  T rate;
+  W rate;
 
-  HEADMIX_HD void operator()(Index i) const { value[i] -= rate * gradient[i]; }
+  HEADMIX_HD W operator()(Index i, W weight) const { return weight - rate * static_cast<W>(gradient[i]); }
 };
 }  // namespace detail
 
-/// \f$ \theta \leftarrow \theta - \eta g \f$. The parameters' memory must stay where it is.
+/// Settings of Sgd, of parameters of bfloat16 only.
+struct SgdOptions {
+  narrow_parameters narrow = narrow_parameters::master_weights;  ///< what becomes of small updates
+  std::uint64_t seed = 0;                                        ///< of stochastic rounding
+};
+
+/// \f$ \theta \leftarrow \theta - \eta g \f$. The parameters' memory must stay where it is. Whoever writes to
+/// parameters of bfloat16 calls parameters_changed(), as with AdamW.
+/// @tparam T of the parameters: float, double or bfloat16
 /// @tparam Backend whose memory the parameters lie in: see ForEach
-template <std::floating_point T, ForEach Backend = host>
-class Sgd {
+template <class T, ForEach Backend = host>
+requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
  public:
+  /// Of master weights.
+  using wide = accumulator_t<T>;
+
   /// Moves these parameters.
   explicit Sgd(std::vector<parameter<T>> parameters, Backend backend = {})
-      : backend_(std::move(backend)), parameters_(std::move(parameters)) {
-    for (auto const& p : parameters_) {
+      : Sgd(std::move(parameters), {}, std::move(backend)) {}
+  /// The same with settings.
+  Sgd(std::vector<parameter<T>> parameters, SgdOptions const& options, Backend backend = {})
+      : moved_((check(parameters), std::move(parameters)), options.narrow, options.seed, std::move(backend)) {}
+
+  /// One update with the rate `lr`.
+  void step(double lr) {
+    ++steps_;
+    moved_.each([&](parameter<T> const& p, Index first) {
+      moved_.move(p, first, steps_, detail::sgd_update<T>{p.gradient.data, static_cast<wide>(lr)});
+    });
+  }
+  /// The parameters are what they are now, and not what the optimiser made of them.
+  void parameters_changed() { moved_.changed(); }
+  /// What it moves.
+  [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return moved_.all(); }
+  /// In whose memory its state lies.
+  [[nodiscard]] Backend const& backend() const { return moved_.backend(); }
+  /// The number of steps taken, which with state() is all of its state (StatefulOptimiser).
+  [[nodiscard]] Index steps() const { return steps_; }
+  /// Sets it.
+  void set_steps(Index steps) { steps_ = steps; }
+  /// Master weights of bfloat16, where there are some, as AdamW has them.
+  [[nodiscard]] std::vector<state_tensor<wide>> state() const {
+    std::vector<state_tensor<wide>> all;
+    moved_.each([&](parameter<T> const& p, Index first) { moved_.add_state(all, p, first); });
+    return all;
+  }
+
+ private:
+  static void check(std::vector<parameter<T>> const& all) {
+    for (auto const& p : all) {
       if (p.gradient.size() == p.value.size()) continue;
       fail("Sgd: ", p.name, " has ", p.value.size(), " elements, its gradient ", p.gradient.size());
     }
   }
 
-  /// One update with the rate `lr`.
-  void step(double lr) {
-    ++steps_;
-    for (auto const& p : parameters_) {
-      backend_.for_each(p.value.size(), detail::sgd_update<T>{p.value.data, p.gradient.data, static_cast<T>(lr)});
-    }
-  }
-  /// What it moves.
-  [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return parameters_; }
-  /// The number of steps taken: all of its state (StatefulOptimiser).
-  [[nodiscard]] Index steps() const { return steps_; }
-  /// Sets it.
-  void set_steps(Index steps) { steps_ = steps; }
-  /// None.
-  [[nodiscard]] std::vector<state_tensor<T>> state() const { return {}; }
-
- private:
-  [[no_unique_address]] Backend backend_;
-  std::vector<parameter<T>> parameters_;
+  detail::moved_parameters<T, Backend> moved_;
   Index steps_ = 0;
 };
 

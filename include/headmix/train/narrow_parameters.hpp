@@ -1,0 +1,150 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// How optimisers move parameters, also those whose numbers have fewer digits than their updates need.
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "headmix/contract/memory.hpp"
+#include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/random.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/program/parameter.hpp"
+
+namespace headmix {
+
+/// What an optimiser does about parameters of bfloat16, in which most updates are too small to be seen: they are less
+/// than the distance from one number to the next.
+enum class narrow_parameters {
+  /// It keeps a weight in float for each, and rounds that to the parameter.
+  master_weights,
+  /// It rounds what it computes up or down, with probabilities that make the expectation right (Gupta et al. 2015). It
+  /// takes no memory.
+  stochastic_rounding,
+};
+
+namespace detail {
+
+/// A number between two neighbours of bfloat16 becomes the upper one with a probability of its distance from the lower
+/// one, by a random word. What is not finite stays so.
+[[nodiscard]] HEADMIX_HD inline bfloat16 stochastically_rounded(float x, std::uint32_t random) {
+  auto const word = __builtin_bit_cast(std::uint32_t, x);
+  if ((word & 0x7F800000u) == 0x7F800000u) return bfloat16(x);
+  bfloat16 y;
+  y.bits = static_cast<std::uint16_t>((word + (random & 0xFFFFu)) >> 16);
+  return y;
+}
+
+/// What becomes of one parameter's elements. `next(i, weight)` is the new weight of element i, whose old one is
+/// `weight`, both of accumulator_t<T>.
+template <class T, class Next>
+struct move_values {
+  T* __restrict value;
+  Next next;
+  HEADMIX_HD void operator()(Index i) const { value[i] = next(i, value[i]); }
+};
+/// The same where the optimiser has a weight for each element.
+template <class T, class Next>
+struct move_masters {
+  T* __restrict value;
+  accumulator_t<T>* __restrict weight;
+  Next next;
+  HEADMIX_HD void operator()(Index i) const {
+    weight[i] = next(i, weight[i]);
+    value[i] = static_cast<T>(weight[i]);
+  }
+};
+/// The same where it rounds at random; `first` is the number of the parameter's first element.
+template <class T, class Next>
+struct move_at_random {
+  T* __restrict value;
+  Next next;
+  Random random;
+  std::uint64_t first;
+  HEADMIX_HD void operator()(Index i) const {
+    value[i] = stochastically_rounded(next(i, static_cast<accumulator_t<T>>(value[i])),
+                                      random.word(first + static_cast<std::uint64_t>(i)));
+  }
+};
+/// to[i] = from[i].
+template <class To, class From>
+struct copy_element {
+  To* to;
+  From const* from;
+  HEADMIX_HD void operator()(Index i) const { to[i] = static_cast<To>(from[i]); }
+};
+
+/// The parameters that an optimiser moves, and their master weights where it keeps some.
+template <class T, class Backend>
+class moved_parameters {
+ public:
+  using wide = accumulator_t<T>;
+
+  moved_parameters(std::vector<parameter<T>> all, narrow_parameters narrow, std::uint64_t seed, Backend backend)
+      : backend_(std::move(backend)), all_(std::move(all)), narrow_(narrow), seed_(seed) {
+    for (auto const& p : all_) size_ += p.value.size();
+    if (has_masters()) weights_ = headmix::backend_memory<Backend>(static_cast<std::size_t>(size_) * sizeof(wide));
+    changed();
+  }
+
+  [[nodiscard]] std::vector<parameter<T>> const& all() const { return all_; }
+  [[nodiscard]] Backend const& backend() const { return backend_; }
+  [[nodiscard]] Backend& backend() { return backend_; }
+  /// Elements of all of them.
+  [[nodiscard]] Index size() const { return size_; }
+
+  /// Master weights are what the parameters are now.
+  void changed() {
+    if (!has_masters()) return;
+    each([&](parameter<T> const& p, Index first) {
+      backend_.for_each(p.value.size(), copy_element<wide, T>{weight(first), p.value.data});
+    });
+  }
+  /// f(parameter, the number of its first element).
+  template <class F>
+  void each(F f) const {
+    Index first = 0;
+    for (auto const& p : all_) {
+      f(p, first);
+      first += p.value.size();
+    }
+  }
+  /// Moves one of them in that step.
+  template <class Next>
+  void move(parameter<T> const& p, Index first, Index step, Next const& next) {
+    if constexpr (std::is_same_v<T, wide>) {
+      backend_.for_each(p.value.size(), move_values<T, Next>{p.value.data, next});
+    } else if (has_masters()) {
+      backend_.for_each(p.value.size(), move_masters<T, Next>{p.value.data, weight(first), next});
+    } else {
+      Random const random(seed_, static_cast<std::uint64_t>(step));
+      backend_.for_each(p.value.size(),
+                        move_at_random<T, Next>{p.value.data, next, random, static_cast<std::uint64_t>(first)});
+    }
+  }
+  /// Adds a parameter's master weights to the state of its optimiser, if there are some.
+  void add_state(std::vector<state_tensor<wide>>& state, parameter<T> const& p, Index first) const {
+    if (has_masters())
+      state.push_back({"weight." + std::string(p.name), {weight(first), p.value.count, p.value.rows, p.value.cols}});
+  }
+
+ private:
+  [[nodiscard]] bool has_masters() const {
+    return !std::is_same_v<T, wide> && narrow_ == narrow_parameters::master_weights;
+  }
+  [[nodiscard]] wide* weight(Index first) const { return weights_.template as<wide>() + first; }
+
+  [[no_unique_address]] Backend backend_;
+  std::vector<parameter<T>> all_;
+  narrow_parameters narrow_;
+  std::uint64_t seed_;
+  Index size_ = 0;
+  headmix::backend_memory<Backend> weights_;  // of all of them, one after another
+};
+
+}  // namespace detail
+
+}  // namespace headmix
