@@ -16,6 +16,7 @@
 #include "headmix/expr/norm.hpp"
 #include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/moa.hpp"
+#include "headmix/program/copy_parameters.hpp"
 #include "headmix/program/module.hpp"
 
 namespace {
@@ -153,6 +154,38 @@ TEST_CASE("a cross entropy over bfloat16 is a float") {
   double const expected = head_loss<double>(), found = head_loss<bfloat16>();
   CHECK(std::abs(found - expected) < 2e-3);
   CHECK(static_cast<double>(static_cast<float>(bfloat16(found))) != found);  // more digits than the storage has
+}
+struct LogSum {
+  struct D : size<6> {};
+  struct x : input<tokens, D> {};
+  struct W : param<D, size<9>> {};
+  static constexpr auto y = log_sum_exp(x{} % W{});
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+TEST_CASE("the result of a module over bfloat16 is a float where it is never rounded") {
+  Module<LogSum, Cpu<bfloat16>> narrow(1);
+  Module<LogSum, Reference<double>> wide(uninitialized{});
+  copy_parameters(narrow, wide);
+  std::vector<bfloat16> x;
+  std::vector<double> wide_x;
+  for (Index i = 0; i < 3 * 6; ++i) {
+    x.emplace_back(static_cast<float>(Random(4).normal(static_cast<std::uint64_t>(i))));
+    wide_x.push_back(static_cast<double>(x.back()));
+  }
+  view<float const> const y = narrow.forward({x.data(), 3, 6});
+  view<double const> const expected = wide.forward({wide_x.data(), 3, 6});
+  for (Index i = 0; i < 3; ++i) {
+    CHECK(std::abs(static_cast<double>(y(i, 0)) - expected(i, 0)) < 5e-3);
+    CHECK(static_cast<float>(bfloat16(y(i, 0))) != y(i, 0));
+  }
+  float const dy[] = {1, -2, 0.3f};
+  double const wide_dy[] = {1, -2, 0.3f};
+  narrow.backward({dy, 3, 1});
+  wide.backward({wide_dy, 3, 1});
+  for (Index i = 0; i < 3; ++i)
+    for (Index j = 0; j < 6; ++j)
+      CHECK(std::abs(static_cast<double>(narrow.input_gradient()(i, j)) - wide.input_gradient()(i, j)) < 2e-2);
 }
 
 }  // namespace

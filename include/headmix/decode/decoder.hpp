@@ -38,6 +38,8 @@ class Decoder {
   /// Of the parameters, the workspace and the program.
   using module_type = Module<layer, Backend, inference>;
   using scalar = typename Backend::scalar;
+  /// Numbers of y.
+  using result_scalar = typename module_type::result_scalar;
   /// Numbers of x: scalars, or Int.
   using input = storage_t<L::x::kind_of, scalar>;
 
@@ -62,7 +64,7 @@ class Decoder {
 
   /// y of further tokens, [x.rows, d]: sequence b has s.length(b) of them, which may be none. It stays valid until the
   /// next pass.
-  view<scalar const> prefill(view<input const> x, segments s) {
+  view<result_scalar const> prefill(view<input const> x, segments s) {
     if (s.count != sequences()) {
       fail("Decoder: there are rows for ", s.count, " sequences, the decoder has ", sequences());
     }
@@ -91,13 +93,13 @@ class Decoder {
     return y;
   }
   /// The same with equally many rows of each sequence.
-  view<scalar const> prefill(view<input const> x) {
+  view<result_scalar const> prefill(view<input const> x) {
     Index const n = sequences();
     if (n == 0 || x.rows % n != 0) fail("Decoder: ", x.rows, " rows do not divide evenly into ", n, " sequences");
     return prefill(x, uniform(n, x.rows / n));
   }
   /// One row of each sequence.
-  view<scalar const> step(view<input const> x) {
+  view<result_scalar const> step(view<input const> x) {
     if (x.rows != sequences()) {
       fail("Decoder::step: expected a row for each of the ", sequences(), " sequences, found ", x.rows);
     }

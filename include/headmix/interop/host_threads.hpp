@@ -202,6 +202,8 @@ class HostModule {
   using scalar = typename Backend::scalar;
   /// What module() returns.
   using module_type = Module<L, Backend, Mode>;
+  /// Of results and their gradients.
+  using result_scalar = typename module_type::result_scalar;
 
   /// @param most_threads the largest nth of any call
   template <Extent... X>
@@ -209,16 +211,16 @@ class HostModule {
       : threads_(most_threads), module_(seed, Backend(threads_), sizes...) {}
 
   /// As Module::forward. x and b of thread 0 count.
-  view<scalar const> forward(Index ith, Index nth, view<scalar const> x, batch const& b) {
+  view<result_scalar const> forward(Index ith, Index nth, view<scalar const> x, batch const& b) {
     return threads_.run(ith, nth, [&] { return module_.forward(x, b); });
   }
   /// The same for one sequence.
-  view<scalar const> forward(Index ith, Index nth, view<scalar const> x) {
+  view<result_scalar const> forward(Index ith, Index nth, view<scalar const> x) {
     return forward(ith, nth, x, uniform(1, x.rows));
   }
   /// As Module::backward. dy and the weights of thread 0 count.
   template <class M = Mode>
-  void backward(Index ith, Index nth, view<scalar const> dy, std::initializer_list<double> weights = {}) {
+  void backward(Index ith, Index nth, view<result_scalar const> dy, std::initializer_list<double> weights = {}) {
     threads_.run(ith, nth, [&] { module_.template backward<M>(dy, weights); });
   }
   /// For parameters, gradients and losses; its own passes run on the thread that calls them.

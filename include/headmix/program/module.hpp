@@ -44,6 +44,8 @@ class Module {
   struct layer_roots
       : detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses, typename L::observed>::type {};
   using program_type = Program<layer_roots, Backend, Mode>;
+  /// Of y and dy: `scalar`, or accumulator_t of it for what is never rounded to it, as a loss is.
+  using result_scalar = typename program_type::template type<typename program_type::result>;
   using parameter_leaves = filter<typename program_type::leaves, detail::is_parameter>;
   using buffer_leaves = filter<typename program_type::leaves, detail::is_buffer>;
   using packed_leaves = filter<typename program_type::leaves, detail::is_packed>;
@@ -85,9 +87,9 @@ class Module {
 
   /// y of x, [tokens, D], all of one sequence. Keeps a reference to x. The result stays valid until the next forward
   /// pass, so it cannot be the x of that: copy it first.
-  view<scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
+  view<result_scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
-  view<scalar const> forward(view<scalar const> x, batch const& b) {
+  view<result_scalar const> forward(view<scalar const> x, batch const& b) {
     detail::program_access::state(self_->program).begin_forward();
     self_->program.bind(typename L::x{}, x);
     self_->program.bind_tokens(self_->memory.carried(detail::name_source<tokens>(), b, self_->memory.offsets));
@@ -100,7 +102,7 @@ class Module {
   }
   /// y of x and of the second input, from which keys and values are made (cross-attention).
   template <class Of = L>
-  view<scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
+  view<result_scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
     detail::program_access::state(self_->program).begin_forward();
     self_->program.bind(typename Of::context{}, context);
@@ -114,7 +116,7 @@ class Module {
     return forward(x, b);
   }
   /// The same over leaves that were bound with program().bind().
-  view<scalar const> forward() {
+  view<result_scalar const> forward() {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
       if (!self_->fixed_randomness) self_->memory.random = randomness(self_->memory.seed, self_->passes);
     }
@@ -145,19 +147,19 @@ class Module {
   /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
   /// inputs anew; see Program::backward.
   template <class M = Mode>
-  void backward(view<scalar const> dy, std::initializer_list<double> weights = {}) {
+  void backward(view<result_scalar const> dy, std::initializer_list<double> weights = {}) {
     backward<M>(dy, std::span<double const>(std::data(weights), weights.size()));
   }
   /// The same with weights by name, `{{"load_balance", 0.01}, {"z", 0.001}}`: each is that of all losses of its name.
   /// A loss without a weight or with two, and a name that no loss has, is an error.
   template <class M = Mode>
-  void backward(view<scalar const> dy, loss_weights const& weights) {
+  void backward(view<result_scalar const> dy, loss_weights const& weights) {
     detail::weigh_losses(self_->memory.weights, loss_sources::sources, weights);
     backward<M>(dy, std::span<double const>(self_->memory.weights));
   }
   /// The same with weights of a number that is known when the program runs.
   template <class M = Mode>
-  void backward(view<scalar const> dy, std::span<double const> weights) {
+  void backward(view<result_scalar const> dy, std::span<double const> weights) {
     static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
     self_->program.check_backward(dy, weights);
     self_->memory.bind_gradient(binding(), number_of<typename L::x>(), self_->memory.input_gradient);
