@@ -18,46 +18,49 @@ using Moh = headmix::Moh<dynamic, dynamic, Router, headmix::causal>;
 
 template <class L, class Backend>
 class AttentionSublayer final : public ModuleSublayer<L, Backend> {
+  using T = typename Backend::scalar;
+
  public:
   /// The sizes are the layer's.
   template <class... Sizes>
   AttentionSublayer(Options const& o, Index layer, Backend const& backend, Sizes... sizes)
       : ModuleSublayer<L, Backend>(o, seed_of(o, layer, "attn"), backend, sizes...), text_(o, this->module_, sizes...) {
-    auto const scale = static_cast<float>(o.moa_scale);
-    headmix::upload(backend, scale_.template as<float>(), &scale, 1);
+    auto const scale = static_cast<T>(static_cast<float>(o.moa_scale));
+    headmix::upload(backend, scale_.template as<T>(), &scale, 1);
     bind_scale(this->module_.program());
   }
 
   void begin_text() override { bind_scale(text_.begin()); }
-  view<float const> continue_text(view<float const> h) override { return text_.read(h); }
+  view<T const> continue_text(view<T const> h) override { return text_.read(h); }
   void end_text() override { text_.end(); }
 
  private:
   void bind_scale([[maybe_unused]] auto& program) {
     if constexpr (requires { typename L::scale; }) {
-      program.bind(Residual<L>::of_layer(typename L::scale{}), {scale_.template as<float>(), 1, 1});
+      program.bind(Residual<L>::of_layer(typename L::scale{}), {scale_.template as<T>(), 1, 1});
     }
   }
 
   TextReader<L, Backend> text_;
-  headmix::backend_memory<Backend> scale_{sizeof(float)};
+  headmix::backend_memory<Backend> scale_{sizeof(T)};
 };
 
 template <class Backend>
-std::unique_ptr<Sublayer> make_dense(Options const& o, Index layer, Backend const& backend) {
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_dense(Options const& o, Index layer, Backend const& backend) {
   return std::make_unique<AttentionSublayer<Dense, Backend>>(o, layer, backend, at<Dense::model_dim>(o.width),
                                                              at<Dense::head_dim>(o.head_dim), at<Dense::heads>(o.heads),
                                                              at<Dense::kv_heads>(o.heads));
 }
 template <class Backend>
-std::unique_ptr<Sublayer> make_moa(Options const& o, Index layer, Backend const& backend) {
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_moa(Options const& o, Index layer, Backend const& backend) {
   using L = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
   return std::make_unique<AttentionSublayer<Moa, Backend>>(o, layer, backend, at<L::model_dim>(o.width),
                                                            at<L::head_dim>(o.head_dim), at<L::experts>(o.experts),
                                                            at<L::top_k>(o.top_k));
 }
 template <class Router, class Backend>
-std::unique_ptr<Sublayer> make_moh_with(Options const& o, Index layer, Backend const& backend) {
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh_with(Options const& o, Index layer,
+                                                                  Backend const& backend) {
   using L = Moh<Router>;
   auto const make = [&](auto... shared_heads) {
     return std::make_unique<AttentionSublayer<L, Backend>>(o, layer, backend, at<typename L::model_dim>(o.width),
@@ -72,7 +75,7 @@ std::unique_ptr<Sublayer> make_moh_with(Options const& o, Index layer, Backend c
   }
 }
 template <class Backend>
-std::unique_ptr<Sublayer> make_moh(Options const& o, Index layer, Backend const& backend) {
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh(Options const& o, Index layer, Backend const& backend) {
   using headmix::QueryNorm, headmix::TwoStage;
   if (o.router == HeadRouter::query_norm) {
     return o.shared_heads == 0 ? make_moh_with<QueryNorm<0, dynamic, dynamic>>(o, layer, backend)

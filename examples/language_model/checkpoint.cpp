@@ -105,7 +105,8 @@ void Checkpoint::check_settings(headmix::Safetensors const& file) const {
     throw UsageError("--resume: other options than those of the checkpoint in " + in_quotes(folder_) + ": " + wrong);
 }
 
-void Checkpoint::resume(Saved& training) {
+template <class T>
+void Checkpoint::resume(Saved<T>& training) {
   if (path_.empty() || !resume_) return;
   std::error_code error;
   if (!fs::exists(path_, error)) {
@@ -127,7 +128,8 @@ void Checkpoint::resume(Saved& training) {
   saved_ = results.steps;
 }
 
-void Checkpoint::save(Saved const& training) {
+template <class T>
+void Checkpoint::save(Saved<T> const& training) {
   Results const& results = training.results;
   if (path_.empty() || results.steps == saved_) return;
   training.progress.pause();
@@ -145,7 +147,8 @@ void Checkpoint::save(Saved const& training) {
   training.progress.resume();
 }
 
-void Checkpoint::end(Saved const& training) {
+template <class T>
+void Checkpoint::end(Saved<T> const& training) {
   Results& results = training.results;
   if (path_.empty()) return;
   std::string const goes_on = "--resume continues after these";
@@ -162,5 +165,12 @@ void Checkpoint::end(Saved const& training) {
     program::complain(program::reason(e));
   }
 }
+
+template void Checkpoint::resume(Saved<float>&);
+template void Checkpoint::resume(Saved<headmix::bfloat16>&);
+template void Checkpoint::save(Saved<float> const&);
+template void Checkpoint::save(Saved<headmix::bfloat16> const&);
+template void Checkpoint::end(Saved<float> const&);
+template void Checkpoint::end(Saved<headmix::bfloat16> const&);
 
 }  // namespace lm

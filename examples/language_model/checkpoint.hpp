@@ -65,40 +65,45 @@ class SavedOptimiser {
 };
 
 /// The parameters of a model as a checkpoint sees them (headmix::HasParameters).
+template <class T>
 class SavedParameters {
  public:
-  SavedParameters(Parameters const& all, AnyMemory memory) : all_(all), memory_(std::move(memory)) {}
+  SavedParameters(Parameters<T> const& all, AnyMemory memory) : all_(all), memory_(std::move(memory)) {}
 
-  [[nodiscard]] Parameters const& parameters() const { return all_; }
+  [[nodiscard]] Parameters<T> const& parameters() const { return all_; }
   [[nodiscard]] AnyMemory const& backend() const { return memory_; }
 
  private:
-  Parameters const& all_;
+  Parameters<T> const& all_;
   AnyMemory memory_;
 };
 
 /// What a checkpoint has of a training.
+template <class T>
 struct Saved {
-  SavedParameters const& parameters;
+  SavedParameters<T> const& parameters;
   SavedOptimiser optimiser;  ///< takes every step
   SavedOptimiser gates;      ///< takes some
   Results& results;
   Progress& progress;
 };
 
-/// Does nothing without --checkpoint.
+/// Does nothing without --checkpoint. T of its functions is float or bfloat16.
 class Checkpoint {
  public:
   Checkpoint(Options const& options, Text const& text);
 
   /// With --resume and a checkpoint: everything is as it was. Other options than those of the checkpoint are an error.
-  void resume(Saved& training);
+  template <class T>
+  void resume(Saved<T>& training);
   /// Saves what the last one does not have.
-  void save(Saved const& training);
+  template <class T>
+  void save(Saved<T> const& training);
   /// Whether --every asks for one.
   [[nodiscard]] bool is_due(Index steps) const { return every_ > 0 && steps % every_ == 0; }
   /// After the training: saves it if a signal has ended it, and says how it goes on.
-  void end(Saved const& training);
+  template <class T>
+  void end(Saved<T> const& training);
 
  private:
   void check_settings(headmix::Safetensors const& file) const;

@@ -21,8 +21,8 @@ void add_gate(HostMatrix<float> const& gate, Int const* bytes, double& entropy, 
 
 }  // namespace
 
-void observe(Options const& o, std::size_t layer, Sublayer& attention, Sublayer& network, Int const* bytes,
-             ExpertUse& use) {
+void observe(Options const& o, std::size_t layer, HostMatrix<Int> const& chosen, HostMatrix<float> const& gate,
+             HostMatrix<Int> const& ffn_chosen, Int const* bytes, ExpertUse& use) {
   auto const layers = static_cast<std::size_t>(o.layers);
   use.loads.resize(layers);
   use.ffn_loads.resize(layers);
@@ -30,7 +30,6 @@ void observe(Options const& o, std::size_t layer, Sublayer& attention, Sublayer&
     use.bytes.resize(layers, headmix::ExpertCounts(256, o.experts));
     return use.bytes[layer];
   };
-  auto const chosen = attention.chosen();
   auto const& c = chosen.numbers;
   if (o.attention == Attention::moh) {
     add_loads(chosen, o.heads, o.shared_heads, use.loads[layer]);
@@ -40,14 +39,13 @@ void observe(Options const& o, std::size_t layer, Sublayer& attention, Sublayer&
   if (o.attention == Attention::moa) {
     bytes_of_experts().add({bytes, chosen.rows, 1}, {c.data(), chosen.rows, chosen.cols});
   }
-  if (auto const gate = attention.gate(); gate.rows > 0) {
+  if (gate.rows > 0) {
     use.gate_entropy.resize(layers);
     add_gate(gate, bytes, use.gate_entropy[layer], bytes_of_experts());
   }
   // The pass of mae with single experts is a second one over the same bytes.
   bool const second = o.attention == Attention::mae && !c.empty();
-  auto const ffn = network.chosen();
-  if (!second && !ffn.numbers.empty()) add_loads(ffn, o.ffn_experts, 0, use.ffn_loads[layer]);
+  if (!second && !ffn_chosen.numbers.empty()) add_loads(ffn_chosen, o.ffn_experts, 0, use.ffn_loads[layer]);
 }
 
 }  // namespace lm

@@ -20,8 +20,9 @@ struct ExpertUse {
   std::vector<headmix::ExpertCounts> bytes;  ///< of moa and mae with a gate, with which bytes experts occurred
 };
 
-/// Adds what the sublayers of block `layer` did in the last forward pass over `bytes`.
-void observe(Options const& options, std::size_t layer, Sublayer& attention, Sublayer& network, Int const* bytes,
-             ExpertUse& use);
+/// Adds what the sublayers of block `layer` did in a forward pass over `bytes`: Sublayer::chosen() and gate() of the
+/// attention, and chosen() of the feed-forward network.
+void observe(Options const& options, std::size_t layer, HostMatrix<Int> const& chosen, HostMatrix<float> const& gate,
+             HostMatrix<Int> const& ffn_chosen, Int const* bytes, ExpertUse& use);
 
 }  // namespace lm

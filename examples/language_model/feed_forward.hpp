@@ -37,7 +37,8 @@ using MhMoe = headmix::MhMoe<dynamic, dynamic, ExpertRouter, Experts<W>>;
 
 /// The feed-forward network of block `layer`, with weights W.
 template <Weights W, class Backend>
-std::unique_ptr<Sublayer> make_feed_forward(Options const& o, Index layer, Backend const& backend) {
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_feed_forward(Options const& o, Index layer,
+                                                                      Backend const& backend) {
   using headmix::at;
   using Of = std::conditional_t<W == Weights::real, headmix::weights::real, headmix::weights::ternary>;
   auto const make = [&]<class L>(std::type_identity<L>, auto... sizes) {

@@ -26,6 +26,8 @@ inline auto mae_sizes(Options const& o) {
 /// The base class owns the parameters and computes the mixture with gates.
 template <class Backend>
 class MaeSublayer final : public ModuleSublayer<Mae, Backend> {
+  using T = typename Backend::scalar;
+
  public:
   template <class... Sizes>
   MaeSublayer(std::tuple<Sizes...> const& sizes, Options const& o, Index layer, Backend const& backend)
@@ -40,11 +42,11 @@ class MaeSublayer final : public ModuleSublayer<Mae, Backend> {
     // Without randomness a draw is the most probable expert.
     if (by_gate_) by_gate_->set_randomness(pass == Pass::drawn ? random : headmix::randomness::off());
   }
-  view<float const> forward(view<float const> h, segments s) override {
+  view<T const> forward(view<T const> h, segments s) override {
     if (pass_ == Pass::mixture && mean_) return mean_->forward(h, s);
     return in_use([&](auto& m) { return m.forward(h, s); });
   }
-  view<float const> backward(view<float const> dy) override {
+  view<T const> backward(view<T const> dy) override {
     return in_use([&](auto& m) {
       m.backward(dy);
       return m.input_gradient();
@@ -66,7 +68,7 @@ class MaeSublayer final : public ModuleSublayer<Mae, Backend> {
       bind_heads<Mae>(text_.begin());
     }
   }
-  view<float const> continue_text(view<float const> h) override { return mean_ ? mean_text_.read(h) : text_.read(h); }
+  view<T const> continue_text(view<T const> h) override { return mean_ ? mean_text_.read(h) : text_.read(h); }
   void end_text() override {
     mean_text_.end();
     text_.end();
@@ -128,7 +130,7 @@ class MaeSublayer final : public ModuleSublayer<Mae, Backend> {
 };
 
 template <class Backend>
-std::unique_ptr<Sublayer> make_mae(Options const& o, Index layer, Backend const& backend) {
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_mae(Options const& o, Index layer, Backend const& backend) {
   return std::make_unique<MaeSublayer<Backend>>(mae_sizes(o), o, layer, backend);
 }
 

@@ -16,9 +16,11 @@
 
 namespace lm {
 
-/// @tparam Backend over float
+/// @tparam Backend  over numbers in which parameters and activations are stored; the loss is a float
 template <class Backend>
 class LanguageModel {
+  using T = typename Backend::scalar;
+
  public:
   LanguageModel(Options const& o, Backend const& backend, MakeSublayer<Backend> make_attention,
                 MakeSublayer<Backend> make_feed_forward)
@@ -57,7 +59,7 @@ class LanguageModel {
   /// Adds the gradients of the last forward's loss and of the weighted router losses to the parameters' gradients.
   void backward() {
     loss_.backward({one_.template as<float>(), 1, 1});
-    view<float const> d_h = loss_.input_gradient();
+    view<T const> d_h = loss_.input_gradient();
     for (std::size_t l = blocks_.size(); l-- > 0;) {
       d_h = blocks_[l].attention->backward(blocks_[l].network->backward(d_h));
     }
@@ -95,18 +97,18 @@ class LanguageModel {
   }
 
   /// All of them, with the names of their places: 0.attn.layer.W_q.
-  [[nodiscard]] Parameters const& parameters() const { return parameters_; }
+  [[nodiscard]] Parameters<T> const& parameters() const { return parameters_; }
   /// Those of the routers and gates of attention, and all others.
-  [[nodiscard]] Parameters const& routers() const { return routers_; }
-  [[nodiscard]] Parameters const& others() const { return others_; }
+  [[nodiscard]] Parameters<T> const& routers() const { return routers_; }
+  [[nodiscard]] Parameters<T> const& others() const { return others_; }
 
   struct Block {
-    std::unique_ptr<Sublayer> attention, network;
+    std::unique_ptr<Sublayer<T>> attention, network;
   };
   [[nodiscard]] std::vector<Block> const& blocks() const { return blocks_; }
 
  private:
-  void add_parameters(std::string const& place, Parameters const& all, Parameters const& routers) {
+  void add_parameters(std::string const& place, Parameters<T> const& all, Parameters<T> const& routers) {
     for (auto p : all) {
       p.name = names_.emplace_back(place + std::string(p.name));
       parameters_.push_back(p);
@@ -117,30 +119,31 @@ class LanguageModel {
   /// and feed-forward mixtures keep the start of their modules: they learn faster with it, since their gates are small.
   void initialise(Options const& o) {
     std::uint64_t stream = 0x696e6974;
-    auto const draw = [&](Parameters const& all, Parameters const& kept) {
+    auto const draw = [&](Parameters<T> const& all, Parameters<T> const& kept) {
       for (auto const& p : all) {
         if (p.value.rows == 1 || is_among(kept, p)) continue;
         bool const writes_residual = p.name.ends_with("W_o") || p.name.ends_with("W_2");
         double const sigma = 0.02 / (writes_residual ? std::sqrt(2.0 * static_cast<double>(o.layers)) : 1.0);
         headmix::Random const random(o.seed, stream++);
-        std::vector<float> start(static_cast<std::size_t>(p.value.size()));
-        for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(sigma * random.normal(i));
+        std::vector<T> start(static_cast<std::size_t>(p.value.size()));
+        for (std::size_t i = 0; i < start.size(); ++i)
+          start[i] = static_cast<T>(static_cast<float>(sigma * random.normal(i)));
         headmix::upload(backend_, p.value.data, start.data(), start.size());
       }
     };
     draw(embedding_.parameters(), {});
     for (Index l = 0; l < o.layers; ++l) {
       auto const& [attention, network] = blocks_[static_cast<std::size_t>(l)];
-      draw(attention->parameters(), o.attention == Attention::moh ? Parameters() : attention->routers());
+      draw(attention->parameters(), o.attention == Attention::moh ? Parameters<T>() : attention->routers());
       if (!has_mixture(o, l)) draw(network->parameters(), {});
     }
   }
-  static bool is_among(Parameters const& all, headmix::parameter<float> const& p) {
+  static bool is_among(Parameters<T> const& all, headmix::parameter<T> const& p) {
     return std::any_of(all.begin(), all.end(), [&p](auto const& q) { return q.value.data == p.value.data; });
   }
 
   /// The residual stream before the first block, of rows whose sequences begin at position `first`.
-  view<float const> embedded(Int const* ids, segments s, Index first) {
+  view<T const> embedded(Int const* ids, segments s, Index first) {
     positions_.resize(static_cast<std::size_t>(s.rows));
     for (Index b = 0; b < s.count; ++b) {
       for (Index i = s.begin(b); i < s.end(b); ++i) {
@@ -163,7 +166,7 @@ class LanguageModel {
   headmix::Module<Loss, Backend> loss_;
   headmix::Module<Probabilities, Backend, headmix::inference> probabilities_;
   std::list<std::string> names_;
-  Parameters parameters_, routers_, others_;
+  Parameters<T> parameters_, routers_, others_;
   std::vector<Int> positions_;
   Index text_length_ = 0;
   headmix::HostInts<Backend> ids_, position_ints_, targets_;

@@ -21,25 +21,27 @@ inline std::uint64_t seed_of(Options const& o, Index layer, std::string_view nam
 
 /// What all sublayers do with the module that owns their parameters.
 template <class L, class Backend>
-class ModuleSublayer : public Sublayer {
+class ModuleSublayer : public Sublayer<typename Backend::scalar> {
+  using T = typename Backend::scalar;
+
  public:
   /// The sizes are the layer's.
   template <class... Sizes>
   ModuleSublayer(Options const& o, std::uint64_t seed, Backend const& backend, Sizes... sizes)
       : module_(seed, backend, headmix::at<Stream::D>(o.width), sizes...), loss_weights_{o.balance, o.z} {
-    headmix::ParameterGroups<float> groups;
+    headmix::ParameterGroups<T> groups;
     groups.add(module_);
     routers_ = groups.gates;
   }
 
-  view<float const> forward(view<float const> h, segments s) override { return module_.forward(h, s); }
-  view<float const> backward(view<float const> dy) override {
+  view<T const> forward(view<T const> h, segments s) override { return module_.forward(h, s); }
+  view<T const> backward(view<T const> dy) override {
     module_.backward(dy, std::span(loss_weights_).first(L::losses::size));
     return module_.input_gradient();
   }
   void zero_gradients() override { module_.zero_gradients(); }
-  [[nodiscard]] Parameters const& parameters() const override { return module_.parameters(); }
-  [[nodiscard]] Parameters const& routers() const override { return routers_; }
+  [[nodiscard]] Parameters<T> const& parameters() const override { return module_.parameters(); }
+  [[nodiscard]] Parameters<T> const& routers() const override { return routers_; }
   [[nodiscard]] HostMatrix<Int> chosen() override {
     if constexpr (L::observed::size > 0) {
       return {module_.backend(), module_.observed()};
@@ -53,12 +55,14 @@ class ModuleSublayer : public Sublayer {
 
  private:
   double loss_weights_[2];
-  Parameters routers_;
+  Parameters<T> routers_;
 };
 
 /// A text that layer L reads row by row, with a cache. The layer's parameters are those of `owner`.
 template <class L, class Backend>
 class TextReader {
+  using T = typename Backend::scalar;
+
  public:
   template <class Owner, class... Sizes>
   TextReader(Options const& o, Owner& owner, Sizes... sizes)
@@ -73,7 +77,7 @@ class TextReader {
     decoder_->rewind(0, 0);
     return decoder_->module().program();
   }
-  view<float const> read(view<float const> h) { return decoder_->prefill(h); }
+  view<T const> read(view<T const> h) { return decoder_->prefill(h); }
   void end() { decoder_.reset(); }
 
  private:

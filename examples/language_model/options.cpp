@@ -21,7 +21,7 @@ namespace {
 using Member =
     std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
                  HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*, Weights Options::*,
-                 Index Options::*, std::uint64_t Options::*, double Options::*, bool Options::*>;
+                 Scalar Options::*, Index Options::*, std::uint64_t Options::*, double Options::*, bool Options::*>;
 /// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
 using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
@@ -50,6 +50,10 @@ constexpr std::array table{
            "moa; with --ffn smoe or mh_moe: dense"},
     Option{"--backend", "cpu|cuda|emulated", &Options::backend, 0, 0, all,
            "what computes (emulated: the GPU's kernels on the CPU, slowly)", ""},
+    Option{"--scalar", "float|bfloat16", &Options::scalar, 0, 0, all,
+           "numbers in which parameters, activations and gradients are stored; what is computed is computed in float, "
+           "and the optimiser keeps weights in float",
+           ""},
     Option{"--experts", "N", &Options::experts, 1, most_experts, moa | mixture,
            "experts E of every layer: of moa, else of the feed-forward mixture", ""},
     Option{"--top-k", "N", &Options::top_k, 1, most_experts, moa | moh | mixture,
@@ -189,6 +193,10 @@ struct Set {
     if (text != "real" && text != "ternary") mistake(o.name, "real or ternary", in_quotes(text));
     options.*member = text == "real" ? Weights::real : Weights::ternary;
   }
+  void operator()(Scalar Options::*member) const {
+    if (text != "float" && text != "bfloat16") mistake(o.name, "float or bfloat16", in_quotes(text));
+    options.*member = text == "float" ? Scalar::float32 : Scalar::bfloat16;
+  }
   void operator()(HeadRouter Options::*member) const {
     if (text != "two_stage" && text != "query_norm") mistake(o.name, "two_stage or query_norm", in_quotes(text));
     options.*member = text == "two_stage" ? HeadRouter::two_stage : HeadRouter::query_norm;
@@ -231,6 +239,7 @@ struct Show {
   std::string operator()(std::string Options::*member) const { return options.*member; }
   std::string operator()(Attention Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Device Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(Scalar Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(HeadRouter Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Training Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Ffn Options::*member) const { return std::string(name(options.*member)); }
@@ -364,6 +373,8 @@ std::string_view name(Attention attention) {
   constexpr std::array<std::string_view, 4> names{"dense", "moa", "moh", "mae"};
   return names[static_cast<std::size_t>(attention)];
 }
+
+std::string_view name(Scalar scalar) { return scalar == Scalar::float32 ? "float" : "bfloat16"; }
 
 std::string_view name(HeadRouter router) { return router == HeadRouter::two_stage ? "two_stage" : "query_norm"; }
 

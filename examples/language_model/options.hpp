@@ -26,6 +26,7 @@ enum class HeadRouter { two_stage, query_norm };
 enum class Training { bcd, joint, uniform };
 enum class Ffn { dense, smoe, mh_moe };
 enum class Weights { real, ternary };
+enum class Scalar { float32, bfloat16 };
 enum class Device { cpu, cuda, emulated };
 enum class ProgressMode { automatic, on, off };
 
@@ -38,6 +39,7 @@ struct Options {
   std::string text;                      ///< file or folder; empty: the default text
   Attention attention = Attention::moa;  ///< dense with a mixture as --ffn, unless given
   Device backend = Device::cpu;
+  Scalar scalar = Scalar::float32;
   Index experts = 8;                          ///< moa; parse_options: of mae, binomial(heads, dropped)
   Index top_k = 4;                            ///< moa, and the routed heads of moh: half of the heads unless given
   Index head_dim = 32;                        ///< all but moa, unless given: width / heads
@@ -83,6 +85,7 @@ struct Options {
 [[nodiscard]] std::string help_text();
 [[nodiscard]] std::string_view name(Attention attention);
 [[nodiscard]] std::string_view name(Device device);
+[[nodiscard]] std::string_view name(Scalar scalar);
 [[nodiscard]] std::string_view name(HeadRouter router);
 [[nodiscard]] std::string_view name(Training training);
 [[nodiscard]] std::string name(Pool pool);

@@ -118,7 +118,7 @@ Json summary(Options const& o, Results const& r) {
   if (o.attention == Attention::moh)
     json("shared_heads", o.shared_heads)("top_k", o.top_k)("router", name(o.router))("balance", o.balance);
   json("head_dim", o.head_dim)("layers", o.layers)("width", o.width)("context", o.context)("batch", o.batch);
-  json("ffn", name(o.ffn))("weights", name(o.weights));
+  json("ffn", name(o.ffn))("weights", name(o.weights))("scalar", name(o.scalar));
   if (o.ffn == Ffn::mh_moe) json("split", o.split);
   if (o.ffn != Ffn::dense) {
     json("ffn_experts", o.ffn_experts)("ffn_top_k", o.ffn_top_k)("hidden", o.hidden)("ffn_every", o.ffn_every);

@@ -13,11 +13,16 @@
 
 namespace {
 
-using Backend = headmix::Cpu<float, headmix::thread_pool>;
+template <class T>
+using Cpu = headmix::Cpu<T, headmix::thread_pool>;
+using Backend = Cpu<float>;
 using lm::Index, lm::Int;
 
-/// Whether they agree for the model that these options ask for.
-bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, std::vector<std::string_view> options) {
+/// Whether they agree for the model that these options ask for, up to `tolerance`.
+template <class Backend>
+bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, std::vector<std::string_view> options,
+            double tolerance = 1e-4) {
+  using T = typename Backend::scalar;
   for (char const* const o : {"--width", "16", "--context", "24", "--layers", "2"}) options.emplace_back(o);
   lm::Options const o = lm::parse_options(options);
   headmix::thread_pool threads(1);
@@ -27,7 +32,8 @@ bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, s
   for (auto const& p : model.parameters()) {
     headmix::Random const random(headmix::named_seed(1, p.name));
     for (Index i = 0; i < p.value.size(); ++i)
-      p.value.data[i] += 0.3f * static_cast<float>(random.normal(static_cast<std::uint64_t>(i)));
+      p.value.data[i] = static_cast<T>(static_cast<float>(p.value.data[i]) +
+                                       0.3f * static_cast<float>(random.normal(static_cast<std::uint64_t>(i))));
   }
   headmix::Random const random(2);
   std::vector<Int> text;
@@ -45,7 +51,7 @@ bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, s
   double const last = -std::log(static_cast<double>(at_once[static_cast<std::size_t>(text[24])]));
   double const last_of_forward = 24 * loss - 23 * model.forward(text.data(), text.data() + 1, headmix::uniform(1, 23));
   model.end_text();
-  bool const same = std::abs(by_bytes - loss) < 1e-4 && std::abs(last - last_of_forward) < 1e-3;
+  bool const same = std::abs(by_bytes - loss) < tolerance && std::abs(last - last_of_forward) < 10 * tolerance;
   std::printf("%s: loss %.6f, byte by byte %.6f; of the last byte %.4f, read at once %.4f: %s\n", kind.c_str(), loss,
               by_bytes, last_of_forward, last, same ? "agree" : "DIFFER");
   return same;
@@ -54,12 +60,17 @@ bool agrees(std::string const& kind, lm::MakeSublayer<Backend> make_attention, s
 }  // namespace
 
 int main() {
-  bool all = agrees("dense", &lm::make_dense<Backend>, {"--attention", "dense", "--heads", "2"});
-  all = agrees("moa", &lm::make_moa<Backend>, {"--attention", "moa", "--experts", "3", "--top-k", "2"}) && all;
-  all = agrees("moh", &lm::make_moh<Backend>, {"--attention", "moh"}) && all;
-  all = agrees("moh, query norm", &lm::make_moh<Backend>, {"--attention", "moh", "--router", "query_norm"}) && all;
-  all = agrees("mae", &lm::make_mae<Backend>, {"--attention", "mae", "--pool", "window:5"}) && all;
-  all = agrees("mae, uniform", &lm::make_mae<Backend>, {"--attention", "mae", "--training", "uniform"}) && all;
-  all = agrees("mh_moe", &lm::make_dense<Backend>, {"--ffn", "mh_moe"}) && all;
+  bool all = agrees<Backend>("dense", &lm::make_dense<Backend>, {"--attention", "dense", "--heads", "2"});
+  all = agrees<Backend>("moa", &lm::make_moa<Backend>, {"--attention", "moa", "--experts", "3", "--top-k", "2"}) && all;
+  all = agrees<Backend>("moh", &lm::make_moh<Backend>, {"--attention", "moh"}) && all;
+  all = agrees<Backend>("moh, query norm", &lm::make_moh<Backend>, {"--attention", "moh", "--router", "query_norm"}) &&
+        all;
+  all = agrees<Backend>("mae", &lm::make_mae<Backend>, {"--attention", "mae", "--pool", "window:5"}) && all;
+  all = agrees<Backend>("mae, uniform", &lm::make_mae<Backend>, {"--attention", "mae", "--training", "uniform"}) && all;
+  all = agrees<Backend>("mh_moe", &lm::make_dense<Backend>, {"--ffn", "mh_moe"}) && all;
+  using Narrow = Cpu<headmix::bfloat16>;
+  all = agrees<Narrow>("moa, bfloat16", &lm::make_moa<Narrow>, {"--attention", "moa", "--experts", "3", "--top-k", "2"},
+                       0.02) &&
+        all;
   return all ? 0 : 1;
 }

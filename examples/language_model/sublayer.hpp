@@ -5,6 +5,7 @@
 // when it is compiled is one program instead: examples/network.
 
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "headmix/contract/memory.hpp"
@@ -17,7 +18,8 @@ namespace lm {
 using headmix::Int;
 using headmix::segments;
 using headmix::view;
-using Parameters = std::vector<headmix::parameter<float>>;
+template <class T>
+using Parameters = std::vector<headmix::parameter<T>>;
 
 /// What a pass through mae computes; the other kinds of attention do not tell them apart.
 enum class Pass {
@@ -36,14 +38,21 @@ struct HostMatrix {
   Index rows = 0, cols = 0;
 
   HostMatrix() = default;
-  template <class Backend>
-  HostMatrix(Backend const& backend, view<T const> from)
+  template <class Backend, class S>
+  HostMatrix(Backend const& backend, view<S> from)
       : numbers(static_cast<std::size_t>(from.size())), rows(from.rows), cols(from.cols) {
-    headmix::download(backend, numbers.data(), from.data, numbers.size());
+    if constexpr (std::is_same_v<std::remove_const_t<S>, T>) {
+      headmix::download(backend, numbers.data(), from.data, numbers.size());
+    } else {
+      std::vector<std::remove_const_t<S>> narrow(numbers.size());
+      headmix::download(backend, narrow.data(), from.data, narrow.size());
+      for (std::size_t i = 0; i < narrow.size(); ++i) numbers[i] = static_cast<T>(narrow[i]);
+    }
   }
 };
 
-/// Views are of the backend's memory; h is the residual stream before the sublayer, [tokens, width].
+/// Over numbers T. Views are of the backend's memory; h is the residual stream before the sublayer, [tokens, width].
+template <class T>
 class Sublayer {
  public:
   virtual ~Sublayer() = default;
@@ -51,13 +60,13 @@ class Sublayer {
   Sublayer& operator=(Sublayer const&) = delete;
 
   /// The stream after it. Keeps a reference to h, and is valid until the next pass.
-  virtual view<float const> forward(view<float const> h, segments s) = 0;
+  virtual view<T const> forward(view<T const> h, segments s) = 0;
   /// The gradient by h, of that by the result. Adds to the parameters' gradients, also those of the router's losses.
-  virtual view<float const> backward(view<float const> dy) = 0;
+  virtual view<T const> backward(view<T const> dy) = 0;
   virtual void zero_gradients() = 0;
-  [[nodiscard]] virtual Parameters const& parameters() const = 0;
+  [[nodiscard]] virtual Parameters<T> const& parameters() const = 0;
   /// Those of them that belong to a router or a gate.
-  [[nodiscard]] virtual Parameters const& routers() const = 0;
+  [[nodiscard]] virtual Parameters<T> const& routers() const = 0;
 
   /// What the following passes compute; `step` is the training's.
   virtual void set_pass(Pass, Index /*step*/) {}
@@ -69,7 +78,7 @@ class Sublayer {
   /// What continue_text() reads next is the beginning of a text.
   virtual void begin_text() {}
   /// The stream after it, where h goes on after the rows since begin_text().
-  virtual view<float const> continue_text(view<float const> h) { return forward(h, headmix::uniform(1, h.rows)); }
+  virtual view<T const> continue_text(view<T const> h) { return forward(h, headmix::uniform(1, h.rows)); }
   /// Forgets the text, and what it took of memory.
   virtual void end_text() {}
 
@@ -79,18 +88,24 @@ class Sublayer {
 
 /// Makes that of block `layer`.
 template <class Backend>
-using MakeSublayer = std::unique_ptr<Sublayer> (*)(Options const& options, Index layer, Backend const& backend);
+using MakeSublayer = std::unique_ptr<Sublayer<typename Backend::scalar>> (*)(Options const& options, Index layer,
+                                                                             Backend const& backend);
 
-/// Those are one file for each backend and kind (folders cpu, cuda, emulated).
+/// Those are one file for each backend and kind (folders cpu, cpu_bfloat16 and so on).
 template <class Backend>
-std::unique_ptr<Sublayer> make_dense(Options const& options, Index layer, Backend const& backend);
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_dense(Options const& options, Index layer,
+                                                               Backend const& backend);
 template <class Backend>
-std::unique_ptr<Sublayer> make_moa(Options const& options, Index layer, Backend const& backend);
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_moa(Options const& options, Index layer,
+                                                             Backend const& backend);
 template <class Backend>
-std::unique_ptr<Sublayer> make_moh(Options const& options, Index layer, Backend const& backend);
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh(Options const& options, Index layer,
+                                                             Backend const& backend);
 template <class Backend>
-std::unique_ptr<Sublayer> make_mae(Options const& options, Index layer, Backend const& backend);
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_mae(Options const& options, Index layer,
+                                                             Backend const& backend);
 template <Weights W, class Backend>
-std::unique_ptr<Sublayer> make_feed_forward(Options const& options, Index layer, Backend const& backend);
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_feed_forward(Options const& options, Index layer,
+                                                                      Backend const& backend);
 
 }  // namespace lm

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "checkpoint.hpp"
@@ -45,7 +46,8 @@ double validate(Model& model, Pass pass, Options const& o, Text const& text, Exp
     double const loss =
         model.forward(inputs.data(), targets.data(), headmix::ragged(offsets.data(), static_cast<Index>(n)));
     for (std::size_t l = 0; l < model.blocks().size(); ++l) {
-      observe(o, l, *model.blocks()[l].attention, *model.blocks()[l].network, inputs.data(), experts);
+      auto const& [attention, network] = model.blocks()[l];
+      observe(o, l, attention->chosen(), attention->gate(), network->chosen(), inputs.data(), experts);
     }
     sum += loss * static_cast<double>(rows);
     predicted += rows;
@@ -100,8 +102,16 @@ struct MakeAttention {
   }
 };
 
+/// f(std::type_identity<T>) for the type of numbers that the options ask for.
+template <class F>
+int with_scalar(Options const& o, F f) {
+  if (o.scalar == Scalar::bfloat16) return f(std::type_identity<headmix::bfloat16>{});
+  return f(std::type_identity<float>{});
+}
+
 template <class Backend>
 int train(Options const& o, Text const& text, Backend const& backend, MakeAttention<Backend> const& make_attention) {
+  using T = typename Backend::scalar;
   LanguageModel<Backend> model(o, backend, make_attention.of(o),
                                o.weights == Weights::real ? &make_feed_forward<Weights::real, Backend>
                                                           : &make_feed_forward<Weights::ternary, Backend>);
@@ -109,9 +119,9 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeAttent
   bool const is_mae = o.attention == Attention::mae;
   bool const experts = is_mae && o.training != Training::joint;
   SavedParameters const parameters{model.parameters(), AnyMemory::of(backend)};
-  headmix::AdamW<float, Backend> optimiser(experts ? model.others() : model.parameters(), {}, backend);
-  headmix::Sgd<float, Backend> gates(is_mae ? model.routers() : Parameters(), backend);
   headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
+  headmix::AdamW<T, Backend> optimiser(experts ? model.others() : model.parameters(), {}, backend);
+  headmix::Sgd<T, Backend> gates(schedule.g_every > 0 ? model.routers() : Parameters<T>(), backend);
   Results results;
   for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
   if (schedule.g_every > 0) {

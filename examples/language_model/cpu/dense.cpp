@@ -3,5 +3,5 @@
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
 
-template std::unique_ptr<lm::Sublayer> lm::make_dense(Options const&, Index,
-                                                      headmix::Cpu<float, headmix::thread_pool> const&);
+template std::unique_ptr<lm::Sublayer<float>> lm::make_dense(Options const&, Index,
+                                                             headmix::Cpu<float, headmix::thread_pool> const&);

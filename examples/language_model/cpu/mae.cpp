@@ -4,5 +4,5 @@
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
 
-template std::unique_ptr<lm::Sublayer> lm::make_mae(Options const&, Index,
-                                                    headmix::Cpu<float, headmix::thread_pool> const&);
+template std::unique_ptr<lm::Sublayer<float>> lm::make_mae(Options const&, Index,
+                                                           headmix::Cpu<float, headmix::thread_pool> const&);

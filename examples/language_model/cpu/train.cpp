@@ -6,8 +6,10 @@
 #include "headmix/backend/thread_pool.hpp"
 
 int lm::train_cpu(Options const& options, Text const& text) {
-  using Backend = headmix::Cpu<float, headmix::thread_pool>;
-  headmix::thread_pool threads(options.threads);
-  return train(options, text, Backend(threads),
-               {&make_dense<Backend>, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>});
+  return with_scalar(options, [&]<class T>(std::type_identity<T>) {
+    using Backend = headmix::Cpu<T, headmix::thread_pool>;
+    headmix::thread_pool threads(options.threads);
+    return train(options, text, Backend(threads),
+                 {&make_dense<Backend>, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>});
+  });
 }

@@ -2,5 +2,5 @@
 #include "../feed_forward.hpp"
 #include "headmix/headmix.cuh"
 
-template std::unique_ptr<lm::Sublayer> lm::make_feed_forward<lm::Weights::real>(
+template std::unique_ptr<lm::Sublayer<float>> lm::make_feed_forward<lm::Weights::real>(
     Options const&, Index, headmix::Cuda<float, headmix::Sm80> const&);

@@ -2,4 +2,5 @@
 #include "../attention.hpp"
 #include "headmix/headmix.cuh"
 
-template std::unique_ptr<lm::Sublayer> lm::make_moh(Options const&, Index, headmix::Cuda<float, headmix::Sm80> const&);
+template std::unique_ptr<lm::Sublayer<float>> lm::make_moh(Options const&, Index,
+                                                           headmix::Cuda<float, headmix::Sm80> const&);

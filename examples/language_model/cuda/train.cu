@@ -4,7 +4,9 @@
 #include "headmix/headmix.cuh"
 
 int lm::train_cuda(Options const& options, Text const& text) {
-  using Backend = headmix::Cuda<float, headmix::Sm80>;
-  return train(options, text, Backend(),
-               {&make_dense<Backend>, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>});
+  return with_scalar(options, [&]<class T>(std::type_identity<T>) {
+    using Backend = headmix::Cuda<T, headmix::Sm80>;
+    return train(options, text, Backend(),
+                 {&make_dense<Backend>, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>});
+  });
 }

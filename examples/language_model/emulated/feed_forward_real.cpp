@@ -3,5 +3,5 @@
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
 
-template std::unique_ptr<lm::Sublayer> lm::make_feed_forward<lm::Weights::real>(
+template std::unique_ptr<lm::Sublayer<float>> lm::make_feed_forward<lm::Weights::real>(
     Options const&, Index, headmix::Cuda<float, headmix::Emulated> const&);

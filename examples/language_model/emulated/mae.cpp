@@ -4,5 +4,5 @@
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
 
-template std::unique_ptr<lm::Sublayer> lm::make_mae(Options const&, Index,
-                                                    headmix::Cuda<float, headmix::Emulated> const&);
+template std::unique_ptr<lm::Sublayer<float>> lm::make_mae(Options const&, Index,
+                                                           headmix::Cuda<float, headmix::Emulated> const&);

@@ -3,5 +3,5 @@
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
 
-template std::unique_ptr<lm::Sublayer> lm::make_moa(Options const&, Index,
-                                                    headmix::Cuda<float, headmix::Emulated> const&);
+template std::unique_ptr<lm::Sublayer<float>> lm::make_moa(Options const&, Index,
+                                                           headmix::Cuda<float, headmix::Emulated> const&);

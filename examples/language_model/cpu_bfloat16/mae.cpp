@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "../mae.hpp"
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+
+template std::unique_ptr<lm::Sublayer<headmix::bfloat16>> lm::make_mae(
+    Options const&, Index, headmix::Cpu<headmix::bfloat16, headmix::thread_pool> const&);

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT
+#include "../mae.hpp"
+#include "headmix/headmix.cuh"
+
+template std::unique_ptr<lm::Sublayer<headmix::bfloat16>> lm::make_mae(
+    Options const&, Index, headmix::Cuda<headmix::bfloat16, headmix::Sm80> const&);
