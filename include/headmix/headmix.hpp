@@ -3,6 +3,7 @@
 // Everything for the CPU.
 
 #include "headmix/analysis/experts.hpp"
+#include "headmix/backend/build_info.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/core/version.hpp"
@@ -32,4 +33,5 @@
 #ifdef HEADMIX_COMPILED
 extern template struct headmix::detail::module_memory<headmix::Cpu<float>>;
 extern template struct headmix::detail::module_memory<headmix::Cpu<double>>;
+extern template struct headmix::detail::module_memory<headmix::Cpu<headmix::bfloat16>>;
 #endif

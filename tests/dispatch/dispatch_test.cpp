@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../error_of.hpp"
+#include "headmix/backend/build_info.hpp"
 #include "headmix/backend/dispatched_cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/layer/moa.hpp"
@@ -132,7 +133,29 @@ TEST_CASE("the level is the highest one, or what HEADMIX_CPU_LEVEL says") {
     CHECK(DispatchedCpu<float>().level() == level);
     CHECK(DispatchedCpu<float>(cpu_level::baseline).level() == cpu_level::baseline);
   }
+  {
+    Environment const none(nullptr);
+    build_information const b = build_info();
+    CHECK(b.machine == levels().back());
+    CHECK(b.level == b.machine);
+    CHECK(b.text().find("HEADMIX_CPU_LEVEL") == std::string::npos);
+#if defined(__x86_64__) && !defined(__SSE3__)
+    CHECK(b.instruction_set == "sse2");
+#endif
+  }
+  if (levels().size() > 1) {
+    Environment const lowest("baseline");
+    std::string const machine = name_of(levels().back());
+    std::string const expected =
+        message("headmix ", HEADMIX_VERSION_MAJOR, '.', HEADMIX_VERSION_MINOR, '.', HEADMIX_VERSION_PATCH, "; ",
+                build_info().compiler, "; Cpu: ", build_info().instruction_set,
+                build_info().compiled_kernels ? " (headmix::compiled)" : "",
+                "; DispatchedCpu: baseline (HEADMIX_CPU_LEVEL); machine: ", machine);
+    CHECK(build_info().text() == expected);
+  }
   Environment const wrong("sse9");
+  CHECK(error_of([] { (void)build_info(); }) ==
+        "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2 or avx512, found sse9");
   CHECK(error_of([] { DispatchedCpu<float> backend; }) ==
         "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2 or avx512, found sse9");
 }

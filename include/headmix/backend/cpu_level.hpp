@@ -41,6 +41,11 @@ inline constexpr std::array<char const*, 3> cpu_level_names{"baseline", "avx2", 
 #endif
 }
 
+/// The highest level that this machine runs.
+[[nodiscard]] inline cpu_level highest_cpu_level() {
+  return runs(cpu_level::avx512) ? cpu_level::avx512 : runs(cpu_level::avx2) ? cpu_level::avx2 : cpu_level::baseline;
+}
+
 /// The level of that name.
 /// @throws Error when there is none, or the machine does not run it; `what` says where the name comes from
 [[nodiscard]] inline cpu_level cpu_level_of(std::string_view name, std::string_view what) {
@@ -51,10 +56,11 @@ inline constexpr std::array<char const*, 3> cpu_level_names{"baseline", "avx2", 
   return level;
 }
 
-/// The highest level that this machine runs; or the one that the environment variable HEADMIX_CPU_LEVEL names.
+/// highest_cpu_level(), or the one that the environment variable HEADMIX_CPU_LEVEL names.
+/// @throws Error when it names none that this machine runs
 [[nodiscard]] inline cpu_level default_cpu_level() {
   if (char const* const name = std::getenv("HEADMIX_CPU_LEVEL")) return cpu_level_of(name, "HEADMIX_CPU_LEVEL");
-  return runs(cpu_level::avx512) ? cpu_level::avx512 : runs(cpu_level::avx2) ? cpu_level::avx2 : cpu_level::baseline;
+  return highest_cpu_level();
 }
 
 }  // namespace headmix
