@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT
+#include "layers.hpp"
+
+std::unique_ptr<bench::TimedLayer> bench::make_full(Configuration const& c, Index length, bool dense) {
+  return make_layer<headmix::full>(c, length, dense);
+}
