@@ -130,7 +130,7 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeAttent
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   Progress progress(o.progress, o.steps, o.batch * o.context);
   Checkpoint checkpoint(o, text);
-  Saved training{parameters, SavedOptimiser(optimiser, parameters.backend()),
+  Saved<T> training{parameters, SavedOptimiser(optimiser, parameters.backend()),
                  SavedOptimiser(gates, parameters.backend()), results, progress};
   checkpoint.resume(training);
   std::string kinds(name(o.attention));
