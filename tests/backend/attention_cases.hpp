@@ -29,11 +29,12 @@ struct Case {
   double scale = 0.3;
 };
 
-template <class T>
+/// @tparam In  what they are rounded to first
+template <class T, class In = T>
 std::vector<T> numbers(Index n, std::uint64_t stream) {
   Random const random(7, stream);
   std::vector<T> v(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(random.normal(i));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(static_cast<In>(random.normal(i)));
   return v;
 }
 
@@ -69,7 +70,8 @@ struct scores_of {
 
 /// Everything that attention makes, one after another.
 /// @tparam Scores  no_scores, or a `map` and which of its operands hold a number for each head
-template <AttentionMask M, class T, class Scores = no_scores, class B>
+/// @tparam In  what operands are rounded to
+template <AttentionMask M, class T, class Scores = no_scores, class In = T, class B>
 std::vector<T> run(Case const& c, B backend) {
   using map = typename Scores::map;
   constexpr T unwritten = std::numeric_limits<T>::quiet_NaN();
@@ -97,11 +99,12 @@ std::vector<T> run(Case const& c, B backend) {
   };
   auto const size = [&](Index r, Index w) { return r * (2 * w + 3) + 1; };
   Index const wide = c.kv_heads * c.head_dim;
-  auto q = numbers<T>(size(rows, width), 1), k = numbers<T>(size(x.keys.rows, wide), 2),
-       v = numbers<T>(size(x.keys.rows, wide), 3), d_o = numbers<T>(size(rows, width), 4);
-  auto o = numbers<T>(size(rows, width), 5), d_q = o, d_k = k, d_v = v;
-  std::vector<T> lse(static_cast<std::size_t>(rows * c.heads), T(9));
-  view<T> const vl(lse.data(), rows, c.chosen ? 1 : c.heads);
+  auto q = numbers<T, In>(size(rows, width), 1), k = numbers<T, In>(size(x.keys.rows, wide), 2),
+       v = numbers<T, In>(size(x.keys.rows, wide), 3), d_o = numbers<T, In>(size(rows, width), 4);
+  auto o = numbers<T, In>(size(rows, width), 5), d_q = o, d_k = k, d_v = v;
+  using W = accumulator_t<T>;
+  std::vector<W> lse(static_cast<std::size_t>(rows * c.heads), W(9));
+  view<W> const vl(lse.data(), rows, c.chosen ? 1 : c.heads);
 
   attention_forward<T, map> f{x,
                               laid_out(q, rows, width),
@@ -114,7 +117,7 @@ std::vector<T> run(Case const& c, B backend) {
   f.scores.scale = c.scale;
   Index bias_keys = 0;
   for (Index b = 0; b < count; ++b) bias_keys = (std::max)(bias_keys, x.keys.length(b));
-  auto const bias = numbers<T>(bias_keys * bias_keys * c.heads, 6);
+  auto const bias = numbers<T, In>(bias_keys * bias_keys * c.heads, 6);
   std::vector<T> d_bias(bias.size(), T(3));
   if (c.biased) {
     f.scores.bias = view<T const>(bias.data(), bias_keys * bias_keys, c.heads);
@@ -126,7 +129,7 @@ std::vector<T> run(Case const& c, B backend) {
   operand_gradients<T, operands == 0 ? 1 : operands> d = {};
   if constexpr (operands > 0) {
     for (int i = 0; i < operands; ++i) {
-      operand.push_back(numbers<T>(Scores::is_for_each_head[static_cast<std::size_t>(i)] ? c.heads : 1,
+      operand.push_back(numbers<T, In>(Scores::is_for_each_head[static_cast<std::size_t>(i)] ? c.heads : 1,
                                    20 + static_cast<std::uint64_t>(i)));
       for (T& e : operand.back()) e = T(0.5) + std::abs(e);
       d_operand.emplace_back(operand.back().size(), T(4));
@@ -174,7 +177,7 @@ std::vector<T> run(Case const& c, B backend) {
   backend.template attention<M>(f, forward.bytes());
   backend.template attention_gradient<M>(g, backward.bytes());
 
-  std::vector<T> all = lse;
+  std::vector<T> all(lse.begin(), lse.end());
   auto const add = [&](view<T const> m) {
     for (Index i = 0; i < m.rows; ++i) {
       for (Index j = 0; j < m.cols; ++j) all.push_back(m(i, j));

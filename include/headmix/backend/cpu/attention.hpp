@@ -11,7 +11,7 @@
 #include <span>
 #include <type_traits>
 
-#include "headmix/backend/cpu/attention_panels.hpp"
+#include "headmix/backend/cpu/attention_pairs.hpp"
 #include "headmix/backend/cpu/attention_scores.hpp"
 #include "headmix/backend/cpu/attention_stored.hpp"
 #include "headmix/backend/cpu/eigen.hpp"
@@ -33,8 +33,8 @@ void copy_scaled(To* to, Index to_stride, From const* from, Index from_stride, I
 }
 
 /// Copies the heads of the block's rows below each other, times `scale`.
-template <class T, class S>
-void gather_heads(view<T> to, view<S const> from, block_row const* rows, T scale) {
+template <class T, class To, class S>
+void gather_heads(view<To> to, view<S const> from, block_row const* rows, T scale) {
   constexpr Index ahead = tuning::head_ahead, line = 64 / static_cast<Index>(sizeof(S));
   for (Index i = 0; i < to.rows; ++i) {
     if (i + ahead < to.rows && from.col_stride == 1) {
@@ -100,18 +100,44 @@ HEADMIX_WHOLE_VECTORS inline vector<double> exp_of_negative(vector<double> x) {
   return x == broadcast(-std::numeric_limits<double>::infinity()) ? vector<double>{} : e;
 }
 
-/// scores = exp(scores - shift) in the part, and exactly 0 where they are hidden or outside; sums[lane] = their sum in
-/// this lane.
-template <class T>
-HEADMIX_WHOLE_VECTORS void exponentiate(T* sums, T* scores, tile_part const& part, Index keys, T shift) {
+/// Writes v as numbers of N: T itself, or rounded to the operands of dot products.
+template <class N, class T>
+HEADMIX_WHOLE_VECTORS void store_number(N* to, vector<T> const& v) {
+  if constexpr (std::is_same_v<N, T>) {
+    store(to, v);
+  } else {
+    store_rounded(to, v);
+  }
+}
+/// A matrix of T as numbers of N, each row in the memory of its own.
+template <class N, class T>
+[[nodiscard]] view<N> in_place(view<T> v) {
+  if constexpr (std::is_same_v<N, T>) {
+    return v;
+  } else {
+    view<N> narrow(reinterpret_cast<N*>(v.data), v.rows, v.cols);
+    narrow.row_stride = v.row_stride * static_cast<Index>(sizeof(T) / sizeof(N));
+    return narrow;
+  }
+}
+/// Writes n numbers, whole vectors, as numbers of N, to memory that may be their own.
+template <class N, class T>
+HEADMIX_WHOLE_VECTORS void round_row(N* to, T const* from, Index n) {
+  for (Index j = 0; j < n; j += lanes<T>) store_number<N, T>(to + j, load(from + j));
+}
+
+/// to = exp(scores - shift) in the part, and exactly 0 where they are hidden or outside; sums[lane] = their sum in this
+/// lane, before they are rounded. `to` may be where the scores are.
+template <class N, class T>
+HEADMIX_WHOLE_VECTORS void exponentiate(T* sums, N* to, T const* scores, tile_part const& part, Index keys, T shift) {
   vector<T> sum{};
-  for (Index j = 0; j < part.first; j += lanes<T>) store(scores + j, sum);
-  for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) store(scores + j, sum);
+  for (Index j = 0; j < part.first; j += lanes<T>) store_number<N, T>(to + j, vector<T>{});
   for (Index j = part.first; j < part.last; j += lanes<T>) {
     vector<T> const p = exp_of_negative(vector<T>(load(scores + j) - shift));
-    store(scores + j, p);
+    store_number<N, T>(to + j, p);
     sum += p;
   }
+  for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) store_number<N, T>(to + j, vector<T>{});
   store(sums, sum);
 }
 
@@ -135,16 +161,24 @@ void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
   for (Index lane = 1; lane < lanes<T>; ++lane) combine(folded, array_map<T>(room + lane * n, n));
 }
 
+/// The part of a row of scores, times `scale`.
+template <class T>
+HEADMIX_WHOLE_VECTORS void scale_scores(T* scores, tile_part const& part, T scale) {
+  for (Index j = part.first; j < part.last; j += lanes<T>) store(scores + j, vector<T>(load(scores + j) * scale));
+}
+
 /// scores = those of the keys [begin, end) for the rows of a block, minus infinity where a row does not see a key, in
 /// the part of the tile that part_of_tile says; highest[i] = the highest one of row i.
+/// @param q  times the scale, unless these are narrower numbers than T
 /// @param by_row  memory for a vector for each row; `room` as much again
-template <AttentionMask M, class T, class S, class Map, class Keys>
-void score_tile(view<T> scores, T* highest, attention_scores<S, Map> const& s, view<T const> q, tile_rows const& rows,
+template <AttentionMask M, class T, class S, class Map, class N, class Keys>
+void score_tile(view<T> scores, T* highest, attention_scores<S, Map> const& s, view<N> q, tile_rows const& rows,
                 Keys const& keys, Index sequence, Index kv_head, Index begin, T* by_row, T* room) {
   keys.multiply(scores, q, rows, sequence, kv_head, begin);
   for (Index i = 0; i < rows.count; ++i) {
     block_row const& row = rows.rows[i];
     tile_part const part = part_of_tile<T>(row.keys, begin, begin + scores.cols);
+    if constexpr (!std::is_same_v<N, T>) scale_scores(scores.row(i), part, static_cast<T>(s.scale));
     add_bias(scores.row(i), s, part, row.at, begin);
     map_scores(scores.row(i), s, part, row.at, begin);
     hide<M>(scores.row(i), part, row.at.position, begin);
@@ -155,10 +189,12 @@ void score_tile(view<T> scores, T* highest, attention_scores<S, Map> const& s, v
 
 /// @param exactly  takes only values that a row sees. Without, a value that is not finite would make NaN of rows that
 ///                 do not see it, by a probability of 0: rows that are found so are computed again.
-template <AttentionMask M, class S, class T, class Map>
-void attention_block(attention_forward<S, Map> const& a, row_block const& block, key_panels<T> const& keys,
-                     value_panels<T> const& values, stored_probabilities<T> const& stored, scratch_cutter cut,
+template <AttentionMask M, class Operands, class S, class T, class Map>
+void attention_block(attention_forward<S, Map> const& a, row_block const& block, typename Operands::keys const& keys,
+                     typename Operands::values const& values, stored_probabilities<T> const& stored, scratch_cutter cut,
                      bool exactly = false) {
+  using number = typename Operands::number;
+  constexpr bool rounds = !std::is_same_v<number, T>;
   scratch_cutter const whole = cut;
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
@@ -169,7 +205,7 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
   T* const update = cut.take<T>(attention_tile::rows);
   T* const by_row = cut.take<T>(attention_tile::rows * lanes<T>);
   T* const room = cut.take<T>(attention_tile::rows * lanes<T>);
-  view<T> const q(cut.take<T>(attention_tile::rows * dim), n, dim);
+  view<number> const q(cut.take<number>(attention_tile::rows * dim), n, dim);
   Index const o_row = value_panels<T>::padded_dim(x);
   view<T> const o(cut.take<T>(attention_tile::rows * o_row), n, o_row);
   T* const scores = cut.take<T>(attention_tile::rows * attention_tile::keys);
@@ -178,7 +214,7 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
   Index const first_row = stores ? x.list_begin(block.sequence, block.list) + block.first : 0;
   key_range const all = describe_rows<M>(x, block, rows);
   tile_rows const visible_rows{rows, n};
-  gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
+  gather_heads<T>(q, a.q, rows, rounds ? T(1) : static_cast<T>(a.scores.scale));
   if (all.begin >= all.end) clear(o);
   std::fill_n(top, n, hidden);
   std::fill_n(total, n, T(0));
@@ -190,6 +226,7 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
     own.row_stride = padded<T>(end - begin);
     view<T> const tile = stores ? stored.part(first_row, n, begin, end) : own;
     score_tile<M, T>(tile, update, a.scores, q, visible_rows, keys, block.sequence, kv_head, begin, by_row, room);
+    view<number> const weights = in_place<number>(drops ? own : tile);
     for (Index i = 0; i < n; ++i) {
       if (update[i] > top[i]) {
         if (top[i] != hidden) {
@@ -201,8 +238,13 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
       }
       if (end >= rows[i].keys.end) fetch_head(a.o, rows[i].at, dim);
       // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
-      exponentiate(by_row + i * lanes<T>, tile.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin,
-                   top[i] == hidden ? T(0) : top[i]);
+      tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
+      T const shift = top[i] == hidden ? T(0) : top[i];
+      if (drops) {
+        exponentiate(by_row + i * lanes<T>, tile.row(i), tile.row(i), part, end - begin, shift);
+      } else {
+        exponentiate(by_row + i * lanes<T>, weights.row(i), tile.row(i), part, end - begin, shift);
+      }
       if (stores) stored.shift(first_row + i, begin) = top[i];
     }
     fold_lanes(update, by_row, room, n, [](auto& result, auto const& lane) { result += lane; });
@@ -211,9 +253,9 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
       for (Index i = 0; i < n; ++i) {
         drop(own.row(i), tile.row(i), a.dropout, x, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end), end - begin,
              begin);
+        if constexpr (rounds) round_row(weights.row(i), own.row(i), padded<T>(end - begin));
       }
     }
-    view<T> const weights = drops ? own : tile;
     if (exactly) {
       values.template multiply_seen<M>(o, weights, visible_rows, block.sequence, kv_head, begin, begin > first);
     } else {
@@ -224,7 +266,7 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
   if (!exactly && !all_finite(o.data, n * o_row)) {
     for (Index i = 0; i < n; ++i) {
       if (total[i] > T(0) && !all_finite(o.row(i), dim))
-        return attention_block<M>(a, block, keys, values, stored, whole, true);
+        return attention_block<M, Operands>(a, block, keys, values, stored, whole, true);
     }
   }
   array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
@@ -262,12 +304,15 @@ void for_each_unrouted_row(executor_ref executor, attention_extents const& x, F 
 
 /// Scratch that attention needs, in bytes.
 template <class S>
-[[nodiscard]] constexpr Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
+[[nodiscard]] Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
   using T = accumulator_t<S>;
-  return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(extents)) +
-         scratch_bytes<T>(detail::key_panels<T>::size(extents)) +
-         scratch_bytes<T>(detail::value_panels<T>::size(extents)) +
-         concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
+  return detail::with_operands<S>([&]<class Operands>(Operands) {
+    using element = typename Operands::element;
+    return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(extents)) +
+           scratch_bytes<element>(Operands::keys::size(extents)) +
+           scratch_bytes<element>(Operands::values::size(extents)) +
+           concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
+  });
 }
 
 /// Columns that a.probabilities must have for the forward pass to store them; 0 where the gradient needs the scores,
@@ -278,31 +323,42 @@ template <class T, class Map>
   return detail::stored_probabilities<T>::columns(a.extents);
 }
 
+namespace detail {
+
+template <AttentionMask M, class Operands, class S, class Map>
+void attention_with(executor_ref executor, attention_forward<S, Map> const& a, std::span<std::byte> scratch) {
+  using T = accumulator_t<S>;
+  using element = typename Operands::element;
+  if (a.extents.head_dim == 0) return;
+  for_each_unrouted_row(executor, a.extents, [&](Index row) {
+    clear_row(a.o, row, a.extents.head_dim);
+    if (a.lse.data) a.lse(row, 0) = -std::numeric_limits<T>::infinity();
+  });
+  scratch_cutter begin(scratch);
+  block_table const blocks(a.extents, begin.take<Index>(block_table::size(a.extents)));
+  typename Operands::keys const keys(a.extents, begin.take<element>(Operands::keys::size(a.extents)));
+  typename Operands::values const values(a.extents, begin.take<element>(Operands::values::size(a.extents)));
+  keys.pack(executor, a.k);
+  values.pack(executor, a.v);
+  view<T> probabilities;
+  if constexpr (!widens<S>) probabilities = a.probabilities;
+  stored_probabilities<T> const stored(a.extents, probabilities);
+  Index const bytes = attention_worker_bytes<T>(a.extents.head_dim), tasks = blocks.blocks();
+  // The last blocks of a causal list see the most keys and go first, so that no thread is left with one at the end.
+  for_each_task(executor, tasks, [&](Index task, Index worker) {
+    attention_block<M, Operands>(a, blocks[tasks - 1 - task], keys, values, stored,
+                                 scratch_cutter(begin.position() + worker * bytes));
+  });
+}
+
+}  // namespace detail
+
 /// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
 /// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
 template <AttentionMask M, class S, class Map>
 void attention(executor_ref executor, attention_forward<S, Map> const& a, std::span<std::byte> scratch) {
-  using T = accumulator_t<S>;
-  if (a.extents.head_dim == 0) return;
-  detail::for_each_unrouted_row(executor, a.extents, [&](Index row) {
-    detail::clear_row(a.o, row, a.extents.head_dim);
-    if (a.lse.data) a.lse(row, 0) = -std::numeric_limits<T>::infinity();
-  });
-  scratch_cutter begin(scratch);
-  detail::block_table const blocks(a.extents, begin.take<Index>(detail::block_table::size(a.extents)));
-  detail::key_panels<T> const keys(a.extents, begin.take<T>(detail::key_panels<T>::size(a.extents)));
-  detail::value_panels<T> const values(a.extents, begin.take<T>(detail::value_panels<T>::size(a.extents)));
-  keys.pack(executor, a.k);
-  values.pack(executor, a.v);
-  view<T> probabilities;
-  if constexpr (!detail::widens<S>) probabilities = a.probabilities;
-  detail::stored_probabilities<T> const stored(a.extents, probabilities);
-  Index const bytes = detail::attention_worker_bytes<T>(a.extents.head_dim), tasks = blocks.blocks();
-  // The last blocks of a causal list see the most keys and go first, so that no thread is left with one at the end.
-  for_each_task(executor, tasks, [&](Index task, Index worker) {
-    detail::attention_block<M>(a, blocks[tasks - 1 - task], keys, values, stored,
-                               scratch_cutter(begin.position() + worker * bytes));
-  });
+  detail::with_operands<S>(
+      [&]<class Operands>(Operands) { detail::attention_with<M, Operands>(executor, a, scratch); });
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA

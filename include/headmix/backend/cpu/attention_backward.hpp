@@ -55,6 +55,25 @@ void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visib
   });
 }
 
+/// The same of rounded numbers: the tile of the pairs, whole pairs of rows, and `rows` of theirs.
+inline void add_by_keys(view<float> sum, block_pairs const& pairs, pair* rows, tile_rows const& visible_rows,
+                        Index begin, Index end, bool accumulate) {
+  visible_rows.each_key_stretch(begin, end, key_pairs::width, [&](tile_rows::span part, Index first, Index last) {
+    if (part.first == part.last) {
+      if (!accumulate) clear(sum.middle_rows(first, last - first));
+      return;
+    }
+    // A row beside the span does not see the keys: it has zeros in the tile.
+    Index const top = part.first / 2, depth = (part.last + 1) / 2 - top, stride = block_pairs::tile_row;
+    dot_columns const left{pairs.tile + top * stride + first - begin, stride};
+    each_value_panel<float>(sum.cols, [&](Index j, int vectors, Index width) {
+      multiply_pair_columns(vectors, last - first, (std::min)(width, sum.cols - j), 0, 2 * depth, left,
+                            block_pairs::panel(rows, j) + top * width, width, accumulate,
+                            strided_rows<float>{sum.row(first) + j, sum.row_stride});
+    });
+  });
+}
+
 /// The same by nothing but the rows that see a key: slow, and rows that are not finite reach no other key.
 template <AttentionMask M, class T>
 void add_seen_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visible_rows, Index begin, Index end,
@@ -69,23 +88,25 @@ void add_seen_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& 
 }
 
 /// Keys, values, and keys row by row, as the products of a block read them.
-template <class T>
+template <class Operands>
 struct gradient_panels {
-  key_panels<T> keys, values;
-  value_panels<T> key_rows;
+  typename Operands::keys keys, values;
+  typename Operands::values key_rows;
 };
 
 /// The gradient of one block of rows: overwrites or adds to d_k and d_v (of the sequence and head), overwrites its rows
 /// of a.d_q.
 /// @param exactly  takes for d_q only keys that a row sees, as attention_block does values
-template <AttentionMask M, class S, class T, class Map>
+template <AttentionMask M, class Operands, class S, class T, class Map>
 void attention_gradient_block(attention_backward<S, Map> const& a, row_block const& block,
-                              gradient_panels<T> const& panels, stored_probabilities<T const> const& stored,
+                              gradient_panels<Operands> const& panels, stored_probabilities<T const> const& stored,
                               view<T> d_k, view<T> d_v, bool accumulate, scratch_cutter cut, bool exactly = false) {
   scratch_cutter const whole = cut;
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, b = block.sequence, kv_head = x.kv_head_of(block.list);
-  gradient_rows<M, S, Map> r(a, cut);
+  gradient_rows<M, S, Map, Operands> r(a, cut);
+  using number = typename Operands::number;
+  T const scale = static_cast<T>(a.scores.scale);
   Index const d_q_row = value_panels<T>::padded_dim(x);
   view<T> const d_q(cut.take<T>(gradient_tile::rows * d_q_row), n, d_q_row);
 
@@ -105,8 +126,16 @@ void attention_gradient_block(attention_backward<S, Map> const& a, row_block con
     Index const end = (std::min)(begin + gradient_tile::keys, all.end);
     view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin);
     view<T> p_slopes = p;
-    auto const add = [&](view<T> sum, view<T> tile, view<T> by) {
-      if (r.finite) return add_by_keys<T>(sum, tile, by, visible_rows, begin, end, accumulate);
+    auto const add = [&](view<T> sum, view<T> tile, view<T> by, [[maybe_unused]] pair* pairs,
+                         [[maybe_unused]] T times) {
+      if constexpr (r.rounds) {
+        if (r.finite) {
+          r.pairs.round_tile(tile, times);
+          return add_by_keys(sum, r.pairs, pairs, visible_rows, begin, end, accumulate);
+        }
+      } else {
+        if (r.finite) return add_by_keys<T>(sum, tile, by, visible_rows, begin, end, accumulate);
+      }
       add_seen_by_keys<M>(sum, tile, by, visible_rows, begin, end, accumulate);
     };
     if (stored.on()) {
@@ -116,27 +145,29 @@ void attention_gradient_block(attention_backward<S, Map> const& a, row_block con
     }
     if (d_v.data) {
       if (drops) r.drop_tile(d_s, p, begin, end);
-      add(d_v, drops ? d_s : p, r.d_o);
+      add(d_v, drops ? d_s : p, r.d_o, r.pairs.d_o, T(1));
     }
     if (!d_k.data && !a.d_q.data) continue;
     r.score_gradients(d_s, p_slopes, panels.values, b, kv_head, begin, end);
-    if (d_k.data) add(d_k, d_s, r.q);
+    if (d_k.data) add(d_k, d_s, r.q, r.pairs.q, scale);
     if (!a.d_q.data) continue;
+    view<number> const factor = in_place<number>(d_s);
+    if constexpr (r.rounds)
+      for (Index i = 0; i < n; ++i) round_row(factor.row(i), d_s.row(i), padded<T>(end - begin));
     if (exactly) {
-      panels.key_rows.template multiply_seen<M>(d_q, d_s, visible_rows, b, kv_head, begin, begin > first);
+      panels.key_rows.template multiply_seen<M>(d_q, factor, visible_rows, b, kv_head, begin, begin > first);
     } else {
-      panels.key_rows.multiply(d_q, d_s, visible_rows, b, kv_head, begin, begin > first);
+      panels.key_rows.multiply(d_q, factor, visible_rows, b, kv_head, begin, begin > first);
     }
   }
 
   if (!a.d_q.data) return;
   if (!exactly && !all_finite(d_q.data, n * d_q_row)) {
     view<T> const done(nullptr, 0, 0);
-    return attention_gradient_block<M>(a, block, panels, stored, done, done, accumulate, whole, true);
+    return attention_gradient_block<M, Operands>(a, block, panels, stored, done, done, accumulate, whole, true);
   }
   for (Index i = 0; i < n; ++i) {
-    copy_scaled<T>(&a.d_q(r.rows[i].at.row, r.rows[i].at.col), a.d_q.col_stride, d_q.row(i), 1, dim,
-                   static_cast<T>(a.scores.scale));
+    copy_scaled<T>(&a.d_q(r.rows[i].at.row, r.rows[i].at.col), a.d_q.col_stride, d_q.row(i), 1, dim, scale);
   }
 }
 
@@ -180,35 +211,38 @@ template <class S, class Map>
 [[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<S, Map> const& a, Index concurrency) {
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
-  return scratch_alignment +
-         concurrency *
-             (detail::gradient_worker_bytes<T, Map>(x.head_dim) + 2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
-         scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
-         scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         scratch_bytes<T>(detail::value_panels<T>::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a)) +
-         2 * scratch_bytes<T>(detail::widened_gradient_size<S>(x));
+  return detail::with_operands<S>([&]<class Operands>(Operands) {
+    using element = typename Operands::element;
+    return scratch_alignment +
+           concurrency * (detail::gradient_worker_bytes<Operands, T, Map>(x.head_dim) +
+                          2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
+           scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
+           scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<element>(Operands::keys::size(x)) +
+           scratch_bytes<element>(Operands::values::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a)) +
+           2 * scratch_bytes<T>(detail::widened_gradient_size<S>(x));
+  });
 }
 
-/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
-/// keys that nobody sees get 0.
-template <AttentionMask M, class S, class Map>
-void attention_gradient(executor_ref executor, attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
+namespace detail {
+
+template <AttentionMask M, class Operands, class S, class Map>
+void attention_gradient_with(executor_ref executor, attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
   using T = accumulator_t<S>;
+  using element = typename Operands::element;
   attention_extents const& x = a.extents;
   if (x.head_dim == 0) return;
   scratch_cutter cut(scratch);
-  if (a.d_q.data)
-    detail::for_each_unrouted_row(executor, x, [&](Index row) { detail::clear_row(a.d_q, row, x.head_dim); });
-  detail::gradient_parts parts(x, cut.take<detail::gradient_parts::part>(detail::gradient_parts::size(x)));
-  Index* const order = cut.take<Index>(detail::gradient_parts::size(x));
-  Index const room = detail::gradient_parts::copies(a);
+  if (a.d_q.data) for_each_unrouted_row(executor, x, [&](Index row) { clear_row(a.d_q, row, x.head_dim); });
+  gradient_parts parts(x, cut.take<gradient_parts::part>(gradient_parts::size(x)));
+  Index* const order = cut.take<Index>(gradient_parts::size(x));
+  Index const room = gradient_parts::copies(a);
   parts.template cut<M>(room, order);
-  detail::gradient_panels<T> const panels{{x, cut.take<T>(detail::key_panels<T>::size(x))},
-                                          {x, cut.take<T>(detail::key_panels<T>::size(x))},
-                                          {x, cut.take<T>(detail::value_panels<T>::size(x))}};
+  gradient_panels<Operands> const panels{{x, cut.take<element>(Operands::keys::size(x))},
+                                         {x, cut.take<element>(Operands::keys::size(x))},
+                                         {x, cut.take<element>(Operands::values::size(x))}};
   view<T const> probabilities;
-  if constexpr (!detail::widens<S>) probabilities = a.probabilities;
-  detail::stored_probabilities<T const> const stored(x, probabilities);
+  if constexpr (!widens<S>) probabilities = a.probabilities;
+  stored_probabilities<T const> const stored(x, probabilities);
   if (!stored.on()) panels.keys.pack(executor, a.k);
   if (a.d_k.data || a.d_q.data) panels.values.pack(executor, a.v);
   if (a.d_q.data) panels.key_rows.pack(executor, a.k);
@@ -216,9 +250,9 @@ void attention_gradient(executor_ref executor, attention_backward<S, Map> const&
   T* const copies_v = cut.take<T>(room);
   // The sums, of which gradients of narrower numbers are rounded in the end.
   view<T> d_k_sum, d_v_sum;
-  if constexpr (detail::widens<S>) {
+  if constexpr (widens<S>) {
     auto const sum_of = [&](view<S> d) {
-      T* const memory = cut.take<T>(detail::widened_gradient_size<S>(x));
+      T* const memory = cut.take<T>(widened_gradient_size<S>(x));
       return view<T>(d.data ? memory : nullptr, d.rows, d.cols);
     };
     d_k_sum = sum_of(a.d_k);
@@ -228,16 +262,16 @@ void attention_gradient(executor_ref executor, attention_backward<S, Map> const&
     d_v_sum = a.d_v;
   }
   std::byte* const begin = cut.position();
-  Index const sum_size = detail::gradient_sum_size(a);
-  Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
+  Index const sum_size = gradient_sum_size(a);
+  Index const bytes = gradient_worker_bytes<Operands, T, Map>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
 
   for_each_task(executor, parts.count(), [&](Index task, Index worker) {
-    detail::gradient_parts::part const& part = parts[order[task]];
+    gradient_parts::part const& part = parts[order[task]];
     scratch_cutter own(begin + worker * bytes);
     T* const sum_k = own.take<T>(sum_size);
     T* const sum_v = own.take<T>(sum_size);
     auto const whole = [&](view<T> v) {
-      return v.data ? detail::keys_of(x, v, part.sequence, part.kv_head) : view<T>(nullptr, 0, 0);
+      return v.data ? keys_of(x, v, part.sequence, part.kv_head) : view<T>(nullptr, 0, 0);
     };
     // Where the sums are made: in the copy of the part, in place, or in the worker's memory.
     auto const target = [&](view<T> v, T* copies, T* sum) {
@@ -252,30 +286,39 @@ void attention_gradient(executor_ref executor, attention_backward<S, Map> const&
     };
     view<T> const d_k = target(d_k_sum, copies_k, sum_k), d_v = target(d_v_sum, copies_v, sum_v);
     bool accumulate = false;
-    parts.each_block(part, [&](detail::row_block const& block) {
-      detail::attention_gradient_block<M>(a, block, panels, stored, d_k, d_v, accumulate,
-                                          scratch_cutter(own.position()));
+    parts.each_block(part, [&](row_block const& block) {
+      attention_gradient_block<M, Operands>(a, block, panels, stored, d_k, d_v, accumulate,
+                                            scratch_cutter(own.position()));
       accumulate = true;
     });
     if (!accumulate) {
-      detail::clear(d_k);
-      detail::clear(d_v);
+      clear(d_k);
+      clear(d_v);
     }
     if (part.copy >= 0 || sum_size == 0) return;
     auto const put = [](view<T> to, view<T> sum) {
-      for (Index i = 0; i < to.rows; ++i)
-        detail::copy_scaled<T>(&to(i, 0), to.col_stride, sum.row(i), 1, to.cols, T(1));
+      for (Index i = 0; i < to.rows; ++i) copy_scaled<T>(&to(i, 0), to.col_stride, sum.row(i), 1, to.cols, T(1));
     };
     put(whole(d_k_sum), d_k);
     put(whole(d_v_sum), d_v);
   });
-  detail::add_copies(executor, x, parts, d_k_sum, copies_k, d_v_sum, copies_v);
-  if constexpr (detail::widens<S>) {
+  add_copies(executor, x, parts, d_k_sum, copies_k, d_v_sum, copies_v);
+  if constexpr (widens<S>) {
     for_each_range(executor, x.keys.rows, x.kv_heads * x.head_dim, [&](Index first, Index last) {
       for (auto const& [to, sum] : {std::pair(a.d_k, d_k_sum), std::pair(a.d_v, d_v_sum)})
-        if (to.data) detail::convert(to.middle_rows(first, last - first), sum.middle_rows(first, last - first));
+        if (to.data) convert(to.middle_rows(first, last - first), sum.middle_rows(first, last - first));
     });
   }
+}
+
+}  // namespace detail
+
+/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
+/// keys that nobody sees get 0.
+template <AttentionMask M, class S, class Map>
+void attention_gradient(executor_ref executor, attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
+  detail::with_operands<S>(
+      [&]<class Operands>(Operands) { detail::attention_gradient_with<M, Operands>(executor, a, scratch); });
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -57,7 +57,8 @@ template <class S, class Map>
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   return scratch_alignment + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         concurrency * (detail::gradient_worker_bytes<T, Map>(x.head_dim) + scratch_bytes<T>(detail::bias_tile::size));
+         concurrency * (detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) +
+                        scratch_bytes<T>(detail::bias_tile::size));
 }
 
 /// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.
@@ -74,7 +75,8 @@ void attention_bias_gradient(executor_ref executor, view<S> d_bias, attention_ba
   values.pack(executor, a.v);
   std::byte* const begin = cut.position();
   using size = detail::bias_tile;
-  Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim) + scratch_bytes<T>(size::size);
+  Index const bytes =
+      detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) + scratch_bytes<T>(size::size);
   Index const across = (bias_keys + size::keys - 1) / size::keys;
   Index const tasks = (positions + size::positions - 1) / size::positions * across;
   for_each_task(executor, tasks, [&](Index task, Index worker) {

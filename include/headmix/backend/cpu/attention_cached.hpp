@@ -212,8 +212,8 @@ class cached_block {
     for (Index i = 0; i < n; ++i) {
       // What sees nothing has a shift of 0: minus infinity less minus infinity would be a NaN.
       bool const nothing = sums.top[i] == -std::numeric_limits<T>::infinity();
-      exponentiate(by_row_ + i * lanes<T>, scores.row(i), part_of_tile<T>(rows_[i].keys, begin, end), end - begin,
-                   nothing ? T(0) : sums.top[i]);
+      exponentiate(by_row_ + i * lanes<T>, scores.row(i), scores.row(i), part_of_tile<T>(rows_[i].keys, begin, end),
+                   end - begin, nothing ? T(0) : sums.top[i]);
     }
     fold_lanes(sums.total, by_row_, room_, n, [](auto& result, auto const& lane) { result += lane; });
     cached_values<S> const values(a_.extents, cache_, values_);

@@ -12,10 +12,52 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
+/// The rows of a block in pairs of successive ones, in panels of columns, and pairs of a tile of theirs: what dot
+/// products over rows read.
+struct block_pairs {
+  static constexpr Index most = gradient_tile::rows / 2;  ///< rows of pairs
+  /// Of a tile: rows do not share places of the cache.
+  static constexpr Index tile_row = gradient_tile::keys + 64 / static_cast<Index>(sizeof(pair));
+  pair *q, *d_o, *tile;
+
+  [[nodiscard]] static constexpr Index rows_size(Index dim) { return most * padded<float>(dim); }
+  [[nodiscard]] static constexpr Index bytes(Index dim) {
+    return 2 * scratch_bytes<pair>(rows_size(dim)) + scratch_bytes<pair>(most * tile_row);
+  }
+  static block_pairs take(scratch_cutter& cut, Index dim) {
+    pair* const q = cut.take<pair>(rows_size(dim));
+    pair* const d_o = cut.take<pair>(rows_size(dim));
+    return {q, d_o, cut.take<pair>(most * tile_row)};
+  }
+  /// The panel that begins with column j.
+  [[nodiscard]] static pair* panel(pair* rows, Index j) { return rows + most * j; }
+  static void pack(pair* to, view<bfloat16> rows) {
+    each_value_panel<float>(rows.cols, [&](Index j, int, Index width) {
+      pack_pairs(panel(to, j), width, rows.rows, (std::min)(width, rows.cols - j), 1,
+                 [&](Index k) { return &rows(k, j); });
+    });
+  }
+  /// The tile = the rows of floats times `scale`, rounded.
+  template <class T>
+  HEADMIX_WHOLE_VECTORS void round_tile(view<T> rows, T scale) const {
+    for (Index i = 0; i < rows.rows; i += 2) {
+      pair* const to = tile + i / 2 * tile_row;
+      bool const both = i + 1 < rows.rows;
+      for (Index j = 0; j < rows.cols; j += lanes<T>) {
+        vector<pair> words = rounded_words(vector<T>(load(rows.row(i) + j) * scale));
+        if (both) words |= rounded_words(vector<T>(load(rows.row(i + 1) + j) * scale)) << 16;
+        store(to + j, words);
+      }
+    }
+  }
+};
+
 /// Scratch of one worker of the backward pass.
-template <class T, class Map>
+template <class Operands, class T, class Map>
 constexpr Index gradient_worker_bytes(Index head_dim) {
-  return scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
+  Index const paired = scratch_bytes<bfloat16>(gradient_tile::rows * head_dim);
+  return (std::is_same_v<typename Operands::number, T> ? 0 : 2 * paired + block_pairs::bytes(head_dim)) +
+         scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
          2 * scratch_bytes<T>(gradient_tile::rows * padded<T>(head_dim)) +
          scratch_bytes<T>(gradient_tile::rows * (head_dim + lanes<T>)) +
          (Map::identity ? 2 : 3) * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
@@ -38,15 +80,20 @@ void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta
 }
 
 /// A block of rows whose probabilities and gradients by the scores are computed tile by tile.
-template <AttentionMask M, class S, class Map>
+template <AttentionMask M, class S, class Map, class Operands = wide_operands<accumulator_t<S>>>
 struct gradient_rows {
   using T = accumulator_t<S>;
+  using number = typename Operands::number;
+  using panels = typename Operands::keys;
+  static constexpr bool rounds = !std::is_same_v<number, T>;
   attention_backward<S, Map> const& a;
   Index count = 0;
   block_row* rows;
   T *lse, *delta;
   view<T> q, d_o;                           ///< q times the scale of the scores
   T *scores, *d_scores, *before = nullptr;  ///< before: for what the map's derivatives are made of
+  view<number> q_factor, d_o_factor;        ///< the same as factors of products; rounded ones without the scale
+  block_pairs pairs;                        ///< of rounded ones
   bool finite = true;                       ///< q, d_o, lse: products of whole tiles may have 0 times them
 
   gradient_rows(attention_backward<S, Map> const& problem, scratch_cutter& cut) : a(problem) {
@@ -61,6 +108,11 @@ struct gradient_rows {
     scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
     d_scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
     if constexpr (!Map::identity) before = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
+    if constexpr (rounds) {
+      for (view<number>* const to : {&q_factor, &d_o_factor})
+        *to = view<number>(cut.take<number>(gradient_tile::rows * dim), 0, dim);
+      pairs = block_pairs::take(cut, dim);
+    }
   }
   /// Reads the operands of the first n rows.
   void gather(Index n) {
@@ -83,6 +135,16 @@ struct gradient_rows {
       for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
     // delta is finite only if d_o is.
     finite = all_finite(lse, n) && all_finite(delta, n) && all_finite(q.data, n * padded<T>(dim));
+    if constexpr (rounds) {
+      q_factor.rows = d_o_factor.rows = n;
+      gather_heads<T>(q_factor, a.q, rows, T(1));
+      gather_heads<T>(d_o_factor, a.d_o, rows, T(1));
+      block_pairs::pack(pairs.q, q_factor);
+      block_pairs::pack(pairs.d_o, d_o_factor);
+    } else {
+      q_factor = q;
+      d_o_factor = d_o;
+    }
   }
   [[nodiscard]] tile_rows visible_rows() const { return {rows, count}; }
   [[nodiscard]] view<T> tile(T* data, Index keys) const {
@@ -92,22 +154,22 @@ struct gradient_rows {
   }
   /// p = the probabilities of the keys [begin, end), before dropout; map(scores, row, part) maps the scores of a row.
   template <class F>
-  void probabilities(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin, Index end,
-                     F map) {
-    all_keys.multiply(p, q, visible_rows(), sequence, kv_head, begin);
+  void probabilities(view<T> p, panels const& all_keys, Index sequence, Index kv_head, Index begin, Index end, F map) {
+    all_keys.multiply(p, q_factor, visible_rows(), sequence, kv_head, begin);
     for (Index i = 0; i < count; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
+      if constexpr (rounds) scale_scores(p.row(i), part, static_cast<T>(a.scores.scale));
       add_bias(p.row(i), a.scores, part, rows[i].at, begin);
       map(p.row(i), i, part);
       hide<M>(p.row(i), part, rows[i].at.position, begin);
       T sums[lanes<T>];
-      exponentiate(sums, p.row(i), part, end - begin, lse[i]);
+      exponentiate(sums, p.row(i), p.row(i), part, end - begin, lse[i]);
       if (std::isnan(lse[i])) hide<M>(p.row(i), part, rows[i].at.position, begin, T(0));
     }
   }
   /// The same, and p times the derivatives of the mapped scores: what the gradients by the scores are proportional to.
   /// Without a map, or with one that has slope 1, that is p.
-  view<T> probabilities_and_slopes(view<T> p, key_panels<T> const& all_keys, Index sequence, Index kv_head, Index begin,
+  view<T> probabilities_and_slopes(view<T> p, panels const& all_keys, Index sequence, Index kv_head, Index begin,
                                    Index end) {
     if constexpr (has_slope<Map>) {
       view<T> const slopes = tile(before, end - begin);
@@ -155,9 +217,9 @@ struct gradient_rows {
     }
   }
   /// d_s = the gradients by the scores, from p times the slopes.
-  void score_gradients(view<T> d_s, view<T> p, key_panels<T> const& all_values, Index sequence, Index kv_head,
-                       Index begin, Index end) {
-    all_values.multiply(d_s, d_o, visible_rows(), sequence, kv_head, begin);
+  void score_gradients(view<T> d_s, view<T> p, panels const& all_values, Index sequence, Index kv_head, Index begin,
+                       Index end) {
+    all_values.multiply(d_s, d_o_factor, visible_rows(), sequence, kv_head, begin);
     if (a.dropout.on()) drop_tile(d_s, d_s, begin, end);
     for (Index i = 0; i < count; ++i) {
       score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin, delta[i],

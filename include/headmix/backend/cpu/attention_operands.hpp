@@ -76,7 +76,7 @@ template <class S, class Map>
   return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(x)) +
          2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
          scratch_bytes<double>((detail::most_blocks(x) * detail::heads_of_list(x) + x.heads) * Map::operands) +
-         concurrency * detail::gradient_worker_bytes<T, Map>(x.head_dim);
+         concurrency * detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim);
 }
 
 /// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
@@ -98,7 +98,7 @@ void attention_operand_gradient(executor_ref executor, operand_gradients<S, Map:
   keys.pack(executor, a.k);
   values.pack(executor, a.v);
   std::byte* const begin = cut.position();
-  Index const bytes = detail::gradient_worker_bytes<T, Map>(x.head_dim);
+  Index const bytes = detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim);
   for_each_task(executor, tasks, [&](Index task, Index worker) {
     detail::operand_gradient_block<M>(a, blocks[task], keys, values, sums + task * each,
                                       scratch_cutter(begin + worker * bytes));

@@ -8,20 +8,30 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// scores = rows times the keys from `begin` on, a multiple of the width of panels, for the rows and keys that see each
-/// other, and some of the others. Whole vectors are written: columns of scores up to the next multiple of their length.
+/// f(rows, first column, vectors, columns) for the panels of keys that a tile of scores is cut into, and the rows that
+/// see some of their keys. Whole vectors are taken: columns of scores up to the next multiple of their length.
+/// @param begin  the tile's first key, a multiple of the width of panels
+template <class T, class F>
+void each_seen_panel(view<T> const& scores, tile_rows const& visible_rows, Index begin, F f) {
+  using block = register_block<T>;
+  Index const cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
+  for (Index j = 0, next; j < cols; j = next) {
+    int const vectors = panel_vectors<T>(cols - j);
+    next = j + vectors * block::lanes;
+    tile_rows::span const part = visible_rows.that_see(begin + j, begin + next);
+    if (part.first != part.last) f(part, j, vectors, next - j);
+  }
+}
+
+/// scores = rows times the keys from `begin` on, for the rows and keys that see each other, and some of the others: see
+/// each_seen_panel.
 /// @param panel_of  the panel with a key below `end`, which is asked for while the one before is read
 template <class T, class PanelOf>
 void multiply_keys(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index begin, Index end,
                    PanelOf panel_of) {
   using block = register_block<T>;
   constexpr Index width = block::cols;
-  scores.cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
-  for (Index j = 0, next; j < scores.cols; j = next) {
-    int const vectors = panel_vectors<T>(scores.cols - j);
-    next = j + vectors * block::lanes;
-    tile_rows::span const part = visible_rows.that_see(begin + j, begin + next);
-    if (part.first == part.last) continue;
+  each_seen_panel<T>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
     left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}};
     strided_rows<T> const to{scores.row(part.first) + j, scores.row_stride};
     T const* const from = panel_of(begin + j) + (begin + j) % width;
@@ -32,10 +42,10 @@ void multiply_keys(view<T> scores, view<T const> rows, tile_rows const& visible_
     for (Index k = 0; k < rows.cols; k += block::depth) {
       Index const depth = (std::min)(block::depth, rows.cols - k);
       multiply_panel<T>(
-          part.last - part.first, next - j, vectors, k, depth, left, from + k * width, width, to, k > 0,
+          part.last - part.first, cols, vectors, k, depth, left, from + k * width, width, to, k > 0,
           read_ahead<T>(behind.data ? behind.middle_rows(k, depth) : behind, (part.last - part.first) / block::rows));
     }
-  }
+  });
 }
 
 /// Rows of keys or values in panels of columns, each as wide as a register block or a part of one: f(first column, its
@@ -55,6 +65,7 @@ template <class T>
 struct value_rows {
   T const* data;
   Index stride;
+  [[nodiscard]] T operator()(Index s, Index c) const { return data[s * stride + c]; }
 };
 
 /// o = or += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
@@ -76,21 +87,33 @@ void multiply_values(view<T> o, view<T const> p, tile_rows const& visible_rows, 
   });
 }
 /// The same with nothing but what the rows see: slow, and values that are not finite reach no other row.
-template <AttentionMask M, class T, class RowsOf>
-void multiply_seen_values(view<T> o, view<T const> p, tile_rows const& visible_rows, Index begin, bool accumulate,
-                          Index dim, RowsOf rows_of) {
+/// @param values_of  the values (key, column) of the panel that begins with a column and has a width
+template <AttentionMask M, class T, class P, class ValuesOf>
+void multiply_seen_values(view<T> o, view<P> p, tile_rows const& visible_rows, Index begin, bool accumulate, Index dim,
+                          ValuesOf values_of) {
   for (Index i = 0; i < visible_rows.count; ++i) {
     if (!accumulate) std::fill_n(o.row(i), o.cols, T(0));
     visible_rows.template each_key<M>(i, begin, begin + p.cols, [&](Index s) {
-      T const by = p(i, s - begin);
+      auto const by = static_cast<T>(p(i, s - begin));
       each_value_panel<T>(dim, [&](Index j, int, Index width) {
-        value_rows<T> const rows = rows_of(j, width);
-        T const* const from = rows.data + s * rows.stride;
+        auto const values = values_of(j, width);
         T* const to = o.row(i) + j;
-        for (Index c = 0; c < width; ++c) to[c] += by * from[c];
+        for (Index c = 0; c < width; ++c) to[c] += by * values(s, c);
       });
     });
   }
+}
+
+/// The last of `count` sequences whose first item, first(sequence), is not behind item i.
+template <class F>
+[[nodiscard]] Index sequence_of_item(Index count, Index i, F first) {
+  Index sequence = 0;
+  for (Index n = count; n > 1;) {
+    Index const half = n / 2;
+    if (first(sequence + half) <= i) sequence += half;
+    n -= half;
+  }
+  return sequence;
 }
 
 /// The keys (or values) of all sequences as columns: what q k^T reads as whole vectors. Made once, where every block of
@@ -112,12 +135,7 @@ class key_panels {
   void pack(executor_ref executor, view<S> k) const {
     if (x_.keys.count == 0) return;
     executor.parallel_for(x_.keys.rows / width + x_.keys.count, [this, k](Index p) {
-      Index sequence = 0;  // the last one whose panels do not begin behind p
-      for (Index n = x_.keys.count; n > 1;) {
-        Index const half = n / 2;
-        if (first(sequence + half) <= p) sequence += half;
-        n -= half;
-      }
+      Index const sequence = sequence_of_item(x_.keys.count, p, [this](Index b) { return first(b); });
       Index const begin = (p - first(sequence)) * width, n = (std::min)(width, x_.keys.length(sequence) - begin);
       if (n <= 0) return;
       // Some keys of all heads after each other: they are read as they lie.
@@ -185,8 +203,8 @@ class value_panels {
     multiply_values<T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
   }
   /// See multiply_seen_values.
-  template <AttentionMask M>
-  void multiply_seen(view<T> o, view<T const> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
+  template <AttentionMask M, class P>
+  void multiply_seen(view<T> o, view<P> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
                      bool accumulate) const {
     multiply_seen_values<M, T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
   }

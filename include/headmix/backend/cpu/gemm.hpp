@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "headmix/backend/cpu/dot_products.hpp"
 #include "headmix/backend/cpu/multiply_panels.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/core/scalar.hpp"
@@ -76,11 +77,41 @@ void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumula
   }
 }
 
+/// The same by dot products, of an a whose rows or columns are successive elements: columns are copied to pairs, some
+/// rows of c at a time.
+template <class C>
+void multiply_by_dots(view<C> c, view<bfloat16 const> a, view<bfloat16 const> b, bool accumulate) {
+  auto const rows_from = [](auto const& m) {
+    return strided_rows<std::remove_reference_t<decltype(*m.data)>>{m.data, m.row_stride};
+  };
+  if (a.col_stride == 1)
+    return multiply_dots(c.rows, rows_from(c), dot_operand<strided_rows<bfloat16 const>>{rows_from(a)}, b, accumulate);
+  constexpr Index height = tuning::pairs_rows, width = tuning::widened_cols, most = tuning::pairs_columns;
+  alignas(64) pair columns[most / 2 * height];
+  alignas(64) float sum_data[height * width];
+  for (Index i = 0; i < c.rows; i += height)
+    for (Index j = 0; j < c.cols; j += width) {
+      view<C> const result = block(c, i, j, (std::min)(height, c.rows - i), (std::min)(width, c.cols - j));
+      view<float> const sum(sum_data, result.rows, result.cols);
+      if (accumulate) convert(sum, result);
+      for (Index k = 0; k < a.cols; k += most) {
+        Index const depth = (std::min)(most, a.cols - k);
+        pack_pairs(columns, result.rows, depth, result.rows, a.row_stride, [&](Index p) { return &a(i, k + p); });
+        multiply_dots(result.rows, rows_from(sum), dot_columns{columns, result.rows},
+                      block(b, k, j, depth, result.cols), accumulate || k > 0);
+      }
+      convert(result, sum);
+    }
+}
+
 /// The same where the numbers are narrower than those that are calculated with: tiles of a are widened, panels of b as
 /// they are copied, and c, which has a unit stride, is rounded once.
 template <class C, class A, class B>
 void multiply_widened(view<C> c, view<A> a, view<B> b, bool accumulate) {
   using T = accumulator_t<C>;
+  if constexpr (may_multiply_pairs<std::remove_const_t<A>> && std::is_same_v<A, B>) {
+    if (has_dot_products() && (a.col_stride == 1 || a.row_stride == 1)) return multiply_by_dots(c, a, b, accumulate);
+  }
   constexpr Index height = tuning::widened_rows, width = tuning::widened_cols, most = tuning::widened_depth;
   alignas(64) T left_data[height * most], sum_data[height * width];
   for (Index i = 0; i < c.rows; i += height) {

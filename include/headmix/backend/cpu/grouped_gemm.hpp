@@ -70,6 +70,32 @@ void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S 
         return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false, ahead);
       }
     }
+    if constexpr (detail::may_multiply_pairs<S>) {
+      if (detail::multiplies_pairs<S>() && w.rows > 0) {
+        // In place, too, but for rows that are no successive elements.
+        bool const gathers = x.col_stride != 1, scatters = y.col_stride != 1;
+        Index const most_rows = gathers || scatters ? tuning::gathered_rows : tuning::product_slots;
+        scratch_cutter cut(begin.position() + worker * bytes);
+        S* const rows = cut.take<S>(tuning::gathered_rows * w.rows);
+        S* const products = cut.take<S>(tuning::gathered_rows * w.cols);
+        for (Index i = begin_row, n; i < end_row; i += n) {
+          n = (std::min)(most_rows, end_row - i);
+          Int const* const list = &perm(0, offsets(0, e) + i);
+          if (gathers) detail::gather(view<S>(rows, n, w.rows), x, list, perm.col_stride, slots_per_row, 0);
+          S const* from[tuning::product_slots];
+          S* to[tuning::product_slots];
+          for (Index r = 0; r < n; ++r) {
+            Index const slot = list[r * perm.col_stride];
+            from[r] = gathers ? rows + r * w.rows : x.row(slot / slots_per_row);
+            to[r] = scatters ? products + r * cols : y.row(slot) + col;
+          }
+          detail::dot_operand<detail::listed_rows<S const>> const left{{from}};
+          detail::multiply_dots(n, detail::listed_rows<S>{to}, left, w.rows, cols, panels.pairs(e, col, cols), false);
+          if (scatters) detail::scatter(y, view<S>(products, n, cols), list, perm.col_stride, col);
+        }
+        return;
+      }
+    }
     for (Index i = begin_row; i < end_row; i += tuning::gathered_rows) {
       Index const n = (std::min)(tuning::gathered_rows, end_row - i);
       scratch_cutter cut(begin.position() + worker * bytes);

@@ -84,8 +84,9 @@ class slot_choices {
 template <class S>
 struct sum_worker {
   using T = accumulator_t<S>;
-  T const** from;  ///< where rows of x begin, `slots` of them
-  T** to;          ///< and those of y
+  T const** from;    ///< where rows of x begin, `slots` of them
+  S const** narrow;  ///< the same, where they are multiplied as they are
+  T** to;            ///< and those of y
   Int* choices;
   T *gathered, *products;
   T* sums;  ///< of the task, where numbers are widened
@@ -94,11 +95,12 @@ struct sum_worker {
   static constexpr Index sums_size =
       widens<S> ? (std::max)(tuning::sum_rows * tuning::sum_cols, tuning::sum_shallow_rows* tuning::sum_wide_cols) : 0;
   static constexpr Index bytes(Index slots, Index depth, Index width) {
-    return 2 * scratch_bytes<T*>(slots) + scratch_bytes<Int>(slots) + scratch_bytes<T>(tuning::gathered_rows * depth) +
+    return 3 * scratch_bytes<T*>(slots) + scratch_bytes<Int>(slots) + scratch_bytes<T>(tuning::gathered_rows * depth) +
            scratch_bytes<T>(tuning::gathered_rows * width) + scratch_bytes<T>(sums_size);
   }
   sum_worker(scratch_cutter cut, Index slots, Index depth_, Index width) : depth(depth_) {
     from = cut.take<T const*>(slots);
+    narrow = cut.take<S const*>(slots);
     to = cut.take<T*>(slots);
     choices = cut.take<Int>(slots);
     gathered = cut.take<T>(tuning::gathered_rows * depth);
@@ -114,6 +116,12 @@ struct sum_worker {
       for (Index j = 0; j < depth; ++j) to_row[j] = static_cast<T>(row[j * stride]);
     }
     from[n] = to_row;
+  }
+  /// Row n of the copies, of a row of x.
+  S const* copy_row(Index n, S const* row, Index stride) const {
+    S* const to_row = reinterpret_cast<S*>(gathered) + n * depth;
+    for (Index j = 0; j < depth; ++j) to_row[j] = row[j * stride];
+    return to_row;
   }
   /// The first n rows, where elements of rows do not follow each other.
   void multiply_gathered(Index n, view<S const> w, Index from_stride, Index to_stride) const {
@@ -152,11 +160,12 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
   detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
   scratch_cutter cut(scratch);
   bool const in_place = (widens || (x.col_stride == 1 && y.col_stride == 1)) && w.rows > 0;
-  bool const packs = in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
+  bool const by_dots = detail::multiplies_pairs<S>() && w.rows > 0;
+  bool const packs = !by_dots && in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
   // Where rows choose many of the experts, neighbours may well choose the same.
   bool const joins = packs && !widens && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
   T* const memory = cut.take<T>(detail::weight_panels<S>::size(w));
-  detail::weight_panels<S> const panels(w, prepared || joins, prepared ? prepared : memory);
+  detail::weight_panels<S> const panels(w, prepared || joins, prepared || by_dots ? prepared : memory);
   if (packs && !prepared) panels.pack(executor);
   std::byte* const begin = cut.position();
   Index const slots = slots_per_row * detail::sum_block{}.rows;
@@ -176,6 +185,13 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
     }
     // The first n rows of the lists times the weights of `experts` experts from e on. Rows of y must differ.
     auto const multiply_rows = [&](Index e, Index experts, Index n, bool add) {
+      if constexpr (detail::may_multiply_pairs<S>) {
+        if (by_dots) {
+          detail::dot_operand<detail::listed_rows<S const>> const left{{own.narrow}};
+          return detail::multiply_dots(n, detail::listed_rows<T>{own.to}, left, w.rows, cols,
+                                       panels.pairs(e, col, cols), add);
+        }
+      }
       if (!in_place) {
         if constexpr (!widens) own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
         return;
@@ -218,7 +234,8 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
         if (!add) detail::clear(to.middle_rows(group, group_end - group));
       });
     for_each_list([&](Index e, Int const* slot, Int const* last) {
-      Index const most = in_place && !widens ? slots : tuning::gathered_rows;
+      bool const copies = by_dots ? x.col_stride != 1 : !in_place || widens;
+      Index const most = copies ? tuning::gathered_rows : slots;
       while (slot != last) {
         Index n = 0, previous = -1;
         for (; slot != last && n < most; ++slot) {
@@ -226,7 +243,9 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
           Index const r = detail::row_of(*slot, slots_per_row) - first;
           if (r == previous) break;  // the row chose the expert twice
           previous = r;
-          if constexpr (widens) {
+          if (by_dots) {
+            own.narrow[n] = copies ? own.copy_row(n, x.row(*slot), x.col_stride) : x.row(*slot);
+          } else if constexpr (widens) {
             own.widen_row(n, x.row(*slot), x.col_stride);
           } else {
             own.from[n] = x.row(*slot);

@@ -48,6 +48,16 @@
 #define HEADMIX_ISA_DOTS
 #endif
 
-#define HEADMIX_ISA_JOIN_EXPANDED(a, b, c) a##b##c
-#define HEADMIX_ISA_JOIN(a, b, c) HEADMIX_ISA_JOIN_EXPANDED(a, b, c)
-#define HEADMIX_ISA HEADMIX_ISA_JOIN(HEADMIX_ISA_VECTORS, HEADMIX_ISA_FMA, HEADMIX_ISA_DOTS)
+// Products of pairs of bfloat16s (cpu/dot_products.hpp). HEADMIX_EMULATE_DOTS has them made of other instructions, so
+// that every machine can test what is built on them.
+#if defined(HEADMIX_EMULATE_DOTS)
+#define HEADMIX_ISA_BFLOAT16 _emulated_bf16
+#elif defined(__AVX512BF16__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define HEADMIX_ISA_BFLOAT16 _bf16
+#else
+#define HEADMIX_ISA_BFLOAT16
+#endif
+
+#define HEADMIX_ISA_JOIN_EXPANDED(a, b, c, d) a##b##c##d
+#define HEADMIX_ISA_JOIN(a, b, c, d) HEADMIX_ISA_JOIN_EXPANDED(a, b, c, d)
+#define HEADMIX_ISA HEADMIX_ISA_JOIN(HEADMIX_ISA_VECTORS, HEADMIX_ISA_FMA, HEADMIX_ISA_DOTS, HEADMIX_ISA_BFLOAT16)

@@ -35,6 +35,11 @@ inline constexpr Index strided_tile = 48;
 /// Rows, columns and depth of the tiles that narrower numbers are widened in: a tile of c (48 KiB) and one of a (48
 /// KiB) beside a panel of b.
 inline constexpr Index widened_rows = 96, widened_cols = 128, widened_depth = 128;
+/// Depth of a panel of pairs of bfloat16s (128 KiB), and rows whose sums lie on the stack where a product is deeper
+/// (48 KiB).
+inline constexpr Index pairs_depth = 2 * panel_depth, pairs_rows = 192;
+/// Depth of an a whose columns are copied to pairs, for so many rows: 96 KiB.
+inline constexpr Index pairs_columns = 256;
 /// Register blocks down, and columns, of an a that is copied to strips: 96 KiB on the stack.
 inline constexpr Index strip_blocks = 32, strip_depth = 128;
 /// Rows that a task of weight_panels copies one after the other.

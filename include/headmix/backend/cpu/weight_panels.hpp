@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "headmix/backend/cpu/dot_products.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/core/aligned_buffer.hpp"
@@ -42,11 +43,14 @@ template <class S>
 class weight_panels {
  public:
   using T = accumulator_t<S>;
-  [[nodiscard]] static constexpr Index size(view<S const> const& w) { return w.count * w.rows * padded_cols(w.cols); }
+  [[nodiscard]] static Index size(view<S const> const& w) { return w.count * deep(w.rows) * padded_cols(w.cols); }
 
   weight_panels(view<S const> w, bool joined, T* memory) : w_(w), joined_(joined), memory_(memory) {}
 
   void pack(executor_ref executor) const {
+    if constexpr (may_multiply_pairs<S>) {
+      if (multiplies_pairs<S>()) return pack_as_pairs(executor);
+    }
     if (w_.col_stride == 1) {
       // Row by row, as they lie.
       constexpr Index each = tuning::weight_rows;
@@ -98,10 +102,33 @@ class weight_panels {
   }
   /// The panel of expert e that begins with column j.
   [[nodiscard]] T* panel(Index e, Index j, Index width) const {
-    return memory_ + (joined_ ? j * w_.count + e * width : e * padded_cols(w_.cols) + j) * w_.rows;
+    return memory_ + (joined_ ? j * w_.count + e * width : e * padded_cols(w_.cols) + j) * deep(w_.rows);
+  }
+  /// Columns [col, col + cols) of the weights of expert e, for multiply_dots: as they lie without memory for panels.
+  [[nodiscard]] auto pairs(Index e, Index col, Index cols) const requires may_multiply_pairs<S> {
+    return [this, e, col, packs = packs_pairs{w_[e].middle_cols(col, cols)}](pair* memory, Index k, Index depth,
+                                                                             Index j, Index n, Index width) {
+      if (memory_ == nullptr) return packs(memory, k, depth, j, n, width);
+      return static_cast<pair const*>(pair_panel(e, col + j, width) + k / 2 * width);
+    };
   }
 
  private:
+  /// Numbers, or pairs, in a column of a panel.
+  [[nodiscard]] static Index deep(Index rows) { return multiplies_pairs<S>() ? (rows + 1) / 2 : rows; }
+  [[nodiscard]] pair* pair_panel(Index e, Index j, Index width) const {
+    return reinterpret_cast<pair*>(panel(e, j, width));
+  }
+  void pack_as_pairs(executor_ref executor) const requires may_multiply_pairs<S> {
+    constexpr Index width = register_block<T>::cols;
+    Index const across = (w_.cols + width - 1) / width;
+    executor.parallel_for(w_.count * across, [this, across](Index t) {
+      Index const e = t / across, first = t % across * width;
+      for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
+        pack_pairs(pair_panel(e, j, panel_width), panel_width, w_[e].middle_cols(j, cols));
+      });
+    });
+  }
   [[nodiscard]] static constexpr Index padded_cols(Index cols) {
     constexpr Index lanes = register_block<T>::lanes;
     return (cols + lanes - 1) / lanes * lanes;
