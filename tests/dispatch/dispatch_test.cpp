@@ -24,7 +24,7 @@ using headmix::test::error_of;
 
 std::vector<cpu_level> levels() {
   std::vector<cpu_level> all{cpu_level::baseline};
-  for (cpu_level const level : {cpu_level::avx2, cpu_level::avx512})
+  for (cpu_level const level : {cpu_level::avx2, cpu_level::avx512, cpu_level::avx512_bf16, cpu_level::amx})
     if (runs(level)) all.push_back(level);
   return all;
 }
@@ -82,14 +82,14 @@ double relative_error(std::vector<double> const& found, std::vector<double> cons
 
 }  // namespace
 
-TEST_CASE("every level does what the reference does, on two threads to the same bits") {
+TEST_CASE_TEMPLATE("every level does what the reference does, on two threads to the same bits", T, float, bfloat16) {
   std::vector<std::uint64_t> digests;
   for (cpu_level const level : levels()) {
     CAPTURE(name_of(level));
     std::uint64_t digest[2];
     for (Index const threads : {1, 2}) {
       thread_pool pool(threads);
-      DispatchedCpu<float, thread_pool> backend(pool, level);
+      DispatchedCpu<T, thread_pool> backend(pool, level);
       CHECK(backend.level() == level);
       auto const found = backend_conformance<full, causal>(backend);
       INFO(found.text());
@@ -99,8 +99,10 @@ TEST_CASE("every level does what the reference does, on two threads to the same 
     CHECK(digest[0] == digest[1]);
     digests.push_back(digest[0]);
   }
-  // The kernels were those of the level: with a multiply-add of one rounding, bits differ from those without.
+  // The kernels were those of the level: with a multiply-add of one rounding, bits differ from those without; where
+  // products are made of pairs, from those of float.
   if (digests.size() > 1) CHECK(digests[0] != digests[1]);
+  if (std::is_same_v<T, bfloat16> && levels().back() > cpu_level::avx512) CHECK(digests.back() != digests.end()[-2]);
 }
 TEST_CASE_TEMPLATE("a layer at every level", T, float, bfloat16) {
   auto const expected = step_of(Reference<double>{});
@@ -155,7 +157,7 @@ TEST_CASE("the level is the highest one, or what HEADMIX_CPU_LEVEL says") {
   }
   Environment const wrong("sse9");
   CHECK(error_of([] { (void)build_info(); }) ==
-        "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2 or avx512, found sse9");
+        "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2, avx512, avx512_bf16 or amx, found sse9");
   CHECK(error_of([] { DispatchedCpu<float> backend; }) ==
-        "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2 or avx512, found sse9");
+        "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2, avx512, avx512_bf16 or amx, found sse9");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels of the CPU over bfloat16 where products are made of pairs, on any machine: the instruction is emulated.
-// They do what the reference does, on two threads to the same bits, with weights prepared and not.
+// The kernels of the CPU over bfloat16 where products are made of pairs, and of tiles, on any machine: what its
+// instructions lack is emulated. They do what the reference does, on two threads to the same bits, with weights
+// prepared and not.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 using namespace headmix;
 
-static_assert(cpu::compiles_dot_products);
+static_assert(cpu::compiles_dot_products && cpu::compiles_tiles == HEADMIX_TEST_TILES);
 
 std::uint64_t check_kernels(Cpu<bfloat16, thread_pool> backend) {
   auto const found = backend_conformance(backend, {.large = true});
@@ -24,6 +25,7 @@ std::uint64_t check_kernels(Cpu<bfloat16, thread_pool> backend) {
 }
 TEST_CASE("kernels of dot products do what the reference does, on two threads to the same bits") {
   REQUIRE(cpu::has_dot_products());
+  REQUIRE(cpu::has_tiles() == HEADMIX_TEST_TILES);
   thread_pool one(1), two(2);
   CHECK(check_kernels(Cpu<bfloat16, thread_pool>(one)) == check_kernels(Cpu<bfloat16, thread_pool>(two)));
 }

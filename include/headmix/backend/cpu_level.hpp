@@ -10,47 +10,88 @@
 
 #include "headmix/core/error.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
+
 namespace headmix {
 
 /// Instruction sets in ascending order. Kernels of one give the same bits on every machine; those of two differ by
-/// rounding.
+/// rounding. The last two have kernels of bfloat16; of other numbers they have those of avx512.
 enum class cpu_level {
-  baseline,  ///< what the program is compiled for, SSE2 unless flags say more
-  avx2,      ///< with FMA
-  avx512,    ///< F, BW, DQ, VL and VNNI: Intel since 2019 (Cascade Lake), AMD since 2022 (Zen 4)
+  baseline,     ///< what the program is compiled for, SSE2 unless flags say more
+  avx2,         ///< with FMA
+  avx512,       ///< F, BW, DQ, VL and VNNI: Intel since 2019 (Cascade Lake), AMD since 2022 (Zen 4)
+  avx512_bf16,  ///< with dot products of bfloat16s: AMD since 2022. Intel's are slower than multiply-adds of float
+  amx,  ///< with tiles of bfloat16s: Intel since 2023 (Sapphire Rapids), on Linux, where the process may use them
 };
 
 /// Their names, as HEADMIX_CPU_LEVEL has them.
-inline constexpr std::array<char const*, 3> cpu_level_names{"baseline", "avx2", "avx512"};
+inline constexpr std::array<char const*, 5> cpu_level_names{"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 
-/// "baseline", "avx2" or "avx512".
+/// "baseline", "avx2", "avx512", "avx512_bf16" or "amx".
 [[nodiscard]] constexpr char const* name_of(cpu_level level) {
   return cpu_level_names[static_cast<std::size_t>(level)];
 }
 
-/// Whether this machine, and its operating system, run a level's instructions.
+namespace detail {
+
+/// Whether the processor has tiles of bfloat16s and the system lets this process use them, which it asks for. Inlined,
+/// so that no unit calls what another one's flags have made of it.
+[[nodiscard, gnu::always_inline]] inline bool grant_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned bfloat16_tiles = 1u << 22, tiles = 1u << 24;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & bfloat16_tiles) == 0 || (d & tiles) == 0) return false;
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace detail
+
+/// Whether this machine, and its operating system, run a level's instructions, and as fast as it is meant.
 [[nodiscard]] inline bool runs(cpu_level level) {
 #if defined(__x86_64__)
   bool const avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  bool const avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  bool const avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512vnni");
-  return level == cpu_level::baseline || (avx2 && (level == cpu_level::avx2 || avx512));
-#else
-  return level == cpu_level::baseline;
+  bool const dots = avx512 && __builtin_cpu_supports("avx512bf16");
+  switch (level) {
+    case cpu_level::baseline:
+      return true;
+    case cpu_level::avx2:
+      return avx2;
+    case cpu_level::avx512:
+      return avx512;
+    case cpu_level::avx512_bf16:
+      return dots && __builtin_cpu_is("amd");
+    case cpu_level::amx:
+      return dots && detail::grant_tiles();
+  }
 #endif
+  return level == cpu_level::baseline;
 }
 
 /// The highest level that this machine runs.
 [[nodiscard]] inline cpu_level highest_cpu_level() {
-  return runs(cpu_level::avx512) ? cpu_level::avx512 : runs(cpu_level::avx2) ? cpu_level::avx2 : cpu_level::baseline;
+  for (auto i = cpu_level_names.size() - 1; i > 0; --i)
+    if (runs(static_cast<cpu_level>(i))) return static_cast<cpu_level>(i);
+  return cpu_level::baseline;
 }
 
 /// The level of that name.
 /// @throws Error when there is none, or the machine does not run it; `what` says where the name comes from
 [[nodiscard]] inline cpu_level cpu_level_of(std::string_view name, std::string_view what) {
   auto const found = std::find(cpu_level_names.begin(), cpu_level_names.end(), name);
-  if (found == cpu_level_names.end()) fail(what, ": expected baseline, avx2 or avx512, found ", name);
+  if (found == cpu_level_names.end()) fail(what, ": expected baseline, avx2, avx512, avx512_bf16 or amx, found ", name);
   auto const level = static_cast<cpu_level>(found - cpu_level_names.begin());
   if (!runs(level)) fail(what, ": ", name, " is not what this machine runs");
   return level;

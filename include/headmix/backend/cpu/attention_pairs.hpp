@@ -17,7 +17,7 @@ namespace headmix::cpu::inline HEADMIX_ISA::detail {
 template <class To>
 HEADMIX_WHOLE_VECTORS void store_rounded(To* to, vector<float> const& v) {
   static_assert(std::is_same_v<To, bfloat16>);
-#if defined(__AVX512BF16__) && defined(__AVX512VL__) && !defined(HEADMIX_EMULATE_DOTS)
+#if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
   __m256bh const halves = _mm512_cvtneps_pbh((__m512)v);
   std::memcpy(to, &halves, sizeof halves);
 #else

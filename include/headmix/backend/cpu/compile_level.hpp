@@ -13,6 +13,11 @@
 //   for AVX2          -DHEADMIX_CPU_LEVEL=avx2 -mavx2 -mfma
 //   for AVX-512       -DHEADMIX_CPU_LEVEL=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma
 //
+// One file more has the line for headmix::bfloat16 alone and is compiled twice, with the flags of AVX-512 and
+//
+//   for dot products  -DHEADMIX_CPU_LEVEL=avx512_bf16 -mavx512bf16
+//   for tiles         -DHEADMIX_CPU_LEVEL=amx -mavx512bf16 -mamx-tile -mamx-bf16
+//
 // Link them in this order, behind the program's own units: of an inline function that several units have the linker
 // takes the first, which must be one that every machine runs.
 
@@ -139,7 +144,11 @@ struct kernels_here final : mixed_products_here<T> {
 
 /// Whether the unit's flags are those of a level.
 consteval bool compiled_for(cpu_level level) {
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
+#if defined(HEADMIX_ISA_HAS_TILES)
+  return level <= cpu_level::amx;
+#elif defined(HEADMIX_ISA_HAS_DOTS)
+  return level <= cpu_level::avx512_bf16;
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
     defined(__AVX512VNNI__) && defined(__FMA__)
   return level <= cpu_level::avx512;
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -153,7 +162,7 @@ consteval bool compiled_for(cpu_level level) {
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
 
-/// Of the unit: baseline, avx2 or avx512.
+/// Of the unit: baseline, avx2, avx512, and for bfloat16 avx512_bf16 and amx.
 #ifndef HEADMIX_CPU_LEVEL
 #define HEADMIX_CPU_LEVEL baseline
 #endif

@@ -10,10 +10,11 @@
 #include <cstring>
 
 #include "headmix/backend/cpu/micro_kernel.hpp"
+#include "headmix/backend/cpu/tile_products.hpp"
 #include "headmix/backend/cpu/transpose.hpp"
 #include "headmix/core/scalar.hpp"
 
-#if defined(__AVX512BF16__)
+#if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
 #include <immintrin.h>
 #endif
 
@@ -22,22 +23,20 @@ HEADMIX_QUIET_BOUNDS
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Whether this unit has such products.
-#if defined(HEADMIX_EMULATE_DOTS) || (defined(__AVX512BF16__) && defined(__AVX512BW__) && defined(__AVX512VL__))
+#if defined(HEADMIX_ISA_HAS_DOTS)
 inline constexpr bool compiles_dot_products = true;
 #else
 inline constexpr bool compiles_dot_products = false;
 #endif
 
-/// Whether they are used: where they are faster than multiply-adds of float. On AMD's CPUs they are, twice; Intel's do
-/// them at half the speed (bench/results/2026-11-24-bfloat16-cpu.md).
+/// Whether they are used: where they are faster than multiply-adds of float, or are made of tiles. On AMD's CPUs they
+/// are twice as fast; Intel's do them at half the speed (bench/results/2026-11-24-bfloat16-cpu.md).
 [[nodiscard]] inline bool has_dot_products() {
-#if defined(HEADMIX_EMULATE_DOTS)
-  return true;
-#elif defined(__x86_64__)
-  static bool const amd = compiles_dot_products && __builtin_cpu_is("amd");
-  return amd;
+#if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
+  static bool const fast = __builtin_cpu_is("amd") || has_tiles();
+  return fast;
 #else
-  return false;
+  return compiles_dot_products;
 #endif
 }
 
@@ -56,9 +55,6 @@ template <class S>
   }
 }
 
-/// Two successive elements along the depth of a product: the first one in the low half.
-using pair = std::uint32_t;
-
 /// Element 0 or 1 of a pair.
 [[nodiscard]] inline float element_of(pair both, Index which) {
   std::uint32_t const word = which == 0 ? both << 16 : both & 0xFFFF0000u;
@@ -68,7 +64,7 @@ using pair = std::uint32_t;
 }
 /// sum + the products of both elements of a and of b.
 HEADMIX_WHOLE_VECTORS inline vector<float> add_dots(vector<float> sum, vector<pair> a, vector<pair> b) {
-#if defined(__AVX512BF16__) && !defined(HEADMIX_EMULATE_DOTS)
+#if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
   return (vector<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 #else
   auto const number = [](vector<pair> words) {
@@ -177,10 +173,12 @@ inline void pack_pairs(pair* to, Index width, view<bfloat16 const> panel) {
   }
 }
 
-/// Left operands, as block<R>(i, rows, k) of micro_kernel.hpp has them; k is even. Rows of successive elements,
+/// Left operands, as block<R>(i, rows, k) of micro_kernel.hpp has them, and tiles(i, n, k, depth, copy): n rows from
+/// row i on and `depth` elements from k on, in place or in memory for a copy; k is even. Rows of successive elements,
 template <class Rows>
 struct dot_operand {
-  Rows rows;  ///< of bfloat16
+  static constexpr bool in_place = std::is_same_v<Rows, strided_rows<bfloat16 const>>;  ///< for whole tiles
+  Rows rows;                                                                            ///< of bfloat16
   template <int R>
   [[nodiscard]] dot_rows<R> block(Index i, int n, Index k) const {
     dot_rows<R> left;
@@ -188,9 +186,24 @@ struct dot_operand {
     left.step = sizeof(pair);
     return left;
   }
+  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
+    if constexpr (in_place) {
+      if (n % tile_height == 0 && depth % tile_depth == 0) return {rows(i) + k, rows.stride};
+    }
+    Index const row = tile_padded(depth, tile_depth);
+    for (Index r = 0; r < n; ++r)
+      std::fill_n(std::copy_n(rows(i + r) + k, depth, copy + r * row), row - depth, bfloat16{});
+    std::fill(copy + n * row, copy + tile_padded(n, tile_height) * row, bfloat16{});
+    return {copy, row};
+  }
+};
+/// rows that tiles of any part are read from as they are, since there are whole ones of them, zeros where they end,
+struct tiled_operand : dot_operand<strided_rows<bfloat16 const>> {
+  [[nodiscard]] tile_left tiles(Index i, Index, Index k, Index, bfloat16*) const { return {rows(i) + k, rows.stride}; }
 };
 /// or the columns of what pack_pairs() has made of a's transpose.
 struct dot_columns {
+  static constexpr bool in_place = false;
   pair const* data;
   Index width;
   template <int R>
@@ -201,22 +214,29 @@ struct dot_columns {
     left.step = width * static_cast<Index>(sizeof(pair));
     return left;
   }
+  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
+    Index const row = tile_padded(depth, tile_depth), pairs = (depth + 1) / 2;
+    std::fill_n(copy, tile_padded(n, tile_height) * row, bfloat16{});
+    view<pair const> from(data + k / 2 * width + i, pairs, n);
+    from.row_stride = width;
+    transpose<pair>(reinterpret_cast<pair*>(copy), row / 2, from);
+    return {copy, row};
+  }
 };
 
 /// The rows of `all` from one on.
 template <class A>
 struct rows_below {
+  static constexpr bool in_place = A::in_place;
   A const& all;
   Index first;
   template <int R>
   [[nodiscard]] auto block(Index i, int n, Index k) const {
     return all.template block<R>(first + i, n, k);
   }
-};
-
-/// What sums start with where they start with nothing.
-struct no_rows {
-  [[nodiscard]] float const* operator()(Index) const { return nullptr; }
+  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
+    return all.tiles(first + i, n, k, depth, copy);
+  }
 };
 
 /// n rows of a register block of R, from row i on, and `cols` columns of V vectors: see multiply_pairs().
@@ -264,6 +284,9 @@ void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, 
 template <class A, class From, class To>
 void multiply_pair_panel(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
                          From from, To to) {
+  if constexpr (compiles_tiles) {
+    if (has_tiles()) return multiply_tiles(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to);
+  }
   if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to);
   if constexpr (register_block<float>::vectors > 2)
     if (vectors == 2) return multiply_pair_panel<2>(m, cols, k, depth, a, b, b_row, from, to);
@@ -318,6 +341,21 @@ struct packs_pairs {
 /// `width` pairs from row to row of pairs.
 template <class A, class C, class Panels>
 void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels panel_of, bool accumulate) {
+  if constexpr (compiles_tiles && !A::in_place) {
+    // Rows are copied once for all panels.
+    Index const row = tile_padded(depth, tile_depth);
+    if (has_tiles() && row <= tuning::tile_copy / tile_side) {
+      alignas(64) bfloat16 copy[tuning::tile_copy];
+      Index const most = (std::min)(tuning::pairs_rows, tuning::tile_copy / row / tile_side * tile_side);
+      for (Index i = 0, n; i < m; i += n) {
+        n = (std::min)(most, m - i);
+        for (Index r = 0; r < n; r += tile_side)
+          (void)a.tiles(i + r, (std::min)(tile_side, n - r), 0, depth, copy + r * row);
+        multiply_dots(n, part_of_rows(c, i, 0), tiled_operand{{{copy, row}}}, depth, columns, panel_of, accumulate);
+      }
+      return;
+    }
+  }
   using block = register_block<float>;
   constexpr Index most = tuning::pairs_depth, height = tuning::pairs_rows;
   alignas(64) pair packed[most / 2 * block::cols];
@@ -332,7 +370,7 @@ void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels 
       int const vectors = panel_vectors<float>(columns - j);
       Index const width = vectors * block::lanes;
       cols = (std::min)(width, columns - j);
-      auto const rows = [&](Index i) { return c(first + i) + j; };
+      auto const rows = part_of_rows(c, first, j);
       for (Index k = 0; k < depth; k += most) {
         Index const part = (std::min)(most, depth - k);
         pair const* const panel = panel_of(packed, k, part, j, cols, width);

@@ -48,12 +48,24 @@
 #define HEADMIX_ISA_DOTS
 #endif
 
-// Products of pairs of bfloat16s (cpu/dot_products.hpp). HEADMIX_EMULATE_DOTS has them made of other instructions, so
-// that every machine can test what is built on them.
-#if defined(HEADMIX_EMULATE_DOTS)
-#define HEADMIX_ISA_BFLOAT16 _emulated_bf16
+// Products of pairs of bfloat16s (cpu/dot_products.hpp) and of tiles of them (cpu/tiles.hpp). HEADMIX_EMULATE_DOTS and
+// HEADMIX_EMULATE_TILES have them made of other instructions, so that every machine can test what is built on them.
+#if defined(HEADMIX_EMULATE_TILES)
+#define HEADMIX_ISA_BFLOAT16 _emulated_tiles
+#define HEADMIX_ISA_HAS_DOTS
+#define HEADMIX_ISA_HAS_TILES
+#elif defined(HEADMIX_EMULATE_DOTS)
+#define HEADMIX_ISA_BFLOAT16 _emulated_dots
+#define HEADMIX_ISA_HAS_DOTS
 #elif defined(__AVX512BF16__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define HEADMIX_ISA_HAS_DOTS
+#define HEADMIX_ISA_HAS_DOT_INSTRUCTION
+#if (defined(__AMX_TILE__) && defined(__AMX_BF16__)) || (defined(__AMXTILE__) && defined(__AMXBF16__))
+#define HEADMIX_ISA_HAS_TILES
+#define HEADMIX_ISA_BFLOAT16 _bf16_amx
+#else
 #define HEADMIX_ISA_BFLOAT16 _bf16
+#endif
 #else
 #define HEADMIX_ISA_BFLOAT16
 #endif

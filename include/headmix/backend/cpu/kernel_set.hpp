@@ -99,7 +99,11 @@ template <class T, cpu_level Level>
 template <class T>
 [[nodiscard]] kernel_set<T> const& kernels(cpu_level level) {
 #if defined(__x86_64__)
-  if (level == cpu_level::avx512) return kernels<T, cpu_level::avx512>();
+  if constexpr (std::same_as<T, bfloat16>) {
+    if (level == cpu_level::amx) return kernels<T, cpu_level::amx>();
+    if (level == cpu_level::avx512_bf16) return kernels<T, cpu_level::avx512_bf16>();
+  }
+  if (level >= cpu_level::avx512) return kernels<T, cpu_level::avx512>();
   if (level == cpu_level::avx2) return kernels<T, cpu_level::avx2>();
 #endif
   return kernels<T, cpu_level::baseline>();
