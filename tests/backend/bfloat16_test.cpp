@@ -124,6 +124,21 @@ TEST_CASE("products over bfloat16 are rounded once") {
   }
 }
 
+TEST_CASE_TEMPLATE("rows over bfloat16 that go to one row are rounded once", Backend, Reference<bfloat16>,
+                   Cpu<bfloat16>) {
+  // Added one by one they would stop to count at 4, where a hundredth is less than half of a last digit.
+  std::vector<bfloat16> const a(1000 * 70, bfloat16(0.01f));
+  std::vector<Int> const index(1000, 260);
+  std::vector<bfloat16> y(261 * 70, bfloat16(1.0f));
+  for (bool const accumulate : {false, true}) {
+    Backend().scatter_rows(view<bfloat16>(y.data(), 261, 70), {a.data(), 1000, 70}, {index.data(), 1000, 1},
+                           accumulate);
+    float const sum = 1000 * static_cast<float>(a[0]);
+    CHECK(static_cast<float>(y[260 * 70 + 69]) == static_cast<float>(bfloat16(accumulate ? sum + sum : sum)));
+    CHECK(static_cast<float>(y[0]) == 0.0f);
+  }
+}
+
 struct D : size<12> {};
 struct V : size<9> {};
 struct x : input<tokens, D> {};

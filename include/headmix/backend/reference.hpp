@@ -166,10 +166,25 @@ struct Reference {
   }
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) const {
-    if (!accumulate) zero(y);
-    for (Index i = 0; i < a.rows; ++i) {
-      if (index(i, 0) < 0) continue;
-      for (Index j = 0; j < a.cols; ++j) put_element(y(index(i, 0), j), static_cast<wide>(a(i, j)), true);
+    using sum = accumulator_t<T>;
+    if constexpr (std::is_same_v<sum, T>) {
+      if (!accumulate) zero(y);
+      add_rows(y, a, index, 0);
+    } else {
+      // Narrow numbers are rounded once: some rows and columns of y at a time are summed beside it.
+      constexpr Index rows = 256, cols = 64;
+      sum memory[rows * cols];
+      for (Index first = 0; first < y.rows; first += rows)
+        for (Index col = 0; col < y.cols; col += cols) {
+          view<T> const part =
+              y.middle_rows(first, (std::min)(rows, y.rows - first)).middle_cols(col, (std::min)(cols, y.cols - col));
+          view<sum> const sums(memory, part.rows, part.cols);
+          for (Index i = 0; i < part.rows; ++i)
+            for (Index j = 0; j < part.cols; ++j) sums(i, j) = accumulate ? static_cast<sum>(part(i, j)) : sum(0);
+          add_rows(sums, a.middle_cols(col, part.cols), index, first);
+          for (Index i = 0; i < part.rows; ++i)
+            for (Index j = 0; j < part.cols; ++j) part(i, j) = static_cast<T>(sums(i, j));
+        }
     }
   }
 
@@ -518,6 +533,15 @@ struct Reference {
   template <class T>
   static void put_element(T& y, wide value, bool accumulate) {
     y = static_cast<T>(accumulate ? static_cast<wide>(y) + value : value);
+  }
+  /// y.row(index_i - first) += a_i, for the rows that are in y.
+  template <class Y, class A>
+  static void add_rows(view<Y> y, view<A> a, view<Int const> index, Index first) {
+    for (Index i = 0; i < a.rows; ++i) {
+      Index const to = index(i, 0) < 0 ? -1 : index(i, 0) - first;
+      if (to < 0 || to >= y.rows) continue;
+      for (Index j = 0; j < a.cols; ++j) put_element(y(to, j), static_cast<wide>(a(i, j)), true);
+    }
   }
   /// a b, of a row and a column.
   template <class A, class B>
