@@ -18,7 +18,7 @@ function(headmix_dispatched_library target)
   set(options_avx2 -mavx2 -mfma)
   set(options_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma)
   set(options_avx512_bf16 ${options_avx512} -mavx512bf16)
-  set(options_amx ${options_avx512_bf16} -mamx-tile -mamx-bf16)
+  set(options_amx ${options_avx512_bf16} -mamx-tile -mamx-bf16 -mamx-int8)
   # In ascending order: the linker takes inline functions from the first unit that has them (cpu/compile_level.hpp).
   foreach(level IN LISTS levels)
     foreach(scalar IN LISTS ARGN)

@@ -21,6 +21,7 @@
 #include "headmix/backend/cpu/softmax.hpp"
 #include "headmix/backend/cpu/ternary_gemm.hpp"
 #include "headmix/backend/cpu/weight_panels.hpp"
+#include "headmix/backend/products.hpp"
 
 namespace headmix::inline HEADMIX_ISA {
 
@@ -29,8 +30,12 @@ namespace headmix::inline HEADMIX_ISA {
 /// @tparam Scalar float, double, or bfloat16: then memory holds bfloat16, and everything is calculated in float and
 ///   rounded once, when it is stored
 /// @tparam Exec who runs the tasks: `serial`, `thread_pool`, or the caller's own Executor
-template <class Scalar, Executor Exec = serial>
+/// @tparam Products how floats are multiplied, of which all but products::exact round
+template <class Scalar, Executor Exec = serial, ProductPrecision Products = products::exact>
 class Cpu {
+  static_assert(std::is_same_v<Scalar, float> || std::is_same_v<Products, products::exact>,
+                "headmix: only the products of Cpu<float> can be rounded");
+
  public:
   using scalar = Scalar;
   /// The weights of experts as products read them fastest: PreparesWeights.
@@ -86,7 +91,7 @@ class Cpu {
 
   template <class T, class A, class B>
   void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
-    cpu::gemm(executor(), y, a, b, accumulate);
+    cpu::gemm<Products>(executor(), y, a, b, accumulate);
   }
   template <class T, class A>
   void softmax(view<T> y, view<A const> a) {
@@ -156,7 +161,8 @@ class Cpu {
   void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch,
                     prepared_weights* prepared = nullptr) {
-    cpu::grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch, panels(prepared, w));
+    cpu::grouped_gemm<Scalar, Products>(executor(), y, x, w, perm, offsets, slots_per_row, scratch,
+                                        panels(prepared, w));
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const>, view<Scalar const>) {
     return static_cast<std::size_t>(cpu::grouped_outer_scratch_bytes<Scalar>(y.rows, executor().concurrency()));
@@ -164,7 +170,7 @@ class Cpu {
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
                      view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,
                      std::span<std::byte> scratch) {
-    cpu::grouped_outer(executor(), y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
+    cpu::grouped_outer<Scalar, Products>(executor(), y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
   }
   std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
     return static_cast<std::size_t>(cpu::grouped_sum_scratch_bytes<Scalar>(y, x, w, executor().concurrency()));
@@ -172,7 +178,8 @@ class Cpu {
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
                    prepared_weights* prepared = nullptr) {
-    cpu::grouped_sum(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch, panels(prepared, w));
+    cpu::grouped_sum<Scalar, Products>(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch,
+                                       panels(prepared, w));
   }
 
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
@@ -205,19 +212,20 @@ class Cpu {
   }
   template <class Map>
   std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
-    return static_cast<std::size_t>(cpu::attention_scratch_bytes<Scalar>(p.extents, executor().concurrency()));
+    return static_cast<std::size_t>(
+        cpu::attention_scratch_bytes<Scalar, Products>(p.extents, executor().concurrency()));
   }
   template <AttentionMask Mask, class Map>
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cpu::attention<Mask>(executor(), p, scratch);
+    cpu::attention<Mask, Products>(executor(), p, scratch);
   }
   template <class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes(p, executor().concurrency()));
+    return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes<Products>(p, executor().concurrency()));
   }
   template <AttentionMask Mask, class Map>
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cpu::attention_gradient<Mask>(executor(), p, scratch);
+    cpu::attention_gradient<Mask, Products>(executor(), p, scratch);
   }
   template <class Map>
   std::size_t attention_bias_gradient_scratch(attention_backward<Scalar, Map> const& p) {
@@ -278,6 +286,9 @@ class Cpu {
 
   accumulator_t<Scalar>* panels(prepared_weights* prepared, view<Scalar const> const& w) {
     if (prepared == nullptr) return nullptr;
+    if constexpr (cpu::detail::may_round<Scalar, Products>) {
+      if (cpu::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
+    }
     using panels = cpu::detail::weight_panels<Scalar>;
     return prepared->panels(w, panels::size(w),
                             [&](accumulator_t<Scalar>* memory) { panels(w, true, memory).pack(executor()); });

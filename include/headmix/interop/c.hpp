@@ -74,12 +74,12 @@ struct backend_owner {
   }
   Backend backend;
 };
-template <class Scalar, Executor Exec>
-requires(!std::is_empty_v<Exec>) struct backend_owner<Cpu<Scalar, Exec>> {
+template <class Scalar, Executor Exec, class Products>
+requires(!std::is_empty_v<Exec>) struct backend_owner<Cpu<Scalar, Exec, Products>> {
   static constexpr bool of_host = std::is_same_v<Exec, host_threads>;
   explicit backend_owner(Index n) : threads(n) {}
   Exec threads;
-  Cpu<Scalar, Exec> backend{threads};
+  Cpu<Scalar, Exec, Products> backend{threads};
 };
 
 /// What a layer of the C interface is in C++; HEADMIX_C_LAYER derives from it. Fails as a Module does.

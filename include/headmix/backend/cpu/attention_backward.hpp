@@ -207,11 +207,11 @@ void add_copies(executor_ref executor, attention_extents const& x, gradient_part
 
 /// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads or
 /// they have different work, up to 16 copies of d_k and d_v of a head.
-template <class S, class Map>
+template <class Products = products::exact, class S, class Map>
 [[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<S, Map> const& a, Index concurrency) {
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
-  return detail::with_operands<S>([&]<class Operands>(Operands) {
+  return detail::with_operands<S, Products>([&]<class Operands>(Operands) {
     using element = typename Operands::element;
     return scratch_alignment +
            concurrency * (detail::gradient_worker_bytes<Operands, T, Map>(x.head_dim) +
@@ -315,9 +315,9 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
 
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
 /// keys that nobody sees get 0.
-template <AttentionMask M, class S, class Map>
+template <AttentionMask M, class Products = products::exact, class S, class Map>
 void attention_gradient(executor_ref executor, attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
-  detail::with_operands<S>(
+  detail::with_operands<S, Products>(
       [&]<class Operands>(Operands) { detail::attention_gradient_with<M, Operands>(executor, a, scratch); });
 }
 

@@ -12,28 +12,6 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// The numbers n of a float: rounded to bfloat16 as the instruction does it, which takes the smallest ones, below
-/// 1.2e-38, for 0.
-template <class To>
-HEADMIX_WHOLE_VECTORS void store_rounded(To* to, vector<float> const& v) {
-  static_assert(std::is_same_v<To, bfloat16>);
-#if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
-  __m256bh const halves = _mm512_cvtneps_pbh((__m512)v);
-  std::memcpy(to, &halves, sizeof halves);
-#else
-  store_as<bfloat16, float>(to, v);
-#endif
-}
-
-/// The same as the low halves of words.
-HEADMIX_WHOLE_VECTORS inline vector<pair> rounded_words(vector<float> const& v) {
-  vector<std::uint16_t, vector_bytes / 2> halves;
-  bfloat16 numbers[lanes<float>];
-  store_rounded(numbers, v);
-  std::memcpy(&halves, numbers, sizeof halves);
-  return __builtin_convertvector(halves, vector<pair>);
-}
-
 /// key_panels in pairs of successive elements of a key.
 class key_pairs {
  public:
@@ -46,7 +24,8 @@ class key_pairs {
 
   key_pairs(attention_extents const& x, pair* memory) : x_(x), memory_(memory) {}
 
-  void pack(executor_ref executor, view<bfloat16 const> k) const {
+  template <class S>
+  void pack(executor_ref executor, view<S const> k) const {
     if (x_.keys.count == 0) return;
     executor.parallel_for(x_.keys.rows / width + x_.keys.count, [this, k](Index p) {
       Index const sequence = sequence_of_item(x_.keys.count, p, [this](Index b) { return first(b); });
@@ -93,7 +72,8 @@ class value_pairs {
 
   value_pairs(attention_extents const& x, pair* memory) : x_(x), memory_(memory) {}
 
-  void pack(executor_ref executor, view<bfloat16 const> v) const {
+  template <class S>
+  void pack(executor_ref executor, view<S const> v) const {
     constexpr Index each = tuning::value_rows / 2;
     if (x_.keys.count == 0) return;
     executor.parallel_for((all_rows(x_) + each - 1) / each, [this, v](Index task) {
@@ -164,11 +144,13 @@ struct paired_operands {
   using values = value_pairs;
   using element = pair;
 };
-/// f(operands), with those that are fastest here for numbers of S.
-template <class S, class F>
+/// f(operands), with those that are fastest here for numbers of S, of which floats may be rounded.
+template <class S, class Products = products::exact, class F>
 auto with_operands(F f) {
   if constexpr (may_multiply_pairs<S>) {
     if (multiplies_pairs<S>()) return f(paired_operands{});
+  } else if constexpr (may_round<S, Products> && Products::passes == 1) {
+    if (rounds_products<Products>()) return f(paired_operands{});
   }
   return f(wide_operands<accumulator_t<S>>{});
 }

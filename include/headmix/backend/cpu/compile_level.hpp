@@ -16,7 +16,7 @@
 // One file more has the line for headmix::bfloat16 alone and is compiled twice, with the flags of AVX-512 and
 //
 //   for dot products  -DHEADMIX_CPU_LEVEL=avx512_bf16 -mavx512bf16
-//   for tiles         -DHEADMIX_CPU_LEVEL=amx -mavx512bf16 -mamx-tile -mamx-bf16
+//   for tiles         -DHEADMIX_CPU_LEVEL=amx -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8
 //
 // Link them in this order, behind the program's own units: of an inline function that several units have the linker
 // takes the first, which must be one that every machine runs.

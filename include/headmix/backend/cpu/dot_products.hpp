@@ -8,15 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
-#include "headmix/backend/cpu/micro_kernel.hpp"
-#include "headmix/backend/cpu/tile_products.hpp"
-#include "headmix/backend/cpu/transpose.hpp"
-#include "headmix/core/scalar.hpp"
-
-#if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
-#include <immintrin.h>
-#endif
+#include "headmix/backend/cpu/pairs.hpp"
+#include "headmix/backend/products.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
@@ -55,13 +50,25 @@ template <class S>
   }
 }
 
-/// Element 0 or 1 of a pair.
-[[nodiscard]] inline float element_of(pair both, Index which) {
-  std::uint32_t const word = which == 0 ? both << 16 : both & 0xFFFF0000u;
-  float x;
-  std::memcpy(&x, &word, sizeof x);
-  return x;
+/// Whether floats may be multiplied as Products says, other than exactly,
+template <class S, class Products>
+inline constexpr bool may_round = std::is_same_v<S, float>&& compiles_dot_products&& Products::passes > 0 &&
+                                  (Products::passes == 1 || compiles_tiles);
+/// and whether they are.
+template <class Products>
+[[nodiscard]] inline bool rounds_products() {
+  return Products::passes == 1 ? has_dot_products() : Products::passes > 1 && has_tiles();
 }
+/// f<term of a, term of b>(accumulate) for the passes of a product, the small ones first.
+template <class Products, class F>
+void each_pass(bool accumulate, F f) {
+  if constexpr (Products::passes > 1) {
+    f.template operator()<term::rest, term::nearest>(accumulate);
+    f.template operator()<term::nearest, term::rest>(true);
+  }
+  f.template operator()<term::nearest, term::nearest>(accumulate || Products::passes > 1);
+}
+
 /// sum + the products of both elements of a and of b.
 HEADMIX_WHOLE_VECTORS inline vector<float> add_dots(vector<float> sum, vector<pair> a, vector<pair> b) {
 #if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
@@ -74,24 +81,6 @@ HEADMIX_WHOLE_VECTORS inline vector<float> add_dots(vector<float> sum, vector<pa
   };
   return sum + number(a & 0xFFFF0000u) * number(b & 0xFFFF0000u) + number(a << 16) * number(b << 16);
 #endif
-}
-
-/// Rows of a for a register block: where the pairs of row r begin, and bytes from one pair to the next. `depth`, the
-/// number of elements, may be odd: then there is no second element in the last pair.
-template <int R>
-struct dot_rows {
-  std::byte const* row[R];
-  Index step;
-};
-[[nodiscard]] inline pair first_element(std::byte const* p) {
-  std::uint16_t low;
-  std::memcpy(&low, p, sizeof low);
-  return low;
-}
-[[nodiscard]] inline pair both_elements(std::byte const* p) {
-  pair both;
-  std::memcpy(&both, p, sizeof both);
-  return both;
 }
 
 /// R rows of V vectors of sums: = 0 or what `from` has, then the products, to `to`. Each is of floats or bfloat16s;
@@ -128,117 +117,6 @@ HEADMIX_WHOLE_VECTORS void multiply_pairs(Index depth, dot_rows<R> const& a, pai
     for (int v = 0; v < V; ++v) store_as<To, float>(to[r] + v * lanes<float>, sum[r][v]);
 }
 
-/// Copies rows k of `cols` elements to pairs of rows, `width` pairs apart, with zeros behind the last column and for
-/// the row that an odd depth lacks. row(k) is where row k begins, its elements lie `step` apart.
-template <class Row>
-HEADMIX_WHOLE_VECTORS void pack_pairs(pair* to, Index width, Index depth, Index cols, Index step, Row row) {
-  constexpr Index n = vector_bytes / 2;  // elements in a register
-  using order = std::make_index_sequence<static_cast<std::size_t>(n)>;
-  static constexpr bfloat16 zeros[n] = {};
-  for (Index k = 0; k < depth; k += 2, to += width) {
-    bfloat16 const *const a = row(k), *const b = k + 1 < depth ? row(k + 1) : nullptr;
-    Index j = 0;
-    if (step == 1) {
-      for (; j + n <= cols; j += n) {
-        vector<std::uint16_t> low, high;
-        std::memcpy(&low, a + j, sizeof low);
-        std::memcpy(&high, b ? b + j : zeros, sizeof high);
-        auto const first = interleave<0>(low, high, order{}), second = interleave<1>(low, high, order{});
-        std::memcpy(to + j, &first, sizeof first);
-        std::memcpy(to + j + n / 2, &second, sizeof second);
-      }
-    }
-    for (; j < cols; ++j) to[j] = a[j * step].bits | (b ? pair{b[j * step].bits} << 16 : 0);
-    std::fill(to + j, to + width, pair{0});
-  }
-}
-/// The same of a panel of b.
-inline void pack_pairs(pair* to, Index width, view<bfloat16 const> panel) {
-  Index const depth = panel.rows, cols = panel.cols;
-  bool const pairs_lie_together = panel.row_stride == 1 && panel.col_stride % 2 == 0 &&
-                                  reinterpret_cast<std::uintptr_t>(panel.data) % sizeof(pair) == 0;
-  if (!pairs_lie_together)
-    return pack_pairs(to, width, depth, cols, panel.col_stride, [&](Index k) { return &panel(k, 0); });
-  // Columns of pairs become rows of them.
-  constexpr Index n = lanes<pair>;
-  Index const squares = cols / n * n, deep = depth / 2 / n * n;
-  for (Index j = 0; j < squares; j += n)
-    for (Index k = 0; k < deep; k += n)
-      transpose_square(to + k * width + j, width, reinterpret_cast<pair const*>(&panel(2 * k, j)),
-                       panel.col_stride / 2);
-  for (Index k = 0; k < (depth + 1) / 2; ++k, to += width) {
-    for (Index j = k < deep ? squares : 0; j < cols; ++j)
-      to[j] = panel(2 * k, j).bits | (2 * k + 1 < depth ? pair{panel(2 * k + 1, j).bits} << 16 : 0);
-    std::fill(to + cols, to + width, pair{0});
-  }
-}
-
-/// Left operands, as block<R>(i, rows, k) of micro_kernel.hpp has them, and tiles(i, n, k, depth, copy): n rows from
-/// row i on and `depth` elements from k on, in place or in memory for a copy; k is even. Rows of successive elements,
-template <class Rows>
-struct dot_operand {
-  static constexpr bool in_place = std::is_same_v<Rows, strided_rows<bfloat16 const>>;  ///< for whole tiles
-  Rows rows;                                                                            ///< of bfloat16
-  template <int R>
-  [[nodiscard]] dot_rows<R> block(Index i, int n, Index k) const {
-    dot_rows<R> left;
-    for (int r = 0; r < R; ++r) left.row[r] = reinterpret_cast<std::byte const*>(rows(i + (std::min)(r, n - 1)) + k);
-    left.step = sizeof(pair);
-    return left;
-  }
-  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
-    if constexpr (in_place) {
-      if (n % tile_height == 0 && depth % tile_depth == 0) return {rows(i) + k, rows.stride};
-    }
-    Index const row = tile_padded(depth, tile_depth);
-    for (Index r = 0; r < n; ++r)
-      std::fill_n(std::copy_n(rows(i + r) + k, depth, copy + r * row), row - depth, bfloat16{});
-    std::fill(copy + n * row, copy + tile_padded(n, tile_height) * row, bfloat16{});
-    return {copy, row};
-  }
-};
-/// rows that tiles of any part are read from as they are, since there are whole ones of them, zeros where they end,
-struct tiled_operand : dot_operand<strided_rows<bfloat16 const>> {
-  [[nodiscard]] tile_left tiles(Index i, Index, Index k, Index, bfloat16*) const { return {rows(i) + k, rows.stride}; }
-};
-/// or the columns of what pack_pairs() has made of a's transpose.
-struct dot_columns {
-  static constexpr bool in_place = false;
-  pair const* data;
-  Index width;
-  template <int R>
-  [[nodiscard]] dot_rows<R> block(Index i, int n, Index k) const {
-    dot_rows<R> left;
-    for (int r = 0; r < R; ++r)
-      left.row[r] = reinterpret_cast<std::byte const*>(data + k / 2 * width + i + (std::min)(r, n - 1));
-    left.step = width * static_cast<Index>(sizeof(pair));
-    return left;
-  }
-  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
-    Index const row = tile_padded(depth, tile_depth), pairs = (depth + 1) / 2;
-    std::fill_n(copy, tile_padded(n, tile_height) * row, bfloat16{});
-    view<pair const> from(data + k / 2 * width + i, pairs, n);
-    from.row_stride = width;
-    transpose<pair>(reinterpret_cast<pair*>(copy), row / 2, from);
-    return {copy, row};
-  }
-};
-
-/// The rows of `all` from one on.
-template <class A>
-struct rows_below {
-  static constexpr bool in_place = A::in_place;
-  A const& all;
-  Index first;
-  template <int R>
-  [[nodiscard]] auto block(Index i, int n, Index k) const {
-    return all.template block<R>(first + i, n, k);
-  }
-  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
-    return all.tiles(first + i, n, k, depth, copy);
-  }
-};
-
 /// n rows of a register block of R, from row i on, and `cols` columns of V vectors: see multiply_pairs().
 template <int R, int V, class A, class From, class To>
 void multiply_pair_block(int n, Index i, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
@@ -265,11 +143,12 @@ void multiply_pair_block(int n, Index i, Index cols, Index k, Index depth, A con
 }
 
 /// m rows of one panel.
-template <int V, class A, class From, class To>
+template <int V, class A, class From, class To, class Ahead>
 void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row, From from,
-                         To to) {
+                         To to, Ahead& ahead) {
   constexpr int rows = register_block<float>::rows;
   for (Index i = 0; i < m; i += rows) {
+    ahead.step();
     int const n = static_cast<int>((std::min)(Index{rows}, m - i));
     if (n == 1) {
       multiply_pair_block<1, V>(n, i, cols, k, depth, a, b, b_row, from, to);
@@ -281,16 +160,16 @@ void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, 
   }
 }
 /// The same for a number of vectors that panel_vectors() returned.
-template <class A, class From, class To>
+template <class A, class From, class To, class Ahead = read_nothing<float>>
 void multiply_pair_panel(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
-                         From from, To to) {
+                         From from, To to, Ahead ahead = {}) {
   if constexpr (compiles_tiles) {
     if (has_tiles()) return multiply_tiles(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to);
   }
-  if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to);
+  if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to, ahead);
   if constexpr (register_block<float>::vectors > 2)
-    if (vectors == 2) return multiply_pair_panel<2>(m, cols, k, depth, a, b, b_row, from, to);
-  multiply_pair_panel<register_block<float>::vectors>(m, cols, k, depth, a, b, b_row, from, to);
+    if (vectors == 2) return multiply_pair_panel<2>(m, cols, k, depth, a, b, b_row, from, to, ahead);
+  multiply_pair_panel<register_block<float>::vectors>(m, cols, k, depth, a, b, b_row, from, to, ahead);
 }
 /// c = or += a[k .. k + depth) b for m rows of floats and a panel b of any depth.
 template <class A>
@@ -327,14 +206,25 @@ void multiply_pairs_between(bool goes_on, bool accumulate, bool is_last, C c, Su
   }
 }
 
-/// Where multiply_dots takes panels of b from: it packs them to memory on its stack,
-struct packs_pairs {
-  view<bfloat16 const> b;
-  [[nodiscard]] pair const* operator()(pair* memory, Index k, Index depth, Index j, Index cols, Index width) const {
-    pack_pairs(memory, width, b.middle_rows(k, depth).middle_cols(j, cols));
-    return memory;
+/// Memory on the stack for copies of rows.
+struct copied_rows {
+  alignas(64) bfloat16 data[tuning::tile_copy];
+  /// Rows of so many elements that it has room for, whole blocks of tiles of them.
+  [[nodiscard]] static constexpr Index room(Index depth) {
+    return tuning::tile_copy / tile_padded(depth, tile_depth) / tile_side * tile_side;
   }
 };
+/// f(first row, rows, copies) for copies of the rows of a, about as many each time, of columns [k, k + depth).
+template <class A, class F>
+void each_copy(Index m, A const& a, Index k, Index depth, copied_rows& copy, F f) {
+  Index const row = tile_padded(depth, tile_depth), most = copied_rows::room(depth), times = (m + most - 1) / most;
+  for (Index t = 0; t < times; ++t) {
+    Index const i = m * t / times, n = m * (t + 1) / times - i;
+    for (Index r = 0; r < n; r += tile_side)
+      (void)a.tiles(i + r, (std::min)(tile_side, n - r), k, depth, copy.data + r * row);
+    f(i, n, tiled_operand{{{copy.data, row}}});
+  }
+}
 
 /// c = a b or c += a b for m rows c(i) of successive floats or bfloat16s, rounded once. `a` is a left operand of
 /// `depth` elements; panel_of(memory, k, depth, j, cols, width) are rows [k, k + depth) and columns [j, j + cols) of b,
@@ -343,17 +233,11 @@ template <class A, class C, class Panels>
 void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels panel_of, bool accumulate) {
   if constexpr (compiles_tiles && !A::in_place) {
     // Rows are copied once for all panels.
-    Index const row = tile_padded(depth, tile_depth);
-    if (has_tiles() && row <= tuning::tile_copy / tile_side) {
-      alignas(64) bfloat16 copy[tuning::tile_copy];
-      Index const most = (std::min)(tuning::pairs_rows, tuning::tile_copy / row / tile_side * tile_side);
-      for (Index i = 0, n; i < m; i += n) {
-        n = (std::min)(most, m - i);
-        for (Index r = 0; r < n; r += tile_side)
-          (void)a.tiles(i + r, (std::min)(tile_side, n - r), 0, depth, copy + r * row);
-        multiply_dots(n, part_of_rows(c, i, 0), tiled_operand{{{copy, row}}}, depth, columns, panel_of, accumulate);
-      }
-      return;
+    if (has_tiles() && copied_rows::room(depth) > 0) {
+      copied_rows copy;
+      return each_copy(m, a, 0, depth, copy, [&](Index i, Index n, tiled_operand const& rows) {
+        multiply_dots(n, part_of_rows(c, i, 0), rows, depth, columns, panel_of, accumulate);
+      });
     }
   }
   using block = register_block<float>;
@@ -374,8 +258,12 @@ void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels 
       for (Index k = 0; k < depth; k += most) {
         Index const part = (std::min)(most, depth - k);
         pair const* const panel = panel_of(packed, k, part, j, cols, width);
+        read_ahead<float, std::remove_pointer_t<decltype(panel_of.ahead(k, part, j).data)>> const ahead(
+            k + part < depth ? panel_of.ahead(k + part, (std::min)(most, depth - k - part), j)
+                             : panel_of.ahead(0, (std::min)(most, depth), j + cols),
+            n / block::rows);
         multiply_pairs_between(k > 0, accumulate, k + part == depth, rows, sums, [&](auto from, auto to) {
-          multiply_pair_panel(vectors, n, cols, k, part, left, panel, width, from, to);
+          multiply_pair_panel(vectors, n, cols, k, part, left, panel, width, from, to, ahead);
         });
       }
     }
@@ -383,7 +271,23 @@ void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels 
 }
 template <class A, class C>
 void multiply_dots(Index m, C c, A const& a, view<bfloat16 const> b, bool accumulate) {
-  multiply_dots(m, c, a, b.rows, b.cols, packs_pairs{b}, accumulate);
+  multiply_dots(m, c, a, b.rows, b.cols, packs_pairs<>{b}, accumulate);
+}
+/// The same of floats, for m rows a(i) and c(i) of successive ones, in the passes that Products says.
+template <class Products, class Rows, class C>
+void multiply_rounded(Index m, C c, Rows a, view<float const> b, bool accumulate) {
+  constexpr Index most = tuning::pairs_depth;
+  static_assert(copied_rows::room(most) > 0);
+  copied_rows copy;
+  each_pass<Products>(accumulate, [&]<term A, term B>(bool add) {
+    for (Index k = 0; k < b.rows; k += most) {
+      Index const depth = (std::min)(most, b.rows - k);
+      each_copy(m, rounded_operand<Rows, A>{a}, k, depth, copy, [&](Index i, Index n, tiled_operand const& rows) {
+        multiply_dots(n, part_of_rows(c, i, 0), rows, depth, b.cols, packs_pairs<B, float>{b.middle_rows(k, depth)},
+                      add || k > 0);
+      });
+    }
+  });
 }
 
 }  // namespace detail

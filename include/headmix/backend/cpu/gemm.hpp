@@ -77,15 +77,15 @@ void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumula
   }
 }
 
-/// The same by dot products, of an a whose rows or columns are successive elements: columns are copied to pairs, some
-/// rows of c at a time.
-template <class C>
-void multiply_by_dots(view<C> c, view<bfloat16 const> a, view<bfloat16 const> b, bool accumulate) {
-  auto const rows_from = [](auto const& m) {
-    return strided_rows<std::remove_reference_t<decltype(*m.data)>>{m.data, m.row_stride};
-  };
-  if (a.col_stride == 1)
-    return multiply_dots(c.rows, rows_from(c), dot_operand<strided_rows<bfloat16 const>>{rows_from(a)}, b, accumulate);
+/// Rows of a matrix of successive elements.
+template <class T>
+strided_rows<T> rows_of(view<T> const& m) {
+  return {m.data, m.row_stride};
+}
+/// The same by dot products, of an a whose columns are successive elements: they are copied to pairs, some rows of c at
+/// a time.
+template <term A = term::nearest, term B = term::nearest, class C, class S>
+void multiply_columns_by_dots(view<C> c, view<S const> a, view<S const> b, bool accumulate) {
   constexpr Index height = tuning::pairs_rows, width = tuning::widened_cols, most = tuning::pairs_columns;
   alignas(64) pair columns[most / 2 * height];
   alignas(64) float sum_data[height * width];
@@ -96,12 +96,24 @@ void multiply_by_dots(view<C> c, view<bfloat16 const> a, view<bfloat16 const> b,
       if (accumulate) convert(sum, result);
       for (Index k = 0; k < a.cols; k += most) {
         Index const depth = (std::min)(most, a.cols - k);
-        pack_pairs(columns, result.rows, depth, result.rows, a.row_stride, [&](Index p) { return &a(i, k + p); });
-        multiply_dots(result.rows, rows_from(sum), dot_columns{columns, result.rows},
-                      block(b, k, j, depth, result.cols), accumulate || k > 0);
+        pack_pairs<A>(columns, result.rows, depth, result.rows, a.row_stride, [&](Index p) { return &a(i, k + p); });
+        multiply_dots(result.rows, rows_of(sum), dot_columns{columns, result.rows}, depth, result.cols,
+                      packs_pairs<B, S>{block(b, k, j, depth, result.cols)}, accumulate || k > 0);
       }
       convert(result, sum);
     }
+}
+/// The same where rows or columns of a are.
+template <class C>
+void multiply_by_dots(view<C> c, view<bfloat16 const> a, view<bfloat16 const> b, bool accumulate) {
+  if (a.col_stride != 1) return multiply_columns_by_dots(c, a, b, accumulate);
+  multiply_dots(c.rows, rows_of(c), dot_operand<strided_rows<bfloat16 const>>{rows_of(a)}, b, accumulate);
+}
+/// The same of floats that are rounded.
+template <class Products>
+void multiply_rounded(view<float> c, view<float const> a, view<float const> b, bool accumulate) {
+  if (a.col_stride == 1) return multiply_rounded<Products>(c.rows, rows_of(c), rows_of(a), b, accumulate);
+  each_pass<Products>(accumulate, [&]<term A, term B>(bool add) { multiply_columns_by_dots<A, B>(c, a, b, add); });
 }
 
 /// The same where the numbers are narrower than those that are calculated with: tiles of a are widened, panels of b as
@@ -139,7 +151,8 @@ void multiply_widened(view<C> c, view<A> a, view<B> b, bool accumulate) {
 
 /// c = a b, or c += a b, on the calling thread. Fast when c has a unit stride and all are calculated with in one type;
 /// fastest when b has the same unit stride as c.
-template <class C, class A, class B>
+/// @tparam Products  how floats are multiplied, where rows or columns of c and of its left operand are successive
+template <class Products = products::exact, class C, class A, class B>
 void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
   if (c.rows == 0 || c.cols == 0) return;
   if (a.cols == 0) {
@@ -148,6 +161,14 @@ void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
   }
   using T = accumulator_t<C>;
   constexpr bool same = std::is_same_v<C, std::remove_const_t<A>> && std::is_same_v<C, std::remove_const_t<B>>;
+  if constexpr (same && detail::may_round<C, Products>) {
+    if (detail::rounds_products<Products>()) {
+      auto const unit = [](auto const& m) { return m.row_stride == 1 || m.col_stride == 1; };
+      if (c.col_stride == 1 && unit(a)) return detail::multiply_rounded<Products>(c, a, b, accumulate);
+      if (c.row_stride == 1 && unit(b))
+        return detail::multiply_rounded<Products>(c.transposed(), b.transposed(), a.transposed(), accumulate);
+    }
+  }
   if constexpr (same && std::is_same_v<C, T>) {
     if (c.col_stride == 1) return detail::multiply_panels<C>(c, a, b, accumulate);
     if (c.row_stride == 1)
@@ -183,7 +204,7 @@ struct task_shape {
 
 /// c = a b, or c += a b, for matrices (count 1) with any strides; the operands must not overlap c.
 /// With nothing to sum (a.cols == 0), c becomes 0 or is left alone.
-template <class C, class A, class B>
+template <class Products = products::exact, class C, class A, class B>
 void gemm(executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
   task_shape const shape = task_tiles(c.rows, c.cols);
   Index const across = (c.cols + shape.cols - 1) / shape.cols;
@@ -191,7 +212,7 @@ void gemm(executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulat
   auto const task = [&](Index t) {
     Index const i = t / across * shape.rows, j = t % across * shape.cols;
     Index const m = (std::min)(shape.rows, c.rows - i), n = (std::min)(shape.cols, c.cols - j);
-    multiply(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n), accumulate);
+    multiply<Products>(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n), accumulate);
   };
   if (tuning::parallel_threshold > c.rows * c.cols * a.cols) {
     serial::parallel_for(tasks, task);

@@ -24,7 +24,7 @@ template <class S>
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
 /// become 0. w is a stack [experts, depth, width], transposed views included, whose panels may be prepared; perm and
 /// offsets come from sort_by_expert.
-template <class S>
+template <class S, class Products = products::exact>
 void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                   view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                   Index slots_per_row, std::span<std::byte> scratch, accumulator_t<S>* prepared = nullptr) {
@@ -62,6 +62,11 @@ void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S 
           from[i] = x.row(slot / slots_per_row);
           to[i] = y.row(slot) + col;
         }
+        if constexpr (detail::may_round<S, Products>) {
+          if (detail::rounds_products<Products>())
+            return detail::multiply_rounded<Products>(end_row - begin_row, detail::listed_rows<T>{to},
+                                                      detail::listed_rows<T const>{from}, weights, false);
+        }
         if (prepared) return panels.multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
         detail::left_operand<detail::listed_rows<T const>> const left{{from}};
         auto const ahead = [&](Index k, Index depth, Index j, Index width) {
@@ -90,7 +95,8 @@ void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S 
             to[r] = scatters ? products + r * cols : y.row(slot) + col;
           }
           detail::dot_operand<detail::listed_rows<S const>> const left{{from}};
-          detail::multiply_dots(n, detail::listed_rows<S>{to}, left, w.rows, cols, panels.pairs(e, col, cols), false);
+          detail::multiply_dots(n, detail::listed_rows<S>{to}, left, w.rows, cols,
+                                detail::expert_pairs{panels, e, col, {weights}}, false);
           if (scatters) detail::scatter(y, view<S>(products, n, cols), list, perm.col_stride, col);
         }
         return;

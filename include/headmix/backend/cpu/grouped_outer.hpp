@@ -150,9 +150,10 @@ void grouped_outer_of_shared_rows(executor_ref executor, view<T> dw, view<T cons
 
 /// The same by dot products: the elements of a pair are of successive slots. Tasks make some rows and columns of one
 /// matrix, in their own order; sums of more slots than are gathered at once are kept in the worker's memory.
-inline void grouped_outer_by_dots(executor_ref executor, view<bfloat16> dw, view<bfloat16 const> x,
-                                  view<bfloat16 const> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
-                                  Index dy_slots, bool accumulate, std::span<std::byte> scratch) {
+template <term X = term::nearest, term Y = term::nearest, class S>
+void grouped_outer_by_dots(executor_ref executor, view<S> dw, view<S const> x, view<S const> dy, view<Int const> perm,
+                           view<Int const> offsets, Index x_slots, Index dy_slots, bool accumulate,
+                           std::span<std::byte> scratch) {
   using gathered = outer_block;
   constexpr Index width = register_block<float>::cols;
   auto const parts = [](Index n, Index each) { return (n + each - 1) / each; };
@@ -163,10 +164,10 @@ inline void grouped_outer_by_dots(executor_ref executor, view<bfloat16> dw, view
   cols = parts(cols, width) * width;
   Index const down = parts(dw.rows, rows), across = parts(dw.cols, cols), tiles = down * across;
   scratch_cutter const begin(scratch);
-  Index const bytes = gathered::worker_bytes<bfloat16>(dw.rows);
+  Index const bytes = gathered::worker_bytes<S>(dw.rows);
   for_each_task(executor, dw.count * tiles, [&](Index task, Index worker) {
     Index const e = task / tiles, i = task % tiles / across * rows, j = task % across * cols;
-    view<bfloat16> const result = block(dw[e], i, j, (std::min)(rows, dw.rows - i), (std::min)(cols, dw.cols - j));
+    view<S> const result = block(dw[e], i, j, (std::min)(rows, dw.rows - i), (std::min)(cols, dw.cols - j));
     Index const total = offsets(0, e + 1) - offsets(0, e), chunks = parts(total, gathered::slots);
     if (total == 0) {
       if (!accumulate) clear(result);
@@ -175,18 +176,18 @@ inline void grouped_outer_by_dots(executor_ref executor, view<bfloat16> dw, view
     scratch_cutter cut(begin.position() + worker * bytes);
     pair* const left = cut.take<pair>(gathered::left_size<float>(dw.rows));
     pair* const right = cut.take<pair>(gathered::right_size<float>());
-    float* const sums = cut.take<float>(gathered::sums_size<bfloat16>(dw.rows));
+    float* const sums = cut.take<float>(gathered::sums_size<S>(dw.rows));
     for (Index chunk = 0; chunk < chunks; ++chunk) {
       Index const first = total * chunk / chunks, depth = total * (chunk + 1) / chunks - first;
       Int const* const slots = &perm(0, offsets(0, e) + first);
       auto const row = [&](Index k, Index each) { return row_of(slots[k * perm.col_stride], each); };
-      pack_pairs(left, result.rows, depth, result.rows, 1, [&](Index k) { return &x(row(k, x_slots), i); });
+      pack_pairs<X>(left, result.rows, depth, result.rows, 1, [&](Index k) { return &x(row(k, x_slots), i); });
       for (Index c = 0, part; c < result.cols; c += part) {
         int const vectors = panel_vectors<float>(result.cols - c);
         Index const panel = vectors * register_block<float>::lanes;
         part = (std::min)(panel, result.cols - c);
-        pack_pairs(right, panel, depth, part, dy.col_stride, [&](Index k) { return &dy(row(k, dy_slots), j + c); });
-        strided_rows<bfloat16> const to{result.data + c, result.row_stride};
+        pack_pairs<Y>(right, panel, depth, part, dy.col_stride, [&](Index k) { return &dy(row(k, dy_slots), j + c); });
+        strided_rows<S> const to{result.data + c, result.row_stride};
         strided_rows<float> const sum{sums + c, result.cols};
         multiply_pairs_between(chunk > 0, accumulate, chunk + 1 == chunks, to, sum, [&](auto from, auto end) {
           multiply_pair_panel(vectors, result.rows, part, 0, depth, dot_columns{left, result.rows}, right, panel, from,
@@ -201,7 +202,7 @@ inline void grouped_outer_by_dots(executor_ref executor, view<bfloat16> dw, view
 
 /// dw[e] = sum over the slots s of expert e, ascending, of x.row(s / x_slots)^T dy.row(s / dy_slots), or += with
 /// `accumulate`. An expert without slots gets 0, or keeps what it has.
-template <class S>
+template <class S, class Products = products::exact>
 void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<S const>> x,
                    view<std::type_identity_t<S const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
                    Index dy_slots, bool accumulate, std::span<std::byte> scratch) {
@@ -218,6 +219,13 @@ void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<
   if constexpr (detail::may_multiply_pairs<S>) {
     if (has_dot_products() && dw.col_stride == 1 && x.col_stride == 1)
       return detail::grouped_outer_by_dots(executor, dw, x, dy, perm, offsets, x_slots, dy_slots, accumulate, scratch);
+  }
+  if constexpr (detail::may_round<S, Products>) {
+    if (detail::rounds_products<Products>() && dw.col_stride == 1 && x.col_stride == 1) {
+      return detail::each_pass<Products>(accumulate, [&]<detail::term X, detail::term Y>(bool add) {
+        detail::grouped_outer_by_dots<X, Y>(executor, dw, x, dy, perm, offsets, x_slots, dy_slots, add, scratch);
+      });
+    }
   }
   // Few tiles would leave threads without work. All tiles have about as many rows and columns.
   Index rows = gathered::rows, cols = dw.cols;

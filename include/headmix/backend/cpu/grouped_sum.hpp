@@ -148,7 +148,7 @@ template <class S>
 /// += with `accumulate`. Rows without slots of an expert get 0, or keep what they have. A row's slots are added in the
 /// order of the experts, those first whose experts it shares with the rows around it: they make one deep product, while
 /// every other expert reads and writes its rows of y once more.
-template <class S>
+template <class S, class Products = products::exact>
 void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                  view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                  Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
@@ -161,7 +161,8 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
   scratch_cutter cut(scratch);
   bool const in_place = (widens || (x.col_stride == 1 && y.col_stride == 1)) && w.rows > 0;
   bool const by_dots = detail::multiplies_pairs<S>() && w.rows > 0;
-  bool const packs = !by_dots && in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
+  bool const rounds = detail::may_round<S, Products> && detail::rounds_products<Products>() && in_place;
+  bool const packs = !by_dots && !rounds && in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
   // Where rows choose many of the experts, neighbours may well choose the same.
   bool const joins = packs && !widens && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
   T* const memory = cut.take<T>(detail::weight_panels<S>::size(w));
@@ -189,12 +190,18 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
         if (by_dots) {
           detail::dot_operand<detail::listed_rows<S const>> const left{{own.narrow}};
           return detail::multiply_dots(n, detail::listed_rows<T>{own.to}, left, w.rows, cols,
-                                       panels.pairs(e, col, cols), add);
+                                       detail::expert_pairs{panels, e, col, {w[e].middle_cols(col, cols)}}, add);
         }
       }
       if (!in_place) {
         if constexpr (!widens) own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
         return;
+      }
+      if constexpr (detail::may_round<S, Products>) {
+        if (rounds)
+          return detail::multiply_rounded<Products>(n, detail::listed_rows<T>{own.to},
+                                                    detail::listed_rows<T const>{own.from}, w[e].middle_cols(col, cols),
+                                                    add);
       }
       if (!packs) {
         detail::left_operand<detail::listed_rows<T const>> const left{{own.from}};

@@ -10,6 +10,7 @@
 
 #include "headmix/backend/cpu/expert.hpp"
 #include "headmix/backend/cpu/quantize.hpp"
+#include "headmix/backend/cpu/tile_products.hpp"
 #include "headmix/core/ternary.hpp"
 
 #if defined(__AVX512VNNI__)
@@ -66,17 +67,20 @@ struct rounded_rows {
       b = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
       std::memcpy(row(i) + j, &b, sizeof b);
     });
+    Index const written = (cols + 15) / 16 * 16;
+    std::fill_n(row(i) + written, depth - written, std::int8_t{0});
     scales[i] = scale;
     sums[i] = sum;
   }
 };
 
 /// How products of integers are made: `unpack` turns words of codes, those of `cols` columns beside each other, into
-/// weights; `multiply` gives the sums of R rows, of `cols` columns each. This one sums in 16 bits, on any machine.
+/// weights; `multiply` gives the sums of R rows, of `cols` columns each: R is 1, `few` or `rows`. Words are a multiple
+/// of `step`. This one sums in 16 bits, on any machine.
 struct dots_of_shorts {
   using weight = std::int16_t;
-  static constexpr int rows = 4, vectors = 2, lanes = detail::lanes<weight>;
-  static constexpr Index cols = vectors * lanes, weights_per_word = 16;
+  static constexpr int rows = 4, few = 1, vectors = 2, lanes = detail::lanes<weight>;
+  static constexpr Index cols = vectors * lanes, weights_per_word = 16, step = 1;
 
   static void unpack(weight* to, Int const* codes, Index words) {
     for (Index w = 0; w < words; ++w) {
@@ -113,12 +117,11 @@ struct dots_of_shorts {
   }
 };
 
-#if defined(__AVX512VNNI__)
-/// Four products to an instruction. They are those of codes; with weights, a row's numbers count once less.
-struct dots_of_bytes {
+/// Codes in bytes: of four successive numbers of a row, and so many columns. Products are those of codes; with weights,
+/// a row's numbers count once less.
+struct codes_in_bytes {
   using weight = Int;
-  static constexpr int rows = 6, vectors = 4, lanes = 16;
-  static constexpr Index cols = vectors * lanes, weights_per_word = 4;
+  static constexpr Index cols = 64, weights_per_word = 4;
 
   static void unpack(weight* to, Int const* codes, Index words) {
     for (Index w = 0; w < words; ++w) {
@@ -128,6 +131,14 @@ struct dots_of_bytes {
       }
     }
   }
+};
+
+#if defined(__AVX512VNNI__)
+/// Four products to an instruction.
+struct dots_of_bytes : codes_in_bytes {
+  static constexpr int rows = 6, few = 1, vectors = 4, lanes = 16;
+  static constexpr Index step = 1;
+
   template <int R>
   static void multiply(Int* sums, std::int8_t const* const* numbers, Int const* number_sums, weight const* weights,
                        Index words) {
@@ -155,11 +166,102 @@ struct dots_of_bytes {
       for (int v = 0; v < vectors; ++v) _mm512_storeu_si512(sums + r * cols + v * lanes, sum[r][v]);
   }
 };
-using best_dots = dots_of_bytes;
+using dots_of_vectors = dots_of_bytes;
 #else
-using best_dots = dots_of_shorts;
+using dots_of_vectors = dots_of_shorts;
 #endif
 
+#if defined(HEADMIX_ISA_HAS_TILES)
+/// Tiles of codes are read where they lie: a row of them has 16 columns of four successive numbers. Rows of x are
+/// copied, as they may lie anywhere.
+struct dots_of_tiles : codes_in_bytes {
+  using otherwise = dots_of_vectors;  ///< where tiles of bytes are not to be had at run time
+  static constexpr int rows = 2 * tile_height, few = tile_height;
+  static constexpr Index step = tile_bytes / packed_ternary::weights_per_word;
+
+  template <int R>
+  static void multiply(Int* sums, std::int8_t const* const* numbers, Int const* number_sums, weight const* weights,
+                       Index words) {
+    constexpr Index height = tile_height;
+    if constexpr (R == 1) {
+#if defined(__AVX512VNNI__)
+      // A tile would be multiplied for one of its rows.
+      dots_of_bytes::multiply<1>(sums, numbers, number_sums, weights, words);
+#else
+      std::int8_t const* same_numbers[height];
+      Int same_sums[height];
+      alignas(64) Int sums_of_same[height * cols];
+      std::fill_n(same_numbers, height, numbers[0]);
+      std::fill_n(same_sums, height, number_sums[0]);
+      multiply<few>(sums_of_same, same_numbers, same_sums, weights, words);
+      std::copy_n(sums_of_same, cols, sums);
+#endif
+    } else {
+      constexpr Index most = 16;  // tiles of depth that are copied at once, which the first-level cache holds
+      alignas(64) std::int8_t copy[most * R * tile_bytes];
+      for (Index r = 0; r < R; ++r) std::fill_n(sums + r * cols, cols, -number_sums[r]);
+      tiles_in_use const in_use;
+      for (Index k = 0, depth = words / step, n; k < depth; k += n) {
+        n = (std::min)(most, depth - k);
+        for (Index r = 0; r < R; ++r)
+          for (Index t = 0; t < n; ++t)
+            std::memcpy(copy + (t * R + r) * tile_bytes, numbers[r] + (k + t) * tile_bytes, tile_bytes);
+        for (Index c = 0; c < cols; c += 2 * height) add<R>(sums + c, copy, weights + k * height * cols + c, n);
+      }
+    }
+  }
+
+ private:
+  /// sums += x w for 32 columns, over `depth` tiles: sums in registers 0 to 3, x in 4 and 5, w in 6 and 7.
+  template <int R>
+  static void add(Int* sums, std::int8_t const* x, weight const* w, Index depth) {
+    using unit = tile_unit;
+    constexpr Index height = tile_height, row = cols * static_cast<Index>(sizeof(Int));
+    constexpr bool tall = R == rows;
+    unit::load<0>(sums, row);
+    unit::load<1>(sums + height, row);
+    if constexpr (tall) {
+      unit::load<2>(sums + height * cols, row);
+      unit::load<3>(sums + height * cols + height, row);
+    }
+    for (Index k = 0; k < depth; ++k, x += R * tile_bytes, w += height * cols) {
+      unit::load<6>(w, row);
+      unit::load<4>(x, tile_bytes);
+      unit::multiply_bytes<0, 4, 6>();
+      unit::load<7>(w + height, row);
+      unit::multiply_bytes<1, 4, 7>();
+      if constexpr (tall) {
+        unit::load<5>(x + height * tile_bytes, tile_bytes);
+        unit::multiply_bytes<2, 5, 6>();
+        unit::multiply_bytes<3, 5, 7>();
+      }
+    }
+    unit::store<0>(sums, row);
+    unit::store<1>(sums + height, row);
+    if constexpr (tall) {
+      unit::store<2>(sums + height * cols, row);
+      unit::store<3>(sums + height * cols + height, row);
+    }
+  }
+};
+/// Of units that differ in __AMX_INT8__ alone functions have the same names (cpu/isa.hpp), so the choice is made at run
+/// time, and scratch has room for either.
+using best_dots = dots_of_tiles;
+#else
+using best_dots = dots_of_vectors;
+#endif
+
+/// Whether other products may have to stand in for these.
+template <class Dots>
+concept may_be_refused = requires {
+  typename Dots::otherwise;
+};
+
+/// Words of a column, up to a whole step.
+template <class Dots>
+constexpr Index padded_words(Index depth) {
+  return (packed_ternary::column_words(depth) + Dots::step - 1) / Dots::step * Dots::step;
+}
 /// What a worker of packed_gemm keeps: words of codes, side by side, and the weights that they stand for.
 template <class Dots>
 constexpr Index packed_worker_bytes(Index words) {
@@ -172,10 +274,15 @@ constexpr Index packed_worker_bytes(Index words) {
 /// Scratch that packed_gemm needs, in bytes: the rounded rows of x, and some unpacked columns for each worker.
 template <class Dots = detail::best_dots, class T>
 [[nodiscard]] Index packed_scratch_bytes(view<T const> x, Index concurrency) {
-  Index const words = packed_ternary::column_words(x.cols);
-  return scratch_alignment +
-         detail::rounded_rows<accumulator_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word) +
-         concurrency * detail::packed_worker_bytes<Dots>(words);
+  Index const words = detail::padded_words<Dots>(x.cols);
+  Index const bytes = scratch_alignment +
+                      detail::rounded_rows<accumulator_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word) +
+                      concurrency * detail::packed_worker_bytes<Dots>(words);
+  if constexpr (detail::may_be_refused<Dots>) {
+    return (std::max)(bytes, packed_scratch_bytes<typename Dots::otherwise>(x, concurrency));
+  } else {
+    return bytes;
+  }
 }
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row), rounded to 8 bits, times w[e], packed. Rows
@@ -185,10 +292,14 @@ template <class Dots = detail::best_dots, class T>
 void packed_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T const>> x, view<Int const> w,
                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
   using W = accumulator_t<T>;
+  if constexpr (detail::may_be_refused<Dots>) {
+    if (!has_byte_tiles())
+      return packed_gemm<typename Dots::otherwise>(executor, y, x, w, perm, offsets, slots_per_row, scratch);
+  }
   Int const all[] = {0, static_cast<Int>(y.rows)};
   if (perm.data == nullptr) offsets = view<Int const>(all, 1, 2);
   if (offsets(0, offsets.cols - 1) < y.rows) detail::set_to_zero(executor, y);
-  Index const words = packed_ternary::column_words(x.cols);
+  Index const column_words = packed_ternary::column_words(x.cols), words = detail::padded_words<Dots>(x.cols);
   scratch_cutter cut(scratch);
   detail::rounded_rows<W> const rows(cut, x.rows, words * packed_ternary::weights_per_word);
   std::byte* const begin = cut.position();
@@ -207,9 +318,10 @@ void packed_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T c
     Int* const codes = own.take<Int>(words * Dots::cols);
     auto* const weights = own.take<typename Dots::weight>(words * Dots::weights_per_word * Dots::cols);
     Int const* const packed = w[e].data;
-    if (cols < Dots::cols) std::fill_n(codes, words * Dots::cols, Int{0});
+    Index const whole = cols < Dots::cols ? 0 : column_words * Dots::cols;
+    std::fill_n(codes + whole, words * Dots::cols - whole, Int{0});
     detail::transpose<Int>(codes, Dots::cols,
-                           view<Int const>(packed_ternary::column(packed, x.cols, col), cols, words));
+                           view<Int const>(packed_ternary::column(packed, x.cols, col), cols, column_words));
     Dots::unpack(weights, codes, words);
     auto const weight_scale = static_cast<W>(packed_ternary::scale(packed));
 
@@ -240,10 +352,13 @@ void packed_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T c
       }
     };
     for (Index i = slots * b / of_expert, end = slots * (b + 1) / of_expert; i < end; i += Dots::rows) {
-      if (end - i == 1) {
-        multiply(std::integral_constant<int, 1>{}, i, 1);
+      Index const n = (std::min)(Index{Dots::rows}, end - i);
+      if (n == 1) {
+        multiply(std::integral_constant<int, 1>{}, i, n);
+      } else if (n <= Dots::few) {
+        multiply(std::integral_constant<int, Dots::few>{}, i, n);
       } else {
-        multiply(std::integral_constant<int, Dots::rows>{}, i, (std::min)(Index{Dots::rows}, end - i));
+        multiply(std::integral_constant<int, Dots::rows>{}, i, n);
       }
     }
   });

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The tile registers of AMX: eight matrices of 16 rows and 64 bytes, and the product of two of bfloat16s that is added
-// to one of floats. Linux gives them to a process that asks; HEADMIX_EMULATE_TILES has them made of arrays that say
-// what was forgotten.
+// The tile registers of AMX: eight matrices of 16 rows and 64 bytes, and products of two that are added to a third: of
+// bfloat16s to floats, of int8 to int32. Linux gives them to a process that asks; HEADMIX_EMULATE_TILES has them made
+// of arrays that say what was forgotten.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,18 +48,18 @@ struct tile_unit {
   template <int T>
   static void load(void const* from, Index stride) {
     for (Index r = 0; r < tile_height; ++r)
-      std::memcpy(at<T>(false)[r].data(), static_cast<std::byte const*>(from) + r * stride, tile_bytes);
+      std::memcpy(at<T>(false).words[r], static_cast<std::byte const*>(from) + r * stride, tile_bytes);
   }
   template <int T>
   static void store(void* to, Index stride) {
     for (Index r = 0; r < tile_height; ++r)
-      std::memcpy(static_cast<std::byte*>(to) + r * stride, at<T>(true)[r].data(), tile_bytes);
+      std::memcpy(static_cast<std::byte*>(to) + r * stride, at<T>(true).words[r], tile_bytes);
   }
   /// C += A B, pair by pair, each product with one rounding.
   template <int C, int A, int B>
   static void multiply() {
-    auto& c = at<C>(true);
-    auto const &a = at<A>(true), &b = at<B>(true);
+    auto& c = at<C>(true).words;
+    auto const &a = at<A>(true).words, &b = at<B>(true).words;
     auto const number = [](std::uint32_t word) { return std::bit_cast<float>(word); };
     for (Index i = 0; i < tile_height; ++i)
       for (Index j = 0; j < tile_height; ++j) {
@@ -71,9 +71,24 @@ struct tile_unit {
         c[i][j] = std::bit_cast<std::uint32_t>(sum);
       }
   }
+  /// C += A B, of signed bytes, modulo 2^32.
+  template <int C, int A, int B>
+  static void multiply_bytes() {
+    auto& c = at<C>(true).words;
+    auto const &a = at<A>(true).words, &b = at<B>(true).words;
+    auto const number = [](std::uint32_t word, int byte) {
+      return static_cast<std::int32_t>(static_cast<std::int8_t>(word >> (8 * byte) & 0xFF));
+    };
+    for (Index i = 0; i < tile_height; ++i)
+      for (Index j = 0; j < tile_height; ++j)
+        for (Index k = 0; k < tile_height; ++k)
+          for (int n = 0; n < 4; ++n) c[i][j] += static_cast<std::uint32_t>(number(a[i][k], n) * number(b[k][j], n));
+  }
 
  private:
-  using tile = std::array<std::array<std::uint32_t, tile_height>, tile_height>;
+  struct tile {
+    std::uint32_t words[tile_height][tile_height];
+  };
   struct registers {
     bool on = false;
     std::array<bool, 8> written;
@@ -110,18 +125,18 @@ struct tile_unit {
   static void end() { asm volatile("tilerelease" : : : "memory"); }
   template <int T>
   static void zero() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(T));
+    asm volatile("{tilezero %%tmm%c0|tilezero tmm%c0}" : : "i"(T));
   }
   template <int T>
   static void load(void const* from, Index stride) {
-    asm volatile("{tileloadd (%1,%2,1), %%tmm%c0|tileloadd %%tmm%c0, [%1+%2*1]}"
+    asm volatile("{tileloadd (%1,%2,1), %%tmm%c0|tileloadd tmm%c0, [%1+%2*1]}"
                  :
                  : "i"(T), "r"(from), "r"(stride)
                  : "memory");
   }
   template <int T>
   static void store(void* to, Index stride) {
-    asm volatile("{tilestored %%tmm%c0, (%1,%2,1)|tilestored [%1+%2*1], %%tmm%c0}"
+    asm volatile("{tilestored %%tmm%c0, (%1,%2,1)|tilestored [%1+%2*1], tmm%c0}"
                  :
                  : "i"(T), "r"(to), "r"(stride)
                  : "memory");
@@ -129,7 +144,14 @@ struct tile_unit {
   /// C += A B
   template <int C, int A, int B>
   static void multiply() {
-    asm volatile("{tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbf16ps %%tmm%c0, %%tmm%c1, %%tmm%c2}"
+    asm volatile("{tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbf16ps tmm%c0, tmm%c1, tmm%c2}"
+                 :
+                 : "i"(C), "i"(A), "i"(B));
+  }
+  /// C += A B, of signed bytes
+  template <int C, int A, int B>
+  static void multiply_bytes() {
+    asm volatile("{tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbssd tmm%c0, tmm%c1, tmm%c2}"
                  :
                  : "i"(C), "i"(A), "i"(B));
   }
@@ -146,6 +168,22 @@ struct tile_unit {
   return granted;
 #else
   return compiles_tiles;
+#endif
+}
+
+/// Whether products of int8 are made of tiles. The unit's flags must have them, and so must the processor.
+[[nodiscard]] inline bool has_byte_tiles() {
+#if defined(HEADMIX_EMULATE_TILES)
+  return true;
+#elif defined(HEADMIX_ISA_HAS_TILES) && (defined(__AMX_INT8__) || defined(__AMXINT8__))
+  static bool const granted = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned byte_tiles = 1u << 25;
+    return has_tiles() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & byte_tiles) != 0;
+  }();
+  return granted;
+#else
+  return false;
 #endif
 }
 

@@ -38,8 +38,9 @@ inline constexpr Index widened_rows = 96, widened_cols = 128, widened_depth = 12
 /// Depth of a panel of pairs of bfloat16s (128 KiB), and rows whose sums lie on the stack where a product is deeper
 /// (48 KiB).
 inline constexpr Index pairs_depth = 2 * panel_depth, pairs_rows = 192;
-/// Elements of rows that are copied for products of tiles (192 KiB).
-inline constexpr Index tile_copy = 96 * 1024;
+/// Elements of rows that are copied for products of tiles, and of rounded floats (288 KiB): panels of b are packed once
+/// for so many.
+inline constexpr Index tile_copy = 144 * 1024;
 /// Depth of an a whose columns are copied to pairs, for so many rows: 96 KiB.
 inline constexpr Index pairs_columns = 256;
 /// Register blocks down, and columns, of an a that is copied to strips: 96 KiB on the stack.

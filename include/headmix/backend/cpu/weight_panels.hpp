@@ -49,7 +49,16 @@ class weight_panels {
 
   void pack(executor_ref executor) const {
     if constexpr (may_multiply_pairs<S>) {
-      if (multiplies_pairs<S>()) return pack_as_pairs(executor);
+      if (multiplies_pairs<S>()) {
+        constexpr Index width = register_block<T>::cols;
+        Index const across = (w_.cols + width - 1) / width;
+        return executor.parallel_for(w_.count * across, [this, across](Index t) {
+          Index const e = t / across, first = t % across * width;
+          for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
+            pack_pairs(reinterpret_cast<pair*>(panel(e, j, panel_width)), panel_width, w_[e].middle_cols(j, cols));
+          });
+        });
+      }
     }
     if (w_.col_stride == 1) {
       // Row by row, as they lie.
@@ -104,31 +113,14 @@ class weight_panels {
   [[nodiscard]] T* panel(Index e, Index j, Index width) const {
     return memory_ + (joined_ ? j * w_.count + e * width : e * padded_cols(w_.cols) + j) * deep(w_.rows);
   }
-  /// Columns [col, col + cols) of the weights of expert e, for multiply_dots: as they lie without memory for panels.
-  [[nodiscard]] auto pairs(Index e, Index col, Index cols) const requires may_multiply_pairs<S> {
-    return [this, e, col, packs = packs_pairs{w_[e].middle_cols(col, cols)}](pair* memory, Index k, Index depth,
-                                                                             Index j, Index n, Index width) {
-      if (memory_ == nullptr) return packs(memory, k, depth, j, n, width);
-      return static_cast<pair const*>(pair_panel(e, col + j, width) + k / 2 * width);
-    };
+  /// The same in pairs; null without memory for panels.
+  [[nodiscard]] pair const* pair_panel(Index e, Index j, Index width) const {
+    return reinterpret_cast<pair const*>(memory_ ? panel(e, j, width) : nullptr);
   }
 
  private:
   /// Numbers, or pairs, in a column of a panel.
   [[nodiscard]] static Index deep(Index rows) { return multiplies_pairs<S>() ? (rows + 1) / 2 : rows; }
-  [[nodiscard]] pair* pair_panel(Index e, Index j, Index width) const {
-    return reinterpret_cast<pair*>(panel(e, j, width));
-  }
-  void pack_as_pairs(executor_ref executor) const requires may_multiply_pairs<S> {
-    constexpr Index width = register_block<T>::cols;
-    Index const across = (w_.cols + width - 1) / width;
-    executor.parallel_for(w_.count * across, [this, across](Index t) {
-      Index const e = t / across, first = t % across * width;
-      for_each(first, (std::min)(first + width, w_.cols), [&](Index j, Index cols, int, Index panel_width) {
-        pack_pairs(pair_panel(e, j, panel_width), panel_width, w_[e].middle_cols(j, cols));
-      });
-    });
-  }
   [[nodiscard]] static constexpr Index padded_cols(Index cols) {
     constexpr Index lanes = register_block<T>::lanes;
     return (cols + lanes - 1) / lanes * lanes;
@@ -136,6 +128,21 @@ class weight_panels {
   view<S const> w_;
   bool joined_;
   T* memory_;
+};
+
+/// Columns of the weights w of an expert, from `col` on, for multiply_dots: from panels, if those have memory.
+struct expert_pairs {
+  weight_panels<bfloat16> const& panels;
+  Index e, col;
+  packs_pairs<> w;
+
+  [[nodiscard]] pair const* operator()(pair* memory, Index k, Index depth, Index j, Index cols, Index width) const {
+    pair const* const panel = panels.pair_panel(e, col + j, width);
+    return panel ? panel + k / 2 * width : w(memory, k, depth, j, cols, width);
+  }
+  [[nodiscard]] view<bfloat16 const> ahead(Index k, Index depth, Index j) const {
+    return panels.pair_panel(e, col, 0) ? view<bfloat16 const>(nullptr, 0, 0) : w.ahead(k, depth, j);
+  }
 };
 
 }  // namespace detail

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// Cpu<float> whose products are made of bfloat16s: what a layer computes is as exact as headmix::products says, on two
+// threads to the same bits, and every kernel that takes products does.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/multi_head.hpp"
+#include "headmix/layer/smoe.hpp"
+#include "headmix/program/copy_parameters.hpp"
+#include "headmix/program/module.hpp"
+
+namespace {
+
+using namespace headmix;
+
+template <class Products>
+using rounding = Cpu<float, thread_pool, Products>;
+
+/// The result, and the gradients by the input and all parameters, of 90 tokens in two sequences, with experts that are
+/// chosen as in double.
+template <class L, class Backend>
+std::vector<double> step_of(Module<L, Backend>& m, Index width) {
+  using T = typename Backend::scalar;
+  std::vector<T> x(static_cast<std::size_t>(90 * width)), dy(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<T>(static_cast<float>(Random(2).normal(i)));
+    dy[i] = static_cast<T>(static_cast<float>(Random(3).normal(i)));
+  }
+  std::vector<double> all;
+  auto const keep = [&all](auto const& v) {
+    for (Index i = 0; i < v.size(); ++i) all.push_back(static_cast<double>(v.data[i]));
+  };
+  keep(m.forward({x.data(), 90, width}, uniform(2, 45)));
+  m.backward({dy.data(), 90, width});
+  keep(m.input_gradient());
+  for (auto const& p : m.parameters()) keep(p.gradient);
+  return all;
+}
+template <class L, class Products>
+double error_of_layer(Index width) {
+  thread_pool one(1), two(2);
+  Module<L, rounding<Products>> m(1, rounding<Products>(one)), on_two(1, rounding<Products>(two));
+  Module<L, Reference<double>> exact(uninitialized{});
+  copy_parameters(m, exact);
+  auto const found = step_of(m, width), expected = step_of(exact, width);
+  CHECK(step_of(on_two, width) == found);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+template <class L, Index Width>
+struct Case {
+  using layer = L;
+  static constexpr Index width = Width;
+};
+/// All experts are chosen, so that no rounding decides which.
+using Attention = Case<MultiHead<33, 3, 11, causal>, 33>;
+using AttentionExperts = Case<Moa<70, 24, SoftmaxTopK<4, 4>, causal>, 70>;
+using Experts = Case<Smoe<65, SoftmaxTopK<4, 4>, FeedForward<37>>, 65>;
+
+TEST_CASE_TEMPLATE("layers of float over products of bfloat16 are as exact as they say", C, Attention, AttentionExperts,
+                   Experts) {
+  double const once = error_of_layer<typename C::layer, products::bfloat16>(C::width);
+  double const thrice = error_of_layer<typename C::layer, products::bfloat16_x3>(C::width);
+  double const exact = error_of_layer<typename C::layer, products::exact>(C::width);
+  CHECK(exact < 1e-6);
+  CHECK(once < 1e-2);
+  CHECK(once > 1e-3);  // they were rounded
+  CHECK(thrice < 2e-5);
+  if (cpu::has_tiles()) {
+    CHECK(thrice > 1e-6);
+  } else {
+    CHECK(thrice == exact);
+  }
+}
+
+/// y (+)= a b, of operands with any strides, empty ones and single rows.
+template <class Products>
+double error_of_product(Index rows, Index depth, Index cols, int layout) {
+  auto const numbers = [](Index n, std::uint64_t stream) {
+    std::vector<float> v(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(Random(6, stream).normal(i));
+    return v;
+  };
+  auto const a = numbers(rows * depth, 1), b = numbers(depth * cols, 2);
+  auto y = numbers(rows * cols, 3);
+  auto const y_before = y;
+  using matrix = view<float const>;
+  matrix const va = layout & 1 ? matrix(a.data(), depth, rows).transposed() : matrix(a.data(), rows, depth);
+  matrix const vb = layout & 2 ? matrix(b.data(), cols, depth).transposed() : matrix(b.data(), depth, cols);
+  view<float> const vy =
+      layout & 8 ? view<float>(y.data(), cols, rows).transposed() : view<float>(y.data(), rows, cols);
+  bool const accumulate = (layout & 4) != 0;
+  thread_pool one(1);
+  rounding<Products>(one).gemm(vy, va, vb, accumulate);
+  double difference = 0, norm = 1e-30;
+  for (Index i = 0; i < rows; ++i)
+    for (Index j = 0; j < cols; ++j) {
+      std::size_t const at = static_cast<std::size_t>(&vy(i, j) - y.data());
+      double sum = accumulate ? static_cast<double>(y_before[at]) : 0;
+      for (Index k = 0; k < depth; ++k) sum += static_cast<double>(va(i, k)) * static_cast<double>(vb(k, j));
+      difference += (sum - static_cast<double>(vy(i, j))) * (sum - static_cast<double>(vy(i, j)));
+      norm += sum * sum;
+    }
+  return std::sqrt(difference / norm);
+}
+TEST_CASE("products of float by those of bfloat16") {
+  for (int layout = 0; layout < 16; ++layout) {
+    for (auto const& s : {std::array<Index, 3>{1, 300, 70}, {97, 19, 33}, {205, 1100, 64}, {3, 0, 5}, {0, 4, 4}}) {
+      CAPTURE(s[0]);
+      CAPTURE(layout);
+      CHECK(error_of_product<products::bfloat16>(s[0], s[1], s[2], layout) < 5e-3);
+      CHECK(error_of_product<products::bfloat16_x3>(s[0], s[1], s[2], layout) < 2e-5);
+    }
+  }
+}
+}  // namespace
