@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "headmix/backend/cpu/dot_products.hpp"
 #include "headmix/backend/cpu/micro_kernel.hpp"
 #include "measure.hpp"
 
@@ -40,9 +41,11 @@ void run_on(Index nth) {
   pthread_setaffinity_np(pthread_self(), sizeof one, &one);
 }
 
-/// Multiply-adds on registers for some ten microseconds.
+/// Multiply-adds on registers for some ten microseconds. `usual`: FLOP/s of a thread, for the number of tasks.
 template <class T>
 struct MultiplyAdds {
+  static constexpr char const* name = "multiply-adds of float";
+  static constexpr double usual = 100e9;
   using block = headmix::cpu::register_block<T>;
   // Two units of four cycles each need eight sums in flight.
   static constexpr int sums = 12, steps = 1 << 14;
@@ -61,6 +64,75 @@ struct MultiplyAdds {
     for (int i = 0; i < sums; ++i) asm volatile("" : : "x"(sum[i]));
   }
 };
+
+/// The same of dot products of two bfloat16s.
+struct DotProducts {
+  static constexpr char const* name = "dot products";
+  static constexpr double usual = 200e9;
+  // Two units of six cycles each need twelve sums in flight.
+  static constexpr int sums = 16, steps = 1 << 14;
+  static constexpr double flops = 4.0 * sums * steps * headmix::cpu::register_block<float>::lanes;
+
+  HEADMIX_WHOLE_VECTORS void operator()(Index) const {
+    using namespace headmix::cpu::detail;
+    vector<pair> left = vector<pair>{} + 0x3F003F00u, right = vector<pair>{} + 0x3F803F80u;  // 0.5 and 1, twice
+    asm volatile("" : "+x"(left), "+x"(right));
+    vector<float> sum[sums] = {};
+    for (int i = 0; i < sums; ++i) asm volatile("" : "+x"(sum[i]));  // else all of them were one sum
+    for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 16
+      for (int i = 0; i < sums; ++i) sum[i] = add_dots(sum[i], left, right);
+    }
+    for (int i = 0; i < sums; ++i) asm volatile("" : : "x"(sum[i]));
+  }
+};
+
+#if defined(HEADMIX_ISA_HAS_TILES)
+/// The same of products of tiles.
+struct TileProducts {
+  static constexpr char const* name = "tile products";
+  static constexpr double usual = 1500e9;
+  static constexpr int sums = 4, steps = 1 << 10;
+  static constexpr double flops = 4.0 * sums * steps * 16 * 16 * 16;
+
+  void operator()(Index) const {
+    using unit = headmix::cpu::detail::tile_unit;
+    alignas(64) headmix::bfloat16 numbers[16 * 32];
+    std::fill_n(numbers, 16 * 32, headmix::bfloat16(0.5f));
+    headmix::cpu::detail::tiles_in_use const tiles;
+    headmix::cpu::detail::tile_block<2, 2>::zero();
+    unit::load<4>(numbers, 64);
+    unit::load<5>(numbers, 64);
+    unit::load<6>(numbers, 64);
+    unit::load<7>(numbers, 64);
+    for (int step = 0; step < steps; ++step) {
+      unit::multiply<0, 4, 6>();
+      unit::multiply<1, 4, 7>();
+      unit::multiply<2, 5, 6>();
+      unit::multiply<3, 5, 7>();
+    }
+  }
+};
+#endif
+
+/// f of what headmix's products of bfloat16s are made of here.
+template <class F>
+auto with_bfloat16_products(F f) {
+#if defined(HEADMIX_ISA_HAS_TILES)
+  if (headmix::cpu::has_tiles()) return f(TileProducts{});
+#endif
+  return headmix::cpu::has_dot_products() ? f(DotProducts{}) : f(MultiplyAdds<float>{});
+}
+
+template <class Products>
+double rate_of(Products products, Index threads, double seconds) {
+  auto const tasks = static_cast<Index>(1 + seconds * Products::usual / Products::flops) * threads;
+  double const start = seconds_of_clock(threads);
+  pool(threads).parallel_for(tasks, products);
+  return Products::flops * static_cast<double>(tasks) / (seconds_of_clock(threads) - start);
+}
+
+bool peak_is_of_bfloat16 = false;
 
 constexpr Index product_rows = 1024, product_depth = 512, product_cols = 2048;
 constexpr double product_flops = 2.0 * product_rows * product_depth * product_cols;
@@ -185,11 +257,15 @@ headmix::thread_pool& pool(Index threads) {
 }
 
 double peak(Index threads, double seconds) {
-  constexpr double usual = 100e9;  // FLOP/s of a thread, for the number of tasks
-  auto const tasks = static_cast<Index>(1 + seconds * usual / MultiplyAdds<float>::flops) * threads;
-  double const start = seconds_of_clock(threads);
-  pool(threads).parallel_for(tasks, MultiplyAdds<float>{});
-  return MultiplyAdds<float>::flops * static_cast<double>(tasks) / (seconds_of_clock(threads) - start);
+  if (!peak_is_of_bfloat16) return rate_of(MultiplyAdds<float>{}, threads, seconds);
+  return with_bfloat16_products([&](auto products) { return rate_of(products, threads, seconds); });
+}
+
+Bfloat16Peak::Bfloat16Peak() { peak_is_of_bfloat16 = true; }
+Bfloat16Peak::~Bfloat16Peak() { peak_is_of_bfloat16 = false; }
+
+char const* bfloat16_products() {
+  return with_bfloat16_products([]<class Products>(Products) { return Products::name; });
 }
 
 Ceilings const& ceilings(Index threads) {
@@ -197,7 +273,7 @@ Ceilings const& ceilings(Index threads) {
   auto const found = known.find(threads);
   if (found != known.end()) return found->second;
   Ceilings& c = known[threads];
-  Yardstick const beside = [threads](double seconds) { return peak(threads, seconds); };
+  Yardstick const beside = [threads](double seconds) { return rate_of(MultiplyAdds<float>{}, threads, seconds); };
   auto const median = [](std::vector<double> values) {
     std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
     return values[values.size() / 2];
@@ -222,6 +298,10 @@ Ceilings const& ceilings(Index threads) {
   c.fma_double = share(
       MultiplyAdds<double>::flops * static_cast<double>(tasks),
       [&] { pool(threads).parallel_for(tasks, MultiplyAdds<double>{}); }, beside);
+  c.bfloat16 = with_bfloat16_products([&]<class Products>(Products products) {
+    return share(
+        Products::flops * static_cast<double>(tasks), [&] { pool(threads).parallel_for(tasks, products); }, beside);
+  });
   c.eigen = share(
       product_flops, [&] { eigen_product(threads); }, beside);
   if (openblas().usable()) {

@@ -21,11 +21,24 @@ using headmix::Index;
 /// for about so many seconds.
 [[nodiscard]] double peak(Index threads, double seconds);
 
+/// While it lives, peak() measures what headmix's products of bfloat16s are made of, in place of multiply-adds in
+/// float.
+class Bfloat16Peak {
+ public:
+  Bfloat16Peak();
+  ~Bfloat16Peak();
+  Bfloat16Peak(Bfloat16Peak const&) = delete;
+};
+
+/// What that is in this program on this CPU: "tile products", "dot products" or "multiply-adds of float".
+[[nodiscard]] char const* bfloat16_products();
+
 /// What `threads` threads reach together. Others than `fma` are shares of the peak beside them: of all that this
 /// machine does they change the least.
 struct Ceilings {
   double fma = 0;         ///< the peak in FLOP/s, the median of those measured for the others
   double fma_double = 0;  ///< multiply-adds in double
+  double bfloat16 = 0;    ///< what products of bfloat16s are made of; each multiply-add in a dot product counts
   double eigen = 0;       ///< Eigen's float product 1024 x 512 x 2048, rows divided among the threads
   double openblas = 0;    ///< OpenBLAS's, 0 when there is none to compare with
 

@@ -40,6 +40,7 @@ std::vector<std::pair<std::string, std::string>> describe_run() {
       {"headmix", std::to_string(HEADMIX_VERSION_MAJOR) + "." + std::to_string(HEADMIX_VERSION_MINOR) + "." +
                       std::to_string(HEADMIX_VERSION_PATCH)},
       {"openblas", bench::openblas_description()},
+      {"bfloat16_products", bench::bfloat16_products()},
   };
   for (headmix::Index const threads : {1, 2}) {
     if (threads > bench::cpus()) continue;
@@ -52,6 +53,7 @@ std::vector<std::pair<std::string, std::string>> describe_run() {
     };
     add("fma_peak_gflops", c.fma, 1e9);
     add("fma_double_percent", c.fma_double, 0.01);
+    add("bfloat16_peak_percent", c.bfloat16, 0.01);
     add("eigen_product_percent", c.eigen, 0.01);
     add("openblas_product_percent", c.openblas, 0.01);
   }

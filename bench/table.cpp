@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "machine.hpp"
+
 namespace bench {
 namespace {
 
@@ -62,10 +64,11 @@ bool Table::ReportContext(Context const& context) {
       "\nMedians. +-: half the distance from the fastest to the slowest repetition, or from the least to the greatest\n"
       "fraction. n: steady repetitions, the others are left out; ~ if they are too few and all are shown. %%peak: of "
       "the\n"
-      "multiply-add peak beside the repetition; %%product: of the best large float product (Eigen, OpenBLAS), whose "
-      "share\n"
-      "of the peak is measured once; both with as many threads. One thread by CPU time, more by wall clock. The word\n"
-      "debug in the JSON's library_build_type is about Google Benchmark, which Debian builds with asserts.\n");
+      "multiply-add peak beside the repetition, in rows over bfloat16 of the peak of %s; %%product: of\n"
+      "the best large float product (Eigen, OpenBLAS), whose share of the peak is measured once; both with as many\n"
+      "threads. One thread by CPU time, more by wall clock. The word debug in the JSON's library_build_type is about\n"
+      "Google Benchmark, which Debian builds with asserts.\n",
+      bfloat16_products());
   name_width_ = static_cast<int>(std::min<std::size_t>(context.name_field_width, 72));
   std::printf("\n%-*s %10s %5s %4s %9s %6s %5s %9s %11s\n", name_width_, "row", "time", "+-%", "n", "GFLOP/s", "%peak",
               "+-%", "%product", "tokens/s");
@@ -141,7 +144,7 @@ void Table::Finalize() {
   std::printf(
       "\nratio: time relative to what the row is compared with (dense attention, a layer that sees all keys,\n"
       "a sparse mixture, Eigen), which runs before and after every run of the row; bound: by counting products.\n"
-      "peak: the share of the multiply-add peak. speedup: over one thread, were the peak of all threads that of one\n"
+      "peak: as %%peak. speedup: over one thread, were the peak of all threads that of one\n"
       "times their number; what neighbours take from rows and peaks drops out. MiB: what the passes allocated,\n"
       "besides parameters and their gradients. allocations: of one run, after the first. bytes: of a decoder's cache,\n"
       "relative to dense attention.\n"

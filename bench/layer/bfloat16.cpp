@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Layers over bfloat16 memory beside the same over float: B sequences of T tokens. `ratio` is the time by that of
-// float; without instructions for bfloat16 it shall be at most 1.25, for half of the memory.
+// Layers over bfloat16. Rows are named as those over float, and have their sizes. Their share of the peak is of that of
+// products of bfloat16s, measured beside each row: tile products, dot products, or multiply-adds where there are none.
+// Rows bfloat16_* are beside the same layer over float: `ratio` is the time by that of float; with dot products it shall
+// be at most 1 / 1.5, else at most 1.25, for half of the memory.
+#include <array>
+#include <span>
+
+#include "../experts.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
@@ -10,59 +16,181 @@
 namespace {
 
 using namespace bench;
+using headmix::at;
 using headmix::bfloat16;
+using headmix::dynamic;
 
-using Router = headmix::SoftmaxTopK<32, 8, headmix::init<headmix::fan_in_uniform>>;
-using MoaExperts = headmix::Moa<1024, 128, Router>;
-using Dense = headmix::MultiHead<512, 8, 64>;
-using HalfOfTheHeads = headmix::Moh<512, 64, headmix::TwoStage<2, 6, 2>>;
-using Experts =
-    headmix::Smoe<512, headmix::SoftmaxTopK<8, 2, headmix::init<headmix::fan_in_uniform>>, headmix::FeedForward<2048>>;
+// Each of these has the sizes of a row in the order of `names`, the layer, and a module that is made for them.
 
-/// A module with numbers for its passes.
-template <class L, class T>
-struct Timed {
-  Module<L, Cpu<T>> module;
-  Matrix<T> x, dy;
+struct MoaRow {
+  static inline std::vector<std::string> const names = {"B", "T", "D", "E", "K", "H"};
+  Index sequences, length, width, experts, choices, head;
 
-  Timed(Index threads, Index rows)
-      : module(1, Cpu<T>(pool(threads))), x(rows, L::model_dim::value), dy(rows, L::model_dim::value) {}
-  void pass(Index sequences, bool backward) {
-    module.forward(x.get(), headmix::uniform(sequences, x.get().rows / sequences));
-    double const weights[] = {0.01, 0.001};
-    if (backward) module.backward(dy.get(), std::span(weights).first(L::losses::size));
+  using L =
+      headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic, headmix::init<headmix::fan_in_uniform>>>;
+  template <class T>
+  struct module : Module<L, Cpu<T>> {
+    module(Cpu<T> cpu, MoaRow const& s) :Module<L, Cpu<T>>(1, cpu, at<L::model_dim>(s.width), at<L::experts>(s.experts),
+                                                           at<L::top_k>(s.choices), at<L::head_dim>(s.head)) {}
+  };
+  /// Multiply-adds of a token.
+  [[nodiscard]] Index macs() const {
+    return width * (2 * head + experts) + 2 * choices * width * head + 2 * length * choices * head;
   }
 };
 
-template <class L>
-auto layer(bool backward) {
-  return [backward](benchmark::State& state) {
-    Index const b = state.range(0), t = state.range(1), threads = state.range(2);
-    Timed<L, bfloat16> half(threads, b * t);
-    Timed<L, float> single(threads, b * t);
-    half.pass(b, backward);
-    single.pass(b, backward);
-    time_calls(
-        state, [&] { half.pass(b, backward); }, [&] { single.pass(b, backward); });
-    at_most(state, "ratio", 1.25);
+struct MultiHeadRow {
+  static inline std::vector<std::string> const names = {"B", "T", "D", "N"};
+  Index sequences, length, width, heads;
+
+  using L = headmix::MultiHead<dynamic, dynamic, dynamic>;
+  template <class T>
+  struct module : Module<L, Cpu<T>> {
+    module(Cpu<T> cpu, MultiHeadRow const& s) :Module<L, Cpu<T>>(1, cpu, at<L::model_dim>(s.width),
+                                                                 at<L::head_dim>(s.width / s.heads),
+                                                                 at<L::heads>(s.heads), at<L::kv_heads>(s.heads)) {}
+  };
+  [[nodiscard]] Index macs() const { return width * (4 * width + 2 * length); }
+};
+
+struct MohRow {
+  static inline std::vector<std::string> const names = {"T", "D", "N", "active"};
+  Index length, width, heads, active;
+  static constexpr Index sequences = 1;
+
+  using Router = headmix::TwoStage<dynamic, dynamic, dynamic>;
+  using L = headmix::Moh<dynamic, dynamic, Router>;
+  [[nodiscard]] Index on() const { return heads * active / 100; }
+  [[nodiscard]] Index shared() const { return on() / 2; }
+  template <class T>
+  struct module : Module<L, Cpu<T>> {
+    module(Cpu<T> cpu, MohRow const& s) :Module<L, Cpu<T>>(1, cpu, at<L::model_dim>(s.width),
+                                                           at<L::head_dim>(s.width / s.heads),
+                                                           at<Router::shared_heads>(s.shared()),
+                                                           at<Router::routed_heads>(s.heads - s.shared()),
+                                                           at<Router::routed_top_k>(s.on() - s.shared())) {}
+  };
+  [[nodiscard]] Index macs() const {
+    Index const active_width = width / heads * on();
+    return 2 * width * (width + active_width) + 2 * length * active_width + width * (heads + 2);
+  }
+};
+
+/// Experts and weights that the caller binds.
+struct Given {
+  struct experts : headmix::size<dynamic> {};
+  struct top_k : headmix::size<dynamic> {};
+  template <headmix::Expr X>
+  struct route {
+    struct chosen : headmix::selection<headmix::rows<X>, top_k, experts> {};
+    struct weight : headmix::input<headmix::rows<X>, top_k> {};
+    static constexpr chosen index = {};
+    static constexpr weight gate = {};
+    using losses = headmix::type_list<>;
+  };
+};
+
+struct ExpertsRow {
+  static inline std::vector<std::string> const names = {"T", "D", "F", "E", "K"};
+  Index length, width, hidden, experts, choices;
+  static constexpr Index sequences = 1;
+
+  using L = headmix::Smoe<dynamic, Given, headmix::FeedForward<dynamic, headmix::activation::swiglu>>;
+  template <class T>
+  struct module : Module<L, Cpu<T>> {
+    module(Cpu<T> cpu, ExpertsRow const& s) :Module<L, Cpu<T>>(1, cpu, at<L::model_dim>(s.width),
+                                                               at<L::network::hidden_dim>(s.hidden),
+                                                               at<Given::experts>(s.experts),
+                                                               at<Given::top_k>(s.choices)),
+        given(s.length, s.choices, s.experts), weights(s.length, s.choices), d_weights(s.length, s.choices) {
+      this->program().bind(L::r::chosen{}, given.chosen());
+      this->program().bind(L::r::weight{}, weights.get(), d_weights.get());
+    }
+    Chosen given;
+    Matrix<T> weights, d_weights;
+  };
+  [[nodiscard]] Index macs() const { return 3 * choices * width * hidden; }
+};
+
+/// A module with numbers for its passes.
+template <class Row, class T>
+struct Timed {
+  typename Row::template module<T> module;
+  Index sequences;
+  Matrix<T> x, dy;
+
+  Timed(Row const& s, Index threads)
+      : module(Cpu<T>(pool(threads)), s),
+        sequences(s.sequences),
+        x(s.sequences * s.length, s.width),
+        dy(s.sequences * s.length, s.width) {}
+  void pass(bool backward) {
+    module.forward(x.get(), headmix::uniform(sequences, x.get().rows / sequences));
+    double const weights[] = {0.01, 0.001};
+    if (backward) module.backward(dy.get(), std::span(weights).first(Row::L::losses::size));
+  }
+};
+
+template <class Row>
+Row row_of(benchmark::State const& state) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) { return Row{state.range(I)...}; }
+  (std::make_index_sequence<sizeof(Row) / sizeof(Index)>{});
+}
+
+template <class Row>
+auto layer(bool backward, bool beside_float) {
+  return [backward, beside_float](benchmark::State& state) {
+    Row const s = row_of<Row>(state);
+    Index const threads = state.range(Row::names.size()), tokens = s.sequences * s.length;
+    Bfloat16Peak const of_its_own;
+    Timed<Row, bfloat16> half(s, threads);
+    half.pass(backward);
+    if (beside_float) {
+      Timed<Row, float> single(s, threads);
+      single.pass(backward);
+      time_calls(
+          state, [&] { half.pass(backward); }, [&] { single.pass(backward); });
+      at_most(state, "ratio", headmix::cpu::has_dot_products() ? 1 / 1.5 : 1.25);
+    } else {
+      time_calls(state, [&] { half.pass(backward); });
+    }
     if (backward) at_most(state, "allocations", 0);
-    count_tokens(state, b * t);
+    count_flops<bfloat16>(state, threads, (backward ? 6 : 2) * static_cast<double>(tokens * s.macs()));
+    state.counters.erase("gemm");  // a ceiling of float
+    count_tokens(state, tokens);
   };
 }
 
-template <class L>
-void add_layer(std::string const& name, std::vector<std::vector<std::int64_t>> const& shapes) {
-  for (bool const backward : {false, true}) {
-    add("bfloat16_" + name + (backward ? "_backward" : "_forward") + "/cpu/bfloat16", {"B", "T"}, shapes, {1, 2},
-        layer<L>(backward));
+using Shapes = std::vector<std::vector<std::int64_t>>;
+
+/// Rows of their own, and rows beside float.
+/// @param name  with a # for forward or backward
+template <class Row>
+void add_layer(std::string const& name, Shapes const& alone, std::string const& short_name, Shapes const& beside) {
+  for (std::string const direction : {"forward", "backward"}) {
+    std::string full_name = name;
+    full_name.replace(full_name.find('#'), 1, direction);
+    bool const backward = direction == "backward";
+    add(full_name + "/cpu/bfloat16", Row::names, alone, {1, 2}, layer<Row>(backward, false));
+    add("bfloat16_" + short_name + "_" + direction + "/cpu/bfloat16", Row::names, beside, {1, 2},
+        layer<Row>(backward, true));
   }
 }
 
 int const registered = [] {
-  add_layer<MoaExperts>("moa", {{1, 2048}});
-  add_layer<Dense>("multi_head", {{8, 128}, {1, 1024}});
-  add_layer<HalfOfTheHeads>("moh", {{8, 128}, {1, 1024}});
-  add_layer<Experts>("smoe", {{1, 1024}});
+  add_layer<MoaRow>("moa_#",
+                    {{8, 128, 512, 32, 8, 64},
+                     {8, 128, 512, 32, 8, 128},
+                     {1, 1024, 512, 32, 8, 64},
+                     {1, 1024, 512, 32, 8, 128},
+                     {1, 2048, 1024, 32, 8, 64},
+                     {1, 2048, 1024, 32, 8, 128}},
+                    "moa", {{1, 2048, 1024, 32, 8, 128}});
+  add_layer<MultiHeadRow>("multi_head_#", {{8, 128, 512, 8}, {1, 1024, 512, 8}, {1, 2048, 1024, 16}}, "multi_head",
+                          {{8, 128, 512, 8}, {1, 1024, 512, 8}});
+  add_layer<MohRow>("moh/#/two_stage/full", {{1024, 512, 8, 50}, {2048, 1024, 8, 50}, {2048, 1024, 16, 50}}, "moh",
+                    {{1024, 512, 8, 50}});
+  add_layer<ExpertsRow>("smoe_experts_#/swiglu", {{1024, 512, 2048, 8, 2}}, "smoe", {{1024, 512, 2048, 8, 2}});
   return 0;
 }();
 

@@ -49,9 +49,10 @@ def forward(layer, s, p, attention):
     return lambda: (layers.experts(p, index),)
 
 
-def variants(layer, s, backward):
-    """What may be timed, by name; the fastest is."""
-    p = SimpleNamespace(**parameters(layer, s))
+def variants(layer, s, backward, scalar):
+    """What may be timed, by name; the fastest is. The scalar is PyTorch's name of a type."""
+    kind = getattr(torch, scalar)
+    p = SimpleNamespace(**{name: a.to(kind) for name, a in parameters(layer, s).items()})
     leaves = [a.requires_grad_(backward) for a in vars(p).values()]
     names = ("eager",) if layer == "experts" else ("sdpa", "scores")
 
@@ -62,7 +63,7 @@ def variants(layer, s, backward):
 
         if not backward:
             return only_forward
-        dy = [numbers(*y.shape) for y in only_forward()]
+        dy = [numbers(*y.shape).to(y.dtype) for y in only_forward()]
         return lambda: torch.autograd.grad(f(), leaves, dy)
 
     return {name: timed(forward(layer, s, p, getattr(layers, name, None))) for name in names}

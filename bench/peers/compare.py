@@ -6,10 +6,12 @@ Run it with the Python that has PyTorch (requirements.txt); headmix-bench and he
       --lm build/demo/examples/language_model/headmix-lm --text tinyshakespeare.txt
 
 Layers: the mean of some passes a round, forward without gradients, or forward with all gradients; one thread by CPU
-time, two by the wall clock. PyTorch may use its scaled_dot_product_attention or a matrix of scores: each case has the
-faster one. Its layers and their gradients are compared with plain loops before anything is timed. Training: tokens per
-second of both on the same text; headmix-lm is a new process in every round, whose first step is not timed, PyTorch's
-model stays. PyTorch also trains compiled (torch.compile), for which it needs a C++ compiler and the headers of Python.
+time, two by the wall clock. Each layer is timed over float and over bfloat16; headmix's share is of the peak of what
+its products are made of, measured beside each row. PyTorch may use its scaled_dot_product_attention or a matrix of
+scores: each case has the faster one. Its layers and their gradients are compared with plain loops, in double, before
+anything is timed. figure.py draws the table. Training: tokens per second of both on the same text; headmix-lm is a new
+process in every round, whose first step is not timed, PyTorch's model stays. PyTorch also trains compiled
+(torch.compile), for which it needs a C++ compiler and the headers of Python.
 """
 
 import argparse
@@ -30,13 +32,21 @@ ticks = os.sysconf("SC_CLK_TCK")
 temporary = tempfile.TemporaryDirectory()
 
 # goals: theirs / ours to be reached, by the number of threads
-Case = namedtuple("Case", "title layer row sizes backward goals")
+Case = namedtuple("Case", "title scalar layer row sizes backward goals")
 
 
 def cases():
+    """Those of a layer and size follow each other."""
+    for case in float_cases():
+        yield case
+        if "probabilities stored" not in case.title:  # headmix stores none of bfloat16
+            yield case._replace(scalar="bfloat16", row=case.row.replace("/float", "/bfloat16"), goals={})
+
+
+def float_cases():
     def both(title, layer, rows, sizes, forward={}, backward={}):
         for passes, row, goals in (("forward", rows[0], forward), ("forward and backward", rows[1], backward)):
-            yield Case(f"{title}, {passes}", layer, row, sizes, passes != "forward", goals)
+            yield Case(f"{title}, {passes}", "float", layer, row, sizes, passes != "forward", goals)
 
     goals = {  # of MoA at S2
         64: ({1: 2.3, 2: 2.9}, {1: 1.95, 2: 2.7}),
@@ -50,7 +60,8 @@ def cases():
             title = f"{shape} MoA 8 of 32 x {h}"
             yield from both(title, "moa", moa, sizes, *(goals[h] if shape == "S2" else ()))
             stored = "moa_stored_backward/cpu/float"
-            yield Case(f"{title}, probabilities stored, forward and backward", "moa", stored, sizes, True, {})
+            title += ", probabilities stored, forward and backward"
+            yield Case(title, "float", "moa", stored, sizes, True, {})
     moh = tuple(f"moh/{direction}/two_stage/full/cpu/float" for direction in ("forward", "backward"))
     for shape, n, to_reach in (("S2", 8, ({2: 2.5}, {2: 2.1})), ("S3", 8, ({2: 2.0}, {2: 1.65})), ("S3", 16, ())):
         sizes = {"T": shapes[shape][1], "D": shapes[shape][2], "N": n, "active": 50}
@@ -121,10 +132,12 @@ class Headmix(Process):
 
 class Torch(Process):
     """A worker in the best configuration that is known: memory is kept, not given back after every operation, threads
-    are tied to CPUs, and MKL uses AVX-512 on CPUs of other makers too."""
+    are tied to CPUs, MKL uses AVX-512 on CPUs of other makers too, and oneDNN whatever the CPU has."""
 
     def __init__(self, threads, peak):
         environment = {
+            "ONEDNN_MAX_CPU_ISA": "DEFAULT",
+            "DNNL_MAX_CPU_ISA": "DEFAULT",
             "ATEN_CPU_CAPABILITY": best_capability().lower(),
             "OMP_NUM_THREADS": str(threads),
             "OMP_PROC_BIND": "true",
@@ -140,6 +153,10 @@ class Torch(Process):
             sys.exit(f"compare.py: no ratio: PyTorch uses {self.about['capability']}, the CPU has {best_capability()}")
         if self.about["threads"] != threads:
             sys.exit(f"compare.py: no ratio: PyTorch has {self.about['threads']} threads and not {threads}")
+        if not self.about["onednn"]:
+            sys.exit("compare.py: no ratio: PyTorch is without oneDNN")
+        if (product := self.about["product"]["float"]) < peak / 2:
+            sys.exit(f"compare.py: no ratio: PyTorch's large product has {product:.0f} GFLOP/s, the peak is {peak:.0f}")
 
     def ask(self, request):
         self.send(json.dumps(request))
@@ -169,6 +186,15 @@ def for_any_maker():
     source = "int mkl_serv_intel_cpu_true(void) { return 1; }"
     subprocess.run([compiler, "-shared", "-fPIC", "-xc", "-o", library, "-"], input=source, text=True, check=True)
     return library
+
+
+def onednn():
+    """Version and instruction set of PyTorch's oneDNN, as it says them itself."""
+    product = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); torch.mm(a, a)"
+    environment = os.environ | {"ONEDNN_VERBOSE": "1", "ONEDNN_MAX_CPU_ISA": "DEFAULT", "DNNL_MAX_CPU_ISA": "DEFAULT"}
+    said = subprocess.check_output([sys.executable, "-c", product], env=environment, text=True)
+    found = re.findall(r"^onednn_verbose.*,info,(oneDNN v[\d.]+|cpu,isa:.*)", said, re.M)
+    return ", ".join(line.removeprefix("cpu,isa:") for line in found) or "oneDNN"
 
 
 def children_seconds():
@@ -225,17 +251,19 @@ def goal_text(middle, goal):
 
 def layer_row(case, threads, headmix, torch, arguments):
     row = case.row + "".join(f"/{name}:{size}" for name, size in case.sizes.items()) + f"/threads:{threads}"
-    request = {"layer": case.layer, "s": case.sizes, "backward": case.backward, "budget": arguments.budget}
+    request = {"layer": case.layer, "s": case.sizes, "backward": case.backward, "scalar": case.scalar}
+    request["budget"] = arguments.budget
     pairs, _, quiet = rounds(
         arguments.rounds, [headmix, torch], lambda: headmix.time(row), lambda: torch.ask(request), cpus - threads + 0.2
     )
     ours, theirs = (statistics.median(p[i]["seconds"] for p in pairs) for i in (0, 1))
     flops = pairs[0][0]["seconds"] * pairs[0][0]["flop/s"]
     ratio, text = summary([b["seconds"] / a["seconds"] for a, b in pairs])
-    peak = statistics.median(a["peak"] for a, _ in pairs)
-    mine = (f"{1e3 * ours:.1f}", f"{flops / ours / 1e9:.0f}", f"{peak:.2f}")
+    share = statistics.median(a["peak"] for a, _ in pairs)
+    peak = statistics.median(a["flop/s"] / a["peak"] for a, _ in pairs)
+    mine = (f"{1e3 * ours:.1f}", f"{flops / ours / 1e9:.0f}", f"{peak / 1e9:.0f}", f"{share:.2f}")
     other = (f"{1e3 * theirs:.1f}", f"{flops / theirs / 1e9:.0f}", pairs[0][1]["name"])
-    print_row(case.title, threads, *mine, *other, text, goal_text(ratio, case.goals.get(threads)), quiet)
+    print_row(case.title, case.scalar, threads, *mine, *other, text, goal_text(ratio, case.goals.get(threads)), quiet)
 
 
 def training_row(training, threads, headmix, torch, arguments, text):
@@ -281,6 +309,7 @@ def main():
     parser.add_argument("--lm", metavar="PROGRAM", help="headmix-lm; without it nothing is trained")
     parser.add_argument("--text", metavar="FILE", help="to train on")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--scalars", nargs="+", default=["float", "bfloat16"], choices=["float", "bfloat16"])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--budget", type=float, default=0.03, help="seconds that a measurement takes at least")
     parser.add_argument("--filter", default="", help="a regular expression for titles")
@@ -292,18 +321,19 @@ def main():
     torches = {threads: Torch(threads, headmix.peak(threads)) for threads in arguments.threads}
     for line in headmix.about:
         print("- " + line.replace("\t", " "))
+    print(f"- {onednn()}")
     for threads, torch in torches.items():
         about = torch.about
         print(
             f"- PyTorch {about['torch']}, {about['capability']}, {threads} threads; {'; '.join(about['libraries'])}; "
-            f"a large product {about['product']:.0f} GFLOP/s"
+            f"a large product {about['product']['float']:.0f} GFLOP/s, in bfloat16 {about['product']['bfloat16']:.0f}"
         )
     print(f"\nSpeedup: time of PyTorch divided by that of headmix. n: rounds of {arguments.rounds} that nobody else disturbed.\n")
-    ours, theirs = ("headmix ms", "GFLOP/s", "of peak"), ("PyTorch ms", "useful GFLOP/s", "attention")
-    print_header("", "threads", *ours, *theirs, "ratio", "goal", "n")
+    ours, theirs = ("headmix ms", "GFLOP/s", "peak", "of peak"), ("PyTorch ms", "useful GFLOP/s", "attention")
+    print_header("", "scalar", "threads", *ours, *theirs, "ratio", "goal", "n")
     for case in cases():
         for threads, torch in torches.items():
-            if re.search(arguments.filter, case.title):
+            if case.scalar in arguments.scalars and re.search(arguments.filter, case.title):
                 layer_row(case, threads, headmix, torch, arguments)
     if not arguments.lm:
         return

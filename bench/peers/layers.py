@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The layers of the papers in PyTorch, run eagerly on the CPU. Rows of experts are sorted, multiplied by one product an
 expert and put back in order; the gradients of that are permutations and sums over a token's slots, not scattered
-additions. Attention is an argument. Layers with a router also return its weighted losses."""
+additions. Attention is an argument. Layers with a router also return its weighted losses. Over bfloat16 the router's
+numbers are floats from its logits on, to the gates and losses."""
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,11 @@ def scores(q, k, v):
     s = torch.baddbmm(q3.new_empty(1), q3, k3.transpose(1, 2), beta=0, alpha=width**-0.5)
     o = torch.bmm(s.softmax(-1), v3)
     return o.view(b, t, heads, width) if k.size(2) == 1 else o.view(b, heads, t, width).transpose(1, 2)
+
+
+def at_least_float(z):
+    """Of a router's logits."""
+    return z.float() if z.dtype == torch.bfloat16 else z
 
 
 def take(x, index):
@@ -103,7 +109,7 @@ def moa(p, attention, k):
     """Zhang et al. 2022; gates by equation 9, losses by equations 13 to 16."""
     b, t, d = p.x.shape
     x, experts = p.x.view(b * t, d), p.w_g.size(1)
-    z = x @ p.w_g
+    z = at_least_float(x @ p.w_g)
     prob = z.softmax(-1)
     chosen, index = prob.topk(k)
     gate = chosen / chosen.sum(-1, keepdim=True).detach()
@@ -113,7 +119,7 @@ def moa(p, attention, k):
 
     q = slots.by_token(ExpertProduct.apply(slots.dispatch(x), p.w_q, slots.counts)).view(b, t, k, -1)
     key, value = (x @ p.w_kv).view(b, t, 2, 1, -1).unbind(2)
-    o = attention(q, key, value) * gate.view(b, t, k, 1)  # before W_o: cheaper than after it
+    o = attention(q, key, value) * gate.to(x.dtype).view(b, t, k, 1)  # before W_o: cheaper than after it
     y = slots.combine(ExpertProduct.apply(slots.by_expert(o.reshape(b * t * k, -1)), p.w_o, slots.counts))
     return y.view(b, t, d), loss
 
@@ -122,7 +128,7 @@ def moh(p, attention, heads, shared, k):
     """Jin et al. 2024 as in the official code: every head is computed, and those that are off are multiplied by 0."""
     b, t, _ = p.x.shape
     routed = heads - shared
-    z = p.x @ p.w_router
+    z = at_least_float(p.x @ p.w_router)
     prob = z[..., :routed].softmax(-1)
     chosen, index = prob.topk(k)
     mask = torch.zeros_like(prob).scatter_(-1, index, 1)
@@ -130,7 +136,7 @@ def moh(p, attention, heads, shared, k):
     loss = 0.01 * routed * (prob.mean((0, 1)) * mask.mean((0, 1))).sum()
     scale = 2 * z[..., routed : routed + 2].softmax(-1)
     always = shared * z[..., routed + 2 :].softmax(-1)
-    gate = torch.cat((scale[..., :1] * always, scale[..., 1:] * gate), -1)
+    gate = torch.cat((scale[..., :1] * always, scale[..., 1:] * gate), -1).to(p.x.dtype)
 
     q, key, value = (p.x @ p.w_qkv).view(b, t, 3, heads, -1).unbind(2)
     return (attention(q, key, value) * gate.unsqueeze(-1)).reshape(b, t, -1) @ p.w_o, loss

@@ -37,10 +37,10 @@ def fastest(candidates):
     return min(candidates, key=lambda name: statistics.median(seconds[name][1:]))
 
 
-def product():
+def product(kind):
     """The best of some trials of a large product, GFLOP/s."""
     m, n, k = 1024, 2048, 512
-    a, b = torch.randn(m, k), torch.randn(n, k)
+    a, b = torch.randn(m, k).to(kind), torch.randn(n, k).to(kind)
     f = lambda: torch.nn.functional.linear(a, b)
     return 2e-9 * m * n * k / min(seconds_of(f, 0.02)[0] for _ in range(10))
 
@@ -59,7 +59,8 @@ def main():
                 "torch": torch.__version__,
                 "capability": torch.backends.cpu.get_cpu_capability(),
                 "threads": torch.get_num_threads(),
-                "product": product(),
+                "product": {scalar: product(getattr(torch, scalar)) for scalar in ("float", "bfloat16")},
+                "onednn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
                 "libraries": re.findall(r"(?:oneAPI Math Kernel Library|MKL-DNN) \S+ ?[\d.]*", torch.__config__.show()),
             }
         ),
