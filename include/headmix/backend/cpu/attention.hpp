@@ -100,44 +100,45 @@ HEADMIX_WHOLE_VECTORS inline vector<double> exp_of_negative(vector<double> x) {
   return x == broadcast(-std::numeric_limits<double>::infinity()) ? vector<double>{} : e;
 }
 
-/// Writes v as numbers of N: T itself, or rounded to the operands of dot products.
-template <class N, class T>
-HEADMIX_WHOLE_VECTORS void store_number(N* to, vector<T> const& v) {
-  if constexpr (std::is_same_v<N, T>) {
+/// Writes v as numbers of Number: T itself, or rounded to the operands of dot products.
+template <class Number, class T>
+HEADMIX_WHOLE_VECTORS void store_number(Number* to, vector<T> const& v) {
+  if constexpr (std::is_same_v<Number, T>) {
     store(to, v);
   } else {
     store_rounded(to, v);
   }
 }
-/// A matrix of T as numbers of N, each row in the memory of its own.
-template <class N, class T>
-[[nodiscard]] view<N> in_place(view<T> v) {
-  if constexpr (std::is_same_v<N, T>) {
+/// A matrix of T as numbers of Number, each row in the memory of its own.
+template <class Number, class T>
+[[nodiscard]] view<Number> in_place(view<T> v) {
+  if constexpr (std::is_same_v<Number, T>) {
     return v;
   } else {
-    view<N> narrow(reinterpret_cast<N*>(v.data), v.rows, v.cols);
-    narrow.row_stride = v.row_stride * static_cast<Index>(sizeof(T) / sizeof(N));
+    view<Number> narrow(reinterpret_cast<Number*>(v.data), v.rows, v.cols);
+    narrow.row_stride = v.row_stride * static_cast<Index>(sizeof(T) / sizeof(Number));
     return narrow;
   }
 }
-/// Writes n numbers, whole vectors, as numbers of N, to memory that may be their own.
-template <class N, class T>
-HEADMIX_WHOLE_VECTORS void round_row(N* to, T const* from, Index n) {
-  for (Index j = 0; j < n; j += lanes<T>) store_number<N, T>(to + j, load(from + j));
+/// Writes n numbers, whole vectors, as numbers of Number, to memory that may be their own.
+template <class Number, class T>
+HEADMIX_WHOLE_VECTORS void round_row(Number* to, T const* from, Index n) {
+  for (Index j = 0; j < n; j += lanes<T>) store_number<Number, T>(to + j, load(from + j));
 }
 
 /// to = exp(scores - shift) in the part, and exactly 0 where they are hidden or outside; sums[lane] = their sum in this
 /// lane, before they are rounded. `to` may be where the scores are.
-template <class N, class T>
-HEADMIX_WHOLE_VECTORS void exponentiate(T* sums, N* to, T const* scores, tile_part const& part, Index keys, T shift) {
+template <class Number, class T>
+HEADMIX_WHOLE_VECTORS void exponentiate(T* sums, Number* to, T const* scores, tile_part const& part, Index keys,
+                                        T shift) {
   vector<T> sum{};
-  for (Index j = 0; j < part.first; j += lanes<T>) store_number<N, T>(to + j, vector<T>{});
+  for (Index j = 0; j < part.first; j += lanes<T>) store_number<Number, T>(to + j, vector<T>{});
   for (Index j = part.first; j < part.last; j += lanes<T>) {
     vector<T> const p = exp_of_negative(vector<T>(load(scores + j) - shift));
-    store_number<N, T>(to + j, p);
+    store_number<Number, T>(to + j, p);
     sum += p;
   }
-  for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) store_number<N, T>(to + j, vector<T>{});
+  for (Index j = part.last; j < padded<T>(keys); j += lanes<T>) store_number<Number, T>(to + j, vector<T>{});
   store(sums, sum);
 }
 
@@ -171,14 +172,14 @@ HEADMIX_WHOLE_VECTORS void scale_scores(T* scores, tile_part const& part, T scal
 /// the part of the tile that part_of_tile says; highest[i] = the highest one of row i.
 /// @param q  times the scale, unless these are narrower numbers than T
 /// @param by_row  memory for a vector for each row; `room` as much again
-template <AttentionMask M, class T, class S, class Map, class N, class Keys>
-void score_tile(view<T> scores, T* highest, attention_scores<S, Map> const& s, view<N> q, tile_rows const& rows,
+template <AttentionMask M, class T, class S, class Map, class Number, class Keys>
+void score_tile(view<T> scores, T* highest, attention_scores<S, Map> const& s, view<Number> q, tile_rows const& rows,
                 Keys const& keys, Index sequence, Index kv_head, Index begin, T* by_row, T* room) {
   keys.multiply(scores, q, rows, sequence, kv_head, begin);
   for (Index i = 0; i < rows.count; ++i) {
     block_row const& row = rows.rows[i];
     tile_part const part = part_of_tile<T>(row.keys, begin, begin + scores.cols);
-    if constexpr (!std::is_same_v<N, T>) scale_scores(scores.row(i), part, static_cast<T>(s.scale));
+    if constexpr (!std::is_same_v<Number, T>) scale_scores(scores.row(i), part, static_cast<T>(s.scale));
     add_bias(scores.row(i), s, part, row.at, begin);
     map_scores(scores.row(i), s, part, row.at, begin);
     hide<M>(scores.row(i), part, row.at.position, begin);
