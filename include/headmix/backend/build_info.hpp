@@ -30,8 +30,10 @@ struct build_information {
   }
 };
 
+/// @cond
 #define HEADMIX_TEXT_OF_EXPANDED(x) #x
 #define HEADMIX_TEXT_OF(x) HEADMIX_TEXT_OF_EXPANDED(x)
+/// @endcond
 
 /// What was compiled, and what runs.
 /// @throws Error when HEADMIX_CPU_LEVEL names no level of this machine
