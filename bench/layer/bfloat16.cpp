@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Layers over bfloat16. Rows are named as those over float, and have their sizes. Their share of the peak is of that of
 // products of bfloat16s, measured beside each row: tile products, dot products, or multiply-adds where there are none.
-// Rows bfloat16_* are beside the same layer over float: `ratio` is the time by that of float; with dot products it shall
-// be at most 1 / 1.5, else at most 1.25, for half of the memory.
+// Rows bfloat16_* are beside the same layer over float: `ratio` is the time by that of float; with dot products it
+// shall be at most 1 / 1.5, else at most 1.25, for half of the memory.
 #include <array>
 #include <span>
 
 #include "../experts.hpp"
+#include "given_experts.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
@@ -74,20 +75,6 @@ struct MohRow {
     Index const active_width = width / heads * on();
     return 2 * width * (width + active_width) + 2 * length * active_width + width * (heads + 2);
   }
-};
-
-/// Experts and weights that the caller binds.
-struct Given {
-  struct experts : headmix::size<dynamic> {};
-  struct top_k : headmix::size<dynamic> {};
-  template <headmix::Expr X>
-  struct route {
-    struct chosen : headmix::selection<headmix::rows<X>, top_k, experts> {};
-    struct weight : headmix::input<headmix::rows<X>, top_k> {};
-    static constexpr chosen index = {};
-    static constexpr weight gate = {};
-    using losses = headmix::type_list<>;
-  };
 };
 
 struct ExpertsRow {

@@ -5,6 +5,7 @@
 #include "headmix/layer/smoe.hpp"
 
 #include "../experts.hpp"
+#include "given_experts.hpp"
 #include "layer.hpp"
 
 namespace {
@@ -12,20 +13,6 @@ namespace {
 using namespace bench;
 using headmix::at;
 using headmix::dynamic;
-
-/// Experts and weights that the caller binds.
-struct Given {
-  struct experts : headmix::size<dynamic> {};
-  struct top_k : headmix::size<dynamic> {};
-  template <headmix::Expr X>
-  struct route {
-    struct chosen : headmix::selection<headmix::rows<X>, top_k, experts> {};
-    struct weight : headmix::input<headmix::rows<X>, top_k> {};
-    static constexpr chosen index = {};
-    static constexpr weight gate = {};
-    using losses = headmix::type_list<>;
-  };
-};
 
 template <class Activation>
 using Layer = headmix::Smoe<dynamic, Given, headmix::FeedForward<dynamic, Activation>>;
