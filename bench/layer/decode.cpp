@@ -2,7 +2,8 @@
 // A decoder's step, one token of one sequence behind T others through 4 layers (so that no cache of the CPU holds what
 // a network's step reads), beside dense attention with 8 heads of width 64, whose cache has as many keys. `bytes` is
 // the cache of the layer relative to the dense one's. A chunk is 512 tokens of prefill behind T others, beside the
-// forward pass of the layer over 512 tokens: what is left of the difference is attention.
+// forward pass of the layer over 512 tokens: what is left of the difference is attention. Over bfloat16 both are beside
+// the same over float.
 #include <deque>
 
 #include "headmix/decode/decoder.hpp"
@@ -23,19 +24,19 @@ using Moh = headmix::Moh<width, 64, headmix::TwoStage<2, 6, 2>, headmix::causal,
 using Mae = headmix::Mae<width, 8, 64, headmix::causal, headmix::rope<>>;
 
 /// Decoders behind so many tokens.
-template <class L>
+template <class L, class T = float>
 struct Behind {
   Behind(Index context, Index threads, Index chunk, int layers) : x(chunk, width) {
-    Matrix<float> const before(512, width);
+    Matrix<T> const before(512, width);
     for (int l = 0; l < layers; ++l) {
-      auto& d = decoders.emplace_back(headmix::cache_size{.tokens = context + chunk}, 1, Cpu<float>(pool(threads)));
+      auto& d = decoders.emplace_back(headmix::cache_size{.tokens = context + chunk}, 1, Cpu<T>(pool(threads)));
       // Routers begin with zeros, which send every token to the same experts.
       for (auto const& p : d.module().parameters()) {
-        Matrix<float> const start(p.value.rows, p.value.cols);
+        Matrix<T> const start(p.value.rows, p.value.cols);
         if (p.name.starts_with("W_g")) std::copy_n(start.get().data, p.value.size(), p.value.data);
       }
       for (Index t = 0; t < context; t += 512) {
-        d.prefill(view<float const>(before.get()).middle_rows(0, (std::min)(Index{512}, context - t)));
+        d.prefill(view<T const>(before.get()).middle_rows(0, (std::min)(Index{512}, context - t)));
       }
     }
   }
@@ -47,8 +48,8 @@ struct Behind {
     }
   }
   [[nodiscard]] double bytes() { return static_cast<double>(decoders[0].cache_bytes()); }
-  std::deque<headmix::Decoder<L, Cpu<float>>> decoders;
-  Matrix<float> x;
+  std::deque<headmix::Decoder<L, Cpu<T>>> decoders;
+  Matrix<T> x;
 };
 
 /// @param most, most_bytes  relative to dense attention; 0: no goal
@@ -78,6 +79,20 @@ auto chunk() {
   };
 }
 
+template <class L>
+auto beside_float(Index chunk, int layers) {
+  return [=](benchmark::State& state) {
+    Index const context = state.range(0), threads = state.range(1);
+    Behind<L, headmix::bfloat16> half(context, threads, chunk, layers);
+    Behind<L> single(context, threads, chunk, layers);
+    time_calls(
+        state, [&] { half.run(); }, [&] { single.run(); });
+    state.counters["bytes"] = half.bytes() / single.bytes();
+    at_most(state, "allocations", 0);
+    count_tokens(state, chunk);
+  };
+}
+
 int const registered = [] {
   add("decode/step/dense/cpu/float", {"T"}, {{512}, {8192}}, {1, 2}, step<Dense>(0, 0));
   add("decode/step/moa/cpu/float", {"T"}, {{512}}, {1, 2}, step<Moa>(0, 0.15));
@@ -86,6 +101,9 @@ int const registered = [] {
   add("decode/step/moh/cpu/float", {"T"}, {{8192}}, {1, 2}, step<Moh>(0.65, 0));
   add("decode/step/mae/cpu/float", {"T"}, {{8192}}, {1, 2}, step<Mae>(0, 0));
   add("decode/chunk/moa/cpu/float", {"T"}, {{0}, {8192}}, {1, 2}, chunk());
+  add("decode/step/dense/cpu/bfloat16", {"T"}, {{8192}}, {1, 2}, beside_float<Dense>(1, 4));
+  add("decode/step/moa/cpu/bfloat16", {"T"}, {{8192}}, {1, 2}, beside_float<Moa>(1, 4));
+  add("decode/chunk/moa/cpu/bfloat16", {"T"}, {{8192}}, {1, 2}, beside_float<Moa>(512, 1));
   return 0;
 }();
 

@@ -6,6 +6,7 @@
 // and in prefill, in chunks of any size, on any number of threads.
 
 #include "headmix/backend/cpu/attention.hpp"
+#include "headmix/backend/cpu/attention_cached_pairs.hpp"
 #include "headmix/backend/cpu/map_reduce.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
@@ -87,6 +88,18 @@ class cached_values {
       for (Index head = 0; head < x_.kv_heads; ++head)
         copy_scaled<T>(row(b, head, s), 1, &v(x_.keys.begin(b) + s - past, head * dim), v.col_stride, dim, T(1));
   }
+  /// See multiply_values, of a tile whose first key is `begin`.
+  void multiply(view<T> o, view<T const> p, tile_rows const& visible_rows, Index b, Index head, Index begin) const {
+    multiply_values<T>(o, p, visible_rows, begin, false, x_.head_dim, rows_of(b, head, begin, p.cols));
+  }
+  /// See multiply_seen_values.
+  template <AttentionMask M>
+  void multiply_seen(view<T> o, view<T const> p, tile_rows const& visible_rows, Index b, Index head,
+                     Index begin) const {
+    multiply_seen_values<M, T>(o, p, visible_rows, begin, false, x_.head_dim, rows_of(b, head, begin, p.cols));
+  }
+
+ private:
   /// The rows of a tile, of which key `begin` is the first and which has so many keys.
   [[nodiscard]] auto rows_of(Index b, Index head, Index begin, [[maybe_unused]] Index keys) const {
     Index const dim = x_.head_dim;
@@ -100,8 +113,6 @@ class cached_values {
     }
     return [first, dim](Index j, Index) { return value_rows<T>{first + j, dim}; };
   }
-
- private:
   [[nodiscard]] S* row(Index b, Index head, Index s) const {
     Index const rows = cache_.pages.rows, part = cache_.pages.page(b, s) * x_.kv_heads + head;
     return cache_.values.data + (part * rows + s % rows) * x_.head_dim;
@@ -157,11 +168,33 @@ struct row_sums {
   }
 };
 
+/// A cache of numbers as they are stored, which are calculated with in another type, or of pairs.
+template <class S>
+struct wide_cache {
+  using number = accumulator_t<S>;
+  using keys = cached_keys<S>;
+  using values = cached_values<S>;
+};
+struct paired_cache {
+  using number = bfloat16;
+  using keys = cached_key_pairs;
+  using values = cached_value_pairs;
+};
+/// f(cache), with the one that is fastest here for heads of that width.
+template <class S, class F>
+auto with_cache(Index head_dim, F f) {
+  if constexpr (may_multiply_pairs<S>) {
+    if (multiplies_pairs<S>() && head_dim % 2 == 0) return f(paired_cache{});
+  }
+  return f(wide_cache<S>{});
+}
+
 /// A block of rows against the cache.
-template <AttentionMask M, class S, class Map>
+template <AttentionMask M, class Cache, class S, class Map>
 class cached_block {
  public:
   using T = accumulator_t<S>;
+  using number = typename Cache::number;
   static constexpr Index most_rows = attention_tile::rows;
 
   cached_block(attention_forward<S, Map> const& a, attention_cache<S> const& cache, row_block const& block,
@@ -173,14 +206,14 @@ class cached_block {
         rows_(cut.take<block_row>(most_rows)),
         by_row_(cut.take<T>(most_rows * lanes<T>)),
         room_(cut.take<T>(most_rows * lanes<T>)),
-        q_(cut.take<T>(most_rows * a.extents.head_dim), block.rows, a.extents.head_dim),
+        q_(cut.take<number>(most_rows * a.extents.head_dim), block.rows, a.extents.head_dim),
         scores_(cut.take<T>(most_rows * attention_tile::keys)),
         own_(cut.take<T>(row_sums<T>::size(most_rows, o_cols(a.extents)))),
         of_tile_(cut.take<T>(row_sums<T>::size(most_rows, o_cols(a.extents)))),
-        keys_(cut.take<T>(cached_keys<S>::widened_size(a.extents.head_dim))),
-        values_(cut.take<T>(cached_values<S>::widened_size(a.extents.head_dim))),
+        keys_(cut.take<T>(Cache::keys::widened_size(a.extents.head_dim))),
+        values_(cut.take<T>(Cache::values::widened_size(a.extents.head_dim))),
         visible_(describe_rows<M>(a.extents, block, rows_)) {
-    gather_heads<T>(q_, a.q, rows_, static_cast<T>(a.scores.scale));
+    gather_heads<T>(q_, a.q, rows_, std::is_same_v<number, T> ? static_cast<T>(a.scores.scale) : T(1));
   }
   static constexpr Index bytes(Index head_dim) {
     attention_extents x;
@@ -188,8 +221,8 @@ class cached_block {
     return scratch_bytes<block_row>(most_rows) + 2 * scratch_bytes<T>(most_rows * lanes<T>) +
            scratch_bytes<T>(most_rows * head_dim) + scratch_bytes<T>(most_rows * attention_tile::keys) +
            2 * scratch_bytes<T>(row_sums<T>::size(most_rows, o_cols(x))) +
-           scratch_bytes<T>(cached_keys<S>::widened_size(head_dim)) +
-           scratch_bytes<T>(cached_values<S>::widened_size(head_dim));
+           scratch_bytes<T>(Cache::keys::widened_size(head_dim)) +
+           scratch_bytes<T>(Cache::values::widened_size(head_dim));
   }
   static constexpr Index o_cols(attention_extents const& x) { return value_panels<T>::padded_dim(x); }
 
@@ -206,23 +239,22 @@ class cached_block {
     tile_rows const visible_rows{rows_, n};
     view<T> scores(scores_, n, end - begin);
     scores.row_stride = padded<T>(end - begin);
-    cached_keys<S> const cached(a_.extents, cache_, keys_);
+    typename Cache::keys const cached(a_.extents, cache_, keys_);
+    view<number> const weights = in_place<number>(scores);
     score_tile<M, T>(scores, sums.top, a_.scores, q_, visible_rows, cached, block_.sequence, kv_head_, begin, by_row_,
                      room_);
     for (Index i = 0; i < n; ++i) {
       // What sees nothing has a shift of 0: minus infinity less minus infinity would be a NaN.
       bool const nothing = sums.top[i] == -std::numeric_limits<T>::infinity();
-      exponentiate(by_row_ + i * lanes<T>, scores.row(i), scores.row(i), part_of_tile<T>(rows_[i].keys, begin, end),
+      exponentiate(by_row_ + i * lanes<T>, weights.row(i), scores.row(i), part_of_tile<T>(rows_[i].keys, begin, end),
                    end - begin, nothing ? T(0) : sums.top[i]);
     }
     fold_lanes(sums.total, by_row_, room_, n, [](auto& result, auto const& lane) { result += lane; });
-    cached_values<S> const values(a_.extents, cache_, values_);
-    auto const rows_of = values.rows_of(block_.sequence, kv_head_, begin, end - begin);
-    Index const dim = a_.extents.head_dim;
-    multiply_values<T>(sums.o, scores, visible_rows, begin, false, dim, rows_of);
+    typename Cache::values const values(a_.extents, cache_, values_);
+    values.multiply(sums.o, weights, visible_rows, block_.sequence, kv_head_, begin);
     if (all_finite(sums.o.data, sums.o.size())) return;
     // A value that is not finite made NaN of rows that do not see it, by a probability of 0.
-    multiply_seen_values<M, T>(sums.o, scores, visible_rows, begin, false, dim, rows_of);
+    values.template multiply_seen<M>(sums.o, weights, visible_rows, block_.sequence, kv_head_, begin);
   }
   /// o of the rows from what `sums_of(tile)` gives for every tile.
   template <class F>
@@ -255,7 +287,7 @@ class cached_block {
   Index kv_head_;
   block_row* rows_;
   T *by_row_, *room_;
-  view<T> q_;
+  view<number> q_;
   T *scores_, *own_, *of_tile_, *keys_, *values_;
   key_range visible_;
 };
@@ -283,19 +315,21 @@ template <class S>
   using T = accumulator_t<S>;
   return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(x)) +
          scratch_bytes<T>(detail::split_sums<T>(x, detail::split_tiles(x, pages, concurrency))) +
-         concurrency * detail::cached_block<full, S, no_score_map>::bytes(x.head_dim);
+         concurrency * detail::with_cache<S>(x.head_dim, [&]<class Cache>(Cache) {
+           return detail::cached_block<full, Cache, S, no_score_map>::bytes(x.head_dim);
+         });
 }
 
-/// Puts keys and values into the cache; then o = softmax(scores where M allows) v over all that it holds of the row's
-/// sequence.
-template <AttentionMask M, class S, class Map>
-void cached_attention(executor_ref executor, attention_forward<S, Map> const& a, attention_cache<S> const& cache,
-                      std::span<std::byte> scratch) {
+namespace detail {
+
+template <AttentionMask M, class Cache, class S, class Map>
+void cached_attention_with(executor_ref executor, attention_forward<S, Map> const& a, attention_cache<S> const& cache,
+                           std::span<std::byte> scratch) {
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   if (x.head_dim == 0) return;
-  detail::for_each_unrouted_row(executor, x, [&](Index row) { detail::clear_row(a.o, row, x.head_dim); });
-  constexpr Index each = detail::cached_keys<S>::width;
+  for_each_unrouted_row(executor, x, [&](Index row) { clear_row(a.o, row, x.head_dim); });
+  constexpr Index each = Cache::keys::width;
   // Item i is what lies in one panel.
   auto const put = [&](Index i) {
     for (Index b = 0; b < x.keys.count; ++b) {
@@ -303,8 +337,8 @@ void cached_attention(executor_ref executor, attention_forward<S, Map> const& a,
       Index const first = past / each, panels = n > past ? (n + each - 1) / each - first : 0;
       if (i < panels) {
         Index const begin = (std::max)(past, (first + i) * each), end = (std::min)(n, (first + i + 1) * each);
-        detail::cached_keys<S>(x, cache).put(a.k, b, begin, end);
-        return detail::cached_values<S>(x, cache).put(a.v, b, begin, end);
+        typename Cache::keys(x, cache).put(a.k, b, begin, end);
+        return typename Cache::values(x, cache).put(a.v, b, begin, end);
       }
       i -= panels;
     }
@@ -315,22 +349,22 @@ void cached_attention(executor_ref executor, attention_forward<S, Map> const& a,
                  });
 
   scratch_cutter cut(scratch);
-  detail::block_table const blocks(x, cut.take<Index>(detail::block_table::size(x)));
-  Index const workers = executor.concurrency(), tiles = detail::split_tiles(x, cache.pages, workers);
-  T* const sums = cut.take<T>(detail::split_sums<T>(x, tiles));
+  block_table const blocks(x, cut.take<Index>(block_table::size(x)));
+  Index const workers = executor.concurrency(), tiles = split_tiles(x, cache.pages, workers);
+  T* const sums = cut.take<T>(split_sums<T>(x, tiles));
   std::byte* const begin = cut.position();
-  Index const bytes = detail::cached_block<M, S, Map>::bytes(x.head_dim), n = blocks.blocks();
+  Index const bytes = cached_block<M, Cache, S, Map>::bytes(x.head_dim), n = blocks.blocks();
   auto const block = [&](Index i, Index worker) {
-    return detail::cached_block<M, S, Map>(a, cache, blocks[i], scratch_cutter(begin + worker * bytes));
+    return cached_block<M, Cache, S, Map>(a, cache, blocks[i], scratch_cutter(begin + worker * bytes));
   };
   if (tiles == 1 || n == 0) {
     return for_each_task(executor, n, [&](Index task, Index worker) { block(n - 1 - task, worker).run(); });
   }
-  Index const o_cols = detail::cached_block<M, S, Map>::o_cols(x), row = detail::row_sums<T>::size(1, o_cols);
+  Index const o_cols = cached_block<M, Cache, S, Map>::o_cols(x), row = row_sums<T>::size(1, o_cols);
   auto const sums_of = [&](Index i, Index tile) {
-    detail::row_block const at = blocks[i];
+    row_block const at = blocks[i];
     Index const before = x.list_begin(at.sequence, at.list) + at.first;
-    return detail::row_sums<T>(sums + (before * tiles + tile * at.rows) * row, at.rows, o_cols);
+    return row_sums<T>(sums + (before * tiles + tile * at.rows) * row, at.rows, o_cols);
   };
   for_each_task(executor, n * tiles, [&](Index task, Index worker) {
     auto const rows = block(task % n, worker);
@@ -340,6 +374,18 @@ void cached_attention(executor_ref executor, attention_forward<S, Map> const& a,
   });
   for_each_task(executor, n,
                 [&](Index i, Index worker) { block(i, worker).merge([&](Index tile) { return sums_of(i, tile); }); });
+}
+
+}  // namespace detail
+
+/// Puts keys and values into the cache; then o = softmax(scores where M allows) v over all that it holds of the row's
+/// sequence.
+template <AttentionMask M, class S, class Map>
+void cached_attention(executor_ref executor, attention_forward<S, Map> const& a, attention_cache<S> const& cache,
+                      std::span<std::byte> scratch) {
+  detail::with_cache<S>(a.extents.head_dim, [&]<class Cache>(Cache) {
+    detail::cached_attention_with<M, Cache>(executor, a, cache, scratch);
+  });
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -12,6 +12,39 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
+/// multiply_keys of panels of pairs: panel_of(key) is the one with that key.
+template <class PanelOf>
+void multiply_key_pairs(view<float> scores, view<bfloat16 const> rows, tile_rows const& visible_rows, Index begin,
+                        PanelOf panel_of) {
+  constexpr Index width = key_panels<float>::width;
+  each_seen_panel<float>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
+    dot_operand<strided_rows<bfloat16 const>> const left{{rows.row(part.first), rows.row_stride}};
+    strided_rows<float> const to{scores.row(part.first) + j, scores.row_stride};
+    multiply_pair_columns(vectors, part.last - part.first, cols, 0, rows.cols, left,
+                          panel_of(begin + j) + (begin + j) % width, width, false, to);
+  });
+}
+/// multiply_values of pairs of rows: rows_of(column, width, key) are those from an even key on, in the panel that
+/// begins with the column.
+template <class RowsOf>
+void multiply_value_pairs(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index begin,
+                          bool accumulate, Index dim, RowsOf rows_of) {
+  visible_rows.each_stretch(
+      begin, begin + p.cols, register_block<float>::rows, [&](tile_rows::span part, Index from, Index to) {
+        if (from >= to) {
+          if (!accumulate) clear(o.middle_rows(part.first, part.last - part.first));
+          return;
+        }
+        from -= (from - begin) % 2;  // whole pairs: what no row sees has a probability of 0
+        dot_operand<strided_rows<bfloat16 const>> const left{{p.row(part.first), p.row_stride}};
+        each_value_panel<float>(dim, [&](Index j, int vectors, Index width) {
+          auto const rows = rows_of(j, width, from);
+          multiply_pair_columns(vectors, part.last - part.first, width, from - begin, to - from, left, rows.data,
+                                rows.stride, accumulate, strided_rows<float>{o.row(part.first) + j, o.row_stride});
+        });
+      });
+}
+
 /// key_panels in pairs of successive elements of a key.
 class key_pairs {
  public:
@@ -39,12 +72,8 @@ class key_pairs {
   /// See multiply_keys.
   void multiply(view<float> scores, view<bfloat16 const> rows, tile_rows const& visible_rows, Index sequence,
                 Index head, Index begin) const {
-    each_seen_panel<float>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
-      dot_operand<strided_rows<bfloat16 const>> const left{{rows.row(part.first), rows.row_stride}};
-      strided_rows<float> const to{scores.row(part.first) + j, scores.row_stride};
-      pair const* const from = panel(first(sequence) + (begin + j) / width, head) + (begin + j) % width;
-      multiply_pair_columns(vectors, part.last - part.first, cols, 0, rows.cols, left, from, width, false, to);
-    });
+    multiply_key_pairs(scores, rows, visible_rows, begin,
+                       [&](Index key) { return panel(first(sequence) + key / width, head); });
   }
 
  private:
@@ -93,18 +122,8 @@ class value_pairs {
   /// See multiply_values.
   void multiply(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index sequence, Index head,
                 Index begin, bool accumulate) const {
-    visible_rows.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index from, Index to) {
-      if (from >= to) {
-        if (!accumulate) clear(o.middle_rows(part.first, part.last - part.first));
-        return;
-      }
-      from -= (from - begin) % 2;  // whole pairs: what no row sees has a probability of 0
-      dot_operand<strided_rows<bfloat16 const>> const left{{p.row(part.first), p.row_stride}};
-      each_value_panel<float>(x_.head_dim, [&](Index j, int vectors, Index width) {
-        multiply_pair_columns(vectors, part.last - part.first, width, from - begin, to - from, left,
-                              panel(head, j) + (first(sequence) + from / 2) * width, width, accumulate,
-                              strided_rows<float>{o.row(part.first) + j, o.row_stride});
-      });
+    multiply_value_pairs(o, p, visible_rows, begin, accumulate, x_.head_dim, [&](Index j, Index width, Index key) {
+      return value_rows<pair>{panel(head, j) + (first(sequence) + key / 2) * width, width};
     });
   }
   /// See multiply_seen_values.
