@@ -96,10 +96,11 @@ struct tiles_in_use {
 };
 
 /// A block: sums of n rows and `cols` columns from `from`, or 0, to `to`, rows of floats or bfloat16s.
+/// @param readable  columns of b that may be read
 /// @param left  `depth` elements and zeros behind them, up to whole tiles
 template <int Rows, int Cols, class From, class To>
-void multiply_tile_block(Index n, Index cols, Index depth, tile_left left, pair const* b, Index b_row, From from,
-                         To to) {
+void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_left left, pair const* b, Index b_row,
+                         From from, To to) {
   using block = tile_block<Rows, Cols>;
   constexpr Index height = Rows * tile_height, width = Cols * tile_height;
   constexpr bool from_floats = std::is_same_v<From, strided_rows<float>>,
@@ -115,12 +116,17 @@ void multiply_tile_block(Index n, Index cols, Index depth, tile_left left, pair 
     for (Index r = 0; r < n; ++r) convert_row(sums + r * width, from(r), cols);
     block::load(sums, width);
   }
-  Index k = 0;
-  for (; k + tile_depth <= depth; k += tile_depth) block::add(left.data + k, left.row, b + k / 2 * b_row, b_row);
-  if (k < depth) {
-    // The last rows of b, and zeros behind them: what else lies there may be anything.
+  for (Index k = 0; k < depth; k += tile_depth) {
+    pair const* const rows = b + k / 2 * b_row;
+    if (k + tile_depth <= depth && readable >= width) {
+      block::add(left.data + k, left.row, rows, b_row);
+      continue;
+    }
+    // The last rows of b, and zeros behind them: what else lies there may be anything. So may what lies behind its
+    // columns, of which there are whole tiles where a vector is one.
     alignas(64) pair last[tile_height * width] = {};
-    for (Index r = 0; r < (depth - k + 1) / 2; ++r) std::copy_n(b + (k / 2 + r) * b_row, width, last + r * width);
+    for (Index r = 0; r < (std::min)(tile_height, (depth - k + 1) / 2); ++r)
+      std::copy_n(rows + r * b_row, (std::min)(width, readable), last + r * width);
     block::add(left.data + k, left.row, last, width);
   }
   if (to_floats && whole) {
@@ -143,7 +149,7 @@ void multiply_tiles(Index m, Index cols, Index width, Index k, Index depth, A co
     for (Index j = 0; j < cols; j += tile_side) {
       Index const some = (std::min)(tile_side, cols - j);
       auto const multiply = [&]<int Rows, int Cols>() {
-        multiply_tile_block<Rows, Cols>(n, some, depth, left, b + j, b_row, part_of_rows(from, i, j),
+        multiply_tile_block<Rows, Cols>(n, some, width - j, depth, left, b + j, b_row, part_of_rows(from, i, j),
                                         part_of_rows(to, i, j));
       };
       bool const tall = n > tile_height, wide = width - j > tile_height;
