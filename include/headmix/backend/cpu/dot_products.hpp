@@ -25,7 +25,8 @@ inline constexpr bool compiles_dot_products = false;
 #endif
 
 /// Whether they are used: where they are faster than multiply-adds of float, or are made of tiles. On AMD's CPUs they
-/// are twice as fast; Intel's do them at half the speed (bench/results/2026-11-24-bfloat16-cpu.md).
+/// are twice as fast; Intel's do them at half the speed (bench/results/2026-11-24-bfloat16-cpu.md and
+/// 2026-11-23-bfloat16-cpu.md).
 [[nodiscard]] inline bool has_dot_products() {
 #if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
   static bool const fast = __builtin_cpu_is("amd") || has_tiles();
