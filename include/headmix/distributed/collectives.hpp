@@ -1,0 +1,357 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The collective operations, made of one: every rank sends a part to every other one. An engine that can do that gets
+// the rest by deriving from `collectives`: sums in the order of the ranks, checks, sums that go on in the background.
+//
+// A sum of n elements on R ranks moves 2 n (R - 1) / R elements to and from each rank, as a ring does, in two rounds of
+// R - 1 messages each; one round for few elements.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "headmix/contract/communicator.hpp"
+#include "headmix/core/aligned_buffer.hpp"
+#include "headmix/core/error.hpp"
+
+namespace headmix {
+
+namespace detail {
+
+/// The names of the operations, as messages have them.
+enum class collective_kind : std::int32_t { all_sum, all_gather, reduce_scatter, all_to_all, broadcast, barrier, end };
+[[nodiscard]] constexpr char const* name_of(collective_kind kind) {
+  constexpr char const* names[] = {"all_sum",   "all_gather", "reduce_scatter",        "all_to_all",
+                                   "broadcast", "barrier",    "the end of the program"};
+  auto const i = static_cast<std::size_t>(kind);
+  return i < std::size(names) ? names[i] : "an unknown operation";
+}
+enum class element_kind : std::int32_t { float32, float64, bfloat16, int32, int64, byte };
+[[nodiscard]] constexpr char const* name_of(element_kind kind) {
+  constexpr char const* names[] = {"float", "double", "bfloat16", "Int", "Index", "std::byte"};
+  auto const i = static_cast<std::size_t>(kind);
+  return i < std::size(names) ? names[i] : "an unknown type";
+}
+template <class T>
+[[nodiscard]] constexpr element_kind element_kind_of() {
+  if constexpr (std::is_same_v<T, float>)
+    return element_kind::float32;
+  else if constexpr (std::is_same_v<T, double>)
+    return element_kind::float64;
+  else if constexpr (std::is_same_v<T, headmix::bfloat16>)
+    return element_kind::bfloat16;
+  else if constexpr (std::is_same_v<T, Int>)
+    return element_kind::int32;
+  else if constexpr (std::is_same_v<T, Index>)
+    return element_kind::int64;
+  else {
+    static_assert(std::is_same_v<T, std::byte>,
+                  "headmix: a communicator moves float, double, bfloat16, Int, Index "
+                  "and std::byte");
+    return element_kind::byte;
+  }
+}
+
+/// What a rank tells another one together with its part of an operation.
+struct announcement {
+  collective_kind kind;
+  element_kind element;
+  Index elements;  ///< of the whole operation, the same on all ranks; of all_to_all 0
+  Index root;      ///< of broadcast
+  Index part;      ///< elements that this rank sends to the other one
+};
+
+/// Fails unless what rank `other` announces is what this rank expects of it.
+inline void check_announcement(announcement const& mine, Index rank, announcement const& other, Index from,
+                               Index expected) {
+  auto const both = [&](auto const& what, auto const& a, auto const& b) {
+    fail("rank ", rank, " and rank ", from, " disagree: ", what, " is ", a, " on rank ", rank, " and ", b, " on rank ",
+         from);
+  };
+  if (mine.kind != other.kind) both("the operation", name_of(mine.kind), name_of(other.kind));
+  std::string const name = name_of(mine.kind);
+  if (mine.element != other.element)
+    both(name + ": the type of elements", name_of(mine.element), name_of(other.element));
+  if (mine.elements != other.elements) both(name + ": the number of elements", mine.elements, other.elements);
+  if (mine.root != other.root) both(name + ": the root", mine.root, other.root);
+  if (other.part != expected) {
+    fail(name, ": rank ", from, " sends ", other.part, " elements to rank ", rank, ", which expects ", expected);
+  }
+}
+
+/// What the others say when a rank has failed with a message.
+[[nodiscard]] inline std::string failure_text(Index rank, std::string_view text) {
+  constexpr std::string_view prefix = "headmix: ";
+  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  return message("rank ", rank, " has failed: ", std::string(text));
+}
+
+/// A part of an operation: what goes to one rank, or comes from it.
+struct bytes_of_rank {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+}  // namespace detail
+
+/// The operations of a Communicator over an engine that derives from it, whose functions are
+///
+///   rank(), size()
+///   std::size_t begin(std::uint64_t key, announcement const&, std::span<bytes_of_rank const> sent,
+///                     std::span<bytes_of_rank const> received, std::size_t element)
+///     one round: sends sent[r] to rank r and receives received[r] from it, both empty for r = rank(). The spans, and
+///     what they point to, stay as they are until the round is complete; `element` is the bytes of one. Rounds that
+///     belong together have the same key on all ranks, but need not begin in the same order. Returns a number.
+///   bool done(std::size_t number)
+///     moves the round on without waiting, and says whether it is complete: what was sent may be overwritten, and what
+///     was received is there. It is asked no more after `true`. It fails if ranks disagree (check_announcement), and
+///     when another rank has failed, with the message of that one.
+///   void wait()
+///     returns when one of the rounds that are not complete may have moved, or after a moment.
+///   void fail_all(std::string_view text) noexcept
+///     from here on no other rank reads or writes what this one's rounds point to, and everything fails, on all ranks.
+template <class Engine>
+class collectives {
+  using kind = detail::collective_kind;
+  using part = detail::bytes_of_rank;
+
+ public:
+  /// See archetype::communicator.
+  template <class T>
+  void all_sum(T* to, T const* from, Index n) {
+    complete(begin_all_sum(to, from, n));
+  }
+  /// See OverlapsSums.
+  template <class T>
+  Index begin_all_sum(T* to, T const* from, Index n) {
+    static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
+    pending& sum = begin_pending();
+    Index const ranks = engine().size();
+    sum.to = reinterpret_cast<std::byte*>(to), sum.n = n, sum.element = detail::element_kind_of<T>();
+    sum.advance = &collectives::advance_sum<T>;
+    auto const bytes = static_cast<std::size_t>(n) * sizeof(T);
+    bool const at_once = bytes <= few_bytes;
+    sum.at = at_once ? stage::all_at_once : stage::scatter;
+    // The elements of this rank's share, of all ranks; or all elements.
+    sum.first = at_once ? 0 : first_of_share(n, engine().rank(), ranks);
+    sum.mine = at_once ? n : share_of(n, engine().rank(), ranks);
+    auto const share = static_cast<std::size_t>(sum.mine) * sizeof(T);
+    reserve_bytes(sum.memory, static_cast<std::size_t>(ranks) * share);
+    for (Index r = 0; r < ranks; ++r) {
+      Index const first = at_once ? 0 : first_of_share(n, r, ranks), count = at_once ? n : share_of(n, r, ranks);
+      bool const own = r == engine().rank();
+      part_of(sum.sent, r) = own ? part{} : part_from(from + first, count);
+      part_of(sum.received, r) =
+          own ? part{} : part{sum.memory.bytes().data() + static_cast<std::size_t>(r) * share, share};
+      if (own) copy(sum.memory.template as<T>(static_cast<std::size_t>(r) * share), from + first, count);
+    }
+    sum.key = next_key();
+    sum.number = engine().begin(sum.key, {kind::all_sum, sum.element, n, 0, 0}, sum.sent, sum.received, sizeof(T));
+    return static_cast<Index>(&sum - pending_.data());
+  }
+  /// See OverlapsSums.
+  void complete(Index number) {
+    pending& sum = pending_[static_cast<std::size_t>(number)];
+    while (sum.at != stage::complete) {
+      advance();
+      if (sum.at != stage::complete) engine().wait();
+    }
+    sum.taken = false;
+  }
+  /// See OverlapsSums.
+  void advance() {
+    for (auto& sum : pending_) {
+      if (sum.taken && sum.at != stage::complete) (this->*sum.advance)(sum);
+    }
+  }
+  /// For whoever has begun sums and leaves with an exception before they are complete: every operation of every rank
+  /// fails from here on, and their memory is nobody's any more. Without effect if all are complete.
+  void abandon() noexcept {
+    for (auto const& sum : pending_) {
+      if (sum.taken && sum.at != stage::complete) return engine().fail_all("an exception while sums were going on");
+    }
+  }
+  /// See archetype::communicator.
+  template <class T>
+  void all_gather(T* to, T const* from, std::span<Index const> counts) {
+    check_counts("all_gather", counts);
+    Index first = 0;
+    for (Index r = 0; r < engine().size(); ++r) {
+      Index const n = counts[static_cast<std::size_t>(r)];
+      bool const own = r == engine().rank();
+      Index const mine = counts[static_cast<std::size_t>(engine().rank())];
+      part_of(sent_, r) = own ? part{} : part_from(from, mine);
+      part_of(received_, r) = own ? part{} : part_of_memory(to + first, n);
+      if (own && to + first != from) copy(to + first, from, n);
+      first += n;
+    }
+    run({kind::all_gather, detail::element_kind_of<T>(), first, 0, 0}, sizeof(T));
+  }
+  /// See archetype::communicator.
+  template <class T>
+  void reduce_scatter(T* to, T const* from, std::span<Index const> counts) {
+    static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
+    check_counts("reduce_scatter", counts);
+    Index const ranks = engine().size(), mine = counts[static_cast<std::size_t>(engine().rank())];
+    auto const share = static_cast<std::size_t>(mine) * sizeof(T);
+    reserve_bytes(memory_, static_cast<std::size_t>(ranks) * share);
+    Index first = 0;
+    for (Index r = 0; r < ranks; ++r) {
+      Index const n = counts[static_cast<std::size_t>(r)];
+      bool const own = r == engine().rank();
+      part_of(sent_, r) = own ? part{} : part_from(from + first, n);
+      part_of(received_, r) = own ? part{} : part{memory_.bytes().data() + static_cast<std::size_t>(r) * share, share};
+      if (own) copy(memory_.template as<T>(static_cast<std::size_t>(r) * share), from + first, n);
+      first += n;
+    }
+    run({kind::reduce_scatter, detail::element_kind_of<T>(), first, 0, 0}, sizeof(T));
+    add_in_order(to, memory_, mine);
+  }
+  /// See archetype::communicator.
+  template <class T>
+  void all_to_all(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent) {
+    check_counts("all_to_all", received);
+    check_counts("all_to_all", sent);
+    Index first_to = 0, first_from = 0;
+    for (Index r = 0; r < engine().size(); ++r) {
+      Index const in = received[static_cast<std::size_t>(r)], out = sent[static_cast<std::size_t>(r)];
+      bool const own = r == engine().rank();
+      if (own && in != out) fail("all_to_all: rank ", r, " sends ", out, " elements to itself and expects ", in);
+      part_of(sent_, r) = own ? part{} : part_from(from + first_from, out);
+      part_of(received_, r) = own ? part{} : part_of_memory(to + first_to, in);
+      if (own) copy(to + first_to, from + first_from, in);
+      first_to += in, first_from += out;
+    }
+    run({kind::all_to_all, detail::element_kind_of<T>(), 0, 0, 0}, sizeof(T));
+  }
+  /// See archetype::communicator.
+  template <class T>
+  void broadcast(T* data, Index n, Index root) {
+    if (0 > root || root >= engine().size()) {
+      fail("broadcast: there is no rank ", root, " among ", engine().size());
+    }
+    for (Index r = 0; r < engine().size(); ++r) {
+      bool const own = r == engine().rank();
+      part_of(sent_, r) = own || engine().rank() != root ? part{} : part_of_memory(data, n);
+      part_of(received_, r) = own || r != root ? part{} : part_of_memory(data, n);
+    }
+    run({kind::broadcast, detail::element_kind_of<T>(), n, root, 0}, sizeof(T));
+  }
+  /// See archetype::communicator.
+  void barrier() {
+    for (Index r = 0; r < engine().size(); ++r) part_of(sent_, r) = part_of(received_, r) = {};
+    run({kind::barrier, detail::element_kind::byte, 0, 0, 0}, 1);
+  }
+
+ protected:
+  collectives() = default;
+  ~collectives() = default;
+  /// Fails unless there is a number for every rank, and none is negative.
+  void check_counts(char const* what, std::span<Index const> counts) {
+    if (static_cast<Index>(counts.size()) != engine().size()) {
+      fail(what, ": there are numbers of elements for ", counts.size(), " ranks, expected ", engine().size());
+    }
+    for (Index const n : counts) {
+      if (n < 0) fail(what, ": a number of elements must not be negative; found ", n);
+    }
+  }
+  /// Two for each operation, which has at most so many rounds; operations begin in the same order on all ranks.
+  std::uint64_t next_key() { return key_ += 2; }
+
+ private:
+  static constexpr std::size_t few_bytes = 4096;
+  enum class stage { complete, all_at_once, scatter, gather };
+  struct pending {
+    bool taken = false;
+    stage at = stage::complete;
+    std::uint64_t key = 0;
+    std::size_t number = 0;  ///< of its round
+    void (collectives::*advance)(pending&) = nullptr;
+    std::byte* to = nullptr;
+    Index n = 0, first = 0, mine = 0;
+    detail::element_kind element{};
+    AlignedBuffer memory;  ///< this rank's elements of all ranks
+    std::vector<part> sent, received;
+  };
+
+  Engine& engine() { return static_cast<Engine&>(*this); }
+  static void reserve_bytes(AlignedBuffer& memory, std::size_t bytes) {
+    if (memory.bytes().size() < bytes) memory = AlignedBuffer(bytes);
+  }
+  part& part_of(std::vector<part>& parts, Index rank) {
+    parts.resize(static_cast<std::size_t>(engine().size()));
+    return parts[static_cast<std::size_t>(rank)];
+  }
+  template <class T>
+  static part part_of_memory(T* data, Index n) {
+    return {reinterpret_cast<std::byte*>(data), static_cast<std::size_t>(n) * sizeof(T)};
+  }
+  /// What is sent is not written to.
+  template <class T>
+  static part part_from(T const* data, Index n) {
+    return part_of_memory(const_cast<T*>(data), n);
+  }
+  template <class T>
+  static void copy(T* to, T const* from, Index n) {
+    if (n > 0) std::memmove(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  }
+  void run(detail::announcement const& what, std::size_t element) {
+    std::size_t const number = engine().begin(next_key(), what, sent_, received_, element);
+    while (!engine().done(number)) {
+      advance();
+      engine().wait();
+    }
+  }
+  /// to = the sum of the shares of all ranks, which follow each other in memory, in the order of the ranks.
+  template <class T>
+  void add_in_order(T* to, AlignedBuffer const& memory, Index n) {
+    using wide = std::conditional_t<std::is_integral_v<T>, T, accumulator_t<T>>;
+    T const* const from = memory.template as<T>();
+    Index const ranks = engine().size();
+    for (Index i = 0; i < n; ++i) {
+      wide sum = static_cast<wide>(from[i]);
+      for (Index r = 1; r < ranks; ++r) sum += static_cast<wide>(from[r * n + i]);
+      to[i] = static_cast<T>(sum);
+    }
+  }
+  pending& begin_pending() {
+    auto const free = std::find_if(pending_.begin(), pending_.end(), [](pending const& p) { return !p.taken; });
+    pending& sum = free != pending_.end() ? *free : pending_.emplace_back();
+    sum.taken = true;
+    return sum;
+  }
+  template <class T>
+  void advance_sum(pending& sum) {
+    if (!engine().done(sum.number)) return;
+    T* const to = reinterpret_cast<T*>(sum.to);
+    if (sum.at == stage::scatter) {
+      // The sums of this rank's share go to all ranks.
+      add_in_order(to + sum.first, sum.memory, sum.mine);
+      for (Index r = 0; r < engine().size(); ++r) {
+        bool const own = r == engine().rank();
+        part_of(sum.sent, r) = own ? part{} : part_of_memory(to + sum.first, sum.mine);
+        Index const first = first_of_share(sum.n, r, engine().size()), n = share_of(sum.n, r, engine().size());
+        part_of(sum.received, r) = own ? part{} : part_of_memory(to + first, n);
+      }
+      sum.at = stage::gather;
+      sum.number =
+          engine().begin(sum.key + 1, {kind::all_sum, sum.element, sum.n, 0, 0}, sum.sent, sum.received, sizeof(T));
+      return;
+    }
+    if (sum.at == stage::all_at_once) add_in_order(to, sum.memory, sum.n);
+    sum.at = stage::complete;
+  }
+
+  std::vector<part> sent_, received_;
+  std::vector<pending> pending_;
+  AlignedBuffer memory_;
+  std::uint64_t key_ = 0;
+};
+
+}  // namespace headmix
