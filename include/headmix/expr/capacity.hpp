@@ -56,13 +56,17 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
   using domain_of = headmix::domain<Chosen>;
   template <class Chosen, class Perm, class Offsets>
   using checks = type_list<at_most<the<size<0>>, the<C>>>;
-  static void eval(auto const& run, auto y, auto index, auto perm, auto offsets) {
-    Index most = run.template extent<C>();
-    if constexpr (Num != dynamic) {
-      Index const experts = offsets.cols - 1, even = experts > 0 ? (index.rows + experts - 1) / experts : 0;
-      most = index.cols * (Num * even / Den);
+  /// The rows that an expert takes of so many.
+  static Index most(auto const& run, Index rows, Index top_k, Index experts) {
+    if constexpr (Num == dynamic) {
+      return run.template extent<C>();
+    } else {
+      Index const even = experts > 0 ? (rows + experts - 1) / experts : 0;
+      return top_k * (Num * even / Den);
     }
-    run.backend.apply_capacity(y, index, perm, offsets, most);
+  }
+  static void eval(auto const& run, auto y, auto index, auto perm, auto offsets) {
+    run.backend.apply_capacity(y, index, perm, offsets, most(run, index.rows, index.cols, offsets.cols - 1));
   }
 };
 

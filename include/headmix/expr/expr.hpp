@@ -114,6 +114,9 @@ struct operation {
   /// The further output whose columns are what `columns(run, outputs..., operands...)` says when a program is planned;
   /// 0 for none.
   static constexpr int sized_output = 0;
+  /// True when the rows of the result, an extent `received_rows`, are what `received(run, outputs..., operands...)`
+  /// says just before `eval`. All values with this extent have so many rows from then on.
+  static constexpr bool receives = false;
   /// True when `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
   /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.

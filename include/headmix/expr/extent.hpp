@@ -147,6 +147,33 @@ using unnamed = std::conditional_t<X::value == dynamic, X, size<X::value == dyna
 template <Index Found, Index Expected>
 inline constexpr bool extents_agree = Found == Expected || Found == dynamic || Expected == dynamic;
 
+// ---- sizes of programs that run on several ranks (contract/communicator.hpp); elsewhere there is one rank ----
+
+/// How many ranks there are.
+struct ranks : size<dynamic> {};
+/// This rank's share of X, whose elements are divided among the ranks in their order: see share_of.
+template <Extent X>
+struct share : size<dynamic> {
+  using whole = X;
+};
+/// How many elements of X the ranks before this one have.
+template <Extent X>
+struct share_before : size<dynamic> {
+  using whole = X;
+};
+/// The sum of X over all ranks, as it is when a forward pass begins.
+template <Extent X>
+struct over_ranks : size<dynamic> {
+  using each = X;
+};
+/// The rows that come from other ranks by a plan (expr/exchange.hpp), Most at most. Known when the plan has been made.
+template <class Plan, Extent Most>
+struct received_rows : size<dynamic> {
+  using most = Most;
+  /// As in messages.
+  static constexpr char const* name = "received_rows";
+};
+
 namespace detail {
 template <class X>
 struct sizes_below {
@@ -163,6 +190,20 @@ struct sizes_below<together<A, B>> : sizes_below<product<A, B>> {};
 
 template <class X>
 struct sizes_below<plus_one<X>> : sizes_below<X> {};
+template <class X>
+struct sizes_below<share<X>> {
+  using type = concat<typename sizes_below<X>::type, type_list<ranks, share<X>, share_before<X>>>;
+};
+template <class X>
+struct sizes_below<share_before<X>> : sizes_below<share<X>> {};
+template <class X>
+struct sizes_below<over_ranks<X>> {
+  using type = concat<typename sizes_below<X>::type, type_list<ranks, over_ranks<X>>>;
+};
+template <class Plan, class X>
+struct sizes_below<received_rows<Plan, X>> {
+  using type = concat<typename sizes_below<X>::type, type_list<received_rows<Plan, X>>>;
+};
 
 template <class X, class Unit>
 struct multiple_of_unit : std::is_same<X, Unit> {};

@@ -66,9 +66,9 @@ void add_state(std::vector<stored_tensor>& all, O const& optimiser) {
   for (auto const& s : optimiser.state()) {
     std::string name = message(optimiser_prefix, s.name);
     if constexpr (requires { optimiser.backend(); }) {
-      all.push_back(stored(optimiser.backend(), std::move(name), "state of an optimiser", s.value));
+      all.push_back(stored(optimiser.backend(), std::move(name), "state of an optimiser", s.value, s.part));
     } else {
-      all.push_back(stored(on_host, std::move(name), "state of an optimiser", s.value));
+      all.push_back(stored(on_host, std::move(name), "state of an optimiser", s.value, s.part));
     }
   }
 }
@@ -101,6 +101,20 @@ inline void write_checkpoint(std::string const& path, std::vector<stored_tensor>
   write_safetensors(path, extras.tensors, extras.metadata);
 }
 
+/// The part of a file's tensor that t is.
+inline void read_part(std::byte* to, stored_tensor const& t, tensor_view const& from, std::string const& where,
+                      load_options const& options) {
+  auto const whole = t.whole();
+  std::vector<Index> columns = counted_from_zero(t.cols);
+  for (Index& c : columns) c += t.part.first[2];
+  auto const each = static_cast<std::size_t>(t.rows * t.cols * info_of(t.type).size);
+  for (Index n = 0; n < t.count; ++n) {
+    Index const first = ((t.part.first[0] + n) * whole[1] + t.part.first[1]) * whole[2];
+    read_elements(to + static_cast<std::size_t>(n) * each, t.type, from, {first, t.rows, whole[2], columns}, where,
+                  options);
+  }
+}
+
 /// Checks everything about a file's tensors; with `store`, copies them after that.
 inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> const& tensors, bool has_optimiser,
                             load_options const& options, bool store) {
@@ -117,8 +131,7 @@ inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> 
       fail(where, ": expected ", type_text(t->type, shape), ", found ", type_text(from.type, from.shape));
     }
     copy.resize(t->bytes());
-    auto const columns = counted_from_zero(t->cols);
-    read_elements(copy.data(), t->type, from, {0, t->count * t->rows, t->cols, columns}, where, options);
+    read_part(copy.data(), *t, from, where, options);
     if (store) t->replace(copy.data());
   }
   for (auto const& [name, t] : file.tensors()) {
@@ -126,6 +139,31 @@ inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> 
     if (other || expected.count(name) > 0) continue;
     fail(file.name(), ": ", shown(name), ", ", type_text(t.type, t.shape), ": expected the name of a parameter",
          has_optimiser ? " or of an optimiser's state" : "", ", found neither the module's nor anybody's");
+  }
+}
+
+/// What a checkpoint says besides numbers.
+template <class M, class... O>
+void describe(std::string const& path, checkpoint_extras& extras, std::vector<stored_tensor> const& tensors, M const& m,
+              O const&... optimisers) {
+  Metadata& about = extras.metadata;
+  about["headmix"] = message(HEADMIX_VERSION_MAJOR, ".", HEADMIX_VERSION_MINOR, ".", HEADMIX_VERSION_PATCH);
+  std::string names;
+  for (auto const& p : with_buffers(m)) names += message(names.empty() ? "" : " ", p.name);
+  about["parameters"] = names;
+  if (!tensors.empty()) about["scalar"] = name_of(tensors.front().type);
+  if constexpr (requires { m.passes(); }) {
+    about["seed"] = std::to_string(m.seed());
+    about["passes"] = std::to_string(m.passes());
+  }
+  if constexpr (sizeof...(O) > 0) {
+    std::string steps;
+    ((steps += message(steps.empty() ? "" : " ", static_cast<Index>(optimisers.steps()))), ...);
+    about[std::string(steps_key)] = steps;
+  }
+  for (auto const& [name, t] : extras.tensors) {
+    if (!name.starts_with(extra_prefix))
+      fail(path, ": ", shown(name), ": expected a name that begins with \"", extra_prefix, "\"");
   }
 }
 
@@ -140,25 +178,12 @@ inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> 
 template <HasParameters M, StatefulOptimiser... O>
 void save(std::string const& path, checkpoint_extras extras, M const& m, O const&... optimisers) {
   auto const tensors = detail::all_tensors(m, optimisers...);
-  Metadata& about = extras.metadata;
-  about["headmix"] = message(HEADMIX_VERSION_MAJOR, ".", HEADMIX_VERSION_MINOR, ".", HEADMIX_VERSION_PATCH);
-  std::string names;
-  for (auto const& p : detail::with_buffers(m)) names += message(names.empty() ? "" : " ", p.name);
-  about["parameters"] = names;
-  if (!tensors.empty()) about["scalar"] = name_of(tensors.front().type);
-  if constexpr (requires { m.passes(); }) {
-    about["seed"] = std::to_string(m.seed());
-    about["passes"] = std::to_string(m.passes());
+  for (auto const& t : tensors) {
+    if (t.part.divided) {
+      fail(t.name, " is divided among ranks: save it with their communicator, save(path, ranks, ...)");
+    }
   }
-  if constexpr (sizeof...(O) > 0) {
-    std::string steps;
-    ((steps += message(steps.empty() ? "" : " ", static_cast<Index>(optimisers.steps()))), ...);
-    about[std::string(detail::steps_key)] = steps;
-  }
-  for (auto const& [name, t] : extras.tensors) {
-    if (!name.starts_with(detail::extra_prefix))
-      fail(path, ": ", shown(name), ": expected a name that begins with \"", detail::extra_prefix, "\"");
-  }
+  detail::describe(path, extras, tensors, m, optimisers...);
   detail::write_checkpoint(path, tensors, std::move(extras));
 }
 /// Without extras.

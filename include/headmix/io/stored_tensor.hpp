@@ -3,6 +3,7 @@
 // What of a module or an optimiser is saved and loaded: tensors in the memory of a backend, with names. Compiled once
 // for all modules.
 
+#include <array>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -41,21 +42,28 @@ struct stored_tensor {
   std::byte const* host;                          ///< null where the host cannot read it
   std::function<void(std::byte*)> download;       ///< all of it, to the host
   std::function<void(std::byte const*)> replace;  ///< by numbers of its type on the host
+  tensor_part part = {};
 
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(count * rows * cols * info_of(type).size); }
-  /// [count, rows, cols] without what is 1 before the last two, or the last one.
+  /// Where it is a part, that of the whole.
+  [[nodiscard]] std::array<Index, 3> whole() const {
+    return part.divided ? part.whole : std::array<Index, 3>{count, rows, cols};
+  }
+  /// [count, rows, cols] of the whole without what is 1 before the last two, or the last one.
   [[nodiscard]] std::vector<Index> shape() const {
-    if (count > 1) return {count, rows, cols};
-    if (rows > 1) return {rows, cols};
-    return {cols};
+    auto const [n, r, c] = whole();
+    if (n > 1) return {n, r, c};
+    if (r > 1) return {r, c};
+    return {c};
   }
 };
 
 template <class Backend, class T>
-[[nodiscard]] stored_tensor stored(Backend const& backend, std::string name, std::string whose, view<T> const& v) {
+[[nodiscard]] stored_tensor stored(Backend const& backend, std::string name, std::string whose, view<T> const& v,
+                                   tensor_part const& part = {}) {
   if (!v.contiguous()) fail(name, ": expected contiguous numbers, found gaps or a transpose");
   auto const n = static_cast<std::size_t>(v.size());
-  stored_tensor t{std::move(name), std::move(whose), dtype_of<T>, v.count, v.rows, v.cols, nullptr, {}, {}};
+  stored_tensor t{std::move(name), std::move(whose), dtype_of<T>, v.count, v.rows, v.cols, nullptr, {}, {}, part};
   if constexpr (Backend::host_memory) t.host = reinterpret_cast<std::byte const*>(v.data);
   t.download = [&backend, data = v.data, n](std::byte* to) {
     headmix::download(backend, reinterpret_cast<T*>(to), data, n);
@@ -81,7 +89,7 @@ template <class M>
   std::vector<stored_tensor> all;
   for (auto const& p : with_buffers(m)) {
     std::string whose(p.qualified.empty() ? std::string_view("a parameter") : p.qualified);
-    all.push_back(stored(m.backend(), std::string(p.name), std::move(whose), p.value));
+    all.push_back(stored(m.backend(), std::string(p.name), std::move(whose), p.value, p.part));
   }
   return all;
 }

@@ -4,6 +4,7 @@
 // derives from the largest block that fits and adds its equations. Leaves belong to the layer that is named first: two
 // layers of one program share nothing.
 
+#include "headmix/expr/collective.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/padding.hpp"
 #include "headmix/layer/options.hpp"
@@ -38,6 +39,30 @@ struct token_block {
   }
 };
 
+namespace detail {
+/// The heads of a rank, of which some read the same keys and values.
+template <bool Divided, class Heads, class KvHeads>
+struct division_of_heads {
+  using kv_heads = KvHeads;
+  using heads = Heads;
+};
+template <class Heads, class KvHeads>
+struct division_of_heads<true, Heads, KvHeads> {
+  using group = over<Heads, KvHeads>;
+  using kv_heads = share<KvHeads>;
+  using heads = times<share<KvHeads>, group>;
+  /// Choices and columns of all heads as those of the rank's.
+  template <Selection Chosen>
+  static constexpr auto choices(Chosen index) {
+    return share_of_choices<KvHeads, group>(index);
+  }
+  template <Expr A>
+  static constexpr auto cols(A a) {
+    return share_of_cols<KvHeads, group>(a);
+  }
+};
+}  // namespace detail
+
 /// A layer of attention: keys and values, [key tokens, kv_heads head_dim], of x or of the input `context`.
 /// @tparam KvHeads number of key/value heads without the option kv_heads<n>
 /// @tparam Heads heads of a query row; void if they are the key/value heads
@@ -57,9 +82,15 @@ struct attention_block : token_block<Layer, Options, Width> {
   struct given {
     struct kv_heads : size<Options::template value<option::kv_heads, 1>> {};
   };
-  using kv_heads = std::conditional_t<has<option::kv_heads>, typename given::kv_heads, KvHeads>;
+  using all_kv_heads = std::conditional_t<has<option::kv_heads>, typename given::kv_heads, KvHeads>;
+  using division =
+      detail::division_of_heads<has<tensor_parallel>, std::conditional_t<std::is_void_v<Heads>, all_kv_heads, Heads>,
+                                all_kv_heads>;
+  using kv_heads = typename division::kv_heads;
+  /// The heads that are here: all, or this rank's.
+  using own_heads = typename division::heads;
   using key_dim = std::conditional_t<cross, context_dim, typename base::model_dim>;
-  using scores = score_options<std::conditional_t<std::is_void_v<Heads>, kv_heads, Heads>, head_dim, Options>;
+  using scores = score_options<own_heads, head_dim, Options>;
 
   struct context : input<std::conditional_t<has<padded>, padded_context_tokens, context_tokens>, context_dim> {};
   struct context_valid_rows : row_numbers<context_tokens, padded_context_tokens> {};
@@ -87,9 +118,21 @@ struct attention_block : token_block<Layer, Options, Width> {
     return option_of<option::position>::template rotate<Parts>(a);
   }
 
+  /// What all ranks have alike, where each goes on with heads or experts of its own; and the sum of what they make.
+  template <bool Divided = has<tensor_parallel> || has<expert_parallel>, Expr A>
+  static constexpr auto on_each_rank(A a) {
+    return either<Divided>(replicated(a), a);
+  }
+  template <Expr A>
+  static constexpr auto over_all_ranks(A a) {
+    return either < has<tensor_parallel> || has < expert_parallel >> (all_sum(a), a);
+  }
+
   // clang-format off
+  static constexpr auto x_q = on_each_rank(base::x_t);                               // what queries are made of
   static constexpr auto x_c = either<has<padded>>(gather_rows(context{}, context_valid_rows{}), context{});
-  static constexpr auto x_k = either<cross>(x_c, base::x_t);                         // what keys and values are made of
+  static constexpr auto x_k = on_each_rank<has<tensor_parallel>>(                    // what keys and values are made of
+      either<cross>(x_c, base::x_t));
   static constexpr auto all_k = x_k % W_k{} + when<has<key_bias>>(option_of<option::position>::key_bias(b_k{}));
   static constexpr auto k = rotate<kv_heads>(scores::template keys<kv_heads>(all_k));                // K = X W_k
   static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});                              // V = X W_v
@@ -100,7 +143,9 @@ struct attention_block : token_block<Layer, Options, Width> {
   template <Expr Q, class... Where>
   static constexpr auto attend(Q q, Where... where) {
     using dropout = typename option_of<option::probability_dropout>::keep;
-    return scores::template attend<kv_heads, dropout>(q, k, v, where...);
+    constexpr bool all_keys = has<expert_parallel>;
+    return scores::template attend<kv_heads, dropout>(q, on_each_rank<all_keys>(k), on_each_rank<all_keys>(v),
+                                                      where...);
   }
 };
 
@@ -111,19 +156,38 @@ struct multi_head_block : attention_block<Layer, Options, Width, HeadDim, Heads>
   using base = attention_block<Layer, Options, Width, HeadDim, Heads>;
   template <class Option>
   static constexpr bool has = base::template has<Option>;
-  using width_of_heads = times<Heads, typename base::head_dim>;
+  using width_of_heads = times<typename base::own_heads, typename base::head_dim>;
 
   struct W_q : param<typename base::model_dim, width_of_heads> {};
   struct W_o : param<width_of_heads, typename base::model_dim> {};
   struct b_q : bias_param<width_of_heads> {};
   struct b_o : bias_param<typename base::model_dim> {};
 
-  static constexpr auto all_q = base::x_t % W_q{} + when<has<query_bias>>(b_q{});
+  /// Choices among all heads as those among the heads that are here, -1 for others; and their columns of a value that
+  /// has one for each head.
+  template <Selection Chosen>
+  static constexpr auto own_choices(Chosen index) {
+    if constexpr (has<tensor_parallel>) {
+      return base::division::choices(index);
+    } else {
+      return index;
+    }
+  }
+  template <Expr A>
+  static constexpr auto own_cols(A a) {
+    if constexpr (has<tensor_parallel>) {
+      return base::division::cols(a);
+    } else {
+      return a;
+    }
+  }
+
+  static constexpr auto all_q = base::x_q % W_q{} + when<has<query_bias>>(b_q{});
 
   /// y from the sum of the heads' results.
   template <Expr A>
   static constexpr auto result(A sum) {
-    return base::result(sum + when<has<output_bias>>(b_o{}));
+    return base::result(base::over_all_ranks(sum) + when<has<output_bias>>(b_o{}));
   }
 };
 

@@ -16,7 +16,9 @@ namespace headmix {
 /// The options of Mae. The gate sees x, not the context, and no padding; the output bias is outside of the mixture.
 using mae_options =
     accepts<option::mask, option::left_out_heads, pool::policy, option::gate_dim, output_bias, option::context_dim,
-            padded, option::position, option::score_map, option::probability_dropout, option::output_dropout>;
+            padded, option::position, option::score_map, option::probability_dropout, option::output_dropout,
+            tensor_parallel, excludes<tensor_parallel, option::score_map>,
+            excludes<tensor_parallel, option::probability_dropout>>;
 
 /// x [tokens, d] -> y [tokens, d], with W_q, W_k, W_v [d, h d_h] and W_o [h d_h, d] as in multi-head attention, and a
 /// gate with W_1 [d, m], b_1 [m], W_2 [m, C], b_2 [C] for the C = binomial(h, t) experts. No losses.
@@ -51,6 +53,7 @@ struct Mae
   static_assert(is_dynamic || (1 <= left_out && left_out < Heads),
                 "headmix: experts of Mae leave out at least one head and keep one");
   using heads = typename detail::head_count<Mae, Heads>::heads;
+  using own_heads = typename block::own_heads;
   struct expert_heads : size<is_dynamic ? dynamic : Heads - left_out> {};      ///< heads of an expert
   struct experts : size<is_dynamic ? dynamic : binomial(Heads, left_out)> {};  ///< C
   using key_tokens = std::conditional_t<block::cross, context_tokens, tokens>;
@@ -69,8 +72,9 @@ struct Mae
   static constexpr auto scale = value_of<heads>{} / value_of<expert_heads>{};             // h / (h - t)
   static constexpr auto c = scale * upcast(g % upcast(one_hot(heads_of_experts{})));      // sum of g_i h / (h - t) over
                                                                                           //   the experts i with head j
-  static constexpr auto o = block::attend(block::template rotate<heads>(block::all_q));   // Attention(q_j, k_j, v_j)
-  static constexpr auto weighed = merge_rows<heads>(round_to_storage(split_rows<heads>(Pool::of_tokens(c)) * split_rows<heads>(o)));
+  static constexpr auto o = block::attend(block::template rotate<own_heads>(block::all_q));  // Attention(q_j, k_j, v_j)
+  static constexpr auto weighed = merge_rows<own_heads>(
+      round_to_storage(split_rows<own_heads>(Pool::of_tokens(block::own_cols(c))) * split_rows<own_heads>(o)));
   static constexpr auto y = block::result(weighed % W_o{});                               // sum_i g_i f_i           (6)
                                                                                           //   = sum_j c_j H_j W_j
   using losses = type_list<>;
@@ -83,12 +87,12 @@ struct Mae
     using of = typename Choice::template of<experts>;
 
     static constexpr auto i = of::chosen(r::by_sequence());                               // one for each sequence
-    static constexpr auto kept = gather_choices(heads_of_experts{}, i);                   // its heads
+    static constexpr auto kept = block::own_choices(gather_choices(heads_of_experts{}, i));  // its heads
     static constexpr auto heads_q = gather_choices(kept, sequence_numbers<tokens>());
     static constexpr auto heads_k = gather_choices(kept, sequence_numbers<key_tokens>());
-    static constexpr auto q = expert_linear(x_t, column_blocks<heads>(W_q{}), heads_q);
-    static constexpr auto k = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<heads>(W_k{}), heads_k));
-    static constexpr auto v = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<heads>(W_v{}), heads_k));
+    static constexpr auto q = expert_linear(block::x_q, column_blocks<own_heads>(W_q{}), heads_q);
+    static constexpr auto k = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<own_heads>(W_k{}), heads_k));
+    static constexpr auto v = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<own_heads>(W_v{}), heads_k));
     /// Attention(q_j, k_j, v_j), a row for each token and head j that is kept. Score maps go by the numbers of heads;
     /// with them, keys and values of all heads are made.
     static constexpr auto attended() {
@@ -102,7 +106,7 @@ struct Mae
     }
     static constexpr auto o = attended();
     static constexpr auto y = block::result(expert_linear_combine(                        // f_i = h / (h - t) sum over
-        round_to_storage(scale * o), row_blocks<heads>(W_o{}), heads_q));                 //   its j of H_j W_j      (5)
+        round_to_storage(scale * o), row_blocks<own_heads>(W_o{}), heads_q));                 //   its j of H_j W_j      (5)
     using losses = type_list<>;
     using observed = type_list<std::remove_const_t<decltype(i)>>;
   };

@@ -4,6 +4,7 @@
 // sub-tokens; each of them is routed to feed-forward experts on its own, and the results are merged to a token again.
 
 #include "headmix/expr/capacity.hpp"
+#include "headmix/expr/exchange.hpp"
 #include "headmix/layer/attention_block.hpp"
 #include "headmix/layer/feed_forward.hpp"
 #include "headmix/router/softmax_top_k.hpp"
@@ -12,7 +13,7 @@ namespace headmix {
 
 /// The options of MhMoe. In the published code padding is routed and counted; with `padded` it is neither.
 using mh_moe_options = accepts<no_head, no_merge, head_bias, merge_bias, output_bias, subtoken_residual,
-                               option::shared_expert, option::capacity, padded, option::output_dropout,
+                               option::shared_expert, option::capacity, padded, option::output_dropout, expert_parallel,
                                excludes<no_head, head_bias>, excludes<no_merge, merge_bias>>;
 
 /// x [tokens, d] -> y [tokens, d], with W_head and W_merge [d, d], the router's parameters, W_g [d / h, E], and those
@@ -44,7 +45,8 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   struct expert_capacity : size<std::is_same_v<Limit, capacity<dynamic>> ? dynamic : 0> {};
   using experts = typename R::experts;
   using top_k = typename R::top_k;
-  using network = typename X::template experts<experts, over<model_dim, split>>;
+  using network = typename X::template experts<std::conditional_t<has<expert_parallel>, share<experts>, experts>,
+                                               over<model_dim, split>>;
 
   /// Gain 1 / sqrt(2).
   struct W_head : param<model_dim, model_dim> {
@@ -55,12 +57,22 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   struct b_merge : bias_param<model_dim> {};
   struct b_o : bias_param<model_dim> {};
 
+  /// The mixture, wherever its experts are.
+  template <Expr S, Expr G, Selection Chosen>
+  static constexpr auto mixture(S s, G gate, Chosen index) {
+    if constexpr (has<expert_parallel>) {
+      return mixture_over_ranks<network, experts>(s, gate, index);
+    } else {
+      return network::mixture(s, gate, index);
+    }
+  }
+
   // clang-format off
   static constexpr auto h = either<has<no_head>>(x_t, x_t % W_head{} + when<has<head_bias>>(b_head{}));
   static constexpr auto s = split_rows<split>(h);                                         // Split(x W_head)          (2)
   using r = typename R::template route<std::remove_cv_t<decltype(s)>>;
   static constexpr auto index = within_capacity<Limit, expert_capacity>(r::index);        // Phi = top-k(G(s))
-  static constexpr auto e = network::mixture(s, r::gate, index)                           // sum of G(s)_p E_p(s)     (3)
+  static constexpr auto e = mixture(s, r::gate, index)                                    // sum of G(s)_p E_p(s)     (3)
                           + when<has<subtoken_residual>>(s);                              //   over the experts p of Phi
   static constexpr auto c = merge_rows<split>(e);                                         // Concat(e) W_merge        (4)
   static constexpr auto m = either<has<no_merge>>(c, c % W_merge{} + when<has<merge_bias>>(b_merge{}));

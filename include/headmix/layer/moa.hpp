@@ -13,7 +13,8 @@ namespace headmix {
 /// The options of Moa. An expert is kv_heads heads, head j reads key/value head j (JetMoE).
 using moa_options =
     accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim, padded,
-            option::position, option::score_map, option::probability_dropout, option::output_dropout>;
+            option::position, option::score_map, option::probability_dropout, option::output_dropout, expert_parallel,
+            excludes<expert_parallel, option::score_map>, excludes<expert_parallel, option::probability_dropout>>;
 
 namespace detail {
 /// Gain 1 / sqrt(2) where queries, keys and values are made from the same width.
@@ -44,24 +45,36 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   template <class Option>
   static constexpr bool has = block::template has<Option>;
   using experts = typename R::experts;
+  using own_experts = std::conditional_t<has<expert_parallel>, share<experts>, experts>;
   using top_k = typename R::top_k;
 
-  struct W_q : param<experts, model_dim, times<kv_heads, head_dim>> {};
-  struct W_o : param<experts, times<kv_heads, head_dim>, model_dim> {};
-  struct b_q : bias_param<experts, times<kv_heads, head_dim>> {};
-  struct b_o : bias_param<experts, model_dim> {};
+  struct W_q : param<own_experts, model_dim, times<kv_heads, head_dim>> {};
+  struct W_o : param<own_experts, times<kv_heads, head_dim>, model_dim> {};
+  struct b_q : bias_param<own_experts, times<kv_heads, head_dim>> {};
+  struct b_o : bias_param<own_experts, model_dim> {};
+
+  /// Choices among all experts as choices among those that are here.
+  template <Extent E, Selection Chosen>
+  static constexpr auto own(Chosen chosen) {
+    if constexpr (has<expert_parallel>) {
+      return share_of_choices<E>(chosen);
+    } else {
+      return chosen;
+    }
+  }
 
   // clang-format off
   using r = typename R::template route<std::remove_cv_t<decltype(x_t)>>;
-  static constexpr auto q = expert_linear(x_t, W_q{}, r::index)              // q_{t,i} = x_t W^q_i, i in G(t)     (10)
-                          + when<has<query_bias>>(expert_bias(b_q{}, r::index));
+  static constexpr auto index = own<experts>(r::index);                      // G(t), or its experts on this rank
+  static constexpr auto q = expert_linear(block::x_q, W_q{}, index)          // q_{t,i} = x_t W^q_i, i in G(t)     (10)
+                          + when<has<query_bias>>(expert_bias(b_q{}, index));
   static constexpr auto o = block::attend(                                   // softmax(q k^T / sqrt(d_h)) v,  (10)(11)
       block::template rotate<kv_heads>(q));                                  // K = X W^k, V = X W^v shared by all
-  static constexpr auto g = r::gate;                                         // w_{t,i}                             (9)
+  static constexpr auto g = block::on_each_rank(r::gate);                    // w_{t,i}                             (9)
   static constexpr auto sum = expert_linear_combine(                         // y_t = sum_i w_{t,i} E_i,            (6)
-      round_to_storage(split_rows<top_k>(g) * o), W_o{}, r::index)           // E_i = o_{t,i} W^o_i (+ b^o_i)      (12)
-                            + when<has<output_bias>>(round_to_storage(scatter_cols(g, r::index)) % b_o{});
-  static constexpr auto y = block::result(sum);
+      round_to_storage(split_rows<top_k>(g) * o), W_o{}, index)              // E_i = o_{t,i} W^o_i (+ b^o_i)      (12)
+                            + when<has<output_bias>>(round_to_storage(scatter_cols(g, index)) % b_o{});
+  static constexpr auto y = block::result(block::over_all_ranks(sum));
   // clang-format on
 
   using losses = typename r::losses;

@@ -42,7 +42,11 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<mul
   template <class Option>
   static constexpr bool has = block::template has<Option>;
   using heads = typename R::experts;
+  using own_heads = typename block::own_heads;
   using top_k = typename R::top_k;
+  static_assert(
+      !(ReadsQueries<R> && has<tensor_parallel>),
+      "headmix: this router compares the queries of all heads, and with tensor_parallel a rank has only some");
 
  private:
   template <class Route>
@@ -53,8 +57,8 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<mul
     if constexpr (ReadsQueries<R>) {
       return gather_rows(split_rows<heads>(all_q), split_rows<cols<Chosen>>(flat_index(index)));
     } else {
-      return expert_linear(x_t, column_blocks<heads>(W_q{}), index) +
-             when<has<query_bias>>(expert_bias(split_rows<heads>(b_q{}), index));
+      return expert_linear(block::x_q, column_blocks<own_heads>(W_q{}), index) +
+             when<has<query_bias>>(expert_bias(split_rows<own_heads>(b_q{}), index));
     }
   }
 
@@ -63,22 +67,22 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<mul
   /// The heads that a route names; only they are computed. Rows of q, o and g are slots.
   template <class Route, bool InOrder = detail::names_all<heads, index_of<Route>>>
   struct active {
-    static constexpr auto index = Route::index;
-    static constexpr auto g = split_rows<cols<index_of<Route>>>(Route::gate);
+    static constexpr auto index = block::own_choices(Route::index);
+    static constexpr auto g = split_rows<cols<index_of<Route>>>(block::on_each_rank(Route::gate));
     static constexpr auto q = block::scores::values::queries(queries(index), index);
     static constexpr auto o = block::attend(                                          // H_i = Attention(x_t W_Q^i,  (2)
         block::template rotate<size<1>>(q), rows_of_heads(index));                    //   X' W_K^i, X' W_V^i)
     static constexpr auto y = block::result(expert_linear_combine(                    // sum_i g_i H_i W_O^i         (4)
-        round_to_storage(g * o), row_blocks<heads>(W_o{}), index));
+        round_to_storage(g * o), row_blocks<own_heads>(W_o{}), index));
   };
   /// All heads in their order: multi-head attention whose heads have weights.
   template <class Route>
   struct active<Route, true> {
-    static constexpr auto g = split_rows<heads>(Route::gate);
-    static constexpr auto q = block::scores::template queries<heads>(all_q);
-    static constexpr auto o = block::attend(block::template rotate<heads>(q));
+    static constexpr auto g = split_rows<own_heads>(block::own_cols(Route::gate));
+    static constexpr auto q = block::scores::template queries<own_heads>(all_q);
+    static constexpr auto o = block::attend(block::template rotate<own_heads>(q));
     static constexpr auto y = block::result(
-        merge_rows<heads>(round_to_storage(g * split_rows<heads>(o))) % W_o{});
+        merge_rows<own_heads>(round_to_storage(g * split_rows<own_heads>(o))) % W_o{});
   };
   // clang-format on
 

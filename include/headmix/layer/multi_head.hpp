@@ -8,9 +8,12 @@
 namespace headmix {
 
 /// The options of MultiHead and Moh.
-using multi_head_options = accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads,
-                                   option::context_dim, padded, option::position, option::scores, option::relative_bias,
-                                   option::score_map, option::probability_dropout, option::output_dropout>;
+using multi_head_options =
+    accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim, padded,
+            option::position, option::scores, option::relative_bias, option::score_map, option::probability_dropout,
+            option::output_dropout, tensor_parallel, excludes<tensor_parallel, option::scores>,
+            excludes<tensor_parallel, option::relative_bias>, excludes<tensor_parallel, option::score_map>,
+            excludes<tensor_parallel, option::probability_dropout>>;
 
 namespace detail {
 /// The number of heads of a layer, a size of its own.
@@ -34,9 +37,10 @@ struct MultiHead
                        typename detail::head_count<MultiHead<Width, Heads, HeadDim, Options...>, Heads>::heads> {
   using block = typename MultiHead::multi_head_block;
   using heads = typename detail::head_count<MultiHead, Heads>::heads;
+  using own_heads = typename block::own_heads;
 
   // clang-format off
-  static constexpr auto q = block::template rotate<heads>(block::scores::template queries<heads>(block::all_q));
+  static constexpr auto q = block::template rotate<own_heads>(block::scores::template queries<own_heads>(block::all_q));
   static constexpr auto o = block::attend(q);                 // head_i = softmax(q_i k_i^T / sqrt(d_h)) v_i
   static constexpr auto sum = o % typename block::W_o{};      // concat(head_1, ..., head_h) W^O                   (1)
   static constexpr auto y = block::result(sum);

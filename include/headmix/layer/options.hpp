@@ -31,6 +31,20 @@ struct padded : option_kind {
                               *without = "every row is a token";
 };
 
+/// The layer on several ranks, all of which have the same x and y (contract/communicator.hpp). What is divided among
+/// them are heads, each with its columns of W_q, W_k and W_v and its rows of W_o: one sum over the ranks for y, one for
+/// the gradient by x, and one for that by the weights of heads, where there are some.
+struct tensor_parallel : option_kind {
+  static constexpr char const *syntax = "tensor_parallel", *meaning = "heads are divided among ranks",
+                              *without = "every rank has all heads";
+};
+/// The layer on several ranks, among which experts are divided. Of attention experts, all ranks have the same x and y;
+/// of feed-forward experts each has its own tokens, which go to the experts' ranks and back.
+struct expert_parallel : option_kind {
+  static constexpr char const *syntax = "expert_parallel", *meaning = "experts are divided among ranks",
+                              *without = "every rank has all experts";
+};
+
 namespace option {
 
 struct mask : option_kind {

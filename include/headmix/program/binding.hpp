@@ -10,12 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "headmix/contract/communicator.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/program/describe.hpp"
 #include "headmix/program/formula.hpp"
 #include "headmix/program/overlap.hpp"
+#include "headmix/program/parameter.hpp"
 #include "headmix/program/state.hpp"
 
 namespace headmix::detail {
@@ -79,7 +81,7 @@ struct check_row {
   side_description x_side, y_side;
 };
 /// The first sizes of every program; the others follow.
-enum : std::size_t { tokens_size, context_size, sequences_size };
+enum : std::size_t { tokens_size, context_size, sequences_size, ranks_size };
 
 struct binding_table {
   std::span<char const* const> sizes;  ///< their names
@@ -88,6 +90,7 @@ struct binding_table {
   std::span<leaf_row const> leaves;
   std::span<check_row const> checks;
   std::span<int const> reshaped;  ///< leaves whose rows must follow each other
+  std::span<size_rule const> rules;
 };
 
 /// Fails unless the sequences cover their rows; `readable` says whether the host can look at the offsets.
@@ -120,8 +123,9 @@ class basic_binding {
   /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the program.
   /// @param host_memory  the host may read what the caller binds
   /// @param bytes  of an element, by kind
+  /// @param rank, ranks  of the processes that run the program
   basic_binding(binding_table const& table, std::size_t values, bool host_memory, State& state,
-                std::array<std::size_t, 3> const& bytes)
+                std::array<std::size_t, 3> const& bytes, Index rank = 0, Index ranks = 1)
       : table_(&table),
         state_(&state),
         values_(values),
@@ -129,8 +133,12 @@ class basic_binding {
         given_(table.sizes.size(), dynamic),
         source_(table.sizes.size()),
         bytes_(bytes),
+        rank_(rank),
+        ranks_(ranks),
+        agreed_(table.rules.size(), dynamic),
         host_memory_(host_memory) {
     sizes_.value.assign(table.sizes.size(), dynamic);
+    find_shares();
   }
 
   /// Says where each sequence of query tokens begins; one sequence without it.
@@ -196,28 +204,74 @@ class basic_binding {
     if (0 > n) fail("size ", size_name(size), " must not be negative; found ", n);
     if (given_[size] != n) state_->fall_back(stage::bound, "a size was set");
     given_[size] = sizes_.value[size] = n;
+    find_shares();
+  }
+
+  // ---- several ranks ----
+
+  [[nodiscard]] Index rank() const { return rank_; }
+  [[nodiscard]] Index ranks() const { return ranks_; }
+  /// Whether the ranks have to tell each other sizes before a forward pass.
+  [[nodiscard]] bool agrees() const {
+    return std::any_of(table_->rules.begin(), table_->rules.end(),
+                       [](size_rule const& r) { return r.what == size_rule::op::over_ranks; });
+  }
+  /// What this rank adds to the sizes that are sums over all ranks, in their order.
+  void own_terms(std::vector<Index>& terms) {
+    find_sizes();
+    terms.clear();
+    each_sum([&](size_rule const& r, Index&) {
+      if (formula const* const f = unknown_size(*r.of, sizes_.value.data())) {
+        fail("size ", unqualified(f->name_source), " is not known: no bound leaf has it; call set(",
+             unqualified(f->name_source), "{}, n) first");
+      }
+      terms.push_back(value_of(*r.of));
+    });
+  }
+  /// The sums.
+  void agree(std::vector<Index> const& sums) {
+    std::size_t i = 0;
+    bool changed = false;
+    each_sum([&](size_rule const&, Index& agreed) {
+      changed = changed || agreed != sums[i];
+      agreed = sums[i++];
+    });
+    if (changed) state_->fall_back(stage::bound, "other sizes were bound on another rank");
+  }
+  /// A size that a call has found out: at most what the program was planned for.
+  void set_received(int size, Index n) {
+    auto const s = static_cast<std::size_t>(size);
+    for (auto const& r : table_->rules) {
+      if (r.what != size_rule::op::received || r.size != size) continue;
+      Index const most = given_[s] != dynamic ? given_[s] : value_of(*r.of);
+      if (n > most) fail(size_name(s), ": ", n, " rows come from all ranks, the program has memory for ", most);
+    }
+    sizes_.value[s] = n;
+  }
+  /// Which part of a leaf is here; where it is not divided, first is 0 and the whole what is here.
+  [[nodiscard]] tensor_part part_of_leaf(std::size_t leaf) const {
+    std::vector<Index> before = sizes_.value, all = sizes_.value;
+    tensor_part part;
+    for (std::size_t i = 0; i < 3; ++i) {
+      formula const& f = *table_->leaves[leaf].shape.extent[i];
+      bool divided = false;
+      for (auto const& r : table_->rules) {
+        if (r.what != size_rule::op::share || !mentions(f, r.size)) continue;
+        divided = true;
+        Index const n = value_of(*r.of);
+        before[static_cast<std::size_t>(r.size)] = first_of_share(n, rank_, ranks_);
+        all[static_cast<std::size_t>(r.size)] = n;
+      }
+      part.divided = part.divided || divided;
+      part.whole[i] = evaluate(f, all.data());
+      part.first[i] = divided ? evaluate(f, before.data()) : 0;
+    }
+    return part;
   }
 
   /// Finds the value of every size and checks every requirement; fails with a message or leaves all sizes known.
   void resolve() {
-    for (std::size_t s = 0; s < given_.size(); ++s) {
-      sizes_.value[s] = given_[s];
-      source_[s] = "set()";
-    }
-    fix(tokens_size, sizes_.tokens);
-    fix(context_size, sizes_.context);
-    sizes_.value[sequences_size] = (std::max)(sizes_.tokens.count, Index{1});
-    for (std::size_t l = 0; l < bound_.size(); ++l) {
-      if (!bound_[l]) fail(leaf_text(l), " is not bound: call bind(", leaf_text(l), "{}, memory) first");
-      each_extent(l, [&](formula const& f, Index found, char const*) {
-        if (f.what != formula::op::size || sizes_.value[static_cast<std::size_t>(f.value)] != dynamic) return;
-        sizes_.value[static_cast<std::size_t>(f.value)] = found;
-        source_[static_cast<std::size_t>(f.value)] = table_->leaves[l].name_source;
-      });
-    }
-    for (std::size_t const s : {tokens_size, context_size}) {
-      if (!table_->mentions[s]) sizes_.value[s] = 0;
-    }
+    find_sizes();
     for (std::size_t s = 0; s < given_.size(); ++s) {
       if (sizes_.value[s] == dynamic) {
         fail("size ", size_name(s), " is not known: no bound leaf has it; call set(", size_name(s), "{}, n) first");
@@ -302,6 +356,59 @@ class basic_binding {
   [[nodiscard]] bound_sizes const& sizes() const { return sizes_; }
 
  private:
+  /// Finds the value of every size that follows from what is bound, given and agreed on.
+  void find_sizes() {
+    for (std::size_t s = 0; s < given_.size(); ++s) {
+      sizes_.value[s] = given_[s];
+      source_[s] = "set()";
+    }
+    find_shares();
+    fix(tokens_size, sizes_.tokens);
+    fix(context_size, sizes_.context);
+    sizes_.value[sequences_size] = (std::max)(sizes_.tokens.count, Index{1});
+    for (std::size_t l = 0; l < bound_.size(); ++l) {
+      if (!bound_[l]) fail(leaf_text(l), " is not bound: call bind(", leaf_text(l), "{}, memory) first");
+      each_extent(l, [&](formula const& f, Index found, char const*) {
+        if (f.what != formula::op::size || sizes_.value[static_cast<std::size_t>(f.value)] != dynamic) return;
+        sizes_.value[static_cast<std::size_t>(f.value)] = found;
+        source_[static_cast<std::size_t>(f.value)] = table_->leaves[l].name_source;
+      });
+    }
+    for (std::size_t const s : {tokens_size, context_size}) {
+      if (!table_->mentions[s]) sizes_.value[s] = 0;
+    }
+    find_shares();
+    for (std::size_t i = 0; i < table_->rules.size(); ++i) {
+      size_rule const& r = table_->rules[i];
+      Index& value = sizes_.value[static_cast<std::size_t>(r.size)];
+      if (r.what == size_rule::op::over_ranks) value = ranks_ == 1 ? known_value(*r.of) : agreed_[i];
+      if (r.what == size_rule::op::received && value == dynamic) value = known_value(*r.of);
+    }
+  }
+  /// Its value, or `dynamic` if that is not known yet.
+  [[nodiscard]] Index known_value(formula const& f) const {
+    return unknown_size(f, sizes_.value.data()) == nullptr ? value_of(f) : dynamic;
+  }
+  /// Shares of what is known.
+  void find_shares() {
+    sizes_.value[ranks_size] = ranks_;
+    for (auto const& r : table_->rules) {
+      bool const share = r.what == size_rule::op::share, before = r.what == size_rule::op::before;
+      if (!share && !before) continue;
+      Index const whole = known_value(*r.of);
+      if (whole == dynamic) continue;
+      sizes_.value[static_cast<std::size_t>(r.size)] =
+          share ? share_of(whole, rank_, ranks_) : first_of_share(whole, rank_, ranks_);
+      source_[static_cast<std::size_t>(r.size)] = "this rank's share";
+    }
+  }
+  /// f(rule, the sum) for every size that is a sum over all ranks.
+  template <class F>
+  void each_sum(F f) {
+    for (std::size_t i = 0; i < table_->rules.size(); ++i) {
+      if (table_->rules[i].what == size_rule::op::over_ranks) f(table_->rules[i], agreed_[i]);
+    }
+  }
   [[nodiscard]] std::string_view size_name(std::size_t size) const { return unqualified(table_->sizes[size]); }
 
   /// A name for messages: the whole one where several leaves have the short one.
@@ -382,6 +489,8 @@ class basic_binding {
   std::vector<char const*> source_;  // the leaf that fixed a size
   std::array<std::size_t, 3> bytes_;
   bound_sizes sizes_;
+  Index rank_, ranks_;
+  std::vector<Index> agreed_;  // by rule: the sums over all ranks
   bool host_memory_;
 };
 /// A template, so that units with HEADMIX_COMPILED need not compile it (program/compiled.hpp).

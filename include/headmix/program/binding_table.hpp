@@ -149,6 +149,39 @@ inline constexpr int repetition_number = -1;
 template <class Repetitions, RepeatedLeaf L>
 inline constexpr int repetition_number<Repetitions, L> = position_in<Repetitions, typename L::repeated_by>::value;
 
+template <class X>
+inline constexpr bool is_ruled = false;
+template <class X>
+inline constexpr bool is_ruled<share<X>> = true;
+template <class X>
+inline constexpr bool is_ruled<share_before<X>> = true;
+template <class X>
+inline constexpr bool is_ruled<over_ranks<X>> = true;
+template <class Plan, class X>
+inline constexpr bool is_ruled<received_rows<Plan, X>> = true;
+struct has_rule {
+  template <class X>
+  static constexpr bool value = is_ruled<X>;
+};
+template <class Sizes, class X>
+inline constexpr size_rule rule_of = {};
+template <class Sizes, class X>
+inline constexpr size_rule rule_of<Sizes, share<X>> = {size_rule::op::share, position_in<Sizes, share<X>>::value,
+                                                       formula_for<Sizes, X>};
+template <class Sizes, class X>
+inline constexpr size_rule rule_of<Sizes, share_before<X>> = {
+    size_rule::op::before, position_in<Sizes, share_before<X>>::value, formula_for<Sizes, X>};
+template <class Sizes, class X>
+inline constexpr size_rule rule_of<Sizes, over_ranks<X>> = {
+    size_rule::op::over_ranks, position_in<Sizes, over_ranks<X>>::value, formula_for<Sizes, X>};
+template <class Sizes, class Plan, class X>
+inline constexpr size_rule rule_of<Sizes, received_rows<Plan, X>> = {
+    size_rule::op::received, position_in<Sizes, received_rows<Plan, X>>::value, formula_for<Sizes, X>};
+template <class Sizes, class... X>
+constexpr auto rules_of(type_list<X...>) {
+  return std::array<size_rule, sizeof...(X)>{rule_of<Sizes, X>...};
+}
+
 template <class Sizes, class Checks, class Leaves, class Reshaped>
 struct binding_arrays;
 template <class... X, class... E, class... Check, class... L, class... R>
@@ -160,6 +193,7 @@ struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_l
       leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, L::kind_of, L::grad,
                domain_formula<L, sizes>(), repetition_number<repetitions, L>}...};
   static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
+  static constexpr auto rules = rules_of<sizes>(filter<sizes, has_rule>{});
   static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>::value...};
   static constexpr bool keys_from_context = (counts<rows<L>, context_tokens> || ...);
 };

@@ -8,8 +8,8 @@
 
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/optional_kernels.hpp"
-#include "headmix/program/binding.hpp"
 #include "headmix/expr/repeat_edge.hpp"
+#include "headmix/program/binding.hpp"
 #include "headmix/program/steps.hpp"
 
 namespace headmix {
@@ -250,8 +250,16 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
              reader<In>::read(from, run.sizes)...};
     return n;
   }
+  template <class Run>
+  static Index received(Run const& run, value_reader from) {
+    Index n = 0;
+    in_order{[&](auto const&... operand) { n = Op::received(run, operand...); }, reader<Out>::read(from, run.sizes)...,
+             reader<In>::read(from, run.sizes)...};
+    return n;
+  }
   static constexpr bool needs_scratch = Op::needs_scratch;
   static constexpr int sized_output = Op::sized_output;
+  static constexpr bool receives = Op::receives;
 };
 /// y (+)= tree
 template <class T, class Tree>
@@ -264,6 +272,7 @@ struct map_kernel {
   }
   static constexpr bool needs_scratch = false;
   static constexpr int sized_output = 0;
+  static constexpr bool receives = false;
 };
 
 /// One call: outputs and operands are lists of values.

@@ -76,6 +76,20 @@ template <class Sizes, class A>
 inline constexpr formula formula_of<Sizes, plus_one<A>> = {formula::op::sum, 0, name_source<plus_one<A>>(),
                                                            formula_for<Sizes, A>, formula_for<Sizes, size<1>>};
 
+/// True if size number `size` is below the formula.
+inline bool mentions(formula const& f, Index size) {
+  if (f.what == formula::op::size) return f.value == size;
+  return f.what != formula::op::number && (mentions(*f.a, size) || mentions(*f.b, size));
+}
+
+/// A size that follows from others when a program runs on several ranks.
+struct size_rule {
+  enum class op { share, before, over_ranks, received };
+  op what;
+  Index size;         ///< which one
+  formula const* of;  ///< what is shared, or summed, or the most that is received
+};
+
 /// Count, rows and columns of a value.
 struct shape_formula {
   formula const* extent[3];

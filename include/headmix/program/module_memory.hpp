@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "headmix/contract/communicator.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/memory.hpp"
 #include "headmix/core/padding.hpp"
@@ -33,12 +34,32 @@ inline void refuse_padding(batch const& b, char const* input) {
   if (b.has_padding) fail(input, " is given with Padding, but the layer has not the option `padded`");
 }
 
+/// Fails on all ranks unless they have the same number.
+template <class C>
+void check_equal_on_all_ranks(C& communicator, char const* what, std::uint64_t number) {
+  if constexpr (requires { communicator.on_host(); }) {
+    check_equal_on_all_ranks(communicator.on_host(), what, number);
+  } else {
+    std::vector<Index> const each(static_cast<std::size_t>(communicator.size()), 1);
+    std::vector<Index> all(each.size());
+    auto const mine = static_cast<Index>(number);
+    communicator.all_gather(all.data(), &mine, each);
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      if (all[r] == all[0]) continue;
+      fail(what, " must be the same on all ranks; it is ", static_cast<std::uint64_t>(all[0]), " on rank 0 and ",
+           static_cast<std::uint64_t>(all[r]), " on rank ", r);
+    }
+  }
+}
+
 template <class Backend>
 struct module_memory {
   using scalar = typename Backend::scalar;
   using memory_type = headmix::backend_memory<Backend>;
 
-  module_memory(Backend b, std::uint64_t s) : backend(std::move(b)), seed(s) {}
+  module_memory(Backend b, std::uint64_t s) : backend(std::move(b)), seed(s) {
+    if constexpr (HasCommunicator<Backend>) check_equal_on_all_ranks(backend.communicator(), "the seed of a module", s);
+  }
 
   /// Where the parameters of a row of the layer begin, and how far apart those of its times are.
   struct parameter_place {
@@ -99,16 +120,23 @@ struct module_memory {
       view<scalar> gradient;
       if (trains) gradient = {to.gradients.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
       auto const elements = static_cast<std::size_t>(value.size());
+      tensor_part const part = program.part_of_leaf(row.leaf);
       if (draws) {
         Random const numbers(seed, stream++);
         start.resize(elements);
-        for (std::size_t i = 0; i < elements; ++i) {
-          start[i] = static_cast<scalar>(row.initial(numbers, i, shape.rows, shape.cols));
+        std::size_t i = 0;
+        for (Index c = 0; c < shape.count; ++c) {
+          for (Index r = 0; r < shape.rows; ++r) {
+            for (Index k = 0; k < shape.cols; ++k) {
+              auto const element = static_cast<std::uint64_t>(part.number(c, r, k));
+              start[i++] = static_cast<scalar>(row.initial(numbers, element, part.whole[1], part.whole[2]));
+            }
+          }
         }
         upload(backend, value.data, start.data(), elements);
       }
       program.bind_leaf(row.leaf, untyped(value), untyped(gradient));
-      to.list.push_back({program.leaf_name(row.leaf), value, gradient, program.leaf_qualified_name(row.leaf)});
+      to.list.push_back({program.leaf_name(row.leaf), value, gradient, program.leaf_qualified_name(row.leaf), part});
       offset += aligned(elements * sizeof(scalar));
     }
   }

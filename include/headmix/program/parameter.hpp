@@ -3,6 +3,7 @@
 // parameter<T>: one named weight of a module, as an optimiser, a checkpoint or a printout sees it.
 // The module owns the memory and the name; a parameter is a handle to both. And what an optimiser keeps of it.
 
+#include <array>
 #include <concepts>
 #include <string>
 #include <string_view>
@@ -14,6 +15,19 @@
 
 namespace headmix {
 
+/// Which part of a tensor is here, where it is divided among ranks: what lies from `first` on in all matrices, rows and
+/// columns of the whole, [count, rows, cols].
+struct tensor_part {
+  bool divided = false;  ///< false: all of it is here, and nothing else is said
+  std::array<Index, 3> first{};
+  std::array<Index, 3> whole{};
+
+  /// The number of an element in the whole, where its place in the part is [matrix, row, col].
+  [[nodiscard]] Index number(Index matrix, Index row, Index col) const {
+    return ((first[0] + matrix) * whole[1] + first[1] + row) * whole[2] + first[2] + col;
+  }
+};
+
 /// A weight and the gradient that backward passes add to; both contiguous, with the same count, rows and cols. The
 /// gradient of a module for inference is empty.
 template <class T>
@@ -22,6 +36,12 @@ struct parameter {
   view<T> value;
   view<T> gradient;
   std::string_view qualified = {};  ///< the whole name of the leaf's type: two routers of a layer may have a W_g each
+  tensor_part part = {};            ///< of the weight as one process would have it
+
+  /// The extents that it has in one process: count, rows and columns.
+  [[nodiscard]] std::array<Index, 3> whole() const {
+    return part.divided ? part.whole : std::array<Index, 3>{value.count, value.rows, value.cols};
+  }
 };
 
 /// Ternary matrices [in, out] packed for inference (core/ternary.hpp): [matrices, 1, words].
@@ -37,6 +57,7 @@ template <class T>
 struct state_tensor {
   std::string name;
   view<T> value;
+  tensor_part part = {};
 };
 
 /// An optimiser whose state can be saved (io/checkpoint.hpp). `state()` is a list of state_tensors, whose names are its

@@ -15,7 +15,8 @@ struct call_row {
   bool accumulate;
   bool into_leaf;  ///< adds to the gradient of a leaf, which may be unbound
   repeat_edge edge = repeat_edge::none;
-  int repeat = -1;  ///< whose edge it is
+  int repeat = -1;    ///< whose edge it is
+  int received = -1;  ///< the size that the call finds out
 };
 /// A part of the program that is repeated; see program/unroll.hpp.
 struct repeat_row {
@@ -65,6 +66,17 @@ class basic_plan {
       binding.values()[program_->first_seed() + i] =
           without_memory("a value of the program", binding.value_of(*extent[0]), binding.value_of(*extent[1]),
                          binding.value_of(*extent[2]));
+    }
+  }
+  /// Gives the values with this size the extents that follow from it now. What they are is known: the first call lists
+  /// them.
+  void reshape_values(Binding& binding, int size) {
+    std::vector<std::size_t>& values = values_of_size(size);
+    for (std::size_t const i : values) {
+      auto const& extent = program_->shapes[i].extent;
+      untyped_view& value = binding.values()[program_->first_seed() + i];
+      value = untyped_view(value.data, binding.value_of(*extent[0]), binding.value_of(*extent[1]),
+                           binding.value_of(*extent[2]));
     }
   }
   /// Bytes of scratch memory that call c needs.
@@ -168,10 +180,30 @@ class basic_plan {
     return n < first ? nullptr : &buffers_[static_cast<std::size_t>(n - first)];
   }
 
+  /// The shapes of buffers that a size is mentioned in.
+  std::vector<std::size_t>& values_of_size(int size) {
+    for (auto& of : resized_) {
+      if (of.size == size) return of.values;
+    }
+    auto& of = resized_.emplace_back(resized{size, {}});
+    for (std::size_t i = program_->seeds; i < program_->seeds + program_->buffers.size(); ++i) {
+      auto const& extent = program_->shapes[i].extent;
+      if (mentions(*extent[0], size) || mentions(*extent[1], size) || mentions(*extent[2], size)) {
+        of.values.push_back(i);
+      }
+    }
+    return of.values;
+  }
+
   struct call_memory {
     std::size_t offset = 0, bytes = 0;
   };
+  struct resized {
+    int size;
+    std::vector<std::size_t> values;
+  };
   program_table const* program_;
+  std::vector<resized> resized_;
   std::vector<call_memory> scratch_;  // of every call
   std::size_t weights_ = 0;           // where those of the losses begin
   std::size_t bytes_ = 0;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "headmix/contract/communicator.hpp"
 #include "headmix/program/call.hpp"
 #include "headmix/program/unroll.hpp"
 
@@ -16,6 +17,7 @@ struct call_functions {
   std::size_t (*scratch)(Run const&, value_reader);
   int sized_output;  ///< 0 for none
   Index (*columns)(Run const&, value_reader);
+  Index (*received)(Run const&, value_reader);  ///< null unless it finds out the rows of its result
 };
 /// How a derived value is made when a pass begins.
 template <class Run>
@@ -29,6 +31,33 @@ struct program_functions {
   std::span<derived_row<Run> const> derived;
   std::span<void (*const)(Run const&)> validators;
 };
+
+/// Which of how many ranks a backend is on: the only one, unless it has a communicator.
+template <class Backend>
+Index rank_of(Backend& backend) {
+  if constexpr (HasCommunicator<Backend>) {
+    return backend.communicator().rank();
+  } else {
+    return 0;
+  }
+}
+template <class Backend>
+Index ranks_of(Backend& backend) {
+  if constexpr (HasCommunicator<Backend>) {
+    return backend.communicator().size();
+  } else {
+    return 1;
+  }
+}
+/// The sums over all ranks of numbers of the host.
+template <class C>
+void sum_on_host(C& communicator, std::vector<Index>& numbers) {
+  if constexpr (requires { communicator.on_host(); }) {
+    sum_on_host(communicator.on_host(), numbers);
+  } else {
+    communicator.all_sum(numbers.data(), numbers.data(), static_cast<Index>(numbers.size()));
+  }
+}
 
 /// Runs the program that the tables describe: it has what is bound, the plan made of that, and the state of both.
 /// @tparam Tables  PlainTables, or Unrolled where parts are repeated
@@ -48,7 +77,8 @@ class Runner {
         backend_(&backend),
         binding_(program_->binding, program_->values(), Backend::host_memory, state_,
                  {sizeof(storage_t<kind::real, scalar>), sizeof(storage_t<kind::accumulator, scalar>),
-                  sizeof(storage_t<kind::integer, scalar>)}),
+                  sizeof(storage_t<kind::integer, scalar>)},
+                 rank_of(backend), ranks_of(backend)),
         plan_(*program_),
         numbers_(program_->sources.size()) {}
   /// Derived values point to numbers in it.
@@ -63,6 +93,7 @@ class Runner {
   [[nodiscard]] State const& state() const { return state_; }
 
   std::size_t workspace_bytes() {
+    agree();
     if (state_.at() < stage::planned) plan();
     return plan_.bytes();
   }
@@ -73,6 +104,8 @@ class Runner {
   void forward() {
     state_.begin_forward();
     begin_pass();
+    if (!agreed_) agree();
+    agreed_ = false;
     if (state_.at() < stage::planned) plan();
     if (state_.at() < stage::placed) {
       binding_.check_outside(plan_.workspace());
@@ -117,6 +150,18 @@ class Runner {
   }
 
  private:
+  /// All ranks learn the sizes that are sums over them: once for each forward pass, whether they have changed or not,
+  /// since a rank knows of its own ones only.
+  void agree() {
+    if constexpr (HasCommunicator<Backend>) {
+      if (!binding_.agrees()) return;
+      binding_.own_terms(terms_);
+      auto& ranks = backend_->communicator();
+      sum_on_host(ranks, terms_);
+      binding_.agree(terms_);
+      agreed_ = true;
+    }
+  }
   void begin_pass() {
     if constexpr (ChecksPass<Backend>) backend_->begin_pass();
   }
@@ -164,8 +209,32 @@ class Runner {
       call_row const& row = program_->calls[c];
       value_reader const values = values_for(c);
       if (row.into_leaf && values.values[*values.next].data == nullptr) continue;
+      if (row.received >= 0) {
+        binding_.set_received(row.received, functions_of(c).received(context({}), values));
+        plan_.reshape_values(binding_, row.received);
+        derive();
+      }
       functions_of(c).run(context(plan_.scratch_of(c)), values, row.accumulate);
+      if constexpr (HearsGradients<Backend>) {
+        if (row.into_leaf && is_last_for_leaf(c)) backend_->gradient_done(values.values[*values.next].data);
+        backend_->between_kernels();
+      }
     }
+  }
+  /// Whether no later call adds to the gradient that call c adds to.
+  [[nodiscard]] bool is_last_for_leaf(std::size_t c) {
+    if (last_for_leaf_.empty()) {
+      std::size_t const calls = program_->calls.size();
+      last_for_leaf_.resize(calls);
+      std::vector<bool> later(2 * program_->binding.leaves.size());
+      for (std::size_t i = calls; i-- > 0;) {
+        if (!program_->calls[i].into_leaf) continue;
+        auto const leaf = static_cast<std::size_t>(plan_.values_of_call(i)[0]);
+        last_for_leaf_[i] = !later[leaf];
+        later[leaf] = true;
+      }
+    }
+    return last_for_leaf_[c];
   }
   [[nodiscard]] call_functions<Run> const& functions_of(std::size_t c) const {
     return functions_->calls[unrolled_.call_of(c)];
@@ -182,7 +251,10 @@ class Runner {
   State state_;
   Binding binding_;
   Plan plan_;
-  std::vector<double> numbers_;  // the derived values point to theirs
+  std::vector<Index> terms_;
+  bool agreed_ = false;              // for the next forward pass
+  std::vector<bool> last_for_leaf_;  // by call
+  std::vector<double> numbers_;      // the derived values point to theirs
 };
 
 }  // namespace headmix::detail

@@ -116,9 +116,10 @@ struct source_number<Values, E, form::view> : position_in<Values, memory_of<sour
 
 template <class Run, class Kernel>
 constexpr call_functions<Run> functions_of() {
-  call_functions<Run> functions{&Kernel::template run<Run>, nullptr, Kernel::sized_output, nullptr};
+  call_functions<Run> functions{&Kernel::template run<Run>, nullptr, Kernel::sized_output, nullptr, nullptr};
   if constexpr (Kernel::needs_scratch) functions.scratch = &Kernel::template scratch<Run>;
   if constexpr (Kernel::sized_output > 0) functions.columns = &Kernel::template columns<Run>;
+  if constexpr (Kernel::receives) functions.received = &Kernel::template received<Run>;
   return functions;
 }
 template <std::size_t Calls>
@@ -162,7 +163,7 @@ struct program_lists {
   using steps = schedule_gradients<forward_steps, graph_of>;
 
   using bound = bound_nodes<typename graph_of::nodes>;
-  using sizes = unique<concat<type_list<tokens, context_tokens, sequences>, typename bound::mentioned>>;
+  using sizes = unique<concat<type_list<tokens, context_tokens, sequences, ranks>, typename bound::mentioned>>;
   using run = run_context<sizes, Backend>;
 
   using fused = fused_for<Backend, steps>;
@@ -178,10 +179,17 @@ struct program_lists {
 // Its arrays, where P is such lists. Functions of one list each: what is made of several would spell them all out in
 // its name, which compilers make even if nobody asks for it.
 
-template <class Repetitions, class... C>
+/// Which size a call finds out, -1 for none: that of the rows of its result.
+template <class Sizes, class Call, bool Receives = Call::kernel::receives>
+inline constexpr int received_size = -1;
+template <class Sizes, class Call>
+inline constexpr int received_size<Sizes, Call, true> =
+    position_in<Sizes, rows<typename first_of<typename Call::outputs>::type>>::value;
+template <class Repetitions, class Sizes, class... C>
 constexpr auto rows_of_calls(type_list<C...>) {
-  return with_begins<sizeof...(C)>({call_row{0, C::values::size, C::outputs::size, C::accumulate, C::into_leaf,
-                                             C::kernel::at::edge, C::kernel::at::template repeat<Repetitions>}...});
+  return with_begins<sizeof...(C)>(
+      {call_row{0, C::values::size, C::outputs::size, C::accumulate, C::into_leaf, C::kernel::at::edge,
+                C::kernel::at::template repeat<Repetitions>, received_size<Sizes, C>}...});
 }
 template <class... R>
 constexpr auto rows_of_repeats(type_list<R...>) {
@@ -236,8 +244,9 @@ struct program : program_lists<Roots, Backend, Mode> {
   static constexpr auto size_names = binding::names;
   static constexpr auto leaf_rows = binding::leaves;
   static constexpr auto checks = binding::checks;
+  static constexpr auto rules = binding::rules;
   static constexpr auto reshaped = binding::reshaped;
-  static constexpr auto calls = rows_of_calls<repetitions>(typename made::calls{});
+  static constexpr auto calls = rows_of_calls<repetitions, typename lists::sizes>(typename made::calls{});
   static constexpr auto functions_by_call = functions_of_calls<run>(typename made::calls{});
   static constexpr auto numbers_of_calls = numbers_of_values<lists>(typename lists::numbers{});
   static constexpr auto shapes = shapes_of<lists>(typename lists::shaped{});
@@ -254,7 +263,8 @@ struct program : program_lists<Roots, Backend, Mode> {
        binding::keys_from_context,
        leaf_rows,
        checks,
-       reshaped},
+       reshaped,
+       rules},
       calls,
       static_cast<std::size_t>(
           program_calls<typename lists::scalar, fuse<Backend, typename lists::forward_steps>>::calls::size),

@@ -102,7 +102,8 @@ template <class T>
 /// Weight decay is for matrices and stacks of them; biases, gains and other single rows or columns are left alone.
 template <class T>
 [[nodiscard]] bool decays(parameter<T> const& p) {
-  return p.value.rows > 1 && p.value.cols > 1;
+  auto const extents = p.whole();
+  return extents[1] > 1 && extents[2] > 1;
 }
 
 /// The factor that brings the norm of all gradients together down to `max_norm`:
@@ -223,7 +224,7 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
     moved_.each([&](parameter<T> const& p, Index first) {
       auto const add = [&](char const* kind, auto const& memory) {
         wide* const data = memory.template as<wide>() + first;
-        all.push_back({kind + std::string(p.name), {data, p.value.count, p.value.rows, p.value.cols}});
+        all.push_back({kind + std::string(p.name), {data, p.value.count, p.value.rows, p.value.cols}, p.part});
       };
       add("m.", m_);
       add("v.", v_);

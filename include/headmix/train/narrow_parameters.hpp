@@ -128,7 +128,8 @@ class moved_parameters {
   /// Adds a parameter's master weights to the state of its optimiser, if there are some.
   void add_state(std::vector<state_tensor<wide>>& state, parameter<T> const& p, Index first) const {
     if (has_masters())
-      state.push_back({"weight." + std::string(p.name), {weight(first), p.value.count, p.value.rows, p.value.cols}});
+      state.push_back(
+          {"weight." + std::string(p.name), {weight(first), p.value.count, p.value.rows, p.value.cols}, p.part});
   }
 
  private:

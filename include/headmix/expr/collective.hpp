@@ -1,0 +1,277 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Values of several ranks: a program runs on each of them (contract/communicator.hpp), and these operations are where
+// the programs meet. What all ranks have alike is replicated; of anything else each has its own.
+//
+// The gradient that a rank computes is that of the objective by its own value. The objective is counted once: where y
+// is replicated, every rank has the same dy. Hence the rules: a sum over the ranks passes dy on as it is; what enters a
+// computation of one rank's own from a replicated value has the sum over the ranks as its gradient; all_gather and
+// reduce_scatter are each other's.
+//
+// On a backend without a communicator there is one rank, and all of them are copies.
+
+#include <vector>
+
+#include "headmix/contract/communicator.hpp"
+#include "headmix/expr/select.hpp"
+
+namespace headmix {
+
+namespace detail {
+/// A matrix or stack whose elements lie one after another: a itself, or its copy in y.
+template <class T>
+view<T const> gapless(auto const& run, view<T> y, view<T const> a) {
+  if (a.contiguous()) return a;
+  run.copy(y, a, false);
+  return y;
+}
+}  // namespace detail
+
+namespace ops {
+
+/// rows(i) for every row, by whatever a backend computes with: see examples/custom_op.
+template <class Rows>
+void for_rows(auto const& run, Index count, Rows const& rows) {
+  if constexpr (requires { run.backend.queue(); }) {
+    run.backend.queue().launch(rows, static_cast<int>((count + Rows::threads - 1) / Rows::threads));
+  } else {
+    for (Index i = 0; i < count; ++i) rows(i);
+  }
+}
+
+/// y = the sum over the ranks of a.
+struct all_sum : operation {
+  static constexpr bool takes_stacks = true;
+  template <class A>
+  using shape_of = typename A::extents;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> a) {
+    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
+      run.backend.communicator().all_sum(y.data, detail::gapless(run, y, a).data, y.size());
+    } else {
+      run.copy(y, a, false);
+    }
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(dy); }
+};
+
+/// a, the same on all ranks, as an operand of what they compute apart.
+struct replicated : operation {
+  static constexpr form form_of = form::view;
+  static constexpr bool takes_stacks = true;
+  template <class A>
+  using shape_of = typename A::extents;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class T>
+  static constexpr view<T> apply(auto const&, view<T> a) {
+    return a;
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(make<all_sum>(dy)); }
+};
+
+template <class X>
+struct all_gather_rows;
+template <class X>
+struct reduce_scatter_rows;
+
+/// The elements of each rank's share of X, `each` for one of X.
+template <class X>
+std::vector<Index> elements_of_shares(auto const& run, Index each) {
+  Index const n = run.template extent<X>(), ranks_here = run.template extent<ranks>();
+  std::vector<Index> counts;
+  for (Index r = 0; r < ranks_here; ++r) counts.push_back(share_of(n, r, ranks_here) * each);
+  return counts;
+}
+
+/// [share<X>, C] -> [X, C]: the rows of all ranks.
+template <class X>
+struct all_gather_rows : operation {
+  static constexpr bool needs_scratch = true;
+  template <class A>
+  using shape_of = shape<X, cols<A>>;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A>
+  using checks = type_list<equal<rows_of<A>, the<share<X>>>>;
+  template <class T>
+  static std::size_t scratch(auto const&, view<T>, view<T const> a) {
+    return static_cast<std::size_t>(a.size()) * sizeof(T);
+  }
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> a) {
+    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
+      view<T> const copy{reinterpret_cast<T*>(run.scratch.data()), a.rows, a.cols};
+      run.backend.communicator().all_gather(y.data, detail::gapless(run, copy, a).data,
+                                            elements_of_shares<X>(run, y.cols));
+    } else {
+      run.copy(y, a, false);
+    }
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(make<reduce_scatter_rows<X>>(dy)); }
+};
+
+/// [X, C] -> [share<X>, C]: this rank's rows of the sum over the ranks.
+template <class X>
+struct reduce_scatter_rows : operation {
+  static constexpr bool needs_scratch = true;
+  template <class A>
+  using shape_of = shape<share<X>, cols<A>>;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A>
+  using checks = type_list<equal<rows_of<A>, the<X>>>;
+  template <class T>
+  static std::size_t scratch(auto const&, view<T>, view<T const> a) {
+    return static_cast<std::size_t>(a.size()) * sizeof(T);
+  }
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> a) {
+    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
+      view<T> const copy{reinterpret_cast<T*>(run.scratch.data()), a.rows, a.cols};
+      run.backend.communicator().reduce_scatter(y.data, detail::gapless(run, copy, a).data,
+                                                elements_of_shares<X>(run, y.cols));
+    } else {
+      run.copy(y, a, false);
+    }
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(make<all_gather_rows<X>>(dy)); }
+};
+
+/// [R, share<X> Group] -> [R, X Group]: the columns of all ranks.
+template <class X, class Group>
+struct all_gather_cols : operation {
+  static constexpr bool differentiable = false;
+  static constexpr bool needs_scratch = true;
+  template <class A>
+  using shape_of = shape<rows<A>, times<X, Group>>;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class T>
+  static std::size_t scratch(auto const&, view<T> y, view<T const> a) {
+    return static_cast<std::size_t>(y.size() + a.size()) * sizeof(T);
+  }
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> a) {
+    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
+      T* all = reinterpret_cast<T*>(run.scratch.data());
+      view<T> const copy{all + y.size(), a.rows, a.cols};
+      auto const counts = elements_of_shares<X>(run, run.template extent<Group>() * y.rows);
+      run.backend.communicator().all_gather(all, detail::gapless(run, copy, a).data, counts);
+      Index col = 0;
+      for (Index const n : counts) {
+        Index const own = y.rows == 0 ? 0 : n / y.rows;
+        run.copy(y.middle_cols(col, own), view<T const>(all, y.rows, own), false);
+        all += n, col += own;
+      }
+    } else {
+      run.copy(y, a, false);
+    }
+  }
+};
+
+/// [R, X Group] -> [R, share<X> Group]: this rank's columns of a value that is the same on all ranks.
+template <class X, class Group>
+struct share_of_cols : operation {
+  template <class A>
+  using shape_of = shape<rows<A>, times<share<X>, Group>>;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A>
+  using checks = type_list<equal<cols_of<A>, the<times<X, Group>>>>;
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> a) {
+    run.copy(y, a.middle_cols(run.template extent<times<share_before<X>, Group>>(), y.cols), false);
+  }
+  static constexpr auto vjp(auto dy, auto, auto) { return grads(make<all_gather_cols<X, Group>>(dy)); }
+};
+
+/// y_ij = index_ij - what the ranks before have of X Group choices, where that is in this rank's share; else -1.
+template <class X, class Group>
+struct share_of_choices : operation {
+  static constexpr bool differentiable = false;
+  template <class>
+  static constexpr kind kind_of = kind::integer;
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, cols<Chosen>>;
+  template <class>
+  using domain_of = times<share<X>, Group>;
+  template <class Chosen>
+  using checks = type_list<equal<headmix::domain_of<Chosen>, the<times<X, Group>>>>;
+  static void eval(auto const& run, view<Int> y, view<Int const> index) {
+    Index const first = run.template extent<times<share_before<X>, Group>>();
+    Index const own = run.template extent<times<share<X>, Group>>();
+    choices_in_range const rows{y, index, static_cast<Int>(first), static_cast<Int>(own)};
+    for_rows(run, y.rows, rows);
+  }
+
+ private:
+  struct choices_in_range {
+    static constexpr int threads = 128;
+    static constexpr bool cooperative = false;
+    static constexpr int shared_bytes = 0;
+    view<Int> y;
+    view<Int const> index;
+    Int first, own;
+
+    template <class Load, class Store>
+    HEADMIX_HD void row(Index i, Load load, Store store) const {
+      for (Index j = 0; j < y.cols; ++j) {
+        Int const chosen = load(&index(i, j)) - first;
+        store(&y(i, j), chosen >= 0 && chosen < own ? chosen : Int{-1});
+      }
+    }
+    void operator()(Index i) const {
+      row(
+          i, [](Int const* p) { return *p; }, [](Int* p, Int value) { *p = value; });
+    }
+    template <class Device>
+    requires requires(Device& device) { device.thread(); }
+    HEADMIX_HD void operator()(Device& device) const {
+      Index const i = device.block() * threads + device.thread();
+      if (i >= y.rows) return;
+      row(
+          i, [&device](Int const* p) { return device.load(p); },
+          [&device](Int* p, Int value) { device.store(p, value); });
+    }
+  };
+};
+
+}  // namespace ops
+
+/// The sum over the ranks, on all of them.
+template <Expr A>
+constexpr auto all_sum(A a) {
+  return make<ops::all_sum>(a);
+}
+/// A value that is the same on all ranks, where each of them goes on with it in a way of its own.
+template <Expr A>
+constexpr auto replicated(A a) {
+  return make<ops::replicated>(a);
+}
+/// [share<X>, C] -> [X, C]: the rows of all ranks, on all of them.
+template <Extent X, Expr A>
+constexpr auto all_gather(A a) {
+  return make<ops::all_gather_rows<X>>(a);
+}
+/// [X, C] -> [share<X>, C]: this rank's rows of the sum over the ranks.
+template <Extent X, Expr A>
+constexpr auto reduce_scatter(A a) {
+  return make<ops::reduce_scatter_rows<X>>(a);
+}
+/// [R, X] -> [R, share<X>], or with X times Group columns: this rank's columns of a value that is the same on all
+/// ranks.
+template <Extent X, Extent Group = size<1>, Expr A>
+constexpr auto share_of_cols(A a) {
+  return make<ops::share_of_cols<X, Group>>(a);
+}
+/// Choices among X, or X times Group, as choices among this rank's share, -1 for those of other ranks: Int [R, K] ->
+/// Int [R, K].
+template <Extent X, Extent Group = size<1>, Selection Chosen>
+constexpr auto share_of_choices(Chosen index) {
+  return make<ops::share_of_choices<X, Group>>(index);
+}
+
+}  // namespace headmix

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Heads and attention experts that are divided among ranks.
+#include "on_ranks.hpp"
+
+using namespace on_ranks;
+
+TEST_CASE("multi-head attention whose heads are divided among ranks") {
+  using One = MultiHead<12, 5, 4, causal, query_bias, value_bias, output_bias, rope<>>;
+  using Many = MultiHead<12, 5, 4, causal, query_bias, value_bias, output_bias, rope<>, tensor_parallel>;
+  for (Index const ranks_here : {1, 2, 3, 4}) {
+    check<One, Many>(std::vector<Index>(static_cast<std::size_t>(ranks_here), 0 + 12 / ranks_here), 6,
+                     given_rows::all_ranks);
+  }
+}
+TEST_CASE("Moa whose experts are divided among ranks") {
+  using R = SoftmaxTopK<5, 3>;
+  using One = Moa<12, 4, R, causal, query_bias, output_bias, kv_heads<2>>;
+  using Many = Moa<12, 4, R, causal, query_bias, output_bias, kv_heads<2>, expert_parallel>;
+  for (Index const ranks_here : {1, 2, 4}) {
+    check<One, Many>(std::vector<Index>(static_cast<std::size_t>(ranks_here), 12 / ranks_here), 6,
+                     given_rows::all_ranks);
+  }
+}
+TEST_CASE("MoH whose heads are divided among ranks") {
+  using R = TwoStage<2, 4, 2>;
+  using One = Moh<12, 4, R, causal, kv_heads<3>, query_bias>;
+  using Many = Moh<12, 4, R, causal, kv_heads<3>, query_bias, tensor_parallel>;
+  for (Index const ranks_here : {1, 2, 3}) {
+    check<One, Many>(std::vector<Index>(static_cast<std::size_t>(ranks_here), 12 / ranks_here), 6,
+                     given_rows::all_ranks);
+  }
+}
+TEST_CASE("MoH with weights for all heads, divided among ranks") {
+  using One = Moh<12, 4, TwoStage<5, 0, 0>, causal>;
+  using Many = Moh<12, 4, TwoStage<5, 0, 0>, causal, tensor_parallel>;
+  check<One, Many>({6, 6}, 6, given_rows::all_ranks);
+}
+TEST_CASE("MAE whose heads are divided among ranks") {
+  using One = Mae<12, 5, 4, causal>;
+  using Many = Mae<12, 5, 4, causal, tensor_parallel>;
+  check<One, Many>({6, 6, 0}, 6, given_rows::all_ranks);
+}

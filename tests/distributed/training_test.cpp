@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Trainings on several ranks: the same numbers as in one process, and checkpoints that any number of ranks goes on
+// from.
+#include <cstdio>
+
+#include "headmix/distributed/checkpoint.hpp"
+#include "headmix/distributed/gradients.hpp"
+#include "headmix/layer/data_parallel.hpp"
+#include "on_ranks.hpp"
+
+using namespace on_ranks;
+
+namespace {
+
+using One = Smoe<12, SoftmaxTopK<3, 2>, FeedForward<5>, output_bias>;
+using Many = DataParallel<Smoe<12, SoftmaxTopK<3, 2>, FeedForward<5>, output_bias, expert_parallel>>;
+constexpr Index D = 12, batch_rows = 7;
+
+/// y is to be -x: dy = (x + y) / rows. Different rows in every step.
+template <class M>
+void pass(M& m, Index step, Index first, Index rows) {
+  auto const x = numbers(batch_rows * D, 1 + static_cast<double>(step));
+  auto const y = m.forward({x.data() + first * D, rows, D});
+  std::vector<double> dy(static_cast<std::size_t>(rows * D));
+  for (Index i = 0; i < rows * D; ++i) {
+    dy[static_cast<std::size_t>(i)] = (y.data[i] + x[static_cast<std::size_t>(first * D + i)]) / batch_rows;
+  }
+  m.zero_gradients();
+  m.backward({dy.data(), rows, D}, {0.01, 0.001});
+}
+/// Steps `from` .. `to` - 1 in one process. Begins with a file, unless its name is empty, and ends with another one.
+void train(std::string const& begin, std::string const& end, Index from, Index to) {
+  Module<One, Cpu<double>> m(3);
+  AdamW<double, Cpu<double>> optimiser(m.parameters(), {}, Cpu<double>());
+  if (!begin.empty()) load(begin, m, optimiser);
+  for (Index step = from; step < to; ++step) {
+    pass(m, step, 0, batch_rows);
+    optimiser.step(0.01, clip_scale(m.parameters(), 0.5));
+  }
+  save(end, m, optimiser);
+}
+/// The same on several ranks.
+void train(Index ranks_here, std::string const& begin, std::string const& end, Index from, Index to) {
+  run_ranks(ranks_here, [&](Local& c) {
+    Ranked backend(c);
+    Module<Many, Ranked> m(3, backend);
+    GradientSums<double, Ranked> sums(m.parameters(), m.backend(), 64 * sizeof(double));
+    DividedParameters<double, Ranked> mine(m.parameters(), backend);
+    AdamW<double, Ranked> optimiser(mine.own(), {}, backend);
+    if (!begin.empty()) load(begin, m, optimiser);
+    for (Index step = from; step < to; ++step) {
+      pass(m, step, first_of_share(batch_rows, c.rank(), c.size()), share_of(batch_rows, c.rank(), c.size()));
+      sums.complete();
+      optimiser.step(0.01, clip_scale(m.parameters(), 0.5, c));
+      mine.gather();
+    }
+    save(end, c, m, optimiser);
+  });
+}
+double difference(std::string const& a, std::string const& b) {
+  auto const x = Safetensors::read(a), y = Safetensors::read(b);
+  REQUIRE(x.tensors().size() == y.tensors().size());
+  double most = 0;
+  for (auto const& [name, t] : x.tensors()) {
+    CAPTURE(name);
+    REQUIRE(y.tensors().count(name) == 1);
+    REQUIRE(y.tensors().at(name).shape == t.shape);
+    most = std::max(most, on_ranks::difference(x.values<double>(name), y.values<double>(name)));
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a training on several ranks is that of one process") {
+  train("", "one.safetensors", 0, 20);
+  train("", "start.safetensors", 0, 0);
+  CHECK(difference("one.safetensors", "start.safetensors") > 0.01);
+  for (Index const ranks_here : {1, 2, 4}) {
+    train(ranks_here, "", "many.safetensors", 0, 20);
+    CHECK(difference("one.safetensors", "many.safetensors") < 1e-9);
+    train(ranks_here, "", "again.safetensors", 0, 20);
+    CHECK(difference("again.safetensors", "many.safetensors") == 0);
+  }
+}
+TEST_CASE("any number of ranks goes on from a checkpoint of another number") {
+  train("", "one.safetensors", 0, 12);
+  train(2, "", "half.safetensors", 0, 6);
+  train("half.safetensors", "end.safetensors", 6, 12);
+  CHECK(difference("one.safetensors", "end.safetensors") < 1e-9);
+  for (Index const ranks_here : {1, 3, 4}) {
+    train(ranks_here, "half.safetensors", "end.safetensors", 6, 12);
+    CHECK(difference("one.safetensors", "end.safetensors") < 1e-9);
+  }
+}
+TEST_CASE("a module that is divided is not saved as one process would") {
+  run_ranks(2, [&](Local& c) {
+    Module<Many, Ranked> m(3, Ranked(c));
+    CHECK_THROWS_WITH(save("none.safetensors", m), doctest::Contains("divided among ranks"));
+  });
+}
+TEST_CASE("modules of different seeds are an error on all ranks") {
+  std::atomic<int> caught = 0;
+  run_ranks(3, [&](Local& c) {
+    try {
+      Module<Many, Ranked> const m(c.rank() == 1 ? 4 : 3, Ranked(c));
+    } catch (Error const& e) {
+      std::string const text = e.what();
+      if (text.find("the seed of a module must be the same on all ranks; it is 3 on rank 0 and 4 on rank 1") !=
+          text.npos) {
+        ++caught;
+      }
+    }
+  });
+  CHECK(caught == 3);
+}
