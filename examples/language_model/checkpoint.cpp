@@ -142,7 +142,7 @@ void Checkpoint::save(Saved<T> const& training) {
   all.metadata["seconds"] = number_text(times.trained);
   all.metadata["seconds of the first step"] = number_text(times.first);
   for (auto const& [option, value] : settings_) all.metadata["option " + option] = value;
-  headmix::save(path_, std::move(all), training.parameters, training.optimiser, training.gates);
+  training.write(path_, std::move(all), training.parameters, training.optimiser, training.gates);
   saved_ = results.steps;
   training.progress.resume();
 }

@@ -17,6 +17,7 @@
 
 namespace headmix {
 class Safetensors;
+struct checkpoint_extras;
 }  // namespace headmix
 
 namespace lm {
@@ -86,6 +87,10 @@ struct Saved {
   SavedOptimiser gates;      ///< takes some
   Results& results;
   Progress& progress;
+  /// Writes the file: of one process headmix::save().
+  std::function<void(std::string const& path, headmix::checkpoint_extras, SavedParameters<T> const&,
+                     SavedOptimiser const&, SavedOptimiser const&)>
+      write;
 };
 
 /// Does nothing without --checkpoint. T of its functions is float or bfloat16.

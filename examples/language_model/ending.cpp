@@ -47,6 +47,13 @@ void check_signal() {
   if (noted != 0) throw Signalled();
 }
 
+int noted_signal() { return noted; }
+
+void end_by_signal(int signal) {
+  noted = signal;
+  throw Signalled();
+}
+
 void check_loss(double loss, char const* what, Index step) {
   if (!std::isfinite(loss)) {
     throw NotFinite(std::string(what) + " of step " + std::to_string(step) + " is " +

@@ -20,6 +20,10 @@ struct Ending {
 void note_signals();
 /// Ends the training if a signal was noted.
 void check_signal();
+/// The signal that was noted, or 0.
+[[nodiscard]] int noted_signal();
+/// Ends the training as if this signal had come.
+[[noreturn]] void end_by_signal(int signal);
 /// Ends the training if the loss is no finite number: no later step would make it one. `what` is the loss of `step`.
 void check_loss(double loss, char const* what, Index step);
 

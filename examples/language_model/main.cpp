@@ -2,6 +2,7 @@
 // headmix-lm: trains a small byte-level language model with mixture-of-attention-heads, mixture-of-head or
 // attentive-expert layers, and mixtures of feed-forward experts, on real text.
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -40,6 +41,13 @@ int headmix_lm(std::vector<std::string_view> const& arguments) {
     std::fputs(lm::help_text().c_str(), stdout);
     return program::done;
   }
+  if (options.parallel != lm::Parallel::none) {
+#ifdef HEADMIX_LM_MPI
+    return lm::train_parallel(options);
+#else
+    throw lm::UsageError("--parallel is not in this build: MPI was not found when it was configured");
+#endif
+  }
   for (auto const& note : options.notes) program::complain("note: " + note);
   lm::Text const text = lm::load_text(options);
   lm::create_report_folder(options);
@@ -51,5 +59,14 @@ int headmix_lm(std::vector<std::string_view> const& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return program::run("headmix-lm", [&] { return headmix_lm({argv + (argc > 0 ? 1 : 0), argv + argc}); });
+  return program::run("headmix-lm", [&] {
+    std::vector<std::string_view> const arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+#ifdef HEADMIX_LM_MPI
+    auto const is_parallel = [](std::string_view a) { return a == "--parallel" || a.starts_with("--parallel="); };
+    if (std::any_of(arguments.begin(), arguments.end(), is_parallel)) {
+      return lm::in_processes([&] { return headmix_lm(arguments); });
+    }
+#endif
+    return headmix_lm(arguments);
+  });
 }

@@ -17,7 +17,8 @@
 namespace lm {
 
 /// @tparam Backend  over numbers in which parameters and activations are stored; the loss is a float
-template <class Backend>
+/// @tparam MeanLoss  Loss, or what it is where processes have sequences of their own
+template <class Backend, class MeanLoss = Loss>
 class LanguageModel {
   using T = typename Backend::scalar;
 
@@ -121,13 +122,13 @@ class LanguageModel {
     std::uint64_t stream = 0x696e6974;
     auto const draw = [&](Parameters<T> const& all, Parameters<T> const& kept) {
       for (auto const& p : all) {
-        if (p.value.rows == 1 || is_among(kept, p)) continue;
+        if (p.whole()[1] == 1 || is_among(kept, p)) continue;
         bool const writes_residual = p.name.ends_with("W_o") || p.name.ends_with("W_2");
         double const sigma = 0.02 / (writes_residual ? std::sqrt(2.0 * static_cast<double>(o.layers)) : 1.0);
         headmix::Random const random(o.seed, stream++);
-        std::vector<T> start(static_cast<std::size_t>(p.value.size()));
-        for (std::size_t i = 0; i < start.size(); ++i)
-          start[i] = static_cast<T>(static_cast<float>(sigma * random.normal(i)));
+        std::vector<T> start;
+        each_element(
+            p, [&](std::uint64_t i) { start.push_back(static_cast<T>(static_cast<float>(sigma * random.normal(i)))); });
         headmix::upload(backend_, p.value.data, start.data(), start.size());
       }
     };
@@ -136,6 +137,17 @@ class LanguageModel {
       auto const& [attention, network] = blocks_[static_cast<std::size_t>(l)];
       draw(attention->parameters(), o.attention == Attention::moh ? Parameters<T>() : attention->routers());
       if (!has_mixture(o, l)) draw(network->parameters(), {});
+    }
+  }
+  /// f(number in the whole parameter) for what is here of it.
+  template <class F>
+  static void each_element(headmix::parameter<T> const& p, F f) {
+    headmix::tensor_part part = p.part;
+    part.whole = p.whole();
+    for (Index c = 0; c < p.value.count; ++c) {
+      for (Index r = 0; r < p.value.rows; ++r) {
+        for (Index k = 0; k < p.value.cols; ++k) f(static_cast<std::uint64_t>(part.number(c, r, k)));
+      }
     }
   }
   static bool is_among(Parameters<T> const& all, headmix::parameter<T> const& p) {
@@ -163,7 +175,7 @@ class LanguageModel {
   Backend backend_;
   headmix::Module<Embedding, Backend> embedding_;
   std::vector<Block> blocks_;
-  headmix::Module<Loss, Backend> loss_;
+  headmix::Module<MeanLoss, Backend> loss_;
   headmix::Module<Probabilities, Backend, headmix::inference> probabilities_;
   std::list<std::string> names_;
   Parameters<T> parameters_, routers_, others_;

@@ -18,10 +18,10 @@
 namespace lm {
 namespace {
 
-using Member =
-    std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
-                 HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*, Weights Options::*,
-                 Scalar Options::*, Index Options::*, std::uint64_t Options::*, double Options::*, bool Options::*>;
+using Member = std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
+                            HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*,
+                            Weights Options::*, Scalar Options::*, Parallel Options::*, Index Options::*,
+                            std::uint64_t Options::*, double Options::*, bool Options::*>;
 /// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
 using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
@@ -106,7 +106,11 @@ constexpr std::array table{
            "factor of the mixture's output, whose weights sum to 1 (1: the paper)", "top-k"},
     Option{"--seed", "N", &Options::seed, 0, 0, all, "of the initial weights, the batches and the sample", ""},
     Option{"--threads", "N", &Options::threads, 1, 4096, all, "threads; the results do not depend on it",
-           "all of the machine"},
+           "all of the machine; 1 with --parallel"},
+    Option{
+        "--parallel", "data|heads|experts", &Options::parallel, 0, 0, all,
+        "train in the processes that mpirun starts: each has a part of every batch, or of the heads, or of the experts",
+        "none"},
     Option{"--report", "FOLDER", &Options::report, 0, 0, all,
            "write loss.svg, experts.svg, ffn_experts.svg and report.json here", "none"},
     Option{"--checkpoint", "FOLDER", &Options::checkpoint, 0, 0, all,
@@ -222,6 +226,14 @@ struct Set {
     }
     mistake(o.name, "cpu, cuda or emulated", in_quotes(text));
   }
+  void operator()(Parallel Options::*member) const {
+    for (Parallel const p : {Parallel::data, Parallel::heads, Parallel::experts}) {
+      if (text != name(p)) continue;
+      options.*member = p;
+      return;
+    }
+    mistake(o.name, "data, heads or experts", in_quotes(text));
+  }
   void operator()(ProgressMode Options::*member) const {
     if (text != "auto" && text != "on" && text != "off") mistake(o.name, "auto, on or off", in_quotes(text));
     options.*member = text == "on" ? ProgressMode::on : text == "off" ? ProgressMode::off : ProgressMode::automatic;
@@ -245,6 +257,7 @@ struct Show {
   std::string operator()(Ffn Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Weights Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Pool Options::*member) const { return name(options.*member); }
+  std::string operator()(Parallel Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(ProgressMode Options::*) const { return "auto"; }
   std::string operator()(bool Options::*member) const { return options.*member ? "on" : "off"; }
   std::string operator()(double Options::*member) const { return to_text(options.*member); }
@@ -296,6 +309,23 @@ void complete_mixture(Options& o, Given const& given) {
             std::to_string(o.ffn_top_k));
 }
 
+/// What is built for several processes.
+void check_parallel(Options const& o) {
+  auto const refuse = [&o](std::string_view option, std::string_view expected, std::string_view found) {
+    mistake(option, std::string(expected) + " with --parallel " + std::string(name(o.parallel)), found);
+  };
+  if (o.backend != Device::cpu) refuse("--backend", "cpu", name(o.backend));
+  if (o.scalar != Scalar::float32) refuse("--scalar", "float", name(o.scalar));
+  if (o.weights != Weights::real) refuse("--weights", "real", name(o.weights));
+  if (o.attention == Attention::mae) refuse("--attention", "dense, moa or moh", name(o.attention));
+  if (o.attention == Attention::moh && o.router != HeadRouter::two_stage)
+    refuse("--router", "two_stage", name(o.router));
+  if (o.parallel == Parallel::heads && o.attention == Attention::moa)
+    refuse("--attention", "dense or moh", name(o.attention));
+  if (o.parallel == Parallel::experts && o.ffn == Ffn::dense && o.attention != Attention::moa)
+    refuse("--attention", "moa, or --ffn smoe or mh_moe,", name(o.attention));
+}
+
 /// What one option alone cannot tell: defaults that depend on others, and pairs that do not fit.
 void complete(Options& o, Given const& given) {
   auto const found = [&given](std::string_view option, Index n) {
@@ -303,7 +333,10 @@ void complete(Options& o, Given const& given) {
   };
   if (!given[position("--attention")] && o.ffn != Ffn::dense) o.attention = Attention::dense;
   if (o.ffn != Ffn::dense) complete_mixture(o, given);
-  if (!given[position("--threads")]) o.threads = std::max<Index>(1, std::thread::hardware_concurrency());
+  if (o.parallel != Parallel::none) check_parallel(o);
+  if (!given[position("--threads")]) {
+    o.threads = o.parallel == Parallel::none ? std::max<Index>(1, std::thread::hardware_concurrency()) : 1;
+  }
   if (!given[position("--min-lr")]) o.min_lr = o.lr / 10;
   if (!given[position("--moa-scale")]) o.moa_scale = static_cast<double>(o.top_k);
   for (std::string_view const option : {"--every", "--stop-after", "--resume"})
@@ -388,6 +421,11 @@ std::string_view name(Ffn ffn) { return ffn == Ffn::dense ? "dense" : ffn == Ffn
 
 std::string_view name(Weights weights) { return weights == Weights::real ? "real" : "ternary"; }
 
+std::string_view name(Parallel parallel) {
+  constexpr std::array<std::string_view, 4> names{"none", "data", "heads", "experts"};
+  return names[static_cast<std::size_t>(parallel)];
+}
+
 std::string_view name(Device device) {
   return device == Device::cpu ? "cpu" : device == Device::cuda ? "cuda" : "emulated";
 }
@@ -433,8 +471,9 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
 }
 
 std::vector<std::pair<std::string, std::string>> settings(Options const& options) {
-  constexpr std::array<std::string_view, 9> others{"--text",       "--threads", "--report", "--checkpoint", "--every",
-                                                   "--stop-after", "--resume",  "--sample", "--progress"};
+  constexpr std::array<std::string_view, 10> others{"--text",     "--threads",    "--report", "--checkpoint",
+                                                    "--every",    "--stop-after", "--resume", "--sample",
+                                                    "--progress", "--parallel"};
   std::vector<std::pair<std::string, std::string>> all_of_them;
   for (Option const& o : table) {
     bool const used = (o.use & (bit_of(options.attention) | bit_of(options.ffn))) != 0;

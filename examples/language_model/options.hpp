@@ -28,6 +28,8 @@ enum class Ffn { dense, smoe, mh_moe };
 enum class Weights { real, ternary };
 enum class Scalar { float32, bfloat16 };
 enum class Device { cpu, cuda, emulated };
+/// What is divided among the processes of a training.
+enum class Parallel { none, data, heads, experts };
 enum class ProgressMode { automatic, on, off };
 
 /// The positions that the gate of mae sees: the latest ones, or all so far.
@@ -65,6 +67,7 @@ struct Options {
   double balance = 0.01, z = 0.001;  ///< weights of the routers' losses, the second one moa only
   double moa_scale = 4;              ///< of the mixture's output, moa only; top_k unless given
   std::uint64_t seed = 1;
+  Parallel parallel = Parallel::none;
   Index threads = 1;       ///< parse_options: all hardware threads unless given
   std::string report;      ///< folder; empty: no report
   std::string checkpoint;  ///< folder; empty: no checkpoints
@@ -91,9 +94,15 @@ struct Options {
 [[nodiscard]] std::string name(Pool pool);
 [[nodiscard]] std::string_view name(Ffn ffn);
 [[nodiscard]] std::string_view name(Weights weights);
+[[nodiscard]] std::string_view name(Parallel parallel);
 /// Whether the feed-forward network of that layer, from 0, is the mixture of --ffn: of every N-th one, the N-th first.
 [[nodiscard]] constexpr bool has_mixture(Options const& o, Index layer) {
   return o.ffn != Ffn::dense && (layer + 1) % o.ffn_every == 0;
+}
+
+/// Whether every process has sequences of its own; else all have the same ones.
+[[nodiscard]] constexpr bool divides_tokens(Options const& o) {
+  return o.parallel == Parallel::data || (o.parallel == Parallel::experts && o.ffn != Ffn::dense);
 }
 
 /// 'text', shortened and with everything but printable ASCII replaced, so that messages stay one line.

@@ -12,6 +12,7 @@
 #include "checkpoint.hpp"
 #include "ending.hpp"
 #include "expert_use.hpp"
+#include "headmix/io/checkpoint.hpp"
 #include "headmix/train/adamw.hpp"
 #include "headmix/train/block_coordinate.hpp"
 #include "headmix/train/schedule.hpp"
@@ -23,16 +24,17 @@
 
 namespace lm {
 
-/// Mean loss over the whole validation part, and what the experts did on the way.
-template <class Model>
-double validate(Model& model, Pass pass, Options const& o, Text const& text, ExpertUse& experts) {
+/// Mean loss over the whole validation part, and what the experts did on the way. Of several processes each reads all
+/// of it.
+template <class Model, class Ranks>
+double validate(Model& model, Pass pass, Options const& o, Text const& text, ExpertUse& experts, Ranks const& ranks) {
   std::vector<Window> const windows = validation_windows(text, o.context);
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   std::vector<Int> offsets(static_cast<std::size_t>(o.batch) + 1);
   double sum = 0;
   Index predicted = 0;
   for (std::size_t first = 0; first < windows.size(); first += static_cast<std::size_t>(o.batch)) {
-    check_signal();
+    ranks.check_signal();
     std::size_t const n = std::min(windows.size() - first, static_cast<std::size_t>(o.batch));
     Index rows = 0;
     for (std::size_t b = 0; b < n; ++b) {
@@ -60,8 +62,8 @@ double validate(Model& model, Pass pass, Options const& o, Text const& text, Exp
 
 /// Continues the beginning of the validation part, byte by byte from the model's own distribution. Returns both, or
 /// nothing without --sample.
-template <class Model>
-std::string sample(Model& model, Options const& o, Text const& text) {
+template <class Model, class Ranks>
+std::string sample(Model& model, Options const& o, Text const& text, Ranks const& ranks) {
   if (o.sample == 0) return {};
   Index const prompt = std::min<Index>({o.context, 32, text.size() - text.train});
   std::vector<Int> bytes;
@@ -70,14 +72,19 @@ std::string sample(Model& model, Options const& o, Text const& text) {
   Index n = prompt;  // bytes that the model has not read
   model.begin_text();
   for (Index i = 0; i < o.sample; ++i) {
-    check_signal();
+    ranks.check_signal();
     if (model.text_length() + n > o.context) {
       // The model has no further positions: the last half of the text becomes the beginning of another one.
       n = std::max<Index>(1, o.context / 2);
       model.begin_text();
     }
+    Index const known = model.text_length() + n;
     auto const p = model.continue_text(bytes.data() + bytes.size() - n, n);
     n = 1;
+    if (!Ranks::caches_text) {
+      n = known + 1;  // all of it
+      model.begin_text();
+    }
     double rest = random.uniform(static_cast<std::uint64_t>(i));
     Int next = 0;
     while (next < 255 && (rest -= static_cast<double>(p[static_cast<std::size_t>(next)])) >= 0) ++next;
@@ -109,49 +116,88 @@ int with_scalar(Options const& o, F f) {
   return f(std::type_identity<float>{});
 }
 
+/// A training in one process; parallel/on_ranks.hpp has one in several.
 template <class Backend>
-int train(Options const& o, Text const& text, Backend const& backend, MakeAttention<Backend> const& make_attention) {
+struct OneProcess {
   using T = typename Backend::scalar;
-  LanguageModel<Backend> model(o, backend, make_attention.of(o),
-                               o.weights == Weights::real ? &make_feed_forward<Weights::real, Backend>
-                                                          : &make_feed_forward<Weights::ternary, Backend>);
+  using MeanLoss = Loss;
+  static constexpr bool caches_text = true;  ///< else it reads the whole text for every byte that it writes
+
+  /// The sequences of a batch that this process has: the first one, and how many.
+  [[nodiscard]] std::pair<Index, Index> sequences(Index batch) const { return {0, batch}; }
+  /// Whether this process speaks for all.
+  [[nodiscard]] bool reports() const { return true; }
+  /// The parts of these parameters that this process moves.
+  Parameters<T> const& begin(Parameters<T> const& /*all*/, Parameters<T> const& moved) { return moved; }
+  void sum_gradients() {}
+  template <class Optimiser>
+  [[nodiscard]] double clip_scale(Optimiser& optimiser) const {
+    return optimiser.clip_scale(1.0);
+  }
+  void after_step() {}
+  /// Ends the training, of all processes, if one of them got a signal.
+  void check_signal() const { lm::check_signal(); }
+  void end(Ending const&) const {}
+  template <class... Saved>
+  void save(std::string const& path, headmix::checkpoint_extras extras, Saved const&... saved) const {
+    headmix::save(path, std::move(extras), saved...);
+  }
+};
+
+template <class Backend, class Ranks>
+int train(Options const& o, Text const& text, Backend const& backend, MakeSublayer<Backend> make_attention,
+          MakeSublayer<Backend> make_feed_forward, Ranks& ranks) {
+  using T = typename Backend::scalar;
+  LanguageModel<Backend, typename Ranks::MeanLoss> model(o, backend, make_attention, make_feed_forward);
   // Of mae, the gates have an optimiser of their own, or none.
   bool const is_mae = o.attention == Attention::mae;
   bool const experts = is_mae && o.training != Training::joint;
   SavedParameters const parameters{model.parameters(), AnyMemory::of(backend)};
   headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
-  headmix::AdamW<T, Backend> optimiser(experts ? model.others() : model.parameters(), {}, backend);
+  auto const& moved = experts ? model.others() : model.parameters();
+  headmix::AdamW<T, Backend> optimiser(ranks.begin(model.parameters(), moved), {}, backend);
   headmix::Sgd<T, Backend> gates(schedule.g_every > 0 ? model.routers() : Parameters<T>(), backend);
   Results results;
-  for (auto const& p : optimiser.parameters()) results.parameters += p.value.size();
+  for (auto const& p : moved) results.parameters += p.whole()[0] * p.whole()[1] * p.whole()[2];
   if (schedule.g_every > 0) {
     for (auto const& p : gates.parameters()) results.parameters += p.value.size();
   }
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
-  Progress progress(o.progress, o.steps, o.batch * o.context);
+  Progress progress(ranks.reports() ? o.progress : ProgressMode::off, o.steps, o.batch * o.context);
   Checkpoint checkpoint(o, text);
-  Saved<T> training{parameters, SavedOptimiser(optimiser, parameters.backend()),
-                 SavedOptimiser(gates, parameters.backend()), results, progress};
+  Saved<T> training{parameters,
+                    SavedOptimiser(optimiser, parameters.backend()),
+                    SavedOptimiser(gates, parameters.backend()),
+                    results,
+                    progress,
+                    [&](std::string const& path, headmix::checkpoint_extras extras, auto const&... saved) {
+                      ranks.save(path, std::move(extras), saved...);
+                    }};
   checkpoint.resume(training);
   std::string kinds(name(o.attention));
   if (o.ffn != Ffn::dense) kinds.append(" with ").append(name(o.ffn));
-  std::fprintf(stderr, "%s: %td bytes, %td train; %s, %td parameters, %td threads\n", text.source.c_str(), text.size(),
-               text.train, kinds.c_str(), results.parameters, o.threads);
+  if (ranks.reports())
+    std::fprintf(stderr, "%s: %td bytes, %td train; %s, %td parameters, %td threads\n", text.source.c_str(),
+                 text.size(), text.train, kinds.c_str(), results.parameters, o.threads);
   auto const train_step = [&](Index step) {
     sample_batch(text, o.context, o.seed, step, inputs, targets);
     double loss = 0;
-    auto const gradients = [&](Pass pass) {
+    auto const [first, sequences] = ranks.sequences(o.batch);
+    auto const gradients = [&, first = first * o.context, rows = sequences * o.context](Pass pass) {
       model.set_pass(pass, step);
-      loss = model.forward(inputs.data(), targets.data(), headmix::uniform(o.batch, o.context));
+      auto const s = headmix::uniform(std::max<Index>(1, rows / o.context), rows == 0 ? 0 : o.context);
+      loss = model.forward(inputs.data() + first, targets.data() + first, s);
       check_loss(loss, "the loss", step + 1);
       model.backward();
+      ranks.sum_gradients();
     };
     schedule.step(
         step, gates, [&] { model.zero_gradients(); }, [&] { gradients(Pass::mixture); },
         [&] { gradients(experts ? Pass::drawn : Pass::mixture); },
         [&] {
-          double const scale = optimiser.clip_scale(1.0);
+          double const scale = ranks.clip_scale(optimiser);
           optimiser.step(headmix::warmup_cosine(step, o.warmup, o.steps, o.lr, o.min_lr), scale);
+          ranks.after_step();
         });
     results.train.push_back({step + 1, loss});
     results.steps = step + 1;
@@ -159,12 +205,12 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeAttent
   };
   auto const validate_all = [&] {
     ExpertUse use;
-    double const val_loss = validate(model, Pass::mixture, o, text, use);
+    double const val_loss = validate(model, Pass::mixture, o, text, use, ranks);
     if (is_mae) {
       if (o.training == Training::uniform) {
         use.gate_entropy.assign(static_cast<std::size_t>(o.layers), std::log(static_cast<double>(o.experts)));
       }
-      results.one_expert_loss = validate(model, Pass::most_probable, o, text, use);
+      results.one_expert_loss = validate(model, Pass::most_probable, o, text, use, ranks);
       model.set_pass(Pass::mixture, o.steps);
     }
     results.val_loss = val_loss;
@@ -175,7 +221,7 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeAttent
   Index const last = o.stop_after > 0 ? o.stop_after : o.steps;
   results.ending = run_training(results.steps, o.steps, [&] {
     while (results.steps < last) {
-      check_signal();
+      ranks.check_signal();
       train_step(results.steps);
       if (checkpoint.is_due(results.steps)) checkpoint.save(training);
     }
@@ -183,12 +229,22 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeAttent
     checkpoint.save(training);
     if (results.steps < o.steps) return;
     validate_all();
-    results.continuation = sample(model, o, text);
+    results.continuation = sample(model, o, text, ranks);
   });
   progress.finish();
   checkpoint.end(training);
+  ranks.end(results.ending);
   results.tokens_per_s = progress.tokens_per_second();
-  return give_results(o, text, results);
+  return ranks.reports() ? give_results(o, text, results) : results.ending.status;
+}
+
+template <class Backend>
+int train(Options const& o, Text const& text, Backend const& backend, MakeAttention<Backend> const& make_attention) {
+  OneProcess<Backend> one;
+  return train(o, text, backend, make_attention.of(o),
+               o.weights == Weights::real ? &make_feed_forward<Weights::real, Backend>
+                                          : &make_feed_forward<Weights::ternary, Backend>,
+               one);
 }
 
 }  // namespace lm
