@@ -26,4 +26,5 @@ TEST_CASE("MoA whose tokens are divided among ranks") {
   using One = Moa<12, 4, SoftmaxTopK<5, 3, loss::cv_squared, loss::z>, causal>;
   check<One, DataParallel<One>>({4, 8}, 4, given_rows::one_rank);
   check<One, DataParallel<One>>({4, 0, 12}, 4, given_rows::one_rank);
+  check<One, DataParallel<One>>({3, 0, 3, 6}, 3, given_rows::one_rank);
 }

@@ -30,6 +30,10 @@ TEST_CASE("MoH whose heads are divided among ranks") {
                      given_rows::all_ranks);
   }
 }
+TEST_CASE("MoH whose heads have keys of their own, divided among ranks") {
+  using R = TwoStage<0, 5, 2>;
+  check<Moh<12, 4, R, causal>, Moh<12, 4, R, causal, tensor_parallel>>({13, 0, 0, 0}, 13, given_rows::all_ranks);
+}
 TEST_CASE("MoH with weights for all heads, divided among ranks") {
   using One = Moh<12, 4, TwoStage<5, 0, 0>, causal>;
   using Many = Moh<12, 4, TwoStage<5, 0, 0>, causal, tensor_parallel>;
@@ -38,5 +42,17 @@ TEST_CASE("MoH with weights for all heads, divided among ranks") {
 TEST_CASE("MAE whose heads are divided among ranks") {
   using One = Mae<12, 5, 4, causal>;
   using Many = Mae<12, 5, 4, causal, tensor_parallel>;
-  check<One, Many>({6, 6, 0}, 6, given_rows::all_ranks);
+  check<One, Many>({7, 0, 0}, 7, given_rows::all_ranks);
+  check<One, Many>({4, 4, 0, 4}, 4, given_rows::all_ranks);
+}
+TEST_CASE("MAE with one expert for each sequence, whose heads are divided among ranks") {
+  using One = Mae<12, 5, 4, causal>::expert<choice::best>;
+  using Many = Mae<12, 5, 4, causal, tensor_parallel>::expert<choice::best>;
+  struct OneLayer : One {
+    using model_dim = Mae<12, 5, 4, causal>::model_dim;
+  };
+  struct ManyLayer : Many {
+    using model_dim = Mae<12, 5, 4, causal, tensor_parallel>::model_dim;
+  };
+  check<OneLayer, ManyLayer>({6, 6}, 6, given_rows::all_ranks);
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -13,6 +14,9 @@
 #include "headmix/distributed/distributed.hpp"
 #include "headmix/distributed/local.hpp"
 #include "headmix/headmix.hpp"
+#ifdef HEADMIX_TEST_MPI
+#include "headmix/distributed/mpi.hpp"
+#endif
 
 namespace on_ranks {
 
@@ -49,7 +53,8 @@ void set_parameters(M& m) {
 }
 /// Adds the part of a parameter that is here to the whole one.
 inline void put(std::vector<double>& whole, parameter<double> const& p, view<double> const& v) {
-  whole.resize(static_cast<std::size_t>(p.part.whole[0] * p.part.whole[1] * p.part.whole[2]));
+  auto const extents = p.whole();
+  whole.resize(static_cast<std::size_t>(extents[0] * extents[1] * extents[2]));
   Index i = 0;
   for (Index c = 0; c < v.count; ++c) {
     for (Index r = 0; r < v.rows; ++r) {
@@ -60,17 +65,24 @@ inline void put(std::vector<double>& whole, parameter<double> const& p, view<dou
 /// Which rows of x, all of them or its share, a rank has.
 enum class given_rows { all_ranks, one_rank };
 
-/// One pass forward and backward of L. `rows` are the tokens of each rank, of sequences that have `length` of them.
-template <class L, class M>
-void run(M& m, Index rank, std::vector<Index> const& rows, Index length, given_rows where, std::mutex& mutex,
-         Pass& pass) {
+/// The sum over the ranks, where each has zeros for what others have.
+template <class C>
+void sum(C& ranks, std::vector<double>& all) {
+  ranks.all_sum(all.data(), static_cast<double const*>(all.data()), static_cast<Index>(all.size()));
+}
+
+/// One pass forward and backward of L, as the ranks make it together. `rows` are the tokens of each rank, of sequences
+/// that have `length` of them.
+template <class L, class M, class C>
+Pass run(M& m, C& ranks, std::vector<Index> const& rows, Index length, given_rows where) {
   Index first = 0, total = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (static_cast<Index>(r) < rank) first += rows[r];
+    if (static_cast<Index>(r) < ranks.rank()) first += rows[r];
     total += rows[r];
   }
-  Index const mine = where == given_rows::all_ranks ? total : rows[static_cast<std::size_t>(rank)];
-  if (where == given_rows::all_ranks) first = 0;
+  bool const all = where == given_rows::all_ranks;
+  Index const mine = all ? total : rows[static_cast<std::size_t>(ranks.rank())];
+  if (all) first = 0;
   constexpr Index D = L::model_dim::value;
   auto const x = numbers(total * D, 1), dy = numbers(total * D, 2);
   set_parameters(m);
@@ -82,26 +94,22 @@ void run(M& m, Index rank, std::vector<Index> const& rows, Index length, given_r
   for (int i = 0; i < losses; ++i) weights.push_back(0.3 + i);
   m.backward({dy.data() + first * D, mine, D}, std::span<double const>(weights));
   auto const d_x = m.input_gradient();
-  std::lock_guard const lock(mutex);
+  Pass pass;
   pass.y.resize(static_cast<std::size_t>(total * D)), pass.d_x.resize(pass.y.size());
-  for (Index i = 0; i < mine * D; ++i) {
-    pass.y[static_cast<std::size_t>(first * D + i)] = y.data[i];
-    pass.d_x[static_cast<std::size_t>(first * D + i)] = d_x.data[i];
-  }
-  pass.losses.clear();
+  std::copy_n(y.data, mine * D, pass.y.data() + first * D);
+  std::copy_n(d_x.data, mine * D, pass.d_x.data() + first * D);
+  if (!all) sum(ranks, pass.y), sum(ranks, pass.d_x);
   if constexpr (losses > 0) pass.losses.push_back(m.template loss<0>());
   if constexpr (losses > 1) pass.losses.push_back(m.template loss<1>());
   for (auto const& p : m.parameters()) {
-    bool const whole = !p.part.divided;
-    auto& gradient = pass.gradients[std::string(p.name)];
-    if (where == given_rows::one_rank && whole && !gradient.empty()) {
-      // The gradient by what all ranks have is the sum of those by their tokens.
-      for (Index i = 0; i < p.gradient.size(); ++i) gradient[static_cast<std::size_t>(i)] += p.gradient.data[i];
-    } else {
-      put(gradient, p, p.gradient);
-    }
-    put(pass.values[std::string(p.name)], p, p.value);
+    auto &gradient = pass.gradients[std::string(p.name)], &value = pass.values[std::string(p.name)];
+    put(gradient, p, p.gradient);
+    put(value, p, p.value);
+    // Of what all ranks have, the gradient is the sum of those by their tokens.
+    if (p.part.divided || !all) sum(ranks, gradient);
+    if (p.part.divided) sum(ranks, value);
   }
+  return pass;
 }
 inline double difference(std::vector<double> const& a, std::vector<double> const& b) {
   REQUIRE(a.size() == b.size());
@@ -121,29 +129,49 @@ inline void compare(Pass const& one, Pass const& many, double tolerance) {
   }
 }
 
-/// Layer One in one process and Many on ranks that have so many rows each.
-template <class One, class Many, class... Sizes>
-void check(std::vector<Index> const& rows, Index length, given_rows where, Sizes... sizes) {
-  Pass one, first, again;
-  std::mutex mutex;
+/// Layer One in one process.
+template <class One, class... Sizes>
+Pass in_one_process(std::vector<Index> const& rows, Index length, Sizes... sizes) {
+  Pass pass;
   Index total = 0;
   for (Index const n : rows) total += n;
-  {
+  run_ranks(1, [&](Local& alone) {
     Module<One, Cpu<double>> m(7, Cpu<double>(), sizes...);
-    run<One>(m, 0, {total}, length, given_rows::all_ranks, mutex, one);
-  }
-  for (Pass* const pass : {&first, &again}) {
-    run_ranks(static_cast<Index>(rows.size()), [&](Local& c) {
-      Module<Many, Ranked> m(7, Ranked(c), sizes...);
-      run<Many>(m, c.rank(), rows, length, where, mutex, *pass);
-    });
-  }
-  compare(one, first, 1e-12);
+    pass = run<One>(m, alone, {total}, length, given_rows::all_ranks);
+  });
+  return pass;
+}
+/// Layer Many on this rank and the others, which have so many rows each, against One. Assertions are made by one thread
+/// at a time.
+template <class One, class Many, class C, class... Sizes>
+void check_here(C& ranks, std::mutex& mutex, std::vector<Index> const& rows, Index length, given_rows where,
+                Sizes... sizes) {
+  using Backend = Distributed<Cpu<double>, C>;
+  Module<Many, Backend> m(7, Backend(ranks), sizes...), other(7, Backend(ranks), sizes...);
+  Pass const first = run<Many>(m, ranks, rows, length, where);
+  Pass const again = run<Many>(other, ranks, rows, length, where);
+  std::lock_guard const lock(mutex);
+  compare(in_one_process<One>(rows, length, sizes...), first, 1e-12);
   CHECK(first.y == again.y);  // to the bit
-  if (where == given_rows::all_ranks) {
-    CHECK(first.d_x == again.d_x);
-    CHECK(first.gradients == again.gradients);
-  }
+  CHECK(first.d_x == again.d_x);
+  CHECK(first.gradients == again.gradients);
+}
+
+#ifdef HEADMIX_TEST_MPI
+/// Those of the program.
+inline Mpi* program_ranks = nullptr;
+#endif
+/// The check on threads; in a program of MPI on its ranks, where there are so many.
+template <class One, class Many, class... Sizes>
+void check(std::vector<Index> const& rows, Index length, given_rows where, Sizes... sizes) {
+  std::mutex mutex;
+#ifdef HEADMIX_TEST_MPI
+  if (static_cast<Index>(rows.size()) != program_ranks->size()) return;
+  check_here<One, Many>(*program_ranks, mutex, rows, length, where, sizes...);
+#else
+  run_ranks(static_cast<Index>(rows.size()),
+            [&](Local& ranks) { check_here<One, Many>(ranks, mutex, rows, length, where, sizes...); });
+#endif
 }
 
 }  // namespace on_ranks

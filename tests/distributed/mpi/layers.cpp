@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The tests of divided layers on the ranks that mpirun has started: each of them runs all tests. Rank 0 prints.
+#define DOCTEST_CONFIG_IMPLEMENT
+#define HEADMIX_TEST_MPI
+#include "../on_ranks.hpp"
+//
+#include "../experts_test.cpp"
+#include "../heads_test.cpp"
+
+int main(int argc, char** argv) {
+  return headmix::run_mpi(&argc, &argv, [&](headmix::Mpi& ranks) {
+    on_ranks::program_ranks = &ranks;
+    doctest::Context context(argc, argv);
+    if (ranks.rank() != 0) context.setOption("minimal", true);
+    return context.run();
+  });
+}
