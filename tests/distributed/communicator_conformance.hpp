@@ -194,7 +194,7 @@ void check_bfloat16(C& c) {
 /// Several sums at a time, completed in another order than they began, with other operations in between.
 template <class C>
 void check_overlap(C& c) {
-  if constexpr (OverlapsSums<C>) {
+  if constexpr (Overlaps<C>) {
     for (Index turn = 0; turn < 6; ++turn) {
       Index const sizes[] = {3, 4099, 0, 20011, 1024, 1025, 100003};
       constexpr std::size_t all = std::size(sizes);
@@ -225,6 +225,33 @@ void check_overlap(C& c) {
   }
 }
 
+/// Exchanges that go on among sums.
+template <class C>
+void check_overlapping_exchanges(C& c) {
+  if constexpr (Overlaps<C>) {
+    for (Index turn = 0; turn < 4; ++turn) {
+      Index const each = turn == 3 ? 0 : 1 + 700 * turn;
+      std::vector<Index> const counts(static_cast<std::size_t>(c.size()), each);
+      auto const x = elements_of<Index>(c.rank(), each * c.size(), 4000 + turn);
+      std::vector<Index> y(x.size()), z(x.size());
+      Index const first = c.begin_all_to_all(y.data(), counts, x.data(), counts);
+      double sum = 1;
+      Index const between = c.begin_all_sum(&sum, &sum, 1);
+      Index const second = c.begin_all_to_all(z.data(), counts, x.data(), counts);
+      c.complete(turn % 2 == 0 ? second : first);
+      c.complete(between);
+      c.complete(turn % 2 == 0 ? first : second);
+      require(sum == static_cast<double>(c.size()), "a sum among exchanges");
+      for (Index r = 0; r < c.size(); ++r) {
+        auto const theirs = elements_of<Index>(r, each * c.size(), 4000 + turn);
+        auto const at = static_cast<std::ptrdiff_t>(r * each), mine = static_cast<std::ptrdiff_t>(c.rank() * each);
+        require(std::equal(y.begin() + at, y.begin() + at + each, theirs.begin() + mine), "an exchange that went on");
+        require(std::equal(z.begin() + at, z.begin() + at + each, theirs.begin() + mine), "a second one");
+      }
+    }
+  }
+}
+
 /// Everything that succeeds.
 template <Communicator C>
 void check_communicator(C& c) {
@@ -248,6 +275,7 @@ void check_communicator(C& c) {
   check_reduce_scatter<Index>(c);
   check_bfloat16(c);
   check_overlap(c);
+  check_overlapping_exchanges(c);
   c.barrier();
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tokens that are divided among ranks, and feed-forward experts that are, too.
+#include <thread>
+
 #include "headmix/layer/data_parallel.hpp"
 #include "on_ranks.hpp"
 
@@ -27,4 +29,79 @@ TEST_CASE("MoA whose tokens are divided among ranks") {
   check<One, DataParallel<One>>({4, 8}, 4, given_rows::one_rank);
   check<One, DataParallel<One>>({4, 0, 12}, 4, given_rows::one_rank);
   check<One, DataParallel<One>>({3, 0, 3, 6}, 3, given_rows::one_rank);
+}
+TEST_CASE("Smoe with overlapped exchanges") {
+  using R = SoftmaxTopK<5, 3>;
+  using One = Smoe<12, R, FeedForward<10>>;
+  using Many = DataParallel<Smoe<12, R, FeedForward<10>, expert_parallel, overlapped_exchange>>;
+  check<One, Many>({7, 6}, 1, given_rows::one_rank);
+  check<One, Many>({3, 0, 5, 1}, 1, given_rows::one_rank);
+}
+
+namespace {
+
+/// What this thread's rank does while an exchange goes on.
+struct Seen {
+  int exchanges = 0, products = 0, products_meanwhile = 0;
+};
+thread_local Seen seen;
+
+/// A communicator that counts exchanges which go on.
+struct Watched : Local {
+  using Local::Local;
+  template <class... A>
+  Index begin_all_to_all(A&&... a) {
+    ++seen.exchanges;
+    going_on.push_back(Local::begin_all_to_all(std::forward<A>(a)...));
+    return going_on.back();
+  }
+  void complete(Index number) {
+    std::erase(going_on, number);
+    Local::complete(number);
+  }
+  std::vector<Index> going_on;
+};
+thread_local Watched* watched = nullptr;
+struct WatchedProducts : Cpu<double> {
+  template <class... A>
+  void grouped_gemm(A&&... a) {
+    ++seen.products;
+    if (!watched->going_on.empty()) ++seen.products_meanwhile;
+    Cpu<double>::grouped_gemm(std::forward<A>(a)...);
+  }
+};
+
+template <class L>
+Seen watch() {
+  Seen result;
+  headmix::detail::local_group group(2);
+  std::vector<std::thread> threads;
+  for (Index r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      using Backend = Distributed<WatchedProducts, Watched>;
+      Watched ranks(group, r);
+      watched = &ranks, seen = {};
+      Module<L, Backend> m(7, Backend(ranks));
+      auto const x = numbers(20 * 12, 1);
+      m.forward({x.data(), 20, 12});
+      CHECK(ranks.going_on.empty());
+      if (r == 0) result = seen;
+    });
+  }
+  for (auto& t : threads) t.join();
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("rows are on their way while experts work") {
+  using R = SoftmaxTopK<4, 2>;
+  Seen const plain = watch<Smoe<12, R, FeedForward<10>, expert_parallel>>();
+  Seen const overlapped = watch<Smoe<12, R, FeedForward<10>, expert_parallel, overlapped_exchange>>();
+  CHECK(plain.exchanges == 2);  // there and back
+  CHECK(plain.products_meanwhile == 0);
+  CHECK(overlapped.exchanges == 4);
+  CHECK(overlapped.products == 2 * plain.products);
+  // The first half works while the other half comes, the other half while the first one goes back.
+  CHECK(overlapped.products_meanwhile == overlapped.products);
 }

@@ -70,14 +70,19 @@ concept Communicator = requires(C& c, C const& asked, float* to, float const* fr
 };
 static_assert(Communicator<archetype::communicator>);
 
-/// Sums that go on while the rank computes. begin_all_sum(to, from, n): as all_sum, but returns a number at once; `to`
-/// and `from` are the communicator's until complete(number). All ranks begin in the same order, and complete in any.
-/// advance(): moves on what has begun, as far as it goes without waiting; for whoever computes, now and then.
+/// Operations that go on while the rank computes. begin_all_sum(...) and begin_all_to_all(...): as those of
+/// archetype::communicator, but return a number at once; `to` and `from` are the communicator's until complete(number),
+/// the counts are not. All ranks begin in the same order, and complete in any. advance(): moves on what has begun, as
+/// far as it goes without waiting; for whoever computes, now and then. abandon(): for whoever leaves with an exception
+/// while something goes on: its memory is nobody's any more, and all ranks fail.
 template <class C>
-concept OverlapsSums = Communicator<C> && requires(C& c, float* to, float const* from, Index n) {
+concept Overlaps = Communicator<C> &&
+    requires(C& c, float* to, float const* from, Index n, std::span<Index const> counts) {
   { c.begin_all_sum(to, from, n) } -> std::same_as<Index>;
+  { c.begin_all_to_all(to, counts, from, counts) } -> std::same_as<Index>;
   c.complete(n);
   c.advance();
+  c.abandon();
 };
 
 /// A backend whose programs run on several ranks: `communicator()` is this one's. See distributed/distributed.hpp.
@@ -92,6 +97,16 @@ template <class B>
 concept HearsGradients = requires(B& b, void const* gradient) {
   b.gradient_done(gradient);
   b.between_kernels();
+};
+
+/// A backend whose operations may go on when their calls have returned. is_waiting(): whether one does. settle(memory):
+/// completes those whose operands or results lie in this memory. settle(): completes all. abandon(): see Overlaps.
+template <class B>
+concept GoesOn = requires(B& b, std::span<std::byte const> memory) {
+  { b.is_waiting() } -> std::convertible_to<bool>;
+  b.settle(memory);
+  b.settle();
+  b.abandon();
 };
 
 /// Rank `rank` of `ranks` has the elements from first(...) of the next one's on: shares differ by one at most.

@@ -127,7 +127,7 @@ class collectives {
   void all_sum(T* to, T const* from, Index n) {
     complete(begin_all_sum(to, from, n));
   }
-  /// See OverlapsSums.
+  /// See Overlaps.
   template <class T>
   Index begin_all_sum(T* to, T const* from, Index n) {
     static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
@@ -155,7 +155,7 @@ class collectives {
     sum.number = engine().begin(sum.key, {kind::all_sum, sum.element, n, 0, 0}, sum.sent, sum.received, sizeof(T));
     return static_cast<Index>(&sum - pending_.data());
   }
-  /// See OverlapsSums.
+  /// See Overlaps.
   void complete(Index number) {
     pending& sum = pending_[static_cast<std::size_t>(number)];
     while (sum.at != stage::complete) {
@@ -164,17 +164,18 @@ class collectives {
     }
     sum.taken = false;
   }
-  /// See OverlapsSums.
+  /// See Overlaps.
   void advance() {
     for (auto& sum : pending_) {
       if (sum.taken && sum.at != stage::complete) (this->*sum.advance)(sum);
     }
   }
-  /// For whoever has begun sums and leaves with an exception before they are complete: every operation of every rank
-  /// fails from here on, and their memory is nobody's any more. Without effect if all are complete.
+  /// For whoever has begun operations and leaves with an exception before they are complete: every operation of every
+  /// rank fails from here on, and their memory is nobody's any more. Without effect if all are complete.
   void abandon() noexcept {
     for (auto const& sum : pending_) {
-      if (sum.taken && sum.at != stage::complete) return engine().fail_all("an exception while sums were going on");
+      if (sum.taken && sum.at != stage::complete)
+        return engine().fail_all("an exception while operations were going on");
     }
   }
   /// See archetype::communicator.
@@ -216,19 +217,19 @@ class collectives {
   /// See archetype::communicator.
   template <class T>
   void all_to_all(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent) {
-    check_counts("all_to_all", received);
-    check_counts("all_to_all", sent);
-    Index first_to = 0, first_from = 0;
-    for (Index r = 0; r < engine().size(); ++r) {
-      Index const in = received[static_cast<std::size_t>(r)], out = sent[static_cast<std::size_t>(r)];
-      bool const own = r == engine().rank();
-      if (own && in != out) fail("all_to_all: rank ", r, " sends ", out, " elements to itself and expects ", in);
-      part_of(sent_, r) = own ? part{} : part_from(from + first_from, out);
-      part_of(received_, r) = own ? part{} : part_of_memory(to + first_to, in);
-      if (own) copy(to + first_to, from + first_from, in);
-      first_to += in, first_from += out;
-    }
+    divide(to, received, from, sent, sent_, received_);
     run({kind::all_to_all, detail::element_kind_of<T>(), 0, 0, 0}, sizeof(T));
+  }
+  /// See Overlaps.
+  template <class T>
+  Index begin_all_to_all(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent) {
+    pending& rows = begin_pending();
+    divide(to, received, from, sent, rows.sent, rows.received);
+    rows.advance = &collectives::advance_exchange;
+    rows.at = stage::gather;
+    rows.number = engine().begin(next_key(), {kind::all_to_all, detail::element_kind_of<T>(), 0, 0, 0}, rows.sent,
+                                 rows.received, sizeof(T));
+    return static_cast<Index>(&rows - pending_.data());
   }
   /// See archetype::communicator.
   template <class T>
@@ -301,6 +302,23 @@ class collectives {
   static void copy(T* to, T const* from, Index n) {
     if (n > 0) std::memmove(to, from, static_cast<std::size_t>(n) * sizeof(T));
   }
+  /// The parts of all_to_all.
+  template <class T>
+  void divide(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent,
+              std::vector<part>& out_parts, std::vector<part>& in_parts) {
+    check_counts("all_to_all", received);
+    check_counts("all_to_all", sent);
+    Index first_to = 0, first_from = 0;
+    for (Index r = 0; r < engine().size(); ++r) {
+      Index const in = received[static_cast<std::size_t>(r)], out = sent[static_cast<std::size_t>(r)];
+      bool const own = r == engine().rank();
+      if (own && in != out) fail("all_to_all: rank ", r, " sends ", out, " elements to itself and expects ", in);
+      part_of(out_parts, r) = own ? part{} : part_from(from + first_from, out);
+      part_of(in_parts, r) = own ? part{} : part_of_memory(to + first_to, in);
+      if (own) copy(to + first_to, from + first_from, in);
+      first_to += in, first_from += out;
+    }
+  }
   void run(detail::announcement const& what, std::size_t element) {
     std::size_t const number = engine().begin(next_key(), what, sent_, received_, element);
     while (!engine().done(number)) {
@@ -325,6 +343,9 @@ class collectives {
     pending& sum = free != pending_.end() ? *free : pending_.emplace_back();
     sum.taken = true;
     return sum;
+  }
+  void advance_exchange(pending& rows) {
+    if (engine().done(rows.number)) rows.at = stage::complete;
   }
   template <class T>
   void advance_sum(pending& sum) {

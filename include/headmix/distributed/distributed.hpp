@@ -9,8 +9,12 @@
 //     ...
 //   });
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/contract/communicator.hpp"
@@ -38,27 +42,76 @@ class Distributed : public Backend {
 
   /// Keeps a reference to the communicator.
   explicit Distributed(C& communicator, Backend backend = Backend())
-      : Backend(std::move(backend)), communicator_(&communicator), listener_(std::make_shared<gradient_listener*>()) {}
+      : Backend(std::move(backend)), communicator_(&communicator), shared_(std::make_shared<shared>()) {}
 
   /// That of this rank.
   [[nodiscard]] C& communicator() const { return *communicator_; }
 
   /// Who hears of gradients from now on; null for nobody. It outlives the passes.
-  void set_listener(gradient_listener* listener) { *listener_ = listener; }
+  void set_listener(gradient_listener* listener) { shared_->listener = listener; }
   /// The one who hears.
-  [[nodiscard]] gradient_listener* listener() const { return *listener_; }
+  [[nodiscard]] gradient_listener* listener() const { return shared_->listener; }
   /// See HearsGradients.
   void gradient_done(void const* gradient) {
-    if (*listener_ != nullptr) (*listener_)->gradient_done(gradient);
+    if (shared_->listener != nullptr) shared_->listener->gradient_done(gradient);
   }
   /// See HearsGradients.
   void between_kernels() {
-    if (*listener_ != nullptr) (*listener_)->between_kernels();
+    if (shared_->listener != nullptr) shared_->listener->between_kernels();
+    if (is_waiting()) communicator_->advance();
+  }
+
+  /// An operation of the communicator goes on that reads `from` and writes `to`.
+  void goes_on(Index number, std::span<std::byte const> from, std::span<std::byte const> to) {
+    shared_->operations.push_back({number, from, to});
+  }
+  /// See GoesOn.
+  [[nodiscard]] bool is_waiting() const { return !shared_->operations.empty(); }
+  /// See GoesOn.
+  void settle(std::span<std::byte const> memory) {
+    settle_if([&](operation_that_goes_on const& o) { return meets(o.from, memory) || meets(o.to, memory); });
+  }
+  /// See GoesOn.
+  void settle() {
+    settle_if([](operation_that_goes_on const&) { return true; });
+  }
+  /// See GoesOn.
+  void abandon() {
+    if constexpr (Overlaps<C>) communicator_->abandon();
+    shared_->operations.clear();
   }
 
  private:
+  struct operation_that_goes_on {
+    Index number;
+    std::span<std::byte const> from, to;
+  };
+  struct shared {
+    gradient_listener* listener = nullptr;
+    std::vector<operation_that_goes_on> operations;
+  };
+  static bool meets(std::span<std::byte const> a, std::span<std::byte const> b) {
+    std::less<> const before;
+    return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
+  }
+  template <class F>
+  void settle_if(F wanted) {
+    if constexpr (Overlaps<C>) {
+      auto& all = shared_->operations;
+      for (std::size_t i = 0; i < all.size();) {
+        if (!wanted(all[i])) {
+          ++i;
+          continue;
+        }
+        Index const number = all[i].number;
+        all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+        communicator_->complete(number);
+      }
+    }
+  }
+
   C* communicator_;
-  std::shared_ptr<gradient_listener*> listener_;
+  std::shared_ptr<shared> shared_;
 };
 
 }  // namespace headmix

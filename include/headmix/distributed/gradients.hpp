@@ -163,7 +163,7 @@ class GradientSums : public gradient_listener {
   }
 
   static_assert(Backend::host_memory, "headmix: GradientSums adds up gradients in the host's memory");
-  static_assert(OverlapsSums<typename Backend::communicator_type>,
+  static_assert(Overlaps<typename Backend::communicator_type>,
                 "headmix: GradientSums needs a communicator with begin_all_sum()");
   Backend backend_;
   std::size_t bucket_bytes_;

@@ -173,7 +173,7 @@ class Local : public collectives<Local> {
   Index rank_;
 };
 
-static_assert(OverlapsSums<Local>);
+static_assert(Overlaps<Local>);
 
 /// Calls f(Local&) on `ranks` threads, one for each rank. When f throws on one, all others fail in their next
 /// operation; the exception is thrown on, when all have ended.

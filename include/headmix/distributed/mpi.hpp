@@ -631,7 +631,7 @@ class Mpi : public collectives<Mpi> {
   AlignedBuffer sum_;
 };
 
-static_assert(OverlapsSums<Mpi>);
+static_assert(Overlaps<Mpi>);
 
 template <class F>
 int run_mpi(int* argc, char*** argv, F f, sums how) {

@@ -225,10 +225,6 @@ struct attention_spec {
     if (q.count != k.count) {
       fail("attention: there are ", q.count, " sequences of queries and ", k.count, " of keys");
     }
-    if (run.template extent<KvHeads>() == 0) {
-      fail("attention: there are no key/value heads here; where heads are divided, each of the ",
-           run.template extent<ranks>(), " ranks needs one at least");
-    }
     if (k_rows != k.rows) fail("attention: keys and values have ", k_rows, " rows for ", k.rows, " key tokens");
     if (q.rows != 0 && q_rows % q.rows != 0) {
       fail("attention: queries have ", q_rows, " rows, no multiple of the ", q.rows, " query tokens");

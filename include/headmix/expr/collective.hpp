@@ -10,6 +10,8 @@
 //
 // On a backend without a communicator there is one rank, and all of them are copies.
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
@@ -24,6 +26,11 @@ view<T const> gapless(auto const& run, view<T> y, view<T const> a) {
   if (a.contiguous()) return a;
   run.copy(y, a, false);
   return y;
+}
+/// Where a matrix or stack without gaps lies.
+template <class T>
+std::span<std::byte const> bytes_of(view<T const> a) {
+  return {reinterpret_cast<std::byte const*>(a.data), static_cast<std::size_t>(a.size()) * sizeof(T)};
 }
 }  // namespace detail
 
@@ -41,6 +48,7 @@ void for_rows(auto const& run, Index count, Rows const& rows) {
 
 /// y = the sum over the ranks of a.
 struct all_sum : operation {
+  static constexpr bool goes_on = true;
   static constexpr bool takes_stacks = true;
   template <class A>
   using shape_of = typename A::extents;
@@ -48,8 +56,16 @@ struct all_sum : operation {
   static constexpr kind kind_of = A::kind_of;
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> a) {
-    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
-      run.backend.communicator().all_sum(y.data, detail::gapless(run, y, a).data, y.size());
+    using Backend = std::remove_cvref_t<decltype(run.backend)>;
+    if constexpr (HasCommunicator<Backend>) {
+      auto& all = run.backend.communicator();
+      view<T const> const from = detail::gapless(run, y, a);
+      if constexpr (GoesOn<Backend> && Overlaps<std::remove_cvref_t<decltype(all)>>) {
+        run.backend.goes_on(all.begin_all_sum(y.data, from.data, y.size()), detail::bytes_of(from),
+                            detail::bytes_of(view<T const>(y)));
+      } else {
+        all.all_sum(y.data, from.data, y.size());
+      }
     } else {
       run.copy(y, a, false);
     }

@@ -4,6 +4,8 @@
 // slots of a selection, grouped by expert (sort_by_expert), lie in the order of their owners.
 
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/arena.hpp"
@@ -47,15 +49,13 @@ struct exchange_plan : operation {
   }
 };
 
-/// What a plan says of the rows that a rank sends and receives, in elements of each.
+/// The elements of rows that a rank sends to each other one and receives from it, by a plan.
 struct exchanged {
-  std::span<Index> sent, received;
+  std::vector<Index> sent, received;
 
-  /// @param memory  of 2 ranks numbers
-  static exchanged of(Index* memory, view<Int const> offsets, view<Int const> counts, Index each) {
+  static exchanged of(view<Int const> offsets, view<Int const> counts, Index each) {
     Index const n = counts.rows, experts = offsets.cols - 1;
-    auto const size = static_cast<std::size_t>(n);
-    exchanged all{{memory, size}, {memory + n, size}};
+    exchanged all{std::vector<Index>(static_cast<std::size_t>(n)), std::vector<Index>(static_cast<std::size_t>(n))};
     for (Index r = 0; r < n; ++r) {
       auto const i = static_cast<std::size_t>(r);
       all.sent[i] = (offsets(0, first_of_share(experts, r + 1, n)) - offsets(0, first_of_share(experts, r, n))) * each;
@@ -73,122 +73,149 @@ inline Index received_in(view<Int const> counts) {
   return n;
 }
 
-/// What operations by a plan have in common; perm, offsets and counts are operands of theirs.
-struct exchange_by_plan : operation {
-  template <class Perm, class Counts>
-  using received = received_rows<Counts, over_ranks<cols<Perm>>>;
-  /// The numbers of an `exchanged`, and the rows that are sent, or come back.
+/// An operand of which nothing is read: it is only to be there before.
+struct before : operation {
+  static constexpr form form_of = form::view;
+  static constexpr bool differentiable = false;
+  template <class A>
+  static constexpr kind kind_of = A::kind_of;
+  template <class A>
+  using shape_of = typename A::extents;
   template <class T>
-  static std::size_t bytes(Index ranks_here, Index slots, Index cols) {
-    return 2 * static_cast<std::size_t>(ranks_here) * sizeof(Index) +
-           static_cast<std::size_t>(slots * cols) * sizeof(T) + alignment;
-  }
-  template <class T>
-  static T* rows_in(std::span<std::byte> scratch, Index ranks_here) {
-    auto const numbers = 2 * static_cast<std::size_t>(ranks_here) * sizeof(Index);
-    return reinterpret_cast<T*>(scratch.data() + (numbers + alignment - 1) / alignment * alignment);
+  static constexpr view<T> apply(auto const&, view<T> a) {
+    return a;
   }
 };
 
-template <class E>
-struct exchange_back;
-
-/// The rows x_{s / SlotsPerRow} of the slots s that this rank's experts have on all ranks: those of rank 0 first, and
-/// of each rank in the order of the experts.
-template <class SlotsPerRow, class E>
-struct exchange : exchange_by_plan {
-  static constexpr bool receives = true;
-  static constexpr bool needs_scratch = true;
-  template <class X, class Perm, class Offsets, class Counts>
-  static constexpr kind kind_of = X::kind_of;
-  template <class X, class Perm, class Offsets, class Counts>
-  using shape_of = shape<exchange_by_plan::received<Perm, Counts>, cols<X>>;
-  template <class X, class Perm, class Offsets, class Counts>
-  using checks = type_list<equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
-  static Index received(auto const&, auto, auto, auto, auto, view<Int const> counts) { return received_in(counts); }
-  template <class T>
-  static std::size_t scratch(auto const& run, view<T> y, view<T const>, view<Int const> perm, auto, auto) {
-    return bytes<T>(run.template extent<ranks>(), perm.cols, y.cols);
+/// An exchange of rows that goes on while others compute, where the communicator can do that.
+template <class T>
+void move_rows(auto const& run, view<T> y, std::span<Index const> received, view<T const> rows,
+               std::span<Index const> sent) {
+  using Backend = std::remove_cvref_t<decltype(run.backend)>;
+  if constexpr (!HasCommunicator<Backend>) {
+    Index const n = received[0];
+    if (n > 0) std::memcpy(y.data, rows.data, static_cast<std::size_t>(n) * sizeof(T));
+  } else if constexpr (GoesOn<Backend> && Overlaps<std::remove_cvref_t<decltype(run.backend.communicator())>>) {
+    run.backend.goes_on(run.backend.communicator().begin_all_to_all(y.data, received, rows.data, sent),
+                        detail::bytes_of(rows), detail::bytes_of(view<T const>(y)));
+  } else {
+    run.backend.communicator().all_to_all(y.data, received, rows.data, sent);
   }
+}
+
+template <class E>
+struct unpack_rows;
+template <class E>
+struct return_rows;
+
+/// The rows x_{s / SlotsPerRow} of the slots s that have an expert, in the order of the experts.
+template <class SlotsPerRow, class E>
+struct pack_rows : operation {
+  template <class X, class Perm, class Offsets>
+  static constexpr kind kind_of = X::kind_of;
+  template <class X, class Perm, class Offsets>
+  using shape_of = shape<cols<Perm>, cols<X>>;
+  template <class X, class Perm, class Offsets>
+  using checks = type_list<equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
   template <class T>
-  static void eval(auto const& run, view<T> y, view<T const> x, view<Int const> perm, view<Int const> offsets,
-                   view<Int const> counts) {
-    Index const slots_per_row = run.template extent<SlotsPerRow>(), sent = offsets(0, offsets.cols - 1);
-    bool const alone = !HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>;
-    T* const rows = alone ? y.data : rows_in<T>(run.scratch, counts.rows);
-    for (Index i = 0; i < sent; ++i) {
+  static void eval(auto const& run, view<T> y, view<T const> x, view<Int const> perm, view<Int const> offsets) {
+    Index const slots_per_row = run.template extent<SlotsPerRow>(), packed = offsets(0, offsets.cols - 1);
+    for (Index i = 0; i < packed; ++i) {
       view<T const> const from = x.middle_rows(perm(0, i) / slots_per_row, 1);
-      T* const to = rows + i * x.cols;
+      T* const to = y.row(i);
       if (from.col_stride == 1) {
-        std::memcpy(to, from.data, static_cast<std::size_t>(x.cols) * sizeof(T));
+        if (x.cols > 0) std::memcpy(to, from.data, static_cast<std::size_t>(x.cols) * sizeof(T));
       } else {
         for (Index j = 0; j < x.cols; ++j) to[j] = from(0, j);
       }
     }
-    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
-      auto const all = exchanged::of(reinterpret_cast<Index*>(run.scratch.data()), offsets, counts, y.cols);
-      run.backend.communicator().all_to_all(y.data, std::span<Index const>(all.received), static_cast<T const*>(rows),
-                                            std::span<Index const>(all.sent));
-    }
   }
-  static constexpr auto vjp(auto dy, auto, auto perm, auto offsets, auto counts, auto) {
-    return grads(headmix::group_sum<SlotsPerRow>(make<exchange_back<E>>(dy, perm, offsets, counts)), none{}, none{},
-                 none{});
+  static constexpr auto vjp(auto dy, auto, auto perm, auto offsets, auto) {
+    return grads(headmix::group_sum<SlotsPerRow>(make<unpack_rows<E>>(dy, perm, offsets)), none{}, none{});
   }
 };
 
-/// The way back: the rows that came by `exchange`, or what was made of them, at their slots; zeros for the others.
+/// Packed rows at their slots again; zeros for slots without an expert. A further operand is only to be there before.
 template <class E>
-struct exchange_back : exchange_by_plan {
-  static constexpr bool needs_scratch = true;
-  template <class Z, class Perm, class Offsets, class Counts>
+struct unpack_rows : operation {
+  template <class Z, class...>
   static constexpr kind kind_of = Z::kind_of;
-  template <class Z, class Perm, class Offsets, class Counts>
-  using shape_of = shape<cols<Perm>, cols<Z>>;
+  template <class Z, class...>
+  using shape_of = shape<rows<Z>, cols<Z>>;
   template <class T>
-  static std::size_t scratch(auto const& run, view<T> y, view<T const>, view<Int const> perm, auto, auto) {
-    return bytes<T>(run.template extent<ranks>(), perm.cols, y.cols);
-  }
-  template <class T>
-  static void eval(auto const& run, view<T> y, view<T const> z, view<Int const> perm, view<Int const> offsets,
-                   view<Int const> counts) {
-    T const* rows = z.data;
-    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
-      T* const back = rows_in<T>(run.scratch, counts.rows);
-      auto const all = exchanged::of(reinterpret_cast<Index*>(run.scratch.data()), offsets, counts, y.cols);
-      run.backend.communicator().all_to_all(back, std::span<Index const>(all.sent), rows,
-                                            std::span<Index const>(all.received));
-      rows = back;
-    }
+  static void eval(auto const&, view<T> y, view<T const> z, view<Int const> perm, view<Int const> offsets, auto...) {
     auto const row = static_cast<std::size_t>(y.cols) * sizeof(T);
-    Index const returned = offsets(0, offsets.cols - 1);
+    Index const packed = offsets(0, offsets.cols - 1);
     for (Index i = 0; i < perm.cols && row > 0; ++i) {
       T* const to = y.row(perm(0, i));
-      if (i < returned) {
-        std::memcpy(to, rows + i * y.cols, row);
+      if (i < packed) {
+        std::memcpy(to, z.data + i * y.cols, row);
       } else {
         std::memset(to, 0, row);
       }
     }
   }
-  static constexpr auto vjp(auto dy, auto, auto perm, auto offsets, auto counts, auto) {
-    return grads(make<exchange<size<1>, E>>(dy, perm, offsets, counts), none{}, none{}, none{});
+  static constexpr auto vjp(auto dy, auto, auto perm, auto offsets, auto) {
+    return grads(make<pack_rows<size<1>, E>>(dy, perm, offsets), none{}, none{});
+  }
+  static constexpr auto vjp(auto dy, auto, auto perm, auto offsets, auto, auto) {
+    return grads(make<pack_rows<size<1>, E>>(dy, perm, offsets), none{}, none{}, none{});
   }
 };
 
-/// The expert of this rank that each row came for: Int [received, 1]; perm is asked for its extent.
+/// Packed rows of all ranks whose experts this rank has: those of rank 0 first, and of each rank in the order of the
+/// experts.
 template <class E>
-struct received_experts : exchange_by_plan {
+struct send_rows : operation {
+  static constexpr bool receives = true;
+  static constexpr bool goes_on = true;
+  template <class Packed, class Offsets, class Counts>
+  static constexpr kind kind_of = Packed::kind_of;
+  template <class Packed, class Offsets, class Counts>
+  using shape_of = shape<received_rows<Counts, over_ranks<rows<Packed>>>, cols<Packed>>;
+  static Index received(auto const&, auto, auto, auto, view<Int const> counts) { return received_in(counts); }
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> packed, view<Int const> offsets, view<Int const> counts) {
+    exchanged const all = exchanged::of(offsets, counts, y.cols);
+    move_rows(run, y, all.received, packed, all.sent);
+  }
+  static constexpr auto vjp(auto dy, auto packed, auto offsets, auto counts, auto) {
+    return grads(make<return_rows<E>>(dy, offsets, counts, make<before>(packed)), none{}, none{});
+  }
+};
+
+/// The way back: as many rows as came by send_rows go to where they came from.
+template <class E>
+struct return_rows : operation {
+  static constexpr bool goes_on = true;
+  template <class Z, class Offsets, class Counts, class Like>
+  static constexpr kind kind_of = Z::kind_of;
+  template <class Z, class Offsets, class Counts, class Like>
+  using shape_of = shape<rows<Like>, cols<Z>>;
+  template <class T>
+  static void eval(auto const& run, view<T> y, view<T const> z, view<Int const> offsets, view<Int const> counts, auto) {
+    exchanged const all = exchanged::of(offsets, counts, y.cols);
+    move_rows(run, y, all.sent, z, all.received);
+  }
+  static constexpr auto vjp(auto dy, auto, auto offsets, auto counts, auto, auto) {
+    return grads(make<send_rows<E>>(dy, offsets, counts), none{}, none{}, none{});
+  }
+};
+
+/// The expert of this rank that each row came for: Int [received, 1]. perm is asked for its extent; further operands
+/// are only to be there before.
+template <class E>
+struct received_experts : operation {
   static constexpr bool receives = true;
   static constexpr bool differentiable = false;
-  template <class Perm, class Counts>
+  template <class...>
   static constexpr kind kind_of = kind::integer;
-  template <class Perm, class Counts>
-  using shape_of = shape<exchange_by_plan::received<Perm, Counts>, size<1>>;
-  template <class Perm, class Counts>
+  template <class Perm, class Counts, class...>
+  using shape_of = shape<received_rows<Counts, over_ranks<cols<Perm>>>, size<1>>;
+  template <class...>
   using domain_of = share<E>;
-  static Index received(auto const&, auto, auto, view<Int const> counts) { return received_in(counts); }
-  static void eval(auto const&, view<Int> y, auto, view<Int const> counts) {
+  static Index received(auto const&, auto, auto, view<Int const> counts, auto...) { return received_in(counts); }
+  static void eval(auto const&, view<Int> y, auto, view<Int const> counts, auto...) {
     Index i = 0;
     for (Index r = 0; r < counts.rows; ++r) {
       for (Index e = 0; e < counts.cols; ++e) {
@@ -199,13 +226,13 @@ struct received_experts : exchange_by_plan {
 };
 
 /// 1 for each row: the weight of its only expert.
-struct received_ones : exchange_by_plan {
+struct received_ones : operation {
   static constexpr bool receives = true;
   static constexpr bool differentiable = false;
   template <class Perm, class Counts>
   static constexpr kind kind_of = kind::accumulator;
   template <class Perm, class Counts>
-  using shape_of = shape<exchange_by_plan::received<Perm, Counts>, size<1>>;
+  using shape_of = shape<received_rows<Counts, over_ranks<cols<Perm>>>, size<1>>;
   static Index received(auto const&, auto, auto, view<Int const> counts) { return received_in(counts); }
   template <class T>
   static void eval(auto const& run, view<T> y, auto, auto) {
@@ -213,20 +240,76 @@ struct received_ones : exchange_by_plan {
   }
 };
 
+/// The columns First .. First + Count - 1 of choices.
+template <class First, class Count>
+struct some_choices : operation {
+  static constexpr form form_of = form::view;
+  static constexpr bool differentiable = false;
+  template <class>
+  static constexpr kind kind_of = kind::integer;
+  template <class Chosen>
+  using domain_of = headmix::domain<Chosen>;
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, Count>;
+  template <class T>
+  static constexpr view<T> apply(auto const& run, view<T> index) {
+    return index.middle_cols(run.template extent<First>(), run.template extent<Count>());
+  }
+};
+
 }  // namespace ops
+
+namespace detail {
+/// The way of the slots of a selection to their experts and back.
+template <class Network, class E, class X, class Chosen>
+struct slots_over_ranks {
+  static constexpr auto order = sort_by_expert(Chosen{});
+  static constexpr auto offsets = get_output<1>(order);
+  static constexpr auto counts = make<ops::exchange_plan<E>>(offsets);
+  static constexpr auto packed = make<ops::pack_rows<slots_per_row<X, Chosen>, E>>(X{}, order, offsets);
+  static constexpr auto sent = make<ops::send_rows<E>>(packed, offsets, counts);
+  /// The experts work when rows of others have been sent, too.
+  template <Expr... Others>
+  static constexpr auto returned(Others... others) {
+    constexpr auto experts = make<ops::received_experts<E>>(order, counts, make<ops::before>(others)...);
+    constexpr auto one = make<ops::received_ones>(order, counts);
+    return make<ops::return_rows<E>>(Network::mixture(sent, one, experts), offsets, counts, make<ops::before>(packed));
+  }
+  template <Expr Z, Expr... Others>
+  static constexpr auto unpacked(Z z, Others... others) {
+    return make<ops::unpack_rows<E>>(z, order, offsets, make<ops::before>(others)...);
+  }
+};
+}  // namespace detail
 
 /// The mixture of experts of which each rank has its share, Network::experts<share<E>, ...>: x [R, D], gate [R, K],
 /// index Int [R, K] among all E experts -> [R, D]. Rows of every rank go to where their experts are, and back: two
 /// exchanges, and two for the gradient.
 template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
-constexpr auto mixture_over_ranks(X x, G gate, Chosen index) {
-  constexpr auto order = sort_by_expert(index);
-  constexpr auto offsets = get_output<1>(order);
-  constexpr auto counts = make<ops::exchange_plan<E>>(offsets);
-  constexpr auto rows = make<ops::exchange<slots_per_row<X, Chosen>, E>>(x, order, offsets, counts);
-  constexpr auto experts = make<ops::received_experts<E>>(order, counts);
-  constexpr auto one = make<ops::received_ones>(order, counts);
-  return combine(gate, make<ops::exchange_back<E>>(Network::mixture(rows, one, experts), order, offsets, counts));
+constexpr auto mixture_over_ranks(X, G gate, Chosen) {
+  using slots = detail::slots_over_ranks<Network, E, X, Chosen>;
+  return combine(gate, slots::unpacked(slots::returned()));
+}
+/// The same in two parts, of the first half of a row's choices and of the others: rows of one part are on their way
+/// while the experts work on those of the other.
+template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
+constexpr auto overlapped_mixture_over_ranks(X, G gate, Chosen index) {
+  using K = cols<Chosen>;
+  using First = half<K>;
+  using Rest = minus<K, First>;
+  constexpr auto part = []<class From, class Count>(From, Count) {
+    return make<ops::some_choices<From, Count>>(Chosen{});
+  };
+  using FirstSlots = detail::slots_over_ranks<Network, E, X, decltype(part(size<0>{}, First{}))>;
+  using RestSlots = detail::slots_over_ranks<Network, E, X, decltype(part(First{}, Rest{}))>;
+  constexpr auto first = FirstSlots::returned(RestSlots::sent);
+  constexpr auto rest = RestSlots::returned(first);
+  auto const gates = [&]<class From, class Count>(From, Count) {
+    return gather_cols(gate, iota_cols<From, Count, K>(gate));
+  };
+  static_cast<void>(index);
+  return combine(gates(size<0>{}, First{}), FirstSlots::unpacked(first, rest)) +
+         combine(gates(First{}, Rest{}), RestSlots::unpacked(rest));
 }
 
 }  // namespace headmix

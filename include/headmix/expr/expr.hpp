@@ -117,6 +117,9 @@ struct operation {
   /// True when the rows of the result, an extent `received_rows`, are what `received(run, outputs..., operands...)`
   /// says just before `eval`. All values with this extent have so many rows from then on.
   static constexpr bool receives = false;
+  /// True when what `eval` has begun may go on when it returns (contract/communicator.hpp, GoesOn): its operands keep
+  /// their memory for as long as its result does.
+  static constexpr bool goes_on = false;
   /// True when `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
   /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.

@@ -3,11 +3,16 @@
 // Extents are types. A size is a number or `dynamic`; a name given to it (`struct D : size<512> {};`) is its identity,
 // so two dynamic sizes of the same name agree by construction and every other pair is checked when buffers are bound.
 
+#include <algorithm>
+#include <array>
 #include <concepts>
+#include <cstddef>
+#include <string_view>
 #include <type_traits>
 
 #include "headmix/core/config.hpp"
 #include "headmix/core/type_list.hpp"
+#include "headmix/core/type_name.hpp"
 
 namespace headmix {
 
@@ -80,6 +85,37 @@ constexpr auto add() {
 template <Extent A, Extent B>
 using plus = typename decltype(detail::add<A, B>())::type;
 
+/// A - B, which is not larger.
+template <Extent A, Extent B>
+struct difference {
+  static constexpr Index value = dynamic;
+};
+namespace detail {
+template <class A, class B>
+constexpr auto subtract() {
+  if constexpr (A::value != dynamic && B::value != dynamic) {
+    static_assert(A::value >= B::value, "headmix: this extent is smaller than the other one");
+    return std::type_identity<size<A::value - B::value>>{};
+  } else {
+    return std::type_identity<difference<A, B>>{};
+  }
+}
+template <class A>
+constexpr auto halve() {
+  if constexpr (A::value != dynamic) {
+    return std::type_identity<size<A::value / 2>>{};
+  } else {
+    return std::type_identity<quotient<A, size<2>>>{};
+  }
+}
+}  // namespace detail
+/// A - B.
+template <Extent A, Extent B>
+using minus = typename decltype(detail::subtract<A, B>())::type;
+/// A / 2, rounded down.
+template <Extent A>
+using half = typename decltype(detail::halve<A>())::type;
+
 /// X + 1: the offsets of X groups.
 template <Extent X>
 struct plus_one {
@@ -149,12 +185,29 @@ inline constexpr bool extents_agree = Found == Expected || Found == dynamic || E
 
 // ---- sizes of programs that run on several ranks (contract/communicator.hpp); elsewhere there is one rank ----
 
+namespace detail {
+/// "Prefix X", and the zero at its end.
+template <class X, std::size_t Size>
+constexpr auto prefixed_name(char const (&prefix)[Size]) {
+  constexpr std::string_view name = type_name<X>();
+  std::array<char, Size + 1 + name.size()> text{};
+  std::copy_n(prefix, Size - 1, text.begin());
+  text[Size - 1] = ' ';
+  std::copy(name.begin(), name.end(), text.begin() + Size);
+  return text;
+}
+}  // namespace detail
+
 /// How many ranks there are.
 struct ranks : size<dynamic> {};
 /// This rank's share of X, whose elements are divided among the ranks in their order: see share_of.
 template <Extent X>
 struct share : size<dynamic> {
   using whole = X;
+  /// The characters of the name.
+  static constexpr auto text = detail::prefixed_name<X>("this rank's");
+  /// As in messages.
+  static constexpr char const* name = text.data();
 };
 /// How many elements of X the ranks before this one have.
 template <Extent X>
@@ -165,6 +218,10 @@ struct share_before : size<dynamic> {
 template <Extent X>
 struct over_ranks : size<dynamic> {
   using each = X;
+  /// The characters of the name.
+  static constexpr auto text = detail::prefixed_name<X>("all ranks'");
+  /// As in messages.
+  static constexpr char const* name = text.data();
 };
 /// The rows that come from other ranks by a plan (expr/exchange.hpp), Most at most. Known when the plan has been made.
 template <class Plan, Extent Most>
@@ -187,6 +244,8 @@ template <class A, class B>
 struct sizes_below<quotient<A, B>> : sizes_below<product<A, B>> {};
 template <class A, class B>
 struct sizes_below<together<A, B>> : sizes_below<product<A, B>> {};
+template <class A, class B>
+struct sizes_below<difference<A, B>> : sizes_below<product<A, B>> {};
 
 template <class X>
 struct sizes_below<plus_one<X>> : sizes_below<X> {};

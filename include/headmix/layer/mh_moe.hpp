@@ -14,7 +14,7 @@ namespace headmix {
 /// The options of MhMoe. In the published code padding is routed and counted; with `padded` it is neither.
 using mh_moe_options = accepts<no_head, no_merge, head_bias, merge_bias, output_bias, subtoken_residual,
                                option::shared_expert, option::capacity, padded, option::output_dropout, expert_parallel,
-                               excludes<no_head, head_bias>, excludes<no_merge, merge_bias>>;
+                               overlapped_exchange, excludes<no_head, head_bias>, excludes<no_merge, merge_bias>>;
 
 /// x [tokens, d] -> y [tokens, d], with W_head and W_merge [d, d], the router's parameters, W_g [d / h, E], and those
 /// of the experts, rows of width d / h: W_up, W_gate [E, d / h, hidden_dim], W_down [E, hidden_dim, d / h]. The losses
@@ -60,7 +60,10 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   /// The mixture, wherever its experts are.
   template <Expr S, Expr G, Selection Chosen>
   static constexpr auto mixture(S s, G gate, Chosen index) {
-    if constexpr (has<expert_parallel>) {
+    if constexpr (has<overlapped_exchange>) {
+      static_assert(has<expert_parallel>, "headmix: overlapped_exchange goes with expert_parallel");
+      return overlapped_mixture_over_ranks<network, experts>(s, gate, index);
+    } else if constexpr (has<expert_parallel>) {
       return mixture_over_ranks<network, experts>(s, gate, index);
     } else {
       return network::mixture(s, gate, index);

@@ -45,6 +45,14 @@ struct expert_parallel : option_kind {
                               *without = "every rank has all experts";
 };
 
+/// With expert_parallel of feed-forward experts: rows go to their experts in two parts, so that one is on its way while
+/// experts work on the other. Worth it where an exchange takes about as long as the experts' products.
+struct overlapped_exchange : option_kind {
+  static constexpr char const *syntax = "overlapped_exchange",
+                              *meaning = "half of the choices are exchanged while experts work on the others",
+                              *without = "one exchange of all";
+};
+
 namespace option {
 
 struct mask : option_kind {

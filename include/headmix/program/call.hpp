@@ -14,6 +14,10 @@
 
 namespace headmix {
 
+namespace ops {
+struct before;
+}  // namespace ops
+
 namespace detail {
 /// What stands for prepared weights on a backend that has none.
 struct no_prepared_weights {
@@ -125,6 +129,13 @@ struct operand {
   using type = view<storage_t<A::kind_of, Scalar> const>;
   using values = type_list<memory_of<A>>;
 };
+/// An operand that is only to be there before.
+struct unread {};
+template <class B, class Scalar>
+struct operand<false, node<ops::before, B>, Scalar> {
+  using type = unread;
+  using values = type_list<extents_of<memory_of<B>>>;
+};
 template <CacheMemory A, class Scalar>
 struct operand<false, A, Scalar> {
   using type = view<storage_t<A::kind_of, Scalar>>;
@@ -153,6 +164,13 @@ struct reader;
 template <class T>
 struct reader<view<T>> {
   static view<T> read(value_reader& from, bound_sizes const&) { return typed<T>(from.memory()); }
+};
+template <>
+struct reader<unread> {
+  static unread read(value_reader& from, bound_sizes const&) {
+    from.extents();
+    return {};
+  }
 };
 template <class T, bool OneRow, bool OneCol>
 struct reader<tree_leaf<T, OneRow, OneCol>> {
@@ -260,6 +278,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
   static constexpr bool needs_scratch = Op::needs_scratch;
   static constexpr int sized_output = Op::sized_output;
   static constexpr bool receives = Op::receives;
+  static constexpr bool goes_on = Op::goes_on;
 };
 /// y (+)= tree
 template <class T, class Tree>
@@ -273,6 +292,7 @@ struct map_kernel {
   static constexpr bool needs_scratch = false;
   static constexpr int sized_output = 0;
   static constexpr bool receives = false;
+  static constexpr bool goes_on = false;
 };
 
 /// One call: outputs and operands are lists of values.

@@ -19,7 +19,7 @@ constexpr void check_divides(Index whole, Index parts) {
 
 /// A number, a size of the program, or an operation on two other formulas.
 struct formula {
-  enum class op { number, size, product, quotient, sum };
+  enum class op { number, size, product, quotient, sum, difference };
   op what = op::number;
   Index value = 0;  ///< the number, or which size
   char const* name_source = nullptr;
@@ -39,6 +39,8 @@ constexpr Index evaluate(formula const& f, Index const* sizes, bool exact = fals
       return (checked(evaluate(*f.a, sizes, exact)) * evaluate(*f.b, sizes, exact)).value;
     case formula::op::sum:
       return (checked(evaluate(*f.a, sizes, exact)) + evaluate(*f.b, sizes, exact)).value;
+    case formula::op::difference:
+      return evaluate(*f.a, sizes, exact) - evaluate(*f.b, sizes, exact);
     case formula::op::quotient:
       break;
   }
@@ -72,6 +74,9 @@ inline constexpr formula formula_of<Sizes, quotient<A, B>> = {formula::op::quoti
 template <class Sizes, class A, class B>
 inline constexpr formula formula_of<Sizes, together<A, B>> = {formula::op::sum, 0, name_source<together<A, B>>(),
                                                               formula_for<Sizes, A>, formula_for<Sizes, B>};
+template <class Sizes, class A, class B>
+inline constexpr formula formula_of<Sizes, difference<A, B>> = {
+    formula::op::difference, 0, name_source<difference<A, B>>(), formula_for<Sizes, A>, formula_for<Sizes, B>};
 template <class Sizes, class A>
 inline constexpr formula formula_of<Sizes, plus_one<A>> = {formula::op::sum, 0, name_source<plus_one<A>>(),
                                                            formula_for<Sizes, A>, formula_for<Sizes, size<1>>};

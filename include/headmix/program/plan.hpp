@@ -3,6 +3,9 @@
 // Where the values of a program lie: every buffer lives from the call that writes it to the last call that reads it,
 // and gets memory that no other living buffer has.
 
+#include <algorithm>
+#include <utility>
+
 #include "headmix/core/arena.hpp"
 #include "headmix/expr/repeat_edge.hpp"
 #include "headmix/program/binding.hpp"
@@ -17,6 +20,7 @@ struct call_row {
   repeat_edge edge = repeat_edge::none;
   int repeat = -1;    ///< whose edge it is
   int received = -1;  ///< the size that the call finds out
+  bool goes_on = false;
 };
 /// A part of the program that is repeated; see program/unroll.hpp.
 struct repeat_row {
@@ -100,6 +104,13 @@ class basic_plan {
     for (int const root : program_->roots) {
       if (buffer* const b = buffer_below(root)) b->last = calls;
     }
+    for (std::size_t c = calls; c-- > 0;) {
+      if (!program_->calls[c].goes_on) continue;
+      buffer const* const result = buffer_below(values_of_call(c)[0]);
+      for (int const n : values_of_call(c)) {
+        if (buffer* const b = buffer_below(n)) b->last = (std::max)(b->last, result->last);
+      }
+    }
     AddressPlanner planner(living_);
     for (std::size_t c = 0; c < calls; ++c) {
       for (int const n : values_of_call(c)) {
@@ -109,7 +120,8 @@ class basic_plan {
         b->laid_out = true;
         b->used = b->last > c || !program_->buffers[i].optional;
         auto const elements = static_cast<std::size_t>(values[program_->first_buffer() + i].size());
-        if (b->used) b->offset = planner.acquire(i, elements * program_->buffers[i].element);
+        b->bytes = elements * program_->buffers[i].element;
+        if (b->used) b->offset = planner.acquire(i, b->bytes);
       }
       if (scratch_[c].bytes > 0) {
         scratch_[c].offset = planner.acquire(buffers_.size(), scratch_[c].bytes);
@@ -162,6 +174,12 @@ class basic_plan {
     call_row const& row = program_->calls[c];
     return program_->numbers.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
   }
+  /// The memory of value n, if that is a buffer.
+  [[nodiscard]] std::span<std::byte const> memory_of(int n) const {
+    buffer const* const b = buffer_below(n);
+    if (b == nullptr || !b->used) return {};
+    return workspace_.subspan(b->offset, b->bytes);
+  }
   [[nodiscard]] std::span<std::byte> scratch_of(std::size_t c) const {
     return workspace_.subspan(scratch_[c].offset, scratch_[c].bytes);
   }
@@ -169,16 +187,17 @@ class basic_plan {
  private:
   struct buffer {
     std::size_t writer = 0, last = 0;  // calls; their number for a buffer that survives them all
-    std::size_t offset = 0;
+    std::size_t offset = 0, bytes = 0;
     bool used = false, laid_out = false;
   };
   [[nodiscard]] std::size_t losses() const { return program_->seeds - (program_->result_has_gradient ? 1 : 0); }
   /// The buffer that lies below value n, if one does and its elements are read.
-  buffer* buffer_below(int n) {
+  [[nodiscard]] buffer const* buffer_below(int n) const {
     auto const first = static_cast<int>(program_->first_buffer()), end = static_cast<int>(program_->first_derived());
     while (n >= end) n = program_->sources[static_cast<std::size_t>(n - end)];
     return n < first ? nullptr : &buffers_[static_cast<std::size_t>(n - first)];
   }
+  [[nodiscard]] buffer* buffer_below(int n) { return const_cast<buffer*>(std::as_const(*this).buffer_below(n)); }
 
   /// The shapes of buffers that a size is mentioned in.
   std::vector<std::size_t>& values_of_size(int size) {

@@ -205,10 +205,30 @@ class Runner {
     }
   }
   void run(std::size_t first, std::size_t last) {
+    if constexpr (GoesOn<Backend>) {
+      // What goes on must not outlive the memory that it works on.
+      struct guard {
+        Backend& backend;
+        bool completed = false;
+        ~guard() {
+          if (!completed) backend.abandon();
+        }
+      } all{*backend_};
+      run_calls(first, last);
+      backend_->settle();
+      all.completed = true;
+    } else {
+      run_calls(first, last);
+    }
+  }
+  void run_calls(std::size_t first, std::size_t last) {
     for (std::size_t c = first; c < last; ++c) {
       call_row const& row = program_->calls[c];
       value_reader const values = values_for(c);
       if (row.into_leaf && values.values[*values.next].data == nullptr) continue;
+      if constexpr (GoesOn<Backend>) {
+        if (backend_->is_waiting()) settle(c);
+      }
       if (row.received >= 0) {
         binding_.set_received(row.received, functions_of(c).received(context({}), values));
         plan_.reshape_values(binding_, row.received);
@@ -220,6 +240,13 @@ class Runner {
         backend_->between_kernels();
       }
     }
+  }
+  /// Completes what call c must not read or overwrite before.
+  void settle(std::size_t c) {
+    for (int const n : plan_.values_of_call(c)) {
+      if (auto const memory = plan_.memory_of(n); !memory.empty()) backend_->settle(memory);
+    }
+    if (auto const scratch = plan_.scratch_of(c); !scratch.empty()) backend_->settle(scratch);
   }
   /// Whether no later call adds to the gradient that call c adds to.
   [[nodiscard]] bool is_last_for_leaf(std::size_t c) {
