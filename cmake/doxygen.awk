@@ -14,8 +14,9 @@ function protocol(names, text,   n, part, i) {
 
 BEGIN {
   protocol("extents args kind_of form_of grad", "Part of every Expr.")
-  protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns " \
-           "edge repeated_by scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts",
+  protocol("differentiable shape_of checks vjp eval accumulates outputs optional_outputs sized_output columns received " \
+           "edge repeated_by scratch needs_scratch domain_of output_extents output_kind apply takes_stacks parts receives " \
+           "goes_on",
            "Part of an operation; see `operation`.")
   protocol("f vectorizable", "Part of a pointwise operation; see `pointwise`.")
   protocol("syntax meaning without standard several accepts",
@@ -28,6 +29,7 @@ BEGIN {
   protocol("model_dim head_dim heads kv_heads context_dim experts top_k shared_heads routed_heads routed_top_k " \
            "expert_heads split expert_capacity hidden_dim",
            "A size of the layer; see the page of layers.")
+  protocol("own_heads own_experts", "What is here of a size of the layer: all, or this rank's share.")
   protocol("W_g W_noise W_q W_k W_v W_o W_s W_r W_h W_1 W_2 W_3 W_up W_gate W_down W_up_s W_gate_s W_down_s " \
            "W_head W_merge",
            "A parameter of the equations.")

@@ -12,9 +12,9 @@
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include "headmix/contract/communicator.hpp"
+#include "headmix/core/arena.hpp"
 #include "headmix/expr/select.hpp"
 
 namespace headmix {
@@ -93,13 +93,22 @@ struct all_gather_rows;
 template <class X>
 struct reduce_scatter_rows;
 
-/// The elements of each rank's share of X, `each` for one of X.
+/// The elements of each rank's share of X, `each` for one of X, at the beginning of the scratch memory of a call; and
+/// the rest of it.
 template <class X>
-std::vector<Index> elements_of_shares(auto const& run, Index each) {
+std::span<Index const> elements_of_shares(auto const& run, Index each) {
   Index const n = run.template extent<X>(), ranks_here = run.template extent<ranks>();
-  std::vector<Index> counts;
-  for (Index r = 0; r < ranks_here; ++r) counts.push_back(share_of(n, r, ranks_here) * each);
-  return counts;
+  auto* const counts = reinterpret_cast<Index*>(run.scratch.data());
+  for (Index r = 0; r < ranks_here; ++r) counts[r] = share_of(n, r, ranks_here) * each;
+  return {counts, static_cast<std::size_t>(ranks_here)};
+}
+inline std::size_t bytes_of_shares(auto const& run) {
+  auto const counts = static_cast<std::size_t>(run.template extent<ranks>()) * sizeof(Index);
+  return (counts + alignment - 1) / alignment * alignment;
+}
+template <class T>
+T* behind_shares(auto const& run) {
+  return reinterpret_cast<T*>(run.scratch.data() + bytes_of_shares(run));
 }
 
 /// [share<X>, C] -> [X, C]: the rows of all ranks.
@@ -113,13 +122,13 @@ struct all_gather_rows : operation {
   template <class A>
   using checks = type_list<equal<rows_of<A>, the<share<X>>>>;
   template <class T>
-  static std::size_t scratch(auto const&, view<T>, view<T const> a) {
-    return static_cast<std::size_t>(a.size()) * sizeof(T);
+  static std::size_t scratch(auto const& run, view<T>, view<T const> a) {
+    return bytes_of_shares(run) + static_cast<std::size_t>(a.size()) * sizeof(T);
   }
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> a) {
     if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
-      view<T> const copy{reinterpret_cast<T*>(run.scratch.data()), a.rows, a.cols};
+      view<T> const copy{behind_shares<T>(run), a.rows, a.cols};
       run.backend.communicator().all_gather(y.data, detail::gapless(run, copy, a).data,
                                             elements_of_shares<X>(run, y.cols));
     } else {
@@ -140,13 +149,13 @@ struct reduce_scatter_rows : operation {
   template <class A>
   using checks = type_list<equal<rows_of<A>, the<X>>>;
   template <class T>
-  static std::size_t scratch(auto const&, view<T>, view<T const> a) {
-    return static_cast<std::size_t>(a.size()) * sizeof(T);
+  static std::size_t scratch(auto const& run, view<T>, view<T const> a) {
+    return bytes_of_shares(run) + static_cast<std::size_t>(a.size()) * sizeof(T);
   }
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> a) {
     if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
-      view<T> const copy{reinterpret_cast<T*>(run.scratch.data()), a.rows, a.cols};
+      view<T> const copy{behind_shares<T>(run), a.rows, a.cols};
       run.backend.communicator().reduce_scatter(y.data, detail::gapless(run, copy, a).data,
                                                 elements_of_shares<X>(run, y.cols));
     } else {
@@ -166,13 +175,13 @@ struct all_gather_cols : operation {
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class T>
-  static std::size_t scratch(auto const&, view<T> y, view<T const> a) {
-    return static_cast<std::size_t>(y.size() + a.size()) * sizeof(T);
+  static std::size_t scratch(auto const& run, view<T> y, view<T const> a) {
+    return bytes_of_shares(run) + static_cast<std::size_t>(y.size() + a.size()) * sizeof(T);
   }
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> a) {
     if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
-      T* all = reinterpret_cast<T*>(run.scratch.data());
+      T* all = behind_shares<T>(run);
       view<T> const copy{all + y.size(), a.rows, a.cols};
       auto const counts = elements_of_shares<X>(run, run.template extent<Group>() * y.rows);
       run.backend.communicator().all_gather(all, detail::gapless(run, copy, a).data, counts);

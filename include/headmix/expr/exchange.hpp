@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/arena.hpp"
@@ -51,11 +50,17 @@ struct exchange_plan : operation {
 
 /// The elements of rows that a rank sends to each other one and receives from it, by a plan.
 struct exchanged {
-  std::vector<Index> sent, received;
+  std::span<Index> sent, received;
 
-  static exchanged of(view<Int const> offsets, view<Int const> counts, Index each) {
+  static std::size_t bytes(auto const& run) {
+    return 2 * static_cast<std::size_t>(run.template extent<ranks>()) * sizeof(Index);
+  }
+  /// In the scratch memory of a call.
+  static exchanged of(std::span<std::byte> scratch, view<Int const> offsets, view<Int const> counts, Index each) {
     Index const n = counts.rows, experts = offsets.cols - 1;
-    exchanged all{std::vector<Index>(static_cast<std::size_t>(n)), std::vector<Index>(static_cast<std::size_t>(n))};
+    auto const size = static_cast<std::size_t>(n);
+    auto* const memory = reinterpret_cast<Index*>(scratch.data());
+    exchanged all{{memory, size}, {memory + n, size}};
     for (Index r = 0; r < n; ++r) {
       auto const i = static_cast<std::size_t>(r);
       all.sent[i] = (offsets(0, first_of_share(experts, r + 1, n)) - offsets(0, first_of_share(experts, r, n))) * each;
@@ -169,6 +174,8 @@ template <class E>
 struct send_rows : operation {
   static constexpr bool receives = true;
   static constexpr bool goes_on = true;
+  static constexpr bool needs_scratch = true;
+  static std::size_t scratch(auto const& run, auto...) { return exchanged::bytes(run); }
   template <class Packed, class Offsets, class Counts>
   static constexpr kind kind_of = Packed::kind_of;
   template <class Packed, class Offsets, class Counts>
@@ -176,7 +183,7 @@ struct send_rows : operation {
   static Index received(auto const&, auto, auto, auto, view<Int const> counts) { return received_in(counts); }
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> packed, view<Int const> offsets, view<Int const> counts) {
-    exchanged const all = exchanged::of(offsets, counts, y.cols);
+    exchanged const all = exchanged::of(run.scratch, offsets, counts, y.cols);
     move_rows(run, y, all.received, packed, all.sent);
   }
   static constexpr auto vjp(auto dy, auto packed, auto offsets, auto counts, auto) {
@@ -188,13 +195,15 @@ struct send_rows : operation {
 template <class E>
 struct return_rows : operation {
   static constexpr bool goes_on = true;
+  static constexpr bool needs_scratch = true;
+  static std::size_t scratch(auto const& run, auto...) { return exchanged::bytes(run); }
   template <class Z, class Offsets, class Counts, class Like>
   static constexpr kind kind_of = Z::kind_of;
   template <class Z, class Offsets, class Counts, class Like>
   using shape_of = shape<rows<Like>, cols<Z>>;
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> z, view<Int const> offsets, view<Int const> counts, auto) {
-    exchanged const all = exchanged::of(offsets, counts, y.cols);
+    exchanged const all = exchanged::of(run.scratch, offsets, counts, y.cols);
     move_rows(run, y, all.sent, z, all.received);
   }
   static constexpr auto vjp(auto dy, auto, auto offsets, auto counts, auto, auto) {
@@ -295,7 +304,7 @@ constexpr auto mixture_over_ranks(X, G gate, Chosen) {
 template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
 constexpr auto overlapped_mixture_over_ranks(X, G gate, Chosen index) {
   using K = cols<Chosen>;
-  using First = half<K>;
+  using First = halved<K>;
   using Rest = minus<K, First>;
   constexpr auto part = []<class From, class Count>(From, Count) {
     return make<ops::some_choices<From, Count>>(Chosen{});

@@ -87,7 +87,7 @@ using plus = typename decltype(detail::add<A, B>())::type;
 
 /// A - B, which is not larger.
 template <Extent A, Extent B>
-struct difference {
+struct subtracted {
   static constexpr Index value = dynamic;
 };
 namespace detail {
@@ -97,7 +97,7 @@ constexpr auto subtract() {
     static_assert(A::value >= B::value, "headmix: this extent is smaller than the other one");
     return std::type_identity<size<A::value - B::value>>{};
   } else {
-    return std::type_identity<difference<A, B>>{};
+    return std::type_identity<subtracted<A, B>>{};
   }
 }
 template <class A>
@@ -114,7 +114,7 @@ template <Extent A, Extent B>
 using minus = typename decltype(detail::subtract<A, B>())::type;
 /// A / 2, rounded down.
 template <Extent A>
-using half = typename decltype(detail::halve<A>())::type;
+using halved = typename decltype(detail::halve<A>())::type;
 
 /// X + 1: the offsets of X groups.
 template <Extent X>
@@ -245,7 +245,7 @@ struct sizes_below<quotient<A, B>> : sizes_below<product<A, B>> {};
 template <class A, class B>
 struct sizes_below<together<A, B>> : sizes_below<product<A, B>> {};
 template <class A, class B>
-struct sizes_below<difference<A, B>> : sizes_below<product<A, B>> {};
+struct sizes_below<subtracted<A, B>> : sizes_below<product<A, B>> {};
 
 template <class X>
 struct sizes_below<plus_one<X>> : sizes_below<X> {};

@@ -75,8 +75,8 @@ template <class Sizes, class A, class B>
 inline constexpr formula formula_of<Sizes, together<A, B>> = {formula::op::sum, 0, name_source<together<A, B>>(),
                                                               formula_for<Sizes, A>, formula_for<Sizes, B>};
 template <class Sizes, class A, class B>
-inline constexpr formula formula_of<Sizes, difference<A, B>> = {
-    formula::op::difference, 0, name_source<difference<A, B>>(), formula_for<Sizes, A>, formula_for<Sizes, B>};
+inline constexpr formula formula_of<Sizes, subtracted<A, B>> = {
+    formula::op::difference, 0, name_source<subtracted<A, B>>(), formula_for<Sizes, A>, formula_for<Sizes, B>};
 template <class Sizes, class A>
 inline constexpr formula formula_of<Sizes, plus_one<A>> = {formula::op::sum, 0, name_source<plus_one<A>>(),
                                                            formula_for<Sizes, A>, formula_for<Sizes, size<1>>};

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# cmake "-DCOMMAND=<compiler; flags>" -DINCLUDE=<folder> -P includes.cmake: what is not distributed/ includes nothing of it, and nobody
+# but its own headers anything of MPI and NCCL.
+cmake_minimum_required(VERSION 3.25)
+file(GLOB_RECURSE headers RELATIVE "${INCLUDE}" "${INCLUDE}/headmix/*.hpp")
+list(FILTER headers EXCLUDE REGEX "^headmix/(distributed|interop|backend/open_mp|backend/cpu/compile_level)")
+set(text "")
+foreach(header IN LISTS headers)
+  string(APPEND text "#include <${header}>\n")
+endforeach()
+file(WRITE includes_of_all.cpp "${text}")
+execute_process(COMMAND ${COMMAND} -M includes_of_all.cpp OUTPUT_VARIABLE included RESULT_VARIABLE status ERROR_VARIABLE errors)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "the preprocessor fails:\n${errors}")
+elseif(NOT included MATCHES "headmix/headmix\\.hpp")
+  message(FATAL_ERROR "expected the headers among what is included, found\n${included}")
+endif()
+string(REGEX MATCHALL "[^ \n]*(/mpi\\.h|/nccl\\.h|headmix/distributed/)[^ \n]*" found "${included}")
+if(found)
+  message(FATAL_ERROR "expected nothing of MPI, NCCL or distributed/, found ${found}")
+endif()
