@@ -26,6 +26,8 @@ class local_group {
  public:
   explicit local_group(Index size) : size_(size) {
     if (1 > size) fail("there must be at least one rank; found ", size);
+    // As many as go on at a time in most programs: others are made when a rank gets ahead.
+    for (int i = 0; i < 32; ++i) rounds_.emplace_back().ranks.resize(static_cast<std::size_t>(size));
   }
   [[nodiscard]] Index size() const { return size_; }
 
