@@ -58,7 +58,9 @@ class Distributed : public Backend {
   /// See HearsGradients.
   void between_kernels() {
     if (shared_->listener != nullptr) shared_->listener->between_kernels();
-    if (is_waiting()) communicator_->advance();
+    if constexpr (Overlaps<C>) {
+      if (is_waiting()) communicator_->advance();
+    }
   }
 
   /// An operation of the communicator goes on that reads `from` and writes `to`.

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "headmix/contract/communicator.hpp"
+#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/arena.hpp"
 #include "headmix/expr/select.hpp"
 
@@ -35,16 +36,6 @@ std::span<std::byte const> bytes_of(view<T const> a) {
 }  // namespace detail
 
 namespace ops {
-
-/// rows(i) for every row, by whatever a backend computes with: see examples/custom_op.
-template <class Rows>
-void for_rows(auto const& run, Index count, Rows const& rows) {
-  if constexpr (requires { run.backend.queue(); }) {
-    run.backend.queue().launch(rows, static_cast<int>((count + Rows::threads - 1) / Rows::threads));
-  } else {
-    for (Index i = 0; i < count; ++i) rows(i);
-  }
-}
 
 /// y = the sum over the ranks of a.
 struct all_sum : operation {
@@ -229,37 +220,24 @@ struct share_of_choices : operation {
     Index const first = run.template extent<times<share_before<X>, Group>>();
     Index const own = run.template extent<times<share<X>, Group>>();
     choices_in_range const rows{y, index, static_cast<Int>(first), static_cast<Int>(own)};
-    for_rows(run, y.rows, rows);
+    if constexpr (ForEach<std::remove_cvref_t<decltype(run.backend)>>) {
+      run.backend.for_each(y.rows, rows);
+    } else {
+      for (Index i = 0; i < y.rows; ++i) rows(i);
+    }
   }
 
  private:
   struct choices_in_range {
-    static constexpr int threads = 128;
-    static constexpr bool cooperative = false;
-    static constexpr int shared_bytes = 0;
     view<Int> y;
     view<Int const> index;
     Int first, own;
 
-    template <class Load, class Store>
-    HEADMIX_HD void row(Index i, Load load, Store store) const {
+    HEADMIX_HD void operator()(Index i) const {
       for (Index j = 0; j < y.cols; ++j) {
-        Int const chosen = load(&index(i, j)) - first;
-        store(&y(i, j), chosen >= 0 && chosen < own ? chosen : Int{-1});
+        Int const chosen = index(i, j) - first;
+        y(i, j) = chosen >= 0 && chosen < own ? chosen : Int{-1};
       }
-    }
-    void operator()(Index i) const {
-      row(
-          i, [](Int const* p) { return *p; }, [](Int* p, Int value) { *p = value; });
-    }
-    template <class Device>
-    requires requires(Device& device) { device.thread(); }
-    HEADMIX_HD void operator()(Device& device) const {
-      Index const i = device.block() * threads + device.thread();
-      if (i >= y.rows) return;
-      row(
-          i, [&device](Int const* p) { return device.load(p); },
-          [&device](Int* p, Int value) { device.store(p, value); });
     }
   };
 };
