@@ -9,7 +9,7 @@ namespace {
 
 struct All : size<7> {};
 struct C : size<3> {};
-struct x_share : input<share<All>, C> {};
+struct x_share : input<rank_share<All>, C> {};
 struct x_all : input<All, C> {};
 struct x_wide : input<C, All> {};
 

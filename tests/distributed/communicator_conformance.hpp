@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "error_of.hpp"
+#include "../error_of.hpp"
 #include "headmix/contract/communicator.hpp"
 
 namespace headmix::test {

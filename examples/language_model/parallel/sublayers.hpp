@@ -56,8 +56,8 @@ struct DividedGelu {
   struct hidden_dim : headmix::size<dynamic> {};
 
   struct x : headmix::input<headmix::tokens, model_dim> {};
-  struct W_1 : headmix::param<model_dim, headmix::share<hidden_dim>> {};
-  struct W_2 : headmix::param<headmix::share<hidden_dim>, model_dim> {};
+  struct W_1 : headmix::param<model_dim, headmix::rank_share<hidden_dim>> {};
+  struct W_2 : headmix::param<headmix::rank_share<hidden_dim>, model_dim> {};
 
   static constexpr auto y = all_sum(gelu(replicated(x{}) % W_1{}) % W_2{});
 

@@ -88,13 +88,13 @@ struct reduce_scatter_rows;
 /// the rest of it.
 template <class X>
 std::span<Index const> elements_of_shares(auto const& run, Index each) {
-  Index const n = run.template extent<X>(), ranks_here = run.template extent<ranks>();
+  Index const n = run.template extent<X>(), ranks_here = run.template extent<rank_count>();
   auto* const counts = reinterpret_cast<Index*>(run.scratch.data());
   for (Index r = 0; r < ranks_here; ++r) counts[r] = share_of(n, r, ranks_here) * each;
   return {counts, static_cast<std::size_t>(ranks_here)};
 }
 inline std::size_t bytes_of_shares(auto const& run) {
-  auto const counts = static_cast<std::size_t>(run.template extent<ranks>()) * sizeof(Index);
+  auto const counts = static_cast<std::size_t>(run.template extent<rank_count>()) * sizeof(Index);
   return (counts + alignment - 1) / alignment * alignment;
 }
 template <class T>
@@ -102,7 +102,7 @@ T* behind_shares(auto const& run) {
   return reinterpret_cast<T*>(run.scratch.data() + bytes_of_shares(run));
 }
 
-/// [share<X>, C] -> [X, C]: the rows of all ranks.
+/// [rank_share<X>, C] -> [X, C]: the rows of all ranks.
 template <class X>
 struct all_gather_rows : operation {
   static constexpr bool needs_scratch = true;
@@ -111,7 +111,7 @@ struct all_gather_rows : operation {
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class A>
-  using checks = type_list<equal<rows_of<A>, the<share<X>>>>;
+  using checks = type_list<equal<rows_of<A>, the<rank_share<X>>>>;
   template <class T>
   static std::size_t scratch(auto const& run, view<T>, view<T const> a) {
     return bytes_of_shares(run) + static_cast<std::size_t>(a.size()) * sizeof(T);
@@ -129,12 +129,12 @@ struct all_gather_rows : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(make<reduce_scatter_rows<X>>(dy)); }
 };
 
-/// [X, C] -> [share<X>, C]: this rank's rows of the sum over the ranks.
+/// [X, C] -> [rank_share<X>, C]: this rank's rows of the sum over the ranks.
 template <class X>
 struct reduce_scatter_rows : operation {
   static constexpr bool needs_scratch = true;
   template <class A>
-  using shape_of = shape<share<X>, cols<A>>;
+  using shape_of = shape<rank_share<X>, cols<A>>;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class A>
@@ -156,7 +156,7 @@ struct reduce_scatter_rows : operation {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(make<all_gather_rows<X>>(dy)); }
 };
 
-/// [R, share<X> Group] -> [R, X Group]: the columns of all ranks.
+/// [R, rank_share<X> Group] -> [R, X Group]: the columns of all ranks.
 template <class X, class Group>
 struct all_gather_cols : operation {
   static constexpr bool differentiable = false;
@@ -188,11 +188,11 @@ struct all_gather_cols : operation {
   }
 };
 
-/// [R, X Group] -> [R, share<X> Group]: this rank's columns of a value that is the same on all ranks.
+/// [R, X Group] -> [R, rank_share<X> Group]: this rank's columns of a value that is the same on all ranks.
 template <class X, class Group>
 struct share_of_cols : operation {
   template <class A>
-  using shape_of = shape<rows<A>, times<share<X>, Group>>;
+  using shape_of = shape<rows<A>, times<rank_share<X>, Group>>;
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class A>
@@ -213,12 +213,12 @@ struct share_of_choices : operation {
   template <class Chosen>
   using shape_of = shape<rows<Chosen>, cols<Chosen>>;
   template <class>
-  using domain_of = times<share<X>, Group>;
+  using domain_of = times<rank_share<X>, Group>;
   template <class Chosen>
   using checks = type_list<equal<headmix::domain_of<Chosen>, the<times<X, Group>>>>;
   static void eval(auto const& run, view<Int> y, view<Int const> index) {
     Index const first = run.template extent<times<share_before<X>, Group>>();
-    Index const own = run.template extent<times<share<X>, Group>>();
+    Index const own = run.template extent<times<rank_share<X>, Group>>();
     choices_in_range const rows{y, index, static_cast<Int>(first), static_cast<Int>(own)};
     if constexpr (ForEach<std::remove_cvref_t<decltype(run.backend)>>) {
       run.backend.for_each(y.rows, rows);
@@ -254,17 +254,17 @@ template <Expr A>
 constexpr auto replicated(A a) {
   return make<ops::replicated>(a);
 }
-/// [share<X>, C] -> [X, C]: the rows of all ranks, on all of them.
+/// [rank_share<X>, C] -> [X, C]: the rows of all ranks, on all of them.
 template <Extent X, Expr A>
 constexpr auto all_gather(A a) {
   return make<ops::all_gather_rows<X>>(a);
 }
-/// [X, C] -> [share<X>, C]: this rank's rows of the sum over the ranks.
+/// [X, C] -> [rank_share<X>, C]: this rank's rows of the sum over the ranks.
 template <Extent X, Expr A>
 constexpr auto reduce_scatter(A a) {
   return make<ops::reduce_scatter_rows<X>>(a);
 }
-/// [R, X] -> [R, share<X>], or with X times Group columns: this rank's columns of a value that is the same on all
+/// [R, X] -> [R, rank_share<X>], or with X times Group columns: this rank's columns of a value that is the same on all
 /// ranks.
 template <Extent X, Extent Group = size<1>, Expr A>
 constexpr auto share_of_cols(A a) {

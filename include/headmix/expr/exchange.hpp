@@ -14,7 +14,8 @@
 namespace headmix {
 namespace ops {
 
-/// How many rows come from each rank for each expert of this one: offsets [1, E + 1] -> Int [ranks, share<E>].
+/// How many rows come from each rank for each expert of this one: offsets [1, E + 1] -> Int [rank_count,
+/// rank_share<E>].
 template <class E>
 struct exchange_plan : operation {
   static constexpr bool differentiable = false;
@@ -22,17 +23,17 @@ struct exchange_plan : operation {
   template <class>
   static constexpr kind kind_of = kind::integer;
   template <class>
-  using shape_of = shape<ranks, share<E>>;
+  using shape_of = shape<rank_count, rank_share<E>>;
   template <class>
   using domain_of = size<0>;
   static std::size_t scratch(auto const& run, view<Int>, view<Int const> offsets) {
     return static_cast<std::size_t>(offsets.cols) * sizeof(Int) +
-           2 * static_cast<std::size_t>(run.template extent<ranks>()) * sizeof(Index) + alignof(Index);
+           2 * static_cast<std::size_t>(run.template extent<rank_count>()) * sizeof(Index) + alignof(Index);
   }
   static void eval(auto const& run, view<Int> counts, view<Int const> offsets) {
     static_assert(std::remove_cvref_t<decltype(run.backend)>::host_memory,
                   "headmix: rows are exchanged by backends whose memory the host can read");
-    Index const n = run.template extent<ranks>(), experts = offsets.cols - 1;
+    Index const n = run.template extent<rank_count>(), experts = offsets.cols - 1;
     auto* const sent = reinterpret_cast<Index*>(run.scratch.data());
     Index* const received = sent + n;
     auto* const own = reinterpret_cast<Int*>(received + n);
@@ -53,7 +54,7 @@ struct exchanged {
   std::span<Index> sent, received;
 
   static std::size_t bytes(auto const& run) {
-    return 2 * static_cast<std::size_t>(run.template extent<ranks>()) * sizeof(Index);
+    return 2 * static_cast<std::size_t>(run.template extent<rank_count>()) * sizeof(Index);
   }
   /// In the scratch memory of a call.
   static exchanged of(std::span<std::byte> scratch, view<Int const> offsets, view<Int const> counts, Index each) {
@@ -222,7 +223,7 @@ struct received_experts : operation {
   template <class Perm, class Counts, class...>
   using shape_of = shape<received_rows<Counts, over_ranks<cols<Perm>>>, size<1>>;
   template <class...>
-  using domain_of = share<E>;
+  using domain_of = rank_share<E>;
   static Index received(auto const&, auto, auto, view<Int const> counts, auto...) { return received_in(counts); }
   static void eval(auto const&, view<Int> y, auto, view<Int const> counts, auto...) {
     Index i = 0;
@@ -291,8 +292,8 @@ struct slots_over_ranks {
 };
 }  // namespace detail
 
-/// The mixture of experts of which each rank has its share, Network::experts<share<E>, ...>: x [R, D], gate [R, K],
-/// index Int [R, K] among all E experts -> [R, D]. Rows of every rank go to where their experts are, and back: two
+/// The mixture of experts of which each rank has its share, Network::experts<rank_share<E>, ...>: x [R, D], gate [R,
+/// K], index Int [R, K] among all E experts -> [R, D]. Rows of every rank go to where their experts are, and back: two
 /// exchanges, and two for the gradient.
 template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
 constexpr auto mixture_over_ranks(X, G gate, Chosen) {

@@ -199,10 +199,10 @@ constexpr auto prefixed_name(char const (&prefix)[Size]) {
 }  // namespace detail
 
 /// How many ranks there are.
-struct ranks : size<dynamic> {};
+struct rank_count : size<dynamic> {};
 /// This rank's share of X, whose elements are divided among the ranks in their order: see share_of.
 template <Extent X>
-struct share : size<dynamic> {
+struct rank_share : size<dynamic> {
   using whole = X;
   /// The characters of the name.
   static constexpr auto text = detail::prefixed_name<X>("this rank's");
@@ -250,14 +250,14 @@ struct sizes_below<subtracted<A, B>> : sizes_below<product<A, B>> {};
 template <class X>
 struct sizes_below<plus_one<X>> : sizes_below<X> {};
 template <class X>
-struct sizes_below<share<X>> {
-  using type = concat<typename sizes_below<X>::type, type_list<ranks, share<X>, share_before<X>>>;
+struct sizes_below<rank_share<X>> {
+  using type = concat<typename sizes_below<X>::type, type_list<rank_count, rank_share<X>, share_before<X>>>;
 };
 template <class X>
-struct sizes_below<share_before<X>> : sizes_below<share<X>> {};
+struct sizes_below<share_before<X>> : sizes_below<rank_share<X>> {};
 template <class X>
 struct sizes_below<over_ranks<X>> {
-  using type = concat<typename sizes_below<X>::type, type_list<ranks, over_ranks<X>>>;
+  using type = concat<typename sizes_below<X>::type, type_list<rank_count, over_ranks<X>>>;
 };
 template <class Plan, class X>
 struct sizes_below<received_rows<Plan, X>> {

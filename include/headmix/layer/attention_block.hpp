@@ -49,8 +49,8 @@ struct division_of_heads {
 template <class Heads, class KvHeads>
 struct division_of_heads<true, Heads, KvHeads> {
   using group = over<Heads, KvHeads>;
-  using kv_heads = share<KvHeads>;
-  using heads = times<share<KvHeads>, group>;
+  using kv_heads = rank_share<KvHeads>;
+  using heads = times<rank_share<KvHeads>, group>;
   /// Choices and columns of all heads as those of the rank's.
   template <Selection Chosen>
   static constexpr auto choices(Chosen index) {

@@ -26,12 +26,12 @@ struct within_capacity_of_ranks : within_capacity<Limit, C> {
   using checks = type_list<at_most<the<size<0>>, the<C>>, at_most<rows_of<Chosen>, the<over_ranks<Rows>>>>;
   static std::size_t scratch(auto const& run, view<Int>, view<Int const> index, auto, view<Int const> offsets) {
     auto const each = static_cast<std::size_t>(index.cols * (offsets.cols - 1));
-    return (static_cast<std::size_t>(run.template extent<ranks>()) + 1) * each * sizeof(Int);
+    return (static_cast<std::size_t>(run.template extent<rank_count>()) + 1) * each * sizeof(Int);
   }
   static void eval(auto const& run, view<Int> y, view<Int const> index, auto, view<Int const> offsets) {
     static_assert(std::remove_cvref_t<decltype(run.backend)>::host_memory,
                   "headmix: capacities over ranks need a backend whose memory the host can read");
-    Index const here = run.template extent<ranks>(), experts = offsets.cols - 1, each = index.cols * experts;
+    Index const here = run.template extent<rank_count>(), experts = offsets.cols - 1, each = index.cols * experts;
     Int* const own = reinterpret_cast<Int*>(run.scratch.data());
     Int* const all = own + each;
     std::fill_n(own, each, Int{0});

@@ -45,7 +45,7 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   struct expert_capacity : size<std::is_same_v<Limit, capacity<dynamic>> ? dynamic : 0> {};
   using experts = typename R::experts;
   using top_k = typename R::top_k;
-  using network = typename X::template experts<std::conditional_t<has<expert_parallel>, share<experts>, experts>,
+  using network = typename X::template experts<std::conditional_t<has<expert_parallel>, rank_share<experts>, experts>,
                                                over<model_dim, split>>;
 
   /// Gain 1 / sqrt(2).

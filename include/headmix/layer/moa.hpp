@@ -45,7 +45,7 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   template <class Option>
   static constexpr bool has = block::template has<Option>;
   using experts = typename R::experts;
-  using own_experts = std::conditional_t<has<expert_parallel>, share<experts>, experts>;
+  using own_experts = std::conditional_t<has<expert_parallel>, rank_share<experts>, experts>;
   using top_k = typename R::top_k;
 
   struct W_q : param<own_experts, model_dim, times<kv_heads, head_dim>> {};

@@ -152,7 +152,7 @@ inline constexpr int repetition_number<Repetitions, L> = position_in<Repetitions
 template <class X>
 inline constexpr bool is_ruled = false;
 template <class X>
-inline constexpr bool is_ruled<share<X>> = true;
+inline constexpr bool is_ruled<rank_share<X>> = true;
 template <class X>
 inline constexpr bool is_ruled<share_before<X>> = true;
 template <class X>
@@ -166,8 +166,8 @@ struct has_rule {
 template <class Sizes, class X>
 inline constexpr size_rule rule_of = {};
 template <class Sizes, class X>
-inline constexpr size_rule rule_of<Sizes, share<X>> = {size_rule::op::share, position_in<Sizes, share<X>>::value,
-                                                       formula_for<Sizes, X>};
+inline constexpr size_rule rule_of<Sizes, rank_share<X>> = {
+    size_rule::op::share, position_in<Sizes, rank_share<X>>::value, formula_for<Sizes, X>};
 template <class Sizes, class X>
 inline constexpr size_rule rule_of<Sizes, share_before<X>> = {
     size_rule::op::before, position_in<Sizes, share_before<X>>::value, formula_for<Sizes, X>};
