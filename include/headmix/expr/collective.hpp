@@ -37,6 +37,16 @@ std::span<std::byte const> bytes_of(view<T const> a) {
 
 namespace ops {
 
+/// f(i) for all i < n, on the backend's threads where it has some.
+template <class F>
+void for_each_row(auto const& run, Index n, F const& f) {
+  if constexpr (ForEach<std::remove_cvref_t<decltype(run.backend)>>) {
+    run.backend.for_each(n, f);
+  } else {
+    for (Index i = 0; i < n; ++i) f(i);
+  }
+}
+
 /// y = the sum over the ranks of a.
 struct all_sum : operation {
   static constexpr bool goes_on = true;
@@ -220,11 +230,7 @@ struct share_of_choices : operation {
     Index const first = run.template extent<times<share_before<X>, Group>>();
     Index const own = run.template extent<times<rank_share<X>, Group>>();
     choices_in_range const rows{y, index, static_cast<Int>(first), static_cast<Int>(own)};
-    if constexpr (ForEach<std::remove_cvref_t<decltype(run.backend)>>) {
-      run.backend.for_each(y.rows, rows);
-    } else {
-      for (Index i = 0; i < y.rows; ++i) rows(i);
-    }
+    for_each_row(run, y.rows, rows);
   }
 
  private:

@@ -126,7 +126,7 @@ struct pack_rows : operation {
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> x, view<Int const> perm, view<Int const> offsets) {
     Index const slots_per_row = run.template extent<SlotsPerRow>(), packed = offsets(0, offsets.cols - 1);
-    for (Index i = 0; i < packed; ++i) {
+    for_each_row(run, packed, [=](Index i) {
       view<T const> const from = x.middle_rows(perm(0, i) / slots_per_row, 1);
       T* const to = y.row(i);
       if (from.col_stride == 1) {
@@ -134,7 +134,7 @@ struct pack_rows : operation {
       } else {
         for (Index j = 0; j < x.cols; ++j) to[j] = from(0, j);
       }
-    }
+    });
   }
   static constexpr auto vjp(auto dy, auto, auto perm, auto offsets, auto) {
     return grads(headmix::group_sum<SlotsPerRow>(make<unpack_rows<E>>(dy, perm, offsets)), none{}, none{});
@@ -149,17 +149,19 @@ struct unpack_rows : operation {
   template <class Z, class...>
   using shape_of = shape<rows<Z>, cols<Z>>;
   template <class T>
-  static void eval(auto const&, view<T> y, view<T const> z, view<Int const> perm, view<Int const> offsets, auto...) {
+  static void eval(auto const& run, view<T> y, view<T const> z, view<Int const> perm, view<Int const> offsets,
+                   auto...) {
     auto const row = static_cast<std::size_t>(y.cols) * sizeof(T);
     Index const packed = offsets(0, offsets.cols - 1);
-    for (Index i = 0; i < perm.cols && row > 0; ++i) {
+    if (row == 0) return;
+    for_each_row(run, perm.cols, [=](Index i) {
       T* const to = y.row(perm(0, i));
       if (i < packed) {
         std::memcpy(to, z.data + i * y.cols, row);
       } else {
-        std::memset(to, 0, row);
+        std::memset(static_cast<void*>(to), 0, row);
       }
-    }
+    });
   }
   static constexpr auto vjp(auto dy, auto, auto perm, auto offsets, auto) {
     return grads(make<pack_rows<size<1>, E>>(dy, perm, offsets), none{}, none{});
@@ -303,23 +305,16 @@ constexpr auto mixture_over_ranks(X, G gate, Chosen) {
 /// The same in two parts, of the first half of a row's choices and of the others: rows of one part are on their way
 /// while the experts work on those of the other.
 template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
-constexpr auto overlapped_mixture_over_ranks(X, G gate, Chosen index) {
+constexpr auto overlapped_mixture_over_ranks(X, G gate, Chosen) {
   using K = cols<Chosen>;
-  using First = halved<K>;
-  using Rest = minus<K, First>;
-  constexpr auto part = []<class From, class Count>(From, Count) {
-    return make<ops::some_choices<From, Count>>(Chosen{});
-  };
-  using FirstSlots = detail::slots_over_ranks<Network, E, X, decltype(part(size<0>{}, First{}))>;
-  using RestSlots = detail::slots_over_ranks<Network, E, X, decltype(part(First{}, Rest{}))>;
-  constexpr auto first = FirstSlots::returned(RestSlots::sent);
-  constexpr auto rest = RestSlots::returned(first);
-  auto const gates = [&]<class From, class Count>(From, Count) {
-    return gather_cols(gate, iota_cols<From, Count, K>(gate));
-  };
-  static_cast<void>(index);
-  return combine(gates(size<0>{}, First{}), FirstSlots::unpacked(first, rest)) +
-         combine(gates(First{}, Rest{}), RestSlots::unpacked(rest));
+  using Half = halved<K>;
+  using Rest = minus<K, Half>;
+  using First = detail::slots_over_ranks<Network, E, X, applied<ops::some_choices<size<0>, Half>, Chosen>>;
+  using Second = detail::slots_over_ranks<Network, E, X, applied<ops::some_choices<Half, Rest>, Chosen>>;
+  constexpr auto first = First::returned(Second::sent);
+  constexpr auto second = Second::returned(first);
+  return combine(gather_cols(gate, iota_cols<size<0>, Half, K>(gate)), First::unpacked(first, second)) +
+         combine(gather_cols(gate, iota_cols<Half, Rest, K>(gate)), Second::unpacked(second));
 }
 
 }  // namespace headmix
