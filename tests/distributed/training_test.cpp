@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Trainings on several ranks: the same numbers as in one process, and checkpoints that any number of ranks goes on
 // from.
-#include <cstdio>
+#include <array>
+#include <atomic>
+#include <thread>
 
 #include "headmix/distributed/checkpoint.hpp"
 #include "headmix/distributed/gradients.hpp"
@@ -113,4 +115,60 @@ TEST_CASE("modules of different seeds are an error on all ranks") {
     }
   });
   CHECK(caught == 3);
+}
+
+namespace {
+
+/// Counts the sums that have begun.
+struct Counted : Local {
+  using Local::Local;
+  template <class... A>
+  Index begin_all_sum(A... a) {
+    ++sums;
+    return Local::begin_all_sum(a...);
+  }
+  int sums = 0;
+};
+
+}  // namespace
+
+TEST_CASE("gradients are summed while the backward pass goes on, from the second step on") {
+  headmix::detail::local_group group(2);
+  std::vector<std::thread> threads;
+  std::array<std::array<int, 2>, 2> begun{};  // by rank: in the first two backward passes
+  for (Index r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      using Backend = Distributed<Cpu<double>, Counted>;
+      Counted ranks(group, r);
+      Module<MultiHead<12, 2, 6, causal>, Backend> m(3, Backend(ranks));
+      GradientSums<double, Backend> sums(m.parameters(), m.backend(), 1);
+      auto const x = numbers(60, 1);
+      for (std::size_t step = 0; step < 2; ++step) {
+        m.zero_gradients();
+        m.forward({x.data(), 5, 12});
+        int const before = ranks.sums;
+        m.backward({x.data(), 5, 12});
+        begun[static_cast<std::size_t>(r)][step] = ranks.sums - before;
+        sums.complete();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (auto const& rank : begun) {
+    CHECK(rank[0] == 0);
+    CHECK(rank[1] == 4);  // W_q, W_k, W_v and W_o
+  }
+}
+TEST_CASE("a gradient that is added to after its sum has begun is an error") {
+  run_ranks(1, [&](Local& ranks) {
+    Module<MultiHead<12, 2, 6, causal>, Ranked> m(3, Ranked(ranks));
+    GradientSums<double, Ranked> sums(m.parameters(), m.backend(), 1);
+    auto const x = numbers(60, 1);
+    m.forward({x.data(), 5, 12});
+    m.backward({x.data(), 5, 12});
+    sums.complete();
+    m.backward({x.data(), 5, 12});
+    CHECK_THROWS_WITH(m.backward({x.data(), 5, 12}),
+                      doctest::Contains("added to after its sum over the ranks had begun"));
+  });
 }
