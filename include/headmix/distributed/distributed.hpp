@@ -37,8 +37,7 @@ class gradient_listener {
 template <BackendPolicy Backend, Communicator C>
 class Distributed : public Backend {
  public:
-  using backend_type = Backend;
-  using communicator_type = C;
+  using communicator_type = C;  ///< of `communicator()`
 
   /// Keeps a reference to the communicator.
   explicit Distributed(C& communicator, Backend backend = Backend())

@@ -103,10 +103,12 @@ std::span<Index const> elements_of_shares(auto const& run, Index each) {
   for (Index r = 0; r < ranks_here; ++r) counts[r] = share_of(n, r, ranks_here) * each;
   return {counts, static_cast<std::size_t>(ranks_here)};
 }
+/// What these numbers take of it.
 inline std::size_t bytes_of_shares(auto const& run) {
   auto const counts = static_cast<std::size_t>(run.template extent<rank_count>()) * sizeof(Index);
   return (counts + alignment - 1) / alignment * alignment;
 }
+/// The scratch memory behind them.
 template <class T>
 T* behind_shares(auto const& run) {
   return reinterpret_cast<T*>(run.scratch.data() + bytes_of_shares(run));

@@ -53,6 +53,7 @@ struct exchange_plan : operation {
 struct exchanged {
   std::span<Index> sent, received;
 
+  /// Of scratch memory.
   static std::size_t bytes(auto const& run) {
     return 2 * static_cast<std::size_t>(run.template extent<rank_count>()) * sizeof(Index);
   }
