@@ -37,6 +37,33 @@ TEST_CASE("Smoe with overlapped exchanges") {
   check<One, Many>({7, 6}, 1, given_rows::one_rank);
   check<One, Many>({3, 0, 5, 1}, 1, given_rows::one_rank);
 }
+TEST_CASE("the load by rank can be observed") {
+  std::mutex mutex;
+  Index total = 0;
+  run_ranks(3, [&](Local& ranks) {
+    using L = Smoe<12, SoftmaxTopK<4, 2>, FeedForward<10>, expert_parallel>;
+    Module<L, Ranked> m(7, Ranked(ranks));
+    set_parameters(m);
+    auto const x = numbers(12 * 10, 1 + static_cast<double>(ranks.rank()));
+    m.forward({x.data(), 10, 12});
+    auto const chosen = m.observed(), rows = m.observed<1>();
+    std::lock_guard const lock(mutex);
+    CHECK(rows.rows == 3);
+    CHECK(rows.cols == share_of(4, ranks.rank(), 3));
+    for (Index r = 0; r < rows.rows; ++r) {
+      for (Index e = 0; e < rows.cols; ++e) total += rows(r, e);
+    }
+    // What this rank keeps for itself.
+    for (Index e = 0; e < rows.cols; ++e) {
+      Index mine = 0;
+      for (Index i = 0; i < 20; ++i) {
+        mine += chosen(i / 2, i % 2) == first_of_share(4, ranks.rank(), 3) + e ? 1 : 0;
+      }
+      CHECK(rows(ranks.rank(), e) == mine);
+    }
+  });
+  CHECK(total == 3 * 10 * 2);
+}
 
 namespace {
 

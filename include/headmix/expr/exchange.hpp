@@ -295,6 +295,21 @@ struct slots_over_ranks {
 };
 }  // namespace detail
 
+/// How many rows came from each rank for each expert of this one: Int [rank_count, rank_share<E>] for every exchange of
+/// the mixture by these choices, of which there are two if it overlaps.
+template <Extent E, bool Overlapped, Selection Chosen>
+constexpr auto rows_by_rank(Chosen) {
+  if constexpr (Overlapped) {
+    using Half = halved<cols<Chosen>>;
+    using First = applied<ops::some_choices<size<0>, Half>, Chosen>;
+    using Second = applied<ops::some_choices<Half, minus<cols<Chosen>, Half>>, Chosen>;
+    return concat<decltype(rows_by_rank<E, false>(First{})), decltype(rows_by_rank<E, false>(Second{}))>{};
+  } else {
+    return type_list<
+        applied<ops::exchange_plan<E>, std::remove_const_t<decltype(get_output<1>(sort_by_expert(Chosen{})))>>>{};
+  }
+}
+
 /// The mixture of experts of which each rank has its share, Network::experts<rank_share<E>, ...>: x [R, D], gate [R,
 /// K], index Int [R, K] among all E experts -> [R, D]. Rows of every rank go to where their experts are, and back: two
 /// exchanges, and two for the gradient.

@@ -70,6 +70,15 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
     }
   }
 
+  /// What can be seen of the exchanges.
+  static constexpr auto exchanges() {
+    if constexpr (has<expert_parallel>) {
+      return rows_by_rank<experts, has<overlapped_exchange>>(index);
+    } else {
+      return type_list<>{};
+    }
+  }
+
   // clang-format off
   static constexpr auto h = either<has<no_head>>(x_t, x_t % W_head{} + when<has<head_bias>>(b_head{}));
   static constexpr auto s = split_rows<split>(h);                                         // Split(x W_head)          (2)
@@ -85,7 +94,8 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   // clang-format on
 
   using losses = typename r::losses;
-  using observed = type_list<std::remove_cv_t<decltype(r::index)>>;
+  /// The chosen experts; with expert_parallel then rows_by_rank, for each exchange.
+  using observed = concat<type_list<std::remove_cv_t<decltype(r::index)>>, decltype(exchanges())>;
 };
 
 }  // namespace headmix
