@@ -45,14 +45,16 @@ TEST_CASE("MAE whose heads are divided among ranks") {
   check<One, Many>({7, 0, 0}, 7, given_rows::all_ranks);
   check<One, Many>({4, 4, 0, 4}, 4, given_rows::all_ranks);
 }
+
+namespace {
+/// One expert of MAE for each sequence, of a width that is known.
+template <class L>
+struct BestExpert : L::template expert<choice::best> {
+  using model_dim = typename L::model_dim;
+};
+}  // namespace
+
 TEST_CASE("MAE with one expert for each sequence, whose heads are divided among ranks") {
-  using One = Mae<12, 5, 4, causal>::expert<choice::best>;
-  using Many = Mae<12, 5, 4, causal, tensor_parallel>::expert<choice::best>;
-  struct OneLayer : One {
-    using model_dim = Mae<12, 5, 4, causal>::model_dim;
-  };
-  struct ManyLayer : Many {
-    using model_dim = Mae<12, 5, 4, causal, tensor_parallel>::model_dim;
-  };
-  check<OneLayer, ManyLayer>({6, 6}, 6, given_rows::all_ranks);
+  check<BestExpert<Mae<12, 5, 4, causal>>, BestExpert<Mae<12, 5, 4, causal, tensor_parallel>>>({6, 6}, 6,
+                                                                                               given_rows::all_ranks);
 }

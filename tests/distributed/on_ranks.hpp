@@ -122,7 +122,9 @@ inline void compare(Pass const& one, Pass const& many, double tolerance) {
   CHECK(difference(one.d_x, many.d_x) <= tolerance);
   CHECK(difference(one.losses, many.losses) <= tolerance);
   REQUIRE(one.gradients.size() == many.gradients.size());
-  for (auto const& [name, gradient] : one.gradients) {
+  for (auto const& g : one.gradients) {
+    std::string const& name = g.first;
+    auto const& gradient = g.second;
     CAPTURE(name);
     CHECK(difference(one.values.at(name), many.values.at(name)) == 0);
     CHECK(difference(gradient, many.gradients.at(name)) <= tolerance);

@@ -63,7 +63,9 @@ double difference(std::string const& a, std::string const& b) {
   auto const x = Safetensors::read(a), y = Safetensors::read(b);
   REQUIRE(x.tensors().size() == y.tensors().size());
   double most = 0;
-  for (auto const& [name, t] : x.tensors()) {
+  for (auto const& named : x.tensors()) {
+    auto const& name = named.first;
+    auto const& t = named.second;
     CAPTURE(name);
     REQUIRE(y.tensors().count(name) == 1);
     REQUIRE(y.tensors().at(name).shape == t.shape);
