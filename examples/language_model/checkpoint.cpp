@@ -84,8 +84,8 @@ void create_checkpoint_folder(Options const& o) {
   }
 }
 
-Checkpoint::Checkpoint(Options const& o, Text const& text)
-    : folder_(o.checkpoint), resume_(o.resume), every_(o.every), steps_(o.steps) {
+Checkpoint::Checkpoint(Options const& o, Text const& text, bool speaks)
+    : folder_(o.checkpoint), resume_(o.resume), speaks_(speaks), every_(o.every), steps_(o.steps) {
   if (folder_.empty()) return;
   path_ = file_in(folder_);
   settings_ = settings(o);
@@ -110,7 +110,7 @@ void Checkpoint::resume(Saved<T>& training) {
   if (path_.empty() || !resume_) return;
   std::error_code error;
   if (!fs::exists(path_, error)) {
-    program::complain("note: --resume: no checkpoint in " + in_quotes(folder_) + ", the training begins");
+    if (speaks_) program::complain("note: --resume: no checkpoint in " + in_quotes(folder_) + ", the training begins");
     return;
   }
   auto const file = headmix::Safetensors::read(path_);
@@ -162,7 +162,7 @@ void Checkpoint::end(Saved<T> const& training) {
     save(training);
     results.ending.message += "; " + goes_on;
   } catch (std::exception const& e) {
-    program::complain(program::reason(e));
+    if (speaks_) program::complain(program::reason(e));
   }
 }
 

@@ -96,7 +96,8 @@ struct Saved {
 /// Does nothing without --checkpoint. T of its functions is float or bfloat16.
 class Checkpoint {
  public:
-  Checkpoint(Options const& options, Text const& text);
+  /// @param speaks  on stderr: of several processes one does
+  Checkpoint(Options const& options, Text const& text, bool speaks);
 
   /// With --resume and a checkpoint: everything is as it was. Other options than those of the checkpoint are an error.
   template <class T>
@@ -114,7 +115,7 @@ class Checkpoint {
   void check_settings(headmix::Safetensors const& file) const;
 
   std::string path_, folder_;  // empty: no checkpoints
-  bool resume_;
+  bool resume_, speaks_;
   Index every_, steps_, saved_ = 0;
   std::vector<std::pair<std::string, std::string>> settings_;  // with that of the text
 };

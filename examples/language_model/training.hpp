@@ -127,6 +127,8 @@ struct OneProcess {
   [[nodiscard]] std::pair<Index, Index> sequences(Index batch) const { return {0, batch}; }
   /// Whether this process speaks for all.
   [[nodiscard]] bool reports() const { return true; }
+  /// All processes must have done as many steps.
+  void check_steps(Index /*done*/) const {}
   /// The parts of these parameters that this process moves.
   Parameters<T> const& begin(Parameters<T> const& /*all*/, Parameters<T> const& moved) { return moved; }
   void sum_gradients() {}
@@ -164,7 +166,7 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
   }
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   Progress progress(ranks.reports() ? o.progress : ProgressMode::off, o.steps, o.batch * o.context);
-  Checkpoint checkpoint(o, text);
+  Checkpoint checkpoint(o, text, ranks.reports());
   Saved<T> training{parameters,
                     SavedOptimiser(optimiser, parameters.backend()),
                     SavedOptimiser(gates, parameters.backend()),
@@ -174,6 +176,7 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
                       ranks.save(path, std::move(extras), saved...);
                     }};
   checkpoint.resume(training);
+  ranks.check_steps(results.steps);
   std::string kinds(name(o.attention));
   if (o.ffn != Ffn::dense) kinds.append(" with ").append(name(o.ffn));
   if (ranks.reports())

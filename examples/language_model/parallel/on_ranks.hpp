@@ -23,6 +23,11 @@ namespace lm {
 
 using Ranked = headmix::Distributed<headmix::Cpu<float, headmix::thread_pool>, headmix::Mpi>;
 
+/// An error in the middle of a training.
+struct FailedTraining : headmix::Error {
+  using headmix::Error::Error;
+};
+
 /// @tparam DividesTokens  every process has sequences of its own; else all have the same ones
 template <bool DividesTokens>
 class OnRanks {
@@ -38,6 +43,10 @@ class OnRanks {
     return {headmix::first_of_share(batch, rank, size), headmix::share_of(batch, rank, size)};
   }
   [[nodiscard]] bool reports() const { return ranks().rank() == 0; }
+  /// Of a checkpoint that only some processes see.
+  void check_steps(Index done) const {
+    headmix::detail::check_equal_on_all_ranks(ranks(), "the steps of the checkpoint", static_cast<std::uint64_t>(done));
+  }
   Parameters<float> begin(Parameters<float> const& all, Parameters<float> const& moved) {
     all_ = all;
     if (!DividesTokens) return moved;
@@ -65,7 +74,7 @@ class OnRanks {
   }
   /// An error of this process ends all of them.
   void end(Ending const& ending) const {
-    if (ending.name == "error") throw headmix::Error(ending.message);
+    if (ending.name == "error") throw FailedTraining(ending.message);
   }
   template <class... Saved>
   void save(std::string const& path, headmix::checkpoint_extras extras, Saved const&... saved) const {

@@ -3,7 +3,11 @@
 
 #include "../train.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "../training.hpp"
 #include "on_ranks.hpp"
@@ -14,15 +18,38 @@ namespace {
 
 headmix::Mpi* here = nullptr;  // while in_processes() runs
 
-/// FNV-1a of the options that decide what is trained, and of what is divided.
-std::uint64_t hash_of(Options const& o) {
+/// FNV-1a.
+template <class Bytes>
+Index hash_of(Bytes const& bytes) {
   std::uint64_t hash = 0xCBF29CE484222325u;
-  auto const add = [&hash](std::string_view text) {
-    for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  for (auto const byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3u;
+  return static_cast<Index>(hash);
+}
+/// All processes must have the same value, of which this is the hash.
+void check_same(headmix::Mpi& ranks, std::string_view option, Index hash, std::string_view value) {
+  std::vector<Index> const one(static_cast<std::size_t>(ranks.size()), 1);
+  std::vector<Index> all(one.size());
+  ranks.all_gather(all.data(), static_cast<Index const*>(&hash), one);
+  auto const other = std::find_if(all.begin(), all.end(), [hash](Index h) { return h != hash; });
+  if (other == all.end()) return;
+  throw UsageError(headmix::message(option, ": expected the same on all ranks, found ", value, " on rank ",
+                                    ranks.rank(), ", but not on rank ", other - all.begin()));
+}
+/// Options that decide what is trained, and what the processes do together.
+void check_same_options(headmix::Mpi& ranks, Options const& o) {
+  auto const check = [&ranks](std::string_view option, std::string_view value) {
+    check_same(ranks, option, hash_of(value), value.empty() ? "none" : value);
   };
-  for (auto const& [option, value] : settings(o)) add(option), add(value);
-  add(name(o.parallel));
-  return hash >> 1;
+  check("--parallel", name(o.parallel));
+  check("--attention", name(o.attention));  // these two decide which others there are
+  check("--ffn", name(o.ffn));
+  for (auto const& [option, value] : settings(o)) check(option, value);
+  check("--report", o.report);
+  check("--checkpoint", o.checkpoint);
+  check("--every", std::to_string(o.every));
+  check("--stop-after", std::to_string(o.stop_after));
+  check("--resume", o.resume ? "on" : "off");
+  check("--sample", std::to_string(o.sample));
 }
 /// A signal came a while ago, and no step has ended since: the others are gone.
 bool waits_in_vain() {
@@ -50,22 +77,21 @@ int in_processes(std::function<int()> const& body) {
       return body();
     } catch (std::exception const& e) {
       std::string const reason = program::reason(e);
-      bool const alone = !ranks.failed();
       ranks.fail_all(reason);
-      if (alone && ranks.names_failure()) program::complain(headmix::message("rank ", ranks.rank(), ": ", reason));
-      return static_cast<int>(program::refused);
+      if (ranks.names_failure()) program::complain(headmix::message("rank ", ranks.rank(), ": ", reason));
+      return static_cast<int>(dynamic_cast<FailedTraining const*>(&e) != nullptr ? program::failed : program::refused);
     }
   });
 }
 
 int train_parallel(Options const& o) {
   headmix::Mpi& ranks = *here;
-  headmix::detail::check_equal_on_all_ranks(ranks, "the seed (--seed)", o.seed);
-  headmix::detail::check_equal_on_all_ranks(ranks, "the hash of the options", hash_of(o));
+  check_same_options(ranks, o);
   if (ranks.rank() == 0) {
     for (auto const& note : o.notes) program::complain("note: " + note);
   }
   Text const text = load_text(o);
+  check_same(ranks, "--text", hash_of(text.bytes), headmix::message(text.size(), " bytes"));
   if (ranks.rank() == 0) {
     create_report_folder(o);
     create_checkpoint_folder(o);

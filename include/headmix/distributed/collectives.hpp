@@ -330,12 +330,18 @@ class collectives {
   template <class T>
   void add_in_order(T* to, AlignedBuffer const& memory, Index n) {
     using wide = std::conditional_t<std::is_integral_v<T>, T, accumulator_t<T>>;
+    constexpr Index some = 1024;  // that stay in the nearest cache
+    wide sum[some];
     T const* const from = memory.template as<T>();
     Index const ranks = engine().size();
-    for (Index i = 0; i < n; ++i) {
-      wide sum = static_cast<wide>(from[i]);
-      for (Index r = 1; r < ranks; ++r) sum += static_cast<wide>(from[r * n + i]);
-      to[i] = static_cast<T>(sum);
+    for (Index first = 0; first < n; first += some) {
+      Index const count = (std::min)(some, n - first);
+      for (Index i = 0; i < count; ++i) sum[i] = static_cast<wide>(from[first + i]);
+      for (Index r = 1; r < ranks; ++r) {
+        T const* const theirs = from + r * n + first;
+        for (Index i = 0; i < count; ++i) sum[i] += static_cast<wide>(theirs[i]);
+      }
+      for (Index i = 0; i < count; ++i) to[first + i] = static_cast<T>(sum[i]);
     }
   }
   pending& begin_pending() {

@@ -59,14 +59,14 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
 
   /// The mixture, wherever its experts are.
   template <Expr S, Expr G, Selection Chosen>
-  static constexpr auto mixture(S s, G gate, Chosen index) {
+  static constexpr auto mixture(S rows_of_tokens, G gate, Chosen chosen) {
     if constexpr (has<overlapped_exchange>) {
       static_assert(has<expert_parallel>, "headmix: overlapped_exchange goes with expert_parallel");
-      return overlapped_mixture_over_ranks<network, experts>(s, gate, index);
+      return overlapped_mixture_over_ranks<network, experts>(rows_of_tokens, gate, chosen);
     } else if constexpr (has<expert_parallel>) {
-      return mixture_over_ranks<network, experts>(s, gate, index);
+      return mixture_over_ranks<network, experts>(rows_of_tokens, gate, chosen);
     } else {
-      return network::mixture(s, gate, index);
+      return network::mixture(rows_of_tokens, gate, chosen);
     }
   }
 

@@ -1,0 +1,26 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The command line.
+
+#include <string>
+#include <vector>
+
+#include "layers.hpp"
+
+namespace bench {
+
+struct Options {
+  std::string machine;  ///< empty: measure
+  std::string machines = HEADMIX_BENCH_MACHINES;
+  Index ranks = 64;  ///< of the machine
+  bool bfloat16 = true;
+  std::string layer = "all";
+  Sizes sizes;
+  Timing timing;
+  bool quick = false;
+};
+
+/// @throws std::invalid_argument that names the option, what was expected and what was found
+[[nodiscard]] Options parse_options(std::vector<std::string> const& arguments);
+
+}  // namespace bench
