@@ -283,6 +283,9 @@ TEST_CASE("headmix-lm: a mistake in the options of all processes is one line") {
   // Of one of them, too.
   check_refusal(Child(mpirun({{1, t.with_data(endless)}, {1, t.with_data(endless, {"--lr", "much"})}})).end(),
                 {"headmix-lm: rank 1: --lr: expected a number from 1e-12 to 100, found 'much'"});
+  check_refusal(Child(mpirun({{2, t.options(endless, {"--parallel", "heads"})}})).end(),
+                {"headmix-lm: rank 0: --heads: expected enough for each of 2 processes to have one with --parallel "
+                 "heads, found 1"});
   CHECK(files_in(t.folder.path).size() == 1);
 }
 

@@ -51,6 +51,15 @@ void check_same_options(headmix::Mpi& ranks, Options const& o) {
   check("--resume", o.resume ? "on" : "off");
   check("--sample", std::to_string(o.sample));
 }
+/// Where heads are divided, every process must have one.
+void check_heads(Index ranks, Options const& o) {
+  Index const shared = o.attention == Attention::moh ? o.shared_heads : 0;
+  for (Index r = 0; r < ranks; ++r) {
+    if (headmix::share_of(shared, r, ranks) + headmix::share_of(o.heads - shared, r, ranks) > 0) continue;
+    throw UsageError(headmix::message("--heads: expected enough for each of ", ranks,
+                                      " processes to have one with --parallel heads, found ", o.heads));
+  }
+}
 /// A signal came a while ago, and no step has ended since: the others are gone.
 bool waits_in_vain() {
   using clock = std::chrono::steady_clock;
@@ -87,6 +96,7 @@ int in_processes(std::function<int()> const& body) {
 int train_parallel(Options const& o) {
   headmix::Mpi& ranks = *here;
   check_same_options(ranks, o);
+  if (o.parallel == Parallel::heads) check_heads(ranks.size(), o);
   if (ranks.rank() == 0) {
     for (auto const& note : o.notes) program::complain("note: " + note);
   }
