@@ -302,7 +302,7 @@ constexpr auto rows_by_rank(Chosen) {
   if constexpr (Overlapped) {
     using Half = halved<cols<Chosen>>;
     using First = applied<ops::some_choices<size<0>, Half>, Chosen>;
-    using Second = applied<ops::some_choices<Half, minus<cols<Chosen>, Half>>, Chosen>;
+    using Second = applied<ops::some_choices<Half, remaining<cols<Chosen>, Half>>, Chosen>;
     return concat<decltype(rows_by_rank<E, false>(First{})), decltype(rows_by_rank<E, false>(Second{}))>{};
   } else {
     return type_list<
@@ -324,7 +324,7 @@ template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
 constexpr auto overlapped_mixture_over_ranks(X, G gate, Chosen) {
   using K = cols<Chosen>;
   using Half = halved<K>;
-  using Rest = minus<K, Half>;
+  using Rest = remaining<K, Half>;
   using First = detail::slots_over_ranks<Network, E, X, applied<ops::some_choices<size<0>, Half>, Chosen>>;
   using Second = detail::slots_over_ranks<Network, E, X, applied<ops::some_choices<Half, Rest>, Chosen>>;
   constexpr auto first = First::returned(Second::sent);

@@ -111,7 +111,7 @@ constexpr auto halve() {
 }  // namespace detail
 /// A - B.
 template <Extent A, Extent B>
-using minus = typename decltype(detail::subtract<A, B>())::type;
+using remaining = typename decltype(detail::subtract<A, B>())::type;
 /// A / 2, rounded down.
 template <Extent A>
 using halved = typename decltype(detail::halve<A>())::type;
