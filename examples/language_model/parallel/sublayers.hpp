@@ -72,8 +72,8 @@ std::unique_ptr<Sublayer<float>> moh_by_data(Options const& o, Index layer, Rank
 std::unique_ptr<Sublayer<float>> dense_by_heads(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> moh_by_heads(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> moa_by_experts(Options const& o, Index layer, Ranked const& backend);
-/// Also where attention experts are divided: every process has the whole network.
 std::unique_ptr<Sublayer<float>> network_by_data(Options const& o, Index layer, Ranked const& backend);
+/// Also where attention experts are divided.
 std::unique_ptr<Sublayer<float>> network_by_heads(Options const& o, Index layer, Ranked const& backend);
 std::unique_ptr<Sublayer<float>> network_by_experts(Options const& o, Index layer, Ranked const& backend);
 

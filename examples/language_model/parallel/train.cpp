@@ -116,7 +116,7 @@ int train_parallel(Options const& o) {
   if (o.parallel == Parallel::heads) {
     return train_on<false>(o, text, backend, attention(&dense_by_heads, nullptr, &moh_by_heads), &network_by_heads);
   }
-  if (!divides_tokens(o)) return train_on<false>(o, text, backend, &moa_by_experts, &network_by_data);
+  if (!divides_tokens(o)) return train_on<false>(o, text, backend, &moa_by_experts, &network_by_heads);
   return train_on<true>(o, text, backend, attention(&dense_by_data, &moa_by_data, &moh_by_data),
                         o.parallel == Parallel::experts ? &network_by_experts : &network_by_data);
 }
