@@ -40,3 +40,22 @@ function(headmix_native_target target)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
+
+# Why tests cannot start several processes of MPI, or nothing; and what mpirun has to be told in their environment.
+function(headmix_mpi_launch out_reason out_environment)
+  set(reason "")
+  if(NOT headmix_mpi_FOUND)
+    set(reason "${headmix_mpi_NOT_FOUND_MESSAGE}")
+  elseif(NOT MPIEXEC_EXECUTABLE)
+    set(reason "MPI has no mpirun here; apt-get install openmpi-bin")
+  endif()
+  # Open MPI starts no more processes than there are cores, and none for root, unless it is told; others do not ask.
+  set(environment OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
+  execute_process(COMMAND id -u OUTPUT_VARIABLE user OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(user STREQUAL "0")
+    list(APPEND environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1
+         PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+  endif()
+  set(${out_reason} "${reason}" PARENT_SCOPE)
+  set(${out_environment} "${environment}" PARENT_SCOPE)
+endfunction()

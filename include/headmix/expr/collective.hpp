@@ -114,56 +114,49 @@ T* behind_shares(auto const& run) {
   return reinterpret_cast<T*>(run.scratch.data() + bytes_of_shares(run));
 }
 
-/// [rank_share<X>, C] -> [X, C]: the rows of all ranks.
-template <class X>
-struct all_gather_rows : operation {
+/// Rows of shares of X, in one piece for the communicator.
+struct rows_of_shares : operation {
   static constexpr bool needs_scratch = true;
   template <class A>
-  using shape_of = shape<X, cols<A>>;
-  template <class A>
   static constexpr kind kind_of = A::kind_of;
-  template <class A>
-  using checks = type_list<equal<rows_of<A>, the<rank_share<X>>>>;
   template <class T>
   static std::size_t scratch(auto const& run, view<T>, view<T const> a) {
     return bytes_of_shares(run) + static_cast<std::size_t>(a.size()) * sizeof(T);
   }
-  template <class T>
-  static void eval(auto const& run, view<T> y, view<T const> a) {
+  /// move(communicator, to, from, elements of each rank); without a communicator a copy.
+  template <class X, class T, class Move>
+  static void moved(auto const& run, view<T> y, view<T const> a, Move const& move) {
     if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
       view<T> const copy{behind_shares<T>(run), a.rows, a.cols};
-      run.backend.communicator().all_gather(y.data, detail::gapless(run, copy, a).data,
-                                            elements_of_shares<X>(run, y.cols));
+      move(run.backend.communicator(), y.data, detail::gapless(run, copy, a).data, elements_of_shares<X>(run, y.cols));
     } else {
       run.copy(y, a, false);
     }
+  }
+};
+
+/// [rank_share<X>, C] -> [X, C]: the rows of all ranks.
+template <class X>
+struct all_gather_rows : rows_of_shares {
+  template <class A>
+  using shape_of = shape<X, cols<A>>;
+  template <class A>
+  using checks = type_list<equal<rows_of<A>, the<rank_share<X>>>>;
+  static void eval(auto const& run, auto y, auto a) {
+    moved<X>(run, y, a, [](auto& ranks, auto* to, auto* from, auto counts) { ranks.all_gather(to, from, counts); });
   }
   static constexpr auto vjp(auto dy, auto, auto) { return grads(make<reduce_scatter_rows<X>>(dy)); }
 };
 
 /// [X, C] -> [rank_share<X>, C]: this rank's rows of the sum over the ranks.
 template <class X>
-struct reduce_scatter_rows : operation {
-  static constexpr bool needs_scratch = true;
+struct reduce_scatter_rows : rows_of_shares {
   template <class A>
   using shape_of = shape<rank_share<X>, cols<A>>;
   template <class A>
-  static constexpr kind kind_of = A::kind_of;
-  template <class A>
   using checks = type_list<equal<rows_of<A>, the<X>>>;
-  template <class T>
-  static std::size_t scratch(auto const& run, view<T>, view<T const> a) {
-    return bytes_of_shares(run) + static_cast<std::size_t>(a.size()) * sizeof(T);
-  }
-  template <class T>
-  static void eval(auto const& run, view<T> y, view<T const> a) {
-    if constexpr (HasCommunicator<std::remove_cvref_t<decltype(run.backend)>>) {
-      view<T> const copy{behind_shares<T>(run), a.rows, a.cols};
-      run.backend.communicator().reduce_scatter(y.data, detail::gapless(run, copy, a).data,
-                                                elements_of_shares<X>(run, y.cols));
-    } else {
-      run.copy(y, a, false);
-    }
+  static void eval(auto const& run, auto y, auto a) {
+    moved<X>(run, y, a, [](auto& ranks, auto* to, auto* from, auto counts) { ranks.reduce_scatter(to, from, counts); });
   }
   static constexpr auto vjp(auto dy, auto, auto) { return grads(make<all_gather_rows<X>>(dy)); }
 };
