@@ -118,8 +118,8 @@ class GradientSums : public gradient_listener {
   void make_buckets() {
     std::vector<std::size_t> order(all_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    auto const key = [this](std::size_t i) { return all_[i].order == 0 ? heard_ + 1 : all_[i].order; };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+    auto const key = [this](std::size_t i) { return std::pair(all_[i].order == 0 ? heard_ + 1 : all_[i].order, i); };
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
     std::size_t bytes = bucket_bytes_;
     Index elements = 0;
     auto const close = [&] {
