@@ -189,7 +189,7 @@ void check_signalled(Divided const& t, Ended const& ended, std::string const& si
 }  // namespace
 
 TEST_CASE("headmix-lm: of several processes one is killed, and the last checkpoint is whole") {
-  for (std::size_t const rank : {0, 1}) {
+  for (std::size_t const rank : {std::size_t{0}, std::size_t{1}}) {
     Divided const t;
     Ranks ranks(t);
     ranks.send(rank, SIGKILL);
@@ -204,7 +204,7 @@ TEST_CASE("headmix-lm: of several processes one is killed, and the last checkpoi
 }
 
 TEST_CASE("headmix-lm: of several processes one is interrupted, and all end with results and a checkpoint") {
-  for (std::size_t const rank : {0, 1}) {
+  for (std::size_t const rank : {std::size_t{0}, std::size_t{1}}) {
     Divided const t;
     Ranks ranks(t);
     ranks.send(rank, SIGINT);
