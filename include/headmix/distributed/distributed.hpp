@@ -69,8 +69,8 @@ class Distributed : public Backend {
   /// See GoesOn.
   [[nodiscard]] bool is_waiting() const { return !shared_->operations.empty(); }
   /// See GoesOn.
-  void settle(std::span<std::byte const> memory) {
-    settle_if([&](operation_that_goes_on const& o) { return meets(o.from, memory) || meets(o.to, memory); });
+  void settle(std::span<std::byte const> touched) {
+    settle_if([&](operation_that_goes_on const& o) { return meets(o.from, touched) || meets(o.to, touched); });
   }
   /// See GoesOn.
   void settle() {
