@@ -70,6 +70,7 @@ namespace {
 /// What this thread's rank does while an exchange goes on.
 struct Seen {
   int exchanges = 0, products = 0, products_meanwhile = 0;
+  Index rows = 0, received = 0;  // of the largest product, and those that came
 };
 thread_local Seen seen;
 
@@ -91,10 +92,11 @@ struct Watched : Local {
 thread_local Watched* watched = nullptr;
 struct WatchedProducts : Cpu<double> {
   template <class... A>
-  void grouped_gemm(A&&... a) {
+  void grouped_gemm(view<double> y, A&&... a) {
     ++seen.products;
+    seen.rows = std::max(seen.rows, y.rows);
     if (!watched->going_on.empty()) ++seen.products_meanwhile;
-    Cpu<double>::grouped_gemm(std::forward<A>(a)...);
+    Cpu<double>::grouped_gemm(y, std::forward<A>(a)...);
   }
 };
 
@@ -112,6 +114,10 @@ Seen watch() {
       auto const x = numbers(20 * 12, 1);
       m.forward({x.data(), 20, 12});
       CHECK(ranks.going_on.empty());
+      auto const came = m.template observed<1>();
+      for (Index i = 0; i < came.rows; ++i) {
+        for (Index e = 0; e < came.cols; ++e) seen.received += came(i, e);
+      }
       if (r == 0) result = seen;
     });
   }
@@ -122,11 +128,13 @@ Seen watch() {
 }  // namespace
 
 TEST_CASE("rows are on their way while experts work") {
-  using R = SoftmaxTopK<4, 2>;
+  using R = SoftmaxTopK<4, 2, init<fan_in_uniform>>;  // not all ranks get the same
   Seen const plain = watch<Smoe<12, R, FeedForward<10>, expert_parallel>>();
   Seen const overlapped = watch<Smoe<12, R, FeedForward<10>, expert_parallel, overlapped_exchange>>();
   CHECK(plain.exchanges == 2);  // there and back
   CHECK(plain.products_meanwhile == 0);
+  CHECK(plain.rows == plain.received);  // and not the 80 that there is room for
+  CHECK(plain.received < 80);
   CHECK(overlapped.exchanges == 4);
   CHECK(overlapped.products == 2 * plain.products);
   // The first half works while the other half comes, the other half while the first one goes back.

@@ -99,17 +99,20 @@ concept HearsGradients = requires(B& b, void const* gradient) {
   b.between_kernels();
 };
 
-/// A backend whose operations may go on when their calls have returned. is_waiting(): whether one does. settle(memory):
+/// A backend whose operations may go on when their calls have returned. goes_on(number, from, to): operation `number`
+/// of its communicator has begun to read `from` and to write `to`. is_waiting(): whether one goes on. settle(memory):
 /// completes those whose operands or results lie in this memory. settle(): completes all. abandon(): see Overlaps.
 template <class B>
-concept GoesOn = requires(B& b, std::span<std::byte const> memory) {
+concept GoesOn = requires(B& b, Index number, std::span<std::byte const> memory) {
+  b.goes_on(number, memory, memory);
   { b.is_waiting() } -> std::convertible_to<bool>;
   b.settle(memory);
   b.settle();
   b.abandon();
 };
 
-/// Rank `rank` of `ranks` has the elements from first(...) of the next one's on: shares differ by one at most.
+/// Where the share of rank `rank` of `ranks` begins among n elements; it ends where the next one's begins, and shares
+/// differ by one at most.
 [[nodiscard]] constexpr Index first_of_share(Index n, Index rank, Index ranks) { return n * rank / ranks; }
 /// How many of n elements are in a rank's share.
 [[nodiscard]] constexpr Index share_of(Index n, Index rank, Index ranks) {

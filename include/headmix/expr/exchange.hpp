@@ -273,6 +273,16 @@ struct some_choices : operation {
 }  // namespace ops
 
 namespace detail {
+/// The first half of the choices of every row, rounded down, and the others.
+template <class Chosen>
+struct halves_of {
+  using K = cols<Chosen>;
+  using first_cols = halved<K>;
+  using other_cols = remaining<K, first_cols>;
+  using first = applied<ops::some_choices<size<0>, first_cols>, Chosen>;
+  using others = applied<ops::some_choices<first_cols, other_cols>, Chosen>;
+};
+
 /// The way of the slots of a selection to their experts and back.
 template <class Network, class E, class X, class Chosen>
 struct slots_over_ranks {
@@ -300,10 +310,9 @@ struct slots_over_ranks {
 template <Extent E, bool Overlapped, Selection Chosen>
 constexpr auto rows_by_rank(Chosen) {
   if constexpr (Overlapped) {
-    using Half = halved<cols<Chosen>>;
-    using First = applied<ops::some_choices<size<0>, Half>, Chosen>;
-    using Second = applied<ops::some_choices<Half, remaining<cols<Chosen>, Half>>, Chosen>;
-    return concat<decltype(rows_by_rank<E, false>(First{})), decltype(rows_by_rank<E, false>(Second{}))>{};
+    using halves = detail::halves_of<Chosen>;
+    return concat<decltype(rows_by_rank<E, false>(typename halves::first{})),
+                  decltype(rows_by_rank<E, false>(typename halves::others{}))>{};
   } else {
     return type_list<
         applied<ops::exchange_plan<E>, std::remove_const_t<decltype(get_output<1>(sort_by_expert(Chosen{})))>>>{};
@@ -321,16 +330,18 @@ constexpr auto mixture_over_ranks(X, G gate, Chosen) {
 /// The same in two parts, of the first half of a row's choices and of the others: rows of one part are on their way
 /// while the experts work on those of the other.
 template <class Network, Extent E, Expr X, Expr G, Selection Chosen>
-constexpr auto overlapped_mixture_over_ranks(X, G gate, Chosen) {
+constexpr auto overlapped_mixture_over_ranks(X, G, Chosen) {
+  using halves = detail::halves_of<Chosen>;
   using K = cols<Chosen>;
-  using Half = halved<K>;
-  using Rest = remaining<K, Half>;
-  using First = detail::slots_over_ranks<Network, E, X, applied<ops::some_choices<size<0>, Half>, Chosen>>;
-  using Second = detail::slots_over_ranks<Network, E, X, applied<ops::some_choices<Half, Rest>, Chosen>>;
-  constexpr auto first = First::returned(Second::sent);
-  constexpr auto second = Second::returned(first);
-  return combine(gather_cols(gate, iota_cols<size<0>, Half, K>(gate)), First::unpacked(first, second)) +
-         combine(gather_cols(gate, iota_cols<Half, Rest, K>(gate)), Second::unpacked(second));
+  using First = detail::slots_over_ranks<Network, E, X, typename halves::first>;
+  using Others = detail::slots_over_ranks<Network, E, X, typename halves::others>;
+  constexpr auto first = First::returned(Others::sent);
+  constexpr auto others = Others::returned(first);
+  constexpr auto gates = []<class From, class Count>(From, Count) {
+    return gather_cols(G{}, iota_cols<From, Count, K>(G{}));
+  };
+  return combine(gates(size<0>{}, typename halves::first_cols{}), First::unpacked(first, others)) +
+         combine(gates(typename halves::first_cols{}, typename halves::other_cols{}), Others::unpacked(others));
 }
 
 }  // namespace headmix

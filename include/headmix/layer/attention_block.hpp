@@ -45,13 +45,22 @@ template <bool Divided, class Heads, class KvHeads>
 struct division_of_heads {
   using kv_heads = KvHeads;
   using heads = Heads;
+  /// Choices among all heads as those among the heads that are here, -1 for others; and their columns of a value that
+  /// has one for each head.
+  template <Selection Chosen>
+  static constexpr auto choices(Chosen index) {
+    return index;
+  }
+  template <Expr A>
+  static constexpr auto cols(A a) {
+    return a;
+  }
 };
 template <class Heads, class KvHeads>
 struct division_of_heads<true, Heads, KvHeads> {
   using group = over<Heads, KvHeads>;
   using kv_heads = rank_share<KvHeads>;
   using heads = times<rank_share<KvHeads>, group>;
-  /// Choices and columns of all heads as those of the rank's.
   template <Selection Chosen>
   static constexpr auto choices(Chosen index) {
     return share_of_choices<KvHeads, group>(index);
@@ -118,14 +127,16 @@ struct attention_block : token_block<Layer, Options, Width> {
     return option_of<option::position>::template rotate<Parts>(a);
   }
 
+  /// True where heads or experts are divided among ranks, all of which have the same x.
+  static constexpr bool divided = has<tensor_parallel> || has<expert_parallel>;
   /// What all ranks have alike, where each goes on with heads or experts of its own; and the sum of what they make.
-  template <bool Divided = has<tensor_parallel> || has<expert_parallel>, Expr A>
+  template <bool Divided = divided, Expr A>
   static constexpr auto on_each_rank(A a) {
     return either<Divided>(replicated(a), a);
   }
   template <Expr A>
   static constexpr auto over_all_ranks(A a) {
-    return either < has<tensor_parallel> || has < expert_parallel >> (all_sum(a), a);
+    return either<divided>(all_sum(a), a);
   }
 
   // clang-format off
@@ -162,25 +173,6 @@ struct multi_head_block : attention_block<Layer, Options, Width, HeadDim, Heads>
   struct W_o : param<width_of_heads, typename base::model_dim> {};
   struct b_q : bias_param<width_of_heads> {};
   struct b_o : bias_param<typename base::model_dim> {};
-
-  /// Choices among all heads as those among the heads that are here, -1 for others; and their columns of a value that
-  /// has one for each head.
-  template <Selection Chosen>
-  static constexpr auto own_choices(Chosen index) {
-    if constexpr (has<tensor_parallel>) {
-      return base::division::choices(index);
-    } else {
-      return index;
-    }
-  }
-  template <Expr A>
-  static constexpr auto own_cols(A a) {
-    if constexpr (has<tensor_parallel>) {
-      return base::division::cols(a);
-    } else {
-      return a;
-    }
-  }
 
   static constexpr auto all_q = base::x_q % W_q{} + when<has<query_bias>>(b_q{});
 

@@ -74,7 +74,7 @@ struct Mae
                                                                                           //   the experts i with head j
   static constexpr auto o = block::attend(block::template rotate<own_heads>(block::all_q));  // Attention(q_j, k_j, v_j)
   static constexpr auto weighed = merge_rows<own_heads>(
-      round_to_storage(split_rows<own_heads>(Pool::of_tokens(block::own_cols(c))) * split_rows<own_heads>(o)));
+      round_to_storage(split_rows<own_heads>(Pool::of_tokens(block::division::cols(c))) * split_rows<own_heads>(o)));
   static constexpr auto y = block::result(weighed % W_o{});                               // sum_i g_i f_i           (6)
                                                                                           //   = sum_j c_j H_j W_j
   using losses = type_list<>;
@@ -87,7 +87,7 @@ struct Mae
     using of = typename Choice::template of<experts>;
 
     static constexpr auto i = of::chosen(r::by_sequence());                               // one for each sequence
-    static constexpr auto kept = block::own_choices(gather_choices(heads_of_experts{}, i));  // its heads
+    static constexpr auto kept = block::division::choices(gather_choices(heads_of_experts{}, i));  // its heads
     static constexpr auto heads_q = gather_choices(kept, sequence_numbers<tokens>());
     static constexpr auto heads_k = gather_choices(kept, sequence_numbers<key_tokens>());
     static constexpr auto q = expert_linear(block::x_q, column_blocks<own_heads>(W_q{}), heads_q);

@@ -38,6 +38,10 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   using typename block::model_dim;
   template <class Option>
   static constexpr bool has = block::template has<Option>;
+  static_assert(!has<overlapped_exchange> || has<expert_parallel>,
+                "headmix: overlapped_exchange goes with expert_parallel");
+  static_assert(!has<overlapped_exchange> || R::top_k::value == dynamic || R::top_k::value >= 2,
+                "headmix: overlapped_exchange divides the choices of a row, of which this router makes one");
   using Limit = typename block::template option_of<option::capacity>;
 
   struct split : size<Split> {};
@@ -61,7 +65,6 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   template <Expr S, Expr G, Selection Chosen>
   static constexpr auto mixture(S rows_of_tokens, G gate, Chosen chosen) {
     if constexpr (has<overlapped_exchange>) {
-      static_assert(has<expert_parallel>, "headmix: overlapped_exchange goes with expert_parallel");
       return overlapped_mixture_over_ranks<network, experts>(rows_of_tokens, gate, chosen);
     } else if constexpr (has<expert_parallel>) {
       return mixture_over_ranks<network, experts>(rows_of_tokens, gate, chosen);

@@ -67,7 +67,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<mul
   /// The heads that a route names; only they are computed. Rows of q, o and g are slots.
   template <class Route, bool InOrder = detail::names_all<heads, index_of<Route>>>
   struct active {
-    static constexpr auto index = block::own_choices(Route::index);
+    static constexpr auto index = block::division::choices(Route::index);
     static constexpr auto g = split_rows<cols<index_of<Route>>>(block::on_each_rank(Route::gate));
     static constexpr auto q = block::scores::values::queries(queries(index), index);
     static constexpr auto o = block::attend(                                          // H_i = Attention(x_t W_Q^i,  (2)
@@ -78,7 +78,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<mul
   /// All heads in their order: multi-head attention whose heads have weights.
   template <class Route>
   struct active<Route, true> {
-    static constexpr auto g = split_rows<own_heads>(block::own_cols(Route::gate));
+    static constexpr auto g = split_rows<own_heads>(block::division::cols(Route::gate));
     static constexpr auto q = block::scores::template queries<own_heads>(all_q);
     static constexpr auto o = block::attend(block::template rotate<own_heads>(q));
     static constexpr auto y = block::result(
