@@ -10,14 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "headmix/contract/communicator.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/program/describe.hpp"
 #include "headmix/program/formula.hpp"
 #include "headmix/program/overlap.hpp"
-#include "headmix/program/parameter.hpp"
+#include "headmix/program/rank_sizes.hpp"
 #include "headmix/program/state.hpp"
 
 namespace headmix::detail {
@@ -133,9 +132,7 @@ class basic_binding {
         given_(table.sizes.size(), dynamic),
         source_(table.sizes.size()),
         bytes_(bytes),
-        rank_(rank),
-        ranks_(ranks),
-        agreed_(table.rules.size(), dynamic),
+        rank_sizes_(table.rules, rank, ranks),
         host_memory_(host_memory) {
     sizes_.value.assign(table.sizes.size(), dynamic);
     find_shares();
@@ -207,66 +204,25 @@ class basic_binding {
     find_shares();
   }
 
-  // ---- several ranks ----
-
-  [[nodiscard]] Index rank() const { return rank_; }
-  [[nodiscard]] Index ranks() const { return ranks_; }
-  /// Whether the ranks have to tell each other sizes before a forward pass.
-  [[nodiscard]] bool agrees() const {
-    return std::any_of(table_->rules.begin(), table_->rules.end(),
-                       [](size_rule const& r) { return r.what == size_rule::op::over_ranks; });
-  }
-  /// What this rank adds to the sizes that are sums over all ranks, in their order.
+  /// Whether the ranks have to tell each other sizes before a forward pass; what this rank adds to these; the sums.
+  [[nodiscard]] bool agrees() const { return rank_sizes_.has_sums(); }
   void own_terms(std::vector<Index>& terms) {
     find_sizes();
-    terms.clear();
-    each_sum([&](size_rule const& r, Index&) {
-      if (formula const* const f = unknown_size(*r.of, sizes_.value.data())) {
-        fail("size ", unqualified(f->name_source), " is not known: no bound leaf has it; call set(",
-             unqualified(f->name_source), "{}, n) first");
-      }
-      terms.push_back(value_of(*r.of));
-    });
+    rank_sizes_.own_terms(terms, sizes_.value);
   }
-  /// The sums.
   void agree(std::vector<Index> const& sums) {
-    std::size_t i = 0;
-    bool changed = false;
-    each_sum([&](size_rule const&, Index& agreed) {
-      changed = changed || agreed != sums[i];
-      agreed = sums[i++];
-    });
-    if (changed) state_->fall_back(stage::bound, "other sizes were bound on another rank");
+    if (rank_sizes_.agree(sums)) state_->fall_back(stage::bound, "other sizes were bound on another rank");
   }
   /// A size that a call has found out: at most what the program was planned for.
   void set_received(int size, Index n) {
     auto const s = static_cast<std::size_t>(size);
-    for (auto const& r : table_->rules) {
-      if (r.what != size_rule::op::received || r.size != size) continue;
-      Index const most = given_[s] != dynamic ? given_[s] : value_of(*r.of);
-      if (n > most) fail(size_name(s), ": ", n, " rows come from all ranks, the program has memory for ", most);
-    }
+    Index const most = given_[s] != dynamic ? given_[s] : rank_sizes_.most_received(size, sizes_.value);
+    if (n > most) fail(size_name(s), ": ", n, " rows come from all ranks, the program has memory for ", most);
     sizes_.value[s] = n;
   }
-  /// Which part of a leaf is here; where it is not divided, first is 0 and the whole what is here.
+  /// Which part of a leaf is here.
   [[nodiscard]] tensor_part part_of_leaf(std::size_t leaf) const {
-    std::vector<Index> before = sizes_.value, all = sizes_.value;
-    tensor_part part;
-    for (std::size_t i = 0; i < 3; ++i) {
-      formula const& f = *table_->leaves[leaf].shape.extent[i];
-      bool divided = false;
-      for (auto const& r : table_->rules) {
-        if (r.what != size_rule::op::share || !mentions(f, r.size)) continue;
-        divided = true;
-        Index const n = value_of(*r.of);
-        before[static_cast<std::size_t>(r.size)] = first_of_share(n, rank_, ranks_);
-        all[static_cast<std::size_t>(r.size)] = n;
-      }
-      part.divided = part.divided || divided;
-      part.whole[i] = evaluate(f, all.data());
-      part.first[i] = divided ? evaluate(f, before.data()) : 0;
-    }
-    return part;
+    return rank_sizes_.part_of(table_->leaves[leaf].shape, sizes_.value);
   }
 
   /// Finds the value of every size and checks every requirement; fails with a message or leaves all sizes known.
@@ -378,36 +334,11 @@ class basic_binding {
       if (!table_->mentions[s]) sizes_.value[s] = 0;
     }
     find_shares();
-    for (std::size_t i = 0; i < table_->rules.size(); ++i) {
-      size_rule const& r = table_->rules[i];
-      Index& value = sizes_.value[static_cast<std::size_t>(r.size)];
-      if (r.what == size_rule::op::over_ranks) value = ranks_ == 1 ? known_value(*r.of) : agreed_[i];
-      if (r.what == size_rule::op::received && value == dynamic) value = known_value(*r.of);
-    }
+    rank_sizes_.find_sums(sizes_.value);
   }
-  /// Its value, or `dynamic` if that is not known yet.
-  [[nodiscard]] Index known_value(formula const& f) const {
-    return unknown_size(f, sizes_.value.data()) == nullptr ? value_of(f) : dynamic;
-  }
-  /// Shares of what is known.
   void find_shares() {
-    sizes_.value[ranks_size] = ranks_;
-    for (auto const& r : table_->rules) {
-      bool const share = r.what == size_rule::op::share, before = r.what == size_rule::op::before;
-      if (!share && !before) continue;
-      Index const whole = known_value(*r.of);
-      if (whole == dynamic) continue;
-      sizes_.value[static_cast<std::size_t>(r.size)] =
-          share ? share_of(whole, rank_, ranks_) : first_of_share(whole, rank_, ranks_);
-      source_[static_cast<std::size_t>(r.size)] = "this rank's share";
-    }
-  }
-  /// f(rule, the sum) for every size that is a sum over all ranks.
-  template <class F>
-  void each_sum(F f) {
-    for (std::size_t i = 0; i < table_->rules.size(); ++i) {
-      if (table_->rules[i].what == size_rule::op::over_ranks) f(table_->rules[i], agreed_[i]);
-    }
+    sizes_.value[ranks_size] = rank_sizes_.ranks();
+    rank_sizes_.find_shares(sizes_.value, [this](std::size_t size) { source_[size] = "this rank's share"; });
   }
   [[nodiscard]] std::string_view size_name(std::size_t size) const { return unqualified(table_->sizes[size]); }
 
@@ -489,8 +420,7 @@ class basic_binding {
   std::vector<char const*> source_;  // the leaf that fixed a size
   std::array<std::size_t, 3> bytes_;
   bound_sizes sizes_;
-  Index rank_, ranks_;
-  std::vector<Index> agreed_;  // by rule: the sums over all ranks
+  RankSizes rank_sizes_;
   bool host_memory_;
 };
 /// A template, so that units with HEADMIX_COMPILED need not compile it (program/compiled.hpp).
