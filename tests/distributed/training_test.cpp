@@ -8,6 +8,7 @@
 #include "headmix/distributed/checkpoint.hpp"
 #include "headmix/distributed/gradients.hpp"
 #include "headmix/layer/data_parallel.hpp"
+#include "io/files.hpp"
 #include "on_ranks.hpp"
 
 using namespace on_ranks;
@@ -77,24 +78,26 @@ double difference(std::string const& a, std::string const& b) {
 }  // namespace
 
 TEST_CASE("a training on several ranks is that of one process") {
-  train("", "one.safetensors", 0, 20);
-  train("", "start.safetensors", 0, 0);
-  CHECK(difference("one.safetensors", "start.safetensors") > 0.01);
+  headmix::test::Folder folder;
+  train("", folder / "one.safetensors", 0, 20);
+  train("", folder / "start.safetensors", 0, 0);
+  CHECK(difference(folder / "one.safetensors", folder / "start.safetensors") > 0.01);
   for (Index const ranks_here : {1, 2, 4}) {
-    train(ranks_here, "", "many.safetensors", 0, 20);
-    CHECK(difference("one.safetensors", "many.safetensors") < 1e-9);
-    train(ranks_here, "", "again.safetensors", 0, 20);
-    CHECK(difference("again.safetensors", "many.safetensors") == 0);
+    train(ranks_here, "", folder / "many.safetensors", 0, 20);
+    CHECK(difference(folder / "one.safetensors", folder / "many.safetensors") < 1e-9);
+    train(ranks_here, "", folder / "again.safetensors", 0, 20);
+    CHECK(difference(folder / "again.safetensors", folder / "many.safetensors") == 0);
   }
 }
 TEST_CASE("any number of ranks goes on from a checkpoint of another number") {
-  train("", "one.safetensors", 0, 12);
-  train(2, "", "half.safetensors", 0, 6);
-  train("half.safetensors", "end.safetensors", 6, 12);
-  CHECK(difference("one.safetensors", "end.safetensors") < 1e-9);
+  headmix::test::Folder folder;
+  train("", folder / "one.safetensors", 0, 12);
+  train(2, "", folder / "half.safetensors", 0, 6);
+  train(folder / "half.safetensors", folder / "end.safetensors", 6, 12);
+  CHECK(difference(folder / "one.safetensors", folder / "end.safetensors") < 1e-9);
   for (Index const ranks_here : {1, 3, 4}) {
-    train(ranks_here, "half.safetensors", "end.safetensors", 6, 12);
-    CHECK(difference("one.safetensors", "end.safetensors") < 1e-9);
+    train(ranks_here, folder / "half.safetensors", folder / "end.safetensors", 6, 12);
+    CHECK(difference(folder / "one.safetensors", folder / "end.safetensors") < 1e-9);
   }
 }
 TEST_CASE("a module that is divided is not saved as one process would") {
