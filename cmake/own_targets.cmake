@@ -15,10 +15,11 @@ function(headmix_own_target target)
   endif()
 endfunction()
 
-# The same for a program that nvcc compiles, in part or in whole. Never with -rdc.
+# The same for a program that nvcc compiles, in part or in whole, over headmix::cuda or what is given. Never with -rdc.
 function(headmix_own_cuda_target target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF CUDA_EXTENSIONS OFF CUDA_SEPARABLE_COMPILATION OFF)
-  target_link_libraries(${target} PRIVATE headmix::cuda)
+  target_link_libraries(${target} PRIVATE $<IF:$<BOOL:${ARGN}>,${ARGN},headmix::cuda>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-std=c++20>)
   set(cxx "-Wall;-Wextra;-Wconversion;-Wshadow")
   set(cuda "-Xcompiler=-Wall,-Wextra") # it chokes on -Wpedantic
   if(HEADMIX_WERROR)

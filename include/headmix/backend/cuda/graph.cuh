@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: MIT
 // CUDA graphs: record a pass once, run it again with one launch.
 
+#include <memory>
 #include <utility>
 
 #include "headmix/backend/cuda/sm80.cuh"
 
 namespace headmix {
 
-/// What a callable put into a queue, to be run again as often as wanted, on the same memory. Movable, not copyable.
+/// What a callable put into a queue, to be run again as often as wanted, on the same memory. It keeps the queue alive,
+/// and not what else the callable worked on. Movable, not copyable.
 ///
 ///   cuda_graph step(queue, [&] { module.forward(); module.backward(); });
 ///   step.launch();
@@ -19,7 +21,7 @@ namespace headmix {
 class cuda_graph {
  public:
   template <class Queue, class Work>
-  cuda_graph(Queue const& queue, Work&& work) : stream_(queue.stream()) {
+  cuda_graph(Queue const& queue, Work&& work) : stream_(queue.stream()), keeps_(std::make_shared<Queue const>(queue)) {
     if (stream_ == nullptr) fail("a graph needs a stream: CUDA's default stream cannot be recorded");
     recording record{stream_};
     std::forward<Work>(work)();
@@ -27,9 +29,12 @@ class cuda_graph {
     cuda::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
   }
   cuda_graph(cuda_graph&& other) noexcept
-      : stream_(other.stream_), executable_(std::exchange(other.executable_, nullptr)) {}
+      : stream_(other.stream_),
+        keeps_(std::move(other.keeps_)),
+        executable_(std::exchange(other.executable_, nullptr)) {}
   cuda_graph& operator=(cuda_graph&& other) noexcept {
     std::swap(stream_, other.stream_);
+    std::swap(keeps_, other.keeps_);
     std::swap(executable_, other.executable_);
     return *this;
   }
@@ -64,6 +69,7 @@ class cuda_graph {
   };
 
   cudaStream_t stream_;
+  std::shared_ptr<void const> keeps_;  // the queue: its stream and the scratch memory that kernels work in
   cudaGraphExec_t executable_ = nullptr;
 };
 

@@ -5,7 +5,6 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -31,17 +30,32 @@ void check(cudaError_t status, Part const&... doing) {
 /// would be local memory.
 template <class Device, class K>
 __global__ void __launch_bounds__(K::threads) run(__grid_constant__ K const kernel) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  // Blocks of the next launch may come as soon as all of this one have begun, and wait here until it has ended and
+  // what it wrote can be seen: what is saved is the time that a launch takes.
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
   Device device;
   kernel(device);
 }
+/// Its code tells what all kernels of a build were compiled for.
+struct empty_kernel {
+  static constexpr int threads = 32;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device&) const {}
+};
 
 /// Owned, zeroed memory of the current device; movable, not copyable.
 class memory {
  public:
   memory() = default;
-  explicit memory(std::size_t bytes) : bytes_(bytes) {
+  explicit memory(std::size_t bytes) : memory() {  // from here on the destructor runs, whatever fails
     if (bytes == 0) return;
     check(cudaMalloc(&data_, bytes), "allocating ", bytes, " bytes of GPU memory");
+    bytes_ = bytes;
     check(cudaMemset(data_, 0, bytes), "clearing GPU memory");
     // A stream that does not wait for the default one must find zeros too.
     check(cudaStreamSynchronize(nullptr), "clearing GPU memory");
@@ -74,7 +88,8 @@ class memory {
 template <class Device>
 class stream_queue {
  public:
-  /// A stream of its own on the current device.
+  /// A stream of its own on the current device. It does not wait for CUDA's default stream, nor that for it: who copies
+  /// or computes there synchronises before the two share memory.
   stream_queue() : shared_(std::make_shared<resources>(nullptr, true, std::span<std::byte>{})) {}
   /// The caller's stream (null is CUDA's default stream, which cannot be captured) and, unless empty, the caller's
   /// scratch memory: at an address that is a multiple of 256, 32 MiB or more for the fastest products.
@@ -90,20 +105,27 @@ class stream_queue {
     static_assert(Kernel<K>);
     static_assert(K::threads % 32 == 0 && K::threads <= 1024);
     if (blocks <= 0) return;
-    constexpr int static_limit = 48 << 10;  // more must be asked for, per kernel and device
-    if constexpr (K::shared_bytes > static_limit) {
-      static std::atomic<std::uint64_t> devices{0};
-      std::uint64_t const bit = std::uint64_t{1} << (shared_->device & 63);
-      if ((devices.load(std::memory_order_relaxed) & bit) == 0) {
-        check(cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes),
-              type_name<K>(), " with ", K::shared_bytes, " bytes of shared memory");
-        devices.fetch_or(bit, std::memory_order_relaxed);
-      }
-    }
     if (blocks > (std::numeric_limits<int>::max)()) fail(type_name<K>(), ": ", blocks, " blocks are too many");
-    run<Device, K><<<static_cast<unsigned>(blocks), K::threads, K::shared_bytes, shared_->stream>>>(kernel);
-    cudaError_t const status = cudaGetLastError();
+    constexpr int static_limit = 48 << 10;
+    if constexpr (K::shared_bytes > static_limit) {
+      // More must be asked for. At every launch: each unit has a function of its own for the kernel, and the linker
+      // keeps one copy of a flag for all of them.
+      check(cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes),
+            type_name<K>(), " with ", K::shared_bytes, " bytes of shared memory");
+    }
+    cudaLaunchAttribute overlaps;
+    overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlaps.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(K::threads);
+    config.dynamicSmemBytes = K::shared_bytes;
+    config.stream = shared_->stream;
+    config.attrs = &overlaps;
+    config.numAttrs = shared_->overlaps ? 1 : 0;
+    cudaError_t const status = cudaLaunchKernelEx(&config, run<Device, K>, kernel);
     if (status == cudaErrorNoKernelImageForDevice) {
+      static_cast<void>(cudaGetLastError());  // or the next call would report it again
       fail(type_name<K>(), " was not compiled for compute capability ", shared_->capability,
            "; add it to CMAKE_CUDA_ARCHITECTURES (or -arch)");
     }
@@ -140,34 +162,48 @@ class stream_queue {
   static constexpr std::size_t least_workspace = std::size_t{1} << 20;  // partial sums of our own kernels fit
 
   struct resources {
-    cudaStream_t stream;
-    bool owns_stream;
+    cudaStream_t stream = nullptr;
+    bool owns_stream = false;
     cublasHandle_t blas = nullptr;
     memory scratch;
     std::span<std::byte> workspace;
-    int device = 0, processors = 0;
+    int processors = 0;
+    bool overlaps = false;  ///< kernels wait for those before them, so that their launches need not
     std::string capability;
 
-    resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace)
-        : stream(given), owns_stream(own), workspace(given_workspace) {
-      int count = 0;
+    resources() = default;
+    resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace) : resources() {  // as memory
+      int count = 0, device = 0, major = 0, minor = 0;
       check(cudaGetDeviceCount(&count), "no CUDA device");
       if (count == 0) fail("no CUDA device");
       check(cudaGetDevice(&device), "no CUDA device");
-      int major = 0, minor = 0;
       check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking the CUDA device");
       check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking the CUDA device");
       check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking the CUDA device");
       capability = message(major, ".", minor);
-      if (workspace.empty()) {
+      // Code of an older architecture does not wait. Where there is none for this device, launches say so.
+      cudaFuncAttributes code = {};
+      if (cudaFuncGetAttributes(&code, run<Device, empty_kernel>) == cudaSuccess) {
+        overlaps = major >= 9 && code.ptxVersion >= 90;
+      } else {
+        static_cast<void>(cudaGetLastError());
+      }
+      if (given_workspace.empty()) {
         scratch = memory(std::size_t{32} << 20);
         workspace = scratch.bytes();
-      } else if (reinterpret_cast<std::uintptr_t>(workspace.data()) % 256 != 0) {
+      } else if (reinterpret_cast<std::uintptr_t>(given_workspace.data()) % 256 != 0) {
         fail("the workspace of a queue must lie at a multiple of 256 bytes");
-      } else if (workspace.size() < least_workspace) {
-        fail("the workspace of a queue has ", workspace.size(), " bytes, expected ", least_workspace, " or more");
+      } else if (given_workspace.size() < least_workspace) {
+        fail("the workspace of a queue has ", given_workspace.size(), " bytes, expected ", least_workspace, " or more");
+      } else {
+        workspace = given_workspace;
       }
-      if (owns_stream) check(cudaStreamCreate(&stream), "creating a CUDA stream");
+      if (own) {
+        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a CUDA stream");
+        owns_stream = true;
+      } else {
+        stream = given;
+      }
       check(cublasCreate(&blas), "creating a cuBLAS handle");
       check(cublasSetStream(blas, stream), "cuBLAS");
       // After the stream: setting that returns the handle to memory of its own.
@@ -181,7 +217,7 @@ class stream_queue {
     resources& operator=(resources const&) = delete;
     ~resources() {
       if (blas != nullptr) cublasDestroy(blas);
-      if (owns_stream && stream != nullptr) cudaStreamDestroy(stream);
+      if (owns_stream) cudaStreamDestroy(stream);
     }
   };
 
