@@ -84,6 +84,16 @@ struct tree_number {
   [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
   HEADMIX_HD row_constant<W> row(Index) const { return {number}; }
 };
+/// A row of up to `most` numbers.
+template <class W>
+struct tree_numbers {
+  static constexpr int most = 16;
+  static constexpr bool vectorizable = false;
+  static constexpr bool one_col = false;
+  W number[most];
+  [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
+  HEADMIX_HD row_elements<W> row(Index) const { return {number, 1}; }
+};
 /// A pointwise operation. W is the type it computes in.
 template <class W, class Op, class... A>
 struct tree_node;

@@ -188,10 +188,14 @@ class basic_binding {
     set_gradient(leaf, gradient);
   }
   /// Gives a bound leaf another gradient; passes that have run stay valid.
-  void bind_gradient(std::size_t leaf, untyped_view const& gradient) {
+  /// @param overwrite  backward passes make it anew, until another one is bound; else they add to it
+  void bind_gradient(std::size_t leaf, untyped_view const& gradient, bool overwrite = false) {
     check_gradient(leaf, values_[leaf], gradient);
     set_gradient(leaf, gradient);
+    if (overwrite) overwritten_.push_back(table_->leaves.size() + leaf);
   }
+  /// The gradients that a backward pass makes anew, by their numbers among the values.
+  [[nodiscard]] std::span<std::size_t const> gradients_to_overwrite() const { return overwritten_; }
   /// The gradient that a leaf is bound to; without one, a view of its extents that has no data.
   [[nodiscard]] untyped_view const& leaf_gradient(std::size_t leaf) const {
     return values_[table_->leaves.size() + leaf];
@@ -405,6 +409,7 @@ class basic_binding {
     untyped_view const& value = values_[leaf];
     untyped_view& mine = values_[table_->leaves.size() + leaf];
     mine = gradient;
+    std::erase(overwritten_, table_->leaves.size() + leaf);
     // Plans size the kernels that add to it by the leaf: a gradient may be bound later.
     if (gradient.data == nullptr) mine = {nullptr, value.count, value.rows, value.cols};
   }
@@ -416,8 +421,9 @@ class basic_binding {
   State* state_;
   std::vector<untyped_view> values_;
   std::vector<bool> bound_;
-  std::vector<Index> given_;         // by set()
-  std::vector<char const*> source_;  // the leaf that fixed a size
+  std::vector<std::size_t> overwritten_;  // gradients that backward passes make anew
+  std::vector<Index> given_;              // by set()
+  std::vector<char const*> source_;       // the leaf that fixed a size
   std::array<std::size_t, 3> bytes_;
   bound_sizes sizes_;
   RankSizes rank_sizes_;

@@ -188,14 +188,13 @@ struct module_memory {
     memory_type memory;
     view<scalar> latest;  ///< what the latest backward pass made
   };
-  /// Gives an input its gradient before a backward pass, and zeros it: unless the caller bound one to add to.
+  /// Gives an input the gradient that a backward pass makes anew, unless the caller bound one to add to.
   void bind_gradient(Binding& program, std::size_t leaf, gradient_of_input& g) {
     auto const bound = typed<scalar>(program.leaf_gradient(leaf));
     if (bound.data == nullptr || bound.data == g.memory.template as<scalar>()) {
       reserve(g.memory, static_cast<std::size_t>(bound.size()) * sizeof(scalar));
       g.latest = {g.memory.template as<scalar>(), bound.count, bound.rows, bound.cols};
-      program.bind_gradient(leaf, untyped(g.latest));
-      set_to_zero(g.latest);
+      program.bind_gradient(leaf, untyped(g.latest), true);
     } else {
       g.latest = bound;
     }

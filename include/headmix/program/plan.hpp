@@ -165,10 +165,10 @@ class basic_plan {
     }
     if (!same_extents(dy, result)) fail("dy has extents ", text(dy), ", the result has ", text(result));
   }
-  /// Memory of the seed of loss i, which is a number.
+  /// Memory of the seeds of n losses, which are numbers, from the first one given on.
   template <class T>
-  [[nodiscard]] view<T> weight(std::size_t i) const {
-    return {reinterpret_cast<T*>(workspace_.data() + weights_) + i, 1, 1};
+  [[nodiscard]] view<T> weights(std::size_t first, std::size_t n) const {
+    return {reinterpret_cast<T*>(workspace_.data() + weights_) + first, 1, static_cast<Index>(n)};
   }
   [[nodiscard]] std::span<int const> values_of_call(std::size_t c) const {
     call_row const& row = program_->calls[c];

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The passes over the tables of a program, compiled once for all programs of one backend and the same dynamic sizes.
 
+#include <algorithm>
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
@@ -137,15 +138,24 @@ class Runner {
       mine = value;
     };
     if (program_->result_has_gradient) bind_seed(dy);
-    for (std::size_t i = 0; seed < program_->seeds; ++i) {
-      auto const number = weights.empty() ? accumulator{0} : static_cast<accumulator>(weights[i]);
-      auto const memory = plan_.weight<accumulator>(i);
-      backend_->map(memory, tree_number<accumulator>{number},
-                    false);  // written by the backend: it may be a device's memory
-      bind_seed(untyped(memory));
+    std::size_t const losses = program_->seeds - seed;
+    for (std::size_t first = 0; first < losses; first += tree_numbers<accumulator>::most) {
+      tree_numbers<accumulator> part = {};
+      std::size_t const n = (std::min)(losses - first, std::size_t{part.most});
+      for (std::size_t i = 0; i < n && !weights.empty(); ++i) {
+        part.number[i] = static_cast<accumulator>(weights[first + i]);
+      }
+      // Written by the backend: it may be a device's memory.
+      backend_->map(plan_.weights<accumulator>(first, n), part, false);
+      for (std::size_t i = 0; i < n; ++i) bind_seed(untyped(plan_.weights<accumulator>(first + i, 1)));
     }
     if (changed) derive();
+    auto const anew = binding_.gradients_to_overwrite();
+    unwritten_.assign(anew.begin(), anew.end());
     run(program_->forward_calls, program_->calls.size());
+    for (std::size_t const n : unwritten_) {  // nothing depends on the leaf
+      backend_->map(typed<scalar>(binding_.values()[n]), tree_number<accumulator>{0}, false);
+    }
     state_.reach(stage::backward_done);
   }
 
@@ -234,12 +244,21 @@ class Runner {
         plan_.reshape_values(binding_, row.received);
         derive();
       }
-      functions_of(c).run(context(plan_.scratch_of(c)), values, row.accumulate);
+      bool const adds = row.accumulate && !(row.into_leaf && overwrites(*values.next));
+      functions_of(c).run(context(plan_.scratch_of(c)), values, adds);
       if constexpr (HearsGradients<Backend>) {
         if (row.into_leaf && is_last_for_leaf(c)) backend_->gradient_done(values.values[*values.next].data);
         backend_->between_kernels();
       }
     }
+  }
+  /// Whether a gradient is to be overwritten and nothing has been written to it in this pass; from now on something
+  /// has.
+  bool overwrites(int gradient) {
+    auto const found = std::find(unwritten_.begin(), unwritten_.end(), static_cast<std::size_t>(gradient));
+    if (found == unwritten_.end()) return false;
+    unwritten_.erase(found);
+    return true;
   }
   /// Completes what call c must not read or overwrite before.
   void settle(std::size_t c) {
@@ -279,9 +298,10 @@ class Runner {
   Binding binding_;
   Plan plan_;
   std::vector<Index> terms_;
-  bool agreed_ = false;              // for the next forward pass
-  std::vector<bool> last_for_leaf_;  // by call
-  std::vector<double> numbers_;      // the derived values point to theirs
+  bool agreed_ = false;                 // for the next forward pass
+  std::vector<bool> last_for_leaf_;     // by call
+  std::vector<std::size_t> unwritten_;  // gradients that the backward pass has yet to overwrite
+  std::vector<double> numbers_;         // the derived values point to theirs
 };
 
 }  // namespace headmix::detail
