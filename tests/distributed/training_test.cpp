@@ -5,10 +5,10 @@
 #include <atomic>
 #include <thread>
 
+#include "../io/files.hpp"
 #include "headmix/distributed/checkpoint.hpp"
 #include "headmix/distributed/gradients.hpp"
 #include "headmix/layer/data_parallel.hpp"
-#include "io/files.hpp"
 #include "on_ranks.hpp"
 
 using namespace on_ranks;
