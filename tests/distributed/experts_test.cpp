@@ -2,8 +2,8 @@
 // Tokens that are divided among ranks, and feed-forward experts that are, too.
 #include <thread>
 
+#include "check_on_ranks.hpp"
 #include "headmix/layer/data_parallel.hpp"
-#include "on_ranks.hpp"
 
 using namespace on_ranks;
 

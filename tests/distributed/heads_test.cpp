@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Heads and attention experts that are divided among ranks.
-#include "on_ranks.hpp"
+#include "check_on_ranks.hpp"
 
 using namespace on_ranks;
 

@@ -7,16 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "headmix/distributed/distributed.hpp"
 #include "headmix/distributed/local.hpp"
 #include "headmix/headmix.hpp"
-#ifdef HEADMIX_TEST_MPI
-#include "headmix/distributed/mpi.hpp"
-#endif
 
 namespace on_ranks {
 
@@ -142,38 +138,6 @@ Pass in_one_process(std::vector<Index> const& rows, Index length, Sizes... sizes
     pass = run<One>(m, alone, {total}, length, given_rows::all_ranks);
   });
   return pass;
-}
-/// Layer Many on this rank and the others, which have so many rows each, against One. Assertions are made by one thread
-/// at a time.
-template <class One, class Many, class C, class... Sizes>
-void check_here(C& ranks, std::mutex& mutex, std::vector<Index> const& rows, Index length, given_rows where,
-                Sizes... sizes) {
-  using Backend = Distributed<Cpu<double>, C>;
-  Module<Many, Backend> m(7, Backend(ranks), sizes...), other(7, Backend(ranks), sizes...);
-  Pass const first = run<Many>(m, ranks, rows, length, where);
-  Pass const again = run<Many>(other, ranks, rows, length, where);
-  std::lock_guard const lock(mutex);
-  compare(in_one_process<One>(rows, length, sizes...), first, 1e-12);
-  CHECK(first.y == again.y);  // to the bit
-  CHECK(first.d_x == again.d_x);
-  CHECK(first.gradients == again.gradients);
-}
-
-#ifdef HEADMIX_TEST_MPI
-/// Those of the program.
-inline Mpi* program_ranks = nullptr;
-#endif
-/// The check on threads; in a program of MPI on its ranks, where there are so many.
-template <class One, class Many, class... Sizes>
-void check(std::vector<Index> const& rows, Index length, given_rows where, Sizes... sizes) {
-  std::mutex mutex;
-#ifdef HEADMIX_TEST_MPI
-  if (static_cast<Index>(rows.size()) != program_ranks->size()) return;
-  check_here<One, Many>(*program_ranks, mutex, rows, length, where, sizes...);
-#else
-  run_ranks(static_cast<Index>(rows.size()),
-            [&](Local& ranks) { check_here<One, Many>(ranks, mutex, rows, length, where, sizes...); });
-#endif
 }
 
 }  // namespace on_ranks

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tests of divided layers on the ranks that mpirun has started: each of them runs all tests. Rank 0 prints.
 #define DOCTEST_CONFIG_IMPLEMENT
-#define HEADMIX_TEST_MPI
-#include "../on_ranks.hpp"
-//
-#include "../experts_test.cpp"
-#include "../heads_test.cpp"
+#include "../check_on_ranks.hpp"
 
 int main(int argc, char** argv) {
   return headmix::run_mpi(&argc, &argv, [&](headmix::Mpi& ranks) {
