@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 // headmix-gate <source.cu> <log> <cubin>: what nvcc made of the kernels of a source, without a GPU and without a
 // disassembler. Reads what ptxas said (-v,-warn-spills,-warn-lmem-usage) and the opcodes in the cubin, prints a line
-// per kernel, and fails for warnings, spills, local memory, and instructions that are missing where a line of the
-// source
+// per kernel, and fails for warnings, spills, local memory, instructions that are missing where a line of the source
 //
 //   // expect: <part of a kernel's name> <instruction> ...
 //
-// says they belong. An empty kernel sizes<K, threads, bytes> of the source tells the dynamic shared memory of K.
+// says they belong, and main loops (main_loop.hpp) that cost more for each HMMA than the line
+//
+//   // budget: <instructions> <LDSM> <clocks of the shared memory> <part of a kernel's name>
+//
+// allows; every kernel with an HMMA in a loop needs one. An empty kernel sizes<K, threads, bytes> of the source tells
+// the dynamic shared memory of K.
 
 #include <cxxabi.h>
 
@@ -22,19 +26,24 @@
 #include <string>
 #include <vector>
 
+#include "main_loop.hpp"
+
 namespace {
 
-/// The low nine bits of an instruction say what it does, the three above them where its operands come from.
-std::map<std::string, unsigned> const opcodes = {
-    {"HMMA", 0x03C}, {"LDSM", 0x03B}, {"LDGSTS", 0x1AE}, {"LDL", 0x183}, {"STL", 0x187}};
-/// 16 bytes each, from compute capability 7.0 on.
-constexpr std::size_t instruction_bytes = 16;
+/// The instructions that are counted in a whole kernel.
+std::map<std::string, unsigned> const opcodes = {{"HMMA", opcode::hmma},
+                                                 {"LDSM", opcode::ldsm},
+                                                 {"LDGSTS", opcode::ldgsts},
+                                                 {"LDL", opcode::ldl},
+                                                 {"STL", opcode::stl}};
 
 struct kernel {
   std::string name;
   int registers = 0, stack = 0, spills = 0, static_shared = 0, shared = 0, threads = 0;
+  int architecture = 0;  ///< 80 for sm_80
   bool entry = false;
   std::map<std::string, int> count;
+  loop_counts loop;
 };
 
 std::string read(char const* path) {
@@ -75,7 +84,8 @@ std::string readable(std::string const& mangled) {
 
 /// What ptxas reported, by mangled name.
 std::map<std::string, kernel> read_log(std::string const& log, std::vector<std::string>& faults) {
-  std::regex const function("Function properties for (\\S+)"), entry("Compiling entry function '(\\S+)' for"),
+  std::regex const function("Function properties for (\\S+)"),
+      entry("Compiling entry function '(\\S+)' for 'sm_(\\d+)"),
       frame("(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes spill loads"),
       registers("Used (\\d+) registers"), shared("(\\d+) bytes smem"), serious("[Ww]arning|error|C75[0-9][0-9]");
   std::map<std::string, kernel> kernels;
@@ -84,7 +94,11 @@ std::map<std::string, kernel> read_log(std::string const& log, std::vector<std::
   for (std::string line; std::getline(lines, line);) {
     std::smatch m;
     if (std::regex_search(line, serious)) faults.push_back(line);
-    if (std::regex_search(line, m, entry)) compiled = m[1], kernels[compiled].entry = true;
+    if (std::regex_search(line, m, entry)) {
+      compiled = m[1];
+      kernels[compiled].entry = true;
+      kernels[compiled].architecture = std::stoi(m[2]);
+    }
     if (std::regex_search(line, m, function)) current = m[1], kernels[current];
     if (std::regex_search(line, m, frame)) {
       kernels[current].stack = std::stoi(m[1]);
@@ -128,10 +142,12 @@ void count_instructions(std::string const& elf, std::map<std::string, kernel>& k
     if (found == kernels.end()) continue;
     auto const begin = number<std::uint64_t>(elf, header(i) + 0x18),
                size = number<std::uint64_t>(elf, header(i) + 0x20);
-    for (std::uint64_t at = begin; at < begin + size; at += instruction_bytes) {
-      unsigned const code = number<std::uint16_t>(elf, at) & 0x1FFu;
-      for (auto const& [instruction, bits] : opcodes) found->second.count[instruction] += code == bits;
+    std::vector<instruction> code;
+    for (std::uint64_t at = begin; at < begin + size; at += instruction::bytes) {
+      code.push_back({number<std::uint64_t>(elf, at), number<std::uint64_t>(elf, at + 8)});
+      for (auto const& [name_of, bits] : opcodes) found->second.count[name_of] += code.back().operation() == bits;
     }
+    found->second.loop = main_loop(code, found->second.architecture);
   }
 }
 
@@ -148,6 +164,56 @@ void take_sizes(std::map<std::string, kernel>& kernels) {
       if (k.name.ends_with(", " + m[1].str() + ">")) k.threads = std::stoi(m[2]), k.shared = std::stoi(m[3]);
     }
     at = kernels.erase(at);
+  }
+}
+
+/// Prints what the main loops cost, and adds a fault for each that costs more than a line "// budget: " allows.
+void check_budgets(std::string const& text, std::map<std::string, kernel> const& kernels,
+                   std::vector<std::string>& faults) {
+  struct budget {
+    double most[3];
+    std::string part;
+    bool used;
+  };
+  std::vector<budget> budgets;
+  std::istringstream source(text);
+  for (std::string line; std::getline(source, line);) {
+    if (!line.starts_with("// budget: ")) continue;
+    std::istringstream words(line.substr(11));
+    budget b{};
+    words >> b.most[0] >> b.most[1] >> b.most[2] >> std::ws;
+    std::getline(words, b.part);
+    if (b.part.empty()) faults.push_back("no budget can be read from: " + line);
+    budgets.push_back(b);
+  }
+  char const* const units[] = {"instructions", "LDSM", "clocks of the shared memory"};
+  bool first = true;
+  for (auto const& [mangled, k] : kernels) {
+    if (k.loop.hmma == 0) continue;
+    double const found[] = {k.loop.per_hmma(k.loop.instructions), k.loop.per_hmma(k.loop.ldsm),
+                            k.loop.per_hmma(k.loop.shared_clocks)};
+    if (first)
+      std::printf("\nmain loops\n%6s %12s %6s | %12s %6s %6s for each HMMA\n", "HMMA", units[0], "LDSM", units[0],
+                  "LDSM", "clocks");
+    first = false;
+    std::printf("%6d %12d %6d | %12.3f %6.3f %6.3f  %s\n", k.loop.hmma, k.loop.instructions, k.loop.ldsm, found[0],
+                found[1], found[2], k.name.c_str());
+    bool has_one = false;
+    for (budget& b : budgets) {
+      if (k.name.find(b.part) == std::string::npos) continue;
+      has_one = b.used = true;
+      for (int i = 0; i < 3; ++i) {
+        if (found[i] <= b.most[i]) continue;
+        char numbers[96];
+        std::snprintf(numbers, sizeof numbers, ": over budget: %.3f %s for each HMMA, at most %.3f", found[i], units[i],
+                      b.most[i]);
+        faults.push_back(k.name + numbers);
+      }
+    }
+    if (!has_one) faults.push_back(k.name + ": no budget");
+  }
+  for (budget const& b : budgets) {
+    if (!b.used) faults.push_back("no main loop is called " + b.part);
   }
 }
 
@@ -178,7 +244,9 @@ int main(int argc, char** argv) {
   }
   if (entries == 0) faults.push_back("no kernel was compiled");
 
-  std::istringstream source(read(argv[1]));
+  std::string const text = read(argv[1]);
+  check_budgets(text, kernels, faults);
+  std::istringstream source(text);
   for (std::string line; std::getline(source, line);) {
     if (!line.starts_with("// expect: ")) continue;
     std::istringstream words(line.substr(11));

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Loads both operands again for every product of a tile, and its budget has a load for two products.
+// budget: 100 0.5 100 loads_again
+#include "../gate.cuh"
+
+struct loads_again {
+  static constexpr int threads = 32;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 32 * 64 * 2;
+  float* y;
+  int steps;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const tile = device.template shared<headmix::bfloat16>(0) + device.lane() * 64;
+    float sum[4] = {};
+    for (int k = 0; k < steps; ++k) {
+      device.sync();
+      auto const a = device.load_matrices(tile), b = device.load_matrices_transposed(tile + 16);
+      device.multiply_add(sum, a, headmix::words<2>{{b.word[0], b.word[1]}});
+    }
+    for (int i = 0; i < 4; ++i) device.store(y + 4 * device.thread() + i, sum[i]);
+  }
+};
+HEADMIX_GATE(loads_again)
