@@ -3,6 +3,7 @@
 // Attention over row lists with an online softmax (Milakov and Gimelshein 2018, Dao et al. 2022). A block has a tile of
 // a row list and walks over the keys that its rows see; nothing of the size queries x keys is stored.
 
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -127,15 +128,16 @@ struct attention_plain {
   }
 };
 
-/// bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is small.
-template <AttentionMask Mask, class Map, int width, int m, int keys>
+/// bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time, of which there are `stages` in shared
+/// memory. Rows are aligned, the list is small.
+template <AttentionMask Mask, class Map, int width, int m, int keys, int stages>
 struct attention_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
   static constexpr int rows = 16 * m * warps;
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
-  static constexpr int stages_at = query_bytes;  // keys and values, two of each
-  static constexpr int sights_at = stages_at + 4 * key_bytes;
+  static constexpr int stages_at = query_bytes;  // keys and values of each
+  static constexpr int sights_at = stages_at + stages * 2 * key_bytes;
   static constexpr int places_at = sights_at + 3 * rows * 4;
   static constexpr int odd_at = places_at + 2 * rows * 4;
   static constexpr int shared_bytes = odd_at + keys * 4;
@@ -171,11 +173,15 @@ struct attention_tensor {
                                            [&](int, int i) { return places.of(p.q, i); });
     tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
 
-    auto const start = [&](int first, int stage) {
-      using copy = tile_copy<keys, width, threads>;
-      auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
-      copy::start(device, to, thread, width, [&](int, int s) { return all_keys.of(p.k, first + s); });
-      copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
+    auto const tile_of = [&](int stage, bool values) {
+      return device.template shared<bfloat16>(stages_at + (2 * stage + values) * key_bytes);
+    };
+    auto const start = [&](view<bfloat16 const> const& from, int first, int stage, bool values) {
+      if (first < visible_range.end) {
+        tile_copy<keys, width, threads>::start(device, tile_of(stage, values), thread, width,
+                                               [&](int, int s) { return all_keys.of(from, first + s); });
+      }
+      device.commit_copies();
     };
 
     auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
@@ -186,23 +192,20 @@ struct attention_tensor {
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) top[i][0] = top[i][1] = hidden;
 
-    int const begin = visible_range.begin / keys * keys;
-    if (begin < visible_range.end) start(begin, 0);
-    device.commit_copies();
+    int const seen = visible_range.begin < visible_range.end ? visible_range.begin : visible_range.end;
+    int const begin = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
+    HEADMIX_UNROLL
+    for (int i = 0; i < stages; ++i) {
+      start(p.k, begin + i * keys, i, false);
+      if (i + 1 < stages) start(p.v, begin + i * keys, i, true);
+    }
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
-      device.template wait_copies<0>();
-      device.sync();  // this stage is there, and nobody reads the other one any more
-      if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
-      device.commit_copies();
-      auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
-      auto const value = key + keys * width;
-      stage ^= 1;
+      device.template wait_copies<2 * (stages - 1)>();
+      device.sync();  // these keys are there, and nobody reads the last values any more
+      start(p.v, first + (stages - 1) * keys, stage == 0 ? stages - 1 : stage - 1, true);
+      auto const key = tile_of(stage, false), value = tile_of(stage, true);
       bool const all_seen = visible_range.covers(first, first + keys);
-      if (!all_seen) {
-        clear_odd_rows<keys, width, threads>(device, value, odd);
-        device.sync();
-      }
 
       float score[m][key_blocks][4] = {};
       multiply_transposed<width>(device, score, queries, own, key, 0);
@@ -219,13 +222,12 @@ struct attention_tensor {
             HEADMIX_UNROLL
             for (int e = 0; e < 2; ++e) {
               float const s = score[i][j][2 * half + e];
-              highest = s > highest ? s : highest;
+              highest = std::fmax(s, highest);  // not the one that is NaN
             }
           }
           HEADMIX_UNROLL
           for (int step = 1; step < 4; step *= 2) {
-            float const other = device.shuffle_xor(highest, step);
-            highest = other > highest ? other : highest;
+            highest = std::fmax(device.shuffle_xor(highest, step), highest);
           }
           float const shift = highest == hidden ? 0.f : highest * unit;
           float const shrink = device.exp2(top[i][half] * unit - shift);
@@ -249,7 +251,15 @@ struct attention_tensor {
         }
       }
 
-      if (!all_seen) mark_odd_keys<Mask>(score, sights, odd, own, first, lane);
+      device.template wait_copies<2 * (stages - 1)>();
+      device.sync();  // these values are there, and nobody reads the keys any more
+      start(p.k, first + stages * keys, stage, false);
+      stage = stage + 1 == stages ? 0 : stage + 1;
+      if (!all_seen) {
+        clear_odd_rows<keys, width, threads>(device, value, odd);
+        device.sync();
+        mark_odd_keys<Mask>(score, sights, odd, own, first, lane);
+      }
       multiply_sums<width>(device, out, score, value, 0);
     }
 
@@ -327,8 +337,8 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_ident
         K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), by, scale};
         queue.launch(kernel, kernel.blocks());
       };
-      if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64>{});
-      if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 32>{});
+      if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64, 2>{});
+      if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 48, 1>{});
       if (p.dropout.key == nullptr) return;
     }
   }
