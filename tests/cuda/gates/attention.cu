@@ -3,14 +3,14 @@
 // expect: attention_tensor HMMA LDSM LDGSTS
 // expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_key_gradient_tensor HMMA LDSM LDGSTS
-// budget: 7.16 0.33 1.57 attention_tensor<full, no_score_map, 64,
-// budget: 7.16 0.33 1.57 attention_tensor<causal, no_score_map, 64,
-// budget: 6.50 0.39 1.83 attention_tensor<full, no_score_map, 128,
-// budget: 6.50 0.39 1.83 attention_tensor<causal, no_score_map, 128,
-// budget: 5.47 0.58 3.20 attention_key_gradient_tensor<causal, no_score_map, 64,
-// budget: 3.30 0.65 2.71 attention_key_gradient_tensor<causal, no_score_map, 128,
-// budget: 4.84 0.43 1.93 attention_query_gradient_tensor<causal, no_score_map, 64,
-// budget: 5.02 0.61 2.77 attention_query_gradient_tensor<causal, no_score_map, 128,
+// budget: 6.76 0.33 1.60 attention_tensor<full, no_score_map, 64,
+// budget: 6.76 0.33 1.60 attention_tensor<causal, no_score_map, 64,
+// budget: 5.39 0.35 1.67 attention_tensor<full, no_score_map, 128,
+// budget: 5.39 0.35 1.67 attention_tensor<causal, no_score_map, 128,
+// budget: 5.86 0.39 2.81 attention_key_gradient_tensor<causal, no_score_map, 64,
+// budget: 3.87 0.39 2.18 attention_key_gradient_tensor<causal, no_score_map, 128,
+// budget: 4.43 0.35 1.57 attention_query_gradient_tensor<causal, no_score_map, 64,
+// budget: 4.02 0.43 1.91 attention_query_gradient_tensor<causal, no_score_map, 128,
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/attention.hpp"
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"

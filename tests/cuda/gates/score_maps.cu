@@ -4,9 +4,9 @@
 // expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_key_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_operand_sums_tensor HMMA LDSM LDGSTS
-// budget: 16.90 0.39 1.83 attention_tensor<
-// budget: 21.27 0.65 3.46 attention_key_gradient_tensor<
-// budget: 23.05 0.61 2.79 attention_query_gradient_tensor<
+// budget: 16.53 0.35 1.67 attention_tensor<
+// budget: 20.32 0.39 2.96 attention_key_gradient_tensor<
+// budget: 23.31 0.43 2.01 attention_query_gradient_tensor<
 // budget: 7.18 0.78 3.84 attention_operand_sums_tensor<
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/attention.hpp"

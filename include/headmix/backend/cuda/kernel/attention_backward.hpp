@@ -20,19 +20,19 @@ template <AttentionMask Mask, class Map, int width>
 struct attention_gradient_tensor;
 template <AttentionMask Mask, class Map>
 struct attention_gradient_tensor<Mask, Map, 64> {
-  using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 1, 64>;
-  using of_queries = attention_query_gradient_tensor<Mask, Map, 64, 2, 32>;
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 2>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 64, 2, Map::identity ? 64 : 32, 1>;
 };
 template <AttentionMask Mask, class Map>
 struct attention_gradient_tensor<Mask, Map, 128> {
-  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 1, 32>;
-  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 1, 64>;
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 4>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 2, 64, 2>;
 };
 /// The parts of those.
 template <int width>
 [[nodiscard]] attention_parts attention_gradient_parts(attention_extents const& x) {
   using kernel = typename attention_gradient_tensor<full, no_score_map, width>::of_keys;
-  return attention_parts_of(x, kernel::keys, kernel::rows);
+  return attention_parts_of(x, kernel::keys, kernel::rows, kernel::warps);
 }
 /// Where the statistics end in the scratch.
 template <class Wide>

@@ -1,21 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// d_k and d_v of attention on tensor cores: which tiles of rows see a tile of keys, their sums, and the sums of those.
-
-#include <cstddef>
+// d_k and d_v of attention on tensor cores: which tiles of rows see a tile of keys, and their sums.
 
 #include "headmix/backend/cuda/kernel/attention_listed_tiles.hpp"
+#include "headmix/backend/cuda/kernel/attention_parts.hpp"
 #include "headmix/backend/cuda/kernel/attention_statistics.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda {
-
-/// Two floats that are stored together.
-struct alignas(8) float_pair {
-  float low, high;
-};
 
 /// What a block of keys has to know between its products; it lies in shared memory, since registers are short then.
 template <class Ints>
@@ -81,70 +75,20 @@ struct seeing_tiles {
   }
 };
 
-/// Sums of d_k and d_v over parts of the rows, each a contiguous matrix of all keys.
-struct attention_parts {
-  float* data = nullptr;
-  Index count = 1, rows = 0, cols = 0;
-
-  [[nodiscard]] HEADMIX_HD float* of(Index part, bool values) const { return data + (2 * part + values) * rows * cols; }
-  [[nodiscard]] std::size_t bytes() const {
-    return count == 1 ? 0 : static_cast<std::size_t>(2 * count * rows * cols) * sizeof(float);
-  }
-};
-/// As many as it takes for 1024 blocks, up to eight, unless they become short. The extents alone decide.
-[[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows) {
-  Index const blocks = key_tiles(x, keys, 2).count();
-  Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
-  Index parts = blocks == 0 ? 1 : 1024 / blocks;
-  if (parts > 8) parts = 8;
-  if (parts > tiles / 4) parts = tiles / 4;
-  if (parts < 1) parts = 1;
-  return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
-}
-
-/// d_k (d_v) = the sum of the parts, in order. Rows are aligned.
-struct attention_add_parts {
-  static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  static constexpr int shared_bytes = 0;
-
-  attention_parts parts;
-  view<bfloat16> to;
-  bool values;
-  attention_dropout dropout;
-
-  [[nodiscard]] Index blocks() const { return blocks_for(parts.rows * parts.cols / 8, threads); }
-
-  template <class Device>
-  HEADMIX_DEVICE void operator()(Device& device) const {
-    if (dropout.on()) return;  // there are none
-    Index const i = device.block() * threads + device.thread(), chunks = parts.cols / 8;
-    if (i >= parts.rows * chunks) return;
-    Index const row = i / chunks, col = i % chunks * 8;
-    float sum[8] = {};
-    for (Index part = 0; part < parts.count; ++part) {
-      HEADMIX_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        words<4> const four = device.load16(parts.of(part, values) + row * parts.cols + col + 4 * half);
-        HEADMIX_UNROLL
-        for (int w = 0; w < 4; ++w) sum[4 * half + w] += __builtin_bit_cast(float, four.word[w]);
-      }
-    }
-    device.store16(&to(row, col),
-                   {{pack(sum[0], sum[1]), pack(sum[2], sum[3]), pack(sum[4], sum[5]), pack(sum[6], sum[7])}});
-  }
-};
-
-/// d_k and d_v in bfloat16 on tensor cores: 4 warps of 16 `m` keys each, 64 rows at a time in parts of `part`. Rows are
-/// aligned, the list is small.
-template <AttentionMask Mask, class Map, int width, int m, int part>
+/// d_k and d_v in bfloat16 on tensor cores, 64 rows at a time. Two warps share 32 keys, one makes their d_v, the other
+/// one their d_k. Each finds the probabilities, and the gradients by the scores, of half of the rows, keeps those that
+/// its own sums take and hands the others to its partner: so a fragment of keys or rows feeds two products, and sums
+/// of 32 keys fit into the registers. Rows are aligned, the list is small.
+template <AttentionMask Mask, class Map, int width, int pairs>
 struct attention_key_gradient_tensor {
-  static constexpr int warps = 4, threads = 32 * warps;
+  static constexpr int m = 2, warps = 2 * pairs, threads = 32 * warps;
   static constexpr bool cooperative = true;
-  static constexpr int keys = 16 * m * warps, rows = 64;
+  static constexpr int keys = 16 * m * pairs, rows = 64, own_rows = rows / 2;
   static constexpr int key_bytes = keys * width * 2, query_bytes = rows * width * 2;
-  static constexpr int stages_at = 2 * key_bytes;  // queries and gradients of the output, two of each
-  static constexpr int statistics_at = stages_at + 4 * query_bytes;
+  static constexpr int handed_bytes = 16 * m * own_rows * 2;  // by a warp, as fragments
+  static constexpr int stages_at = 2 * key_bytes;             // queries and gradients of the output, two of each
+  static constexpr int handed_at = stages_at + 4 * query_bytes;
+  static constexpr int statistics_at = handed_at + warps * handed_bytes;
   static constexpr int sights_at = statistics_at + 2 * 2 * rows * 4;
   static constexpr int places_at = sights_at + 2 * 3 * rows * 4;
   static constexpr int facts_at = places_at + 2 * 3 * rows * 4;
@@ -167,7 +111,8 @@ struct attention_key_gradient_tensor {
     if (p.dropout.on()) return;  // the plain kernel's
     attention_extents const& x = p.extents;
     attention_tile const mine = tiles(device.block() / parts.count);
-    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() / 2 * (16 * m);
+    bool const makes_values = device.warp() % 2 != 0;
     auto const ints = device.template shared<int>(facts_at);
     key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
     small_keys const all_keys(x, mine, width);
@@ -240,8 +185,8 @@ struct attention_key_gradient_tensor {
     };
 
     float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
-    constexpr int row_blocks = part / 8, out_blocks = width / 8;
-    float out_k[m][out_blocks][4] = {}, out_v[m][out_blocks][4] = {};
+    constexpr int row_blocks = own_rows / 8, out_blocks = width / 8;
+    float out[m][out_blocks][4] = {};
 
     device.sync();  // the facts are there
     seeing_tiles<Mask, rows, keys> order;
@@ -277,10 +222,10 @@ struct attention_key_gradient_tensor {
         device.sync();
       }
       // As mark_odd_keys.
-      auto const mark_odd_rows = [&](auto& weights, int r) {
+      auto const mark_odd_rows = [&]<int n>(float(&weights)[m][n][4], int r) {
         int const s = facts.first_key() + own + lane / 4;
         HEADMIX_UNROLL
-        for (int j = 0; j < part / 8; ++j) {
+        for (int j = 0; j < n; ++j) {
           HEADMIX_UNROLL
           for (int e = 0; e < 2; ++e) {
             int const i0 = r + 8 * j + lane % 4 * 2 + e;
@@ -298,99 +243,127 @@ struct attention_key_gradient_tensor {
           }
         }
       };
-      HEADMIX_NO_UNROLL
-      for (int r = 0; r < rows; r += part) {
-        float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
-        float slope[m][row_blocks][4] = {};
-        multiply_transposed<width>(device, score, key, own, query, r);
+      int const r = makes_values ? own_rows : 0;
+      float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
+      multiply_transposed<width>(device, score, key, own, query, r);
+      // Fragments of what the partner takes; until then a warp that makes d_v has its own probabilities there.
+      auto const handed_by = [&](int warp, int i, int k) {
+        return device.template shared<bfloat16>(handed_at + warp * handed_bytes) +
+               ((i * (row_blocks / 2) + k) * 256 + lane * 8);
+      };
+      HEADMIX_UNROLL
+      for (int k = 0; k < row_blocks / 2; ++k) {
+        float part[m][2][4], slope[m][2][4] = {};  // of 16 rows, since there are no registers for more slopes
+        int const first = r + 16 * k;
+        auto const each = [&](auto const& f) {
+          HEADMIX_UNROLL
+          for (int i = 0; i < m; ++i) {
+            HEADMIX_UNROLL
+            for (int j = 0; j < 2; ++j) {
+              HEADMIX_UNROLL
+              for (int e = 0; e < 4; ++e) f(part[i][j][e], score[i][2 * k + j][e], slope[i][j][e], 8 * j + e % 2);
+            }
+          }
+        };
+        each([](float& s, float product, float, int) { s = product; });
         if constexpr (!Map::identity) {
-          auto const mapped = mapped_rows_of(stage) + 2 * r;
-          map_scores_by_keys(p.scores, score, slope, scale, mapped, facts.first_key() + own, lane);
+          auto const mapped = mapped_rows_of(stage) + 2 * first;
+          map_scores_by_keys(p.scores, part, slope, scale, mapped, facts.first_key() + own, lane);
         }
+        float less[2][2];
         HEADMIX_UNROLL
-        for (int j = 0; j < row_blocks; ++j) {
+        for (int c = 0; c < 4; ++c) less[c / 2][c % 2] = shift[first + c / 2 * 8 + lane % 4 * 2 + c % 2];
+        each([&](float& s, float, float, int row) { s = device.exp2(s * unit - less[row / 8][row % 2]); });
+        if (!all_seen) mark_odd_rows(part, first);
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i)
+          device.store16(handed_by(device.warp(), i, k), sums_as_left(part[i][0], part[i][1]));
+        each([](float s, float& scaled, float by_score, int) { scaled = through_map<Map>(s, s, by_score); });
+      }
+      multiply_transposed<width>(device, d_score, value, own, d_out, r);
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          float const less = delta[r + 8 * j + lane % 4 * 2 + e];
           HEADMIX_UNROLL
-          for (int e = 0; e < 2; ++e) {
-            float const less = shift[r + 8 * j + lane % 4 * 2 + e];
+          for (int i = 0; i < m; ++i) {
             HEADMIX_UNROLL
-            for (int i = 0; i < m; ++i) {
-              HEADMIX_UNROLL
-              for (int half = 0; half < 2; ++half) {
-                float& s = score[i][j][2 * half + e];
-                s = device.exp2(s * unit - less);
-              }
+            for (int half = 0; half < 2; ++half) {
+              float& d = d_score[i][j][2 * half + e];
+              d = score[i][j][2 * half + e] * (d - less);
             }
           }
         }
-        if (!all_seen) mark_odd_rows(score, r);
-        multiply_sums<width>(device, out_v, score, d_out, r);
-        multiply_transposed<width>(device, d_score, value, own, d_out, r);
+      }
+      if (!all_seen) mark_odd_rows(d_score, r);
+
+      words<4> kept[row_blocks / 2][m];
+      HEADMIX_UNROLL
+      for (int k = 0; k < row_blocks / 2; ++k) {
         HEADMIX_UNROLL
-        for (int j = 0; j < row_blocks; ++j) {
-          HEADMIX_UNROLL
-          for (int e = 0; e < 2; ++e) {
-            float const less = delta[r + 8 * j + lane % 4 * 2 + e];
-            HEADMIX_UNROLL
-            for (int i = 0; i < m; ++i) {
-              HEADMIX_UNROLL
-              for (int half = 0; half < 2; ++half) {
-                float& d = d_score[i][j][2 * half + e];
-                float const probability = score[i][j][2 * half + e];
-                d = through_map<Map>(probability * (d - less), probability, slope[i][j][2 * half + e]);
-              }
-            }
+        for (int i = 0; i < m; ++i) {
+          kept[k][i] = sums_as_left(d_score[i][2 * k], d_score[i][2 * k + 1]);
+          if (makes_values) {
+            words<4> const probabilities = device.load16(handed_by(device.warp(), i, k));
+            device.store16(handed_by(device.warp(), i, k), kept[k][i]);
+            kept[k][i] = probabilities;
           }
         }
-        if (!all_seen) mark_odd_rows(d_score, r);
-        multiply_sums<width>(device, out_k, d_score, query, r);
+      }
+      device.sync();  // what the partner hands over is there
+      auto const right = makes_values ? d_out : query;
+      HEADMIX_UNROLL
+      for (int k = 0; k < row_blocks / 2; ++k) multiply_left<width>(device, out, kept[k], right, r + 16 * k);
+      HEADMIX_UNROLL
+      for (int k = 0; k < row_blocks / 2; ++k) {
+        words<4> left[m];
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i) left[i] = device.load16(handed_by(device.warp() ^ 1, i, k));
+        multiply_left<width>(device, out, left, right, own_rows - r + 16 * k);
       }
       ahead >>= 2;
       stage ^= 1;
       put_statistics(stage);
     }
 
-    HEADMIX_UNROLL
-    for (int i = 0; i < m; ++i) {
+    if (!makes_values) {
       HEADMIX_UNROLL
-      for (int j = 0; j < out_blocks; ++j) {
+      for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
-        for (int e = 0; e < 4; ++e) out_k[i][j][e] *= last_scale;
+        for (int j = 0; j < out_blocks; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 4; ++e) out[i][j][e] *= last_scale;
+        }
       }
     }
     device.template wait_copies<0>();
     small_keys const my_keys = facts.keys();
     if (parts.count > 1) {
-      auto const store = [&](float const(&sums)[m][out_blocks][4], float* to) {
+      float* const to = parts.of(facts.part(), makes_values);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
-        for (int i = 0; i < m; ++i) {
+        for (int half = 0; half < 2; ++half) {
+          int const s = facts.first_key() + own + 16 * i + 8 * half + lane / 4;
+          if (s >= my_keys.count) continue;
+          float* const row = to + (my_keys.begin + s) * parts.cols + my_keys.col + lane % 4 * 2;
           HEADMIX_UNROLL
-          for (int half = 0; half < 2; ++half) {
-            int const s = facts.first_key() + own + 16 * i + 8 * half + lane / 4;
-            if (s >= my_keys.count) continue;
-            float* const row = to + (my_keys.begin + s) * parts.cols + my_keys.col + lane % 4 * 2;
-            HEADMIX_UNROLL
-            for (int j = 0; j < out_blocks; ++j) {
-              device.store(reinterpret_cast<float_pair*>(row + 8 * j),
-                           float_pair{sums[i][j][2 * half], sums[i][j][2 * half + 1]});
-            }
+          for (int j = 0; j < out_blocks; ++j) {
+            device.store(reinterpret_cast<float_pair*>(row + 8 * j),
+                         float_pair{out[i][j][2 * half], out[i][j][2 * half + 1]});
           }
         }
-      };
-      store(out_k, parts.of(facts.part(), false));
-      store(out_v, parts.of(facts.part(), true));
+      }
       return;
     }
-    device.sync();
-    auto const words_of = [&](int byte) { return device.template shared<std::uint32_t>(byte); };
-    put_sums<width>(words_of(0), out_k, lane, own, 0);
-    put_sums<width>(words_of(key_bytes), out_v, lane, own, 0);
+    device.sync();  // also the copies of all threads, where no row was seen
+    view<bfloat16> const to = makes_values ? p.d_v : p.d_k;
+    if (to.data == nullptr) return;
+    put_sums<width>(device.template shared<std::uint32_t>(makes_values ? key_bytes : 0), out, lane, own, 0);
     device.sync_warp();
-    auto const store = [&](auto tile, view<bfloat16> const& to) {
-      if (to.data == nullptr) return;
-      store_tile_rows<16 * m, width>(device, tile, own, [&](int s) { return my_keys.of(to, facts.first_key() + s); });
-    };
-    store(key, p.d_k);
-    store(value, p.d_v);
+    store_tile_rows<16 * m, width>(device, makes_values ? value : key, own,
+                                   [&](int s) { return my_keys.of(to, facts.first_key() + s); });
   }
 };
 

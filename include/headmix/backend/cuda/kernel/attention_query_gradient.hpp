@@ -9,13 +9,14 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda {
 
-/// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list is
-/// small.
-template <AttentionMask Mask, class Map, int width, int m, int keys>
+/// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. With two `groups` of warps each
+/// has the same rows and a half of the keys, and their sums are added in the end. Rows are aligned, the list is small.
+template <AttentionMask Mask, class Map, int width, int m, int keys, int groups>
 struct attention_query_gradient_tensor {
-  static constexpr int warps = 4, threads = 32 * warps;
+  static_assert(groups == 1 || groups == 2);
+  static constexpr int warps = 4 * groups, threads = 32 * warps, own_keys = keys / groups;
   static constexpr bool cooperative = true;
-  static constexpr int rows = 16 * m * warps;
+  static constexpr int rows = 16 * m * 4;
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
   static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
   static constexpr int sights_at = stages_at + 4 * key_bytes;
@@ -40,7 +41,8 @@ struct attention_query_gradient_tensor {
     if (mine.first >= list.length()) return;
     small_keys const all_keys(x, mine, width);
     int const left = list.length() - static_cast<int>(mine.first);
-    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() % 4 * (16 * m);
+    int const own_key = device.warp() / 4 * own_keys;  // of a step
 
     auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
     auto const sights = device.template shared<int>(sights_at);
@@ -74,7 +76,7 @@ struct attention_query_gradient_tensor {
 
     auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
     float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
-    constexpr int key_blocks = keys / 8, out_blocks = width / 8;
+    constexpr int key_blocks = own_keys / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 
     int const begin = visible_range.begin / keys * keys;
@@ -97,9 +99,9 @@ struct attention_query_gradient_tensor {
 
       float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
       float slope[m][key_blocks][4] = {};
-      multiply_transposed<width>(device, score, queries, own, key, 0);
-      map_scores(p.scores, score, scale, sights, head_of, own, first, lane, slope);
-      if (!all_seen) hide_unseen<Mask>(score, sights, own, first, lane);
+      multiply_transposed<width>(device, score, queries, own, key, own_key);
+      map_scores(p.scores, score, scale, sights, head_of, own, first + own_key, lane, slope);
+      if (!all_seen) hide_unseen<Mask>(score, sights, own, first + own_key, lane);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
@@ -111,7 +113,7 @@ struct attention_query_gradient_tensor {
           }
         }
       }
-      multiply_transposed<width>(device, d_score, d_outs, own, value, 0);
+      multiply_transposed<width>(device, d_score, d_outs, own, value, own_key);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
@@ -120,10 +122,38 @@ struct attention_query_gradient_tensor {
           for (int e = 0; e < 4; ++e) d_score[i][j][e] = score[i][j][e] * (d_score[i][j][e] - delta[i][e / 2]);
         }
       }
-      if (!all_seen) mark_odd_keys<Mask>(d_score, sights, odd, own, first, lane);
-      multiply_sums<width>(device, out, d_score, key, 0);
+      if (!all_seen) mark_odd_keys<Mask>(d_score, sights, odd + own_key, own, first + own_key, lane);
+      multiply_sums<width>(device, out, d_score, key, own_key);
     }
 
+    device.template wait_copies<0>();
+    device.sync();
+    if constexpr (groups == 2) {
+      static_assert(rows * width * 4 <= 4 * key_bytes);
+      auto const others = device.template shared<float>(stages_at) + (device.warp() % 4 * (16 * m) * width + lane * 4);
+      auto const each = [&](auto const& f) {
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i) {
+          HEADMIX_UNROLL
+          for (int j = 0; j < out_blocks; ++j) f(out[i][j], others + (i * out_blocks + j) * 128);
+        }
+      };
+      if (device.warp() >= 4) {
+        each([&](float(&sum)[4], auto at) {
+          words<4> bits;
+          HEADMIX_UNROLL
+          for (int e = 0; e < 4; ++e) bits.word[e] = __builtin_bit_cast(std::uint32_t, sum[e]);
+          device.store16(at, bits);
+        });
+      }
+      device.sync();
+      if (device.warp() >= 4) return;
+      each([&](float(&sum)[4], auto at) {
+        words<4> const other = device.load16(at);
+        HEADMIX_UNROLL
+        for (int e = 0; e < 4; ++e) sum[e] += __builtin_bit_cast(float, other.word[e]);
+      });
+    }
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) {
       HEADMIX_UNROLL
@@ -132,8 +162,6 @@ struct attention_query_gradient_tensor {
         for (int e = 0; e < 4; ++e) out[i][j][e] *= last_scale;
       }
     }
-    device.template wait_copies<0>();
-    device.sync();
     put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
     device.sync_warp();
     store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.d_q, i); });

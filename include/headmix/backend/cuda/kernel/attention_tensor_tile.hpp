@@ -183,25 +183,31 @@ HEADMIX_DEVICE void multiply_transposed(Device& device, float (&c)[m][n][4], Poi
     }
   }
 }
-/// c += a b with a in registers, rounded to bfloat16: 8 n columns of a times as many rows of b from `row` on.
+/// c += a b with a in registers, 16 columns of it, times as many rows of b from `row` on.
+template <int width, int m, class Device, class Pointer>
+HEADMIX_DEVICE void multiply_left(Device& device, float (&c)[m][width / 8][4], words<4> const (&a)[m], Pointer b,
+                                  int row) {
+  fragment_position<width, true> const by_row(device.lane(), 0, 0);
+  HEADMIX_UNROLL
+  for (int j = 0; j < width / 8; j += 2) {
+    words<4> const right = load_right(device, b, by_row, row, 8 * j);
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      device.multiply_add(c[i][j], a[i], words<2>{{right.word[0], right.word[1]}});
+      device.multiply_add(c[i][j + 1], a[i], words<2>{{right.word[2], right.word[3]}});
+    }
+  }
+}
+/// The same with a rounded to bfloat16, 8 n columns of it.
 template <int width, int m, int n, class Device, class Pointer>
 HEADMIX_DEVICE void multiply_sums(Device& device, float (&c)[m][width / 8][4], float const (&a)[m][n][4], Pointer b,
                                   int row) {
-  fragment_position<width, true> const by_row(device.lane(), 0, 0);
   HEADMIX_UNROLL
   for (int k = 0; k < n; k += 2) {
     words<4> left[m];
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) left[i] = sums_as_left(a[i][k], a[i][k + 1]);
-    HEADMIX_UNROLL
-    for (int j = 0; j < width / 8; j += 2) {
-      words<4> const right = load_right(device, b, by_row, row + 8 * k, 8 * j);
-      HEADMIX_UNROLL
-      for (int i = 0; i < m; ++i) {
-        device.multiply_add(c[i][j], left[i], words<2>{{right.word[0], right.word[1]}});
-        device.multiply_add(c[i][j + 1], left[i], words<2>{{right.word[2], right.word[3]}});
-      }
-    }
+    multiply_left<width>(device, c, left, b, row + 8 * k);
   }
 }
 

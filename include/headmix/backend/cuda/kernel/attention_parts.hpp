@@ -1,0 +1,76 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Where there are few tiles of keys, several blocks share the rows that see one, and their sums are added in order.
+
+#include <cstddef>
+
+#include "headmix/backend/cuda/kernel/attention_tile.hpp"
+#include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::cuda {
+
+/// Two floats that are stored together.
+struct alignas(8) float_pair {
+  float low, high;
+};
+
+/// Sums of d_k and d_v over parts of the rows, each a contiguous matrix of all keys.
+struct attention_parts {
+  float* data = nullptr;
+  Index count = 1, rows = 0, cols = 0;
+
+  [[nodiscard]] HEADMIX_HD float* of(Index part, bool values) const { return data + (2 * part + values) * rows * cols; }
+  [[nodiscard]] std::size_t bytes() const {
+    return count == 1 ? 0 : static_cast<std::size_t>(2 * count * rows * cols) * sizeof(float);
+  }
+};
+/// As many as it takes for 4096 warps, up to eight, unless they become short. The extents alone decide.
+[[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows,
+                                                        Index warps) {
+  Index const blocks = key_tiles(x, keys, 2).count();
+  Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
+  Index parts = blocks == 0 ? 1 : 4096 / (blocks * warps);
+  if (parts > 8) parts = 8;
+  if (parts > tiles / 4) parts = tiles / 4;
+  if (parts < 1) parts = 1;
+  return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
+}
+
+/// d_k (d_v) = the sum of the parts, in order. Rows are aligned.
+struct attention_add_parts {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  attention_parts parts;
+  view<bfloat16> to;
+  bool values;
+  attention_dropout dropout;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(parts.rows * parts.cols / 8, threads); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (dropout.on()) return;  // there are none
+    Index const i = device.block() * threads + device.thread(), chunks = parts.cols / 8;
+    if (i >= parts.rows * chunks) return;
+    Index const row = i / chunks, col = i % chunks * 8;
+    float sum[8] = {};
+    for (Index part = 0; part < parts.count; ++part) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        words<4> const four = device.load16(parts.of(part, values) + row * parts.cols + col + 4 * half);
+        HEADMIX_UNROLL
+        for (int w = 0; w < 4; ++w) sum[4 * half + w] += __builtin_bit_cast(float, four.word[w]);
+      }
+    }
+    device.store16(&to(row, col),
+                   {{pack(sum[0], sum[1]), pack(sum[2], sum[3]), pack(sum[4], sum[5]), pack(sum[6], sum[7])}});
+  }
+};
+
+}  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS
