@@ -240,6 +240,49 @@ void test_plain_grouped_products() {
   }
 }
 
+/// Rows that stay in shared memory: blocks of so many tiles of columns find what blocks of one tile do.
+template <bool transposed, class Device>
+void check_resident_rows(grouped_case const& c) {
+  INFO(c.text());
+  typename Device::queue queue;
+  host_order const order(c);
+  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  operand<bfloat16, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap),
+      w(queue, 2, c.experts, c.depth, c.width, c.gap, transposed);
+  std::vector<bfloat16> const poison(static_cast<std::size_t>(c.slots() * (c.width + c.gap)),
+                                     static_cast<bfloat16>(std::numeric_limits<double>::quiet_NaN()));
+  cuda::slot_lists const slots(perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row);
+  std::vector<bfloat16> one_tile;
+  for (int const tiles : {1, 2, 3, 4}) {
+    CAPTURE(tiles);
+    operand<bfloat16, Device> y(queue, poison, 1, c.slots(), c.width, c.gap);
+    cuda::grouped_gemm_resident<bfloat16, transposed> kernel(y.device, x.device, w.device, slots);
+    kernel.tiles = tiles;
+    queue.launch(kernel, kernel.blocks());
+    if (tiles == 1) {
+      one_tile = y.array.get();
+      Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference,
+                                                        view(order.perm.data(), 1, c.slots()),
+                                                        view(order.offsets.data(), 1, c.experts + 1), c.per_row, {});
+      CHECK(y.error() <= grouped_tolerance<bfloat16>);
+    }
+    CHECK(relative_error(y.array.get(), one_tile) == 0);
+  }
+}
+template <class Device>
+void test_resident_rows() {
+  for (grouped_case const& c : {
+           grouped_case{150, 1, 128, 392, 2},  // a full tile of rows; the last one of columns is partial
+           {60, 2, 72, 512, 3, choices::sparse, false, 8},
+           {90, 1, 64, 264, 2},
+           {10, 2, 8, 136, 2},
+           {20, 1, 128, 256, 2, choices::none},
+       }) {
+    check_resident_rows<false, Device>(c);
+    check_resident_rows<true, Device>(c);
+  }
+}
+
 /// Rows of 16-byte chunks: tensor cores.
 template <class Device>
 void test_aligned_grouped_gemm() {
@@ -250,6 +293,7 @@ void test_aligned_grouped_gemm() {
            {100, 2, 64, 64, 5, choices::sparse},
            {43, 3, 72, 136, 5},
            {300, 1, 264, 40, 2, choices::one, false, 8},  // more steps than there are stages
+           {40, 1, 200, 136, 2},                          // also for more columns
            {20, 2, 136, 200, 3, choices::random, false, 24},
            {80, 1, 16, 8, 31},  // as many segments as a warp looks at together, and more
            {80, 1, 16, 8, 40, choices::sparse},

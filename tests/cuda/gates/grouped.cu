@@ -3,10 +3,12 @@
 // expect: grouped_gemm_tensor HMMA LDSM LDGSTS
 // expect: grouped_outer_tensor HMMA LDSM LDGSTS
 // budget: 3.26 0.39 2.37 grouped_gemm_tensor<bfloat16, 64,
-// budget: 2.44 0.26 1.57 grouped_gemm_tensor<bfloat16, 128,
+// budget: 2.76 0.26 1.60 grouped_gemm_tensor<bfloat16, 128,
 // budget: 4.32 0.26 1.60 grouped_outer_tensor<bfloat16, 128, 128>
 // budget: 8.89 0.39 2.42 grouped_outer_tensor<bfloat16, 128, 64>
 // budget: 8.89 0.39 2.42 grouped_outer_tensor<bfloat16, 64, 128>
+// budget: 2.25 0.26 1.32 grouped_gemm_resident<bfloat16, false>
+// budget: 2.37 0.26 1.32 grouped_gemm_resident<bfloat16, true>
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer.hpp"

@@ -5,13 +5,12 @@
 // permuted in memory. The slots without an expert are one more segment behind those of the experts, with y = 0.
 
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <span>
 #include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
-#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm_resident.hpp"
+#include "headmix/backend/cuda/kernel/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/product_tile.hpp"
 #include "headmix/core/scalar.hpp"
@@ -20,59 +19,6 @@
 HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda {
-
-/// The slots of some experts: perm holds them expert after expert, offsets where each expert's begin. Those without an
-/// expert follow. Slot s belongs to row s / per_row.
-struct slot_lists {
-  view<Int const> perm, offsets;
-  divisor per_row;
-
-  slot_lists(view<Int const> p, view<Int const> o, Index slots_per_row) : perm(p), offsets(o), per_row(slots_per_row) {}
-
-  [[nodiscard]] HEADMIX_HD Index count() const { return perm.cols; }
-  [[nodiscard]] HEADMIX_HD Index experts() const { return offsets.cols - 1; }
-  /// Expert number experts() stands for no expert.
-  [[nodiscard]] HEADMIX_DEVICE Index begin(Index e) const { return e > experts() ? count() : offsets(0, e); }
-  [[nodiscard]] HEADMIX_DEVICE Index end(Index e) const { return begin(e + 1); }
-  [[nodiscard]] HEADMIX_DEVICE Int slot(Index place) const { return perm(0, place); }
-  [[nodiscard]] HEADMIX_DEVICE Int row_of(Int slot) const { return slot / per_row; }
-};
-
-/// At most `rows` slots of one expert, or of none.
-struct slot_tile {
-  Index expert, begin;
-  int count;  ///< not positive: nothing to do
-
-  /// Tile number t of those that tile_bound(slots, experts + 1, rows) counts. All lanes of the warp call: they find
-  /// what segment_of_tile finds, but look at 32 offsets at once.
-  template <class Device>
-  HEADMIX_DEVICE slot_tile(Device& device, slot_lists const& slots, Index t, int rows) {
-    Index const segments = slots.experts() + 1;
-    expert = -1;
-    for (Index e = device.lane();; e += 32) {
-      int const begun = count_bits(device.ballot(e < segments && slots.begin(e) / rows + e <= t));
-      expert += begun;
-      if (begun < 32) break;
-    }
-    Index const first = slots.begin(expert);
-    begin = first + first_row_of_tile(t, expert, first, rows);
-    Index const left = slots.end(expert) - begin;
-    count = static_cast<int>(left < rows ? left : rows);
-  }
-  /// Of a row of the tile; a row that is not there gets the slot of one that is.
-  [[nodiscard]] HEADMIX_DEVICE Int slot(slot_lists const& slots, int i) const {
-    return slots.slot(begin + (i < count ? i : 0));
-  }
-};
-
-/// True when chunks of 16 bytes of the rows can be copied, and a row's columns and stride are ints.
-template <class T>
-[[nodiscard]] bool rows_are_aligned(view<T> const& a) {
-  constexpr Index chunk = 16 / sizeof(T), most = (std::numeric_limits<int>::max)() / 2;
-  return a.col_stride == 1 && a.cols % chunk == 0 && a.row_stride % chunk == 0 && a.cols <= most &&
-         (a.row_stride < 0 ? -a.row_stride : a.row_stride) <= most && (a.count == 1 || a.stack_stride % chunk == 0) &&
-         reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
-}
 
 /// Any type, any strides: product tiles of slots and columns.
 template <class T>
@@ -145,7 +91,8 @@ template <Half T, int columns, bool transposed>
 struct grouped_gemm_tensor {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
-  static constexpr int rows = 128, depth = 64, stages = 3;
+  // Two blocks find room in the 164 KiB of a multiprocessor of compute capability 8.0.
+  static constexpr int rows = 128, depth = columns > 64 ? 32 : 64, stages = columns > 64 ? 5 : 3;
   static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
   static_assert(rows * columns * 2 <= shared_bytes);
@@ -271,11 +218,14 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
   auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
   if constexpr (Half<T>) {
     bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
+    bool const resident = w.rows <= resident_rows::most_depth && y.cols > resident_rows::columns;
     if (aligned && rows_are_aligned(w)) {
+      if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, false>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, false>{y, x, w, slots});
     }
     if (aligned && rows_are_aligned(w.transposed())) {
+      if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
     }

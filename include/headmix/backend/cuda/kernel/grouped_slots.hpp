@@ -1,0 +1,72 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The slots of experts, and which tile of them a block has.
+
+#include <cstdint>
+#include <limits>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::cuda {
+
+/// The slots of some experts: perm holds them expert after expert, offsets where each expert's begin. Those without an
+/// expert follow. Slot s belongs to row s / per_row.
+struct slot_lists {
+  view<Int const> perm, offsets;
+  divisor per_row;
+
+  slot_lists(view<Int const> p, view<Int const> o, Index slots_per_row) : perm(p), offsets(o), per_row(slots_per_row) {}
+
+  [[nodiscard]] HEADMIX_HD Index count() const { return perm.cols; }
+  [[nodiscard]] HEADMIX_HD Index experts() const { return offsets.cols - 1; }
+  /// Expert number experts() stands for no expert.
+  [[nodiscard]] HEADMIX_DEVICE Index begin(Index e) const { return e > experts() ? count() : offsets(0, e); }
+  [[nodiscard]] HEADMIX_DEVICE Index end(Index e) const { return begin(e + 1); }
+  [[nodiscard]] HEADMIX_DEVICE Int slot(Index place) const { return perm(0, place); }
+  [[nodiscard]] HEADMIX_DEVICE Int row_of(Int slot) const { return slot / per_row; }
+};
+
+/// At most `rows` slots of one expert, or of none.
+struct slot_tile {
+  Index expert, begin;
+  int count;  ///< not positive: nothing to do
+
+  /// Tile number t of those that tile_bound(slots, experts + 1, rows) counts. All lanes of the warp call: they find
+  /// what segment_of_tile finds, but look at 32 offsets at once.
+  template <class Device>
+  HEADMIX_DEVICE slot_tile(Device& device, slot_lists const& slots, Index t, int rows) {
+    Index const segments = slots.experts() + 1;
+    expert = -1;
+    for (Index e = device.lane();; e += 32) {
+      int const begun = count_bits(device.ballot(e < segments && slots.begin(e) / rows + e <= t));
+      expert += begun;
+      if (begun < 32) break;
+    }
+    Index const first = slots.begin(expert);
+    begin = first + first_row_of_tile(t, expert, first, rows);
+    Index const left = slots.end(expert) - begin;
+    count = static_cast<int>(left < rows ? left : rows);
+  }
+  /// Of a row of the tile; a row that is not there gets the slot of one that is.
+  [[nodiscard]] HEADMIX_DEVICE Int slot(slot_lists const& slots, int i) const {
+    return slots.slot(begin + (i < count ? i : 0));
+  }
+};
+
+/// True when chunks of 16 bytes of the rows can be copied, and a row's columns and stride are ints.
+template <class T>
+[[nodiscard]] bool rows_are_aligned(view<T> const& a) {
+  constexpr Index chunk = 16 / sizeof(T), most = (std::numeric_limits<int>::max)() / 2;
+  return a.col_stride == 1 && a.cols % chunk == 0 && a.row_stride % chunk == 0 && a.cols <= most &&
+         (a.row_stride < 0 ? -a.row_stride : a.row_stride) <= most && (a.count == 1 || a.stack_stride % chunk == 0) &&
+         reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
+}
+
+}  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS
