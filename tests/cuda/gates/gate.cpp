@@ -9,11 +9,12 @@
 //
 //   // budget: <instructions> <LDSM> <clocks of the shared memory> <part of a kernel's name>
 //
-// allows; every kernel with an HMMA in a loop needs one. An empty kernel sizes<K, threads, bytes> of the source tells
-// the dynamic shared memory of K.
+// allows; every kernel with an HMMA in a loop needs one, and fits at least 8 warps at a time. An empty kernel sizes<K,
+// threads, bytes> of the source tells the dynamic shared memory of K.
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -167,6 +168,14 @@ void take_sizes(std::map<std::string, kernel>& kernels) {
   }
 }
 
+/// Warps that a multiprocessor of compute capability 8.0 has at a time: of its 164 KiB of shared memory each block
+/// takes one more, and registers are given out by eights.
+int resident_warps(kernel const& k) {
+  int const by_shared = (164 << 10) / (k.static_shared + k.shared + (1 << 10));
+  int const by_registers = 65536 / ((k.registers + 7) / 8 * 8 * k.threads);
+  return std::min({by_shared, by_registers, 2048 / k.threads}) * k.threads / 32;
+}
+
 /// Prints what the main loops cost, and adds a fault for each that costs more than a line "// budget: " allows.
 void check_budgets(std::string const& text, std::map<std::string, kernel> const& kernels,
                    std::vector<std::string>& faults) {
@@ -240,6 +249,10 @@ int main(int argc, char** argv) {
     if (k.spills > 0) faults.push_back(k.name + ": " + std::to_string(k.spills) + " bytes of spills");
     if (k.stack > 0 || k.count["LDL"] + k.count["STL"] > 0) faults.push_back(k.name + ": local memory");
     if (k.registers * k.threads > 65536) faults.push_back(k.name + ": more registers than a multiprocessor has");
+    if (k.loop.hmma > 0 && k.threads > 0 && resident_warps(k) < 8) {
+      faults.push_back(k.name + ": sm_80 has room for " + std::to_string(resident_warps(k)) +
+                       " warps of it at a time, not 8");
+    }
     if (k.static_shared + k.shared > 163 << 10) faults.push_back(k.name + ": more shared memory than sm_80 has");
   }
   if (entries == 0) faults.push_back("no kernel was compiled");

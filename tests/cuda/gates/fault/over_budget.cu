@@ -3,10 +3,14 @@
 // budget: 100 0.5 100 loads_again
 #include "../gate.cuh"
 
+#ifndef HEADMIX_FAULT_BYTES
+#define HEADMIX_FAULT_BYTES (32 * 64 * 2)
+#endif
+
 struct loads_again {
   static constexpr int threads = 32;
   static constexpr bool cooperative = true;
-  static constexpr int shared_bytes = 32 * 64 * 2;
+  static constexpr int shared_bytes = HEADMIX_FAULT_BYTES;
   float* y;
   int steps;
 
