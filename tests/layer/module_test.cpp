@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "../test_program.hpp"
@@ -18,6 +20,15 @@ namespace {
 
 using L = Moa<6, 4, SoftmaxTopK<5, 2>, causal>;
 using M = Module<L, Reference<double>>;
+
+/// A layer that gives its input no gradient.
+struct Detached {
+  struct x : input<tokens, size<6>> {};
+  struct W : param<size<6>, size<6>> {};
+  static constexpr auto y = detach(x{}) % W{};
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
 
 std::vector<double> numbers(std::size_t n) {
   std::vector<double> v(n);
@@ -181,6 +192,29 @@ TEST_CASE("module: an input that the caller gives a gradient has that one added 
   CHECK(std::equal(dx.begin(), dx.end(), m.input_gradient().data));
   own.backward(v, {0, 0});
   for (std::size_t i = 0; i < dx.size(); ++i) CHECK(close(dx[i], 2 * m.input_gradient().data[i], 1e-14));
+}
+TEST_CASE("module: the gradient by an input is made anew, whatever the latest one was") {
+  M m(2), fresh(2);
+  auto const x = numbers(4 * 6);
+  view<double const> const v(x.data(), 4, 6);
+  std::vector<double> const nothing(x.size(), std::numeric_limits<double>::quiet_NaN());
+  m.forward(v);
+  m.backward(view<double const>(nothing.data(), 4, 6), {0, 0});
+  CHECK(std::isnan(m.input_gradient()(0, 0)));
+  m.backward(v, {0, 0});
+  fresh.forward(v);
+  fresh.backward(v, {0, 0});
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(m.input_gradient().data[i] == fresh.input_gradient().data[i]);
+}
+TEST_CASE("module: the gradient by an input that nothing depends on is zero") {
+  Module<Detached, Reference<double>> m(2);
+  auto const x = numbers(4 * 6);
+  view<double const> const v(x.data(), 4, 6);
+  m.forward(v);
+  m.backward(v);
+  REQUIRE(m.input_gradient().size() == 24);
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(m.input_gradient().data[i] == 0);
+  CHECK(m.get<Detached::W>().gradient(0, 0) != 0);
 }
 TEST_CASE("module: for inference there are no gradients") {
   Module<L, Reference<double>, inference> m(4);

@@ -118,9 +118,8 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
                                    parts, listed};
           queue.launch(kernel, kernel.blocks());
           if (parts.count > 1) {
-            attention_add_parts const keys{parts, p.d_k, false, p.dropout}, values{parts, p.d_v, true, p.dropout};
-            if (p.d_k.data) queue.launch(keys, keys.blocks());
-            if (p.d_v.data) queue.launch(values, values.blocks());
+            attention_add_parts const sums{parts, p.d_k, p.d_v, p.dropout};
+            queue.launch(sums, sums.blocks());
           }
         }
         if (of_queries) {

@@ -38,24 +38,27 @@ struct attention_parts {
   return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
 }
 
-/// d_k (d_v) = the sum of the parts, in order. Rows are aligned.
+/// d_k and d_v = the sums of the parts, in order; one whose data is null is not wanted. Rows are aligned.
 struct attention_add_parts {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
   attention_parts parts;
-  view<bfloat16> to;
-  bool values;
+  view<bfloat16> d_k, d_v;
   attention_dropout dropout;
 
-  [[nodiscard]] Index blocks() const { return blocks_for(parts.rows * parts.cols / 8, threads); }
+  [[nodiscard]] HEADMIX_HD Index blocks_each() const { return blocks_for(parts.rows * parts.cols / 8, threads); }
+  [[nodiscard]] Index blocks() const { return 2 * blocks_each(); }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (dropout.on()) return;  // there are none
-    Index const i = device.block() * threads + device.thread(), chunks = parts.cols / 8;
-    if (i >= parts.rows * chunks) return;
+    bool const values = device.block() >= blocks_each();
+    view<bfloat16> const& to = values ? d_v : d_k;
+    Index const block = device.block() - (values ? blocks_each() : 0);
+    Index const i = block * threads + device.thread(), chunks = parts.cols / 8;
+    if (to.data == nullptr || i >= parts.rows * chunks) return;
     Index const row = i / chunks, col = i % chunks * 8;
     float sum[8] = {};
     for (Index part = 0; part < parts.count; ++part) {
