@@ -139,9 +139,10 @@ class Runner {
     };
     if (program_->result_has_gradient) bind_seed(dy);
     std::size_t const losses = program_->seeds - seed;
-    for (std::size_t first = 0; first < losses; first += tree_numbers<accumulator>::most) {
+    constexpr std::size_t most = tree_numbers<accumulator>::most;
+    for (std::size_t first = 0; first < losses; first += most) {
       tree_numbers<accumulator> part = {};
-      std::size_t const n = (std::min)(losses - first, std::size_t{part.most});
+      std::size_t const n = (std::min)(losses - first, most);
       for (std::size_t i = 0; i < n && !weights.empty(); ++i) {
         part.number[i] = static_cast<accumulator>(weights[first + i]);
       }

@@ -123,7 +123,8 @@ class stream_queue {
     config.stream = shared_->stream;
     config.attrs = &overlaps;
     config.numAttrs = shared_->overlaps ? 1 : 0;
-    cudaError_t const status = cudaLaunchKernelEx(&config, run<Device, K>, kernel);
+    void* operands[] = {const_cast<K*>(&kernel)};
+    cudaError_t const status = cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(run<Device, K>), operands);
     if (status == cudaErrorNoKernelImageForDevice) {
       static_cast<void>(cudaGetLastError());  // or the next call would report it again
       fail(type_name<K>(), " was not compiled for compute capability ", shared_->capability,
