@@ -6,7 +6,9 @@
 # Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or where the CMake presets unpack it), the baselines
 # PyTorch.
 # JOBS: compilers at a time. LIMIT: seconds for everything. COMMIT: what the table calls the sources, where git cannot
-# say. ONLY: steps to run, of "tests determinism sanitizer kernels layers torch ncu".
+# say. ONLY: steps to run, of "tests determinism kernels layers torch ncu sanitizer".
+# The table is written anew after every step, so that a run that is cut off has what it found.
+# tests/cuda/script tries it with tools that only pretend.
 #
 # The folder holds more than eight files, and large programs in build/. Where only a few may come back from the machine,
 # let it lie elsewhere and take the table and an archive of the logs:
@@ -43,7 +45,7 @@ say() { printf '=== %s (after %d s)\n' "$1" "$SECONDS"; }
 rows="$out/rows.tsv" notes="$out/notes.md" wrong=0
 : >"$rows"
 : >"$notes"
-note() { echo "- $1" | tee -a "$notes"; }
+note() { echo "- $1" | tee -a "$notes"; publish; }
 # step <log> <seconds> command...: all output into the log.
 step() {
   local log="$out/$1.log" limit="$2" left=$((${LIMIT:-570} - SECONDS))
@@ -80,195 +82,9 @@ must() {
   [ "$3" -eq 0 ] || wrong=1
 }
 
-say "environment"
-{
-  timeout 20 nvidia-smi
-  timeout 20 nvidia-smi -q -d CLOCK
-  "$nvcc" --version
-  lscpu | grep -E "Model name|^CPU\(s\)"
-  echo "$commit"
-  git log -1 --format='%H %cd' 2>/dev/null
-  git status --short 2>/dev/null
-} >"$out/environment.log" 2>&1
-
-# ---- build, all at once ----
-say "build"
-case "$capability" in
-  9.0) architecture=90a ;;
-  *) architecture="${capability/./}" ;;
-esac
-build="$out/build"
-mkdir -p "$build"
-echo '#include <cublas_v2.h>' >"$build/cublas.cu"
-"$nvcc" -E "$build/cublas.cu" >/dev/null 2>"$out/build.log" ||
-  { echo "bench/gpu.sh: skipped, $nvcc finds no cublas_v2.h: cuBLAS with its headers is needed"; exit 77; }
-flags=(-std=c++20 -O1 -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests)
-doctest="${DOCTEST_INCLUDE:-}"
-for folder in /usr/include /usr/local/include build/_deps/doctest/include build/_deps/doctest; do
-  [ -z "$doctest" ] && [ -f "$folder/doctest/doctest.h" ] && doctest="$folder"
-done
-sources=(bench/gpu/*.cu)
-if [ -n "$doctest" ]; then
-  [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
-  sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
-fi
-object() { echo "$build/$(echo "${1%.*}" | tr / -).o"; }
-compile() { # one source
-  local more=()
-  case "$1" in # as tests/cuda/CMakeLists.txt
-    tests/cuda/device/layers.cu | tests/cuda/device/mae.cu | tests/cuda/device/mh_moe.cu | \
-      tests/cuda/device/moh.cu | tests/cuda/device/programs.cu)
-      [[ "$release" =~ ([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge 13 ] && more=(--Ofast-compile=max) ;;
-  esac
-  timeout 280 "$nvcc" "${flags[@]}" ${more[@]+"${more[@]}"} -c "$1" -o "$(object "$1")" >"$(object "$1").log" 2>&1 ||
-    echo "$1" >>"$build/failed"
-}
-rm -f "$build"/*.o "$build"/*.log "$build/failed"
-for source in "${sources[@]}"; do
-  while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do wait -n; done
-  compile "$source" &
-done
-wait
-for source in $(cat "$build/failed" 2>/dev/null); do
-  note "does not compile: $source: $(reason "$(object "$source").log")"
-  wrong=1
-done
-# Where the toolkit is not among the folders of the dynamic linker.
-paths=()
-for folder in "$toolkit/lib64" "$toolkit/lib"; do
-  [ -d "$folder" ] && paths+=(-Xlinker "-rpath,$folder")
-done
-link() { # program objects...
-  local program="$build/$1" object
-  rm -f "$program"
-  shift
-  for object; do [ -f "$object" ] || return; done # noted above
-  "$nvcc" "$@" -o "$program" ${paths[@]+"${paths[@]}"} -lcublas >"$program.log" 2>&1 ||
-    { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
-}
-for program in ceilings kernels heads moa moh mh_moe; do link "$program" "$(object "bench/gpu/$program.cu")"; done
-if [ -n "$doctest" ]; then
-  objects=()
-  for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do objects+=("$(object "$source")"); done
-  link device "${objects[@]}"
-fi
-cat "$build"/*.log >>"$out/build.log"
-note "built for sm_$architecture in $SECONDS s"
-[ -x "$build/ceilings" ] || { echo "bench/gpu.sh: the programs do not build; see $out/build.log"; exit 1; }
-
-# ---- what is right comes before what is fast ----
-say "ceilings"
-measure ceilings 60 "$build/ceilings"
-conclude "ceilings" ceilings $?
-mapfile -t ceilings < <(grep '^--' "$out/ceilings.log")
-
-if wanted tests; then
-  say "tests"
-  if [ -x "$build/device" ]; then
-    step calibration 30 "$build/device" --test-case="*layouts*"
-    must "the emulator's layouts against the device" calibration $?
-    step tests 120 "$build/device" --duration=true
-    status=$?
-    must "tests on the device" tests $status \
-      "$(grep -E '^\[doctest\] test cases' "$out/tests.log" | sed 's/.*cases: *//')"
-    if [ $status -ne 0 ]; then # one that hangs or ends the program hides the others
-      for source in tests/cuda/device/*.cu; do
-        stem="$(basename "$source" .cu)"
-        step "tests-$stem" 60 "$build/device" --source-file="*/$stem.cu,*/${stem}_test.hpp"
-        must "tests on the device, $stem alone" "tests-$stem" $?
-      done
-    fi
-  elif [ -n "$doctest" ]; then
-    note "tests: not run, they do not build"
-  else
-    note "tests: not run, no doctest (set DOCTEST_INCLUDE)"
-  fi
-fi
-if wanted determinism; then
-  say "determinism"
-  for layer in moa moh mh_moe; do
-    if [ -x "$build/$layer" ]; then
-      measure "determinism-$layer" 60 "$build/$layer" --check
-      must "20 passes of two layers, $layer, bit by bit" "determinism-$layer" $?
-    else
-      note "determinism, $layer: not run, its program does not build"
-    fi
-  done
-fi
-
-# ---- how fast it is ----
-for program in kernels heads; do
-  if wanted kernels && [ -x "$build/$program" ]; then
-    say "$program"
-    measure "$program" 60 "$build/$program" "${ceilings[@]}"
-    conclude "$program" "$program" $?
-  fi
-done
-for layer in moa moh mh_moe; do
-  if wanted layers && [ -x "$build/$layer" ]; then
-    say "layers, $layer"
-    measure "layers-$layer" 60 "$build/$layer" "${ceilings[@]}"
-    conclude "layers, $layer" "layers-$layer" $?
-  fi
-done
-if wanted torch; then
-  say "PyTorch"
-  if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
-    measure torch 110 python3 bench/gpu/baselines.py "${ceilings[@]}"
-    conclude "PyTorch baselines" torch $? "$(grep '^# ' "$out/torch.log" | cut -c3-)"
-  else
-    note "PyTorch baselines: not run, $(tail -n 1 "$out/torch-import.log" | cut -c1-160)"
-  fi
-fi
-
-# ---- slow checks last, so that a time limit takes them first ----
-if wanted sanitizer; then
-  say "compute-sanitizer"
-  if [ ! -x "$build/device" ]; then
-    note "compute-sanitizer: not run, no tests"
-  elif ! command -v compute-sanitizer >/dev/null; then
-    note "compute-sanitizer: not run, not installed"
-  else
-    for tool in memcheck racecheck initcheck synccheck; do
-      step "sanitizer-$tool" 75 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/device" \
-        --test-case="*tensor cores*,*layouts*,*slots by*" --test-case-exclude="MoA*,MoH*,MH-MoE*"
-      status=$?
-      refusal="$(grep -m 1 -iE "not supported|unable to|failed to initialize" "$out/sanitizer-$tool.log")"
-      if [ -n "$refusal" ]; then
-        note "compute-sanitizer $tool: not run, $(echo "$refusal" | tr -d '=' | cut -c1-160)"
-      else
-        summary="$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/sanitizer-$tool.log" | tail -n 1 | tr -d '=')"
-        conclude "compute-sanitizer $tool" "sanitizer-$tool" $status "${summary# }"
-      fi
-    done
-  fi
-fi
-if wanted ncu; then
-  say "ncu"
-  # profile <log> <part of the row's name> <the kernel>: one launch of it, after three to warm up.
-  profile() {
-    step "$1" 45 ncu --clock-control none --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
-      --kernel-name-base demangled --kernel-name "regex:$3" --launch-skip 3 --launch-count 1 --kill yes \
-      "$build/kernels" --only="$2"
-    local status=$? log="$out/$1.log"
-    if grep -q '^ *Duration' "$log"; then # killed on purpose, whatever its exit status
-      note "ncu, $2: see $1.log"
-    else
-      note "ncu, $2: no profile ($status), $(reason "$log")"
-    fi
-  }
-  if ! command -v ncu >/dev/null; then
-    note "ncu: not run, not installed"
-  elif [ -x "$build/kernels" ]; then
-    profile ncu-queries "queries: gather-GEMM" 'grouped_gemm.*tensor'
-    profile ncu-attention "attention, causal" 'attention_tensor'
-    profile ncu-backward "backward: attention, causal" 'attention_key_gradient_tensor'
-  fi
-fi
-
-# ---- the table ----
+# The table, made anew whenever there is something new for it: a run that is cut off has what it found.
 table="$out/$(date +%F)-$(echo "$name" | tr ' /' '--').md"
-{
+publish() {
   echo "# $name, $(date +%F)"
   echo
   echo "Driver $driver, $release, headmix $commit"
@@ -329,6 +145,209 @@ table="$out/$(date +%F)-$(echo "$name" | tr ' /' '--').md"
       }
     }' "$rows"
 } >"$table"
+
+say "environment"
+{
+  timeout 20 nvidia-smi
+  timeout 20 nvidia-smi -q -d CLOCK
+  "$nvcc" --version
+  lscpu | grep -E "Model name|^CPU\(s\)"
+  echo "$commit"
+  git log -1 --format='%H %cd' 2>/dev/null
+  git status --short 2>/dev/null
+} >"$out/environment.log" 2>&1
+
+# ---- build, all at once ----
+say "build"
+case "$capability" in
+  9.0) architecture=90a ;;
+  *) architecture="${capability/./}" ;;
+esac
+build="$out/build"
+mkdir -p "$build"
+# cuBLAS of the toolkit, or else that of a Python package, as PyTorch brings it.
+blas=(-lcublas) blas_headers=()
+echo '#include <cublas_v2.h>' >"$build/cublas.cu"
+if ! "$nvcc" -E "$build/cublas.cu" >/dev/null 2>"$out/build.log"; then
+  packages="$(timeout 20 python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null)"
+  header="$(find $packages -name cublas_v2.h 2>/dev/null | head -n 1)"
+  library="$(find $packages -name 'libcublas.so*' 2>/dev/null | head -n 1)"
+  if [ -z "$header" ] || [ -z "$library" ]; then
+    echo "bench/gpu.sh: skipped, neither $nvcc nor a Python package has cublas_v2.h: cuBLAS with its headers is needed"
+    exit 77
+  fi
+  blas_headers=(-isystem "$(dirname "$header")")
+  blas=("$library" -Xlinker "-rpath,$(dirname "$library")")
+  note "cuBLAS: $library"
+fi
+flags=(-std=c++20 -O1 -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
+doctest="${DOCTEST_INCLUDE:-}"
+for folder in /usr/include /usr/local/include build/_deps/doctest/include build/_deps/doctest; do
+  [ -z "$doctest" ] && [ -f "$folder/doctest/doctest.h" ] && doctest="$folder"
+done
+sources=(bench/gpu/*.cu)
+if [ -n "$doctest" ]; then
+  [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
+  sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
+fi
+object() { echo "$build/$(echo "${1%.*}" | tr / -).o"; }
+compile() { # one source
+  timeout 280 "$nvcc" "${flags[@]}" -c "$1" -o "$(object "$1")" >"$(object "$1").log" 2>&1 ||
+    echo "$1" >>"$build/failed"
+}
+rm -f "$build"/*.o "$build"/*.log "$build/failed"
+for source in "${sources[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do wait -n; done
+  compile "$source" &
+done
+wait
+for source in $(cat "$build/failed" 2>/dev/null); do
+  note "does not compile: $source: $(reason "$(object "$source").log")"
+  wrong=1
+done
+# Where the toolkit is not among the folders of the dynamic linker.
+paths=()
+for folder in "$toolkit/lib64" "$toolkit/lib"; do
+  [ -d "$folder" ] && paths+=(-Xlinker "-rpath,$folder")
+done
+link() { # program objects...
+  local program="$build/$1" object
+  rm -f "$program"
+  shift
+  for object; do [ -f "$object" ] || return; done # noted above
+  "$nvcc" "$@" -o "$program" ${paths[@]+"${paths[@]}"} "${blas[@]}" >"$program.log" 2>&1 ||
+    { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
+}
+for program in ceilings kernels heads moa moh mh_moe; do link "$program" "$(object "bench/gpu/$program.cu")"; done
+if [ -n "$doctest" ]; then
+  objects=()
+  for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do
+    [ -f "$(object "$source")" ] && objects+=("$(object "$source")") # those that do not compile are noted above
+  done
+  link device "${objects[@]}"
+fi
+cat "$build"/*.log >>"$out/build.log"
+note "built for sm_$architecture in $SECONDS s"
+[ -x "$build/ceilings" ] || { echo "bench/gpu.sh: the programs do not build; see $out/build.log"; exit 1; }
+
+# ---- what is right comes before what is fast ----
+say "ceilings"
+measure ceilings 60 "$build/ceilings"
+conclude "ceilings" ceilings $?
+mapfile -t ceilings < <(grep '^--' "$out/ceilings.log")
+
+if wanted tests; then
+  say "tests"
+  if [ -x "$build/device" ]; then
+    step calibration 30 "$build/device" --test-case="*layouts*"
+    must "the emulator's layouts against the device" calibration $?
+    step tests 120 "$build/device" --duration=true
+    status=$?
+    must "tests on the device" tests $status \
+      "$(grep -E '^\[doctest\] test cases' "$out/tests.log" | sed 's/.*cases: *//')"
+    tests_failed=$status
+  elif [ -n "$doctest" ]; then
+    note "tests: not run, they do not build"
+  else
+    note "tests: not run, no doctest (set DOCTEST_INCLUDE)"
+  fi
+fi
+if wanted determinism; then
+  say "determinism"
+  for layer in moa moh mh_moe; do
+    if [ -x "$build/$layer" ]; then
+      measure "determinism-$layer" 60 "$build/$layer" --check
+      must "20 passes of two layers, $layer, bit by bit" "determinism-$layer" $?
+    else
+      note "determinism, $layer: not run, its program does not build"
+    fi
+  done
+fi
+
+# ---- how fast it is ----
+for program in kernels heads; do
+  if wanted kernels && [ -x "$build/$program" ]; then
+    say "$program"
+    measure "$program" 60 "$build/$program" "${ceilings[@]}"
+    conclude "$program" "$program" $?
+  fi
+done
+for layer in moa moh mh_moe; do
+  if wanted layers && [ -x "$build/$layer" ]; then
+    say "layers, $layer"
+    measure "layers-$layer" 60 "$build/$layer" "${ceilings[@]}"
+    conclude "layers, $layer" "layers-$layer" $?
+  fi
+done
+if wanted torch; then
+  say "PyTorch"
+  if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
+    measure torch 110 python3 bench/gpu/baselines.py "${ceilings[@]}"
+    conclude "PyTorch baselines" torch $? "$(grep '^# ' "$out/torch.log" | cut -c3-)"
+  else
+    note "PyTorch baselines: not run, $(tail -n 1 "$out/torch-import.log" | cut -c1-160)"
+  fi
+fi
+
+# ---- why it is not faster ----
+if wanted ncu; then
+  say "ncu"
+  # profile <log> <part of the row's name> <the kernel>: one launch of it, after three to warm up.
+  profile() {
+    step "$1" 45 ncu --clock-control none --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
+      --section WarpStateStats --section SchedulerStats --section ComputeWorkloadAnalysis \
+      --kernel-name-base demangled --kernel-name "regex:$3" --launch-skip 3 --launch-count 1 --kill yes \
+      "$build/kernels" --only="$2"
+    local status=$? log="$out/$1.log"
+    if grep -q '^ *Duration' "$log"; then # killed on purpose, whatever its exit status
+      note "ncu, $2: see $1.log"
+    else
+      note "ncu, $2: no profile ($status), $(reason "$log")"
+    fi
+  }
+  if ! command -v ncu >/dev/null; then
+    note "ncu: not run, not installed"
+  elif [ -x "$build/kernels" ]; then
+    profile ncu-queries "queries: gather-GEMM" 'grouped_gemm.*tensor'
+    profile ncu-attention "attention, causal" 'attention_tensor'
+    profile ncu-backward "backward: attention, causal" 'attention_key_gradient_tensor'
+  fi
+fi
+
+# ---- what failed, again: one test that hangs or ends the program hides the others ----
+if [ "${tests_failed:-0}" -ne 0 ]; then
+  say "tests, file by file"
+  for source in tests/cuda/device/*.cu; do
+    stem="$(basename "$source" .cu)"
+    step "tests-$stem" 60 "$build/device" --source-file="*/$stem.cu,*/${stem}_test.hpp"
+    must "tests on the device, $stem alone" "tests-$stem" $?
+  done
+fi
+
+# ---- slow checks last, so that a time limit takes them first ----
+if wanted sanitizer; then
+  say "compute-sanitizer"
+  if [ ! -x "$build/device" ]; then
+    note "compute-sanitizer: not run, no tests"
+  elif ! command -v compute-sanitizer >/dev/null; then
+    note "compute-sanitizer: not run, not installed"
+  else
+    for tool in memcheck racecheck initcheck synccheck; do
+      step "sanitizer-$tool" 75 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/device" \
+        --test-case="*tensor cores*,*layouts*,*slots by*" --test-case-exclude="MoA*,MoH*,MH-MoE*"
+      status=$?
+      refusal="$(grep -m 1 -iE "not supported|unable to|failed to initialize" "$out/sanitizer-$tool.log")"
+      if [ -n "$refusal" ]; then
+        note "compute-sanitizer $tool: not run, $(echo "$refusal" | tr -d '=' | cut -c1-160)"
+      else
+        summary="$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/sanitizer-$tool.log" | tail -n 1 | tr -d '=')"
+        conclude "compute-sanitizer $tool" "sanitizer-$tool" $status "${summary# }"
+      fi
+    done
+  fi
+fi
+
+publish
 rm -f "$build"/*.o
 say "done"
 cat "$table"
