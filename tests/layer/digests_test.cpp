@@ -120,23 +120,23 @@ void check(Record const& expected, X... sizes) {
 }  // namespace
 
 TEST_CASE("digests: MoA") {
-  check<Moa<6, 4, SoftmaxTopK<5, 2>>>({25, 47, 5568, 11908461811188403243u});
+  check<Moa<6, 4, SoftmaxTopK<5, 2>>>({23, 43, 5824, 11908461811188403243u});
   check<Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>,
-            causal, probability_dropout<1, 4>, output_dropout<1, 8>>>({42, 77, 15680, 12611846151593443059u});
+            causal, probability_dropout<1, 4>, output_dropout<1, 8>>>({40, 73, 15680, 12611846151593443059u});
   using L = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic, gating::raw, loss::z_with_padding>, context_dim<5>,
                 padded, key_bias>;
-  check<L, true>({20, 42, 7808, 13841068435195941602u}, at<L::model_dim>(6), at<L::head_dim>(3), at<L::experts>(5),
+  check<L, true>({19, 40, 7808, 13841068435195941602u}, at<L::model_dim>(6), at<L::head_dim>(3), at<L::experts>(5),
                  at<L::top_k>(2));
 }
 TEST_CASE("digests: MoH") {
   check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
-            sliding_window<3>, padded>>({41, 82, 10240, 16978507161814744550u});
+            sliding_window<3>, padded>>({40, 80, 10240, 16978507161814744550u});
   check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, context_dim<5>, probability_dropout<1, 4>,
             output_dropout<1, 8>>,
-        true>({25, 59, 13312, 3419051121420933375u});
+        true>({24, 57, 13312, 3419051121420933375u});
   check<Moh<6, 4, QueryNorm<1, 3, 2>, cosine_scores<7>, relative_position_bias<2, 3, 8>, causal>>(
-      {36, 80, 18688, 5998528177515568953u});
-  check<Moh<6, 4, QueryNorm<1, 3, 2, estimator::active>, query_bias>>({33, 61, 12160, 13074572575158981866u});
+      {35, 78, 18688, 5998528177515568953u});
+  check<Moh<6, 4, QueryNorm<1, 3, 2, estimator::active>, query_bias>>({32, 59, 12096, 13074572575158981866u});
 }
 TEST_CASE("digests: multi-head attention") {
   check<MultiHead<6, 4, 2, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<>, causal,
@@ -155,8 +155,8 @@ TEST_CASE("digests: MAE") {
 TEST_CASE("digests: MH-MoE") {
   check<MhMoe<6, 3, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance, init<fan_in_uniform>>, FeedForward<5>,
               head_bias, merge_bias, subtoken_residual, shared_expert<FeedForward<7, activation::gelu>>, padded,
-              output_dropout<1, 8>>>({25, 58, 16704, 15534034007760723795u});
+              output_dropout<1, 8>>>({24, 56, 16704, 15534034007760723795u});
   check<MhMoe<6, 2, SoftmaxTopK<4, 2>, FeedForward<5, weights::ternary>, no_merge, capacity<1>>>(
-      {32, 62, 14208, 1593916185560284353u});
-  check<Smoe<6, SoftmaxTopK<4, 2>, FeedForward<5, activation::relu>>>({22, 41, 4352, 7937197249306738642u});
+      {30, 58, 14592, 1593916185560284353u});
+  check<Smoe<6, SoftmaxTopK<4, 2>, FeedForward<5, activation::relu>>>({20, 37, 4352, 7937197249306738642u});
 }

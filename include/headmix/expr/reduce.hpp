@@ -74,15 +74,29 @@ struct group_sum : reduction {
 
 }  // namespace ops
 
+namespace detail {
+/// A value whose sum over X, an extent of it, is the value itself.
+template <class A, class X>
+inline constexpr bool is_sum_over = X::value == 1 && A::kind_of == kind::accumulator;
+}  // namespace detail
+
 /// [R, C] -> [R, 1]
 template <Expr A>
-constexpr applied<ops::row_sum, A> row_sum(A) {
-  return {};
+constexpr auto row_sum(A a) {
+  if constexpr (detail::is_sum_over<A, cols<A>>) {
+    return a;
+  } else {
+    return make<ops::row_sum>(a);
+  }
 }
 /// [R, C] -> [1, C]
 template <Expr A>
-constexpr applied<ops::col_sum, A> col_sum(A) {
-  return {};
+constexpr auto col_sum(A a) {
+  if constexpr (detail::is_sum_over<A, rows<A>> && count<A>::value == 1) {
+    return a;
+  } else {
+    return make<ops::col_sum>(a);
+  }
 }
 /// [R, C] -> [1, 1]
 template <Expr A>
