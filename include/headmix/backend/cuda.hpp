@@ -14,6 +14,7 @@
 #include "headmix/backend/cuda/kernel/attention_cached.hpp"
 #include "headmix/backend/cuda/kernel/attention_operands.hpp"
 #include "headmix/backend/cuda/kernel/capacity.hpp"
+#include "headmix/backend/cuda/kernel/each_row.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer.hpp"
@@ -83,6 +84,11 @@ class Cuda {
   template <class T, class Tree>
   void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
     cuda::map<wide>(queue_, y, cuda::tree_group<Tree>{a.tree, n}, accumulate);
+  }
+  /// FusedRows.
+  template <class... S>
+  void each_row(Index rows, S const&... steps) {
+    cuda::each_row<wide>(queue_, rows, steps...);
   }
 
   /// By the vendor's library where it does these types and strides.

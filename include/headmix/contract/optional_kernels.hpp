@@ -9,6 +9,7 @@
 #include "headmix/contract/attention_problem.hpp"
 #include "headmix/contract/mask.hpp"
 #include "headmix/contract/route_problem.hpp"
+#include "headmix/contract/row_steps.hpp"
 
 namespace headmix {
 
@@ -36,6 +37,16 @@ concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scala
                                        view<accumulator_t<typename B::scalar>> d_gate, std::span<std::byte> scratch) {
   b.template gated_attention<full>(p, y, gate, scratch);
   b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
+};
+
+/// each_row(rows, steps...): for each of so many rows, the steps (contract/row_steps.hpp) in their order,
+/// each of which may read what those before it have written of the same row. Stands for a kernel for each of them.
+/// Rows are short, and operands have `rows` rows or one.
+template <class B>
+concept FusedRows = requires(B& b, Index rows, view<accumulator_t<typename B::scalar>> y,
+                             view<accumulator_t<typename B::scalar> const> a, view<Int const> index) {
+  b.each_row(rows, row_step::gather<accumulator_t<typename B::scalar>>{y, a, index},
+             row_step::softmax<accumulator_t<typename B::scalar>, accumulator_t<typename B::scalar>>{y, a});
 };
 
 // ---- score maps ----

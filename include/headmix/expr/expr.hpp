@@ -107,6 +107,8 @@ struct operation {
   static constexpr bool differentiable = true;
   /// True when `vjp` is by intention not the derivative, as that of a rounding: gradcheck says so.
   static constexpr bool estimates_gradient = false;
+  /// True when the gradient that arrives at it is rounded to storage, whatever its value is.
+  static constexpr bool rounds_gradient = false;
   /// Buffers that a barrier writes. Buffer 0 is the value of the node, `output<Which>(node)` names the others.
   static constexpr int outputs = 1;
   /// True when `eval` leaves out an output whose data is null: one that nobody reads.
@@ -124,6 +126,9 @@ struct operation {
   static constexpr bool accumulates = false;
   /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.
   static constexpr bool needs_scratch = false;
+  /// True when row i of the result is made of row i of the operands, or of their only one, and `in_row(run, output,
+  /// [accumulate,] operands...)` says how, as a step (contract/row_steps.hpp).
+  static constexpr bool is_row_local = false;
   /// True when `validate(run)` checks, before anything runs, what extents alone do not say.
   static constexpr bool validates = false;
   /// True when an operand may be a stack of matrices; others refuse it.

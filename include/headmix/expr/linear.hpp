@@ -11,6 +11,8 @@ namespace ops {
 template <kind K>
 struct matmul : operation {
   static constexpr bool accumulates = true;
+  /// So that the products of the gradient have operands of one type, which tensor cores multiply.
+  static constexpr bool rounds_gradient = true;
   template <class...>
   static constexpr kind kind_of = K;
   template <class A, class B>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Sums. The operand is fused: `row_sum(a * b)` is one pass over a and b. The order of additions is fixed by the shape.
 
+#include "headmix/contract/row_steps.hpp"
 #include "headmix/expr/view_ops.hpp"
 
 namespace headmix {
@@ -45,6 +46,11 @@ struct row_sum : reduction {
   template <class A>
   using shape_of = shape<rows<A>, size<1>, count<A>>;
   static void eval(auto const& run, auto y, bool accumulate, auto const& a) { run.backend.row_sum(y, a, accumulate); }
+  static constexpr bool is_row_local = true;
+  template <class T, class Tree>
+  static row_step::sum<T, Tree> in_row(auto const&, view<T> y, bool accumulate, lazy<Tree> const& a) {
+    return {y, a, accumulate};
+  }
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(headmix::expand(dy, a)); }
 };
 

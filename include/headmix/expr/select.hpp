@@ -34,6 +34,11 @@ struct gather_cols : operation {
   template <class A, class Chosen>
   using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<headmix::domain_of<Chosen>, cols_of<A>>>;
   static void eval(auto const& run, auto y, auto a, auto index) { run.backend.gather_cols(y, a, index); }
+  static constexpr bool is_row_local = true;
+  template <class T>
+  static row_step::gather<T> in_row(auto const&, view<T> y, view<T const> a, view<Int const> index) {
+    return {y, a, index};
+  }
   static constexpr auto vjp(auto dy, auto a, auto index, auto) {
     return grads(make<scatter_cols<cols<decltype(a)>>>(dy, index), none{});
   }
@@ -50,6 +55,11 @@ struct scatter_cols : operation {
   using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<cols_of<Chosen>, cols_of<A>>,
                            equal<headmix::domain_of<Chosen>, the<E>>>;
   static void eval(auto const& run, auto y, auto a, auto index) { run.backend.scatter_cols(y, a, index); }
+  static constexpr bool is_row_local = true;
+  template <class T>
+  static row_step::scatter<T> in_row(auto const&, view<T> y, view<T const> a, view<Int const> index) {
+    return {y, a, index};
+  }
   static constexpr auto vjp(auto dy, auto, auto index, auto) { return grads(make<gather_cols>(dy, index), none{}); }
 };
 
@@ -62,6 +72,11 @@ struct one_hot : operation {
   template <class Chosen>
   static constexpr kind kind_of = kind::accumulator;
   static void eval(auto const& run, auto y, auto index) { run.backend.one_hot(y, index); }
+  static constexpr bool is_row_local = true;
+  template <class T>
+  static row_step::scatter<T> in_row(auto const&, view<T> y, view<Int const> index) {
+    return {y, {}, index};
+  }
 };
 
 /// The columns of a, then those of b.
@@ -78,6 +93,10 @@ struct concat_choices : operation {
   static void eval(auto const& run, auto y, auto a, auto b) {
     run.backend.renumber(y.middle_cols(0, a.cols), a, 0, 0);
     run.backend.renumber(y.middle_cols(a.cols, b.cols), b, 0, 0);
+  }
+  static constexpr bool is_row_local = true;
+  static row_step::concat<Int, Int, Int> in_row(auto const&, view<Int> y, view<Int const> a, view<Int const> b) {
+    return {y, a, b};
   }
 };
 
@@ -99,6 +118,10 @@ struct iota_cols : renumbering {
   static void eval(auto const& run, auto y, auto) {
     run.backend.renumber(y, view<Int const>(nullptr, y.rows, y.cols), run.template extent<First>(), 0);
   }
+  static constexpr bool is_row_local = true;
+  static row_step::renumber in_row(auto const& run, view<Int> y, auto) {
+    return {y, {nullptr, y.rows, y.cols}, run.template extent<First>(), 0};
+  }
 };
 
 /// y_ij = First + index_ij
@@ -113,6 +136,10 @@ struct offset_cols : renumbering {
   static void eval(auto const& run, auto y, auto index) {
     run.backend.renumber(y, index, run.template extent<First>(), 0);
   }
+  static constexpr bool is_row_local = true;
+  static row_step::renumber in_row(auto const& run, view<Int> y, view<Int const> index) {
+    return {y, index, run.template extent<First>(), 0};
+  }
 };
 
 /// y_ij = i E + index_ij
@@ -123,6 +150,10 @@ struct flat_index : renumbering {
   template <class Chosen>
   using domain_of = times<E, rows<Chosen>>;
   static void eval(auto const& run, auto y, auto index) { run.backend.renumber(y, index, 0, run.template extent<E>()); }
+  static constexpr bool is_row_local = true;
+  static row_step::renumber in_row(auto const& run, view<Int> y, view<Int const> index) {
+    return {y, index, 0, run.template extent<E>()};
+  }
 };
 
 /// The first column.
@@ -152,6 +183,11 @@ struct concat_cols : operation {
   static void eval(auto const& run, auto y, auto a, auto b) {
     run.copy(y.middle_cols(0, a.cols), a, false);
     run.copy(y.middle_cols(a.cols, b.cols), b, false);
+  }
+  static constexpr bool is_row_local = true;
+  template <class T, class A, class B>
+  static row_step::concat<T, A, B> in_row(auto const&, view<T> y, view<A const> a, view<B const> b) {
+    return {y, a, b};
   }
   static constexpr auto vjp(auto dy, auto a, auto b, auto) {
     using A = decltype(a);

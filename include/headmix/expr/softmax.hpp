@@ -14,6 +14,11 @@ struct softmax : operation {
   template <class A>
   using checks = type_list<equal<count_of<A>, the<size<1>>>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.softmax(y, a); }
+  static constexpr bool is_row_local = true;
+  template <class T, class A>
+  static row_step::softmax<T, A> in_row(auto const&, view<T> y, view<A const> a) {
+    return {y, a};
+  }
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(y * (dy - headmix::row_sum(y * dy))); }
 };
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <span>
+#include <tuple>
 
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/optional_kernels.hpp"
@@ -275,6 +276,22 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
              reader<In>::read(from, run.sizes)...};
     return n;
   }
+  /// Its part of each_row: `outputs` and `operands` are moved on behind its own.
+  template <class Run>
+  static auto in_row(Run const& run, value_reader& outputs, value_reader& operands, bool accumulate) {
+    auto const y = reader<Out...>::read(outputs, run.sizes);
+    std::tuple<In...> const in{reader<In>::read(operands, run.sizes)...};
+    return std::apply(
+        [&](In const&... operand) {
+          if constexpr (Op::accumulates) {
+            return Op::in_row(run, y, accumulate, operand...);
+          } else {
+            return Op::in_row(run, y, operand...);
+          }
+        },
+        in);
+  }
+  static constexpr bool is_row_local = Op::is_row_local;
   static constexpr bool needs_scratch = Op::needs_scratch;
   static constexpr int sized_output = Op::sized_output;
   static constexpr bool receives = Op::receives;
@@ -289,6 +306,12 @@ struct map_kernel {
     auto const y = reader<view<T>>::read(from, run.sizes);
     run.backend.map(y, reader<Tree>::read(from, run.sizes), accumulate);
   }
+  template <class Run>
+  static row_step::map<T, Tree> in_row(Run const& run, value_reader& outputs, value_reader& operands, bool accumulate) {
+    auto const y = reader<view<T>>::read(outputs, run.sizes);
+    return {y, reader<Tree>::read(operands, run.sizes), accumulate};
+  }
+  static constexpr bool is_row_local = true;
   static constexpr bool needs_scratch = false;
   static constexpr int sized_output = 0;
   static constexpr bool receives = false;
@@ -300,6 +323,7 @@ template <class Kernel, class Outputs, class Operands, bool Accumulate, bool Int
 struct call {
   using kernel = Kernel;
   using outputs = Outputs;
+  using operands = Operands;
   using values = concat<Outputs, Operands>;
   static constexpr bool accumulate = Accumulate, into_leaf = IntoLeaf;
 };

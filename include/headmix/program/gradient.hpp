@@ -123,6 +123,12 @@ struct active<Wanted, L> : std::bool_constant<contains<Wanted, L>> {};
 
 template <class G, class Node>
 struct gradient_terms;
+
+/// In what a gradient by E is stored.
+template <class E>
+inline constexpr kind gradient_kind = E::kind_of;
+template <class Op, class... A>
+requires(Op::rounds_gradient) inline constexpr kind gradient_kind<node<Op, A...>> = kind::real;
 }  // namespace detail
 
 /// The gradient by node `Number` of the graph, which has a buffer. Its name keeps the types of gradients short.
@@ -132,7 +138,7 @@ struct adjoint {
   using terms = typename detail::gradient_terms<G, of>::type;
   using args = terms;
   using extents = typename of::extents;
-  static constexpr kind kind_of = of::kind_of;
+  static constexpr kind kind_of = detail::gradient_kind<of>;
   static constexpr form form_of = form::let;
   static constexpr bool grad = false;
 };

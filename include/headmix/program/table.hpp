@@ -6,6 +6,7 @@
 #include "headmix/program/binding_table.hpp"
 #include "headmix/program/fuse.hpp"
 #include "headmix/program/gradient.hpp"
+#include "headmix/program/row_groups.hpp"
 #include "headmix/program/runner.hpp"
 
 namespace headmix::detail {
@@ -230,6 +231,23 @@ constexpr auto validators_of(type_list<compute<E>...>) {
   return std::array<void (*)(Run const&), sizeof...(E)>{&validator<E>::template check<Run>...};
 }
 
+/// The tables of the calls of lists P.
+template <class P, class Repetitions, class Calls>
+struct call_tables {
+  using calls = Calls;
+  static constexpr auto rows = rows_of_calls<Repetitions, typename P::sizes>(Calls{});
+  static constexpr auto functions = functions_of_calls<typename P::run>(Calls{});
+  static constexpr auto numbers = numbers_of_values<P>(typename values_of_calls<Calls>::type{});
+};
+/// The calls as they are made.
+template <class P, class Single, bool Groups = FusedRows<typename P::run::backend_type>>
+struct made_calls : Single {};
+template <class P, class Single>
+struct made_calls<P, Single, true>
+    : call_tables<P, typename Single::repetitions, typename grouped_calls<P, Single>::type> {
+  static constexpr std::size_t forward_calls = grouped_calls<P, Single>::forward_calls;
+};
+
 /// All of a program.
 template <class Roots, class Backend, class Mode>
 struct program : program_lists<Roots, Backend, Mode> {
@@ -239,40 +257,38 @@ struct program : program_lists<Roots, Backend, Mode> {
   using run = typename lists::run;
   using binding = binding_arrays<typename lists::sizes, typename bound::checks, typename lists::leaves,
                                  unique<typename bound::reshaped>>;
+  struct single_calls : call_tables<lists, typename binding::repetitions, typename made::calls> {
+    using repetitions = typename binding::repetitions;
+    static constexpr auto const& leaf_rows = binding::leaves;
+    static constexpr auto sources = sources_of<lists>(typename lists::derived{});
+    static constexpr auto forward_calls = static_cast<std::size_t>(
+        program_calls<typename lists::scalar, fuse<Backend, typename lists::forward_steps>>::calls::size);
+  };
+  using calls = made_calls<lists, single_calls>;
   using repetitions = typename binding::repetitions;
   static constexpr auto repeats = rows_of_repeats(repetitions{});
-  static constexpr auto size_names = binding::names;
-  static constexpr auto leaf_rows = binding::leaves;
-  static constexpr auto checks = binding::checks;
-  static constexpr auto rules = binding::rules;
-  static constexpr auto reshaped = binding::reshaped;
-  static constexpr auto calls = rows_of_calls<repetitions, typename lists::sizes>(typename made::calls{});
-  static constexpr auto functions_by_call = functions_of_calls<run>(typename made::calls{});
-  static constexpr auto numbers_of_calls = numbers_of_values<lists>(typename lists::numbers{});
   static constexpr auto shapes = shapes_of<lists>(typename lists::shaped{});
   static constexpr auto buffers =
       rows_of_buffers<typename lists::scalar, typename lists::fused::further>(typename made::buffers{});
   static constexpr auto derived_rows = rows_of_derived<lists>(typename lists::derived{});
-  static constexpr auto sources = sources_of<lists>(typename lists::derived{});
   static constexpr auto surviving = memory_of_roots<lists>(typename lists::root_list{});
   static constexpr auto validators = validators_of<run>(filter<typename lists::forward_steps, is_validated>{});
-  static constexpr program_functions<run> functions = {functions_by_call, derived_rows, validators};
+  static constexpr program_functions<run> functions = {calls::functions, derived_rows, validators};
   static constexpr program_table table = {
-      {size_names,
+      {binding::names,
        {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, context_tokens>},
        binding::keys_from_context,
-       leaf_rows,
-       checks,
-       reshaped,
-       rules},
-      calls,
-      static_cast<std::size_t>(
-          program_calls<typename lists::scalar, fuse<Backend, typename lists::forward_steps>>::calls::size),
-      numbers_of_calls,
+       binding::leaves,
+       binding::checks,
+       binding::reshaped,
+       binding::rules},
+      calls::rows,
+      calls::forward_calls,
+      calls::numbers,
       shapes,
       static_cast<std::size_t>(lists::seeds::size),
       buffers,
-      sources,
+      single_calls::sources,
       surviving,
       first_of<typename lists::root_list>::type::grad,
       repeats};

@@ -32,6 +32,18 @@ template <class W, class A, class Device>
   return {top, combined(device, members, sum, add_numbers{})};
 }
 
+/// Row i of y = softmax(a), if it is `real`.
+template <class W, class T, class A, class Device>
+HEADMIX_DEVICE void softmax_of_row(Device& device, team members, view<T> y, view<A const> a, Index i, bool real) {
+  row_scale<W> const scale = scale_of_row<W>(device, members, a, i, real);
+  if (!real) return;
+  for (Index j = members.member(device); j < a.cols; j += members.size()) {
+    W const x = static_cast<W>(device.load(&a(i, j)));
+    W const value = scale.top == minus_infinity<W> ? W(0) : exp_below(x, scale.top) / scale.sum;
+    device.store(&y(i, j), static_cast<T>(value));
+  }
+}
+
 template <class W, class T, class A>
 struct softmax_kernel {
   static constexpr int threads = team_threads;
@@ -45,13 +57,7 @@ struct softmax_kernel {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = members.row(device);
-    row_scale<W> const scale = scale_of_row<W>(device, members, a, i, i < a.rows);
-    if (i >= a.rows) return;
-    for (Index j = members.member(device); j < a.cols; j += members.size()) {
-      W const x = static_cast<W>(device.load(&a(i, j)));
-      W const value = scale.top == minus_infinity<W> ? W(0) : exp_below(x, scale.top) / scale.sum;
-      device.store(&y(i, j), static_cast<T>(value));
-    }
+    softmax_of_row<W>(device, members, y, a, i, i < a.rows);
   }
 };
 

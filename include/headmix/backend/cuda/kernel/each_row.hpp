@@ -1,0 +1,138 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Several functions of rows in one launch: a team of lanes executes the steps about its row one after the other.
+// What a step writes the next ones may read, of the same row.
+
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/select.hpp"
+#include "headmix/backend/cuda/kernel/softmax.hpp"
+#include "headmix/contract/row_steps.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::cuda {
+
+/// The columns of a, then those of b.
+template <class A, class B>
+struct tree_concat {
+  view<A const> a;
+  view<B const> b;
+
+  struct joined {
+    A const* a;
+    B const* b;
+    Index a_stride, b_stride, a_cols;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      return j < a_cols ? static_cast<P>(a[j * a_stride]) : static_cast<P>(b[(j - a_cols) * b_stride]);
+    }
+  };
+  HEADMIX_HD joined row(Index i) const { return {&a(i, 0), &b(i, 0), a.col_stride, b.col_stride, a.cols}; }
+};
+
+// What a team does in row i, which is none where `real` is false.
+
+template <class W, class T, class Tree, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree> const& s, Index i, bool real) {
+  if (!real) return;
+  using number = std::conditional_t<std::is_same_v<T, Int>, Int, W>;
+  auto const row = s.tree.row(i);
+  for (Index j = members.member(device); j < s.y.cols; j += members.size()) {
+    put_element(device, &s.y(i, j), row.template at<number>(j), s.accumulate);
+  }
+}
+template <class W, class T, class Tree, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::sum<T, Tree> const& s, Index i, bool real) {
+  W sum = 0;
+  if (real) {
+    auto const row = s.a.tree.row(i);
+    for (Index j = members.member(device); j < s.a.cols; j += members.size()) sum += row.template at<W>(j);
+  }
+  sum = combined(device, members, sum, add_numbers{});
+  if (real && members.member(device) == 0) put_element(device, &s.y(i, 0), sum, s.accumulate);
+}
+template <class W, class T, class A, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::softmax<T, A> const& s, Index i, bool real) {
+  softmax_of_row<W>(device, members, s.y, s.a, i, real);
+}
+template <class W, class T, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::gather<T> const& s, Index i, bool real) {
+  execute<W>(device, members, row_step::map<T, tree_take<T>>{s.y, {s.a, s.index}, false}, i, real);
+}
+template <class W, class T, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::scatter<T> const& s, Index i, bool real) {
+  execute<W>(device, members, row_step::map<T, tree_put<T>>{s.y, {s.a, s.index}, false}, i, real);
+}
+template <class W, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::renumber const& s, Index i, bool real) {
+  execute<W>(device, members, row_step::map<Int, tree_renumber>{s.y, {s.a, s.add, s.add_per_row}, false}, i, real);
+}
+template <class W, class T, class A, class B, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::concat<T, A, B> const& s, Index i, bool real) {
+  execute<W>(device, members, row_step::map<T, tree_concat<A, B>>{s.y, {s.a, s.b}, false}, i, real);
+}
+
+/// Steps as a kernel can have them: a std::tuple is not trivially copyable.
+template <class... S>
+struct step_list {};
+template <class First, class... Rest>
+struct step_list<First, Rest...> {
+  First first;
+  step_list<Rest...> rest;
+};
+
+template <class W, class... S>
+struct each_row_kernel {
+  static constexpr int threads = team_threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 0;
+
+  step_list<S...> steps;
+  Index rows;
+  team members;  ///< lanes of one warp
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const i = members.row(device);
+    execute_all(device, steps, i, i < rows);
+  }
+
+ private:
+  template <class Device>
+  HEADMIX_DEVICE void execute_all(Device&, step_list<> const&, Index, bool) const {}
+  template <class Device, class First, class... Rest>
+  HEADMIX_DEVICE void execute_all(Device& device, step_list<First, Rest...> const& s, Index i, bool real) const {
+    execute<W>(device, members, s.first, i, real);
+    if constexpr (sizeof...(Rest) > 0) device.sync_warp();
+    execute_all(device, s.rest, i, real);
+  }
+};
+
+HEADMIX_HD constexpr step_list<> list_of() { return {}; }
+template <class First, class... Rest>
+step_list<First, Rest...> list_of(First const& first, Rest const&... rest) {
+  return {first, list_of(rest...)};
+}
+
+template <class T, class Tree>
+[[nodiscard]] Index widest(row_step::sum<T, Tree> const& s) {
+  return s.a.cols;
+}
+template <class S>
+[[nodiscard]] Index widest(S const& s) {
+  return s.y.cols;
+}
+
+/// @param rows  of all operands that have more than one
+template <class W, class Queue, class... S>
+void each_row(Queue& queue, Index rows, S const&... s) {
+  Index columns = 1;
+  ((columns = widest(s) > columns ? widest(s) : columns), ...);
+  team const members = team::for_row_of(columns < 1024 ? columns : 1024);
+  queue.launch(each_row_kernel<W, S...>{list_of(s...), rows, members}, members.blocks(rows));
+}
+
+}  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS

@@ -1,0 +1,60 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What the optional kernel each_row is given: steps about one row, which every row executes in their order. Each
+// is what a kernel of contract/backend_policy.hpp does in that row; operands as there, one matrix each.
+
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::row_step {
+
+/// map(y, tree, accumulate)
+template <class T, class Tree>
+struct map {
+  view<T> y;
+  Tree tree;
+  bool accumulate;
+};
+/// row_sum(y, a, accumulate)
+template <class T, class Tree>
+struct sum {
+  view<T> y;
+  lazy<Tree> a;
+  bool accumulate;
+};
+/// softmax(y, a)
+template <class T, class A>
+struct softmax {
+  view<T> y;
+  view<A const> a;
+};
+/// gather_cols(y, a, index)
+template <class T>
+struct gather {
+  view<T> y;
+  view<T const> a;
+  view<Int const> index;
+};
+/// scatter_cols(y, a, index); one_hot(y, index) where a has no data
+template <class T>
+struct scatter {
+  view<T> y;
+  view<T const> a;
+  view<Int const> index;
+};
+/// renumber(y, a, add, add_per_row)
+struct renumber {
+  view<Int> y;
+  view<Int const> a;
+  Index add, add_per_row;
+};
+/// y_i = the columns of a_i, then those of b_i
+template <class T, class A, class B>
+struct concat {
+  view<T> y;
+  view<A const> a;
+  view<B const> b;
+};
+
+}  // namespace headmix::row_step
