@@ -18,7 +18,7 @@ using headmix::testing::relative_error;
 
 /// Which of the values that follow from the choices a program reads.
 struct wanted {
-  bool log_sum = true, p_sum = true, chosen = true, chosen_sum = true, order = true, begins = true;
+  bool log_sum = true, squares = true, p_sum = true, chosen = true, chosen_sum = true, order = true, begins = true;
 };
 
 /// What a router makes of n rows of `width` numbers.
@@ -27,7 +27,7 @@ struct Routed {
   using W = accumulator_t<T>;
   typename test_device::queue queue;
   device_array<T, test_device> x, w;
-  device_array<W, test_device> z, p, log_sum, p_sum, chosen, chosen_sum;
+  device_array<W, test_device> z, p, log_sum, squares, p_sum, chosen, chosen_sum;
   device_array<Int, test_device> index, order, begins;
   Index n, width, experts, k;
 
@@ -37,6 +37,7 @@ struct Routed {
         z(queue, untouched<W>(rows * e)),
         p(queue, untouched<W>(rows * e)),
         log_sum(queue, untouched<W>(rows)),
+        squares(queue, untouched<W>(1)),
         p_sum(queue, untouched<W>(e)),
         chosen(queue, untouched<W>(rows * e)),
         chosen_sum(queue, untouched<W>(e)),
@@ -59,6 +60,7 @@ struct Routed {
                                 p.matrix(n, experts),
                                 index.matrix(n, k),
                                 given(log_sum.matrix(n, 1), which.log_sum),
+                                given(squares.matrix(1, 1), which.squares),
                                 given(p_sum.matrix(1, experts), which.p_sum),
                                 given(chosen.matrix(n, experts), which.chosen),
                                 given(chosen_sum.matrix(1, experts), which.chosen_sum),
@@ -80,6 +82,8 @@ struct Routed {
     backend.softmax(r.p, logits);
     backend.top_k(r.index, probabilities);
     backend.log_sum_exp(r.log_sum, logits);
+    view<W const> const log_sums(r.log_sum);
+    backend.gemm(r.squares, log_sums.transposed(), log_sums, false);
     sum(r.p_sum, probabilities);
     backend.one_hot(r.chosen, view<Int const>(r.index));
     sum(r.chosen_sum, hot);
@@ -109,6 +113,7 @@ void check_route(Index rows, Index width, Index experts, Index k, bool ties = fa
   CHECK(relative_error(fused.z.get(), composed.z.get()) < 1e-5);
   CHECK(relative_error(fused.p.get(), composed.p.get()) < 1e-5);
   CHECK(relative_error(fused.log_sum.get(), composed.log_sum.get()) < 1e-5);
+  CHECK(relative_error(fused.squares.get(), composed.squares.get()) < 1e-5);
   CHECK(relative_error(fused.p_sum.get(), composed.p_sum.get()) < 1e-5);
   auto const found = fused.index.get(), expected = composed.index.get();
   auto const p = composed.p.get();
@@ -166,10 +171,10 @@ TEST_CASE("cuda: a fused router writes what is wanted of it") {
     CAPTURE(experts);
     Routed<bfloat16> all(70, 8, experts, 2);
     all.run(true);
-    for (int which = 0; which < 64; ++which) {
+    for (int which = 0; which < 128; ++which) {
       CAPTURE(which);
       auto const bit = [&](int i) { return (which >> i & 1) != 0; };
-      wanted const some = {bit(0), bit(1), bit(2), bit(3), bit(4), bit(5)};
+      wanted const some = {bit(0), bit(1), bit(2), bit(3), bit(4), bit(5), bit(6)};
       Routed<bfloat16> r(70, 8, experts, 2);
       auto const check = [](auto const& found, auto const& expected, bool is_wanted) {
         if (is_wanted) {
@@ -183,6 +188,7 @@ TEST_CASE("cuda: a fused router writes what is wanted of it") {
       check(r.p, all.p, true);
       check(r.index, all.index, true);
       check(r.log_sum, all.log_sum, some.log_sum);
+      check(r.squares, all.squares, some.squares);
       check(r.p_sum, all.p_sum, some.p_sum);
       check(r.chosen, all.chosen, some.chosen);
       check(r.chosen_sum, all.chosen_sum, some.chosen_sum);

@@ -21,21 +21,26 @@ using namespace headmix;
 struct Fusing : Reference<double> {
   struct log {
     int routed = 0;
-    bool log_sum = false, p_sum = false, chosen = false, chosen_sum = false, order = false;
+    bool log_sum = false, squares = false, p_sum = false, chosen = false, chosen_sum = false, order = false;
   };
   log* routed = nullptr;
   static std::size_t route_scratch(route_problem<double> const&) { return 8; }
   void route(route_problem<double> const& r, std::span<std::byte> scratch) const {
     CHECK(scratch.size() == 8);
-    *routed = {routed->routed + 1,       r.log_sum.data != nullptr,    r.p_sum.data != nullptr,
-               r.chosen.data != nullptr, r.chosen_sum.data != nullptr, r.order.data != nullptr};
+    *routed = {routed->routed + 1,      r.log_sum.data != nullptr, r.squares.data != nullptr,
+               r.p_sum.data != nullptr, r.chosen.data != nullptr,  r.chosen_sum.data != nullptr,
+               r.order.data != nullptr};
     view<double const> const z(r.z), p(r.p);
     view<Int const> const index(r.index);
     gemm(r.z, r.x, r.w, false);
     softmax(r.p, z);
     top_k(r.index, p);
     using leaf = tree_leaf<double, false, false>;
+    std::vector<double> log_sums(static_cast<std::size_t>(z.rows));
+    view<double> const log_sum(log_sums.data(), z.rows, 1);
+    log_sum_exp(log_sum, z);
     if (r.log_sum.data) log_sum_exp(r.log_sum, z);
+    if (r.squares.data) gemm(r.squares, view<double const>(log_sum.transposed()), view<double const>(log_sum), false);
     if (r.p_sum.data) col_sum(r.p_sum, lazy<leaf>{{p}, p.rows, p.cols}, false);
     std::vector<double> chosen(static_cast<std::size_t>(p.size()));
     view<double> const hot(chosen.data(), p.rows, p.cols);
@@ -74,7 +79,7 @@ TEST_CASE("fuse: a router's logits, probabilities and choice are one kernel wher
   backend.routed = &routed;
   CHECK(run<L>(backend) == run<L>(Reference<double>{}));
   CHECK(routed.routed == 1);
-  CHECK((routed.log_sum && routed.p_sum && routed.chosen_sum && routed.order));
+  CHECK((routed.log_sum && routed.squares && routed.p_sum && routed.chosen_sum && routed.order));
   CHECK(!routed.chosen);  // only its sum is read
 }
 TEST_CASE("fuse: what nobody reads of a router is not wanted") {
@@ -85,7 +90,7 @@ TEST_CASE("fuse: what nobody reads of a router is not wanted") {
   CHECK(run<L>(backend, {0.1}) == run<L>(Reference<double>{}, {0.1}));
   CHECK(routed.routed == 1);
   CHECK((routed.p_sum && routed.chosen_sum));
-  CHECK(!(routed.log_sum || routed.chosen || routed.order));  // the order is of shared heads, too
+  CHECK(!(routed.log_sum || routed.squares || routed.chosen || routed.order));  // the order is of shared heads, too
 }
 TEST_CASE("fuse: logits with noise are not only a product, so they are not fused") {
   using L = Moa<6, 4, SoftmaxTopK<5, 2, noise<>>, causal>;

@@ -116,7 +116,12 @@ class Cuda {
       view<wide const> const z(r.z), p(r.p);
       gemm(r.z, r.x, r.w, false);
       cuda::softmax_top_k(queue_, r.p, r.index, z);
-      if (r.log_sum.data) log_sum_exp(r.log_sum, z);
+      if (r.log_sum.data || r.squares.data) {
+        view<wide> const log_sum =
+            r.log_sum.data ? r.log_sum : view<wide>(reinterpret_cast<wide*>(scratch.data()), z.rows, 1);
+        log_sum_exp(log_sum, z);
+        if (r.squares.data) cuda::sum_of_squares<wide>(queue_, r.squares, view<wide const>(log_sum));
+      }
       if (r.p_sum.data) col_sum(r.p_sum, lazy<tree_leaf<wide, false, false>>{{p}, p.rows, p.cols}, false);
       if (r.chosen_sum.data) {
         col_sum(r.chosen_sum, lazy<cuda::tree_put<wide>>{{{}, r.index}, p.rows, p.cols}, false);
@@ -127,7 +132,7 @@ class Cuda {
   }
   /// The same without what follows from the choices.
   void route(view<wide> z, view<wide> p, view<Int> index, view<Scalar const> x, view<Scalar const> w) {
-    route({z, p, index, {}, {}, {}, {}, {}, {}, x, w}, {});
+    route({z, p, index, {}, {}, {}, {}, {}, {}, {}, x, w}, {});
   }
   template <class T>
   void gather_cols(view<T> y, view<T const> a, view<Int const> index) {

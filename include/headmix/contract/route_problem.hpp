@@ -15,6 +15,7 @@ struct route_problem {
   view<wide> z, p;  ///< [R, E]
   view<Int> index;
   view<wide> log_sum;       ///< log_sum_exp(z), [R, 1]
+  view<wide> squares;       ///< col_sum(square(log_sum)), [1, 1]
   view<wide> p_sum;         ///< col_sum(p), [1, E]
   view<wide> chosen;        ///< one_hot(index), [R, E]
   view<wide> chosen_sum;    ///< col_sum(one_hot(index)), [1, E]

@@ -39,16 +39,18 @@ struct routed_values {
   using p = node<ops::softmax, z>;
   using index = node<ops::top_k<K>, p>;
   using log_sum = decltype(log_sum_exp(z{}));
+  using squares = decltype(col_sum(square(log_sum{})));
   using p_sum = decltype(col_sum(p{}));
   using chosen = decltype(one_hot(index{}));
   using chosen_sum = decltype(col_sum(chosen{}));
   using order = decltype(sort_by_expert(index{}));
-  using further = type_list<log_sum, p_sum, chosen, chosen_sum, order, output<1, order>>;
+  using further = type_list<log_sum, squares, p_sum, chosen, chosen_sum, order, output<1, order>>;
 
   struct is_left {
     template <class Step>
     static constexpr bool value =
-        !contains<type_list<compute<log_sum>, compute<p_sum>, compute<chosen>, compute<chosen_sum>, compute<order>>,
+        !contains<type_list<compute<log_sum>, compute<squares>, compute<p_sum>, compute<chosen>, compute<chosen_sum>,
+                            compute<order>>,
                   Step>;
   };
 };

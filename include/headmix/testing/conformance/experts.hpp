@@ -231,8 +231,8 @@ void check_route(bench<B>& b) {
       b.begin("route", rows, " rows, ", k, " of ", experts, " experts", wanted ? "" : ", choices alone");
       operand<B, T> x(b, rows, depth), w(b, depth, experts);
       if (!wanted && rows > 2) x.set(rows / 2, 1, std::numeric_limits<double>::quiet_NaN());
-      operand<B, W> z(b, rows, experts), p(b, rows, experts), log_sum(b, rows, 1), p_sum(b, 1, experts),
-          chosen(b, rows, experts), chosen_sum(b, 1, experts);
+      operand<B, W> z(b, rows, experts), p(b, rows, experts), log_sum(b, rows, 1), squares(b, 1, 1),
+          p_sum(b, 1, experts), chosen(b, rows, experts), chosen_sum(b, 1, experts);
       int_operand<B> index(b, rows, k), order(b, 1, rows * k), begins(b, 1, experts + 1);
       auto const given = [wanted](auto v) {
         if (!wanted) v.data = nullptr;
@@ -242,6 +242,7 @@ void check_route(bench<B>& b) {
                                p.device(),
                                index.device(),
                                given(log_sum.device()),
+                               given(squares.device()),
                                given(p_sum.device()),
                                given(chosen.device()),
                                given(chosen_sum.device()),
@@ -262,12 +263,15 @@ void check_route(bench<B>& b) {
         using leaf = tree_leaf<double, false, false>;
         view<Int const> const found = index.host();
         b.reference.log_sum_exp(log_sum.host(), view<double const>(z.host()));
+        b.reference.gemm(squares.host(), view<double const>(log_sum.host().transposed()),
+                         view<double const>(log_sum.host()), false);
         b.reference.col_sum(p_sum.host(), lazy<leaf>{{p.host()}, rows, experts}, false);
         b.reference.one_hot(chosen.host(), found);
         b.reference.col_sum(chosen_sum.host(), lazy<leaf>{{chosen.host()}, rows, experts}, false);
         b.reference.sort_by_expert(order.host(), begins.host(), found, uniform(1, rows));
       }
       log_sum.check("log_sum");
+      squares.check("squares");
       p_sum.check("p_sum");
       chosen.check_exact("chosen");
       chosen_sum.check_exact("chosen_sum");

@@ -108,4 +108,25 @@ void col_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
   row_sum<W>(queue, y.transposed(), lazy<tree_leaf<W, false, false>>{{partial}, a.cols, chunks}, accumulate);
 }
 
+/// The squares of the elements of a.
+template <class T>
+struct tree_square {
+  view<T const> a;
+
+  struct squared {
+    row_elements<T> of;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      P const x = of.template at<P>(j);
+      return x * x;
+    }
+  };
+  HEADMIX_HD squared row(Index i) const { return {{a.row(i), a.col_stride}}; }
+};
+/// y [1, 1] = the sum of the squares of a [R, 1]
+template <class W, class Queue, class T>
+void sum_of_squares(Queue& queue, view<T> y, view<T const> a) {
+  col_sum<W>(queue, y, lazy<tree_square<T>>{{a}, a.rows, a.cols}, false);
+}
+
 }  // namespace headmix::cuda

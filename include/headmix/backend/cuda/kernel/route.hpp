@@ -17,8 +17,9 @@ namespace headmix::cuda {
 
 /// What the blocks of a router found of each expert, and of nothing behind the last one; null: not wanted.
 struct route_parts {
-  float* p_sums;  ///< [experts, blocks]
-  Int* counts;    ///< [experts + 1, blocks]
+  float* p_sums;   ///< [experts, blocks]
+  Int* counts;     ///< [experts + 1, blocks]
+  float* squares;  ///< [blocks]
 };
 
 /// 64 rows x up to `columns` experts by four warps, 16 rows each.
@@ -31,7 +32,8 @@ struct route_tensor {
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
   static constexpr int logit_row = columns + 4;  // so that the rows of a fragment begin in different banks
   static constexpr int p_sums_at = rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
-  static_assert(counts_at + warps * columns * 4 <= shared_bytes);
+  static constexpr int squares_at = counts_at + warps * columns * 4;
+  static_assert(squares_at + warps * 4 <= shared_bytes);
 
   view<float> z, p;
   view<Int> index;
@@ -102,6 +104,7 @@ struct route_tensor {
     constexpr int lanes = columns / 4;  // of a row, with four columns each
     int const member = lane % lanes;
     float p_sum[4] = {};      // of this lane's columns, over its rows
+    float squares = 0;        // of what the first lane of each row has
     std::uint32_t count = 0;  // a byte for each column: a warp has 16 rows
     HEADMIX_NO_UNROLL
     for (int first = 0; first < 16; first += 32 / lanes) {
@@ -127,7 +130,11 @@ struct route_tensor {
         if (real && e < experts) device.store(&p(row, e), value[c]);
         if (real) p_sum[c] += value[c];
       }
-      if (log_sum.data && real && member == 0) device.store(&log_sum(row, 0), top + std::log(total));
+      if (real && member == 0) {
+        float const log_total = top + std::log(total);
+        if (log_sum.data) device.store(&log_sum(row, 0), log_total);
+        squares += log_total * log_total;
+      }
       auto const each = [&](auto const& f) {
         HEADMIX_UNROLL
         for (int c = 0; c < 4; ++c) {
@@ -141,17 +148,23 @@ struct route_tensor {
         for (int c = 0; c < 4; ++c) count += std::uint32_t{real && column == member + lanes * c} << (8 * c);
       });
     }
-    if (parts.p_sums || parts.counts) put_parts<lanes>(device, experts, p_sum, count);
+    if (parts.p_sums || parts.counts || parts.squares) put_parts<lanes>(device, experts, p_sum, count, squares);
   }
 
  private:
   /// Adds up the columns of all lanes and warps, in their order.
   template <int lanes, class Device>
-  HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count) const {
+  HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count,
+                                float squares) const {
     auto const p_sums = device.template shared<float>(p_sums_at);
     auto const counts = device.template shared<Int>(counts_at);
+    auto const squares_of_warps = device.template shared<float>(squares_at);
     HEADMIX_UNROLL
-    for (int mask = lanes; mask < 32; mask *= 2) count += device.shuffle_xor(count, mask);
+    for (int mask = lanes; mask < 32; mask *= 2) {
+      count += device.shuffle_xor(count, mask);
+      squares += device.shuffle_xor(squares, mask);
+    }
+    if (device.lane() == 0) squares_of_warps[device.warp()] = squares;
     HEADMIX_UNROLL
     for (int c = 0; c < 4; ++c) {
       HEADMIX_UNROLL
@@ -164,6 +177,11 @@ struct route_tensor {
     }
     device.sync();
     Index const block = device.block(), blocks = device.blocks();
+    if (parts.squares && device.thread() == 0) {
+      float sum = 0;
+      for (int from = 0; from < warps; ++from) sum += squares_of_warps[from];
+      device.store(parts.squares + block, sum);
+    }
     for (int e = device.thread(); e <= experts; e += threads) {
       float sum = 0;
       Int chosen = 0;
@@ -183,8 +201,8 @@ struct route_sums {
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = 0;
 
-  view<float> p_sum, chosen_sum;
-  float const* p_sums;  ///< null: not wanted, as the counts
+  view<float> p_sum, chosen_sum, squares;
+  float const *p_sums, *square_sums;  ///< null: not wanted, as the counts
   digit_pass pass;
 
   [[nodiscard]] Index blocks() const { return blocks_for(pass.digits, digit_pass::warps); }
@@ -193,12 +211,14 @@ struct route_sums {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Int const expert = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
     bool const real = expert < p_sum.cols;
-    if (p_sums && real) {
+    auto const add_up = [&](float const* parts, float* to) {
       float sum = 0;
-      for (Index c = device.lane(); c < pass.chunks; c += 32) sum += device.load(p_sums + expert * pass.chunks + c);
+      for (Index c = device.lane(); c < pass.chunks; c += 32) sum += device.load(parts + c);
       for (int mask = 16; mask > 0; mask /= 2) sum += device.shuffle_xor(sum, mask);
-      if (device.lane() == 0) device.store(&p_sum(0, expert), sum);
-    }
+      if (device.lane() == 0) device.store(to, sum);
+    };
+    if (p_sums && real) add_up(p_sums + expert * pass.chunks, &p_sum(0, expert));
+    if (square_sums && expert == 0) add_up(square_sums, squares.data);
     if (pass.counts == nullptr || expert >= pass.digits) return;
     Int const total = pass.sum_up(device, expert);
     if (device.lane() > 0) return;
@@ -233,14 +253,17 @@ struct softmax_top_k_kernel {
   }
 };
 
-/// Scratch that a router needs, in bytes: the parts of the blocks, and the totals of their counts.
+/// Scratch that a router needs, in bytes: the parts of the blocks, and the totals of their counts; without tensor cores,
+/// log_sum.
 template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
+  std::size_t const log_sums = sizeof(accumulator_t<T>) * static_cast<std::size_t>(r.x.rows);
   if constexpr (Half<T>) {
     Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.w.cols;
-    return sizeof(float) * static_cast<std::size_t>((2 * experts + 1) * blocks + experts + 1);
+    std::size_t const parts = sizeof(float) * static_cast<std::size_t>((2 * experts + 2) * blocks + experts + 1);
+    return parts < log_sums ? log_sums : parts;
   } else {
-    return 0;
+    return log_sums;
   }
 }
 
@@ -255,8 +278,10 @@ template <class Queue, class T>
     bool const orders = r.order.data || r.begins.data;
     auto* const p_sums = reinterpret_cast<float*>(scratch.data());
     Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows);
-    auto* const counts = reinterpret_cast<Int*>(p_sums + experts * blocks);
-    route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr};
+    auto* const squares = p_sums + experts * blocks;
+    auto* const counts = reinterpret_cast<Int*>(squares + blocks);
+    route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr,
+                            r.squares.data ? squares : nullptr};
     auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
       queue.launch(route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, r.w, parts}, blocks);
     };
@@ -269,7 +294,7 @@ template <class Queue, class T>
     } else {
       launch(std::integral_constant<int, 128>{});
     }
-    if (parts.p_sums || parts.counts) {
+    if (parts.p_sums || parts.counts || parts.squares) {
       digit_plan const plan(static_cast<Int>(experts));
       constexpr int rows_per_warp = route_tensor<T, 16>::rows / digit_pass::warps;
       digit_pass const pass = {{r.index, experts},
@@ -283,7 +308,7 @@ template <class Queue, class T>
                                parts.counts,
                                counts + plan.digits * blocks,
                                r.begins};
-      route_sums const sums{r.p_sum, r.chosen_sum, parts.p_sums, pass};
+      route_sums const sums{r.p_sum, r.chosen_sum, r.squares, parts.p_sums, parts.squares, pass};
       queue.launch(sums, sums.blocks());
       if (orders) queue.launch(place_slots{pass}, blocks);
     }
