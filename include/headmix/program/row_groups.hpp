@@ -142,8 +142,8 @@ class row_grouping {
       order_.joined[size_ - 1] = joins;
     }
   }
-  /// Puts call c behind all before it, or where it joins the nearest group that it can be in: c moves up to that one, or
-  /// that one down to c.
+  /// Puts call c behind all before it, or where it joins the nearest group that it can be in: c moves up to that one,
+  /// or that one down to c.
   constexpr void place(int c) {
     if (local_[static_cast<std::size_t>(c)].rows >= 0) {
       bool may_move = true;
@@ -177,7 +177,7 @@ class row_grouping {
 
 /// True where the rows of a value are those counted by Rows, or one, and its columns are few.
 template <class Rows, class E>
-inline constexpr bool has_short_rows = count<E>::value == 1 && 1 <= cols<E>::value && cols<E>::value <= 256 &&
+inline constexpr bool has_short_rows = count<E>::value == 1 && 1 <= cols<E>::value&& cols<E>::value <= 256 &&
                                        (std::is_same_v<rows<E>, Rows> || rows<E>::value == 1);
 template <class Rows, class E>
 inline constexpr bool has_short_rows<Rows, extents_of<E>> = true;
@@ -207,8 +207,9 @@ inline constexpr bool fixes_order<view<T>> = !std::is_const_v<T>;
 template <class Kernel>
 inline constexpr bool is_fixed = Kernel::at::edge != repeat_edge::none || Kernel::goes_on || Kernel::receives;
 template <class Op, class Out, class... In>
-inline constexpr bool is_fixed<kernel<Op, Out, type_list<In...>>> =
-    edge_of<Op>::edge != repeat_edge::none || Op::goes_on || Op::receives || (fixes_order<In> || ...);
+inline constexpr bool is_fixed<kernel<Op, Out, type_list<In...>>> = edge_of<Op>::edge != repeat_edge::none ||
+                                                                    Op::goes_on || Op::receives ||
+                                                                    (fixes_order<In> || ...);
 
 template <class Run, class Kernel>
 using step_in_row = decltype(Kernel::in_row(std::declval<Run const&>(), std::declval<value_reader&>(),
@@ -248,8 +249,7 @@ constexpr auto repeats_of(Leaves const& leaves, std::array<call_row, Calls> cons
   for (int& r : repeat) r = -1;
   for (std::size_t l = 0; l < leaves.size(); ++l) repeat[l] = repeat[leaves.size() + l] = leaves[l].repeat;
   for (call_row const& row : calls) {
-    auto const values =
-        numbers.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
+    auto const values = numbers.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
     bool const begins = row.edge == repeat_edge::begin || row.edge == repeat_edge::gradient_begin;
     int found = begins ? row.repeat : -1;
     for (int const n : values) {

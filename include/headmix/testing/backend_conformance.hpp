@@ -13,6 +13,7 @@
 #include "headmix/testing/conformance/attention.hpp"
 #include "headmix/testing/conformance/decoding.hpp"
 #include "headmix/testing/conformance/dense.hpp"
+#include "headmix/testing/conformance/each_row.hpp"
 #include "headmix/testing/conformance/experts.hpp"
 
 namespace headmix {
@@ -33,6 +34,7 @@ template <AttentionMask... Masks, BackendPolicy B>
     check_softmax(b);
     check_choices(b);
     check_rows(b);
+    check_each_row(b);
     check_sequences(b);
     check_roundings(b);
     check_experts(b);

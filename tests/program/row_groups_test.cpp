@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Functions of rows in one kernel: the same numbers as one by one, whatever a program consists of. The backend here
+// finishes one row before it begins with another, from the last to the first.
+#include <doctest/doctest.h>
+
+#include <type_traits>
+#include <vector>
+
+#include "headmix/backend/reference.hpp"
+#include "headmix/headmix.hpp"
+#include "headmix/testing/conformance/each_row.hpp"
+
+namespace {
+
+using namespace headmix;
+
+/// A tree from one of its rows on.
+template <class Tree>
+struct tree_from : Tree {
+  Index first;
+  auto row(Index i) const { return Tree::row(first + i); }
+};
+
+struct Log {
+  int kernels = 0, steps = 0;
+};
+struct RowByRow : Reference<double> {
+  Log* log = nullptr;
+
+  template <class... S>
+  void each_row(Index rows, S const&... step) {
+    ++log->kernels;
+    log->steps += static_cast<int>(sizeof...(S));
+    for (Index i = rows; i-- > 0;) (one(i, step), ...);
+  }
+
+ private:
+  template <class T>
+  static view<T> at(view<T> v, Index i) {
+    return v.rows == 1 || v.data == nullptr ? v : v.middle_rows(i, 1);
+  }
+  template <class T, class Tree>
+  void one(Index i, row_step::map<T, Tree> const& s) {
+    map(at(s.y, i), tree_from<Tree>{s.tree, i}, s.accumulate);
+  }
+  template <class T, class Tree>
+  void one(Index i, row_step::sum<T, Tree> const& s) {
+    row_sum(at(s.y, i), lazy<tree_from<Tree>>{{s.a.tree, i}, 1, s.a.cols}, s.accumulate);
+  }
+  template <class T, class A>
+  void one(Index i, row_step::softmax<T, A> const& s) {
+    softmax(at(s.y, i), at(s.a, i));
+  }
+  template <class T>
+  void one(Index i, row_step::gather<T> const& s) {
+    gather_cols(at(s.y, i), at(s.a, i), at(s.index, i));
+  }
+  template <class T>
+  void one(Index i, row_step::scatter<T> const& s) {
+    if (s.a.data == nullptr) {
+      one_hot(at(s.y, i), at(s.index, i));
+    } else {
+      scatter_cols(at(s.y, i), at(s.a, i), at(s.index, i));
+    }
+  }
+  void one(Index i, row_step::renumber const& s) {
+    view<Int const> const none(nullptr, 1, s.y.cols);
+    renumber(at(s.y, i), s.a.data == nullptr ? none : at(s.a, i), s.add + i * s.add_per_row, 0);
+  }
+  template <class T, class A, class B>
+  void one(Index i, row_step::concat<T, A, B> const& s) {
+    auto const y = at(s.y, i);
+    map(y.middle_cols(0, s.a.cols), tree_leaf<A, false, false>{at(s.a, i)}, false);
+    map(y.middle_cols(s.a.cols, s.b.cols), tree_leaf<B, false, false>{at(s.b, i)}, false);
+  }
+};
+static_assert(FusedRows<RowByRow> && !FusedRows<Reference<double>>);
+
+/// Everything that a layer computes in two passes, of seven tokens.
+template <class L, class Backend, class... X>
+std::vector<double> numbers_of(Backend backend, X... sizes) {
+  Module<L, Backend> m(1, backend, sizes...);
+  m.set_randomness(randomness(3));
+  std::vector<double> x(7 * 6), dy(7 * 6), all;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = Random(3).normal(i), dy[i] = Random(4).normal(i);
+  auto const add = [&](auto v) {
+    for (Index e = 0; e < v.count; ++e) {
+      for (Index i = 0; i < v.rows; ++i) {
+        for (Index j = 0; j < v.cols; ++j) all.push_back(static_cast<double>(v[e](i, j)));
+      }
+    }
+  };
+  std::vector<double> const weights(static_cast<std::size_t>(L::losses::size), 0.25);
+  for (int pass = 0; pass < 2; ++pass) {
+    add(m.forward(view<double const>(x.data(), 7, 6)));
+    m.backward({dy.data(), 7, 6}, std::span<double const>(weights));
+    add(m.input_gradient());
+  }
+  for (auto const& p : m.parameters()) add(p.gradient);
+  return all;
+}
+/// Kernels for several steps, and their steps.
+template <class L, class... X>
+Log check(X... sizes) {
+  Log log;
+  RowByRow backend;
+  backend.log = &log;
+  CHECK(numbers_of<L>(backend, sizes...) == numbers_of<L>(Reference<double>{}, sizes...));
+  return log;
+}
+
+TEST_CASE("row groups: layers compute the same numbers") {
+  Log const moa = check<Moa<6, 4, SoftmaxTopK<5, 2>, causal>>();
+  CHECK(moa.kernels < 16);  // of two passes, forward and backward
+  CHECK(moa.steps > 4 * moa.kernels);
+  Log const moh = check<Moh<6, 4, TwoStage<2, 3, 2>, rope<>>>();
+  CHECK(moh.steps > 5 * moh.kernels);
+  check<Moa<6, 4, NoisyTopK<5, 3, sampled<1>>, kv_heads<2>, output_dropout<1, 8>>>();
+  check<Moh<6, 4, QueryNorm<1, 3, 2>, causal>>();
+  check<Mae<6, 4, 3, causal>>();
+  check<MhMoe<6, 3, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance>, FeedForward<5>, subtoken_residual>>();
+  check<Smoe<6, SoftmaxTopK<4, 2>, FeedForward<5, weights::ternary>, capacity<1>>>();
+}
+TEST_CASE("row groups: extents that are known when the program runs are not grouped, and right") {
+  using L = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>>;
+  check<L>(at<L::model_dim>(6), at<L::head_dim>(4), at<L::experts>(5), at<L::top_k>(2));
+}
+
+/// A value of all tokens, computed in the middle of a repeated part that does not change it.
+struct Shift {
+  struct x : input<tokens, size<6>> {};
+  struct gain : param<size<6>> {};
+  static constexpr auto mean = row_mean(x{} * gain{});
+  static constexpr auto y = softmax(x{} - mean) * row_sum(square(x{})) + mean;
+  using losses = type_list<std::remove_cv_t<decltype(load_balance(softmax(x{}), arg_top_k<size<2>>(x{})))>>;
+  using observed = type_list<>;
+};
+template <class... Options>
+struct Shifts {
+  struct x : input<tokens, size<6>> {};
+  static constexpr auto before = softmax(x{});
+  static constexpr auto part = repeat<3, Shift, "part", Options...>(before);
+  static constexpr auto y = part.y * row_sum(before) + row_mean(part.y);
+  using losses = losses_of<part>;
+  using observed = type_list<>;
+};
+TEST_CASE("row groups: repeated parts and what is around them stay apart") {
+  CHECK(check<Shifts<>>().kernels > 0);
+  CHECK(check<Shifts<recompute>>().kernels > 0);
+}
+
+struct x : input<tokens, size<4>> {};
+struct w : input<tokens, size<4>> {};
+template <class Y>
+std::vector<double> run(Log& log) {
+  auto const compute = [&]<class Backend>(Backend backend) {
+    Program<roots<Y>, Backend, inference> program(backend);
+    std::vector<double> const a = {3, 1, -2, 5, 2, 2, 7, 1, 0, 1, 9, 4, 1, 6, 5, 8},
+                              b = {1, 4, 2, 0, 7, 3, 5, 1, 2, 6, 4, 9, 8, 1, 3, 2};
+    program.bind(x{}, {a.data(), 4, 4});
+    program.bind(w{}, {b.data(), 4, 4});
+    AlignedBuffer workspace(program.workspace_bytes());
+    program.bind_workspace(workspace.bytes());
+    auto const y = program.forward();
+    return std::vector<double>(y.data, y.data + y.size());
+  };
+  RowByRow backend;
+  backend.log = &log;
+  auto const found = compute(backend);
+  CHECK(found == compute(Reference<double>{}));
+  return found;
+}
+TEST_CASE("row groups: what reads other rows ends a group") {
+  constexpr auto p = softmax(x{} + w{});
+  Log transposed, summed, row_local;
+  run<std::remove_cv_t<decltype(softmax(p + softmax(x{})))>>(row_local);
+  CHECK((row_local.kernels == 1 && row_local.steps >= 3));
+  // Row i of a transposed matrix is no row of it, and the sum of a column is made of all rows.
+  run<std::remove_cv_t<decltype(softmax(t(p) + x{}) + p)>>(transposed);
+  run<std::remove_cv_t<decltype(softmax(p * col_sum(p)))>>(summed);
+}
+TEST_CASE("row groups: the kernel is among those of backend_conformance") {
+  Log log;
+  RowByRow backend;
+  backend.log = &log;
+  conformance_options const options;
+  conformance_result result;
+  detail::conformance::bench<RowByRow> b(backend, options, result);
+  detail::conformance::check_each_row(b);
+  CHECK_MESSAGE(result.ok(), result.text());
+  CHECK(result.checks == 6 * 2 * 9);
+  CHECK(log.kernels == 6 * 2);
+}
+
+}  // namespace
