@@ -96,6 +96,12 @@ class Cuda {
   void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
     if (!queue_.gemm(y, a, b, accumulate)) cuda::gemm<wide>(queue_, y, a, b, accumulate);
   }
+  /// StackedProducts.
+  template <class T, class A, class B>
+  void gemm_stack(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
+    if (queue_.gemm(y, a, b, accumulate)) return;
+    for (Index e = 0; e < y.count; ++e) gemm(y[e], a, b[e], accumulate);
+  }
   template <class T, class A>
   void softmax(view<T> y, view<A const> a) {
     cuda::softmax<wide>(queue_, y, a);

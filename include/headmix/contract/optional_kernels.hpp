@@ -49,6 +49,13 @@ concept FusedRows = requires(B& b, Index rows, view<accumulator_t<typename B::sc
              row_step::softmax<accumulator_t<typename B::scalar>, accumulator_t<typename B::scalar>>{y, a});
 };
 
+/// gemm_stack(y, a, b, accumulate): y_e (+)= a b_e for every matrix e of a stack: a [R, K], b [n, K, C], y [n, R, C].
+/// Stands for n calls of gemm.
+template <class B>
+concept StackedProducts = requires(B& b, view<typename B::scalar> y, view<typename B::scalar const> a, bool flag) {
+  b.gemm_stack(y, a, a, flag);
+};
+
 // ---- score maps ----
 
 namespace archetype {

@@ -297,10 +297,18 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
   static constexpr bool receives = Op::receives;
   static constexpr bool goes_on = Op::goes_on;
 };
+/// What kernels are that are no operations.
+struct plain_kernel {
+  using at = edge_of<void>;
+  static constexpr bool is_row_local = false;
+  static constexpr bool needs_scratch = false;
+  static constexpr int sized_output = 0;
+  static constexpr bool receives = false;
+  static constexpr bool goes_on = false;
+};
 /// y (+)= tree
 template <class T, class Tree>
-struct map_kernel {
-  using at = edge_of<void>;
+struct map_kernel : plain_kernel {
   template <class Run>
   static void run(Run const& run, value_reader from, bool accumulate) {
     auto const y = reader<view<T>>::read(from, run.sizes);
@@ -312,10 +320,6 @@ struct map_kernel {
     return {y, reader<Tree>::read(operands, run.sizes), accumulate};
   }
   static constexpr bool is_row_local = true;
-  static constexpr bool needs_scratch = false;
-  static constexpr int sized_output = 0;
-  static constexpr bool receives = false;
-  static constexpr bool goes_on = false;
 };
 
 /// One call: outputs and operands are lists of values.

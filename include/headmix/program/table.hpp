@@ -4,9 +4,9 @@
 // functions come out. What runs (program/plan.hpp, program/runner.hpp) are loops over them.
 
 #include "headmix/program/binding_table.hpp"
+#include "headmix/program/call_groups.hpp"
 #include "headmix/program/fuse.hpp"
 #include "headmix/program/gradient.hpp"
-#include "headmix/program/row_groups.hpp"
 #include "headmix/program/runner.hpp"
 
 namespace headmix::detail {
@@ -240,7 +240,7 @@ struct call_tables {
   static constexpr auto numbers = numbers_of_values<P>(typename values_of_calls<Calls>::type{});
 };
 /// The calls as they are made.
-template <class P, class Single, bool Groups = FusedRows<typename P::run::backend_type>>
+template <class P, class Single, bool Groups = groups_calls<typename P::run::backend_type>>
 struct made_calls : Single {};
 template <class P, class Single>
 struct made_calls<P, Single, true>

@@ -13,8 +13,8 @@
 #include "headmix/testing/conformance/attention.hpp"
 #include "headmix/testing/conformance/decoding.hpp"
 #include "headmix/testing/conformance/dense.hpp"
-#include "headmix/testing/conformance/each_row.hpp"
 #include "headmix/testing/conformance/experts.hpp"
+#include "headmix/testing/conformance/joined.hpp"
 
 namespace headmix {
 
@@ -34,10 +34,11 @@ template <AttentionMask... Masks, BackendPolicy B>
     check_softmax(b);
     check_choices(b);
     check_rows(b);
-    check_each_row(b);
     check_sequences(b);
     check_roundings(b);
     check_experts(b);
+    check_each_row(b);
+    check_gemm_stack(b);
     using first = nth<0, type_list<Masks...>>;
     (check_attention<B, Masks, std::is_same_v<Masks, first>>(b), ...);
     (check_decoding<B, Masks, std::is_same_v<Masks, first>>(b), ...);

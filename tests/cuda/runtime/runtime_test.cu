@@ -4,7 +4,9 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/graph.cuh"
 #include "stub.hpp"
 #include "units.hpp"
@@ -89,6 +91,55 @@ TEST_CASE("a graph keeps what it replays") {
   cuda_graph moved = std::move(*graph);
   graph.reset();
   moved.launch();
+}
+
+/// y (+)= a b by cuBLAS, with operands that lie row after row or column after column, against plain loops.
+template <class T, class A>
+void check_product(Index count, bool accumulate, int transposed) {
+  CAPTURE(count);
+  CAPTURE(accumulate);
+  CAPTURE(transposed);
+  constexpr Index rows = 3, inner = 5, cols = 4;
+  std::vector<A> a(rows * inner), b(static_cast<std::size_t>(count * inner * cols));
+  std::vector<T> y(static_cast<std::size_t>(count * rows * cols), T(0.5f));
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = A(static_cast<float>(i % 7) - 3);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = A(static_cast<float>(i % 5) - 2);
+  auto const matrix = [&]<class U>(U* p, Index n, Index r, Index c, int bit) {
+    return (transposed >> bit & 1) != 0 ? view<U>(p, n, c, r).transposed() : view<U>(p, n, r, c);
+  };
+  view<T> const to = matrix(y.data(), count, rows, cols, 0);
+  view<A const> const left = matrix(a.data(), 1, rows, inner, 1), right = matrix(b.data(), count, inner, cols, 2);
+  Cuda<A, Sm80> backend;
+  int const products = stub::state().products;
+  if (count == 1) {
+    backend.gemm(to, left, right, accumulate);
+  } else {
+    backend.gemm_stack(to, left, right, accumulate);
+  }
+  CHECK(stub::state().products == products + 1);
+  for (Index e = 0; e < count; ++e) {
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < cols; ++j) {
+        double sum = accumulate ? 0.5 : 0;
+        for (Index k = 0; k < inner; ++k) {
+          sum += static_cast<double>(left(i, k)) * static_cast<double>(right[e](k, j));
+        }
+        CHECK(static_cast<double>(to[e](i, j)) == sum);
+      }
+    }
+  }
+}
+TEST_CASE("products of cuBLAS are those of our matrices, and of stacks") {
+  for (int transposed = 0; transposed < 8; ++transposed) {
+    for (bool const accumulate : {false, true}) {
+      for (Index const count : {1, 3}) {
+        check_product<float, float>(count, accumulate, transposed);
+        check_product<double, double>(count, accumulate, transposed);
+        check_product<bfloat16, bfloat16>(count, accumulate, transposed);
+        check_product<float, bfloat16>(count, accumulate, transposed);
+      }
+    }
+  }
 }
 
 TEST_CASE("what fails leaves nothing behind") {

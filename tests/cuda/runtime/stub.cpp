@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "headmix/core/scalar.hpp"
+
 // NOLINTBEGIN: the names and the types of these functions are NVIDIA's.
 
 namespace {
@@ -52,6 +54,34 @@ cudaError_t launch(void const* kernel, dim3 grid, dim3 block, std::size_t shared
   }
   stub::state().launches.push_back({all().kernels[kernel], grid.x, block.x, shared, stream, overlaps});
   return cudaSuccess;
+}
+
+double load(void const* p, cudaDataType type, long long i) {
+  switch (type) {
+    case CUDA_R_64F:
+      return static_cast<double const*>(p)[i];
+    case CUDA_R_32F:
+      return static_cast<double>(static_cast<float const*>(p)[i]);
+    case CUDA_R_16BF:
+      return static_cast<double>(static_cast<headmix::bfloat16 const*>(p)[i]);
+    default:
+      std::abort();
+  }
+}
+void store(void* p, cudaDataType type, long long i, double value) {
+  switch (type) {
+    case CUDA_R_64F:
+      static_cast<double*>(p)[i] = value;
+      break;
+    case CUDA_R_32F:
+      static_cast<float*>(p)[i] = static_cast<float>(value);
+      break;
+    case CUDA_R_16BF:
+      static_cast<headmix::bfloat16*>(p)[i] = static_cast<headmix::bfloat16>(value);
+      break;
+    default:
+      std::abort();
+  }
 }
 
 }  // namespace
@@ -222,7 +252,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return cudaSuccess;
 }
 
-// ---- cuBLAS ----
+// ---- cuBLAS, whose products are computed: columns follow each other ----
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   if (fails()) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -245,18 +275,39 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) {
   return fails() ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
 }
 char const* cublasGetStatusString(cublasStatus_t) { return "an error of the stub"; }
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, void const*,
-                            void const*, cudaDataType, int, void const*, cudaDataType, int, void const*, void*,
-                            cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t) {
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t of_a, cublasOperation_t of_b, int m, int n,
+                                          int k, void const* alpha, void const* a, cudaDataType type_a, int lda,
+                                          long long step_a, void const* b, cudaDataType type_b, int ldb,
+                                          long long step_b, void const* beta, void* c, cudaDataType type_c, int ldc,
+                                          long long step_c, int count, cublasComputeType_t compute, cublasGemmAlgo_t) {
   ++stub::state().products;
+  auto const scale = [&](void const* p) {
+    return compute == CUBLAS_COMPUTE_64F ? *static_cast<double const*>(p)
+                                         : static_cast<double>(*static_cast<float const*>(p));
+  };
+  double const one = scale(alpha), keep = scale(beta);
+  for (int e = 0; e < count; ++e) {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int l = 0; l < k; ++l) {
+          long long const at_a = e * step_a + (of_a == CUBLAS_OP_N ? i + 1LL * l * lda : l + 1LL * i * lda);
+          long long const at_b = e * step_b + (of_b == CUBLAS_OP_N ? l + 1LL * j * ldb : j + 1LL * l * ldb);
+          sum += load(a, type_a, at_a) * load(b, type_b, at_b);
+        }
+        long long const at_c = e * step_c + i + 1LL * j * ldc;
+        store(c, type_c, at_c, one * sum + (keep == 0 ? 0 : keep * load(c, type_c, at_c)));
+      }
+    }
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
-                                          void const*, void const*, cudaDataType, int, long long, void const*,
-                                          cudaDataType, int, long long, void const*, void*, cudaDataType, int,
-                                          long long, int, cublasComputeType_t, cublasGemmAlgo_t) {
-  ++stub::state().products;
-  return CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b, int m, int n, int k,
+                            void const* alpha, void const* a, cudaDataType type_a, int lda, void const* b,
+                            cudaDataType type_b, int ldb, void const* beta, void* c, cudaDataType type_c, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
+  return cublasGemmStridedBatchedEx(handle, of_a, of_b, m, n, k, alpha, a, type_a, lda, 0, b, type_b, ldb, 0, beta, c,
+                                    type_c, ldc, 0, 1, compute, algorithm);
 }
 
 }  // extern "C"

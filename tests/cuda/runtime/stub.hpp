@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A CUDA runtime and a cuBLAS for a machine without a GPU: memory is the host's, kernels are launched and never run.
+// A CUDA runtime and a cuBLAS for a machine without a GPU: memory is the host's, kernels are launched and never run, products
+// of cuBLAS are computed.
 // What a real runtime would refuse is refused. It sees what the host's side of the Cuda backend does.
 
 #include <cuda_runtime_api.h>

@@ -62,16 +62,16 @@ template <class T>
   return {};
 }
 
-/// y (+)= a b; false where the caller must do it: other types, strides that are not a library's, and sums
-/// of nothing.
+/// y (+)= a b, or y_e (+)= a b_e for stacks of matrices; false where the caller must do it: other types, strides that
+/// are not a library's, and sums of nothing.
 template <class T, class A, class B>
 bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
   constexpr bool same = std::is_same_v<A, B> && blas_type<A>::known;
   if constexpr (same && (std::is_same_v<T, A> || (std::is_same_v<T, float> && Half<A>))) {
-    if (y.count != 1 || a.count != 1 || b.count != 1 || a.cols == 0) return false;
+    if (y.count != b.count || a.count != 1 || a.cols == 0) return false;
     if (y.rows == 0 || y.cols == 0) return true;
     constexpr Index most = (std::numeric_limits<int>::max)();
-    if (y.rows > most || y.cols > most || a.cols > most) return false;
+    if (y.rows > most || y.cols > most || a.cols > most || y.count > most) return false;
     blas_layout const of_y = layout_of(y), of_a = layout_of(a), of_b = layout_of(b);
     if (!of_y.possible || !of_a.possible || !of_b.possible) return false;
     // The library's matrices are columns after columns: ours transposed. y' = b' a', or y = a b for a transposed y.
@@ -82,17 +82,23 @@ bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b,
     accumulator_t<T> const one = 1, keep = accumulate ? 1 : 0;
     constexpr auto type = blas_type<A>::type;
     constexpr auto compute = std::is_same_v<A, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
-    cublasStatus_t status;
-    if (of_y.transposed) {
-      status = cublasGemmEx(blas, operation(of_a), operation(of_b), rows, cols, inner, &one, a.data, type, of_a.stride,
-                            b.data, type, of_b.stride, &keep, y.data, blas_type<T>::type, of_y.stride, compute,
-                            CUBLAS_GEMM_DEFAULT);
-    } else {
-      status = cublasGemmEx(blas, operation(of_b), operation(of_a), cols, rows, inner, &one, b.data, type, of_b.stride,
-                            a.data, type, of_a.stride, &keep, y.data, blas_type<T>::type, of_y.stride, compute,
-                            CUBLAS_GEMM_DEFAULT);
-    }
-    check(status, "cuBLAS, ", y.rows, " x ", a.cols, " times ", a.cols, " x ", y.cols);
+    auto const multiply = [&](auto const& left, blas_layout const& of_left, int m, auto const& right,
+                              blas_layout const& of_right, int n) {
+      if (y.count == 1) {
+        return cublasGemmEx(blas, operation(of_left), operation(of_right), m, n, inner, &one, left.data, type,
+                            of_left.stride, right.data, type, of_right.stride, &keep, y.data, blas_type<T>::type,
+                            of_y.stride, compute, CUBLAS_GEMM_DEFAULT);
+      }
+      // Every matrix of a stack is multiplied with the same one.
+      auto const step = [](auto const& v) { return static_cast<long long>(v.count == 1 ? 0 : v.stack_stride); };
+      return cublasGemmStridedBatchedEx(blas, operation(of_left), operation(of_right), m, n, inner, &one, left.data,
+                                        type, of_left.stride, step(left), right.data, type, of_right.stride,
+                                        step(right), &keep, y.data, blas_type<T>::type, of_y.stride, step(y),
+                                        static_cast<int>(y.count), compute, CUBLAS_GEMM_DEFAULT);
+    };
+    auto const status =
+        of_y.transposed ? multiply(a, of_a, rows, b, of_b, cols) : multiply(b, of_b, cols, a, of_a, rows);
+    check(status, "cuBLAS, ", y.count, " x ", y.rows, " x ", a.cols, " times ", a.cols, " x ", y.cols);
     return true;
   } else {
     return false;

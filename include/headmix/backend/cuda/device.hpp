@@ -50,7 +50,8 @@
 // The host's side is `Device::queue`, a stream of work that cheap copies share:
 //
 //   void launch(kernel, Index blocks)    nothing for no blocks; returns at once, work runs in order
-//   bool gemm(y, a, b, accumulate)       by the vendor's library; false if it does not do these types or strides
+//   bool gemm(y, a, b, accumulate)       by the vendor's library; false if it does not do these types or strides. y and
+//                                        b may be stacks, of as many matrices
 //   std::span<std::byte> workspace()     scratch memory that every call may use until it returns to the next one
 //   int processors()                     multiprocessors of the device
 //   void upload(void* device, void const* host, std::size_t bytes)

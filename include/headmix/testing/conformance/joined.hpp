@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Several functions of rows in one kernel, for backends that are FusedRows.
+// Kernels that stand for several calls of others, for backends that have them.
 
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/expr/pointwise.hpp"
@@ -73,6 +73,30 @@ void check_each_row(bench<B>& b) {
         both.check("both");
         numbers.check("numbers");
         all.check("all");
+      }
+    }
+  }
+}
+
+/// Products of one left operand with a stack.
+template <class B>
+void check_gemm_stack(bench<B>& b) {
+  if constexpr (StackedProducts<B>) {
+    using T = typename B::scalar;
+    struct sizes {
+      Index rows, inner, cols;
+    };
+    for (auto const [rows, inner, cols] : {sizes{0, 5, 2}, sizes{1, 1, 1}, sizes{33, 19, 7}, sizes{65, 40, 72}}) {
+      for (layout const form : {layout::plain, layout::gaps}) {
+        for (bool const accumulate : {false, true}) {
+          b.begin("gemm_stack", "[", rows, ", ", inner, "] times 3 of [", inner, ", ", cols, "]");
+          operand<B, T> y(b, rows, cols, form, 3), x(b, rows, inner, form), w(b, inner, cols, form, 3);
+          b.run([&] { b.backend.gemm_stack(y.device(), x.in(), w.in(), accumulate); });
+          for (Index e = 0; e < 3; ++e) {
+            b.reference.gemm(y.host()[e], view<double const>(x.host()), view<double const>(w.host()[e]), accumulate);
+          }
+          y.check("y");
+        }
       }
     }
   }

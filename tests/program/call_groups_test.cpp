@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Functions of rows in one kernel: the same numbers as one by one, whatever a program consists of. The backend here
+// Several calls in one kernel: the same numbers as one by one, whatever a program consists of. The backend here
 // finishes one row before it begins with another, from the last to the first.
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 
 #include "headmix/backend/reference.hpp"
 #include "headmix/headmix.hpp"
-#include "headmix/testing/conformance/each_row.hpp"
+#include "headmix/testing/conformance/joined.hpp"
 
 namespace {
 
@@ -22,10 +22,17 @@ struct tree_from : Tree {
 };
 
 struct Log {
-  int kernels = 0, steps = 0;
+  int kernels = 0, steps = 0, stacks = 0, products = 0;
 };
-struct RowByRow : Reference<double> {
+struct Joining : Reference<double> {
   Log* log = nullptr;
+
+  template <class T, class A, class B>
+  void gemm_stack(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
+    ++log->stacks;
+    log->products += static_cast<int>(y.count);
+    for (Index e = 0; e < y.count; ++e) gemm(y[e], a, b[e], accumulate);
+  }
 
   template <class... S>
   void each_row(Index rows, S const&... step) {
@@ -74,7 +81,7 @@ struct RowByRow : Reference<double> {
     map(y.middle_cols(s.a.cols, s.b.cols), tree_leaf<B, false, false>{at(s.b, i)}, false);
   }
 };
-static_assert(FusedRows<RowByRow> && !FusedRows<Reference<double>>);
+static_assert(FusedRows<Joining> && StackedProducts<Joining> && !detail::groups_calls<Reference<double>>);
 
 /// Everything that a layer computes in two passes, of seven tokens.
 template <class L, class Backend, class... X>
@@ -103,13 +110,13 @@ std::vector<double> numbers_of(Backend backend, X... sizes) {
 template <class L, class... X>
 Log check(X... sizes) {
   Log log;
-  RowByRow backend;
+  Joining backend;
   backend.log = &log;
   CHECK(numbers_of<L>(backend, sizes...) == numbers_of<L>(Reference<double>{}, sizes...));
   return log;
 }
 
-TEST_CASE("row groups: layers compute the same numbers") {
+TEST_CASE("groups: layers compute the same numbers") {
   Log const moa = check<Moa<6, 4, SoftmaxTopK<5, 2>, causal>>();
   CHECK(moa.kernels < 16);  // of two passes, forward and backward
   CHECK(moa.steps > 4 * moa.kernels);
@@ -121,7 +128,7 @@ TEST_CASE("row groups: layers compute the same numbers") {
   check<MhMoe<6, 3, SoftmaxTopK<4, 2, gating::raw, loss::first_choice_balance>, FeedForward<5>, subtoken_residual>>();
   check<Smoe<6, SoftmaxTopK<4, 2>, FeedForward<5, weights::ternary>, capacity<1>>>();
 }
-TEST_CASE("row groups: extents that are known when the program runs are not grouped, and right") {
+TEST_CASE("groups: extents that are known when the program runs are not grouped, and right") {
   using L = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>>;
   check<L>(at<L::model_dim>(6), at<L::head_dim>(4), at<L::experts>(5), at<L::top_k>(2));
 }
@@ -144,7 +151,7 @@ struct Shifts {
   using losses = losses_of<part>;
   using observed = type_list<>;
 };
-TEST_CASE("row groups: repeated parts and what is around them stay apart") {
+TEST_CASE("groups: repeated parts and what is around them stay apart") {
   CHECK(check<Shifts<>>().kernels > 0);
   CHECK(check<Shifts<recompute>>().kernels > 0);
 }
@@ -167,13 +174,13 @@ std::vector<double> run(Log& log) {
     auto const y = program.forward();
     return std::vector<double>(y.data, y.data + y.size());
   };
-  RowByRow backend;
+  Joining backend;
   backend.log = &log;
   auto const found = compute(backend);
   CHECK(found == compute(Reference<double>{}));
   return found;
 }
-TEST_CASE("row groups: what reads other rows ends a group") {
+TEST_CASE("groups: what reads other rows ends a group") {
   constexpr auto p = softmax(x{} + w{});
   Log transposed, summed, row_local;
   run<std::remove_cv_t<decltype(softmax(p + softmax(x{})))>>(row_local);
@@ -185,17 +192,54 @@ TEST_CASE("row groups: what reads other rows ends a group") {
   constexpr auto q = softmax(square_w{});
   run<std::remove_cv_t<decltype(softmax(t(q)) + q)>>(transposed);
 }
-TEST_CASE("row groups: the kernel is among those of backend_conformance") {
+TEST_CASE("groups: products of one left operand are one, of several weights") {
+  Log const three = check<MultiHead<6, 3, 2>>();  // of queries, keys and values, in two passes
+  CHECK((three.stacks == 2 && three.products == 6));
+  Log const two = check<MultiHead<6, 4, 2, kv_heads<2>, causal>>();
+  CHECK((two.stacks == 2 && two.products == 4));
+}
+struct first : param<size<4>, size<2>> {};
+struct second : param<size<4>, size<2>> {};
+TEST_CASE("groups: products whose operands do not lie behind each other are made one by one") {
+  using Y = std::remove_cv_t<decltype(x{} % first{} + square(x{} % second{}))>;
   Log log;
-  RowByRow backend;
+  auto const compute = [&]<class Backend>(Backend backend, Index distance) {
+    Program<roots<Y>, Backend> program(backend);
+    std::vector<double> const a = {3, 1, -2, 5, 2, 2, 7, 1};
+    std::vector<double> weights(32);
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<double>(i % 8);
+    program.bind(x{}, {a.data(), 2, 4});
+    program.bind(first{}, {weights.data() + 8, 4, 2});
+    program.bind(second{}, {weights.data() + 8 + distance, 4, 2});
+    AlignedBuffer workspace(program.workspace_bytes());
+    program.bind_workspace(workspace.bytes());
+    auto const y = program.forward();
+    return std::vector<double>(y.data, y.data + y.size());
+  };
+  Joining backend;
+  backend.log = &log;
+  auto const expected = compute(Reference<double>{}, 8);
+  CHECK(compute(backend, 8) == expected);
+  CHECK(log.stacks == 1);
+  CHECK(compute(backend, 16) == expected);
+  CHECK(log.stacks == 2);
+  CHECK(compute(backend, 0) == expected);
+  CHECK(compute(backend, -8) == expected);
+  CHECK(log.stacks == 2);
+}
+TEST_CASE("groups: the kernels are among those of backend_conformance") {
+  Log log;
+  Joining backend;
   backend.log = &log;
   conformance_options const options;
   conformance_result result;
-  detail::conformance::bench<RowByRow> b(backend, options, result);
+  detail::conformance::bench<Joining> b(backend, options, result);
   detail::conformance::check_each_row(b);
-  CHECK_MESSAGE(result.ok(), result.text());
   CHECK(result.checks == 6 * 2 * 9);
   CHECK(log.kernels == 6 * 2);
+  detail::conformance::check_gemm_stack(b);
+  CHECK(log.stacks == 4 * 2 * 2);
+  CHECK_MESSAGE(result.ok(), result.text());
 }
 
 }  // namespace
