@@ -2,6 +2,7 @@
 // The kernels without tensor cores.
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/capacity.hpp"
+#include "headmix/backend/cuda/kernel/each_row.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/backend/cuda/kernel/quantize.hpp"
@@ -17,10 +18,17 @@
 using namespace headmix::cuda;
 using headmix::bfloat16;
 using leaf = headmix::tree_leaf<bfloat16, false, false>;
+using float_leaf = headmix::tree_leaf<float, false, false>;
+using gates_of_chosen =
+    each_row_kernel<float, headmix::row_step::softmax<float, float>, headmix::row_step::gather<float>,
+                    headmix::row_step::sum<float, float_leaf>, headmix::row_step::map<float, float_leaf>,
+                    headmix::row_step::scatter<float>, headmix::row_step::concat<float, float, float>,
+                    headmix::row_step::renumber>;
 
 HEADMIX_GATE(map_kernel<float, bfloat16, leaf>)
 HEADMIX_GATE(map_kernel<float, bfloat16, tree_group<leaf>>)
 HEADMIX_GATE(map_kernel<headmix::Int, headmix::Int, tree_renumber>)
+HEADMIX_GATE(gates_of_chosen)
 HEADMIX_GATE(row_sum_kernel<float, bfloat16, leaf>)
 HEADMIX_GATE(col_sum_kernel<float, bfloat16, leaf>)
 HEADMIX_GATE(gemm_kernel<float, bfloat16, bfloat16, bfloat16>)
