@@ -38,6 +38,7 @@ HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree>
   if (!real) return;
   using number = std::conditional_t<std::is_same_v<T, Int>, Int, W>;
   auto const row = s.tree.row(i);
+  HEADMIX_NO_UNROLL
   for (Index j = members.member(device); j < s.y.cols; j += members.size()) {
     put_element(device, &s.y(i, j), row.template at<number>(j), s.accumulate);
   }
@@ -47,6 +48,7 @@ HEADMIX_DEVICE void execute(Device& device, team members, row_step::sum<T, Tree>
   W sum = 0;
   if (real) {
     auto const row = s.a.tree.row(i);
+    HEADMIX_NO_UNROLL
     for (Index j = members.member(device); j < s.a.cols; j += members.size()) sum += row.template at<W>(j);
   }
   sum = combined(device, members, sum, add_numbers{});
@@ -129,7 +131,7 @@ template <class W, class Queue, class... S>
 void each_row(Queue& queue, Index rows, S const&... s) {
   Index columns = 1;
   ((columns = widest(s) > columns ? widest(s) : columns), ...);
-  team const members = team::for_row_of(columns < 1024 ? columns : 1024);
+  team const members = team::of_lanes_for(columns);
   queue.launch(each_row_kernel<W, S...>{list_of(s...), rows, members}, members.blocks(rows));
 }
 

@@ -32,8 +32,7 @@ struct route_tensor {
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
   static constexpr int logit_row = columns + 4;  // so that the rows of a fragment begin in different banks
   static constexpr int p_sums_at = rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
-  static constexpr int squares_at = counts_at + warps * columns * 4;
-  static_assert(squares_at + warps * 4 <= shared_bytes);
+  static_assert(counts_at + warps * columns * 4 <= shared_bytes);
 
   view<float> z, p;
   view<Int> index;
@@ -104,7 +103,6 @@ struct route_tensor {
     constexpr int lanes = columns / 4;  // of a row, with four columns each
     int const member = lane % lanes;
     float p_sum[4] = {};      // of this lane's columns, over its rows
-    float squares = 0;        // of what the first lane of each row has
     std::uint32_t count = 0;  // a byte for each column: a warp has 16 rows
     HEADMIX_NO_UNROLL
     for (int first = 0; first < 16; first += 32 / lanes) {
@@ -133,7 +131,7 @@ struct route_tensor {
       if (real && member == 0) {
         float const log_total = top + std::log(total);
         if (log_sum.data) device.store(&log_sum(row, 0), log_total);
-        squares += log_total * log_total;
+        logits[i * logit_row] = log_total;  // the logits of this row have been read
       }
       auto const each = [&](auto const& f) {
         HEADMIX_UNROLL
@@ -148,23 +146,17 @@ struct route_tensor {
         for (int c = 0; c < 4; ++c) count += std::uint32_t{real && column == member + lanes * c} << (8 * c);
       });
     }
-    if (parts.p_sums || parts.counts || parts.squares) put_parts<lanes>(device, experts, p_sum, count, squares);
+    if (parts.p_sums || parts.counts || parts.squares) put_parts<lanes>(device, experts, p_sum, count);
   }
 
  private:
   /// Adds up the columns of all lanes and warps, in their order.
   template <int lanes, class Device>
-  HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count,
-                                float squares) const {
+  HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count) const {
     auto const p_sums = device.template shared<float>(p_sums_at);
     auto const counts = device.template shared<Int>(counts_at);
-    auto const squares_of_warps = device.template shared<float>(squares_at);
     HEADMIX_UNROLL
-    for (int mask = lanes; mask < 32; mask *= 2) {
-      count += device.shuffle_xor(count, mask);
-      squares += device.shuffle_xor(squares, mask);
-    }
-    if (device.lane() == 0) squares_of_warps[device.warp()] = squares;
+    for (int mask = lanes; mask < 32; mask *= 2) count += device.shuffle_xor(count, mask);
     HEADMIX_UNROLL
     for (int c = 0; c < 4; ++c) {
       HEADMIX_UNROLL
@@ -177,10 +169,15 @@ struct route_tensor {
     }
     device.sync();
     Index const block = device.block(), blocks = device.blocks();
-    if (parts.squares && device.thread() == 0) {
+    if (parts.squares && device.warp() == 0) {
+      // Each lane has two of the rows.
       float sum = 0;
-      for (int from = 0; from < warps; ++from) sum += squares_of_warps[from];
-      device.store(parts.squares + block, sum);
+      for (int i = device.lane(); i < rows && block * rows + i < x.rows; i += 32) {
+        float const log_total = device.template shared<float>(i * logit_row * 4)[0];
+        sum += log_total * log_total;
+      }
+      for (int mask = 16; mask > 0; mask /= 2) sum += device.shuffle_xor(sum, mask);
+      if (device.lane() == 0) device.store(parts.squares + block, sum);
     }
     for (int e = device.thread(); e <= experts; e += threads) {
       float sum = 0;
