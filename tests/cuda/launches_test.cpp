@@ -9,7 +9,10 @@
 
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/layer/feed_forward.hpp"
+#include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
 
@@ -88,4 +91,16 @@ TEST_CASE("launches of multi-head attention, 8 heads of 128") {
   CAPTURE(c.all);
   CHECK(c.forward <= 3);
   CHECK(c.backward <= 11);
+}
+TEST_CASE("launches of MoH, 4 shared and 4 of 12 routed heads of 64") {
+  auto const c = of<Moh<1024, 64, TwoStage<4, 12, 4>>>({0.01});
+  CAPTURE(c.all);
+  CHECK(c.forward <= 19);
+  CHECK(c.backward <= 25);
+}
+TEST_CASE("launches of MH-MoE, 2 heads, 2 of 8 experts") {
+  auto const c = of<MhMoe<1024, 2, SoftmaxTopK<8, 2>, FeedForward<2048>>>({0.01, 0.001});
+  CAPTURE(c.all);
+  CHECK(c.forward <= 12);
+  CHECK(c.backward <= 21);
 }

@@ -96,7 +96,7 @@ struct TwoStage {
     /// The weight of a group of heads, where there are two.
     template <Index Group>
     static constexpr auto group() {
-      return Scale::groups(gather_cols(alpha, iota_cols<size<Group>, size<1>, size<2>>(X{})));
+      return Scale::groups(gather_cols(alpha, iota_cols<size<Group>, size<1>, size<2>>(alpha)));
     }
     template <Index Group, class G>
     static constexpr auto weighed(G g) {

@@ -6,6 +6,7 @@
 // order. Where that does not apply, the product is a kernel of its own, and softmax and choice are another.
 
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
@@ -250,14 +251,34 @@ struct softmax_top_k_kernel {
   }
 };
 
-/// Scratch that a router needs, in bytes: the parts of the blocks, and the totals of their counts; without tensor cores,
-/// log_sum.
+/// Weights whose rows are not a multiple of 16 bytes, as zeros make them one.
+template <class T>
+struct padded_weights {
+  static constexpr Index chunk = 16 / sizeof(T);
+  view<T const> w;
+
+  [[nodiscard]] static Index columns(Index experts) { return blocks_for(experts, chunk) * chunk; }
+
+  struct padded {
+    T const* data;
+    Index stride, cols;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      return j < cols ? static_cast<P>(data[j * stride]) : P(0);
+    }
+  };
+  HEADMIX_HD padded row(Index i) const { return {&w(i, 0), w.col_stride, w.cols}; }
+};
+
+/// Scratch that a router needs, in bytes: padded weights, the parts of the blocks, and the totals of their counts;
+/// without tensor cores, log_sum.
 template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
   std::size_t const log_sums = sizeof(accumulator_t<T>) * static_cast<std::size_t>(r.x.rows);
   if constexpr (Half<T>) {
     Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.w.cols;
-    std::size_t const parts = sizeof(float) * static_cast<std::size_t>((2 * experts + 2) * blocks + experts + 1);
+    std::size_t const parts = sizeof(float) * static_cast<std::size_t>((2 * experts + 2) * blocks + experts + 1) +
+                              sizeof(T) * static_cast<std::size_t>(r.w.rows * padded_weights<T>::columns(experts));
     return parts < log_sums ? log_sums : parts;
   } else {
     return log_sums;
@@ -269,18 +290,22 @@ template <class Queue, class T>
 [[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
   if constexpr (Half<T>) {
     Index const experts = r.w.cols;
-    if (!rows_are_aligned(r.x) || !rows_are_aligned(r.w) || r.x.count != 1 || experts > 128 || 1 > experts) {
-      return false;
-    }
+    if (!rows_are_aligned(r.x) || r.x.count != 1 || experts > 128 || 1 > experts) return false;
     bool const orders = r.order.data || r.begins.data;
-    auto* const p_sums = reinterpret_cast<float*>(scratch.data());
+    view<T> const padded(reinterpret_cast<T*>(scratch.data()), r.w.rows, padded_weights<T>::columns(experts));
+    view<T const> w = r.w;
+    if (!rows_are_aligned(w)) {
+      map<float>(queue, padded, padded_weights<T>{w}, false);
+      w = view<T const>(padded).middle_cols(0, experts);
+    }
+    auto* const p_sums = reinterpret_cast<float*>(scratch.data() + sizeof(T) * static_cast<std::size_t>(padded.size()));
     Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows);
     auto* const squares = p_sums + experts * blocks;
     auto* const counts = reinterpret_cast<Int*>(squares + blocks);
     route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr,
                             r.squares.data ? squares : nullptr};
     auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
-      queue.launch(route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, r.w, parts}, blocks);
+      queue.launch(route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, w, parts}, blocks);
     };
     if (experts <= 16) {
       launch(std::integral_constant<int, 16>{});
