@@ -181,8 +181,8 @@ struct calls_in_order;
 template <class Backend, class Calls, class Order, std::size_t... Group>
 struct calls_in_order<Backend, Calls, Order, std::index_sequence<Group...>> {
   template <std::size_t G>
-  using group = group_of_calls<Backend, Calls, Order, Order::value.begin(G),
-                               std::make_index_sequence<Order::value.begin(G + 1) - Order::value.begin(G)>>;
+  using group = group_of_calls<Backend, Calls, Order, static_cast<std::size_t>(Order::value.begin[G]),
+                               std::make_index_sequence<Order::value.begin[G + 1] - Order::value.begin[G]>>;
   using type = type_list<typename group<Group>::type...>;
 };
 
@@ -201,8 +201,9 @@ struct grouped_calls {
     static constexpr auto roles = roles_of<run>(calls{});
     static constexpr auto bases = bases_of<stored>(Tables::sources);
     static constexpr auto repeats = repeats_of<stored>(Tables::leaf_rows, Tables::rows, Tables::numbers, bases);
-    static constexpr auto value =
-        call_ordering(roles, Tables::rows, Tables::numbers, bases, repeats).order(Tables::forward_calls);
+    static constexpr auto value = call_ordering<static_cast<std::size_t>(calls::size), stored>(
+                                      roles, Tables::rows, Tables::numbers, bases, repeats)
+                                      .order(Tables::forward_calls);
   };
   using type = typename calls_in_order<typename run::backend_type, calls, order,
                                        std::make_index_sequence<order::value.groups>>::type;

@@ -17,165 +17,146 @@ struct call_role {
   bool is_fixed = false;     ///< no call is moved from one side of it to the other
 };
 
-/// The order in which calls are made: calls that are joined to the one before are made with it.
+/// The order in which calls are made: groups of calls that are made together.
 template <std::size_t Calls>
 struct call_order {
   std::array<int, Calls> call = {};
-  std::array<bool, Calls> joined = {};
+  std::array<int, Calls + 1> begin = {};  ///< of each group, and where the last one ends
   std::size_t groups = 0, forward_groups = 0;
-
-  /// Where group g begins; where the last one ends for g = groups.
-  [[nodiscard]] constexpr std::size_t begin(std::size_t g) const {
-    std::size_t i = 0;
-    for (std::size_t seen = 0; i < Calls; ++i) {
-      if (!joined[i] && seen++ == g) break;
-    }
-    return i;
-  }
 };
 
 /// Puts calls together that may be made together. Every value keeps its meaning: a call passes another one only if
-/// neither writes what the other one reads or writes.
-template <std::size_t Calls>
+/// neither writes what the other one reads or writes. Takes a time that is proportional to the number of values, since
+/// compilers bound what they compute.
+template <std::size_t Calls, std::size_t Values>
 class call_ordering {
  public:
   /// @param base    by value: the value whose memory it has, -1 for none
-  /// @param repeat  by value: the repeated part that makes it, -1 for none
+  /// @param repeat  by value with memory of its own: the repeated part that makes it, -1 for none
   constexpr call_ordering(std::array<call_role, Calls> const& roles, std::array<call_row, Calls> const& calls,
                           std::span<int const> numbers, std::span<int const> base, std::span<int const> repeat)
-      : roles_(roles), calls_(calls), numbers_(numbers), base_(base) {
-    for (std::size_t c = 0; c < Calls; ++c) repeat_[c] = repeat_of(c, repeat);
+      : roles_(roles.data()),
+        calls_(calls.data()),
+        numbers_(numbers.data()),
+        base_(base.data()),
+        repeat_(repeat.data()) {
+    for (int& w : writer_) w = -1;
+    for (int& g : latest_) g = -1;
+    for (int& c : next_) c = -1;
+    for (int& g : at_) g = -1;
   }
 
   constexpr call_order<Calls> order(std::size_t forward_calls) {
+    call_order<Calls> made;
     for (std::size_t c = 0; c < Calls; ++c) {
-      if (c == forward_calls) first_ = size_;
+      if (c == forward_calls) {
+        barrier_ = now_;
+        made.forward_groups = count_;
+      }
       place(static_cast<int>(c));
     }
-    for (std::size_t i = 0; i < Calls; ++i) {
-      if (order_.joined[i]) continue;
-      ++order_.groups;
-      if (i < (forward_calls < Calls ? first_ : Calls)) ++order_.forward_groups;
+    made.groups = count_;
+    if (forward_calls >= Calls) made.forward_groups = count_;
+    std::size_t size = 0, g = 0;
+    for (int stamp = 0; stamp < now_; ++stamp) {
+      if (at_[stamp] < 0) continue;
+      made.begin[g++] = static_cast<int>(size);
+      for (int c = groups_[at_[stamp]].first; c >= 0; c = next_[c]) made.call[size++] = c;
     }
-    return order_;
+    made.begin[g] = static_cast<int>(size);
+    return made;
   }
 
  private:
   // Calls that one may be away from those it joins; few where what they make is large, and has to be kept for longer.
-  static constexpr std::size_t reach = 32, reach_in_parallel = 8;
+  static constexpr int reach = 32, reach_in_parallel = 8;
 
-  [[nodiscard]] constexpr std::span<int const> values_of(int c) const {
-    call_row const& row = calls_[static_cast<std::size_t>(c)];
-    return numbers_.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
-  }
-  [[nodiscard]] constexpr int base_of(int n) const { return n < 0 ? -1 : base_[static_cast<std::size_t>(n)]; }
-  [[nodiscard]] constexpr int repeat_of(std::size_t c, std::span<int const> repeat) const {
-    for (int const n : values_of(static_cast<int>(c))) {
-      if (int const b = base_of(n); b >= 0 && repeat[static_cast<std::size_t>(b)] >= 0) {
-        return repeat[static_cast<std::size_t>(b)];
-      }
-    }
-    return -1;
-  }
-  /// Whether a writes what b reads or writes.
-  [[nodiscard]] constexpr bool feeds(int a, int b) const {
-    auto const written = values_of(a), touched = values_of(b);
-    for (int i = 0; i < calls_[static_cast<std::size_t>(a)].outputs; ++i) {
-      int const w = base_of(written[static_cast<std::size_t>(i)]);
-      for (int const n : touched) {
-        if (w >= 0 && base_of(n) == w) return true;
-      }
-    }
-    return false;
-  }
-  [[nodiscard]] constexpr bool commute(int a, int b) const { return !feeds(a, b) && !feeds(b, a); }
-  /// Whether b reads, in another shape, what a writes: not only the same row of it.
-  [[nodiscard]] constexpr bool reshapes(int a, int b) const {
-    int const w = base_of(values_of(a)[0]);
-    for (int const n : values_of(b)) {
-      if (n >= 0 && n != w && base_of(n) == w) return true;
-    }
-    return false;
-  }
-  [[nodiscard]] constexpr call_role const& role(std::size_t i) const {
-    return roles_[static_cast<std::size_t>(order_.call[i])];
-  }
-  /// Whether call c can be made together with the calls [begin, end).
-  [[nodiscard]] constexpr bool fits(int c, std::size_t begin, std::size_t end) const {
-    auto const k = static_cast<std::size_t>(c);
-    if (role(begin).key != roles_[k].key || repeat_[static_cast<std::size_t>(order_.call[begin])] != repeat_[k]) {
-      return false;
-    }
-    double share = roles_[k].share;
-    for (std::size_t i = begin; i < end; ++i) {
-      share += role(i).share;
-      if (reshapes(order_.call[i], c) || reshapes(c, order_.call[i])) return false;
-      if (roles_[k].in_parallel && !commute(order_.call[i], c)) return false;
-    }
-    return share <= 1;
-  }
-  constexpr void insert(std::size_t at, int c, bool joins) {
-    for (std::size_t i = size_++; i > at; --i) {
-      order_.call[i] = order_.call[i - 1];
-      order_.joined[i] = order_.joined[i - 1];
-    }
-    order_.call[at] = c;
-    order_.joined[at] = joins;
-  }
-  /// Whether the calls [begin, end) may come behind all that follow them.
-  [[nodiscard]] constexpr bool can_wait(std::size_t begin, std::size_t end) const {
-    for (std::size_t i = end; i < size_; ++i) {
-      for (std::size_t k = begin; k < end; ++k) {
-        if (role(i).is_fixed || !commute(order_.call[k], order_.call[i])) return false;
-      }
-    }
-    return true;
-  }
-  /// Moves the calls [begin, end) behind all that follow them.
-  constexpr void postpone(std::size_t begin, std::size_t end) {
-    for (std::size_t moves = end - begin; moves > 0; --moves) {
-      int const c = order_.call[begin];
-      bool const joins = order_.joined[begin];
-      for (std::size_t i = begin + 1; i < size_; ++i) {
-        order_.call[i - 1] = order_.call[i];
-        order_.joined[i - 1] = order_.joined[i];
-      }
-      order_.call[size_ - 1] = c;
-      order_.joined[size_ - 1] = joins;
-    }
-  }
-  /// Puts call c behind all before it, or where it joins the nearest group that it can be in: c moves up to that one,
-  /// or that one down to c.
+  struct group {
+    int first = -1, last = -1;  // its calls
+    int stamp = -1;             // groups are made in the order of their stamps
+    int repeat = -1;
+    double share = 0;
+    bool must_stay = false;  // a later group depends on it
+  };
+
+  constexpr group& group_of(int c) { return groups_[group_[c]]; }
+
+  /// Puts call c behind all before it, or where it joins the latest group that it may be in: c moves up to that one, or
+  /// that one down to c.
   constexpr void place(int c) {
-    if (call_role const& own = roles_[static_cast<std::size_t>(c)]; own.key >= 0) {
-      std::size_t const most = own.in_parallel ? reach_in_parallel : reach;
-      bool may_move = true;
-      for (std::size_t end = size_; end > first_ && size_ - end <= most;) {
-        std::size_t begin = end - 1;
-        while (order_.joined[begin]) --begin;
-        if (fits(c, begin, end)) {
-          if (may_move) return insert(end, c, true);
-          if (can_wait(begin, end)) {
-            postpone(begin, end);
-            return insert(size_, c, true);
-          }
+    call_role const& role = roles_[c];
+    int const* const values = numbers_ + calls_[c].begin;
+    int const n_values = calls_[c].values, outputs = calls_[c].outputs;
+    int repeat = -1, after = -1;  // the stamp of the latest group that c has to come behind
+    bool overwrites = false;      // what another call has read
+    int const candidate = role.key < 0 ? -1 : latest_[role.key];
+    bool reshapes = false, depends = false;  // on what the candidate writes, in another shape, or at all
+    for (int i = 0; i < n_values; ++i) {
+      int const n = values[i], b = n < 0 ? -1 : base_[n];
+      if (b < 0) continue;
+      if (repeat < 0) repeat = repeat_[b];
+      overwrites = overwrites || (i < outputs && was_read_[b]);
+      if (int const w = writer_[b]; w >= 0) {
+        int const stamp = group_of(w).stamp;
+        after = stamp > after ? stamp : after;
+        if (group_[w] == candidate) {
+          depends = true;
+          reshapes = reshapes || n != b;
         }
-        for (std::size_t i = begin; i < end; ++i) {
-          if (role(i).is_fixed) end = 0;
-          may_move = may_move && commute(order_.call[i], c);
-        }
-        end = end == 0 ? 0 : begin;
       }
     }
-    insert(size_, c, false);
+    int joined = -1;
+    if (candidate >= 0 && !overwrites) {
+      group& g = groups_[candidate];
+      bool const near_enough = c - g.last <= (role.in_parallel ? reach_in_parallel : reach);
+      if (g.stamp >= barrier_ && near_enough && g.repeat == repeat && g.share + role.share <= 1 && !reshapes &&
+          !(role.in_parallel && depends)) {
+        if (after > g.stamp && !g.must_stay) move_to_end(candidate);
+        if (after <= g.stamp) joined = candidate;
+      }
+    }
+    if (joined < 0) {
+      joined = static_cast<int>(count_++);
+      groups_[joined] = {c, c, -1, repeat, role.share, false};
+      move_to_end(joined);
+      if (role.key >= 0) latest_[role.key] = joined;
+    } else {
+      group& g = groups_[joined];
+      next_[g.last] = c;
+      g.last = c;
+      g.share += role.share;
+    }
+    group_[c] = joined;
+    for (int i = 0; i < n_values; ++i) {
+      int const b = values[i] < 0 ? -1 : base_[values[i]];
+      if (b < 0) continue;
+      if (int const w = writer_[b]; w >= 0 && group_[w] != joined) group_of(w).must_stay = true;
+      if (i < outputs) {
+        writer_[b] = c;
+      } else {
+        was_read_[b] = true;
+      }
+    }
+    if (role.is_fixed || overwrites) barrier_ = now_;
+  }
+  constexpr void move_to_end(int g) {
+    int& stamp = groups_[g].stamp;
+    if (stamp >= 0) at_[stamp] = -1;
+    stamp = now_++;
+    at_[stamp] = g;
   }
 
-  std::array<call_role, Calls> const& roles_;
-  std::array<call_row, Calls> const& calls_;
-  std::span<int const> numbers_, base_;
-  std::array<int, Calls> repeat_ = {};
-  call_order<Calls> order_ = {};
-  std::size_t size_ = 0, first_ = 0;  // calls that have their place, and which of them others may still join
+  // Plain arrays: compilers also bound how many functions they call.
+  call_role const* roles_;
+  call_row const* calls_;
+  int const *numbers_, *base_, *repeat_;
+  group groups_[Calls + 1] = {};
+  int group_[Calls + 1] = {}, next_[Calls + 1] = {}, latest_[Calls + 1] = {};  // by call; the latest group by key
+  int at_[2 * Calls + 1] = {};                                                 // the group of each stamp
+  int writer_[Values + 1] = {};                                                // the latest call that writes a value
+  bool was_read_[Values + 1] = {};
+  std::size_t count_ = 0;
+  int now_ = 0, barrier_ = 0;  // the next stamp, and the first one of groups that are still open
 };
 
 /// By value, the value whose memory it has.
