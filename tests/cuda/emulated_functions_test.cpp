@@ -125,20 +125,18 @@ TEST_CASE("cuda, emulated: pointers to shared memory work like pointers") {
 
 TEST_CASE_TEMPLATE("cuda, emulated: shuffles", T, float, double, bfloat16, std::int32_t, std::int64_t, bool) {
   constexpr std::size_t n = 64;
-  array_of<T> y(3 * n);
+  array_of<T> y(2 * n);
   auto const value = [](int i) { return static_cast<T>(static_cast<float>(i % 50)); };
   run<64>([=, y = y.data()](Emulated& d) {
     int const t = d.thread();
     d.store(y + t, d.shuffle_xor(value(t), 5));
     d.store(y + n + t, d.shuffle(value(t), (d.lane() + 3) % 32));
-    d.store(y + 2 * n + t, d.shuffle_up(value(t), 4));
   });
   for (int t = 0; t < 64; ++t) {
     int const warp = t / 32 * 32, lane = t % 32;
     auto const at = [&](std::size_t part) { return y[part * n + static_cast<std::size_t>(t)]; };
     CHECK(at(0) == value(t ^ 5));
     CHECK(at(1) == value(warp + (lane + 3) % 32));
-    CHECK(at(2) == value(lane < 4 ? t : t - 4));
   }
 }
 
@@ -150,6 +148,45 @@ TEST_CASE("cuda, emulated: a ballot has a bit for each lane") {
   std::uint32_t thirds = 0;
   for (int l = 0; l < 32; l += 3) thirds |= 1u << l;
   for (std::size_t t = 0; t < 64; ++t) CHECK(y[t] == (t < 32 ? thirds : 0x80000000u));
+}
+
+TEST_CASE_TEMPLATE("cuda, emulated: sums over the threads before one", T, std::int32_t, std::int64_t) {
+  constexpr int n = 96, each = 3;
+  array_of<T> before(n), total(n), of_block(n * each);
+  auto const value = [](int i) { return static_cast<T>(i % 7 - 2); };
+  run<n>([=, before = before.data(), total = total.data(), of_block = of_block.data()](Emulated& d) {
+    T sum{}, values[each];
+    d.store(before + d.thread(), d.warp_exclusive_sum(value(d.thread()), sum));
+    d.store(total + d.thread(), sum);
+    for (int i = 0; i < each; ++i) values[i] = value(each * d.thread() + i);
+    d.block_exclusive_sum<n>(values);
+    for (int i = 0; i < each; ++i) d.store(of_block + each * d.thread() + i, values[i]);
+  });
+  T sum{};
+  for (int i = 0; i < n * each; sum += value(i++)) CHECK(of_block[static_cast<std::size_t>(i)] == sum);
+  for (int t = 0; t < n; ++t) {
+    int const first = t / 32 * 32;
+    T expected{}, all{};
+    for (int i = first; i < first + 32; ++i) {
+      if (i < t) expected += value(i);
+      all += value(i);
+    }
+    CHECK(before[static_cast<std::size_t>(t)] == expected);
+    CHECK(total[static_cast<std::size_t>(t)] == all);
+  }
+}
+
+TEST_CASE("cuda, emulated: a sum over a block is a barrier") {
+  array_of<int> y(64);
+  run<64>([y = y.data()](Emulated& d) {
+    int one[1] = {1};
+    auto const s = d.shared<int>(0);
+    s[d.thread()] = d.thread();
+    d.block_exclusive_sum<64>(one);
+    int const other = s[63 - d.thread()];
+    d.store(y + d.thread(), other + one[0]);
+  });
+  for (std::size_t t = 0; t < 64; ++t) CHECK(y[t] == 63);
 }
 
 TEST_CASE("cuda, emulated: barriers order a sum over a block of any size") {

@@ -91,6 +91,29 @@ TEST_CASE("cuda, emulated: lanes that do different things together are found") {
       {"thread 0 calls load_matrices while thread 31 of its warp waits at load_matrices_transposed"});
 }
 
+TEST_CASE("cuda, emulated: threads of a block at different barriers are found") {
+  check_found<64>(
+      [](Emulated& d, bool planted) {
+        int own[1] = {1};
+        if (planted && d.thread() == 40) {
+          d.sync();
+        } else {
+          d.block_exclusive_sum<64>(own);
+        }
+      },
+      {"thread 40 calls sync while thread 0 waits at block_exclusive_sum"});
+  check_found<64>(
+      [](Emulated& d, bool planted) {
+        int own[1] = {1};
+        if (planted) {
+          d.block_exclusive_sum<32>(own);
+        } else {
+          d.block_exclusive_sum<64>(own);
+        }
+      },
+      {"thread 0 calls block_exclusive_sum for 32 threads in a block of 64"});
+}
+
 TEST_CASE("cuda, emulated: threads that may not meet cannot") {
   auto const error = [](body const& f) { return error_of([&] { run_alone(f); }); };
   check_has(error([](Emulated& d) { d.sync(); }), "thread 0 calls sync in a kernel that is not cooperative");

@@ -17,8 +17,8 @@ struct calibration {
   static constexpr bool cooperative = true;
   static constexpr int tile_numbers = 256;
   static constexpr int shared_bytes = 2 * tile_numbers * 2;
-  /// Words that a thread writes: two loads of four, two products of four, two halves of copies, four exchanges.
-  static constexpr int words_per_thread = 4 + 4 + 4 + 4 + 4 + 4 + 4;
+  /// Words that a thread writes: two loads of four, two products of four, a copy, exchanges, sums.
+  static constexpr int words_per_thread = 4 + 4 + 4 + 4 + 4 + 6 + 4;
 
   bfloat16 const* input;
   std::uint32_t* output;
@@ -54,13 +54,17 @@ struct calibration {
     for (int i = 0; i < 4; ++i) put(zeroed.word[i]);
     put(device.shuffle_xor(static_cast<std::uint32_t>(lane), 5));
     put(device.shuffle(static_cast<std::uint32_t>(lane), 11));
-    put(device.shuffle_up(static_cast<std::uint32_t>(lane), 3));
     put(device.ballot(lane % 5 == 2));
     bfloat16 const half = device.shuffle_xor(bfloat16(lane), 16);
     put(half.bits);
-    put(static_cast<std::uint32_t>(device.shuffle_up(static_cast<std::int64_t>(lane) << 33, 1) >> 32));
     put(static_cast<std::uint32_t>(device.shuffle(static_cast<double>(lane), lane ^ 7)));
     put(static_cast<std::uint32_t>(device.exp2(static_cast<float>(lane % 8))));
+    std::int64_t total = 0;
+    put(static_cast<std::uint32_t>(device.warp_exclusive_sum(static_cast<std::int64_t>(lane) << 33, total) >> 32));
+    put(static_cast<std::uint32_t>(total >> 32));
+    Int pair[2] = {lane, 100 * lane};
+    device.template block_exclusive_sum<threads>(pair);
+    for (int i = 0; i < 2; ++i) put(static_cast<std::uint32_t>(pair[i]));
   }
 };
 

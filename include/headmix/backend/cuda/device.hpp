@@ -36,8 +36,10 @@
 //   void sync_warp()                     barrier of the warp, orders its memory
 //   T shuffle_xor(T, int mask)           all 32 lanes of the warp must call, as for everything below
 //   T shuffle(T, int lane)
-//   T shuffle_up(T, int delta)           lanes below delta keep their own
 //   std::uint32_t ballot(bool)
+//   T warp_exclusive_sum(T, T& total)    the sum over the lanes before this one, and over all; of integers. By CUB
+//   void block_exclusive_sum<threads>(T (&values)[n])   the same in place over the block, whose threads have n values
+//                                        each, one after another; all of them must call. A barrier, too. By CUB
 //
 //   void copy_async16(shared_pointer<T> to, T const* from, bool real)   cp.async, 16 bytes; zeros where not real
 //   void commit_copies()                 closes a group of copies of this thread

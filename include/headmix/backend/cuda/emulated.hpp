@@ -20,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/emulator/machine.hpp"
@@ -110,16 +111,30 @@ struct Emulated {
     static constexpr cuda::emulator::warp_function function{"shuffle", size_of<T>, &perform_exchange<size_of<T>>};
     return exchange(function, value, from & 31);
   }
-  template <class T>
-  [[nodiscard]] T shuffle_up(T value, int delta) const {
-    static constexpr cuda::emulator::warp_function function{"shuffle_up", size_of<T>, &perform_exchange<size_of<T>>};
-    return exchange(function, value, delta < 0 ? lane() : lane() - delta);
-  }
   [[nodiscard]] std::uint32_t ballot(bool vote) const {
     ballot_operands operands{vote, 0};
     static constexpr cuda::emulator::warp_function function{"ballot", 0, &perform_ballot};
     machine_.meet(thread_, function, &operands);
     return operands.votes;
+  }
+  template <class T>
+  [[nodiscard]] T warp_exclusive_sum(T value, T& total) const {
+    sum_operands<T> operands{value, {}};
+    static constexpr cuda::emulator::warp_function function{"warp_exclusive_sum", size_of<T>, &perform_sum<T>};
+    machine_.meet(thread_, function, &operands);
+    total = operands.total;
+    return operands.value;
+  }
+  template <int threads, class T, int n>
+  void block_exclusive_sum(T (&values)[n]) const {
+    machine_.meet_all(thread_, "block_exclusive_sum", threads, values, [](std::span<void* const> all) {
+      T sum{};
+      for (void* const of_thread : all) {
+        for (T* value = static_cast<T*>(of_thread); value != static_cast<T*>(of_thread) + n; ++value) {
+          sum += std::exchange(*value, sum);
+        }
+      }
+    });
   }
 
   // ---- copies and matrices ----
@@ -164,8 +179,7 @@ struct Emulated {
   static void perform_exchange(lanes const& all) {
     for (int l = 0; l < 32; ++l) {
       auto& mine = *static_cast<exchange_operands<bytes>*>(all[static_cast<std::size_t>(l)]);
-      int const from = mine.from < 0 || mine.from >= 32 ? l : mine.from;
-      mine.result = static_cast<exchange_operands<bytes> const*>(all[static_cast<std::size_t>(from)])->value;
+      mine.result = static_cast<exchange_operands<bytes> const*>(all[static_cast<std::size_t>(mine.from)])->value;
     }
   }
   template <class T>
@@ -188,6 +202,17 @@ struct Emulated {
     std::uint32_t votes = 0;
     for (unsigned l = 0; l < 32; ++l) votes |= std::uint32_t{static_cast<ballot_operands*>(all[l])->vote} << l;
     for (void* one : all) static_cast<ballot_operands*>(one)->votes = votes;
+  }
+
+  template <class T>
+  struct sum_operands {
+    T value, total;  ///< the value becomes the sum of those before
+  };
+  template <class T>
+  static void perform_sum(lanes const& all) {
+    T sum{};
+    for (void* one : all) sum += std::exchange(static_cast<sum_operands<T>*>(one)->value, sum);
+    for (void* one : all) static_cast<sum_operands<T>*>(one)->total = sum;
   }
 
   struct load_operands {

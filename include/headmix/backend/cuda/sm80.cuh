@@ -9,6 +9,8 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cub/block/block_scan.cuh>
+#include <cub/warp/warp_scan.cuh>
 #include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
@@ -100,12 +102,21 @@ struct sm80 {
   [[nodiscard]] __device__ T shuffle(T value, int lane) const {
     return exchange(value, [lane](auto word) { return __shfl_sync(all_lanes, word, lane); });
   }
-  template <class T>
-  [[nodiscard]] __device__ T shuffle_up(T value, int delta) const {
-    return exchange(value,
-                    [delta](auto word) { return __shfl_up_sync(all_lanes, word, static_cast<unsigned>(delta)); });
-  }
   [[nodiscard]] __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(all_lanes, vote); }
+  template <class T>
+  [[nodiscard]] __device__ T warp_exclusive_sum(T value, T& total) const {
+    using scan = ::cub::WarpScan<T>;
+    __shared__ typename scan::TempStorage storage[32];  // shuffles need none: it is optimised away
+    scan(storage[warp()]).ExclusiveSum(value, value, total);
+    return value;
+  }
+  template <int threads, class T, int n>
+  __device__ void block_exclusive_sum(T (&values)[n]) const {
+    using scan = ::cub::BlockScan<T, threads, ::cub::BLOCK_SCAN_WARP_SCANS>;
+    __shared__ typename scan::TempStorage storage;
+    scan(storage).ExclusiveSum(values, values);
+    sync();
+  }
 
   // ---- asynchronous copies ----
 

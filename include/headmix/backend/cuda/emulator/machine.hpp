@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,7 +40,7 @@ class machine {
   // ---- meetings ----
 
   void sync(int thread) {
-    if (turns_.sync(thread)) epochs_.pass_barrier();
+    if (turns_.sync(thread, "sync")) epochs_.pass_barrier();
   }
   void sync_warp(int thread) {
     static constexpr warp_function nothing{"sync_warp", 0, [](std::array<void*, 32> const&) {}};
@@ -47,6 +48,17 @@ class machine {
   }
   bool meet(int thread, warp_function const& function, void* operands) {
     return turns_.meet(thread, function, operands);
+  }
+  /// What all threads of the block do together: the last to come calls perform(operands of all). A barrier, too.
+  template <class F>
+  void meet_all(int thread, char const* name, int threads, void* operands, F const& perform) {
+    if (threads != running_.kernel.threads) {
+      running_.report(thread, "calls ", name, " for ", threads, " threads in a block of ", running_.kernel.threads);
+    }
+    of_block_[index(thread)] = operands;
+    if (!turns_.sync(thread, name)) return;
+    perform(std::span<void* const>(of_block_).first(index(threads)));
+    epochs_.pass_barrier();
   }
 
   // ---- memory ----
@@ -344,6 +356,7 @@ class machine {
   Index blocks_ = 0;
 
   std::array<copy_state, max_threads> copies_;
+  std::array<void*, max_threads> of_block_{};  // the operands that threads bring to meet_all
 
   epochs epochs_;
   std::vector<aligned_bytes> shared_memory_;

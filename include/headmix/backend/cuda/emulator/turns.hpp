@@ -78,11 +78,19 @@ class turns {
     if (!deadlock_.empty()) fail(block_.place(), deadlock_);
     rethrow();
   }
-  /// The barrier of the block: true for the last thread to come, the first to go on.
-  bool sync(int thread) {
-    block_.must_cooperate(thread, "sync");
+  /// A barrier of the block, which all must call by the same name: true for the last thread to come, the first to go
+  /// on.
+  bool sync(int thread, char const* where) {
+    block_.must_cooperate(thread, where);
+    if (at_barrier_ > 0 && std::string_view(where) != barrier_) {
+      block_.report(thread, "calls ", where, " while thread ", first_at_barrier_, " waits at ", barrier_);
+    }
+    if (at_barrier_ == 0) {
+      barrier_ = where;
+      first_at_barrier_ = thread;
+    }
     if (++at_barrier_ < block_.kernel.threads) {
-      wait(thread, "sync");
+      wait(thread, where);
       return false;
     }
     at_barrier_ = 0;
@@ -217,7 +225,8 @@ class turns {
   std::array<thread_state, max_threads> threads_;
   std::array<warp, max_threads / 32> warps_;
   std::array<std::uint16_t, max_threads> queue_{};  // a ring of threads that may go on
-  int first_ready_ = 0, ready_ = 0, at_barrier_ = 0, ended_ = 0;
+  int first_ready_ = 0, ready_ = 0, at_barrier_ = 0, first_at_barrier_ = 0, ended_ = 0;
+  char const* barrier_ = nullptr;
   std::string deadlock_;
   std::exception_ptr error_;
 };

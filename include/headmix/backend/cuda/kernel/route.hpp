@@ -212,7 +212,7 @@ struct route_sums {
     auto const add_up = [&](float const* parts, float* to) {
       float sum = 0;
       for (Index c = device.lane(); c < pass.chunks; c += 32) sum += device.load(parts + c);
-      for (int mask = 16; mask > 0; mask /= 2) sum += device.shuffle_xor(sum, mask);
+      sum = combined(device, team{5}, sum, add_numbers{});
       if (device.lane() == 0) device.store(to, sum);
     };
     if (p_sums && real) add_up(p_sums + expert * pass.chunks, &p_sum(0, expert));

@@ -100,54 +100,40 @@ struct digit_pass {
         std::uint32_t const others = device.ballot(set);
         same &= set ? others : ~others;
       }
-      Int const rank = ones(same & ((std::uint32_t{1} << device.lane()) - 1));
+      Int const rank = count_bits(same & ((std::uint32_t{1} << device.lane()) - 1));
       Int before = 0;
       if (real) {
         before = counters[digit];
         f(slot, before + rank);
       }
       device.sync_warp();
-      if (real && rank == 0) counters[digit] = before + ones(same);
+      if (real && rank == 0) counters[digit] = before + count_bits(same);
       device.sync_warp();
     }
   }
-  /// The scan: replaces the counts of a digit by those of the chunks before each. Returns the count of all chunks.
+  /// Replaces the counts of a digit by those of the chunks before each. Returns the count of all chunks.
   template <class Device>
   HEADMIX_DEVICE Int sum_up(Device& device, Int digit) const {
-    constexpr int together = 4;  // loads before the stores, which the compiler may not reorder
+    constexpr int each = 4;  // chunks of a lane
     Int* const of_chunk = counts + digit * chunks;
     Int total = 0;
-    for (Index first = device.lane(); first - device.lane() < chunks; first += 32 * together) {
-      Int count[together];
+    for (Index all = 0; all < chunks; all += 32 * each) {
+      Index const first = all + each * device.lane();
+      Int count[each], sum = 0, of_all = 0;
       HEADMIX_UNROLL
-      for (int i = 0; i < together; ++i) {
-        count[i] = first + 32 * i < chunks ? device.load(of_chunk + first + 32 * i) : 0;
+      for (int i = 0; i < each; ++i) {
+        count[i] = first + i < chunks ? device.load(of_chunk + first + i) : 0;
+        sum += count[i];
       }
+      Int before = total + device.warp_exclusive_sum(sum, of_all);
       HEADMIX_UNROLL
-      for (int i = 0; i < together; ++i) {
-        Int const before = count_before(device, count[i], total);
-        if (first + 32 * i < chunks) device.store(of_chunk + first + 32 * i, before);
+      for (int i = 0; i < each; ++i) {
+        if (first + i < chunks) device.store(of_chunk + first + i, before);
+        before += count[i];
       }
+      total += of_all;
     }
     return total;
-  }
-  /// `total` and the counts of the lanes before this one; adds all of them to `total`.
-  template <class Device>
-  HEADMIX_DEVICE static Int count_before(Device& device, Int count, Int& total) {
-    Int sum = count;
-    for (int delta = 1; delta < 32; delta *= 2) {
-      Int const other = device.shuffle_up(sum, delta);
-      if (device.lane() >= delta) sum += other;
-    }
-    Int const before = total + sum - count;
-    total += device.shuffle(sum, 31);
-    return before;
-  }
-  /// How many bits of a word are set.
-  [[nodiscard]] HEADMIX_HD static Int ones(std::uint32_t w) {
-    w -= w >> 1 & 0x55555555u;
-    w = (w & 0x33333333u) + (w >> 2 & 0x33333333u);
-    return static_cast<Int>(((w + (w >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24);
   }
 };
 
@@ -205,9 +191,8 @@ struct place_slots {
   HEADMIX_DEVICE void operator()(Device& device) const {
     auto const counters = device.template shared<Int>(0), begins = device.template shared<Int>(begins_at);
     auto const mine = counters + device.warp() * pass.digits;
-    for (int d = device.thread(); d < pass.digits; d += threads) begins[d] = device.load(pass.totals + d);
+    find_begins_of_digits(device, begins);
     pass.clear(device, counters);
-    if (device.warp() == 0) find_begins_of_digits(device, begins);
     pass.count(device, mine, [](Int, Int) {});
     device.sync();
     for (int d = device.thread(); d < pass.digits; d += threads) {
@@ -226,15 +211,18 @@ struct place_slots {
   }
 
  private:
-  /// Replaces the totals by those of the digits before each.
-  template <class Device, class Totals>
-  HEADMIX_DEVICE void find_begins_of_digits(Device& device, Totals begins) const {
-    Int all = 0;
-    for (Int d = device.lane(); d - device.lane() < pass.digits; d += 32) {
-      Int total = 0;
-      if (d < pass.digits) total = begins[d];
-      Int const before = digit_pass::count_before(device, total, all);
-      if (d < pass.digits) begins[d] = before;
+  /// The slots of the digits before each.
+  template <class Device, class Begins>
+  HEADMIX_DEVICE void find_begins_of_digits(Device& device, Begins begins) const {
+    constexpr int each = digit_pass::most_digits / threads;
+    Int const first = each * device.thread();
+    Int begin[each];
+    HEADMIX_UNROLL
+    for (int i = 0; i < each; ++i) begin[i] = first + i < pass.digits ? device.load(pass.totals + first + i) : 0;
+    device.template block_exclusive_sum<threads>(begin);
+    HEADMIX_UNROLL
+    for (int i = 0; i < each; ++i) {
+      if (first + i < pass.digits) begins[first + i] = begin[i];
     }
   }
 };
