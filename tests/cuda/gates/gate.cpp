@@ -9,8 +9,12 @@
 //
 //   // budget: <instructions> <LDSM> <clocks of the shared memory> <part of a kernel's name>
 //
-// allows; every kernel with an HMMA in a loop needs one, and fits at least 8 warps at a time. An empty kernel sizes<K,
-// threads, bytes> of the source tells the dynamic shared memory of K.
+// allows; every kernel with an HMMA in a loop needs one, and fits at least 8 warps at a time. Where it says
+//
+//   // fewer: <part of a kernel's name> than <part of another's>
+//
+// the first must have fewer instructions than the second. An empty kernel sizes<K, threads, bytes> of the source tells
+// the dynamic shared memory of K.
 
 #include <cxxabi.h>
 
@@ -44,6 +48,7 @@ struct kernel {
   int architecture = 0;  ///< 80 for sm_80
   bool entry = false;
   std::map<std::string, int> count;
+  int instructions = 0;  ///< without those behind the end
   loop_counts loop;
 };
 
@@ -147,6 +152,7 @@ void count_instructions(std::string const& elf, std::map<std::string, kernel>& k
     for (std::uint64_t at = begin; at < begin + size; at += instruction::bytes) {
       code.push_back({number<std::uint64_t>(elf, at), number<std::uint64_t>(elf, at + 8)});
       for (auto const& [name_of, bits] : opcodes) found->second.count[name_of] += code.back().operation() == bits;
+      if (code.back().operation() != opcode::nop) found->second.instructions = static_cast<int>(code.size());
     }
     found->second.loop = main_loop(code, found->second.architecture);
   }
@@ -226,6 +232,26 @@ void check_budgets(std::string const& text, std::map<std::string, kernel> const&
   }
 }
 
+/// Prints the instructions of kernels that a line "// fewer: " compares, and adds a fault where it is wrong.
+void check_fewer(std::string const& text, std::map<std::string, kernel> const& kernels,
+                 std::vector<std::string>& faults) {
+  auto const find = [&](std::string const& part) {
+    auto const found = std::find_if(kernels.begin(), kernels.end(),
+                                    [&](auto const& k) { return k.second.name.find(part) != std::string::npos; });
+    if (found == kernels.end()) faults.push_back("no kernel is called " + part);
+    return found == kernels.end() ? 0 : found->second.instructions;
+  };
+  std::regex const comparison("// fewer: (.*) than (.*)");
+  std::istringstream source(text);
+  for (std::string line; std::getline(source, line);) {
+    std::smatch m;
+    if (!std::regex_match(line, m, comparison)) continue;
+    int const one = find(m[1]), other = find(m[2]);
+    std::printf("%6d instructions of %s, %d of %s\n", one, m[1].str().c_str(), other, m[2].str().c_str());
+    if (one >= other) faults.push_back(m[1].str() + ": instructions not fewer than those of " + m[2].str());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -259,6 +285,7 @@ int main(int argc, char** argv) {
 
   std::string const text = read(argv[1]);
   check_budgets(text, kernels, faults);
+  check_fewer(text, kernels, faults);
   std::istringstream source(text);
   for (std::string line; std::getline(source, line);) {
     if (!line.starts_with("// expect: ")) continue;

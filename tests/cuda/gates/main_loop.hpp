@@ -15,7 +15,7 @@
 /// The low nine bits of an instruction say what it does, the three above them where its operands come from.
 namespace opcode {
 constexpr unsigned hmma = 0x03C, ldsm = 0x03B, ldgsts = 0x1AE, ldl = 0x183, stl = 0x187, lds = 0x184, sts = 0x188,
-                   bra = 0x147, exit = 0x14D, ret = 0x150;
+                   bra = 0x147, exit = 0x14D, ret = 0x150, nop = 0x118;
 }
 
 struct instruction {

@@ -159,6 +159,7 @@ cudaError_t cudaGetLastError() {
   all().last = cudaSuccess;
   return e;
 }
+cudaError_t cudaPeekAtLastError() { return all().last; }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return fails() ? result(cudaErrorNoDevice) : cudaSuccess;
@@ -167,6 +168,7 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return fails() ? result(cudaErrorNoDevice) : cudaSuccess;
 }
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 /// Those of an H100.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   if (fails()) return result(cudaErrorInvalidValue);
@@ -174,6 +176,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
            : attribute == cudaDevAttrComputeCapabilityMajor       ? 9
            : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? static_cast<int>(shared_at_most)
                                                                   : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void const*, int, std::size_t,
+                                                                   unsigned) {
+  *blocks = 1;
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
@@ -191,6 +198,10 @@ cudaError_t cudaMemset(void* p, int value, std::size_t bytes) {
   if (fails()) return result(cudaErrorInvalidValue);
   std::memset(p, value, bytes);
   return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t stream) {
+  ++stub::state().memsets;
+  return is_alive(stream) ? cudaMemset(p, value, bytes) : result(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (fails() || !is_alive(stream)) return result(cudaErrorInvalidValue);

@@ -25,6 +25,7 @@ struct runtime {
   std::vector<launch> launches;
   int attributes = 0;  ///< calls of cudaFuncSetAttribute
   int products = 0;    ///< calls of cuBLAS
+  int memsets = 0;     ///< calls of cudaMemsetAsync
   /// What is alive.
   int allocations = 0, streams = 0, handles = 0, graphs = 0;
   std::vector<unsigned> stream_flags;  ///< of all streams that were ever made

@@ -1,6 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Threads that work together on one row, and what they do together. Every order of additions is fixed by the extents.
+//
+// These reductions are not CUB's: a team's size is known at run time, and all its members need the result, which
+// cub::WarpReduce and cub::BlockReduce give to one thread and want a second meeting for. Compiled for sm_80, a sum and
+// its result's way to all take 22 instructions here and 23 with CUB in a warp, 37 and 46 in a block; a maximum 32 and
+// 44, 61 and 80 (tests/cuda/gates/cub.cu compares, load and store included).
 
 #include <limits>
 

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sums of fused trees along rows and down columns. The order of additions depends on the extents alone.
+// Sums of fused trees along rows and down columns. The order of additions depends on the extents alone. CUB has no sums
+// down columns: its threads would read a column, and not neighbours.
 
 #include <cstddef>
 #include <span>

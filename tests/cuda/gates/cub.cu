@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Reductions that are not CUB's, beside CUB's.
+// fewer: combine_by_team<5, add_numbers> than combine_by_cub<5, add_numbers>
+// fewer: combine_by_team<5, larger_number> than combine_by_cub<5, larger_number>
+// fewer: combine_by_team<8, add_numbers> than combine_by_cub<8, add_numbers>
+// fewer: combine_by_team<8, larger_number> than combine_by_cub<8, larger_number>
+#include "../cub_reduce.cuh"
+#include "gate.cuh"
+
+using namespace headmix::testing;
+using headmix::cuda::add_numbers, headmix::cuda::larger_number;
+
+HEADMIX_GATE(combine_by_team<5, add_numbers>)
+HEADMIX_GATE(combine_by_cub<5, add_numbers>)
+HEADMIX_GATE(combine_by_team<5, larger_number>)
+HEADMIX_GATE(combine_by_cub<5, larger_number>)
+HEADMIX_GATE(combine_by_team<8, add_numbers>)
+HEADMIX_GATE(combine_by_cub<8, add_numbers>)
+HEADMIX_GATE(combine_by_team<8, larger_number>)
+HEADMIX_GATE(combine_by_cub<8, larger_number>)
