@@ -16,22 +16,16 @@
 // the first must have fewer instructions than the second. An empty kernel sizes<K, threads, bytes> of the source tells
 // the dynamic shared memory of K.
 
-#include <cxxabi.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "main_loop.hpp"
+#include "cubin.hpp"
 
 namespace {
 
@@ -45,53 +39,15 @@ std::map<std::string, unsigned> const opcodes = {{"HMMA", opcode::hmma},
 struct kernel {
   std::string name;
   int registers = 0, stack = 0, spills = 0, static_shared = 0, shared = 0, threads = 0;
-  int architecture = 0;  ///< 80 for sm_80
   bool entry = false;
   std::map<std::string, int> count;
   int instructions = 0;  ///< without those behind the end
   loop_counts loop;
 };
 
-std::string read(char const* path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    std::fprintf(stderr, "cannot read %s\n", path);
-    std::exit(2);
-  }
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void replace_all(std::string& text, std::string const& from, std::string const& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-}
-
-/// "void headmix::cuda::run<headmix::cuda::sm80<headmix::cuda::build<100, 800> >, headmix::cuda::gemm<float>
-/// >(headmix::cuda::gemm<float>)" -> "run<sm80<build<100, 800>>, gemm<float>>"
-std::string readable(std::string const& mangled) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 ? text : mangled;
-  std::free(text);
-  int depth = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (name[i] == '<') ++depth;
-    if (name[i] == '>') --depth;
-    if (name[i] == '(' && depth == 0) name.resize(i);
-  }
-  if (name.starts_with("void ")) name.erase(0, 5);
-  replace_all(name, "headmix::cuda::", "");
-  replace_all(name, "headmix::", "");
-  replace_all(name, "> >", ">>");
-  replace_all(name, "> >", ">>");
-  return name;
-}
-
 /// What ptxas reported, by mangled name.
 std::map<std::string, kernel> read_log(std::string const& log, std::vector<std::string>& faults) {
-  std::regex const function("Function properties for (\\S+)"),
-      entry("Compiling entry function '(\\S+)' for 'sm_(\\d+)"),
+  std::regex const function("Function properties for (\\S+)"), entry("Compiling entry function '(\\S+)' for 'sm_\\d+"),
       frame("(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes spill loads"),
       registers("Used (\\d+) registers"), shared("(\\d+) bytes smem"), serious("[Ww]arning|error|C75[0-9][0-9]");
   std::map<std::string, kernel> kernels;
@@ -103,7 +59,6 @@ std::map<std::string, kernel> read_log(std::string const& log, std::vector<std::
     if (std::regex_search(line, m, entry)) {
       compiled = m[1];
       kernels[compiled].entry = true;
-      kernels[compiled].architecture = std::stoi(m[2]);
     }
     if (std::regex_search(line, m, function)) current = m[1], kernels[current];
     if (std::regex_search(line, m, frame)) {
@@ -117,44 +72,18 @@ std::map<std::string, kernel> read_log(std::string const& log, std::vector<std::
   return kernels;
 }
 
-template <class T>
-T number(std::string const& bytes, std::size_t at) {
-  T value{};
-  if (at > bytes.size() || bytes.size() - at < sizeof(T)) {
-    std::fputs("the cubin is cut short\n", stderr);
-    std::exit(2);
-  }
-  std::memcpy(&value, bytes.data() + at, sizeof(T));
-  return value;
-}
-
-/// Counts the instructions of every section .text.<kernel> of an ELF file of 64 bits.
+/// Counts the instructions of every kernel of a cubin.
 void count_instructions(std::string const& elf, std::map<std::string, kernel>& kernels) {
-  if (elf.compare(0, 5,
-                  "\x7F"
-                  "ELF\x02") != 0) {
-    std::fputs("the cubin is no ELF file of 64 bits\n", stderr);
-    std::exit(2);
-  }
-  auto const table = number<std::uint64_t>(elf, 0x28);
-  auto const entry_bytes = number<std::uint16_t>(elf, 0x3A), sections = number<std::uint16_t>(elf, 0x3C),
-             names = number<std::uint16_t>(elf, 0x3E);
-  auto const header = [&](unsigned i) { return table + std::uint64_t{i} * entry_bytes; };
-  auto const name_table = number<std::uint64_t>(elf, header(names) + 0x18);
-  for (unsigned i = 0; i < sections; ++i) {
-    std::string const name = elf.c_str() + name_table + number<std::uint32_t>(elf, header(i));
-    if (!name.starts_with(".text.")) continue;
-    auto const found = kernels.find(name.substr(6));
+  for (compiled_kernel const& compiled : cubin(elf).kernels()) {
+    auto const found = kernels.find(compiled.mangled);
     if (found == kernels.end()) continue;
-    auto const begin = number<std::uint64_t>(elf, header(i) + 0x18),
-               size = number<std::uint64_t>(elf, header(i) + 0x20);
-    std::vector<instruction> code;
-    for (std::uint64_t at = begin; at < begin + size; at += instruction::bytes) {
-      code.push_back({number<std::uint64_t>(elf, at), number<std::uint64_t>(elf, at + 8)});
-      for (auto const& [name_of, bits] : opcodes) found->second.count[name_of] += code.back().operation() == bits;
-      if (code.back().operation() != opcode::nop) found->second.instructions = static_cast<int>(code.size());
+    int position = 0;
+    for (instruction const& i : compiled.code) {
+      ++position;
+      for (auto const& [name_of, bits] : opcodes) found->second.count[name_of] += i.operation() == bits;
+      if (i.operation() != opcode::nop) found->second.instructions = position;
     }
-    found->second.loop = main_loop(code, found->second.architecture);
+    found->second.loop = main_loop(compiled.code, compiled.architecture);
   }
 }
 
@@ -174,12 +103,9 @@ void take_sizes(std::map<std::string, kernel>& kernels) {
   }
 }
 
-/// Warps that a multiprocessor of compute capability 8.0 has at a time: of its 164 KiB of shared memory each block
-/// takes one more, and registers are given out by eights.
+/// Warps that a multiprocessor of compute capability 8.0 has at a time, with its 164 KiB of shared memory.
 int resident_warps(kernel const& k) {
-  int const by_shared = (164 << 10) / (k.static_shared + k.shared + (1 << 10));
-  int const by_registers = 65536 / ((k.registers + 7) / 8 * 8 * k.threads);
-  return std::min({by_shared, by_registers, 2048 / k.threads}) * k.threads / 32;
+  return resident_blocks(164 << 10, k.static_shared + k.shared, k.registers, k.threads) * k.threads / 32;
 }
 
 /// Prints what the main loops cost, and adds a fault for each that costs more than a line "// budget: " allows.
@@ -260,8 +186,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<std::string> faults;
-  std::map<std::string, kernel> kernels = read_log(read(argv[2]), faults);
-  count_instructions(read(argv[3]), kernels);
+  std::map<std::string, kernel> kernels = read_log(read_file(argv[2]), faults);
+  count_instructions(read_file(argv[3]), kernels);
   take_sizes(kernels);
 
   int entries = 0;
@@ -283,7 +209,7 @@ int main(int argc, char** argv) {
   }
   if (entries == 0) faults.push_back("no kernel was compiled");
 
-  std::string const text = read(argv[1]);
+  std::string const text = read_file(argv[1]);
   check_budgets(text, kernels, faults);
   check_fewer(text, kernels, faults);
   std::istringstream source(text);

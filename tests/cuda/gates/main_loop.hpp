@@ -15,7 +15,7 @@
 /// The low nine bits of an instruction say what it does, the three above them where its operands come from.
 namespace opcode {
 constexpr unsigned hmma = 0x03C, ldsm = 0x03B, ldgsts = 0x1AE, ldl = 0x183, stl = 0x187, lds = 0x184, sts = 0x188,
-                   bra = 0x147, exit = 0x14D, ret = 0x150, nop = 0x118;
+                   bra = 0x147, exit = 0x14D, ret = 0x150, nop = 0x118, hgmma = 0x1F0;
 }
 
 struct instruction {
@@ -38,7 +38,9 @@ struct instruction {
   }
   /// How long the shared memory, 128 bytes a clock, works for a warp: all lanes load or store, without bank conflicts
   /// and without two lanes that want the same word. Matrix loads say how many matrices (.x4: 2), others their width.
+  /// What is never executed takes none: before asynchronous copies ptxas puts loads with the predicate !PT.
   [[nodiscard]] int shared_clocks() const {
+    if ((low >> 12 & 0xF) == 0xF) return 0;
     switch (operation()) {
       case opcode::ldsm:
         return 1 << (high >> 8 & 3);
@@ -57,12 +59,14 @@ struct instruction {
 /// What a kernel meets on its way round a loop.
 struct loop_counts {
   int instructions = 0, hmma = 0, ldsm = 0, shared_clocks = 0;
+  int copied = 0;  ///< bytes that asynchronous copies bring from global memory, all lanes of a warp together
 
   void add(instruction const& i) {
     ++instructions;
     hmma += i.operation() == opcode::hmma;
     ldsm += i.operation() == opcode::ldsm;
     shared_clocks += i.shared_clocks();
+    if (i.operation() == opcode::ldgsts) copied += 128 * i.shared_clocks();
   }
   [[nodiscard]] double per_hmma(int n) const { return static_cast<double>(n) / hmma; }
 };
