@@ -1,0 +1,40 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The layers that bench/gpu times and bench/gpu_model models, and what their rows are called.
+
+#include <string>
+
+#include "headmix/layer/mh_moe.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/moh.hpp"
+#include "headmix/layer/multi_head.hpp"
+
+namespace bench {
+
+using headmix::Index;
+
+template <class Mask>
+inline constexpr char const* mask_name = "all keys";
+template <>
+inline constexpr char const* mask_name<headmix::causal> = "causal";
+
+/// MoA and dense attention of the same activated width.
+struct shape_a {
+  static constexpr Index sequences = 8, length = 2048, tokens = sequences * length, d = 1024, h = 128, k = 8,
+                         experts = 32;
+  template <class Mask>
+  using Mixture = headmix::Moa<d, h, headmix::SoftmaxTopK<experts, k>, Mask>;
+  template <class Mask>
+  using Dense = headmix::MultiHead<d, k, h, Mask>;
+
+  template <class Mask>
+  static std::string mixture_name() {
+    return std::string("MoA 8 of 32 x 128, ") + mask_name<Mask>;
+  }
+  template <class Mask>
+  static std::string dense_name() {
+    return std::string("dense 8 x 128, ") + mask_name<Mask>;
+  }
+};
+
+}  // namespace bench
