@@ -101,10 +101,27 @@ publish() {
   echo
   echo "| | what | us | TFLOP/s | floor us | floor / time |"
   echo "|---|---|---|---|---|---|"
-  awk -F '\t' '{ printf "| %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6 }' "$rows"
+  awk -F '\t' '$1 != "model" { printf "| %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6 }' "$rows"
   echo
+  # Both name a layer as bench/gpu/shapes.hpp does.
   awk -F '\t' '
-    { us[$2] = $3 }
+    $1 == "layer" { us[$2] = $3 }
+    $1 == "model" { order[++n] = $2; model[$2] = $3; bound[$2] = $5 }
+    END {
+      if (n == 0) exit
+      print "| layer (a graph, where there is one) | bound us | model us | measured us | measured / model |"
+      print "|---|---|---|---|---|"
+      for (i = 1; i <= n; ++i) {
+        name = order[i]
+        graph = name ", graph"
+        found = (graph in us) ? us[graph] : us[name]
+        quotient = found > 0 ? sprintf("%.2f", found / model[name]) : "-"
+        printf "| %s | %s | %s | %s | %s |\n", name, bound[name], model[name], (found > 0 ? found : "-"), quotient
+      }
+      print "\nBound and model are calculated from the compiled kernels (bench/gpu_model), not measured.\n"
+    }' "$rows"
+  awk -F '\t' '
+    $1 != "model" { us[$2] = $3 }
     function quotient(a, b) { return us[a] > 0 ? sprintf("%.2f", us[a] / us[b]) : "-" }
     function ratio(what, ours, theirs) {
       if (us[theirs] > 0) printf "| %s | %s | %s |\n", what, quotient(ours, theirs), quotient(ours ", graph", theirs)
@@ -180,12 +197,13 @@ if ! "$nvcc" -E "$build/cublas.cu" >/dev/null 2>"$out/build.log"; then
   blas=("$library" -Xlinker "-rpath,$(dirname "$library")")
   note "cuBLAS: $library"
 fi
-flags=(-std=c++20 -O1 -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
+# Not compressed, so that gpu_model can read the kernels.
+flags=(-std=c++20 -O1 --no-compress -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
 doctest="${DOCTEST_INCLUDE:-}"
 for folder in /usr/include /usr/local/include build/_deps/doctest/include build/_deps/doctest; do
   [ -z "$doctest" ] && [ -f "$folder/doctest/doctest.h" ] && doctest="$folder"
 done
-sources=(bench/gpu/*.cu)
+sources=(bench/gpu/*.cu bench/gpu_model/main.cpp)
 if [ -n "$doctest" ]; then
   [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
   sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
@@ -219,6 +237,7 @@ link() { # program objects...
     { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
 }
 for program in ceilings kernels heads moa moh mh_moe; do link "$program" "$(object "bench/gpu/$program.cu")"; done
+link gpu_model "$(object bench/gpu_model/main.cpp)"
 if [ -n "$doctest" ]; then
   objects=()
   for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do
@@ -279,6 +298,21 @@ for layer in moa moh mh_moe; do
     conclude "layers, $layer" "layers-$layer" $?
   fi
 done
+# What the model says beside it, of the GPUs that it knows. Nothing is measured here.
+if wanted layers && [ -x "$build/moa" ] && [ -x "$build/gpu_model" ]; then
+  say "model"
+  case "$name" in
+    *H200*) model=h200 ;;
+    *H100*) model=h100 ;;
+    *) model="" ;;
+  esac
+  if [ -n "$model" ]; then
+    measure model 30 "$build/gpu_model" "--gpu=$model" --rows "$build/moa"
+    conclude "model, $model" model $?
+  else
+    note "model: not run, it knows no $name"
+  fi
+fi
 if wanted torch; then
   say "PyTorch"
   if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then

@@ -41,6 +41,10 @@ case "$name" in
     echo "[doctest] test cases: 3 | 2 passed | 1 failed"
     case "$*" in *source-file* | *layouts*) exit 0 ;; esac
     exit "${DEVICE_STATUS:-0}" ;;
+  moa) [ "${1:-}" = --check ] || printf 'layer\tMoA, forward\t900\t1\t10\t0.5\nlayer\tMoA, forward, graph\t880\t1\t10\t0.5\n' ;;
+  gpu_model) # of the GPU that nvidia-smi names
+    case "$*" in "--gpu=h100 --rows "*/moa) ;; *) echo "unexpected: $*"; exit 2 ;; esac
+    printf 'model\tMoA, forward\t800\t-\t500\t-\nmodel\tMH-MoE, forward\t300\t-\t200\t-\n' ;;
   *) [ "${1:-}" = --check ] || printf 'row\t%s\t20\t1\t10\t0.5\n' "$name" ;;
 esac
 PROGRAM
@@ -71,11 +75,14 @@ lacks() { ! grep -q -- "$1" "$table" || fail "the table has: $1" "$table"; }
 
 run all 0
 for row in ceilings: '| ceiling | copy | 10' 'layouts against the device: passed' 'tests on the device: passed' \
-  'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| row | moa | 20' '| row | moh | 20' \
-  '| row | mh_moe | 20' '| torch | attention alone | 30' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' \
+  'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
+  '| row | moh | 20' '| row | mh_moe | 20' 'model, h100: passed' '| MoA, forward | 500 | 800 | 880 | 1.10 |' \
+  '| MH-MoE, forward | 200 | 300 | - | - |' \
+  '| torch | attention alone | 30' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' \
   'racecheck: passed'; do
   has "$row"
 done
+lacks '| model |' # in a table of its own
 
 BROKEN=bench/gpu/heads run broken_program 1
 has 'does not compile: bench/gpu/heads.cu'
