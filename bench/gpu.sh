@@ -92,7 +92,7 @@ publish() {
   cat "$notes"
   echo
   echo "Medians by events. B=8, T=2048, d=1024, heads of 128, 8 of 32 experts, bfloat16; MoH: 16 heads of 64, and B=4"
-  echo "for its kernels; MH-MoE: 4096 tokens, d=768, 3 sub-tokens; MoE: 4096 tokens, d=512. Three sets of buffers in"
+  echo "for its kernels; MH-MoE: 4096 or 65,536 tokens, d=768, 3 sub-tokens; MoE: 4096 tokens, d=512. Three sets of buffers in"
   echo "turn; a graph always works on the first. Rows 'in L2': all three sets together fit in the second-level cache."
   echo "Floor: FLOPs at the rate of the 8192^3 product or bytes at the rate of the copy, whichever is longer. FLOPs of"
   echo "forward and backward: 3 times those of the products, 3.5 times those of attention. PyTorch runs eagerly; its"

@@ -37,4 +37,15 @@ struct shape_a {
   }
 };
 
+/// MH-MoE at the width of the published models: 3 sub-tokens of a token, each to 3 of 96 experts.
+struct mh_moe_shape {
+  static constexpr Index d = 768, split = 3, experts = 96, k = 3, hidden = 512;
+  static constexpr Index few_tokens = 4096, many_tokens = 65536;
+  using Router = headmix::SoftmaxTopK<experts, k, headmix::gating::raw, headmix::loss::first_choice_balance>;
+  template <class Weights = headmix::weights::real, class... Options>
+  using Heads = headmix::MhMoe<d, split, Router, headmix::FeedForward<hidden, Weights>, Options...>;
+
+  static std::string name_of_many() { return "MH-MoE 3 of 96 x 512, 65536 tokens"; }
+};
+
 }  // namespace bench

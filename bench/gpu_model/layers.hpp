@@ -71,10 +71,10 @@ inline std::vector<layer> all_layers() {
                                                                         0.94);
     add_llama<Moh<4096, 128, TwoStage<8, 24, 8>, causal, kv_heads<8>>>(all, "MoH 16 of 32/8 x 128", length, 1040, 0.79);
   }
-  using router = headmix::SoftmaxTopK<96, 3, headmix::gating::raw, headmix::loss::first_choice_balance>;
-  all.push_back({"MH-MoE 3 of 96 x 512, 65536 tokens",
-                 record<headmix::MhMoe<768, 3, router, headmix::FeedForward<512>>>(768, headmix::uniform(1, 65536)),
-                 680, std::nullopt, 901, 901 + 1600, 1450, 1450 + 2900, 2500, 2500 + 5000});
+  using sub_tokens = bench::mh_moe_shape;
+  all.push_back({sub_tokens::name_of_many(),
+                 record<sub_tokens::Heads<>>(sub_tokens::d, headmix::uniform(1, sub_tokens::many_tokens)), 680,
+                 std::nullopt, 901, 901 + 1600, 1450, 1450 + 2900, 2500, 2500 + 5000});
   return all;
 }
 
