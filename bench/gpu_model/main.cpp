@@ -42,8 +42,8 @@ class kernels {
     std::puts("|---|---|---|---|---|---|---|");
     for (auto const& k : all_) {
       loop_counts const& l = k.loop;
-      if (l.hmma == 0) continue;
-      std::printf("| %s | %d | %d | %d | %d | %d | %d |\n", k.name.c_str(), k.registers, l.hmma, l.instructions, l.ldsm,
+      if (l.products == 0) continue;
+      std::printf("| %s | %d | %d | %d | %d | %d | %d |\n", k.name.c_str(), k.registers, l.products, l.instructions, l.ldsm,
                   l.shared_clocks, l.copied);
     }
   }
@@ -77,7 +77,7 @@ totals sum_of(gpu const& g, std::vector<recorded_launch> const& launches, kernel
   totals all, rest;
   for (recorded_launch const& l : launches) {
     std::optional<compiled> const k = known.find(g, l);
-    if (l.todo.macs > 0 && !l.todo.library && (!k || k->loop.hmma == 0)) {
+    if (l.todo.macs > 0 && !l.todo.library && (!k || k->loop.products == 0)) {
       throw headmix::Error((k ? "no main loop of HMMAs is found in the kernel " : "none of the files has the kernel ") +
                            l.kernel);
     }

@@ -82,16 +82,16 @@ struct estimate {
   double copied = 0;
   if (w.library) {
     e.tensor = 2e-6 * w.macs / g.library_tflops;
-  } else if (k.loop.hmma > 0 && w.macs > 0 && w.blocks > 0) {
+  } else if (k.loop.products > 0 && w.macs > 0 && w.blocks > 0) {
     // So many blocks at a time; where there are few, those of the multiprocessor with the most of them.
     double const together = (std::min)(k.resident_blocks, std::ceil(w.blocks / g.multiprocessors));
     double const waves = w.blocks / (together * g.multiprocessors), idle = std::ceil(waves) / waves;
     double const hmmas = w.macs / macs_of_hmma;
     double const us = hmmas * idle * us_of_clocks;
     e.tensor = us / g.mma_share;
-    e.shared = us * k.loop.per_hmma(k.loop.shared_clocks);
-    e.issue = us * k.loop.per_hmma(k.loop.instructions) / 4;
-    copied = hmmas * k.loop.per_hmma(k.loop.copied);
+    e.shared = us * k.loop.per_product(k.loop.shared_clocks);
+    e.issue = us * k.loop.per_product(k.loop.instructions) / 4;
+    copied = hmmas * k.loop.per_product(k.loop.copied);
   }
   e.scalar = w.scalar_macs / 64 * us_of_clocks;
   e.l2 = 1e-6 * ((std::max)(copied, w.bytes_read) + w.bytes_written) / g.l2_tbytes;

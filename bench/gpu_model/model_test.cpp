@@ -18,7 +18,7 @@ constexpr gpu device{"made up", 10, 1, 0.5, 1, 0.5, 100 << 10};
 /// For each of 100 HMMAs: 5 instructions, 1.5 clocks of the shared memory, 64 bytes copied.
 compiled kernel_of_known_counts() {
   compiled k;
-  k.loop.hmma = 100;
+  k.loop.products = 100;
   k.loop.instructions = 500;
   k.loop.shared_clocks = 150;
   k.loop.copied = 6400;
@@ -105,7 +105,7 @@ TEST_CASE("attention of FlashAttention-2's structure takes its published time") 
   // Our kernel for heads of 128: 64 LDSM and 12 copies of 4 clocks each. A step of 48 keys copies 24 KB for 128 rows,
   // by four warps.
   compiled k;
-  k.loop.hmma = 192;
+  k.loop.products = 192;
   k.loop.instructions = 1004;
   k.loop.shared_clocks = 304;
   k.loop.copied = 48 * 128 * 2 * 2 / 4;

@@ -12,7 +12,7 @@ else()
 endif()
 execute_process(
   COMMAND ${NVCC} -std=c++20 -O3 -gencode arch=compute_${ARCHITECTURE},code=sm_${ARCHITECTURE} -cubin
-          -I "${INCLUDE}" -DHEADMIX_GATE_DEVICE=${device}
+          -I "${INCLUDE}" -I "${INCLUDE}/../tests" -DHEADMIX_GATE_DEVICE=${device}
           -Xptxas -v,-warn-spills,-warn-lmem-usage "${SOURCE}" -o "${stem}.cubin"
   RESULT_VARIABLE result OUTPUT_VARIABLE log ERROR_VARIABLE log)
 file(WRITE "${stem}.log" "${log}")

@@ -3,13 +3,14 @@
 // disassembler. Reads what ptxas said (-v,-warn-spills,-warn-lmem-usage) and the opcodes in the cubin, prints a line
 // per kernel, and fails for warnings, spills, local memory, instructions that are missing where a line of the source
 //
-//   // expect: <part of a kernel's name> <instruction> ...
+//   // expect: <part of a kernel's name, without spaces> <instruction>[=<how many>] ...
 //
-// says they belong, and main loops (main_loop.hpp) that cost more for each HMMA than the line
+// says they belong, and main loops (main_loop.hpp) that cost more for each HMMA or HGMMA than the line
 //
 //   // budget: <instructions> <LDSM> <clocks of the shared memory> <part of a kernel's name>
 //
-// allows; every kernel with an HMMA in a loop needs one, and fits at least 8 warps at a time. Where it says
+// allows; every kernel with one in a loop needs a budget. Kernels with HMMAs fit at least 8 warps at a time, those with
+// HGMMAs are for sm_90 alone. Where it says
 //
 //   // fewer: <part of a kernel's name> than <part of another's>
 //
@@ -30,11 +31,10 @@
 namespace {
 
 /// The instructions that are counted in a whole kernel.
-std::map<std::string, unsigned> const opcodes = {{"HMMA", opcode::hmma},
-                                                 {"LDSM", opcode::ldsm},
-                                                 {"LDGSTS", opcode::ldgsts},
-                                                 {"LDL", opcode::ldl},
-                                                 {"STL", opcode::stl}};
+std::map<std::string, unsigned> const opcodes = {{"HMMA", opcode::hmma},       {"HGMMA", opcode::hgmma},
+                                                 {"UTMALDG", opcode::utmaldg}, {"USETMAXREG", opcode::usetmaxreg},
+                                                 {"LDSM", opcode::ldsm},       {"LDGSTS", opcode::ldgsts},
+                                                 {"LDL", opcode::ldl},         {"STL", opcode::stl}};
 
 struct kernel {
   std::string name;
@@ -130,14 +130,14 @@ void check_budgets(std::string const& text, std::map<std::string, kernel> const&
   char const* const units[] = {"instructions", "LDSM", "clocks of the shared memory"};
   bool first = true;
   for (auto const& [mangled, k] : kernels) {
-    if (k.loop.hmma == 0) continue;
-    double const found[] = {k.loop.per_hmma(k.loop.instructions), k.loop.per_hmma(k.loop.ldsm),
-                            k.loop.per_hmma(k.loop.shared_clocks)};
+    if (k.loop.products == 0) continue;
+    double const found[] = {k.loop.per_product(k.loop.instructions), k.loop.per_product(k.loop.ldsm),
+                            k.loop.per_product(k.loop.shared_clocks)};
     if (first)
-      std::printf("\nmain loops\n%6s %12s %6s | %12s %6s %6s for each HMMA\n", "HMMA", units[0], "LDSM", units[0],
-                  "LDSM", "clocks");
+      std::printf("\nmain loops\n%8s %12s %6s | %12s %6s %6s for each product\n", "products", units[0], "LDSM",
+                  units[0], "LDSM", "clocks");
     first = false;
-    std::printf("%6d %12d %6d | %12.3f %6.3f %6.3f  %s\n", k.loop.hmma, k.loop.instructions, k.loop.ldsm, found[0],
+    std::printf("%8d %12d %6d | %12.3f %6.3f %6.3f  %s\n", k.loop.products, k.loop.instructions, k.loop.ldsm, found[0],
                 found[1], found[2], k.name.c_str());
     bool has_one = false;
     for (budget& b : budgets) {
@@ -146,8 +146,8 @@ void check_budgets(std::string const& text, std::map<std::string, kernel> const&
       for (int i = 0; i < 3; ++i) {
         if (found[i] <= b.most[i]) continue;
         char numbers[96];
-        std::snprintf(numbers, sizeof numbers, ": over budget: %.3f %s for each HMMA, at most %.3f", found[i], units[i],
-                      b.most[i]);
+        std::snprintf(numbers, sizeof numbers, ": over budget: %.3f %s for each product, at most %.3f", found[i],
+                      units[i], b.most[i]);
         faults.push_back(k.name + numbers);
       }
     }
@@ -191,21 +191,25 @@ int main(int argc, char** argv) {
   take_sizes(kernels);
 
   int entries = 0;
-  std::printf("%9s %7s %8s %6s %6s %6s %6s %6s  kernel\n", "registers", "threads", "shared", "stack", "spills", "HMMA",
-              "LDSM", "LDGSTS");
+  std::printf("%9s %7s %8s %6s %6s %6s %6s %6s %6s  kernel\n", "registers", "threads", "shared", "stack", "spills",
+              "HMMA", "HGMMA", "LDSM", "LDGSTS");
   for (auto& [mangled, k] : kernels) {
     entries += k.entry;
-    std::printf("%9d %7d %8d %6d %6d %6d %6d %6d  %s\n", k.registers, k.threads, k.static_shared + k.shared, k.stack,
-                k.spills, k.count["HMMA"], k.count["LDSM"], k.count["LDGSTS"], k.name.c_str());
+    std::printf("%9d %7d %8d %6d %6d %6d %6d %6d %6d  %s\n", k.registers, k.threads, k.static_shared + k.shared,
+                k.stack, k.spills, k.count["HMMA"], k.count["HGMMA"], k.count["LDSM"], k.count["LDGSTS"],
+                k.name.c_str());
+    bool const of_warpgroups = k.count["HGMMA"] > 0;
     if (!k.entry) faults.push_back(k.name + ": a function that was not inlined");
     if (k.spills > 0) faults.push_back(k.name + ": " + std::to_string(k.spills) + " bytes of spills");
     if (k.stack > 0 || k.count["LDL"] + k.count["STL"] > 0) faults.push_back(k.name + ": local memory");
     if (k.registers * k.threads > 65536) faults.push_back(k.name + ": more registers than a multiprocessor has");
-    if (k.loop.hmma > 0 && k.threads > 0 && resident_warps(k) < 8) {
+    if (k.loop.products > 0 && k.threads > 0 && !of_warpgroups && resident_warps(k) < 8) {
       faults.push_back(k.name + ": sm_80 has room for " + std::to_string(resident_warps(k)) +
                        " warps of it at a time, not 8");
     }
-    if (k.static_shared + k.shared > 163 << 10) faults.push_back(k.name + ": more shared memory than sm_80 has");
+    if (k.static_shared + k.shared > (of_warpgroups ? 227 : 163) << 10) {
+      faults.push_back(k.name + ": more shared memory than " + (of_warpgroups ? "sm_90" : "sm_80") + " has");
+    }
   }
   if (entries == 0) faults.push_back("no kernel was compiled");
 
@@ -220,11 +224,21 @@ int main(int argc, char** argv) {
     words >> part;
     bool found = false;
     while (words >> instruction) {
+      std::size_t const equals = instruction.find('=');
+      int const wanted = equals == std::string::npos ? 0 : std::stoi(instruction.substr(equals + 1));
+      instruction.resize(equals == std::string::npos ? instruction.size() : equals);
       if (!opcodes.contains(instruction)) faults.push_back("unknown instruction " + instruction);
       for (auto& [mangled, k] : kernels) {
-        if (k.name.find(part) == std::string::npos) continue;
+        std::string name = k.name;
+        replace_all(name, " ", "");
+        if (name.find(part) == std::string::npos) continue;
         found = true;
-        if (k.count[instruction] == 0) faults.push_back(k.name + ": no " + instruction);
+        int const count = k.count[instruction];
+        if (count == 0) faults.push_back(k.name + ": no " + instruction);
+        if (wanted != 0 && count != wanted) {
+          faults.push_back(k.name + ": " + std::to_string(count) + " " + instruction + ", expected " +
+                           std::to_string(wanted));
+        }
       }
     }
     if (!found) faults.push_back("no kernel is called " + part);

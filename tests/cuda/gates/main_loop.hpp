@@ -14,8 +14,9 @@
 
 /// The low nine bits of an instruction say what it does, the three above them where its operands come from.
 namespace opcode {
-constexpr unsigned hmma = 0x03C, ldsm = 0x03B, ldgsts = 0x1AE, ldl = 0x183, stl = 0x187, lds = 0x184, sts = 0x188,
-                   bra = 0x147, exit = 0x14D, ret = 0x150, nop = 0x118, hgmma = 0x1F0;
+constexpr unsigned hmma = 0x03C, hgmma = 0x1F0, utmaldg = 0x1B4, usetmaxreg = 0x1C8, ldsm = 0x03B, ldgsts = 0x1AE,
+                   ldl = 0x183, stl = 0x187, lds = 0x184, sts = 0x188, bra = 0x147, exit = 0x14D, ret = 0x150,
+                   nop = 0x118;
 }
 
 struct instruction {
@@ -23,6 +24,8 @@ struct instruction {
   std::uint64_t low, high;
 
   [[nodiscard]] unsigned operation() const { return low & 0x1FF; }
+  /// Of matrices, by a warp or by a warpgroup.
+  [[nodiscard]] bool is_product() const { return operation() == opcode::hmma || operation() == opcode::hgmma; }
   /// Behind it comes another instruction than the next one, whatever its predicates are.
   [[nodiscard]] bool always_leaves() const {
     if ((low >> 12 & 0xF) != 7) return false;
@@ -58,17 +61,17 @@ struct instruction {
 
 /// What a kernel meets on its way round a loop.
 struct loop_counts {
-  int instructions = 0, hmma = 0, ldsm = 0, shared_clocks = 0;
+  int instructions = 0, products = 0, ldsm = 0, shared_clocks = 0;
   int copied = 0;  ///< bytes that asynchronous copies bring from global memory, all lanes of a warp together
 
   void add(instruction const& i) {
     ++instructions;
-    hmma += i.operation() == opcode::hmma;
+    products += i.is_product();
     ldsm += i.operation() == opcode::ldsm;
     shared_clocks += i.shared_clocks();
     if (i.operation() == opcode::ldgsts) copied += 128 * i.shared_clocks();
   }
-  [[nodiscard]] double per_hmma(int n) const { return static_cast<double>(n) / hmma; }
+  [[nodiscard]] double per_product(int n) const { return static_cast<double>(n) / products; }
 };
 
 /// A graph of instructions. A loop is closed by an edge to an instruction through which every path from the kernel's
@@ -94,7 +97,7 @@ class control_flow {
     }
   }
 
-  /// The loops whose way round has HMMAs.
+  /// The loops whose way round has products.
   [[nodiscard]] std::vector<loop> loops() const {
     std::map<std::size_t, std::vector<bool>> bodies;
     for (auto const& [end, begin] : closing_) {
@@ -106,7 +109,7 @@ class control_flow {
     std::vector<loop> found;
     for (auto const& [begin, body] : bodies) {
       loop_counts const round = way_round(begin, body);
-      if (round.hmma > 0) found.push_back({begin, body, round});
+      if (round.products > 0) found.push_back({begin, body, round});
     }
     return found;
   }
@@ -136,7 +139,7 @@ class control_flow {
     }
     return seen;
   }
-  /// The way from `begin` back to it, loops within it once: of those with the most HMMAs, and of these with the most
+  /// The way from `begin` back to it, loops within it once: of those with the most products, and of these with the most
   /// asynchronous copies, the one with the fewest instructions. So tiles that a mask covers in part are no part of it.
   [[nodiscard]] loop_counts way_round(std::size_t begin, std::vector<bool> const& body) const {
     constexpr std::int64_t unknown = std::int64_t{1} << 60, no_way = -(std::int64_t{1} << 50);
@@ -151,14 +154,14 @@ class control_flow {
       }
       if (open.size() > waiting) continue;
       open.pop_back();
-      bool const is_hmma = code_[i].operation() == opcode::hmma, is_copy = code_[i].operation() == opcode::ldgsts;
+      bool const is_product = code_[i].is_product(), is_copy = code_[i].operation() == opcode::ldgsts;
       std::int64_t best = no_way;
       for (std::size_t const to : after_[i]) {
         bool const closes = to == begin && closing_.contains({i, to});
         std::int64_t const value = closes ? 0 : may_go(i, to) ? worth[to] : no_way;
         if (value > best) best = value, next[i] = to;
       }
-      worth[i] = best + (is_hmma ? std::int64_t{1} << 32 : is_copy ? std::int64_t{1} << 20 : 0) - 1;
+      worth[i] = best + (is_product ? std::int64_t{1} << 32 : is_copy ? std::int64_t{1} << 20 : 0) - 1;
     }
     loop_counts round;
     std::size_t i = begin;
@@ -176,7 +179,7 @@ class control_flow {
 
 /// Of the innermost loops with matrix products the one with the most of them; without any, nothing.
 inline loop_counts main_loop(std::vector<instruction> const& code, int architecture) {
-  if (std::none_of(code.begin(), code.end(), [](instruction const& i) { return i.operation() == opcode::hmma; })) {
+  if (std::none_of(code.begin(), code.end(), [](instruction const& i) { return i.is_product(); })) {
     return {};
   }
   std::vector<control_flow::loop> const all = control_flow(code, architecture).loops();
@@ -185,7 +188,7 @@ inline loop_counts main_loop(std::vector<instruction> const& code, int architect
     bool const innermost = std::none_of(all.begin(), all.end(), [&](control_flow::loop const& other) {
       return other.begin != mine.begin && mine.body[other.begin];
     });
-    if (innermost && mine.round.hmma > best.hmma) best = mine.round;
+    if (innermost && mine.round.products > best.products) best = mine.round;
   }
   return best;
 }

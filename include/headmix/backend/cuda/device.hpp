@@ -49,6 +49,34 @@
 //   words<4> load_matrices_transposed(shared_pointer<bfloat16> row)   l / 8; the latter is ldmatrix.x4.trans
 //   void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b)   mma.sync.m16n8k16, bfloat16, into float
 //
+// Devices with Hopper's instructions (Sm90a, EmulatedSm90a) have more, for kernels with `static constexpr bool
+// warpgroups = true`. A warpgroup is 128 threads, and tiles lie in panels of 64 columns (warpgroup.hpp):
+//
+//   int warpgroup()                      its number
+//   void sync_named<threads>(int)        bar.sync: barrier 1 to 15 of so many threads, orders their memory
+//   void arrive_named<threads>(int)      bar.arrive: the same without waiting
+//   void init_barrier(shared_pointer<std::uint64_t>, int arrivals)   mbarrier; a fence_async and a barrier of the block
+//                                        must follow before others use it
+//   void arrive(barrier)                 one arrival at the phase that is open
+//   void arrive_expecting(barrier, int bytes)   and as many bytes of copies
+//   void wait_barrier(barrier, int parity)      until the phase of this parity has ended; the one before the first has
+//                                        parity 1 and has
+//   void fence_async()                   fence.proxy.async: what this thread wrote, and what it knows that others
+//                                        wrote, can be seen by copies and products; they come behind a barrier
+//   void copy_tile(shared_pointer<bfloat16> to, tensor_map const&, int row, int col, barrier)   TMA, by one thread;
+//                                        zeros outside of the matrix
+//   matrix_descriptor describe(shared_pointer<bfloat16> tile, int leading, int stride)
+//   void fence_products(registers&...)   wgmma.fence, with the sums and left operands that the next products use. All
+//                                        128 threads call, as for everything below
+//   void multiply_tiles(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
+//                                        wgmma.m64nNk16, bfloat16: c (+)= a b^T, 64 x 8 n sums, rows of both along the
+//                                        depth. A warp has 16 rows as multiply_add gives them
+//   void multiply_across(float (&c)[n][4], words<4> const& a, matrix_descriptor b, bool add)
+//                                        c (+)= a b with a in registers, rows of b across the depth
+//   void commit_products()               closes a group of products
+//   void wait_products<n>(registers&...) until at most the n latest groups are on their way; these sums are there
+//   void give_registers<n>(), take_registers<n>()   setmaxnreg: each thread has n from now on
+//
 // The host's side is `Device::queue`, a stream of work that cheap copies share:
 //
 //   void launch(kernel, Index blocks)    nothing for no blocks; returns at once, work runs in order
@@ -59,6 +87,8 @@
 //   void upload(void* device, void const* host, std::size_t bytes)
 //   void download(void* host, void const* device, std::size_t bytes)   waits for the work before it
 //   void synchronize()
+//   bool warpgroups()                    with Hopper's instructions: whether the GPU, and the code for it, have them
+//   tensor_map map_tensor(view<bfloat16 const>, int rows)   for tiles of so many rows and one panel
 //
 // and `Device::memory`: owned, zeroed memory of the device like AlignedBuffer (bytes(), as<T>(offset)).
 // `Device::host_memory` says whether the host may read it.
@@ -100,6 +130,12 @@ concept Kernel = std::is_trivially_copyable_v<K> && requires {
   { K::cooperative } -> std::convertible_to<bool>;
   { K::shared_bytes } -> std::convertible_to<int>;
 };
+
+/// Whether a kernel is one for warpgroups (warpgroup.hpp): it says so by `static constexpr bool warpgroups = true`.
+template <class K>
+inline constexpr bool for_warpgroups = false;
+template <class K>
+requires(K::warpgroups) inline constexpr bool for_warpgroups<K> = true;
 
 /// Blocks that cover n elements by so many each.
 [[nodiscard]] HEADMIX_HD constexpr Index blocks_for(Index n, Index each) { return (n + each - 1) / each; }

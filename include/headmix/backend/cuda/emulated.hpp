@@ -163,7 +163,7 @@ struct Emulated {
     machine_.meet(thread_, function, &operands);
   }
 
- private:
+ protected:
   template <class T>
   static constexpr int size_of = static_cast<int>(sizeof(T));
   template <class T>
@@ -289,8 +289,7 @@ class Emulated::queue {
 
   template <cuda::Kernel K>
   void launch(K const& kernel, Index blocks) const {
-    cuda::emulator::machine::launch({type_name<K>(), K::threads, K::cooperative, K::shared_bytes, sizeof(K)}, &run<K>,
-                                    &kernel, blocks);
+    launch_on<Emulated>(kernel, blocks);
   }
   /// There is no vendor's library.
   template <class... Operand>
@@ -307,10 +306,18 @@ class Emulated::queue {
   }
   void synchronize() const {}
 
+ protected:
+  template <class Device, cuda::Kernel K>
+  static void launch_on(K const& kernel, Index blocks) {
+    cuda::emulator::machine::launch(
+        {type_name<K>(), K::threads, K::cooperative, K::shared_bytes, sizeof(K), cuda::for_warpgroups<K>},
+        &run<Device, K>, &kernel, blocks);
+  }
+
  private:
-  template <class K>
+  template <class Device, class K>
   static void run(cuda::emulator::machine& machine, void const* kernel, int thread) {
-    Emulated device(machine, thread);
+    Device device(machine, thread);
     (*static_cast<K const*>(kernel))(device);
   }
 

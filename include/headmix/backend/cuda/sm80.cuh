@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sm80 and Sm90a: the functions of device.hpp as CUDA and PTX. For nvcc.
+// Sm80: the functions of device.hpp as CUDA and PTX, and Sm90a, which is sm90.cuh's. For nvcc.
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #error "headmix needs compute capability 8.0 or newer: set CMAKE_CUDA_ARCHITECTURES (or -arch) to 80 or more"
@@ -157,12 +157,14 @@ struct sm80 {
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]));
   }
 
- private:
-  static constexpr unsigned all_lanes = 0xFFFFFFFFu;
-
+ protected:
   [[nodiscard]] static __device__ unsigned shared_address(void const* p) {
     return static_cast<unsigned>(__cvta_generic_to_shared(p));
   }
+
+ private:
+  static constexpr unsigned all_lanes = 0xFFFFFFFFu;
+
   /// A shuffle of the bits of a value.
   template <class T, class Shuffle>
   [[nodiscard]] static __device__ T exchange(T const& value, Shuffle const& shuffle) {
@@ -183,17 +185,11 @@ struct sm80 {
   }
 };
 
-/// Hopper. So far it does what sm80 does.
-template <class Build>
-struct sm90a : sm80<Build> {
-  using queue = stream_queue<sm90a>;
-};
-
 }  // namespace cuda
 
 /// GPUs from compute capability 8.0 on.
 using Sm80 = cuda::sm80<cuda::this_build>;
-/// Hopper.
-using Sm90a = cuda::sm90a<cuda::this_build>;
 
 }  // namespace headmix
+
+#include "headmix/backend/cuda/sm90.cuh"

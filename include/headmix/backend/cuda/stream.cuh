@@ -29,15 +29,23 @@ void check(cudaError_t status, Part const&... doing) {
 /// The one kernel of CUDA; what it does is the functor. Its operands stay where the launch put them: a copy of its own
 /// would be local memory.
 template <class Device, class K>
-__global__ void __launch_bounds__(K::threads) run(__grid_constant__ K const kernel) {
+__global__ void __launch_bounds__(K::threads, for_warpgroups<K> ? 1 : 0) run(__grid_constant__ K const kernel) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   // Blocks of the next launch may come as soon as all of this one have begun, and wait here until it has ended and
   // what it wrote can be seen: what is saved is the time that a launch takes.
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-  Device device;
-  kernel(device);
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  if constexpr (for_warpgroups<K>) {
+    __trap();  // a queue does not launch it here
+    return;
+  } else
+#endif
+  {
+    Device device;
+    kernel(device);
+  }
 }
 /// Its code tells what all kernels of a build were compiled for.
 struct empty_kernel {

@@ -16,10 +16,13 @@
 #include <vector>
 
 #include "headmix/backend/cuda/emulator/memory.hpp"
+#include "headmix/backend/cuda/emulator/order.hpp"
 #include "headmix/backend/cuda/emulator/shadow.hpp"
 #include "headmix/backend/cuda/emulator/turns.hpp"
 
 namespace headmix::cuda::emulator {
+
+class warpgroups;
 
 class machine {
  public:
@@ -40,11 +43,13 @@ class machine {
   // ---- meetings ----
 
   void sync(int thread) {
-    if (turns_.sync(thread, "sync")) epochs_.pass_barrier();
+    if (turns_.sync(thread, "sync")) pass_barrier();
   }
   void sync_warp(int thread) {
     static constexpr warp_function nothing{"sync_warp", 0, [](std::array<void*, 32> const&) {}};
-    if (meet(thread, nothing, nullptr)) epochs_.pass_warp_barrier(thread / 32);
+    if (!meet(thread, nothing, nullptr)) return;
+    epochs_.pass_warp_barrier(thread / 32);
+    order_.meet(thread / 32 * 32, thread / 32 * 32 + 32, epochs_.now);
   }
   bool meet(int thread, warp_function const& function, void* operands) {
     return turns_.meet(thread, function, operands);
@@ -58,7 +63,7 @@ class machine {
     of_block_[index(thread)] = operands;
     if (!turns_.sync(thread, name)) return;
     perform(std::span<void* const>(of_block_).first(index(threads)));
-    epochs_.pass_barrier();
+    pass_barrier();
   }
 
   // ---- memory ----
@@ -118,9 +123,22 @@ class machine {
     }
   }
 
+  /// What kernels for warpgroups need besides.
+  [[nodiscard]] warpgroups& for_warpgroups(int thread) const {
+    if (!warpgroups_) running_.report(thread, "calls what only kernels for warpgroups may");
+    return *warpgroups_;
+  }
+
   void must_cooperate(int thread, char const* what) const { running_.must_cooperate(thread, what); }
 
  private:
+  friend class warpgroups;
+
+  void pass_barrier() {
+    epochs_.pass_barrier();
+    order_.meet(0, running_.kernel.threads, epochs_.now);
+  }
+
   struct copy {
     void const* from;
     int to;
@@ -183,13 +201,18 @@ class machine {
       epochs_.begin_block();
       if (facts.cooperative) {
         forget_copies();
-        turns_.run(&machine::run_thread, this);
+        if (facts.warpgroups) {
+          run_warpgroups();
+        } else {
+          turns_.run(&machine::run_thread, this);
+        }
       } else {
         for (int t = 0; t < facts.threads; ++t) run(*this, kernel, t);
       }
     }
   }
 
+  void run_warpgroups();
   static void run_thread(void* self, int thread) {
     auto& m = *static_cast<machine*>(self);
     m.run_(m, m.kernel_, thread);
@@ -213,6 +236,7 @@ class machine {
     if (epochs_.now > 0x80000000u || global_.pages() > 4096) {
       global_.forget();
       shared_shadow_.forget();
+      readers_.assign(readers_.size(), {});
       epochs_.now = 0;
     }
     epochs_.begin_launch();
@@ -222,6 +246,8 @@ class machine {
       shared_shadow_.reserve(bytes);
       in_flight_.resize(bytes / 16);
     }
+    if (running_.kernel.warpgroups && readers_.size() < bytes / 16) readers_.resize(bytes / 16);
+    order_.turn_off();
     strict_ = memory_list::instance().strict > 0;
     memory_list::instance().copy_to(ranges_, range_changes_);
     inside_ = beside_ = {};
@@ -254,9 +280,13 @@ class machine {
                         in_flight_[index(i)] - 1, " to it is on its way");
       }
     }
+    if (order_.on()) check_products(thread, offset, bytes, write);
   }
+  /// Accesses to what products of warpgroups read, and to barriers.
+  void check_products(int thread, Index offset, int bytes, bool write);
   std::byte* enter_shared(int thread, int who, Index offset, int bytes, bool write) {
-    access_check<false> const access(epochs_, who, thread / 32);
+    if (order_.on()) note_readers(thread, offset, bytes, write);
+    access_check<false, order> const access(epochs_, order_.on() ? &order_ : nullptr, thread, who);
     finding const found = access.access(shared_shadow_, index(offset), bytes, write);
     if (found.problem == finding::uninitialised) {
       running_.report(thread, "reads byte ", offset + found.byte, " of shared memory, which nobody has written");
@@ -266,6 +296,33 @@ class machine {
                       text_of_before(found, false));
     }
     return reinterpret_cast<std::byte*>(shared_memory_.data()) + offset;
+  }
+
+  /// The shadow names one reader, or says that there were several. Barriers of a part of the block may well order a
+  /// write behind all of them: then they are forgotten.
+  void note_readers(int thread, Index offset, int bytes, bool write) {
+    int const warp = thread / 32;
+    for (Index chunk = offset / 16; chunk <= (offset + bytes - 1) / 16; ++chunk) {
+      auto& readers = readers_[index(chunk)];
+      if (!write) {
+        stamp& latest = readers[index(warp)];
+        latest = (std::max)(latest, order_.own(thread));
+        continue;
+      }
+      bool known = true;
+      for (int w = 0; w < running_.kernel.threads / 32; ++w) {
+        stamp const when = readers[index(w)];
+        auto const lanes = static_cast<party>(lanes_of_warp + w);
+        bool const own = w == warp && when < epochs_.warp[index(w)];
+        known = known && (when < epochs_.barrier || own || order_.knows(thread, lanes, when));
+      }
+      if (!known) continue;
+      for (Index i = (std::max)(offset, chunk * 16); i < (std::min)(offset + bytes, chunk * 16 + 16); ++i) {
+        shadow_state& word = shared_shadow_.words()[i / 4];
+        shadow_state& mine = word.writer == each_byte ? shared_shadow_.bytes()[i] : word;
+        if (mine.reader == several_warps) mine.read = 0, mine.reader = 0;
+      }
+    }
   }
 
   void check_bounds(int thread, std::uintptr_t address, int bytes, bool write) {
@@ -297,7 +354,7 @@ class machine {
     beside_ = {lower.end == 0 ? 0 : lower.end + gap, upper.end == 0 ? upper.begin : upper.begin - gap};
   }
   void enter_global(int thread, std::uintptr_t address, int bytes, bool write) {
-    access_check<true> const access(epochs_, thread, thread / 32);
+    access_check<true, order> const access(epochs_, order_.on() ? &order_ : nullptr, thread, thread);
     while (bytes > 0) {
       auto const room = static_cast<int>(global_shadow::page_bytes - address % global_shadow::page_bytes);
       int const part = bytes < room ? bytes : room;
@@ -341,6 +398,9 @@ class machine {
       return message("thread ", int{who}, of);
     }
     char const* const between = ", with no barrier between";
+    if (is_agent(who)) {
+      return message("a copy of a tile has written; it must wait at that one's barrier");
+    }
     if (who == several_warps) return message("threads of several warps have read", between);
     if (who >= lanes_of_warp) return message("several lanes of warp ", who - lanes_of_warp, " have read", between);
     return message("thread ", int{who}, did, between);
@@ -361,6 +421,9 @@ class machine {
   epochs epochs_;
   std::vector<aligned_bytes> shared_memory_;
   shared_shadow shared_shadow_;
+  order order_;
+  std::vector<std::array<stamp, epochs::max_warps>> readers_;  // of each 16 bytes: the latest read of each warp
+  warpgroups* warpgroups_ = nullptr;
   std::vector<std::uint16_t> in_flight_;  // of each 16 bytes: 1 + the thread whose copy is on its way to them, or 0
   global_shadow global_;
 
@@ -371,3 +434,5 @@ class machine {
 };
 
 }  // namespace headmix::cuda::emulator
+
+#include "headmix/backend/cuda/emulator/warpgroups.hpp"

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -19,9 +20,13 @@ using stamp = std::uint32_t;
 
 /// Who did it: the number of a thread in its block, or one of the groups below.
 using party = std::uint16_t;
+inline constexpr party first_agent = 0x400;  // + the barrier: copies that it waits for
+inline constexpr int max_agents = 64;
 inline constexpr party lanes_of_warp = 0x4000;  // + the warp: two of its lanes or more
 inline constexpr party several_warps = 0x8000;
 inline constexpr party several_blocks = 0x8001;
+
+[[nodiscard]] constexpr bool is_agent(party who) { return who >= first_agent && who < lanes_of_warp; }
 
 /// The past of a byte, or of the four of a word as long as they share it.
 struct shadow_state {
@@ -73,15 +78,25 @@ struct finding {
 };
 
 /// Checks one access against the past of what it touches and enters it there. `who` is a thread, or lanes of `warp`.
-/// Global memory outlives the block and may have been written before the launch; shared memory neither.
-template <bool global>
+/// Global memory outlives the block and may have been written before the launch; shared memory neither. Order is
+/// order.hpp's; null where only barriers of the block and of warps order anything.
+template <bool global, class Order = void>
 class access_check {
  public:
-  access_check(epochs const& e, int who, int warp)
+  access_check(epochs const& e, int who, int warp) requires(std::is_void_v<Order>)
       : epochs_(e),
         warp_epoch_(e.warp[static_cast<std::size_t>(warp)]),
+        own_(warp_epoch_),
         who_(static_cast<party>(who)),
         warp_(static_cast<party>(warp)) {}
+  access_check(epochs const& e, Order const* partial, int thread, int who)
+      : epochs_(e),
+        partial_(partial),
+        warp_epoch_(e.warp[static_cast<std::size_t>(thread / 32)]),
+        own_(partial ? partial->own(thread) : warp_epoch_),
+        thread_(thread),
+        who_(static_cast<party>(who)),
+        warp_(static_cast<party>(thread / 32)) {}
 
   /// Of `count` bytes from `first` on. Shadow is global_shadow::page or something like it.
   template <class Shadow>
@@ -115,9 +130,11 @@ class access_check {
   }
   [[nodiscard]] bool unordered(party other, stamp when) const {
     if (is_of_other_block(other, when)) return true;
-    if (when < epochs_.barrier) return false;
+    if (when < (is_agent(other) ? epochs_.block : epochs_.barrier)) return false;
     if (other == who_) return false;
-    return !is_of_this_warp(other) || when >= warp_epoch_;
+    if (is_of_this_warp(other) && when < warp_epoch_) return false;
+    if constexpr (!std::is_void_v<Order>) return partial_ == nullptr || !partial_->knows(thread_, other, when);
+    return true;
   }
   [[nodiscard]] bool is_of_this_warp(party other) const {
     return other < lanes_of_warp ? other / 32 == warp_ : other == lanes_of_warp + warp_;
@@ -125,7 +142,7 @@ class access_check {
   [[nodiscard]] finding::what enter_write(shadow_state& b) const {
     if (unordered(b.writer, b.written)) return finding::after_write;
     if (unordered(b.reader, b.read)) return finding::after_read;
-    b = {warp_epoch_, 0, who_, 0};  // whoever is not ordered with one of the earlier accesses is not with this one
+    b = {own_, 0, who_, 0};  // whoever is not ordered with one of the earlier accesses is not with this one
     return finding::nothing;
   }
   [[nodiscard]] finding::what enter_read(shadow_state& b) const {
@@ -141,12 +158,14 @@ class access_check {
     } else {
       b.reader = several_warps;  // also for a writer of either: it is not ordered with the other
     }
-    b.read = warp_epoch_;
+    b.read = b.read < own_ ? own_ : b.read;
     return finding::nothing;
   }
 
   epochs const& epochs_;
-  stamp warp_epoch_;
+  Order const* partial_ = nullptr;
+  stamp warp_epoch_, own_;
+  int thread_ = 0;
   party who_, warp_;
 };
 

@@ -26,6 +26,7 @@ struct kernel_facts {
   bool cooperative = false;
   int shared_bytes = 0;
   std::size_t operand_bytes = 0;
+  bool warpgroups = false;
 };
 
 /// What all lanes of a warp do together: the last to come runs `perform` over the operands of all.
@@ -34,6 +35,9 @@ struct warp_function {
   int size;  // of what is exchanged: lanes must agree
   void (*perform)(std::array<void*, 32> const& lanes);
 };
+
+/// The same of the 128 threads of a warpgroup.
+using group_operands = std::array<void*, 128>;
 
 /// The block of a launch that runs, and errors that name it.
 struct running_block {
@@ -65,6 +69,7 @@ class turns {
     context_ = context;
     deadlock_.clear();
     warps_.fill({});
+    groups_.fill({});
     at_barrier_ = ended_ = 0;
     first_ready_ = ready_ = 0;
     for (int t = 0; t < block_.kernel.threads; ++t) {
@@ -124,7 +129,48 @@ class turns {
     return true;
   }
 
+  /// Waits until somebody wakes it.
+  void wait_for_wake(int thread, char const* where) { wait(thread, where); }
+  void wake_up(int thread) { wake(thread); }
+  /// `stalled` is called when no thread can go on, until one can or it returns false; `explain` says more about a
+  /// deadlock. Null: nobody watches.
+  void watch(void* context, bool (*stalled)(void*), std::string (*explain)(void*)) {
+    watcher_ = context;
+    stalled_ = stalled;
+    explain_ = explain;
+  }
+
+  /// Returns when the last of the 128 threads of a warpgroup has performed the function, over the operands of all.
+  template <class Perform>
+  void meet_group(int thread, char const* name, void* operands, Perform const& perform) {
+    block_.must_cooperate(thread, name);
+    group& g = groups_[index(thread / 128)];
+    if (g.arrived > 0 && std::string_view(g.name) != name) {
+      block_.report(thread, "calls ", name, " while thread ", g.first, " of its warpgroup waits at ", g.name);
+    }
+    if (block_.kernel.threads < (thread / 128 + 1) * 128) {
+      block_.report(thread, "calls ", name, ", but its warpgroup has fewer than 128 threads");
+    }
+    if (g.arrived == 0) {
+      g.name = name;
+      g.first = thread;
+    }
+    g.operands[index(thread % 128)] = operands;
+    if (++g.arrived < 128) return wait(thread, name);
+    g.arrived = 0;
+    perform(g.operands);
+    for (int t = thread / 128 * 128; t < thread / 128 * 128 + 128; ++t) {
+      if (t != thread) wake(t);
+    }
+  }
+
  private:
+  struct group {
+    int arrived = 0;
+    int first = 0;
+    char const* name = nullptr;
+    group_operands operands{};
+  };
   struct thread_state {
     fiber stack;
     turns* owner = nullptr;
@@ -185,6 +231,9 @@ class turns {
   }
   /// Runs whoever may go on, the host when all have ended.
   void next(fiber& from, bool last) {
+    if (ready_ == 0 && ended_ < block_.kernel.threads && !let_go_on()) {
+      return fiber::switch_stacks(from, host_, last);
+    }
     if (ready_ == 0) {
       if (ended_ < block_.kernel.threads) deadlock_ = describe_deadlock();
       return fiber::switch_stacks(from, host_, last);
@@ -193,6 +242,22 @@ class turns {
     first_ready_ = (first_ready_ + 1) % max_threads;
     --ready_;
     fiber::switch_stacks(from, threads_[index(thread)].stack, last);
+  }
+
+  /// Whatever is on its way arrives, one after another, until a thread can go on. False after an error.
+  bool let_go_on() {
+    if (!stalled_) return true;
+#ifndef HEADMIX_NO_EXCEPTIONS
+    try {
+#endif
+      while (ready_ == 0 && stalled_(watcher_)) continue;
+#ifndef HEADMIX_NO_EXCEPTIONS
+    } catch (...) {
+      error_ = std::current_exception();
+      return false;
+    }
+#endif
+    return true;
   }
 
   [[nodiscard]] std::string describe_deadlock() const {
@@ -214,6 +279,7 @@ class turns {
       bool const one = others == 0;
       text += places[i] ? message(one ? " waits at " : " wait at ", places[i]) : (one ? " has ended" : " have ended");
     }
+    if (explain_) text += explain_(watcher_);
     return text;
   }
 
@@ -224,11 +290,15 @@ class turns {
   fiber host_;
   std::array<thread_state, max_threads> threads_;
   std::array<warp, max_threads / 32> warps_;
+  std::array<group, max_threads / 128> groups_;
   std::array<std::uint16_t, max_threads> queue_{};  // a ring of threads that may go on
   int first_ready_ = 0, ready_ = 0, at_barrier_ = 0, first_at_barrier_ = 0, ended_ = 0;
   char const* barrier_ = nullptr;
   std::string deadlock_;
   std::exception_ptr error_;
+  void* watcher_ = nullptr;
+  bool (*stalled_)(void*) = nullptr;
+  std::string (*explain_)(void*) = nullptr;
 };
 
 }  // namespace headmix::cuda::emulator

@@ -1,0 +1,132 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// EmulatedSm90a: Emulated with what Sm90a has besides (warpgroup.hpp), and with the kernels that use it. What is found
+// is in emulator/warpgroups.hpp.
+
+#include <cstdint>
+#include <utility>
+
+#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+#include "headmix/core/error.hpp"
+#include "headmix/core/view.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix {
+
+/// One thread of an emulated block of Hopper.
+struct EmulatedSm90a : Emulated {
+  class queue;
+  using tensor_map = cuda::emulator::tensor_map;
+
+  using Emulated::Emulated;
+
+  [[nodiscard]] int warpgroup() const { return thread() / cuda::warpgroup_threads; }
+
+  // ---- barriers ----
+
+  template <int threads>
+  void sync_named(int barrier) const {
+    state().sync_named(thread(), barrier, threads);
+  }
+  template <int threads>
+  void arrive_named(int barrier) const {
+    state().arrive_named(thread(), barrier, threads);
+  }
+  void init_barrier(shared_pointer<std::uint64_t> barrier, int arrivals) const {
+    state().init_barrier(thread(), barrier.offset(), arrivals);
+  }
+  void arrive(shared_pointer<std::uint64_t> barrier) const { state().arrive(thread(), barrier.offset(), 0); }
+  void arrive_expecting(shared_pointer<std::uint64_t> barrier, int bytes) const {
+    state().arrive(thread(), barrier.offset(), bytes);
+  }
+  void wait_barrier(shared_pointer<std::uint64_t> barrier, int parity) const {
+    state().wait_barrier(thread(), barrier.offset(), parity);
+  }
+  void fence_async() const { state().fence_async(thread()); }
+
+  // ---- copies ----
+
+  void copy_tile(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
+                 shared_pointer<std::uint64_t> barrier) const {
+    state().copy_tile(thread(), to.offset(), from, row, col, barrier.offset());
+  }
+
+  // ---- products ----
+
+  [[nodiscard]] cuda::matrix_descriptor describe(shared_pointer<bfloat16 const> tile, int leading, int stride) const {
+    return cuda::describe_matrix(static_cast<std::uint32_t>(tile.offset()), leading, stride);
+  }
+  template <class... Registers>
+  void fence_products(Registers&... used) const {
+    state().fence_products(thread(), list(used...));
+  }
+  template <int n>
+  void multiply_tiles(float (&c)[n][4], cuda::matrix_descriptor a, cuda::matrix_descriptor b, bool add) const {
+    state().multiply(thread(), {"multiply_tiles", &c[0][0], 8 * n, nullptr, a, b, add, false});
+  }
+  template <int n>
+  void multiply_across(float (&c)[n][4], words<4> const& a, cuda::matrix_descriptor b, bool add) const {
+    state().multiply(thread(), {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
+  }
+  void commit_products() const { state().commit_products(thread()); }
+  template <int latest, class... Registers>
+  void wait_products(Registers&... used) const {
+    static_assert(latest >= 0 && latest < 8);
+    state().wait_products(thread(), latest, list(used...));
+  }
+
+  // ---- registers ----
+
+  template <int n>
+  void give_registers() const {
+    state().give_registers(thread(), n);
+  }
+  template <int n>
+  void take_registers() const {
+    state().take_registers(thread(), n);
+  }
+
+ private:
+  [[nodiscard]] cuda::emulator::warpgroups& state() const { return machine_.for_warpgroups(thread_); }
+  template <class... Registers>
+  static cuda::emulator::warpgroups::register_list list(Registers&... used) {
+    return {{static_cast<void*>(&used), sizeof(used)}...};
+  }
+};
+
+/// A stream with kernels for warpgroups.
+class EmulatedSm90a::queue : public Emulated::queue {
+ public:
+  using tensor_map = cuda::emulator::tensor_map;
+
+  template <cuda::Kernel K>
+  void launch(K const& kernel, Index blocks) const {
+    launch_on<EmulatedSm90a>(kernel, blocks);
+  }
+  [[nodiscard]] static constexpr bool warpgroups() { return true; }
+
+  /// As cuTensorMapEncodeTiled would.
+  [[nodiscard]] tensor_map map_tensor(view<bfloat16 const> a, int rows,
+                                      cuda::tile_swizzle swizzle = cuda::tile_swizzle::bytes_128) const {
+    auto const bytes = a.row_stride * Index{sizeof(bfloat16)};
+    auto const refuse = [&](auto const&... why) {
+      fail("a map of a matrix of ", a.rows, " x ", a.cols, " with ", a.row_stride,
+           " numbers from row to row, in tiles of ", rows, " rows: ", why...);
+    };
+    constexpr Index most = Index{1} << 32;
+    if (reinterpret_cast<std::uintptr_t>(a.data) % 16 != 0) refuse("its address is not a multiple of 16");
+    if (bytes % 16 != 0 || bytes < 0 || bytes >= Index{1} << 40) {
+      refuse("expected a multiple of 16 bytes, less than 2^40, from row to row");
+    }
+    if (a.rows < 1 || a.rows > most || a.cols < 1 || a.cols > most) refuse("expected 1 to 2^32 rows and columns");
+    if (a.col_stride != 1) refuse("expected numbers of a row without gaps");
+    if (rows < 1 || rows > 256) refuse("expected 1 to 256 rows of a tile");
+    return {a.data, a.rows, a.cols, a.row_stride, rows, swizzle};
+  }
+};
+
+}  // namespace headmix
+
+HEADMIX_END_QUIET_BOUNDS

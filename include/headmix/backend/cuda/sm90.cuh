@@ -1,0 +1,278 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Sm90a: Hopper, with barriers in shared memory, copies of tiles by TMA and products of warpgroups. No GPU has run them
+// yet. For nvcc; the architecture is sm_90a.
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "headmix/backend/cuda/sm80.cuh"
+#include "headmix/backend/cuda/warpgroup.hpp"
+
+/// 1: Sm90a takes the kernels for warpgroups where there are some. 0, until a GPU has run them: it takes Sm80's.
+#ifndef HEADMIX_CUDA_WARPGROUPS
+#define HEADMIX_CUDA_WARPGROUPS 0
+#endif
+
+namespace headmix {
+
+namespace cuda {
+
+/// A matrix that TMA copies tiles of.
+struct tensor_map {
+  CUtensorMap map;  ///< a multiple of 64 bytes, as the hardware wants it
+};
+
+/// Tells whether the code that runs was compiled for sm_90a: only then it has shared memory of its own, 4 KiB.
+template <class Build>
+__global__ void code_of_warpgroups() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  __shared__ int mark[1024];
+  mark[threadIdx.x % 1024] = 1;
+  asm volatile("" ::"r"(mark[(threadIdx.x + 1) % 1024]) : "memory");
+#endif
+}
+
+/// A stream on which kernels for warpgroups can be launched, besides all others.
+template <class Device>
+class warpgroup_queue : public stream_queue<Device> {
+ public:
+  using tensor_map = cuda::tensor_map;
+
+  warpgroup_queue() : warpgroups_(has_warpgroups()) {}
+  explicit warpgroup_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
+      : stream_queue<Device>(stream, workspace), warpgroups_(has_warpgroups()) {}
+
+  /// Whether the device and the code for it have them.
+  [[nodiscard]] bool warpgroups() const { return warpgroups_; }
+
+  /// Tiles of `rows` rows and one panel of columns of a matrix: its address and, in bytes, its row stride are multiples
+  /// of 16. What lies outside of the matrix is 0.
+  [[nodiscard]] tensor_map map_tensor(view<bfloat16 const> a, int rows,
+                                      tile_swizzle swizzle = tile_swizzle::bytes_128) const {
+    // From the driver that runs: the library does not link to it.
+    using encode = CUresult(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*,
+                            cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found),
+          "asking the driver for cuTensorMapEncodeTiled");
+    if (found != cudaDriverEntryPointSuccess || entry == nullptr) fail("the driver has no cuTensorMapEncodeTiled");
+    cuuint64_t const extents[] = {static_cast<cuuint64_t>(a.cols), static_cast<cuuint64_t>(a.rows)};
+    cuuint64_t const strides[] = {static_cast<cuuint64_t>(a.row_stride) * sizeof(bfloat16)};  // of all but the first
+    cuuint32_t const box[] = {panel_columns, static_cast<cuuint32_t>(rows)}, steps[] = {1, 1};
+    cuda::tensor_map result;
+    CUresult const status = reinterpret_cast<encode*>(entry)(
+        &result.map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bfloat16*>(a.data), extents, strides, box, steps,
+        CU_TENSOR_MAP_INTERLEAVE_NONE,
+        swizzle == tile_swizzle::none ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) {
+      fail("cuTensorMapEncodeTiled refuses a matrix of ", a.rows, " x ", a.cols, " with ", a.row_stride,
+           " numbers from row to row, in tiles of ", rows, " rows (CUresult ", static_cast<int>(status), ")");
+    }
+    return result;
+  }
+
+ private:
+  static bool has_warpgroups() {
+    int device = 0, major = 0;
+    check(cudaGetDevice(&device), "no CUDA device");
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking the CUDA device");
+    if (major != 9) return false;
+    cudaFuncAttributes code = {};
+    if (cudaFuncGetAttributes(&code, code_of_warpgroups<this_build>) == cudaSuccess)
+      return code.sharedSizeBytes >= 4096;
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+
+  bool warpgroups_;
+};
+
+/// Four sums as operands of an instruction.
+#define HEADMIX_SUMS(c, j) "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])
+
+/// Hopper. @tparam kernels_for_warpgroups  take them where there are some
+template <class Build, bool kernels_for_warpgroups>
+struct sm90a : sm80<Build> {
+  using queue = std::conditional_t<kernels_for_warpgroups, warpgroup_queue<sm90a>, stream_queue<sm90a>>;
+  using tensor_map = cuda::tensor_map;
+  using shared_barrier = std::uint64_t*;
+
+  /// Tiles of products begin at multiples of 1,024 bytes.
+  template <class T>
+  [[nodiscard]] __device__ T* shared(int byte_offset) const {
+    extern __shared__ __align__(1024) unsigned char headmix_aligned_shared_memory[];
+    return reinterpret_cast<T*>(headmix_aligned_shared_memory + byte_offset);
+  }
+  [[nodiscard]] __device__ int warpgroup() const { return static_cast<int>(threadIdx.x / warpgroup_threads); }
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
+  // ---- barriers ----
+
+  template <int threads>
+  __device__ void sync_named(int barrier) const {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(threads) : "memory");
+  }
+  template <int threads>
+  __device__ void arrive_named(int barrier) const {
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(threads) : "memory");
+  }
+  __device__ void init_barrier(std::uint64_t* barrier, int arrivals) const {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(this->shared_address(barrier)), "r"(arrivals)
+                 : "memory");
+  }
+  __device__ void arrive(std::uint64_t* barrier) const {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(this->shared_address(barrier)) : "memory");
+  }
+  __device__ void arrive_expecting(std::uint64_t* barrier, int bytes) const {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(this->shared_address(barrier)),
+                 "r"(bytes)
+                 : "memory");
+  }
+  __device__ void wait_barrier(std::uint64_t* barrier, int parity) const {
+    unsigned const address = this->shared_address(barrier);
+    int done;
+    do {
+      asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}"
+                   : "=r"(done)
+                   : "r"(address), "r"(parity)
+                   : "memory");
+    } while (done == 0);
+  }
+  __device__ void fence_async() const { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+  // ---- copies ----
+
+  __device__ void copy_tile(bfloat16* to, cuda::tensor_map const& from, int row, int col,
+                            std::uint64_t* barrier) const {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+        "[%4];" ::"r"(this->shared_address(to)),
+        "l"(&from.map), "r"(col), "r"(row), "r"(this->shared_address(barrier))
+        : "memory");
+  }
+
+  // ---- products ----
+
+  [[nodiscard]] __device__ matrix_descriptor describe(bfloat16 const* tile, int leading, int stride) const {
+    return describe_matrix(this->shared_address(tile), leading, stride);
+  }
+  template <class... Registers>
+  __device__ void fence_products(Registers&... used) const {
+    (pin(used), ...);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  }
+  template <int n>
+  __device__ void multiply_tiles(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
+    product<false>(c, a, b, add);
+  }
+  template <int n>
+  __device__ void multiply_across(float (&c)[n][4], words<4> const& a, matrix_descriptor b, bool add) const {
+    product<true>(c, a, b, add);
+  }
+  __device__ void commit_products() const { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+  template <int latest, class... Registers>
+  __device__ void wait_products(Registers&... used) const {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(latest) : "memory");
+    (pin(used), ...);
+  }
+
+  // ---- registers ----
+
+  template <int n>
+  __device__ void give_registers() const {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
+  }
+  template <int n>
+  __device__ void take_registers() const {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+  }
+
+ private:
+  /// The compiler moves no use of the registers over this.
+  template <int n>
+  static __device__ void pin(float (&c)[n][4]) {
+    HEADMIX_UNROLL
+    for (int j = 0; j < n; ++j) asm volatile("" : HEADMIX_SUMS(c, j)::"memory");
+  }
+  template <int n>
+  static __device__ void pin(words<4> (&a)[n]) {
+    HEADMIX_UNROLL
+    for (int k = 0; k < n; ++k) {
+      asm volatile("" : "+r"(a[k].word[0]), "+r"(a[k].word[1]), "+r"(a[k].word[2]), "+r"(a[k].word[3])::"memory");
+    }
+  }
+  template <bool across>
+  static __device__ void product(float (&c)[8][4], matrix_descriptor a, matrix_descriptor b, bool add) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %34, 0; "
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, %35;}"
+        : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
+          HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7)
+        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0));
+  }
+  template <bool across>
+  static __device__ void product(float (&c)[8][4], words<4> const& a, matrix_descriptor b, bool add) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %37, 0; "
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, p, 1, 1, %38;}"
+        : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
+          HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7)
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits), "r"(static_cast<int>(add)),
+          "n"(across ? 1 : 0));
+  }
+  template <bool across>
+  static __device__ void product(float (&c)[16][4], matrix_descriptor a, matrix_descriptor b, bool add) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %66, 0; "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, %67;}"
+        : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
+          HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7), HEADMIX_SUMS(c, 8), HEADMIX_SUMS(c, 9),
+          HEADMIX_SUMS(c, 10), HEADMIX_SUMS(c, 11), HEADMIX_SUMS(c, 12), HEADMIX_SUMS(c, 13), HEADMIX_SUMS(c, 14),
+          HEADMIX_SUMS(c, 15)
+        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0));
+  }
+  template <bool across>
+  static __device__ void product(float (&c)[16][4], words<4> const& a, matrix_descriptor b, bool add) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %69, 0; "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, p, 1, 1, %70;}"
+        : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
+          HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7), HEADMIX_SUMS(c, 8), HEADMIX_SUMS(c, 9),
+          HEADMIX_SUMS(c, 10), HEADMIX_SUMS(c, 11), HEADMIX_SUMS(c, 12), HEADMIX_SUMS(c, 13), HEADMIX_SUMS(c, 14),
+          HEADMIX_SUMS(c, 15)
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits), "r"(static_cast<int>(add)),
+          "n"(across ? 1 : 0));
+  }
+#endif
+};
+#undef HEADMIX_SUMS
+
+}  // namespace cuda
+
+/// Hopper.
+using Sm90a = cuda::sm90a<cuda::this_build, HEADMIX_CUDA_WARPGROUPS != 0>;
+
+}  // namespace headmix

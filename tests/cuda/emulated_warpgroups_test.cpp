@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// The emulation of Hopper's own instructions: a product through a ring is right, and planted faults are found.
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cuda/emulated_probe.hpp"
+#include "cuda/ring_product.hpp"
+#include "headmix/backend/cuda/emulated_sm90.hpp"
+
+using namespace headmix;
+using namespace headmix::test;
+using headmix::testing::error_of_ring_product, headmix::testing::ring_fault, headmix::testing::ring_tolerance;
+
+namespace {
+
+template <ring_fault fault>
+std::string error_of_ring(int tiles = 5) {
+  return error_of([&] { error_of_ring_product<EmulatedSm90a, fault>(tiles); });
+}
+
+using warpgroup_body = std::function<void(EmulatedSm90a&)>;
+
+template <int threads_>
+struct warpgroup_probe {
+  static constexpr char const* name = "probe";
+  static constexpr int threads = threads_, shared_bytes = 16384;
+  static constexpr bool cooperative = true, warpgroups = true;
+  warpgroup_body const* f;
+  void operator()(EmulatedSm90a& device) const { (*f)(device); }
+};
+/// As check_found, on the emulation of Hopper.
+template <int threads = 128>
+void check_found_by_warpgroups(std::function<void(EmulatedSm90a&, bool)> const& f, std::string const& part) {
+  auto const with = [&](bool planted) {
+    warpgroup_body const g = [&](EmulatedSm90a& d) { f(d, planted); };
+    return error_of([&] { EmulatedSm90a::queue().launch(warpgroup_probe<threads>{&g}, 1); });
+  };
+  CHECK(with(false) == "");
+  check_has(with(true), part);
+  CHECK(with(false) == "");
+}
+
+}  // namespace
+
+TEST_CASE("cuda, emulated: a product of warpgroups through a ring") {
+  for (int tiles = 1; tiles < 8; ++tiles) CHECK(error_of_ring_product<EmulatedSm90a>(tiles) < ring_tolerance);
+}
+
+TEST_CASE("cuda, emulated: faults of a ring are found") {
+  using enum ring_fault;
+  check_has(error_of_ring<barriers_not_fenced>(), "which thread 0 has made, with no fence_async between");
+  check_has(error_of_ring<rows_not_fenced>(), "with no fence_async between");
+  check_has(error_of_ring<rows_not_fenced>(), "multiplies byte ");
+  check_has(error_of_ring<full_wrong_parity>(), "while a copy of thread 0 to it is on its way");
+  check_has(error_of_ring<empty_wrong_parity>(), "deadlock:");
+  check_has(error_of_ring<empty_wrong_parity>(), "lacks 4 of 4 arrivals");
+  check_has(error_of_ring<empty_not_waited>(), "arrives at the barrier at byte 57344, where all 1 of this phase");
+  check_has(error_of_ring<early_release>(), "while products of warpgroup 1 read it");
+  check_has(error_of_ring<no_swizzle>(), "as part of a tile with 128-byte swizzle; it was copied without");
+  check_has(error_of_ring<descriptor_mode>(), "right operand with swizzle mode 0, expected 1, 128 bytes");
+  check_has(error_of_ring<wrong_stage>(),
+            "races: it multiplies byte 32768 of shared memory, which a copy of a tile has");
+  check_has(error_of_ring<no_product_fence>(), "sums that no fence_products has named");
+  check_has(error_of_ring<sums_touched>(), "changes sums of a product that is on its way");
+  check_has(error_of_ring<sums_not_waited>(), "waits for sums of a product that may still be on its way");
+  check_has(error_of_ring<left_changed>(), "changes a left operand of a product that is on its way");
+  check_has(error_of_ring<too_few_bytes>(), "lacks ");
+  check_has(error_of_ring<too_many_arrivals>(), "where all 1 of this phase have come");
+  check_has(error_of_ring<named_count>(), "calls sync_named(1) for ");
+  check_has(error_of_ring<too_many_registers>(), "wants 480 registers");
+  check_has(error_of_ring<ends_early>(1), "ends while products of its warpgroup are on their way");
+  // Rows that are others of the same tile: no error, another result.
+  CHECK(error_of_ring_product<EmulatedSm90a, descriptor_stride>() > 0.1);
+}
+
+TEST_CASE("cuda, emulated: barriers of some threads order what these do") {
+  auto const pass_on = [](EmulatedSm90a& d, bool planted, auto const& meet) {
+    auto const x = d.shared<int>(64);
+    if (d.warp() == 0) x[d.lane()] = d.lane();
+    if (!planted || d.warp() != 2) meet();
+    if (d.warp() == 2) {
+      int const other = x[31 - d.lane()];
+      if (other != 31 - d.lane()) throw Error("wrong");
+    }
+  };
+  check_found_by_warpgroups(
+      [&](EmulatedSm90a& d, bool planted) {
+        pass_on(d, planted, [&] {
+          if (d.warp() == 0) d.arrive_named<64>(2);
+          if (d.warp() == 2) d.sync_named<64>(2);
+        });
+      },
+      "races: it reads byte ");
+  check_found_by_warpgroups(
+      [&](EmulatedSm90a& d, bool planted) {
+        auto const barrier = d.shared<std::uint64_t>(0);
+        if (d.thread() == 0) d.init_barrier(barrier, 32);
+        d.sync();
+        pass_on(d, planted, [&] {
+          if (d.warp() == 0) d.arrive(barrier);
+          if (d.warp() == 2) d.wait_barrier(barrier, 0);
+        });
+      },
+      "races: it reads byte ");
+  // A write behind the reads of several warps.
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        auto const x = d.shared<int>(64);
+        auto const barrier = d.shared<std::uint64_t>(0);
+        if (d.thread() == 0) {
+          d.init_barrier(barrier, 3);
+          x[0] = 7;
+        }
+        d.sync();
+        if (d.warp() < 3) {
+          int const seven = x[0];
+          d.sync_warp();
+          if (d.lane() == 0 && seven == 7 && !(planted && d.warp() == 1)) d.arrive(barrier);
+          if (d.lane() == 0 && planted && d.warp() == 0) d.arrive(barrier);
+        } else if (d.lane() == 0) {
+          d.wait_barrier(barrier, 0);
+          x[0] = 8;
+        }
+      },
+      "races: it writes byte 64 of shared memory, which threads of several warps have read");
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        auto const barrier = d.shared<std::uint64_t>(0);
+        if (d.thread() == 0) d.init_barrier(barrier, 128);
+        if (!planted) d.sync();
+        d.arrive(barrier);
+      },
+      "races: it ");
+}
+
+TEST_CASE("cuda, emulated: wrong uses of barriers are found") {
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        if (d.warp() == 0) d.sync_named<64>(3);
+        if (d.warp() == 1 && planted) d.sync_named<96>(3);
+        if (d.warp() == 1 && !planted) d.sync_named<64>(3);
+      },
+      "calls sync_named(3) for 96 threads, thread 0 for 64");
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        if (d.warp() == 0) d.arrive_named<64>(3);
+        if (d.warp() == 0 && planted) d.arrive_named<64>(3);
+        if (d.warp() == 1) d.sync_named<64>(3);
+      },
+      "comes to the named barrier 3 twice");
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        if (d.warp() == 0) d.arrive_named<64>(3);
+        if (d.warp() == 1 && !planted) d.sync_named<64>(3);
+      },
+      "comes to the named barrier 3 for 64 threads, of whom 32 have come when the block ends");
+  check_found_by_warpgroups([](EmulatedSm90a& d, bool planted) { d.sync_named<128>(planted ? 16 : 15); },
+                            "calls sync_named(16), expected 1 to 15");
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        auto const barrier = d.shared<std::uint64_t>(8);
+        if (d.thread() == 0) d.init_barrier(barrier, 128);
+        d.sync();
+        d.arrive(planted && d.thread() == 9 ? barrier + 1 : barrier);
+      },
+      "thread 9 arrives at byte 16 of shared memory, where nobody has made a barrier");
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        if (d.thread() == 0) d.init_barrier(d.shared<std::uint64_t>(8), 1);
+        d.sync();
+        d.shared<int>(16)[d.thread()] = 1;
+        if (planted) d.shared<int>(12)[0] = 1;
+      },
+      "where a barrier is");
+  check_found_by_warpgroups(
+      [](EmulatedSm90a& d, bool planted) {
+        auto const barrier = d.shared<std::uint64_t>(8);
+        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        d.sync();
+        if (d.thread() == 1) d.arrive(barrier);
+        if (d.thread() == 1 && planted) d.arrive(barrier);
+        if (d.warp() == 2) d.wait_barrier(barrier, 0);
+      },
+      "for parity 0; the barrier at byte 8, phase 2, lacks 1 of 1 arrivals");
+  // Registers that there are not: nobody gives any.
+  check_found_by_warpgroups<384>(
+      [](EmulatedSm90a& d, bool planted) {
+        if (d.warpgroup() > 0) {
+          d.take_registers<232>();
+        } else if (!planted) {
+          d.give_registers<40>();
+        }
+      },
+      "wait at take_registers<232>");
+}
+
+TEST_CASE("cuda, emulated: maps of matrices that TMA does not copy are refused") {
+  array_of<bfloat16> const a(4096);
+  EmulatedSm90a::queue const queue;
+  auto const error = [&](view<bfloat16 const> v, int rows) {
+    return error_of([&] { (void)queue.map_tensor(v, rows); });
+  };
+  view<bfloat16 const> const good{a.data(), 16, 64};
+  CHECK(error(good, 256) == "");
+  check_has(error(good, 257), "expected 1 to 256 rows of a tile");
+  check_has(error({a.data() + 1, 16, 64}, 8), "its address is not a multiple of 16");
+  check_has(error({a.data(), 16, 60}, 8), "expected a multiple of 16 bytes");
+  check_has(error({a.data(), 0, 64}, 8), "expected 1 to 2^32 rows");
+}
