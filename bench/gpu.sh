@@ -6,7 +6,7 @@
 # Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or where the CMake presets unpack it), the baselines
 # PyTorch.
 # JOBS: compilers at a time. LIMIT: seconds for everything. COMMIT: what the table calls the sources, where git cannot
-# say. ONLY: steps to run, of "tests determinism kernels layers torch ncu sanitizer".
+# say. ONLY: steps to run, of "tests determinism kernels layers warpgroups torch ncu sanitizer".
 # The table is written anew after every step, so that a run that is cut off has what it found.
 # tests/cuda/script tries it with tools that only pretend.
 #
@@ -39,7 +39,7 @@ done
 commit="${COMMIT:-$(git log -1 --format=%h 2>/dev/null || echo '?')}"
 [ -z "$(git status --short 2>/dev/null)" ] || commit+=" (changed)"
 
-steps="${ONLY:-tests determinism sanitizer kernels layers torch ncu}"
+steps="${ONLY:-tests determinism sanitizer kernels layers warpgroups torch ncu}"
 wanted() { case " $steps " in *" $1 "*) true ;; *) false ;; esac; }
 say() { printf '=== %s (after %d s)\n' "$1" "$SECONDS"; }
 rows="$out/rows.tsv" notes="$out/notes.md" wrong=0
@@ -208,9 +208,15 @@ if [ -n "$doctest" ]; then
   [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
   sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
 fi
-object() { echo "$build/$(echo "${1%.*}" | tr / -).o"; }
+# Those with kernels for warpgroups are other programs than those without.
+if [ "$architecture" = 90a ]; then
+  sources+=(bench/gpu/kernels.cu@warpgroups bench/gpu/moa.cu@warpgroups)
+fi
+object() { echo "$build/$(echo "${1/.cu/}" | tr / - | sed 's/\.cpp$//').o"; }
 compile() { # one source
-  timeout 280 "$nvcc" "${flags[@]}" -c "$1" -o "$(object "$1")" >"$(object "$1").log" 2>&1 ||
+  local with=()
+  case "$1" in *@warpgroups) with=(-DHEADMIX_CUDA_WARPGROUPS=1) ;; esac
+  timeout 280 "$nvcc" "${flags[@]}" ${with[@]+"${with[@]}"} -c "${1%@*}" -o "$(object "$1")" >"$(object "$1").log" 2>&1 ||
     echo "$1" >>"$build/failed"
 }
 rm -f "$build"/*.o "$build"/*.log "$build/failed"
@@ -238,6 +244,9 @@ link() { # program objects...
 }
 for program in ceilings kernels heads moa moh mh_moe; do link "$program" "$(object "bench/gpu/$program.cu")"; done
 link gpu_model "$(object bench/gpu_model/main.cpp)"
+for program in kernels moa; do
+  if [ "$architecture" = 90a ]; then link "$program@warpgroups" "$(object "bench/gpu/$program.cu@warpgroups")"; fi
+done
 if [ -n "$doctest" ]; then
   objects=()
   for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do
@@ -260,7 +269,7 @@ if wanted tests; then
   if [ -x "$build/device" ]; then
     step calibration 30 "$build/device" --test-case="*layouts*"
     must "the emulator's layouts against the device" calibration $?
-    step tests 120 "$build/device" --duration=true
+    step tests 120 "$build/device" --duration=true --test-case-exclude="warpgroups:*"
     status=$?
     must "tests on the device" tests $status \
       "$(grep -E '^\[doctest\] test cases' "$out/tests.log" | sed 's/.*cases: *//')"
@@ -311,6 +320,22 @@ if wanted layers && [ -x "$build/moa" ] && [ -x "$build/gpu_model" ]; then
     conclude "model, $model" model $?
   else
     note "model: not run, it knows no $name"
+  fi
+fi
+# No GPU has run these kernels yet: a step of their own, which may hang.
+if wanted warpgroups && [ "$architecture" = 90a ]; then
+  say "kernels for warpgroups"
+  if [ -x "$build/device" ]; then
+    step warpgroups 60 "$build/device" --duration=true --test-case="warpgroups:*"
+    must "kernels for warpgroups on the device" warpgroups $?
+  fi
+  if [ -x "$build/kernels@warpgroups" ]; then
+    measure kernels-warpgroups 45 "$build/kernels@warpgroups" "${ceilings[@]}" --only=attention
+    conclude "kernels for warpgroups" kernels-warpgroups $?
+  fi
+  if [ -x "$build/moa@warpgroups" ]; then
+    measure layers-moa-warpgroups 60 "$build/moa@warpgroups" "${ceilings[@]}"
+    conclude "layers, moa with kernels for warpgroups" layers-moa-warpgroups $?
   fi
 fi
 if wanted torch; then

@@ -20,7 +20,14 @@
 namespace bench {
 
 using headmix::bfloat16, headmix::Index, headmix::view;
+// Compiled with HEADMIX_CUDA_WARPGROUPS=1: Hopper's own instructions, and rows say so.
+#if defined(HEADMIX_CUDA_WARPGROUPS) && HEADMIX_CUDA_WARPGROUPS
+using Backend = headmix::Cuda<bfloat16, headmix::Sm90a>;
+inline constexpr char const* of_device = ", warpgroups";
+#else
 using Backend = headmix::Cuda<bfloat16, headmix::Sm80>;
+inline constexpr char const* of_device = "";
+#endif
 
 /// What this GPU can do, as ceilings.cu measured it.
 struct Ceilings {
@@ -103,7 +110,7 @@ inline void row(char const* group, std::string const& name, double us, double gf
   bool const in_cache = cached(megabytes);
   double const compute = c.tflops > 0 ? gflop / c.tflops * 1e3 : 0;
   double const memory = c.tbytes > 0 && !in_cache ? megabytes / c.tbytes : 0, floor = std::max(compute, memory);
-  std::printf("%s\t%s%s\t%.1f\t", group, name.c_str(), in_cache ? ", in L2" : "", us);
+  std::printf("%s\t%s%s%s\t%.1f\t", group, name.c_str(), of_device, in_cache ? ", in L2" : "", us);
   if (gflop > 0) {
     std::printf("%.0f\t", gflop / us * 1e3);
   } else {

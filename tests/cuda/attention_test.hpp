@@ -540,6 +540,22 @@ void test_tensor_attention() {
   check_attention<every_third, bfloat16, Device>({"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, head_dim});
   check_attention<every_third, bfloat16, Device>({"no keys", {0, 5}, {0, 0}, 1, 2, 1, head_dim});
 }
+/// For kernels that bring keys in tiles of 128 through a ring: enough of them for every stage to be used several times.
+template <Index head_dim, class Device>
+void test_ring_attention() {
+  using enum heads_chosen;
+  attention_case const few{"few queries, many keys", {0, 2, 5}, {0, 700, 1413}, 2, 2, 1, head_dim};
+  attention_case const one_tile{"one tile of rows", {0, 40}, {0, 640}, 3, 1, 1, head_dim, true};
+  attention_case const chosen{"chosen", {0, 60}, {0, 515}, 2, 4, 2, head_dim, false, nothing_often};
+  check_attention<full, bfloat16, Device>(few, {.gate = true, .no_d_q = true, .no_d_k = true, .no_d_v = true});
+  check_attention<causal, bfloat16, Device>(few, {.no_d_q = true, .no_d_k = true, .no_d_v = true, .odd = true});
+  check_attention<full, bfloat16, Device>(one_tile, {.no_d_q = true, .no_d_k = true, .no_d_v = true});
+  check_attention<sliding_window<150>, bfloat16, Device>(one_tile, {.no_d_q = true, .no_d_k = true, .no_d_v = true});
+  check_attention<every_third_before, bfloat16, Device>(
+      one_tile, {.no_d_q = true, .no_d_k = true, .no_d_v = true, .odd = true});
+  check_attention<causal, bfloat16, Device>(
+      chosen, {.layout = attention_layout::gaps, .no_d_q = true, .no_d_k = true, .no_d_v = true});
+}
 /// Tokens that choose heads, on tensor cores.
 template <Index head_dim, class Device>
 void test_tensor_chosen_heads() {

@@ -78,8 +78,8 @@ for row in ceilings: '| ceiling | copy | 10' 'layouts against the device: passed
   'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
   '| row | moh | 20' '| row | mh_moe | 20' 'model, h100: passed' '| MoA, forward | 500 | 800 | 880 | 1.10 |' \
   '| MH-MoE, forward | 200 | 300 | - | - |' \
-  '| torch | attention alone | 30' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' \
-  'racecheck: passed'; do
+  '| torch | attention alone | 30' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \
+  '| row | kernels@warpgroups | 20' '| row | moa@warpgroups | 20' 'kernels for warpgroups on the device: passed'; do
   has "$row"
 done
 lacks '| model |' # in a table of its own

@@ -11,17 +11,11 @@
 #include "headmix/backend/cuda/kernel/attention_clear.hpp"
 #include "headmix/backend/cuda/kernel/attention_plain_tile.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cuda {
-
-/// Rows of o times a number for each row and head, besides o itself; null: not wanted.
-template <class T>
-struct attention_gated {
-  view<accumulator_t<T> const> by = {};
-  view<T> o = {};
-};
 
 /// A gate with a number for each row, for all heads of the row.
 template <class W>
@@ -128,8 +122,8 @@ struct attention_plain {
   }
 };
 
-/// bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time, of which there are `stages` in shared
-/// memory. Rows are aligned, the list is small.
+/// bfloat16 on tensor cores, with the instructions of a warp: 4 warps of 16 `m` rows each, `keys` keys at a time, of
+/// which there are `stages` in shared memory. Rows are aligned, the list is small.
 template <AttentionMask Mask, class Map, int width, int m, int keys, int stages>
 struct attention_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
@@ -308,6 +302,33 @@ template <class T, class Map>
   return 0;
 }
 
+/// What attention_tensor does, by warpgroups; false where they do not do it: the queue has none, scores go through a map,
+/// or there are no keys.
+template <AttentionMask Mask, class Queue, class Map>
+bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
+                             attention_gated<bfloat16> const& gated, row_divisors const& by, float scale) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    attention_extents const& x = p.extents;
+    if (!queue.warpgroups() || x.keys.rows == 0) return false;
+    auto const launch = [&]<int width>(std::integral_constant<int, width>) {
+      using kernel = attention_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
+      kernel const k{p,
+                     gated,
+                     query_tiles(x, kernel::rows, sizeof(bfloat16)),
+                     by,
+                     scale,
+                     queue.map_tensor(p.k, kernel::keys),
+                     queue.map_tensor(p.v, kernel::keys)};
+      queue.launch(k, k.blocks());
+    };
+    if (x.head_dim == 64) launch(std::integral_constant<int, 64>{});
+    if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});
+    return true;
+  } else {
+    return false;
+  }
+}
+
 /// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
 /// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity. With a gate also gated = gate o, and
 /// then o is not wanted when its data is null.
@@ -337,8 +358,10 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_ident
         K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), by, scale};
         queue.launch(kernel, kernel.blocks());
       };
-      if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64, 2>{});
-      if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 48, 1>{});
+      if (!attention_by_warpgroups<Mask>(queue, p, gated, by, scale)) {
+        if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64, 2>{});
+        if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 48, 1>{});
+      }
       if (p.dropout.key == nullptr) return;
     }
   }

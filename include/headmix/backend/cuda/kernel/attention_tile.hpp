@@ -18,6 +18,13 @@ namespace headmix::cuda {
 
 inline constexpr int largest_int = (std::numeric_limits<int>::max)();
 
+/// Rows of o times a number for each row and head, besides o itself; null: not wanted.
+template <class T>
+struct attention_gated {
+  view<accumulator_t<T> const> by = {};
+  view<T> o = {};
+};
+
 // ---- which part a block has ----
 
 /// A tile of a row list, or of the keys of a key/value head.

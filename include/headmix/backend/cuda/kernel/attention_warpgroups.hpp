@@ -1,0 +1,369 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention over row lists with the products of warpgroups (Shah et al. 2024 describe the schedule). A block has 128
+// rows of a list. Of its three warpgroups the first one brings keys and values, 128 at a time, by TMA into a ring of
+// stages; the other two have 64 rows each. They take turns: while one issues its products, the other one computes
+// exponentials. The products of a tile's scores and of the probabilities of the tile before are on their way at the
+// same time.
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::cuda {
+
+/// Where chunk c of row i lies in panels of `rows` rows, in elements.
+template <int rows>
+[[nodiscard]] HEADMIX_HD constexpr int panel_offset(int i, int c) {
+  return c / 8 * (rows * panel_columns) + tile_layout<panel_columns>::offset(i, c % 8);
+}
+
+/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list is small, and there are
+/// keys.
+template <AttentionMask Mask, class Map, int width, class TensorMap>
+struct attention_warpgroups {
+  static_assert(Map::identity && (width == 64 || width == 128));
+  static constexpr int threads = 3 * warpgroup_threads;
+  static constexpr bool cooperative = true, warpgroups = true;
+  static constexpr int rows = 128, keys = 128, stages = 2, panels = width / panel_columns;
+  static constexpr int own_rows = rows / 2;  ///< of a warpgroup
+  static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
+  static constexpr int panel_bytes = keys * panel_row_bytes;  ///< of keys and values
+  static constexpr int stages_at = query_bytes;               ///< keys and values of each
+  static constexpr int barriers_at = stages_at + stages * 2 * key_bytes;
+  static constexpr int sights_at = barriers_at + 5 * stages * 8;
+  static constexpr int places_at = sights_at + 3 * rows * 4;
+  static constexpr int odd_at = places_at + 2 * rows * 4;
+  static constexpr int shared_bytes = odd_at + stages * keys * 4;
+  static constexpr int cleaners = 3, consumers = 8;  ///< warps
+  static constexpr int turn_barrier = 1;             ///< and the next one: whose turn it is
+  static constexpr int own_barrier = 3;              ///< and the next one: of one consumer
+
+  attention_forward<bfloat16, Map> p;
+  attention_gated<bfloat16> gated;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale;
+  TensorMap map_of_k, map_of_v;  ///< tiles of `keys` rows
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // the plain kernel's
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
+    small_keys const all_keys(x, mine, width);
+    int const left = list.length() - static_cast<int>(mine.first);
+
+    auto const sights = device.template shared<int>(sights_at);
+    auto const numbers = device.template shared<int>(places_at);
+    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+    ring<Device> const barriers{device.template shared<std::uint64_t>(barriers_at)};
+    if (device.thread() == 0) {
+      for (int i = 0; i < stages; ++i) {
+        device.init_barrier(barriers.keys_full(i), 1);
+        device.init_barrier(barriers.values_full(i), 1);
+        device.init_barrier(barriers.keys_empty(i), consumers);
+        device.init_barrier(barriers.values_empty(i), consumers + cleaners);
+        device.init_barrier(barriers.values_clean(i), cleaners);
+      }
+      device.fence_async();  // copies see them
+    }
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
+                                          sights);
+    device.sync();
+    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+    int const seen = sight.begin < sight.end ? sight.begin : sight.end;
+    int const begin = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
+    int const count = (sight.end - begin + keys - 1) / keys;
+
+    if (device.warpgroup() == 0) {
+      device.template give_registers<40>();
+      if (device.warp() > 0) {
+        clean(device, barriers, sight, begin, count);
+      } else if (device.lane() == 0) {
+        copy(device, barriers, all_keys, begin, count);
+      }
+    } else {
+      device.template take_registers<232>();
+      consume(device, barriers, places, sights, sight, begin, count);
+    }
+  }
+
+ private:
+  /// The barriers of the stages. Phase n of one belongs to the n-th tile that is in the stage.
+  template <class Device>
+  struct ring {
+    typename Device::template shared_pointer<std::uint64_t> at;
+
+    [[nodiscard]] HEADMIX_DEVICE auto keys_full(int i) const { return at + i; }
+    [[nodiscard]] HEADMIX_DEVICE auto values_full(int i) const { return at + (stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto keys_empty(int i) const { return at + (2 * stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto values_empty(int i) const { return at + (3 * stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto values_clean(int i) const { return at + (4 * stages + i); }
+  };
+  [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int tile) { return tile % stages; }
+  [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int tile) { return tile / stages % 2; }
+  [[nodiscard]] static HEADMIX_HD constexpr int keys_at(int stage) { return stages_at + 2 * stage * key_bytes; }
+  [[nodiscard]] static HEADMIX_HD constexpr int values_at(int stage) { return keys_at(stage) + key_bytes; }
+
+  /// One thread brings the tiles.
+  template <class Device>
+  HEADMIX_DEVICE void copy(Device& device, ring<Device> const& barriers, small_keys const& all_keys, int begin,
+                           int count) const {
+    HEADMIX_NO_UNROLL
+    for (int tile = 0; tile < count; ++tile) {
+      int const stage = stage_of(tile), row = all_keys.begin + begin + tile * keys;
+      auto const bring = [&](TensorMap const& from, int at, auto const& empty, auto const& full) {
+        device.wait_barrier(empty, parity_of(tile) ^ 1);  // at once for the first ones
+        device.arrive_expecting(full, key_bytes);
+        HEADMIX_UNROLL
+        for (int i = 0; i < panels; ++i) {
+          device.copy_tile(device.template shared<bfloat16>(at + i * panel_bytes), from, row,
+                           all_keys.col + i * panel_columns, full);
+        }
+      };
+      bring(map_of_k, keys_at(stage), barriers.keys_empty(stage), barriers.keys_full(stage));
+      bring(map_of_v, values_at(stage), barriers.values_empty(stage), barriers.values_full(stage));
+    }
+  }
+
+  /// Three warps look at values that not every row sees: 0 times one that is not finite would be NaN. Such rows become
+  /// 0, and are marked. A tile also has rows behind the end of its sequence.
+  template <class Device>
+  HEADMIX_DEVICE void clean(Device& device, ring<Device> const& barriers, tile_sight const& sight, int begin,
+                            int count) const {
+    constexpr int chunks = width / 8, at_once = 32 / chunks;
+    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
+    int const lane = device.lane(), chunk = lane % chunks;
+    HEADMIX_NO_UNROLL
+    for (int tile = 0; tile < count; ++tile) {
+      int const stage = stage_of(tile), first = begin + tile * keys;
+      device.wait_barrier(barriers.values_full(stage), parity_of(tile));
+      if (!sight.covers(first, first + keys)) {
+        auto const values = device.template shared<bfloat16>(values_at(stage));
+        auto const odd = device.template shared<int>(odd_at + stage * keys * 4);
+        HEADMIX_NO_UNROLL
+        for (int r = (device.warp() - 1) * at_once; r < keys; r += cleaners * at_once) {
+          int const row = r + lane / chunks;
+          auto const at = values + panel_offset<keys>(row, chunk);
+          bool found = false;
+          words<4> const eight = device.load16(at);
+          HEADMIX_UNROLL
+          for (std::uint32_t const both : eight.word) found = found || (both & high) == high || (both & low) == low;
+          std::uint32_t const of_row = device.ballot(found) >> (lane / chunks * chunks) & ((1u << chunks) - 1);
+          if (of_row != 0) device.store16(at, words<4>{});
+          if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
+        }
+        device.fence_async();
+        device.sync_warp();
+        if (lane == 0) device.arrive(barriers.values_clean(stage));
+      }
+      device.sync_warp();
+      if (lane == 0) device.arrive(barriers.values_empty(stage));
+    }
+  }
+
+  /// A warpgroup has 64 rows.
+  template <class Device, class Places, class Sights>
+  HEADMIX_DEVICE void consume(Device& device, ring<Device> const& barriers, Places const& places, Sights const& sights,
+                              tile_sight const& sight, int begin, int count) const {
+    constexpr int key_blocks = keys / 8, out_blocks = width / 8, steps = keys / 16;
+    constexpr float hidden = minus_infinity<float>;
+    constexpr int query_panel_bytes = rows * panel_row_bytes;
+    int const consumer = device.warpgroup() - 1, lane = device.lane();
+    int const first_row = consumer * own_rows, own = first_row + device.warp() % 4 * 16;  // of the group, of the warp
+    auto const queries = device.template shared<bfloat16>(0);
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < panels; ++i) {
+      tile_copy<own_rows, panel_columns, warpgroup_threads>::start(
+          device, queries + (i * rows + first_row) * panel_columns, device.thread() % warpgroup_threads, panel_columns,
+          [&](int, int r) {
+            bfloat16 const* const from = places.of(p.q, first_row + r);
+            return from ? from + i * panel_columns : nullptr;
+          });
+    }
+    device.commit_copies();
+    device.template wait_copies<0>();
+    device.fence_async();
+    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
+
+    float top[2] = {hidden, hidden}, total[2] = {}, shrink[2];
+    float score[1][key_blocks][4], out[1][out_blocks][4] = {};
+    words<4> weights[steps];
+    int cleaned = 0;  // bit i: the parity of the next wait for clean values in stage i
+
+    matrix_descriptor const query = device.describe(queries + first_row * panel_columns, 16, 8 * panel_row_bytes);
+    auto const multiply_keys = [&](int stage) {
+      matrix_descriptor const key =
+          device.describe(device.template shared<bfloat16>(keys_at(stage)), 16, 8 * panel_row_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < width / 16; ++k) {
+        device.multiply_tiles(score[0], query.after(k / 4 * query_panel_bytes + k % 4 * 32),
+                              key.after(k / 4 * panel_bytes + k % 4 * 32), k > 0);
+      }
+    };
+    auto const multiply_values = [&](int stage) {
+      matrix_descriptor const value =
+          device.describe(device.template shared<bfloat16>(values_at(stage)), panel_bytes, 8 * panel_row_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) {
+        device.multiply_across(out[0], weights[k], value.after(k * 16 * panel_row_bytes), true);
+      }
+    };
+    auto const take_turn = [&] { device.template sync_named<2 * warpgroup_threads>(turn_barrier + consumer); };
+    auto const give_turn = [&] { device.template arrive_named<2 * warpgroup_threads>(turn_barrier + 1 - consumer); };
+    auto const release = [&](auto const& empty) {
+      device.sync_warp();
+      if (lane == 0) device.arrive(empty);
+    };
+    // Scores become exponentials; `shrink` is what the sums so far have to be multiplied by.
+    auto const exponentials = [&](int tile) {
+      int const first = begin + tile * keys;
+      if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float highest = top[half];
+        HEADMIX_UNROLL
+        for (int j = 0; j < key_blocks; ++j) {
+          highest = std::fmax(score[0][j][2 * half], highest);  // not the one that is NaN
+          highest = std::fmax(score[0][j][2 * half + 1], highest);
+        }
+        HEADMIX_UNROLL
+        for (int step = 1; step < 4; step *= 2) highest = std::fmax(device.shuffle_xor(highest, step), highest);
+        float const shift = highest == hidden ? 0.f : highest * scale;
+        shrink[half] = device.exp2(top[half] * scale - shift);
+        top[half] = highest;
+        float sum = 0;
+        HEADMIX_UNROLL
+        for (int j = 0; j < key_blocks; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 2; ++e) {
+            float& s = score[0][j][2 * half + e];
+            s = device.exp2(s * scale - shift);
+            sum += s;
+          }
+        }
+        total[half] = total[half] * shrink[half] + sum;
+      }
+    };
+    auto const shrink_sums = [&] {
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 4; ++e) out[0][j][e] *= shrink[e / 2];
+      }
+    };
+    auto const make_weights = [&](int tile) {
+      int const first = begin + tile * keys, stage = stage_of(tile);
+      if (!sight.covers(first, first + keys)) {
+        device.wait_barrier(barriers.values_clean(stage), cleaned >> stage & 1);
+        cleaned ^= 1 << stage;
+        mark_odd_keys<Mask>(score, sights, device.template shared<int>(odd_at + stage * keys * 4), own, first, lane);
+      }
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) weights[k] = sums_as_left(score[0][2 * k], score[0][2 * k + 1]);
+    };
+
+    if (count > 0) {
+      if (consumer == 1) give_turn();  // to the first one
+      device.wait_barrier(barriers.keys_full(0), 0);
+      take_turn();
+      device.fence_products(score[0]);
+      multiply_keys(0);
+      device.commit_products();
+      if (consumer == 0 || count > 1) give_turn();
+      device.template wait_products<0>(score[0]);
+      release(barriers.keys_empty(0));
+      exponentials(0);
+      make_weights(0);
+      HEADMIX_NO_UNROLL
+      for (int tile = 1; tile < count; ++tile) {
+        int const stage = stage_of(tile), before = stage_of(tile - 1);
+        device.wait_barrier(barriers.keys_full(stage), parity_of(tile));
+        device.wait_barrier(barriers.values_full(before), parity_of(tile - 1));
+        take_turn();
+        device.fence_products(score[0], out[0], weights);
+        multiply_keys(stage);
+        device.commit_products();
+        multiply_values(before);
+        device.commit_products();
+        if (consumer == 0 || tile + 1 < count) give_turn();
+        device.template wait_products<1>(score[0]);
+        release(barriers.keys_empty(stage));
+        exponentials(tile);
+        device.template wait_products<0>(out[0], weights);
+        release(barriers.values_empty(before));
+        shrink_sums();
+        make_weights(tile);
+      }
+      int const last = stage_of(count - 1);
+      device.wait_barrier(barriers.values_full(last), parity_of(count - 1));
+      device.fence_products(out[0], weights);
+      multiply_values(last);
+      device.commit_products();
+      device.template wait_products<0>(out[0], weights);
+      release(barriers.values_empty(last));
+    }
+
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      float sum = total[half];
+      sum += device.shuffle_xor(sum, 1);
+      sum += device.shuffle_xor(sum, 2);
+      float const factor = sum == 0 ? 0.f : 1 / sum;
+      int const r = own + 8 * half + lane / 4;
+      Index const row = places.row(r);
+      if (p.lse.data && row >= 0 && lane % 4 == 0) {
+        device.store(&p.lse(row, places.col(r) / width), log_of_sum(top[half] * scale, sum));
+      }
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        for (int e = 0; e < 2; ++e) {
+          float& o = out[0][j][2 * half + e];
+          o = sum == 0 ? 0.f : o * factor;
+        }
+      }
+    }
+    // The rows go where the queries were, which the products of all four warps have read.
+    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
+    auto const pairs = device.template shared<std::uint32_t>(0);
+    HEADMIX_UNROLL
+    for (int j = 0; j < out_blocks; ++j) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        pairs[panel_offset<rows>(own + 8 * half + lane / 4, j) / 2 + lane % 4] =
+            pack(out[0][j][2 * half], out[0][j][2 * half + 1]);
+      }
+    }
+    device.sync_warp();
+    constexpr int chunks = width / 8, at_once = 32 / chunks;
+    int const chunk = lane % chunks;
+    HEADMIX_UNROLL
+    for (int i = 0; i < 16; i += at_once) {
+      int const r = own + i + lane / chunks;
+      if (places.row(r) < 0) continue;
+      words<4> values = device.load16(queries + panel_offset<rows>(r, chunk));
+      if (p.o.data) device.store16(places.of(p.o, r) + 8 * chunk, values);
+      if (gated.by.data) {
+        float const weight = device.load(&gated.by(places.row(r), places.col(r) / width));
+        HEADMIX_UNROLL
+        for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
+        device.store16(places.of(gated.o, r) + 8 * chunk, values);
+      }
+    }
+  }
+};
+
+}  // namespace headmix::cuda
+
+HEADMIX_END_QUIET_BOUNDS
