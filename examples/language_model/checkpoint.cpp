@@ -90,6 +90,8 @@ Checkpoint::Checkpoint(Options const& o, Text const& text, bool speaks)
   path_ = file_in(folder_);
   settings_ = settings(o);
   settings_.emplace_back("--text", text_setting(text));
+  if (!o.validation_text.empty())
+    settings_.emplace_back("--validation-text", std::to_string(text.size() - text.train) + " bytes of these");
 }
 
 void Checkpoint::check_settings(headmix::Safetensors const& file) const {
@@ -124,6 +126,12 @@ void Checkpoint::resume(Saved<T>& training) {
     throw UsageError(path_ + ": extra.train_loss: expected a loss for each of the optimiser's " +
                      std::to_string(results.steps) + " steps, found " + std::to_string(losses.size()));
   for (double const loss : losses) results.train.push_back({static_cast<Index>(results.train.size()) + 1, loss});
+  if (file.tensors().find("extra.validation") != file.tensors().end()) {
+    auto const points = file.values<double>("extra.validation");
+    for (std::size_t i = 0; i + 1 < points.size(); i += 2) {
+      results.validation.push_back({static_cast<Index>(points[i]), points[i + 1]});
+    }
+  }
   training.progress.continue_after(results.steps, times);
   saved_ = results.steps;
 }
@@ -138,6 +146,12 @@ void Checkpoint::save(Saved<T> const& training) {
   headmix::checkpoint_extras all;
   all.tensors["extra.train_loss"] = {
       headmix::dtype::f64, {static_cast<Index>(losses.size())}, std::as_bytes(std::span(losses))};
+  std::vector<double> points;  // of validations so far: steps and loss
+  for (auto const& point : results.validation)
+    points.insert(points.end(), {static_cast<double>(point.step), point.loss});
+  if (!points.empty())
+    all.tensors["extra.validation"] = {
+        headmix::dtype::f64, {static_cast<Index>(results.validation.size()), 2}, std::as_bytes(std::span(points))};
   Progress::Times const times = training.progress.times();
   all.metadata["seconds"] = number_text(times.trained);
   all.metadata["seconds of the first step"] = number_text(times.first);

@@ -45,6 +45,8 @@ constexpr Index most_experts = 4096;
 constexpr std::array table{
     Option{"--text", "PATH", &Options::text, 0, 0, all, "train on this file, or on the text files of this folder",
            "C++ standard library headers"},
+    Option{"--validation-text", "PATH", &Options::validation_text, 0, 0, all,
+           "validate on this file or folder, and train on all of --text", "the last tenth of --text"},
     Option{"--attention", "dense|moa|moh|mae", &Options::attention, 0, 0, all,
            "multi-head, mixture of attention heads, of head attention, or of attentive experts",
            "moa; with --ffn smoe or mh_moe: dense"},
@@ -119,6 +121,8 @@ constexpr std::array table{
            ""},
     Option{"--stop-after", "N", &Options::stop_after, 0, 1e9, all,
            "save and end after so many of the --steps (0: after all)", ""},
+    Option{"--validate-every", "N", &Options::validate_every, 0, 1e9, all,
+           "steps from one validation to the next, for the curve of the report (0: only at the end)", ""},
     Option{"--resume", "", &Options::resume, 0, 0, all,
            "continue the checkpoint of --checkpoint, with the same bits; begin where there is none", "off"},
     Option{"--sample", "N", &Options::sample, 0, 1e6, all,
@@ -471,9 +475,9 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
 }
 
 std::vector<std::pair<std::string, std::string>> settings(Options const& options) {
-  constexpr std::array<std::string_view, 10> others{"--text",     "--threads",    "--report", "--checkpoint",
-                                                    "--every",    "--stop-after", "--resume", "--sample",
-                                                    "--progress", "--parallel"};
+  constexpr std::array<std::string_view, 11> others{"--text",       "--validation-text", "--threads",    "--report",
+                                                    "--checkpoint", "--every",           "--stop-after", "--resume",
+                                                    "--sample",     "--progress",        "--parallel"};
   std::vector<std::pair<std::string, std::string>> all_of_them;
   for (Option const& o : table) {
     bool const used = (o.use & (bit_of(options.attention) | bit_of(options.ffn))) != 0;

@@ -39,6 +39,7 @@ struct Pool {
 
 struct Options {
   std::string text;                      ///< file or folder; empty: the default text
+  std::string validation_text;           ///< likewise; empty: the last tenth of the text
   Attention attention = Attention::moa;  ///< dense with a mixture as --ffn, unless given
   Device backend = Device::cpu;
   Scalar scalar = Scalar::float32;
@@ -68,11 +69,12 @@ struct Options {
   double moa_scale = 4;              ///< of the mixture's output, moa only; top_k unless given
   std::uint64_t seed = 1;
   Parallel parallel = Parallel::none;
-  Index threads = 1;       ///< parse_options: all hardware threads unless given
-  std::string report;      ///< folder; empty: no report
-  std::string checkpoint;  ///< folder; empty: no checkpoints
-  Index every = 500;       ///< steps from one checkpoint to the next; 0: only the last one
-  Index stop_after = 0;    ///< steps; 0: all
+  Index threads = 1;         ///< parse_options: all hardware threads unless given
+  std::string report;        ///< folder; empty: no report
+  std::string checkpoint;    ///< folder; empty: no checkpoints
+  Index every = 500;         ///< steps from one checkpoint to the next; 0: only the last one
+  Index stop_after = 0;      ///< steps; 0: all
+  Index validate_every = 0;  ///< steps from one validation to the next; 0: only the last one
   bool resume = false;
   Index sample = 300;  ///< bytes
   ProgressMode progress = ProgressMode::automatic;

@@ -125,6 +125,7 @@ Json summary(Options const& o, Results const& r) {
     if (o.attention == Attention::dense || o.attention == Attention::mae) json("balance", o.balance);
   }
   json("lr", o.lr)("min_lr", o.min_lr)("warmup", o.warmup)("seed", o.seed)("threads", o.threads)("text", o.text);
+  if (!o.validation_text.empty()) json("validation_text", o.validation_text);
   if (o.attention == Attention::mae) {
     json("dropped", o.dropped)("experts", o.experts)("training", name(o.training));
     if (o.training != Training::uniform) json("pool", name(o.pool))("gate_dim", o.gate_dim);
@@ -308,7 +309,7 @@ int give_results(Options const& options, Text const& text, Results& results) {
       results.train_loss += results.train[i].loss / static_cast<double>(last);
     }
   }
-  if (!results.validation.empty()) {
+  if (!results.validation.empty() && results.validation.back().step == options.steps) {
     std::printf("validation loss %.4f nats per byte over %td bytes\n", results.val_loss, text.size() - text.train - 1);
     print_gates(stdout, options, results);
   }

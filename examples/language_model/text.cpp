@@ -31,13 +31,14 @@ constexpr std::size_t largest = std::numeric_limits<Int>::max();  // positions a
 constexpr std::size_t default_size = 4'000'000;
 constexpr std::uint64_t batch_stream = 0x6261746368;  // "batch": no other random numbers of the program use this stream
 
-[[noreturn]] void unreadable(fs::path const& path, std::string const& why) {
-  throw UsageError("--text: expected a readable file or folder, found " + in_quotes(path.string()) + ": " + why);
+[[noreturn]] void unreadable(std::string_view option, fs::path const& path, std::string const& why) {
+  throw UsageError(std::string(option) + ": expected a readable file or folder, found " + in_quotes(path.string()) +
+                   ": " + why);
 }
 
-Bytes read_file(fs::path const& path) {
+Bytes read_file(std::string_view option, fs::path const& path) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(std::fopen(path.string().c_str(), "rb"), &std::fclose);
-  if (!file) unreadable(path, std::strerror(errno));
+  if (!file) unreadable(option, path, std::strerror(errno));
   Bytes bytes;
   std::size_t size = 0, got = 0;
   do {
@@ -45,16 +46,16 @@ Bytes read_file(fs::path const& path) {
     errno = 0;
     got = std::fread(bytes.data() + size, 1, bytes.size() - size, file.get());
     size += got;
-    if (size > largest) unreadable(path, "larger than 2 GiB");
+    if (size > largest) unreadable(option, path, "larger than 2 GiB");
   } while (got != 0);
-  if (std::ferror(file.get()) != 0) unreadable(path, std::strerror(errno));
+  if (std::ferror(file.get()) != 0) unreadable(option, path, std::strerror(errno));
   bytes.resize(size);
   return bytes;
 }
 
 bool hidden(fs::path const& path) { return path.filename().string().starts_with('.'); }
 
-std::vector<fs::path> files_below(fs::path const& folder) {
+std::vector<fs::path> files_below(std::string_view option, fs::path const& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::recursive_directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
@@ -63,17 +64,17 @@ std::vector<fs::path> files_below(fs::path const& folder) {
     else if (std::error_code gone; i->is_regular_file(gone))
       files.push_back(i->path());
   }
-  if (error) unreadable(folder, error.message());
+  if (error) unreadable(option, folder, error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
 
 /// The text files one after another, at most `limit` bytes; returns how many files took part.
-std::size_t append_files(std::vector<fs::path> const& files, std::size_t limit, Bytes& bytes) {
+std::size_t append_files(std::string_view option, std::vector<fs::path> const& files, std::size_t limit, Bytes& bytes) {
   std::size_t count = 0;
   for (fs::path const& path : files) {
     if (bytes.size() == limit) break;
-    Bytes const file = read_file(path);
+    Bytes const file = read_file(option, path);
     if (file.empty() || std::memchr(file.data(), 0, file.size()) != nullptr) continue;
     std::size_t const n = std::min(file.size(), limit - bytes.size());
     bytes.insert(bytes.end(), file.data(), file.data() + n);
@@ -103,7 +104,8 @@ std::vector<fs::path> standard_headers(std::string_view folders, fs::path& folde
 Text default_text() {
   Text text;
   fs::path folder;
-  std::size_t count = append_files(standard_headers(HEADMIX_LM_CXX_INCLUDE_DIRS, folder), default_size, text.bytes);
+  std::size_t count =
+      append_files("--text", standard_headers(HEADMIX_LM_CXX_INCLUDE_DIRS, folder), default_size, text.bytes);
   text.source = "C++ standard library headers in ";
   if (count == 0) {
     folder = fs::path(HEADMIX_LM_SOURCE_DIR) / "include";
@@ -111,25 +113,25 @@ Text default_text() {
     if (!fs::is_directory(folder, error))
       throw UsageError("--text: expected a file or folder, since neither C++ standard library headers nor " +
                        in_quotes(folder.string()) + " were found");
-    count = append_files(files_below(folder), default_size, text.bytes);
+    count = append_files("--text", files_below("--text", folder), default_size, text.bytes);
     text.source = "headmix's own headers in ";
   }
   text.source += folder.string() + " (" + std::to_string(count) + " files)";
   return text;
 }
 
-Text named_text(std::string const& path) {
+Text named_text(std::string_view option, std::string const& path) {
   Text text;
   std::error_code error;
   bool const folder = fs::is_directory(path, error);
   text.source = path;
   if (!folder) {
-    text.bytes = read_file(path);
+    text.bytes = read_file(option, path);
     return text;
   }
-  std::size_t const count = append_files(files_below(path), largest + 1, text.bytes);
-  if (text.bytes.size() > largest) unreadable(path, "more than 2 GiB of text");
-  if (count == 0) unreadable(path, "no text files in it");
+  std::size_t const count = append_files(option, files_below(option, path), largest + 1, text.bytes);
+  if (text.bytes.size() > largest) unreadable(option, path, "more than 2 GiB of text");
+  if (count == 0) unreadable(option, path, "no text files in it");
   text.source += " (" + std::to_string(count) + " files)";
   return text;
 }
@@ -137,12 +139,23 @@ Text named_text(std::string const& path) {
 }  // namespace
 
 Text load_text(Options const& options) {
-  Text text = options.text.empty() ? default_text() : named_text(options.text);
-  text.train = text.size() / 10 * 9 + text.size() % 10 * 9 / 10;
+  Text text = options.text.empty() ? default_text() : named_text("--text", options.text);
+  bool const one = options.validation_text.empty();
+  if (one) {
+    text.train = text.size() / 10 * 9 + text.size() % 10 * 9 / 10;
+  } else {
+    text.train = text.size();
+    Text const validation = named_text("--validation-text", options.validation_text);
+    if (text.bytes.size() + validation.bytes.size() > largest)
+      unreadable("--validation-text", options.validation_text, "more than 2 GiB with --text");
+    text.bytes.insert(text.bytes.end(), validation.bytes.begin(), validation.bytes.end());
+    text.source += ", validation on " + validation.source;
+  }
   Index const shorter = std::min(text.train, text.size() - text.train);
   if (shorter < options.context + 1)
     throw UsageError("--text: expected at least " + std::to_string(options.context + 1) +
-                     " bytes (--context + 1) in each of the training 90 % and the validation 10 %, found " +
+                     " bytes (--context + 1) in each of " +
+                     (one ? "the training 90 % and the validation 10 %" : "--text and --validation-text") + ", found " +
                      std::to_string(text.train) + " and " + std::to_string(text.size() - text.train) + " in " +
                      in_quotes(text.source));
   return text;

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The text: loading, the 90/10 split by position, random training windows, the windows of the validation part.
-// A token is a byte. An input window of n bytes has as its targets the same bytes shifted by one.
+// The text: loading, the validation part (a text of its own, or the last tenth), random training windows, the windows
+// of the validation part. A token is a byte. An input window of n bytes has as its targets the same bytes shifted by
+// one.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ struct Text {
 
 /// Reads --text: a file as it is; of a folder all files below it, in the order of their paths, without hidden ones and
 /// without binary ones (a zero byte). Without --text: the C++ standard library headers of the compiler that built the
-/// program, else headmix's own. Throws UsageError if that cannot be read or is too short for --context.
+/// program, else headmix's own. --validation-text is read as --text is and follows it; without it the last tenth
+/// validates. Throws UsageError if that cannot be read or is too short for --context.
 [[nodiscard]] Text load_text(Options const& options);
 
 /// Fills `inputs` and `targets` (both batch x context, row-major) with random windows of the training part. Row b of

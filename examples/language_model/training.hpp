@@ -221,10 +221,22 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
     results.experts = std::move(use);
     check_loss(val_loss, "the validation loss", o.steps);
   };
+  // Before the next step rather than after the last one: what a signal ends here is done by the process that resumes.
+  auto const validation_is_due = [&] {
+    return o.validate_every > 0 && results.steps > 0 && results.steps % o.validate_every == 0 &&
+           (results.validation.empty() || results.validation.back().step < results.steps);
+  };
+  auto const validate_between = [&] {
+    progress.pause();
+    ExpertUse use;
+    results.validation.push_back({results.steps, validate(model, Pass::mixture, o, text, use, ranks)});
+    progress.resume();
+  };
   Index const last = o.stop_after > 0 ? o.stop_after : o.steps;
   results.ending = run_training(results.steps, o.steps, [&] {
     while (results.steps < last) {
       ranks.check_signal();
+      if (validation_is_due()) validate_between();
       train_step(results.steps);
       if (checkpoint.is_due(results.steps)) checkpoint.save(training);
     }
