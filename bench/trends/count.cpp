@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "count.hpp"
+
+#include "../../examples/language_model/attention.hpp"
+#include "../../examples/language_model/feed_forward.hpp"
+#include "../../examples/language_model/mae.hpp"
+#include "headmix/count/count.hpp"
+
+namespace trends {
+namespace {
+
+using headmix::at, headmix::count_macs, headmix::Index;
+using lm::Attention, lm::Ffn, lm::Options;
+
+template <class Router>
+Index moh(Options const& o) {
+  using L = lm::Moh<Router>;
+  auto const count = [&](auto... shared_heads) {
+    return count_macs<L>(at<headmix::tokens>(o.context), at<typename L::model_dim>(o.width),
+                         at<typename L::head_dim>(o.head_dim),
+                         at<typename Router::routed_heads>(o.heads - o.shared_heads),
+                         at<typename Router::routed_top_k>(o.top_k), shared_heads...);
+  };
+  if constexpr (Router::shared_heads::value == headmix::dynamic) {
+    return count(at<typename Router::shared_heads>(o.shared_heads));
+  } else {
+    return count();
+  }
+}
+
+Index attention(Options const& o) {
+  using headmix::dynamic;
+  auto const tokens = at<headmix::tokens>(o.context);
+  if (o.attention == Attention::dense)
+    return count_macs<lm::Dense>(tokens, at<lm::Dense::model_dim>(o.width), at<lm::Dense::head_dim>(o.head_dim),
+                                 at<lm::Dense::heads>(o.heads));
+  if (o.attention == Attention::moa) {
+    using L = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
+    return count_macs<L>(tokens, at<L::model_dim>(o.width), at<L::head_dim>(o.head_dim), at<L::experts>(o.experts),
+                         at<L::top_k>(o.top_k));
+  }
+  if (o.attention == Attention::mae) {
+    auto const count = [&]<class L>(std::type_identity<L>) {
+      return std::apply([&](auto... sizes) { return count_macs<L>(tokens, sizes...); }, lm::mae_sizes(o));
+    };
+    return o.training == lm::Training::uniform ? count(std::type_identity<lm::Mae::mean>{})
+                                               : count(std::type_identity<lm::Mae>{});
+  }
+  if (o.router == lm::HeadRouter::query_norm)
+    return o.shared_heads == 0 ? moh<headmix::QueryNorm<0, dynamic, dynamic>>(o)
+                               : moh<headmix::QueryNorm<dynamic, dynamic, dynamic>>(o);
+  return o.shared_heads == 0 ? moh<headmix::TwoStage<0, dynamic, dynamic>>(o)
+                             : moh<headmix::TwoStage<dynamic, dynamic, dynamic>>(o);
+}
+
+Index network(Options const& o, Index layer) {
+  auto const tokens = at<headmix::tokens>(o.context);
+  using Real = headmix::weights::real;  // ternary ones are as many
+  if (!lm::has_mixture(o, layer)) {
+    using L = lm::Gelu<Real>;
+    return count_macs<L>(tokens, at<L::model_dim>(o.width), at<L::hidden_dim>(4 * o.width));
+  }
+  auto const experts = at<lm::ExpertRouter::experts>(o.ffn_experts);
+  auto const top_k = at<lm::ExpertRouter::top_k>(o.ffn_top_k);
+  if (o.ffn == Ffn::smoe) {
+    using L = lm::Smoe<Real>;
+    return count_macs<L>(tokens, at<L::model_dim>(o.width), experts, top_k, at<L::network::hidden_dim>(o.hidden));
+  }
+  using L = lm::MhMoe<Real>;
+  return count_macs<L>(tokens, at<L::model_dim>(o.width), at<L::split>(o.split), experts, top_k,
+                       at<L::network::hidden_dim>(o.hidden));
+}
+
+}  // namespace
+
+double macs_per_token(Options const& o) {
+  Index macs = count_macs<lm::Probabilities>(at<headmix::tokens>(o.context), at<lm::Stream::D>(o.width));
+  for (Index layer = 0; layer < o.layers; ++layer) macs += attention(o) + network(o, layer);
+  return static_cast<double>(macs) / static_cast<double>(o.context);
+}
+
+}  // namespace trends

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+#include "page.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "../../examples/language_model/svg.hpp"
+#include "count.hpp"
+#include "headmix/io/file.hpp"
+
+namespace trends {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+struct Statistics {
+  std::size_t n = 0;
+  double mean = unknown, deviation = unknown;  ///< the second one of a sample, from two numbers on
+};
+
+Statistics statistics(std::vector<double> const& x) {
+  Statistics s{x.size(), unknown, unknown};
+  if (x.empty()) return s;
+  double sum = 0, squares = 0;
+  for (double const v : x) sum += v;
+  s.mean = sum / static_cast<double>(x.size());
+  for (double const v : x) squares += (v - s.mean) * (v - s.mean);
+  if (x.size() > 1) s.deviation = std::sqrt(squares / static_cast<double>(x.size() - 1));
+  return s;
+}
+
+/// Half the width of the interval that has the mean with 95 % (Student).
+double half_interval(Statistics const& s) {
+  constexpr std::array quantiles{12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26};
+  if (s.n < 2) return unknown;
+  return quantiles[std::min(s.n - 2, quantiles.size() - 1)] * s.deviation / std::sqrt(static_cast<double>(s.n));
+}
+
+std::string number(double x, int digits) { return std::isfinite(x) ? lm::fixed(x, digits) : "not finite"; }
+
+class Page {
+ public:
+  Page(std::string path, List const& list, Records const& records, RateOf const& rate_of)
+      : path_(std::move(path)), list_(list), records_(records), rate_of_(rate_of) {}
+
+  [[nodiscard]] std::string content(std::vector<std::string> const& mark) const {
+    std::string const kind = mark.empty() ? "" : mark.front();
+    std::vector<std::string> const families(mark.begin() + (mark.empty() ? 0 : 1), mark.end());
+    for (auto const& f : families) {
+      if (std::none_of(list_.families.begin(), list_.families.end(), [&](auto const& x) { return x.name == f; }))
+        throw lm::UsageError(path_ + ": expected the name of a family, found " + lm::in_quotes(f));
+    }
+    if (kind == "table") return table(families);
+    if (kind == "rates") return rates(families);
+    if (kind == "claims") return claims(families);
+    if (kind == "curves" && families.size() == 1) return curves(families.front());
+    if (kind == "progress" && families.empty()) return progress();
+    throw lm::UsageError(path_ + ": expected table, rates, claims, curves or progress behind `<!-- trends`, found " +
+                         lm::in_quotes(joined(mark)));
+  }
+
+ private:
+  [[nodiscard]] bool is_in(Run const& run, std::vector<std::string> const& families) const {
+    return std::find(families.begin(), families.end(), list_.families[run.family].name) != families.end();
+  }
+  [[nodiscard]] Record const* find(Run const& run, std::string const& seed, std::string const& rate) const {
+    return records_.find(joined(Training{&run, seed, rate}.words(list_)));
+  }
+  /// Those of the reported seeds; null where there is none.
+  [[nodiscard]] std::vector<Record const*> of(Run const& run) const {
+    std::string const rate = rate_of_(run);
+    std::vector<Record const*> all;
+    for (auto const& seed : list_.seeds) all.push_back(rate.empty() ? nullptr : find(run, seed, rate));
+    return all;
+  }
+  static std::vector<double> numbers(std::vector<Record const*> const& all, char const* key) {
+    std::vector<double> n;
+    for (auto const* r : all)
+      if (r != nullptr) n.push_back(r->number(key));
+    return n;
+  }
+  /// The share of the least used expert or routed head of all layers, where 1 is an even one.
+  static double least_load(Record const& r) {
+    double least = unknown;
+    for (std::string_view const key : {"expert_loads", "ffn_expert_loads"}) {
+      std::string const loads = json_value(r.json, key);
+      for (std::size_t at = 1; at < loads.size();) {
+        std::size_t const begin = loads.find('[', at);
+        if (begin == std::string::npos) break;
+        std::size_t const end = loads.find(']', begin);
+        auto shares = json_numbers(loads.substr(begin, end - begin));
+        at = end + 1;
+        if (r.text("attention") == "moh") std::erase_if(shares, [](double s) { return s > 1 - 1e-9; });  // shared
+        if (shares.empty()) continue;
+        auto const s = statistics(shares);
+        double const share = *std::min_element(shares.begin(), shares.end()) / s.mean;
+        if (!(least <= share)) least = share;
+      }
+    }
+    return least;
+  }
+
+  [[nodiscard]] std::string table(std::vector<std::string> const& families) const {
+    std::string s =
+        "| run | validation loss: mean (each seed) | deviation | parameters | multiply-accumulates of a token | least "
+        "used expert or head | entropy of gates | tokens/s | learning rate |\n|---|---|---|---|---|---|---|---|---|\n";
+    for (auto const& run : list_.runs) {
+      if (!is_in(run, families)) continue;
+      auto const all = of(run);
+      auto const losses = numbers(all, "val_loss");
+      lm::Options const o = options_of(run);
+      std::string each;
+      for (auto const* r : all)
+        each += (each.empty() ? "" : " ") + (r == nullptr ? "-" : number(r->number("val_loss"), 4));
+      Record const* any = nullptr;
+      std::vector<double> loads, entropies;
+      for (auto const* r : all) {
+        if (r == nullptr) continue;
+        any = r;
+        if (double const l = least_load(*r); l == l) loads.push_back(l);
+        if (double const e = r->number("gate_entropy"); e == e) entropies.push_back(e);
+      }
+      auto const loss = statistics(losses), load = statistics(loads), entropy = statistics(entropies),
+                 speed = statistics(numbers(all, "tokens_per_s"));
+      s += "| `" + run.name + "` | " + (any == nullptr ? "not trained yet" : number(loss.mean, 4) + " (" + each + ")") +
+           " | ";
+      s += (loss.n < 2 ? "-" : number(loss.deviation, 4)) + " | ";
+      s += (any == nullptr ? "-" : lm::fixed(any->number("parameters"), 0)) + " | ";
+      s += lm::fixed(macs_per_token(o), 0) + " | ";
+      s += (load.n == 0 ? "" : number(load.mean, 2)) + " | " + (entropy.n == 0 ? "" : number(entropy.mean, 3)) + " | ";
+      s += (any == nullptr ? "-" : lm::fixed(speed.mean, 0)) + " | ";
+      s += (any == nullptr ? "-" : json_value(any->json, "lr")) + " |\n";
+    }
+    return s;
+  }
+
+  [[nodiscard]] std::string rates(std::vector<std::string> const& families) const {
+    std::string s =
+        "| family | with the run | validation loss at each rate, seed " + list_.select + " |\n|---|---|---|\n";
+    for (auto const& family : list_.families) {
+      if (std::find(families.begin(), families.end(), family.name) == families.end()) continue;
+      Run const& first = list_.runs[family.first];
+      std::string const best = rate_of_(first);
+      s += "| " + family.name + " | `" + first.name + "` |";
+      std::string separator = " ";
+      for (auto const& rate : family.rates) {
+        Record const* const r = find(first, list_.select, rate);
+        std::string const b = rate == best ? "**" : "";
+        s += separator + b + rate + ": " + (r == nullptr ? "not trained yet" : number(r->number("val_loss"), 4)) + b;
+        separator = ", ";
+      }
+      s += " |\n";
+    }
+    return s;
+  }
+
+  [[nodiscard]] std::string claims(std::vector<std::string> const& families) const {
+    std::string s =
+        "| claim | the paper | here: difference of the validation losses, nats per byte | verdict "
+        "|\n|---|---|---|---|\n";
+    for (auto const& claim : list_.claims) {
+      Run const &better = *list_.run(claim.better), &worse = *list_.run(claim.worse);
+      if (!is_in(better, families)) continue;
+      auto const a = of(better), b = of(worse);
+      std::vector<double> differences;
+      for (std::size_t i = 0; i < a.size(); ++i)
+        if (a[i] != nullptr && b[i] != nullptr)
+          differences.push_back(b[i]->number("val_loss") - a[i]->number("val_loss"));
+      auto const d = statistics(differences);
+      double const half = half_interval(d);
+      std::string verdict = "not decided";
+      if (d.n >= 3 && d.mean - half > 0) verdict = "holds";
+      if (d.n >= 3 && d.mean + half < 0) verdict = "does not hold";
+      std::string found = "not trained yet";
+      if (d.n > 0) {
+        found = number(d.mean, 4);
+        if (d.n > 1) found += " ± " + number(half, 4);
+        found += " (" + std::to_string(d.n) + (d.n == 1 ? " seed)" : " seeds)");
+      }
+      if (d.n < 3) verdict = "not decided: fewer than 3 seeds";
+      s += "| " + claim.text + ": `" + better.name + "` < `" + worse.name + "` | " + claim.paper + " | " + found +
+           " | " + verdict + " |\n";
+    }
+    return s;
+  }
+
+  [[nodiscard]] std::string progress() const {
+    std::size_t choices = 0, chosen = 0, rows = 0, done = 0;
+    double seconds = 0;
+    auto const add = [&](Record const* r, std::size_t& n) {
+      if (r == nullptr) return;
+      ++n;
+      lm::Options const o = parsed(r->text("options"));
+      seconds += static_cast<double>(o.steps * o.batch * o.context) / r->number("tokens_per_s");
+    };
+    for (auto const& family : list_.families)
+      for (auto const& rate : family.rates) {
+        ++choices;
+        add(find(list_.runs[family.first], list_.select, rate), chosen);
+      }
+    for (auto const& run : list_.runs) {
+      rows += list_.seeds.size();
+      for (auto const* r : of(run)) add(r, done);
+    }
+    return std::to_string(chosen) + " of " + std::to_string(choices) + " trainings that choose learning rates and " +
+           std::to_string(done) + " of " + std::to_string(rows) + " reported ones are done; they took " +
+           lm::fixed(seconds / 3600, 1) + " hours of one core, without validations.\n";
+  }
+
+  /// The mean validation loss of the seeds, where all that are done have a point; the first quarter is left out.
+  [[nodiscard]] std::string curves(std::string const& family) const {
+    struct Curve {
+      std::string name;
+      std::vector<std::pair<double, double>> points;
+    };
+    std::vector<Curve> all;
+    double low = unknown, high = unknown, last = 1;
+    for (auto const& run : list_.runs) {
+      if (!is_in(run, {family})) continue;
+      Curve curve{run.name, {}};
+      double seeds = 0;
+      for (auto const* r : of(run)) {
+        if (r == nullptr) continue;
+        auto const points = json_numbers(json_value(r->json, "validation_curve"));
+        if (curve.points.empty()) curve.points.resize(points.size() / 2);
+        for (std::size_t i = 0; i < std::min(curve.points.size(), points.size() / 2); ++i) {
+          curve.points[i].first = points[2 * i];
+          curve.points[i].second += points[2 * i + 1];
+        }
+        ++seeds;
+      }
+      if (curve.points.empty()) continue;
+      double const steps = curve.points.back().first;
+      std::erase_if(curve.points, [&](auto const& p) { return p.first < steps / 4; });
+      for (auto& p : curve.points) {
+        p.second /= seeds;
+        if (!(low <= p.second)) low = p.second;
+        if (!(high >= p.second)) high = p.second;
+        last = std::max(last, p.first);
+      }
+      all.push_back(curve);
+    }
+    if (all.empty()) return "Not trained yet.\n";
+    constexpr std::array colours{"#2f6fbf", "#c8501e", "#2e8b57", "#8a5fbf",
+                                 "#b58900", "#d33682", "#5b7083", "#7f4f24"};
+    constexpr double width = 760, left = 64, right = 736, top = 48, bottom = 376;
+    double const height = 430 + 18 * static_cast<double>((all.size() + 2) / 3);
+    double const margin = 0.05 * std::max(high - low, 0.01);
+    auto const x = [&](double step) { return left + (right - left) * (step - last / 4) / (last * 3 / 4); };
+    auto const y = [&](double loss) {
+      return bottom + (top - bottom) * (loss - low + margin) / (high - low + 2 * margin);
+    };
+    lm::Svg svg(width, height, "Validation loss, nats per byte, mean of the seeds: " + family);
+    for (double const t : lm::ticks(low, high, 6)) {
+      svg.line(left, y(t), right, y(t), "class=\"grid\"");
+      svg.text(left - 8, y(t) + 4, lm::decimal(t, 4), lm::Svg::Anchor::end);
+    }
+    for (double const t : lm::ticks(last / 4, last, 6))
+      svg.text(x(t), bottom + 20, lm::decimal(t, 0), lm::Svg::Anchor::middle);
+    svg.text((left + right) / 2, bottom + 40, "steps", lm::Svg::Anchor::middle);
+    svg.line(left, top, left, bottom, "class=\"axis\"");
+    svg.line(left, bottom, right, bottom, "class=\"axis\"");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::string stroke = "fill=\"none\" stroke-width=\"1.8\" stroke=\"";
+      stroke += colours[i % colours.size()];
+      stroke += i < colours.size() ? "\"" : "\" stroke-dasharray=\"5 3\"";
+      std::vector<std::pair<double, double>> points;
+      for (auto const& [step, loss] : all[i].points) points.emplace_back(x(step), y(loss));
+      svg.polyline(points, stroke);
+      double const at = left + 224 * static_cast<double>(i % 3), below = bottom + 64 + 18 * static_cast<double>(i / 3);
+      svg.line(at, below - 4, at + 20, below - 4, stroke);
+      svg.text(at + 26, below, all[i].name);
+    }
+    std::string const name = "trends/" + family + ".svg";
+    std::filesystem::path const file = std::filesystem::path(path_).parent_path() / name;
+    std::filesystem::create_directories(file.parent_path());
+    headmix::write_file(file.string(), std::move(svg).finish());
+    return "![validation losses of the family " + family + "](" + name + ")\n";
+  }
+
+  [[nodiscard]] static lm::Options parsed(std::string const& words) {
+    std::istringstream in(words);
+    std::vector<std::string> all;
+    for (std::string w; in >> w;) all.push_back(w.starts_with('@') ? w.substr(1) : w);
+    return lm::parse_options({all.begin(), all.end()});
+  }
+  [[nodiscard]] lm::Options options_of(Run const& run) const {
+    return parsed(joined(Training{&run, "1", "1"}.words(list_)));
+  }
+
+  std::string path_;
+  List const& list_;
+  Records const& records_;
+  RateOf const& rate_of_;
+};
+
+}  // namespace
+
+void write_page(std::string const& path, List const& list, Records const& records, RateOf const& rate_of) {
+  std::ifstream file(path);
+  if (!file) throw lm::UsageError("--page: expected a readable page, found " + lm::in_quotes(path));
+  Page const page(path, list, records, rate_of);
+  std::string text, line;
+  int number = 0;
+  bool inside = false;
+  while (std::getline(file, line)) {
+    ++number;
+    std::istringstream in(line);
+    std::vector<std::string> words;
+    for (std::string w; in >> w;) words.push_back(w);
+    bool const begin = words.size() > 2 && words[0] == "<!--" && words[1] == "trends", end = line == "<!-- end -->";
+    if (begin == inside && (begin || end))
+      throw lm::UsageError(path + ":" + std::to_string(number) + ": expected marks and their ends in turn, found " +
+                           lm::in_quotes(line));
+    if (end) inside = false;
+    if (!inside) text += line + "\n";
+    if (!begin) continue;
+    inside = true;
+    text += "\n" + page.content({words.begin() + 2, words.end() - 1}) + "\n";
+  }
+  if (inside) throw lm::UsageError(path + ": expected <!-- end --> behind the last mark, found the end of the page");
+  headmix::write_file(path, text);
+}
+
+}  // namespace trends

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "records.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+
+#include "../../examples/language_model/options.hpp"
+#include "../../examples/language_model/svg.hpp"
+#include "headmix/io/file.hpp"
+
+namespace trends {
+
+std::string json_value(std::string_view json, std::string_view key) {
+  std::string const name = "\"" + std::string(key) + "\": ";
+  auto const at = json.find(name);
+  if (at == std::string_view::npos) return {};
+  std::string_view const rest = json.substr(at + name.size());
+  int depth = 0;
+  bool quoted = false;
+  std::size_t n = 0;
+  for (; n < rest.size(); ++n) {
+    char const c = rest[n];
+    if (quoted) {
+      if (c == '\\') ++n;
+      if (c == '"') quoted = false;
+      continue;
+    }
+    if (c == '"') quoted = true;
+    if (c == '[' || c == '{') ++depth;
+    if (depth == 0 && (c == ',' || c == '}' || c == ']')) break;
+    if (c == ']' || c == '}') --depth;
+  }
+  return std::string(rest.substr(0, n));
+}
+
+std::vector<double> json_numbers(std::string_view array) {
+  std::vector<double> numbers;
+  for (std::size_t i = 0; i < array.size();) {
+    double x{};
+    auto const [end, error] = std::from_chars(array.data() + i, array.data() + array.size(), x);
+    if (error == std::errc{}) {
+      numbers.push_back(x);
+      i = static_cast<std::size_t>(end - array.data());
+    } else {
+      ++i;
+    }
+  }
+  return numbers;
+}
+
+std::string json_string(std::string_view text) {
+  std::string s = "\"";
+  for (char const c : text) s.append(c == '"' || c == '\\' ? "\\" : "").push_back(c);
+  return s + '"';
+}
+
+std::string Record::text(std::string_view key) const {
+  std::string const value = json_value(json, key);
+  std::string s;
+  for (std::size_t i = 1; i + 1 < value.size(); ++i) {
+    if (value[i] == '\\') ++i;
+    s += value[i];
+  }
+  return s;
+}
+
+double Record::number(std::string_view key) const {
+  auto const numbers = json_numbers(json_value(json, key));
+  return numbers.size() == 1 ? numbers[0] : std::numeric_limits<double>::quiet_NaN();
+}
+
+Record make_record(std::vector<std::pair<std::string, std::string>> const& facts, std::string const& results,
+                   std::string const& report, std::size_t parts) {
+  std::string json = "{";
+  for (auto const& [key, value] : facts) json += json_string(key) + ": " + value + ", ";
+  auto const curve = json_numbers(json_value(report, "train_curve"));  // step, loss, step, loss
+  std::size_t const steps = curve.size() / 2, part = std::max<std::size_t>(1, (steps + parts - 1) / parts);
+  std::string means;
+  for (std::size_t begin = 0; begin < steps; begin += part) {
+    std::size_t const end = std::min(steps, begin + part);
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += curve[2 * i + 1];
+    means += (means.empty() ? "[" : ", [") + std::to_string(end) + ", " +
+             lm::fixed(sum / static_cast<double>(end - begin), 4) + "]";
+  }
+  json += "\"train_curve\": [" + means + "], ";
+  for (std::string const key : {"validation_curve", "expert_loads", "ffn_expert_loads"}) {
+    std::string const value = json_value(report, key);
+    json += json_string(key) + ": " + (value.empty() ? "[]" : value) + ", ";
+  }
+  return {json + "\"results\": " + results + "}"};
+}
+
+Records::Records(std::string path) : path_(std::move(path)) {
+  std::ifstream file(path_);
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    Record const record{line};
+    std::string const words = record.text("options");
+    if (words.empty() || json_value(line, "results").empty())
+      throw lm::UsageError(path_ + ":" + std::to_string(number) +
+                           ": expected a record with options and results, found " + lm::in_quotes(line));
+    all_[words] = record;
+    lines_.push_back(line);
+  }
+}
+
+Record const* Records::find(std::string const& words) const {
+  auto const found = all_.find(words);
+  return found == all_.end() ? nullptr : &found->second;
+}
+
+void Records::add(Record record) {
+  lines_.push_back(record.json);
+  all_[record.text("options")] = std::move(record);
+  std::string text;
+  for (auto const& line : lines_) text += line + "\n";
+  headmix::write_file(path_, text);
+}
+
+}  // namespace trends

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+# cmake -DTRENDS=... -DLM=... -DSOURCE=... -DFOLDER=... -P test.cmake
+# A short list, trained as a whole and with interruptions: the same numbers. What is done is not done again, the command of
+# a row gives its number, and mistakes in a list are named.
+cmake_minimum_required(VERSION 3.25)
+file(REMOVE_RECURSE "${FOLDER}")
+file(COPY "${SOURCE}/include/headmix/router/" DESTINATION "${FOLDER}/text/train")
+file(COPY "${SOURCE}/LICENSE" DESTINATION "${FOLDER}/text/validation")
+set(text "${FOLDER}/text")
+file(WRITE "${FOLDER}/list.txt" "
+all --width 8 --context 8 --batch 2 --layers 1 --steps 400 --warmup 10 --validate-every 150 # short
+seeds 1 2
+select 3
+family dense 1e-3 3e-3 1e-2
+run dense --attention dense --heads 2
+run wide --attention dense --heads 1 --lr 5e-3
+family moa 1e-3 3e-3 1e-2
+run moa --attention moa --experts 3 --top-k 2 --head-dim 4
+claim moa < dense : MoA is better : none
+")
+
+function(trends name out)
+  execute_process(
+    COMMAND "${TRENDS}" "${FOLDER}/list.txt" --program "${LM}" --text "${text}" --work "${FOLDER}/${name}" --records
+            "${FOLDER}/${name}.jsonl" --jobs 2
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors ${ARGN})
+  set(${out} "${status};${output}${errors}" PARENT_SCOPE)
+endfunction()
+# What a record says but for times, in the order of the options.
+function(records name out)
+  file(STRINGS "${FOLDER}/${name}.jsonl" lines)
+  list(TRANSFORM lines REPLACE "\"tokens_per_s\": [0-9]+" "")
+  list(TRANSFORM lines REPLACE "^.*\"options\": " "")
+  list(SORT lines)
+  set(${out} "${lines}" PARENT_SCOPE)
+endfunction()
+
+trends(whole said)
+if(NOT said MATCHES "^0;.*\n0 trainings are left")
+  message(FATAL_ERROR "expected all trainings, found ${said}")
+endif()
+records(whole whole)
+list(LENGTH whole count)
+if(NOT count EQUAL 12) # 2 families choose among 3 rates, 3 runs have 2 seeds
+  message(FATAL_ERROR "expected 12 records, found ${count}: ${whole}")
+endif()
+
+# Killed and begun again, until it is done: the folder of a training has its checkpoint.
+set(interrupted 0)
+foreach(attempt RANGE 200)
+  trends(parts said TIMEOUT 0.4)
+  if(said MATCHES "^0;")
+    break()
+  endif()
+  math(EXPR interrupted "${interrupted} + 1")
+endforeach()
+if(NOT said MATCHES "^0;.*\n0 trainings are left" OR interrupted EQUAL 0)
+  message(FATAL_ERROR "expected an end after interruptions, found ${interrupted} of them and ${said}")
+endif()
+records(parts parts)
+if(NOT whole STREQUAL parts)
+  message(FATAL_ERROR "expected the records of a training without interruptions, ${whole}, found ${parts}")
+endif()
+
+trends(whole said)
+if(said MATCHES "begins" OR NOT said MATCHES "^0;0 trainings are left")
+  message(FATAL_ERROR "expected nothing to do, found ${said}")
+endif()
+
+# A row by its command.
+file(STRINGS "${FOLDER}/whole.jsonl" line REGEX "\"name\": \"moa\".*--seed 2\"")
+string(REGEX MATCH "\"options\": \"([^\"]*)\"" unused "${line}")
+separate_arguments(options UNIX_COMMAND "${CMAKE_MATCH_1}")
+string(REGEX MATCH "\"val_loss\": [0-9.]+" expected "${line}")
+execute_process(
+  COMMAND "${LM}" --text "${text}/train" --validation-text "${text}/validation" --sample 0 ${options}
+  OUTPUT_VARIABLE found ERROR_QUIET)
+string(REGEX MATCH "\"val_loss\": [0-9.]+" found "${found}")
+if(NOT expected OR NOT found STREQUAL expected)
+  message(FATAL_ERROR "expected ${expected} of ${options}, found ${found}")
+endif()
+
+# The line is replaced, and the error says which and what was expected.
+function(mistake line regex)
+  string(REPLACE ";" "\n" lines "seeds 1;select 3;family f 1 2 3;run a --attention dense;${line}")
+  file(WRITE "${FOLDER}/bad.txt" "${lines}\n")
+  execute_process(
+    COMMAND "${TRENDS}" "${FOLDER}/bad.txt" --program "${LM}" --text "${text}" --work "${FOLDER}/bad" --records
+            "${FOLDER}/bad.jsonl" RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  if(NOT status EQUAL 2 OR NOT errors MATCHES "bad.txt:5: ${regex}")
+    message(FATAL_ERROR "${line}: expected status 2 and ${regex}, found ${status} and ${errors}")
+  endif()
+endfunction()
+mistake("train x" "expected all, seeds, select, family, run or claim, found 'train'")
+mistake("seeds 1 two" "expected a seed, a whole number, found 'two'")
+mistake("family g 1e-3 2e-3" "expected three learning rates or more behind the family's name, found 'g 1e-3 2e-3'")
+mistake("run a --attention moa" "expected a name that no run has yet, found 'a'")
+mistake("run B" "expected a name of lower-case letters, digits and _, found 'B'")
+mistake("run b --attention nothing" "--attention: expected dense, moa, moh or mae, found 'nothing'")
+mistake("run b --attention dense --top-k 3" "--top-k has no effect")
+mistake("run b --checkpoint @c" "expected the name of a run above, found 'c'")
+mistake("claim a < c : text : number" "expected the name of a run above, found 'c'")
+mistake("claim a is good" "expected BETTER < WORSE : TEXT : PAPER, found")
