@@ -61,7 +61,9 @@ class Page {
     if (kind == "claims") return claims(families);
     if (kind == "curves" && families.size() == 1) return curves(families.front());
     if (kind == "progress" && families.empty()) return progress();
-    throw lm::UsageError(path_ + ": expected table, rates, claims, curves or progress behind `<!-- trends`, found " +
+    if (kind == "ends") return ends(families);
+    throw lm::UsageError(path_ +
+                         ": expected table, rates, claims, curves, ends or progress behind `<!-- trends`, found " +
                          lm::in_quotes(joined(mark)));
   }
 
@@ -190,6 +192,28 @@ class Page {
     return s;
   }
 
+  /// How flat validation curves end.
+  [[nodiscard]] std::string ends(std::vector<std::string> const& families) const {
+    std::string s =
+        "| run | steps | fall of the validation loss in them, per 1000 steps: mean of the seeds |\n|---|---|---|\n";
+    for (auto const& run : list_.runs) {
+      if (!is_in(run, families)) continue;
+      std::vector<double> falls;
+      double from = 0, to = 0;
+      for (auto const* r : of(run)) {
+        auto const points =
+            r == nullptr ? std::vector<double>() : json_numbers(json_value(r->json, "validation_curve"));
+        if (points.size() < 4) continue;
+        std::size_t const n = points.size();
+        from = points[n - 4], to = points[n - 2];
+        falls.push_back((points[n - 3] - points[n - 1]) / (to - from) * 1000);
+      }
+      s += "| `" + run.name + "` | " + (falls.empty() ? "" : lm::fixed(from, 0) + " to " + lm::fixed(to, 0)) + " | " +
+           (falls.empty() ? "not trained yet" : number(statistics(falls).mean, 4)) + " |\n";
+    }
+    return s;
+  }
+
   [[nodiscard]] std::string progress() const {
     std::size_t choices = 0, chosen = 0, rows = 0, done = 0;
     double seconds = 0;
@@ -213,7 +237,8 @@ class Page {
            lm::fixed(seconds / 3600, 1) + " hours of one core, without validations.\n";
   }
 
-  /// The mean validation loss of the seeds, where all that are done have a point; the first quarter is left out.
+  /// The training loss, of the seeds that are done, in means over a fortieth of the steps; the first quarter is left
+  /// out. A seed has the same batches in all runs, so that differences are clearer than the curves.
   [[nodiscard]] std::string curves(std::string const& family) const {
     struct Curve {
       std::string name;
@@ -227,7 +252,7 @@ class Page {
       double seeds = 0;
       for (auto const* r : of(run)) {
         if (r == nullptr) continue;
-        auto const points = json_numbers(json_value(r->json, "validation_curve"));
+        auto const points = json_numbers(json_value(r->json, "train_curve"));
         if (curve.points.empty()) curve.points.resize(points.size() / 2);
         for (std::size_t i = 0; i < std::min(curve.points.size(), points.size() / 2); ++i) {
           curve.points[i].first = points[2 * i];
@@ -256,7 +281,7 @@ class Page {
     auto const y = [&](double loss) {
       return bottom + (top - bottom) * (loss - low + margin) / (high - low + 2 * margin);
     };
-    lm::Svg svg(width, height, "Validation loss, nats per byte, mean of the seeds: " + family);
+    lm::Svg svg(width, height, "Training loss, nats per byte, mean of the seeds: " + family);
     for (double const t : lm::ticks(low, high, 6)) {
       svg.line(left, y(t), right, y(t), "class=\"grid\"");
       svg.text(left - 8, y(t) + 4, lm::decimal(t, 4), lm::Svg::Anchor::end);
@@ -281,7 +306,7 @@ class Page {
     std::filesystem::path const file = std::filesystem::path(path_).parent_path() / name;
     std::filesystem::create_directories(file.parent_path());
     headmix::write_file(file.string(), std::move(svg).finish());
-    return "![validation losses of the family " + family + "](" + name + ")\n";
+    return "![training losses of the family " + family + "](" + name + ")\n";
   }
 
   [[nodiscard]] static lm::Options parsed(std::string const& words) {

@@ -5,7 +5,8 @@
 //   <!-- trends table FAMILY... -->     a row for each run
 //   <!-- trends rates FAMILY... -->     how the learning rates were chosen
 //   <!-- trends claims FAMILY... -->    the claims about runs of these families
-//   <!-- trends curves FAMILY -->       a picture of the validation losses, trends/FAMILY.svg beside the page
+//   <!-- trends curves FAMILY -->       a picture of the training losses, trends/FAMILY.svg beside the page
+//   <!-- trends ends FAMILY... -->      how flat validation curves are at their ends
 //   <!-- trends progress -->            what is done and what is left
 //
 // Each is ended by <!-- end -->.
