@@ -145,11 +145,17 @@ class Trends {
   std::vector<Training> ready(std::size_t& left) const {
     std::vector<Training> can;
     left = 0;
+    auto const can_begin = [&](Training const& t) {
+      bool const known = std::any_of(can.begin(), can.end(), [&](auto const& c) { return words(c) == words(t); });
+      if (!known && !failed_.contains(words(t))) can.push_back(t);
+    };
     auto const add = [&](Training const& t) {
-      if (records_.find(words(t)) != nullptr && !is_needed(t)) return;
+      if (records_.find(words(t)) != nullptr) return;
       ++left;
-      bool const waits = !t.run->base.empty() && !has_checkpoint({list_.run(t.run->base), t.seed, rate_of_base(t)});
-      if (!waits && !failed_.contains(words(t))) can.push_back(t);
+      if (t.run->base.empty()) return can_begin(t);
+      Training const base = base_of(t);
+      if (base.rate.empty()) return;  // it waits for a choice
+      can_begin(has_checkpoint(base) ? t : base);
     };
     for (auto const& family : list_.families)
       for (auto const& rate : family.rates)
@@ -256,16 +262,10 @@ class Trends {
     }
     return best;
   }
-  [[nodiscard]] std::string rate_of_base(Training const& t) const { return rate_of(*list_.run(t.run->base)); }
-  /// Whether a training that is done is made again, since another one begins with its checkpoint, which is gone.
-  [[nodiscard]] bool is_needed(Training const& t) const {
-    if (has_checkpoint(t)) return false;
-    return std::any_of(list_.runs.begin(), list_.runs.end(), [&](Run const& r) {
-      if (r.base != t.run->name || std::find(list_.seeds.begin(), list_.seeds.end(), t.seed) == list_.seeds.end())
-        return false;
-      std::string const rate = rate_of(r);
-      return !rate.empty() && records_.find(words({&r, t.seed, rate})) == nullptr;
-    });
+  /// Also trained where it is done but its checkpoint is gone.
+  [[nodiscard]] Training base_of(Training const& t) const {
+    Run const* const base = list_.run(t.run->base);
+    return {base, t.seed, rate_of(*base)};
   }
 
   void begin(Training const& t) {
@@ -273,8 +273,7 @@ class Trends {
     fs::create_directories(in / "checkpoint");
     std::vector<std::string> arguments{o_.program};
     for (auto word : t.words(list_)) {
-      if (word.starts_with('@'))
-        word = (folder({list_.run(t.run->base), t.seed, rate_of_base(t)}) / "checkpoint").string();
+      if (word.starts_with('@')) word = (folder(base_of(t)) / "checkpoint").string();
       arguments.push_back(word);
     }
     fs::path const text(o_.text);
