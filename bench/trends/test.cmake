@@ -45,16 +45,18 @@ if(NOT count EQUAL 12) # 2 families choose among 3 rates, 3 runs have 2 seeds
   message(FATAL_ERROR "expected 12 records, found ${count}: ${whole}")
 endif()
 
-# Killed and begun again, until it is done: the folder of a training has its checkpoint.
+# Killed and begun again, later and later, until it is done: the folder of a training has its checkpoint.
 set(interrupted 0)
-foreach(attempt RANGE 200)
-  trends(parts said TIMEOUT 0.4)
+foreach(tenths RANGE 4 100)
+  math(EXPR seconds "${tenths} / 10")
+  math(EXPR rest "${tenths} % 10")
+  trends(parts said TIMEOUT ${seconds}.${rest})
   if(said MATCHES "^0;")
     break()
   endif()
   math(EXPR interrupted "${interrupted} + 1")
 endforeach()
-if(NOT said MATCHES "^0;.*\n0 trainings are left" OR interrupted EQUAL 0)
+if(NOT said MATCHES "^0;(.*\n)?0 trainings are left" OR interrupted EQUAL 0)
   message(FATAL_ERROR "expected an end after interruptions, found ${interrupted} of them and ${said}")
 endif()
 records(parts parts)
