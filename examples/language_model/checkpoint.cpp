@@ -180,6 +180,27 @@ void Checkpoint::end(Saved<T> const& training) {
   }
 }
 
+template <class T>
+void load_start(Options const& o, Parameters<T> const& all, AnyMemory const& memory) {
+  if (o.from.empty()) return;
+  std::error_code error;
+  if (!fs::exists(file_in(o.from), error))
+    throw UsageError("--from: expected a folder with a checkpoint, found none in " + in_quotes(o.from));
+  auto const file = headmix::Safetensors::read(file_in(o.from));
+  Parameters<T> saved;
+  for (auto const& p : all) {
+    if (file.tensors().find(p.name) != file.tensors().end()) saved.push_back(p);
+  }
+  try {
+    SavedParameters<T> const start(saved, memory);
+    headmix::load(file, start);
+  } catch (headmix::Error const& e) {
+    throw UsageError("--from: " + program::reason(e));
+  }
+}
+
+template void load_start(Options const&, Parameters<float> const&, AnyMemory const&);
+template void load_start(Options const&, Parameters<headmix::bfloat16> const&, AnyMemory const&);
 template void Checkpoint::resume(Saved<float>&);
 template void Checkpoint::resume(Saved<headmix::bfloat16>&);
 template void Checkpoint::save(Saved<float> const&);

@@ -93,6 +93,14 @@ struct Saved {
       write;
 };
 
+/// With --from: parameters of `all` become those of that checkpoint, which must have no others.
+template <class T>
+void load_start(Options const& options, Parameters<T> const& all, AnyMemory const& memory);
+
+/// With --from: parameters of `all` become those of that checkpoint, which must have no others.
+template <class T>
+void load_start(Options const& options, Parameters<T> const& all, AnyMemory const& memory);
+
 /// Does nothing without --checkpoint. T of its functions is float or bfloat16.
 class Checkpoint {
  public:

@@ -117,6 +117,11 @@ constexpr std::array table{
            "write loss.svg, experts.svg, ffn_experts.svg and report.json here", "none"},
     Option{"--checkpoint", "FOLDER", &Options::checkpoint, 0, 0, all,
            "keep a checkpoint here, from which --resume continues; also saved at the end, and by a signal", "none"},
+    Option{"--from", "FOLDER", &Options::from, 0, 0, all,
+           "begin with the parameters of the checkpoint in this folder, say of dense attention; the model must have "
+           "all of "
+           "them, and those that are new begin as without it",
+           "none"},
     Option{"--every", "N", &Options::every, 0, 1e9, all, "steps from one checkpoint to the next (0: none in between)",
            ""},
     Option{"--stop-after", "N", &Options::stop_after, 0, 1e9, all,
@@ -475,9 +480,9 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
 }
 
 std::vector<std::pair<std::string, std::string>> settings(Options const& options) {
-  constexpr std::array<std::string_view, 11> others{"--text",       "--validation-text", "--threads",    "--report",
-                                                    "--checkpoint", "--every",           "--stop-after", "--resume",
-                                                    "--sample",     "--progress",        "--parallel"};
+  constexpr std::array<std::string_view, 12> others{"--text",   "--from",       "--validation-text", "--threads",
+                                                    "--report", "--checkpoint", "--every",           "--stop-after",
+                                                    "--resume", "--sample",     "--progress",        "--parallel"};
   std::vector<std::pair<std::string, std::string>> all_of_them;
   for (Option const& o : table) {
     bool const used = (o.use & (bit_of(options.attention) | bit_of(options.ffn))) != 0;

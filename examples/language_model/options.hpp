@@ -72,6 +72,7 @@ struct Options {
   Index threads = 1;         ///< parse_options: all hardware threads unless given
   std::string report;        ///< folder; empty: no report
   std::string checkpoint;    ///< folder; empty: no checkpoints
+  std::string from;          ///< folder of another checkpoint; empty: parameters begin as the seed says
   Index every = 500;         ///< steps from one checkpoint to the next; 0: only the last one
   Index stop_after = 0;      ///< steps; 0: all
   Index validate_every = 0;  ///< steps from one validation to the next; 0: only the last one

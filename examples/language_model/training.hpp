@@ -155,6 +155,7 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
   bool const is_mae = o.attention == Attention::mae;
   bool const experts = is_mae && o.training != Training::joint;
   SavedParameters const parameters{model.parameters(), AnyMemory::of(backend)};
+  load_start(o, model.parameters(), parameters.backend());
   headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
   auto const& moved = experts ? model.others() : model.parameters();
   headmix::AdamW<T, Backend> optimiser(ranks.begin(model.parameters(), moved), {}, backend);
