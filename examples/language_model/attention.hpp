@@ -13,6 +13,34 @@ using headmix::at;
 
 using Dense = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal>;
 using Moa = Scaled<headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>>;
+/// MoH without its two stages: one softmax weighs the shared heads and the best of the routed ones. Their mean is 1.
+template <Index Shared, Index Routed, Index TopK>
+struct OneStage {
+  struct shared_heads : headmix::size<Shared> {};
+  struct routed_heads : headmix::size<Routed> {};
+  struct routed_top_k : headmix::size<TopK> {};
+  using experts = headmix::plus<shared_heads, routed_heads>;
+  using top_k = headmix::plus<shared_heads, routed_top_k>;
+
+  template <headmix::Expr X, class Tag>
+  struct values {
+    struct W_r : headmix::router_param<headmix::cols<X>, experts> {
+      using initializer = headmix::normal<2, 100>;
+    };
+    static constexpr auto z = upcast(X{} % W_r{});
+    static constexpr auto p = softmax(gather_cols(z, headmix::iota_cols<shared_heads, routed_heads, experts>(z)));
+    static constexpr auto chosen = headmix::arg_top_k<routed_top_k>(p);
+    static constexpr auto index = headmix::shared_and<shared_heads>(chosen);
+    static constexpr auto gate = headmix::value_of<top_k>{} * softmax(gather_cols(z, index));
+  };
+  template <headmix::Expr X, class Tag = void>
+  struct route : values<X, Tag> {
+    using options = headmix::option_set<headmix::accepts<headmix::loss::policy>>;
+    using losses = typename headmix::detail::losses_of<true, values<X, Tag>,
+                                                       headmix::type_list<headmix::loss::head_balance>, options>::type;
+    using observed = typename headmix::detail::chosen_in<true, values<X, Tag>>::type;
+  };
+};
 template <class Router>
 using Moh = headmix::Moh<dynamic, dynamic, Router, headmix::causal>;
 
@@ -81,6 +109,7 @@ std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh(Options const& o, I
     return o.shared_heads == 0 ? make_moh_with<QueryNorm<0, dynamic, dynamic>>(o, layer, backend)
                                : make_moh_with<QueryNorm<dynamic, dynamic, dynamic>>(o, layer, backend);
   }
+  if (o.router == HeadRouter::one_stage) return make_moh_with<OneStage<dynamic, dynamic, dynamic>>(o, layer, backend);
   return o.shared_heads == 0 ? make_moh_with<TwoStage<0, dynamic, dynamic>>(o, layer, backend)
                              : make_moh_with<TwoStage<dynamic, dynamic, dynamic>>(o, layer, backend);
 }

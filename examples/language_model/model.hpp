@@ -123,7 +123,8 @@ class LanguageModel {
     auto const draw = [&](Parameters<T> const& all, Parameters<T> const& kept) {
       for (auto const& p : all) {
         if (p.whole()[1] == 1 || is_among(kept, p)) continue;
-        bool const writes_residual = p.name.ends_with("W_o") || p.name.ends_with("W_2");
+        bool const writes_residual = p.name.ends_with("W_o") || p.name.ends_with("W_2") ||
+                                     p.name.ends_with("W_merge") || (p.name.ends_with("W_down") && o.ffn == Ffn::smoe);
         double const sigma = 0.02 / (writes_residual ? std::sqrt(2.0 * static_cast<double>(o.layers)) : 1.0);
         headmix::Random const random(o.seed, stream++);
         std::vector<T> start;
@@ -136,7 +137,7 @@ class LanguageModel {
     for (Index l = 0; l < o.layers; ++l) {
       auto const& [attention, network] = blocks_[static_cast<std::size_t>(l)];
       draw(attention->parameters(), o.attention == Attention::moh ? Parameters<T>() : attention->routers());
-      if (!has_mixture(o, l)) draw(network->parameters(), {});
+      if (!has_mixture(o, l) || o.ffn_init == FfnInit::normal) draw(network->parameters(), network->routers());
     }
   }
   /// f(number in the whole parameter) for what is here of it.

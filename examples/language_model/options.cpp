@@ -18,16 +18,19 @@
 namespace lm {
 namespace {
 
-using Member = std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
-                            HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*,
-                            Weights Options::*, Scalar Options::*, Parallel Options::*, Index Options::*,
-                            std::uint64_t Options::*, double Options::*, bool Options::*>;
+using Member =
+    std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
+                 HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*, Weights Options::*,
+                 FfnVariant Options::*, FfnInit Options::*, Scalar Options::*, Parallel Options::*, Index Options::*,
+                 std::uint64_t Options::*, double Options::*, bool Options::*>;
 /// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
 using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
 constexpr For smoe = 16, mh_moe = 32, mixture = smoe | mh_moe;
 constexpr std::array kinds{Attention::dense, Attention::moa, Attention::moh, Attention::mae};
 constexpr std::array networks{Ffn::dense, Ffn::smoe, Ffn::mh_moe};
+constexpr std::array variants{FfnVariant::none,    FfnVariant::renormalized, FfnVariant::shared_expert,
+                              FfnVariant::no_head, FfnVariant::no_merge,     FfnVariant::no_head_no_merge};
 constexpr For bit_of(Attention a) { return For{1} << static_cast<unsigned>(a); }
 constexpr For bit_of(Ffn f) { return f == Ffn::dense ? 0 : f == Ffn::smoe ? smoe : mh_moe; }
 
@@ -69,8 +72,10 @@ constexpr std::array table{
            "heads, must divide the width (moh, mae: unless --head-dim is given)", ""},
     Option{"--shared-heads", "N", &Options::shared_heads, 0, most, moh, "heads that every token uses",
            "a quarter of the heads"},
-    Option{"--router", "two_stage|query_norm", &Options::router, 0, 0, moh,
-           "chooses heads by weights of its own, or by the lengths of their queries", ""},
+    Option{"--router", "two_stage|one_stage|query_norm", &Options::router, 0, 0, moh,
+           "chooses heads by weights of its own, with the shared ones weighed apart or not, or by the lengths of their "
+           "queries",
+           ""},
     Option{"--dropped", "N", &Options::dropped, 1, most, mae, "heads that an expert leaves out", ""},
     Option{"--training", "bcd|joint|uniform", &Options::training, 0, 0, mae,
            "drawn experts, and a gate that is trained in steps of its own; the whole mixture at once; or experts drawn "
@@ -93,6 +98,16 @@ constexpr std::array table{
            "inner width of an expert (0: the mixture costs what a network of 4 times the width does)", ""},
     Option{"--ffn-every", "N", &Options::ffn_every, 1, 1000, mixture,
            "a mixture in every N-th layer, the others are dense", ""},
+    Option{"--ffn-variant", "none|renormalized|shared_expert|no_head|no_merge|no_head_no_merge", &Options::ffn_variant,
+           0, 0, mixture,
+           "changes the mixture: weights of a token's experts that sum to 1; a network that all tokens use besides; "
+           "mh_moe "
+           "without its head layer, merge layer, or both",
+           ""},
+    Option{
+        "--ffn-init", "module|normal", &Options::ffn_init, 0, 0, mixture,
+        "how the mixture's weights start: as its module says, or as all others of the model, by a normal distribution",
+        ""},
     Option{"--weights", "real|ternary", &Options::weights, 0, 0, all,
            "of feed-forward networks: numbers, or -1, 0 and 1 times a scale, with 8-bit activations", ""},
     Option{"--width", "N", &Options::width, 1, most, all, "model width", ""},
@@ -211,8 +226,24 @@ struct Set {
     options.*member = text == "float" ? Scalar::float32 : Scalar::bfloat16;
   }
   void operator()(HeadRouter Options::*member) const {
-    if (text != "two_stage" && text != "query_norm") mistake(o.name, "two_stage or query_norm", in_quotes(text));
-    options.*member = text == "two_stage" ? HeadRouter::two_stage : HeadRouter::query_norm;
+    for (HeadRouter const r : {HeadRouter::two_stage, HeadRouter::one_stage, HeadRouter::query_norm}) {
+      if (text != name(r)) continue;
+      options.*member = r;
+      return;
+    }
+    mistake(o.name, "two_stage, one_stage or query_norm", in_quotes(text));
+  }
+  void operator()(FfnVariant Options::*member) const {
+    for (FfnVariant const v : variants) {
+      if (text != name(v)) continue;
+      options.*member = v;
+      return;
+    }
+    mistake(o.name, "none, renormalized, shared_expert, no_head, no_merge or no_head_no_merge", in_quotes(text));
+  }
+  void operator()(FfnInit Options::*member) const {
+    if (text != "module" && text != "normal") mistake(o.name, "module or normal", in_quotes(text));
+    options.*member = text == "module" ? FfnInit::module : FfnInit::normal;
   }
   void operator()(Training Options::*member) const {
     for (Training const t : {Training::bcd, Training::joint, Training::uniform}) {
@@ -263,6 +294,8 @@ struct Show {
   std::string operator()(Scalar Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(HeadRouter Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Training Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(FfnVariant Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(FfnInit Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Ffn Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Weights Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Pool Options::*member) const { return name(options.*member); }
@@ -303,7 +336,7 @@ void complete_mixture(Options& o, Given const& given) {
     mistake("--split", "a divisor of --width, " + std::to_string(o.width), std::to_string(o.split));
   if (o.ffn_every > o.layers)
     mistake("--ffn-every", "at most --layers, " + std::to_string(o.layers), std::to_string(o.ffn_every));
-  headmix::expert_sizes const one{.hidden = headmix::ratio{8 * o.width, 3}.nearest(), .experts = 8};
+  headmix::expert_sizes const one{.hidden = dense_hidden(o), .experts = 8};
   if (o.hidden == 0) {
     auto const exact = o.ffn == Ffn::mh_moe ? headmix::parity_hidden(o.width, one, o.ffn_top_k)
                                             : headmix::ratio{8 * o.width, 3 * o.ffn_top_k};
@@ -312,6 +345,16 @@ void complete_mixture(Options& o, Given const& given) {
   if (o.ffn == Ffn::mh_moe && !experts && !own_experts)
     o.ffn_experts = std::min(most_experts,
                              std::max(o.ffn_top_k, headmix::parity_experts(o.width, one, o.split, o.hidden).nearest()));
+  if (o.ffn_variant != FfnVariant::none) {
+    bool const split_only = o.ffn_variant != FfnVariant::renormalized && o.ffn_variant != FfnVariant::shared_expert;
+    std::string const found(name(o.ffn_variant));
+    if (split_only && o.ffn != Ffn::mh_moe)
+      mistake("--ffn-variant", "none, renormalized or shared_expert with --ffn smoe", found);
+    if (o.backend != Device::cpu || o.scalar != Scalar::float32 || o.weights != Weights::real ||
+        o.parallel != Parallel::none)
+      mistake("--ffn-variant", "none without --backend cpu, --scalar float and --weights real, or with --parallel",
+              found);
+  }
   if (o.ffn_top_k > o.ffn_experts)
     mistake(top_k && !own_top_k ? "--top-k" : "--ffn-top-k",
             "at most the experts of the feed-forward mixture, " + std::to_string(o.ffn_experts),
@@ -371,6 +414,8 @@ void complete(Options& o, Given const& given) {
   }
   if (o.attention == Attention::moh) {
     if (!given[position("--shared-heads")]) o.shared_heads = o.heads / 4;
+    if (o.router == HeadRouter::one_stage && o.shared_heads == 0)
+      mistake("--shared-heads", "1 or more with --router one_stage", found("--shared-heads", o.shared_heads));
     Index const least = o.router == HeadRouter::query_norm ? 2 : 1, routed = o.heads - o.shared_heads;
     if (routed < least)
       mistake("--shared-heads",
@@ -418,13 +463,25 @@ std::string_view name(Attention attention) {
 
 std::string_view name(Scalar scalar) { return scalar == Scalar::float32 ? "float" : "bfloat16"; }
 
-std::string_view name(HeadRouter router) { return router == HeadRouter::two_stage ? "two_stage" : "query_norm"; }
+std::string_view name(HeadRouter router) {
+  return router == HeadRouter::two_stage ? "two_stage" : router == HeadRouter::one_stage ? "one_stage" : "query_norm";
+}
 
 std::string_view name(Training training) {
   return training == Training::bcd ? "bcd" : training == Training::joint ? "joint" : "uniform";
 }
 
 std::string name(Pool pool) { return pool.window == 0 ? "prefix" : "window:" + std::to_string(pool.window); }
+
+std::string_view name(FfnVariant variant) {
+  constexpr std::array<std::string_view, variants.size()> names{"none",    "renormalized", "shared_expert",
+                                                                "no_head", "no_merge",     "no_head_no_merge"};
+  return names[static_cast<std::size_t>(variant)];
+}
+
+std::string_view name(FfnInit init) { return init == FfnInit::module ? "module" : "normal"; }
+
+Index dense_hidden(Options const& options) { return headmix::ratio{8 * options.width, 3}.nearest(); }
 
 std::string_view name(Ffn ffn) { return ffn == Ffn::dense ? "dense" : ffn == Ffn::smoe ? "smoe" : "mh_moe"; }
 

@@ -22,9 +22,13 @@ struct UsageError : std::runtime_error {
 };
 
 enum class Attention { dense, moa, moh, mae };
-enum class HeadRouter { two_stage, query_norm };
+enum class HeadRouter { two_stage, one_stage, query_norm };
 enum class Training { bcd, joint, uniform };
 enum class Ffn { dense, smoe, mh_moe };
+/// What is changed in a feed-forward mixture.
+enum class FfnVariant { none, renormalized, shared_expert, no_head, no_merge, no_head_no_merge };
+/// How the weights of feed-forward mixtures start.
+enum class FfnInit { module, normal };
 enum class Weights { real, ternary };
 enum class Scalar { float32, bfloat16 };
 enum class Device { cpu, cuda, emulated };
@@ -60,6 +64,8 @@ struct Options {
   Index ffn_top_k = 1;    ///< smoe and mh_moe; of mh_moe `split` unless given
   Index hidden = 0;       ///< inner width of an expert; parse_options: chosen by parity where it is 0
   Index ffn_every = 1;    ///< smoe and mh_moe: layers with a mixture
+  FfnVariant ffn_variant = FfnVariant::none;
+  FfnInit ffn_init = FfnInit::module;
   Weights weights = Weights::real;
   Index layers = 4, width = 128, context = 64;
   Index batch = 12, steps = 2000, warmup = 100;
@@ -96,7 +102,11 @@ struct Options {
 [[nodiscard]] std::string_view name(Training training);
 [[nodiscard]] std::string name(Pool pool);
 [[nodiscard]] std::string_view name(Ffn ffn);
+[[nodiscard]] std::string_view name(FfnVariant variant);
+[[nodiscard]] std::string_view name(FfnInit init);
 [[nodiscard]] std::string_view name(Weights weights);
+/// The inner width of one SwiGLU network that costs what a dense network of 4 times the width does.
+[[nodiscard]] Index dense_hidden(Options const& options);
 [[nodiscard]] std::string_view name(Parallel parallel);
 /// Whether the feed-forward network of that layer, from 0, is the mixture of --ffn: of every N-th one, the N-th first.
 [[nodiscard]] constexpr bool has_mixture(Options const& o, Index layer) {

@@ -123,6 +123,7 @@ Json summary(Options const& o, Results const& r) {
   if (o.ffn != Ffn::dense) {
     json("ffn_experts", o.ffn_experts)("ffn_top_k", o.ffn_top_k)("hidden", o.hidden)("ffn_every", o.ffn_every);
     if (o.attention == Attention::dense || o.attention == Attention::mae) json("balance", o.balance);
+    json("ffn_variant", name(o.ffn_variant))("ffn_init", name(o.ffn_init));
   }
   json("lr", o.lr)("min_lr", o.min_lr)("warmup", o.warmup)("seed", o.seed)("threads", o.threads)("text", o.text);
   if (!o.validation_text.empty()) json("validation_text", o.validation_text);

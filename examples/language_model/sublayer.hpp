@@ -104,6 +104,10 @@ std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh(Options const& opti
 template <class Backend>
 std::unique_ptr<Sublayer<typename Backend::scalar>> make_mae(Options const& options, Index layer,
                                                              Backend const& backend);
+/// That of --ffn-variant, where it is built.
+template <class Backend>
+std::unique_ptr<Sublayer<typename Backend::scalar>> make_feed_forward_variant(Options const& options, Index layer,
+                                                                              Backend const& backend);
 template <Weights W, class Backend>
 std::unique_ptr<Sublayer<typename Backend::scalar>> make_feed_forward(Options const& options, Index layer,
                                                                       Backend const& backend);

@@ -254,13 +254,17 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
   return ranks.reports() ? give_results(o, text, results) : results.ending.status;
 }
 
+/// `variant` makes the mixtures of --ffn-variant, which other backends refuse.
 template <class Backend>
-int train(Options const& o, Text const& text, Backend const& backend, MakeAttention<Backend> const& make_attention) {
+int train(Options const& o, Text const& text, Backend const& backend, MakeAttention<Backend> const& make_attention,
+          MakeSublayer<Backend> variant = nullptr) {
   OneProcess<Backend> one;
-  return train(o, text, backend, make_attention.of(o),
-               o.weights == Weights::real ? &make_feed_forward<Weights::real, Backend>
-                                          : &make_feed_forward<Weights::ternary, Backend>,
-               one);
+  MakeSublayer<Backend> make_feed_forward = variant;
+  if (o.ffn_variant == FfnVariant::none) {
+    make_feed_forward = o.weights == Weights::real ? &lm::make_feed_forward<Weights::real, Backend>
+                                                   : &lm::make_feed_forward<Weights::ternary, Backend>;
+  }
+  return train(o, text, backend, make_attention.of(o), make_feed_forward, one);
 }
 
 }  // namespace lm

@@ -9,7 +9,9 @@ int lm::train_cpu(Options const& options, Text const& text) {
   return with_scalar(options, [&]<class T>(std::type_identity<T>) {
     using Backend = headmix::Cpu<T, headmix::thread_pool>;
     headmix::thread_pool threads(options.threads);
+    MakeSublayer<Backend> variant = nullptr;
+    if constexpr (std::is_same_v<T, float>) variant = &make_feed_forward_variant<Backend>;
     return train(options, text, Backend(threads),
-                 {&make_dense<Backend>, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>});
+                 {&make_dense<Backend>, &make_moa<Backend>, &make_moh<Backend>, &make_mae<Backend>}, variant);
   });
 }
