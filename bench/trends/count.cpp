@@ -2,7 +2,7 @@
 #include "count.hpp"
 
 #include "../../examples/language_model/attention.hpp"
-#include "../../examples/language_model/feed_forward.hpp"
+#include "../../examples/language_model/feed_forward_variants.hpp"
 #include "../../examples/language_model/mae.hpp"
 #include "headmix/count/count.hpp"
 
@@ -49,6 +49,7 @@ Index attention(Options const& o) {
   if (o.router == lm::HeadRouter::query_norm)
     return o.shared_heads == 0 ? moh<headmix::QueryNorm<0, dynamic, dynamic>>(o)
                                : moh<headmix::QueryNorm<dynamic, dynamic, dynamic>>(o);
+  if (o.router == lm::HeadRouter::one_stage) return moh<lm::OneStage<dynamic, dynamic, dynamic>>(o);
   return o.shared_heads == 0 ? moh<headmix::TwoStage<0, dynamic, dynamic>>(o)
                              : moh<headmix::TwoStage<dynamic, dynamic, dynamic>>(o);
 }
@@ -59,6 +60,10 @@ Index network(Options const& o, Index layer) {
   if (!lm::has_mixture(o, layer)) {
     using L = lm::Gelu<Real>;
     return count_macs<L>(tokens, at<L::model_dim>(o.width), at<L::hidden_dim>(4 * o.width));
+  }
+  if (o.ffn_variant != lm::FfnVariant::none) {
+    return lm::with_variant(
+        o, [&]<class L>(std::type_identity<L>, auto... sizes) { return count_macs<L>(tokens, sizes...); });
   }
   auto const experts = at<lm::ExpertRouter::experts>(o.ffn_experts);
   auto const top_k = at<lm::ExpertRouter::top_k>(o.ffn_top_k);

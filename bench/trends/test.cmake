@@ -14,6 +14,7 @@ select 3
 family dense 1e-3 3e-3 1e-2
 run dense --attention dense --heads 2
 run wide --attention dense --heads 1 --lr 5e-3
+run continued --attention dense --heads 2 --lr 1e-3 --steps 60 --from @dense
 family moa 1e-3 3e-3 1e-2
 run moa --attention moa --experts 3 --top-k 2 --head-dim 4
 claim moa < dense : MoA is better : none
@@ -41,8 +42,8 @@ if(NOT said MATCHES "^0;.*\n0 trainings are left")
 endif()
 records(whole whole)
 list(LENGTH whole count)
-if(NOT count EQUAL 12) # 2 families choose among 3 rates, 3 runs have 2 seeds
-  message(FATAL_ERROR "expected 12 records, found ${count}: ${whole}")
+if(NOT count EQUAL 14) # 2 families choose among 3 rates, 4 runs have 2 seeds
+  message(FATAL_ERROR "expected 14 records, found ${count}: ${whole}")
 endif()
 
 # Killed and begun again, later and later, until it is done: the folder of a training has its checkpoint.
@@ -67,6 +68,21 @@ endif()
 trends(whole said)
 if(said MATCHES "begins" OR NOT said MATCHES "^0;0 trainings are left")
   message(FATAL_ERROR "expected nothing to do, found ${said}")
+endif()
+
+# A run that is done is trained again where its checkpoint is gone and another one begins with it, and finds its loss.
+file(REMOVE_RECURSE "${FOLDER}/whole")
+file(STRINGS "${FOLDER}/whole.jsonl" lines)
+list(FILTER lines EXCLUDE REGEX "\"name\": \"continued\"")
+list(JOIN lines "\n" lines)
+file(WRITE "${FOLDER}/whole.jsonl" "${lines}\n")
+trends(whole said)
+if(NOT said MATCHES "^0;.*begins: [^\n]* --heads 2 --lr .*\n0 trainings are left" OR said MATCHES "expected the loss")
+  message(FATAL_ERROR "expected the trainings that are missing, found ${said}")
+endif()
+records(whole again)
+if(NOT again STREQUAL whole)
+  message(FATAL_ERROR "expected the records of before, ${whole}, found ${again}")
 endif()
 
 # A row by its command.
