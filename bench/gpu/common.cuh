@@ -66,7 +66,7 @@ inline void raise_clocks(cudaStream_t stream, std::function<void(int)> const& f)
   auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
   for (int i = 0; std::chrono::steady_clock::now() < end; ++i) {
     f(i % 3);
-    headmix::cuda::check(cudaStreamSynchronize(stream), "waiting for the GPU");
+    headmix::gpu::check(cudaStreamSynchronize(stream), "waiting for the GPU");
   }
 }
 
@@ -76,19 +76,19 @@ inline double median_us(cudaStream_t stream, std::function<void(int)> const& f, 
   raise_clocks(stream, f);
   for (int i = 0; i < 3; ++i) f(i);
   std::vector<cudaEvent_t> events(2 * static_cast<std::size_t>(times));
-  for (auto& e : events) headmix::cuda::check(cudaEventCreate(&e), "creating an event");
+  for (auto& e : events) headmix::gpu::check(cudaEventCreate(&e), "creating an event");
   wait_cycles<><<<1, 1, 0, stream>>>(4'000'000);
   for (int i = 0; i < times; ++i) {
     auto const n = 2 * static_cast<std::size_t>(i);
-    headmix::cuda::check(cudaEventRecord(events[n], stream), "an event");
+    headmix::gpu::check(cudaEventRecord(events[n], stream), "an event");
     f(i % 3);
-    headmix::cuda::check(cudaEventRecord(events[n + 1], stream), "an event");
+    headmix::gpu::check(cudaEventRecord(events[n + 1], stream), "an event");
   }
-  headmix::cuda::check(cudaStreamSynchronize(stream), "waiting for the GPU");
+  headmix::gpu::check(cudaStreamSynchronize(stream), "waiting for the GPU");
   std::vector<double> us;
   for (std::size_t n = 0; n < events.size(); n += 2) {
     float ms = 0;
-    headmix::cuda::check(cudaEventElapsedTime(&ms, events[n], events[n + 1]), "reading an event");
+    headmix::gpu::check(cudaEventElapsedTime(&ms, events[n], events[n + 1]), "reading an event");
     us.push_back(1000.0 * static_cast<double>(ms));
   }
   for (auto& e : events) cudaEventDestroy(e);
@@ -99,8 +99,8 @@ inline double median_us(cudaStream_t stream, std::function<void(int)> const& f, 
 /// Whether three sets of buffers fit in the second-level cache.
 inline bool cached(double megabytes) {
   int device = 0, bytes = 0;
-  headmix::cuda::check(cudaGetDevice(&device), "asking the CUDA device");
-  headmix::cuda::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "asking the CUDA device");
+  headmix::gpu::check(cudaGetDevice(&device), "asking the CUDA device");
+  headmix::gpu::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "asking the CUDA device");
   return megabytes > 0 && 3e6 * megabytes < bytes;
 }
 
@@ -144,7 +144,7 @@ struct fill {
 template <class T>
 struct Buffers {
   Index count, rows, cols;
-  std::vector<headmix::cuda::memory> memory;
+  std::vector<headmix::gpu::memory> memory;
 
   Buffers(Backend& backend, Index n, Index r, Index c, float scale = 1) : count(n), rows(r), cols(c) {
     for (std::uint32_t i = 0; i < 3; ++i) {

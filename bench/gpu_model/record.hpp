@@ -58,7 +58,7 @@ struct Recorder {
   struct queue {
     std::shared_ptr<std::vector<recorded_launch>> launches = std::make_shared<std::vector<recorded_launch>>();
 
-    template <headmix::cuda::Kernel K>
+    template <headmix::gpu::Kernel K>
     void launch(K const& kernel, Index blocks) const {
       if (blocks > 0)
         launches->push_back({readable(typeid(K).name()), K::threads, K::shared_bytes, work_of(kernel, blocks)});

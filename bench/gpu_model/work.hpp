@@ -44,9 +44,9 @@ template <class Tree>
   return bytes_of_tree(t, seen);
 }
 /// Of steps about rows. What one of them writes the next ones find in the cache.
-inline void add_steps(work&, headmix::cuda::step_list<> const&, std::set<void const*>&) {}
+inline void add_steps(work&, headmix::gpu::step_list<> const&, std::set<void const*>&) {}
 template <class First, class... Rest>
-void add_steps(work& w, headmix::cuda::step_list<First, Rest...> const& s, std::set<void const*>& seen) {
+void add_steps(work& w, headmix::gpu::step_list<First, Rest...> const& s, std::set<void const*>& seen) {
   if constexpr (requires { s.first.a.tree; }) {
     w.bytes_read += bytes_of_tree(s.first.a.tree, seen);
   } else {
@@ -69,7 +69,7 @@ constexpr bool is_causal(K<Mask, Map, n...> const&) {
 template <class K>
 [[nodiscard]] double attention_macs(K const& k) {
   headmix::attention_extents const& x = k.p.extents;
-  double const rows = static_cast<double>(x.queries.rows * x.rows_per_token * headmix::cuda::heads_of_row(x));
+  double const rows = static_cast<double>(x.queries.rows * x.rows_per_token * headmix::gpu::heads_of_row(x));
   double const keys = static_cast<double>(x.keys.rows) / static_cast<double>(x.keys.count);
   // Tokens that a tile of rows, or of keys, reaches over.
   double tile =
@@ -117,7 +117,7 @@ template <class K>
     double const slots = static_cast<double>(k.slots.count());
     w.macs = slots * static_cast<double>(k.w.rows * k.w.cols);
     w.blocks *= slots / K::rows /
-                static_cast<double>(headmix::cuda::tile_bound(k.slots.count(), k.slots.experts() + 1, K::rows));
+                static_cast<double>(headmix::gpu::tile_bound(k.slots.count(), k.slots.experts() + 1, K::rows));
   } else if constexpr (requires { k.y; k.x; k.g; k.slots; k.partial; }) {  // dw_e = x_e^T g_e
     reads(k.x, k.g, k.slots.perm);
     w.bytes_written += bytes_of(k.y) * (k.parts > 1 ? 2 * k.parts : 1);

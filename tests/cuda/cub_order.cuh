@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The order by expert by CUB's functions for the whole device. Results (device/) and launches (runtime/) of it and of
-// cuda::sort_by_expert are compared.
+// gpu::sort_by_expert are compared.
 
 #include <cstddef>
 #include <cub/device/device_histogram.cuh>
@@ -40,14 +40,14 @@ struct begins_of_keys {
 
 /// Temporary memory for one call of CUB's: f(memory, bytes) first asks for its size.
 template <class F>
-void call_cub(cuda::memory& temporary, F const& f) {
+void call_cub(gpu::memory& temporary, F const& f) {
   std::size_t bytes = 0;
-  cuda::check(f(nullptr, bytes), "asking CUB for the bytes it needs");
-  if (temporary.bytes().size() < bytes) temporary = cuda::memory(bytes);
-  cuda::check(f(temporary.bytes().data(), bytes), "calling CUB");
+  gpu::check(f(nullptr, bytes), "asking CUB for the bytes it needs");
+  if (temporary.bytes().size() < bytes) temporary = gpu::memory(bytes);
+  gpu::check(f(temporary.bytes().data(), bytes), "calling CUB");
 }
 
-/// As cuda::sort_by_expert for one sequence, by cub::DeviceRadixSort.
+/// As gpu::sort_by_expert for one sequence, by cub::DeviceRadixSort.
 class order_by_cub {
  public:
   explicit order_by_cub(Index slots) : memory_(3 * static_cast<std::size_t>(slots) * sizeof(Int)), temporary_(1) {}
@@ -67,16 +67,16 @@ class order_by_cub {
  private:
   template <class F>
   static void each(Sm80::queue const& queue, Index n, F const& f) {
-    using kernel = cuda::each_kernel<F>;
-    queue.launch(kernel{f, n}, cuda::blocks_for(n, kernel::threads));
+    using kernel = gpu::each_kernel<F>;
+    queue.launch(kernel{f, n}, gpu::blocks_for(n, kernel::threads));
   }
 
-  cuda::memory memory_, temporary_;
+  gpu::memory memory_, temporary_;
 };
 
 /// How many of n slots chose each expert, by cub::DeviceHistogram, which counts nothing outside 0 .. experts - 1.
 inline void count_by_cub(Sm80::queue const& queue, Int* counts, Int const* choices, Index n, Int experts,
-                         cuda::memory& temporary) {
+                         gpu::memory& temporary) {
   call_cub(temporary, [&](void* p, std::size_t& bytes) {
     return ::cub::DeviceHistogram::HistogramEven(p, bytes, choices, counts, experts + 1, Int{0}, experts,
                                                  static_cast<Int>(n), queue.stream());

@@ -13,7 +13,7 @@ using namespace headmix;
 
 namespace {
 
-using namespace cuda::emulator;
+using namespace gpu::emulator;
 
 /// Remembers every access of a launch to 8 bytes, and compares with all of them.
 struct all_accesses {

@@ -139,11 +139,11 @@ void check_grouped_gemm(grouped_case const& c) {
                               static_cast<T>(std::numeric_limits<double>::quiet_NaN()));
   operand<T, Device> y(queue, poison, 1, c.slots(), c.width, c.gap), again(queue, poison, 1, c.slots(), c.width, c.gap);
   device_array<std::byte, Device> const scratch(queue,
-                                                cuda::grouped_gemm_scratch_bytes<T>(y.device, x.device, w.device));
+                                                gpu::grouped_gemm_scratch_bytes<T>(y.device, x.device, w.device));
   for (operand<T, Device>* const result : {&y, &again}) {
-    cuda::grouped_gemm<typename Device::queue, T>(
-        queue, result->device, x.device, w.device, perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()),
-        c.per_row, {scratch.data(), static_cast<std::size_t>(scratch.size())});
+    gpu::grouped_gemm<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
+                                                 offsets.matrix(1, offsets.size()), c.per_row,
+                                                 {scratch.data(), static_cast<std::size_t>(scratch.size())});
   }
   Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference,
                                                     view(order.perm.data(), 1, c.slots()),
@@ -166,12 +166,11 @@ void check_grouped_sum(grouped_case const& c, bool accumulate) {
   if (!accumulate)
     for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
   operand<T, Device> y(queue, before, 1, c.rows, c.width, c.gap), again(queue, before, 1, c.rows, c.width, c.gap);
-  device_array<std::byte, Device> const scratch(queue,
-                                                cuda::grouped_sum_scratch_bytes<T>(y.device, x.device, w.device));
+  device_array<std::byte, Device> const scratch(queue, gpu::grouped_sum_scratch_bytes<T>(y.device, x.device, w.device));
   for (operand<T, Device>* const result : {&y, &again}) {
-    cuda::grouped_sum<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
-                                                 offsets.matrix(1, offsets.size()), c.per_row, accumulate,
-                                                 {scratch.data(), static_cast<std::size_t>(scratch.size())});
+    gpu::grouped_sum<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
+                                                offsets.matrix(1, offsets.size()), c.per_row, accumulate,
+                                                {scratch.data(), static_cast<std::size_t>(scratch.size())});
   }
   Reference<double>{}.template grouped_sum<double>(
       y.reference, x.reference, w.reference, view(order.perm.data(), 1, c.slots()),
@@ -203,9 +202,9 @@ void check_grouped_outer(grouped_case const& c, bool accumulate, Index x_slots =
     again.interleave();
   }
   device_array<std::byte, Device> const scratch(queue,
-                                                cuda::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device));
+                                                gpu::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device));
   for (result_type* const result : {&y, &again}) {
-    cuda::grouped_outer<typename Device::queue, T>(
+    gpu::grouped_outer<typename Device::queue, T>(
         queue, result->device, x.device, g.device, perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()),
         x_slots, g_slots, accumulate, {scratch.data(), static_cast<std::size_t>(scratch.size())});
   }
@@ -251,12 +250,12 @@ void check_resident_rows(grouped_case const& c) {
       w(queue, 2, c.experts, c.depth, c.width, c.gap, transposed);
   std::vector<bfloat16> const poison(static_cast<std::size_t>(c.slots() * (c.width + c.gap)),
                                      static_cast<bfloat16>(std::numeric_limits<double>::quiet_NaN()));
-  cuda::slot_lists const slots(perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row);
+  gpu::slot_lists const slots(perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row);
   std::vector<bfloat16> one_tile;
   for (int const tiles : {1, 2, 3, 4}) {
     CAPTURE(tiles);
     operand<bfloat16, Device> y(queue, poison, 1, c.slots(), c.width, c.gap);
-    cuda::grouped_gemm_resident<bfloat16, transposed> kernel(y.device, x.device, w.device, slots);
+    gpu::grouped_gemm_resident<bfloat16, transposed> kernel(y.device, x.device, w.device, slots);
     kernel.tiles = tiles;
     queue.launch(kernel, kernel.blocks());
     if (tiles == 1) {

@@ -70,7 +70,7 @@ void check_own_gemm(Index m, Index n, Index k, layout of_y, layout of_a, layout 
   operand<B, Y> y(t.on, m, n, of_y);
   operand<B, A> a(t.on, m, k, of_a);
   operand<B, C> b(t.on, k, n, of_b);
-  cuda::gemm<accumulator_t<typename B::scalar>>(t.backend.queue(), y.device(), a.in(), b.in(), accumulate);
+  gpu::gemm<accumulator_t<typename B::scalar>>(t.backend.queue(), y.device(), a.in(), b.in(), accumulate);
   t.on.reference.gemm(y.host(), view<double const>(a.host()), view<double const>(b.host()), accumulate);
   y.check("y");
 }
@@ -110,7 +110,7 @@ void check_scatter(kernel_test<Cuda<T, test_device>>& t, Queue& launcher, std::v
   t.on.begin("scatter_rows", rows, " x ", cols, " to ", v);
   operand<B, T> a(t.on, rows, cols, form), y(t.on, v, cols, form);
   int_operand<B> index(t.on, chosen, rows, 1);
-  cuda::scatter_rows<accumulator_t<T>>(launcher, y.device(), a.in(), index.in(), accumulate);
+  gpu::scatter_rows<accumulator_t<T>>(launcher, y.device(), a.in(), index.in(), accumulate);
   t.on.reference.scatter_rows(y.host(), view<double const>(a.host()), view<Int const>(index.host()), accumulate);
   y.check("y");
 }
@@ -135,7 +135,7 @@ TEST_CASE_TEMPLATE("cuda: many rows that are added to a table", T, bfloat16, flo
 TEST_CASE("cuda: rows that are added to a table in parts") {
   kernel_test<float_backend> t;
   for (Index const v : {5, 1500}) {
-    std::size_t const fixed = cuda::digit_plan(static_cast<Int>(v)).bytes(0);
+    std::size_t const fixed = gpu::digit_plan(static_cast<Int>(v)).bytes(0);
     narrow_queue few{t.backend.queue(), fixed + 4 * static_cast<std::size_t>(v + 1) + 2000};
     check_scatter<float>(t, few, random_choices(700, v), v, 5, layout::plain, false);
     check_scatter<float>(t, few, random_choices(700, v), v, 5, layout::plain, true);
@@ -167,7 +167,7 @@ struct turn_all {
   float const* angle;
   float *cosine, *sine;
   HEADMIX_DEVICE void operator()(Index i) const {
-    auto const by = cuda::turned_by(angle[i]);
+    auto const by = gpu::turned_by(angle[i]);
     cosine[i] = by.cosine, sine[i] = by.sine;
   }
 };

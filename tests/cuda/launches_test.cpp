@@ -28,7 +28,7 @@ struct Counting {
   struct queue {
     std::shared_ptr<std::vector<std::string>> launched = std::make_shared<std::vector<std::string>>();
 
-    template <cuda::Kernel K>
+    template <gpu::Kernel K>
     void launch(K const&, Index blocks) const {
       if (blocks > 0) launched->push_back(std::string(type_name<K>()));
     }

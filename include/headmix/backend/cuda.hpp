@@ -65,36 +65,36 @@ class Cuda {
   /// f(i) for all i < n, on the device: f is trivially copyable, its call is marked HEADMIX_DEVICE or HEADMIX_HD.
   template <class F>
   void for_each(Index n, F f) {
-    using kernel = cuda::each_kernel<F>;
-    queue_.launch(kernel{f, n}, cuda::blocks_for(n, kernel::threads));
+    using kernel = gpu::each_kernel<F>;
+    queue_.launch(kernel{f, n}, gpu::blocks_for(n, kernel::threads));
   }
 
   template <class T, class Tree>
   void map(view<T> y, Tree const& tree, bool accumulate) {
-    cuda::map<wide>(queue_, y, tree, accumulate);
+    gpu::map<wide>(queue_, y, tree, accumulate);
   }
   template <class T, class Tree>
   void row_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
-    cuda::row_sum<wide>(queue_, y, a, accumulate);
+    gpu::row_sum<wide>(queue_, y, a, accumulate);
   }
   template <class T, class Tree>
   void col_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
-    cuda::col_sum<wide>(queue_, y, a, accumulate);
+    gpu::col_sum<wide>(queue_, y, a, accumulate);
   }
   template <class T, class Tree>
   void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
-    cuda::map<wide>(queue_, y, cuda::tree_group<Tree>{a.tree, n}, accumulate);
+    gpu::map<wide>(queue_, y, gpu::tree_group<Tree>{a.tree, n}, accumulate);
   }
   /// FusedRows.
   template <class... S>
   void each_row(Index rows, S const&... steps) {
-    cuda::each_row<wide>(queue_, rows, steps...);
+    gpu::each_row<wide>(queue_, rows, steps...);
   }
 
   /// By the vendor's library where it does these types and strides.
   template <class T, class A, class B>
   void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
-    if (!queue_.gemm(y, a, b, accumulate)) cuda::gemm<wide>(queue_, y, a, b, accumulate);
+    if (!queue_.gemm(y, a, b, accumulate)) gpu::gemm<wide>(queue_, y, a, b, accumulate);
   }
   /// StackedProducts.
   template <class T, class A, class B>
@@ -104,33 +104,33 @@ class Cuda {
   }
   template <class T, class A>
   void softmax(view<T> y, view<A const> a) {
-    cuda::softmax<wide>(queue_, y, a);
+    gpu::softmax<wide>(queue_, y, a);
   }
   template <class T, class A>
   void log_sum_exp(view<T> y, view<A const> a) {
-    cuda::log_sum_exp<wide>(queue_, y, a);
+    gpu::log_sum_exp<wide>(queue_, y, a);
   }
 
   template <class A>
   void top_k(view<Int> y, view<A const> a) {
-    cuda::top_k(queue_, y, a);
+    gpu::top_k(queue_, y, a);
   }
   /// FusedRoute.
-  std::size_t route_scratch(route_problem<Scalar> const& r) { return cuda::route_scratch_bytes(r); }
+  std::size_t route_scratch(route_problem<Scalar> const& r) { return gpu::route_scratch_bytes(r); }
   void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
-    if (!cuda::route_on_tensor_cores(queue_, r, scratch)) {
+    if (!gpu::route_on_tensor_cores(queue_, r, scratch)) {
       view<wide const> const z(r.z), p(r.p);
       gemm(r.z, r.x, r.w, false);
-      cuda::softmax_top_k(queue_, r.p, r.index, z);
+      gpu::softmax_top_k(queue_, r.p, r.index, z);
       if (r.log_sum.data || r.squares.data) {
         view<wide> const log_sum =
             r.log_sum.data ? r.log_sum : view<wide>(reinterpret_cast<wide*>(scratch.data()), z.rows, 1);
         log_sum_exp(log_sum, z);
-        if (r.squares.data) cuda::sum_of_squares<wide>(queue_, r.squares, view<wide const>(log_sum));
+        if (r.squares.data) gpu::sum_of_squares<wide>(queue_, r.squares, view<wide const>(log_sum));
       }
       if (r.p_sum.data) col_sum(r.p_sum, lazy<tree_leaf<wide, false, false>>{{p}, p.rows, p.cols}, false);
       if (r.chosen_sum.data) {
-        col_sum(r.chosen_sum, lazy<cuda::tree_put<wide>>{{{}, r.index}, p.rows, p.cols}, false);
+        col_sum(r.chosen_sum, lazy<gpu::tree_put<wide>>{{{}, r.index}, p.rows, p.cols}, false);
       }
       if (r.order.data || r.begins.data) sort_by_expert(r.order, r.begins, r.index, uniform(1, p.rows));
     }
@@ -142,138 +142,138 @@ class Cuda {
   }
   template <class T>
   void gather_cols(view<T> y, view<T const> a, view<Int const> index) {
-    cuda::map<wide>(queue_, y, cuda::tree_take<T>{a, index}, false);
+    gpu::map<wide>(queue_, y, gpu::tree_take<T>{a, index}, false);
   }
   template <class T>
   void scatter_cols(view<T> y, view<T const> a, view<Int const> index) {
-    cuda::map<wide>(queue_, y, cuda::tree_put<T>{a, index}, false);
+    gpu::map<wide>(queue_, y, gpu::tree_put<T>{a, index}, false);
   }
   void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
-    cuda::map<Int>(queue_, y, cuda::tree_renumber{a, add, add_per_row}, false);
+    gpu::map<Int>(queue_, y, gpu::tree_renumber{a, add, add_per_row}, false);
   }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) {
-    cuda::map<wide>(queue_, y, cuda::tree_put<T>{{}, index}, false);
+    gpu::map<wide>(queue_, y, gpu::tree_put<T>{{}, index}, false);
   }
   template <class T>
   void gather_rows(view<T> y, view<T const> table, view<Int const> index) {
     using number = std::conditional_t<std::is_same_v<T, Int>, Int, wide>;
-    cuda::map<number>(queue_, y, cuda::tree_gather<T>{table, index}, false);
+    gpu::map<number>(queue_, y, gpu::tree_gather<T>{table, index}, false);
   }
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
-    cuda::scatter_rows<wide>(queue_, y, a, index, accumulate);
+    gpu::scatter_rows<wide>(queue_, y, a, index, accumulate);
   }
 
-  void sequence_numbers(view<Int> y, segments s) { cuda::sequence_numbers(queue_, y, s); }
+  void sequence_numbers(view<Int> y, segments s) { gpu::sequence_numbers(queue_, y, s); }
   template <class T>
   void window_mean(view<T> y, view<T const> a, segments s, Index window, bool transposed) {
-    cuda::window_mean(queue_, y, a, s, window, transposed);
+    gpu::window_mean(queue_, y, a, s, window, transposed);
   }
 
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
-    cuda::sort_by_expert(queue_, perm, offsets, index, s);
+    gpu::sort_by_expert(queue_, perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
-    return cuda::grouped_gemm_scratch_bytes(y, x, w);
+    return gpu::grouped_gemm_scratch_bytes(y, x, w);
   }
   void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
-    cuda::grouped_gemm(queue_, y, x, w, perm, offsets, slots_per_row, scratch);
+    gpu::grouped_gemm(queue_, y, x, w, perm, offsets, slots_per_row, scratch);
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
-    return cuda::grouped_outer_scratch_bytes(y, x, g);
+    return gpu::grouped_outer_scratch_bytes(y, x, g);
   }
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
                      view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,
                      std::span<std::byte> scratch) {
-    cuda::grouped_outer(queue_, y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
+    gpu::grouped_outer(queue_, y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
   }
   std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
-    return cuda::grouped_sum_scratch_bytes(y, x, w);
+    return gpu::grouped_sum_scratch_bytes(y, x, w);
   }
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
-    cuda::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
+    gpu::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
-    cuda::apply_capacity(queue_, y, index, perm, offsets, most);
+    gpu::apply_capacity(queue_, y, index, perm, offsets, most);
   }
 
   template <class T>
   void absmax_int8(view<T> y, view<T const> a) {
-    cuda::absmax_int8(queue_, y, a);
+    gpu::absmax_int8(queue_, y, a);
   }
   template <class T>
   void absmean_ternary(view<T> y, view<T const> a) {
-    cuda::absmean_ternary(queue_, y, a);
+    gpu::absmean_ternary(queue_, y, a);
   }
 
   template <class Map>
   std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
-    return cuda::attention_scratch_bytes(p);
+    return gpu::attention_scratch_bytes(p);
   }
   template <AttentionMask Mask, class Map>
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cuda::attention<Mask>(queue_, p, scratch);
+    gpu::attention<Mask>(queue_, p, scratch);
   }
   /// FusedGatedAttention.
   template <AttentionMask Mask, class Map>
   void gated_attention(attention_forward<Scalar, Map> const& p, view<Scalar> gated, view<wide const> gate,
                        std::span<std::byte> scratch) {
-    cuda::attention<Mask>(queue_, p, {cuda::gate_of_rows(gate, cuda::heads_of_row(p.extents)), gated}, scratch);
+    gpu::attention<Mask>(queue_, p, {gpu::gate_of_rows(gate, gpu::heads_of_row(p.extents)), gated}, scratch);
   }
   template <class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return cuda::attention_gradient_scratch_bytes(p);
+    return gpu::attention_gradient_scratch_bytes(p);
   }
   template <AttentionMask Mask, class Map>
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cuda::attention_gradient<Mask>(queue_, p, scratch);
+    gpu::attention_gradient<Mask>(queue_, p, scratch);
   }
   /// FusedGatedAttention.
   template <AttentionMask Mask, class Map>
   void gated_attention_gradient(attention_backward<Scalar, Map> p, view<wide const> gate, view<Scalar const> d,
                                 view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {
     p.d_o = d_o;
-    cuda::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
+    gpu::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
   }
   template <class Map>
   std::size_t attention_bias_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return cuda::attention_bias_gradient_scratch_bytes(p);
+    return gpu::attention_bias_gradient_scratch_bytes(p);
   }
   template <AttentionMask Mask, class Map>
   void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar, Map> const& p,
                                std::span<std::byte> scratch) {
-    cuda::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
+    gpu::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
   }
   template <class Map>
   std::size_t attention_operand_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return cuda::attention_operand_gradient_scratch_bytes(p);
+    return gpu::attention_operand_gradient_scratch_bytes(p);
   }
   template <AttentionMask Mask, class Map>
   void attention_operand_gradient(operand_gradients<wide, Map::operands> const& d,
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cuda::attention_operand_gradient<Mask>(queue_, d, p, scratch);
+    gpu::attention_operand_gradient<Mask>(queue_, d, p, scratch);
   }
   /// A tile of keys lies in one page.
-  static constexpr Index cache_rows = cuda::plain_tile::rows;
+  static constexpr Index cache_rows = gpu::plain_tile::rows;
   template <class Map>
   std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
-    return cuda::cached_attention_scratch_bytes<Scalar>(p.extents, cache.pages);
+    return gpu::cached_attention_scratch_bytes<Scalar>(p.extents, cache.pages);
   }
   template <AttentionMask Mask, class Map>
   void cached_attention(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache,
                         std::span<std::byte> scratch) {
-    cuda::cached_attention<Mask>(queue_, p, cache, scratch);
+    gpu::cached_attention<Mask>(queue_, p, cache, scratch);
   }
   void cached_window_mean(view<Scalar> y, view<Scalar const> a, segments s, view<Scalar> cache, cache_pages pages,
                           Index window) {
-    cuda::cached_window_mean(queue_, y, a, s, cache, pages, window);
+    gpu::cached_window_mean(queue_, y, a, s, cache, pages, window);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
               bool inverse) {
-    cuda::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
+    gpu::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
   }
 
  private:

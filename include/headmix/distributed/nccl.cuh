@@ -47,7 +47,7 @@
 
 namespace headmix {
 
-namespace cuda {
+namespace gpu {
 
 /// y = the sum over the ranks of their n elements, in the order of the ranks. Those of rank `rank` are `own`, those of
 /// the others follow each other in `received`. `y` may be `own`.
@@ -81,7 +81,7 @@ struct sum_in_order {
   }
 };
 
-}  // namespace cuda
+}  // namespace gpu
 
 namespace detail {
 
@@ -245,7 +245,7 @@ class Nccl {
     while (true) {
       cudaError_t const status = cudaStreamQuery(queue_.stream());
       if (status != cudaErrorNotReady) {
-        cuda::check(status, "waiting for the GPU");
+        gpu::check(status, "waiting for the GPU");
         break;
       }
       check();
@@ -413,7 +413,7 @@ class Nccl {
   }
   [[nodiscard]] bool recording() const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    cuda::check(cudaStreamIsCapturing(stream(), &status), "asking whether a stream is recorded");
+    gpu::check(cudaStreamIsCapturing(stream(), &status), "asking whether a stream is recorded");
     return status != cudaStreamCaptureStatusNone;
   }
   [[nodiscard]] Index sum_of(char const* what, std::span<Index const> counts) const {
@@ -483,12 +483,12 @@ class Nccl {
   template <class T>
   void copy(T* to, T const* from, Index n) const {
     if (n == 0 || to == from) return;
-    cuda::check(cudaMemcpyAsync(to, from, count(n) * sizeof(T), cudaMemcpyDeviceToDevice, stream()),
-                "copying on the GPU");
+    gpu::check(cudaMemcpyAsync(to, from, count(n) * sizeof(T), cudaMemcpyDeviceToDevice, stream()),
+               "copying on the GPU");
   }
   template <class T>
   void add(T* to, T const* own, T const* received, Index n) {
-    using kernel = cuda::sum_in_order<T>;
+    using kernel = gpu::sum_in_order<T>;
     queue_.launch(kernel{to, own, received, n, rank_, size_}, kernel::blocks(n));
   }
   template <class T>
@@ -516,7 +516,7 @@ class Nccl {
   Queue queue_;
   int exceptions_;
   ncclComm_t comm_ = nullptr;
-  std::vector<cuda::memory> memory_;  ///< the last one is in use, the others may be in use by graphs
+  std::vector<gpu::memory> memory_;  ///< the last one is in use, the others may be in use by graphs
   std::string failure_;
   bool checks_ = false, recorded_ = false;
 };

@@ -10,7 +10,7 @@ using namespace headmix;
 
 namespace {
 
-using Hopper = cuda::sm90a<cuda::this_build, true>;
+using Hopper = gpu::sm90a<gpu::this_build, true>;
 
 bool there_is_none() {
   bool const none = !Hopper::queue().warpgroups();

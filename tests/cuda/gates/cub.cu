@@ -8,7 +8,7 @@
 #include "gate.cuh"
 
 using namespace headmix::testing;
-using headmix::cuda::add_numbers, headmix::cuda::larger_number;
+using headmix::gpu::add_numbers, headmix::gpu::larger_number;
 
 HEADMIX_GATE(combine_by_team<5, add_numbers>)
 HEADMIX_GATE(combine_by_cub<5, add_numbers>)

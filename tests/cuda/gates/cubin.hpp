@@ -28,8 +28,8 @@ inline std::string read_file(char const* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// "void headmix::cuda::run<headmix::cuda::sm80<headmix::cuda::build<100, 800> >, headmix::cuda::gemm<float>
-/// >(headmix::cuda::gemm<float>)" -> "run<sm80<build<100, 800>>, gemm<float>>"
+/// "void headmix::gpu::run<headmix::gpu::sm80<headmix::gpu::build<100, 800> >, headmix::gpu::gemm<float>
+/// >(headmix::gpu::gemm<float>)" -> "run<sm80<build<100, 800>>, gemm<float>>"
 inline std::string readable(std::string const& mangled) {
   auto const replace_all = [](std::string& text, std::string const& from, std::string const& to) {
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
@@ -47,7 +47,7 @@ inline std::string readable(std::string const& mangled) {
     if (name[i] == '(' && depth == 0) name.resize(i);
   }
   if (name.starts_with("void ")) name.erase(0, 5);
-  replace_all(name, "headmix::cuda::", "");
+  replace_all(name, "headmix::gpu::", "");
   replace_all(name, "headmix::", "");
   replace_all(name, "> >", ">>");
   replace_all(name, "> >", ">>");

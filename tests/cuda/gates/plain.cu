@@ -15,7 +15,7 @@
 #include "headmix/backend/cuda/kernel/top_k.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 
-using namespace headmix::cuda;
+using namespace headmix::gpu;
 using headmix::bfloat16;
 using leaf = headmix::tree_leaf<bfloat16, false, false>;
 using float_leaf = headmix::tree_leaf<float, false, false>;

@@ -15,11 +15,11 @@
 #include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
 
 template <class Mask, int width>
-using attention = headmix::cuda::attention_warpgroups<Mask, headmix::no_score_map, width, headmix::cuda::tensor_map>;
+using attention = headmix::gpu::attention_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
 using attention_128 = attention<headmix::full, 128>;
 using causal_attention_128 = attention<headmix::causal, 128>;
 using attention_64 = attention<headmix::full, 64>;
-using ring = headmix::testing::ring_product<headmix::cuda::tensor_map>;
+using ring = headmix::testing::ring_product<headmix::gpu::tensor_map>;
 HEADMIX_GATE(attention_128)
 HEADMIX_GATE(causal_attention_128)
 HEADMIX_GATE(attention_64)

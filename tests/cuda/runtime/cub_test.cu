@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What CUB launches for the order by expert and for the counts of a router, beside what ours do.
+// What CUB launches for the order by expert and for the counts of a router, beside what ours do. That this compiles
+// shows that the code that nvcc makes, which calls ::cuda `cuda`, goes with `using namespace headmix`.
 #include <doctest/doctest.h>
 
 #include "cuda/cub_order.cuh"
 #include "headmix/backend/cuda.hpp"
 #include "stub.hpp"
 
-using headmix::bfloat16, headmix::Index, headmix::Int, headmix::Sm80, headmix::view;
-using headmix::testing::order_by_cub, headmix::testing::count_by_cub;
+using namespace headmix;
 
 namespace {
 
@@ -38,10 +38,9 @@ TEST_CASE("the order by expert takes fewer launches than CUB's radix sort") {
     Sm80::memory const memory((2 * slots + experts + 1) * sizeof(Int));
     view<Int> const perm(memory.as<Int>(), 1, slots), begins(perm.data + slots, 1, experts + 1);
     view<Int const> const index(begins.data + experts + 1, tokens, chosen);
-    order_by_cub by_cub(slots);
+    testing::order_by_cub by_cub(slots);
     by_cub(queue, perm, begins, index);  // brings its temporary memory
-    CHECK(operations_of(
-              [&] { headmix::cuda::sort_by_expert(queue, perm, begins, index, headmix::uniform(1, tokens)); }) == ours);
+    CHECK(operations_of([&] { gpu::sort_by_expert(queue, perm, begins, index, uniform(1, tokens)); }) == ours);
     int const of_cub = operations_of([&] { by_cub(queue, perm, begins, index); });
     MESSAGE(experts, " experts: ", ours, " launches, ", of_cub, " kernels and memsets with CUB");
     CHECK(of_cub > ours);
@@ -51,14 +50,14 @@ TEST_CASE("the order by expert takes fewer launches than CUB's radix sort") {
 TEST_CASE("a router counts and orders its choices in two launches behind its own, fewer than CUB's") {
   compile_for_this();
   constexpr Index width = 1024, experts = 32;
-  headmix::Cuda<bfloat16, Sm80> backend;
+  Cuda<bfloat16, Sm80> backend;
   Sm80::memory const numbers(tokens * (width + 2 * experts * 2) * sizeof(bfloat16) + width * experts * 2),
       others((2 * slots + 2 * experts + 2) * sizeof(Int));
   auto* const x = numbers.as<bfloat16>();
   auto* const w = x + tokens * width;
   auto* const z = reinterpret_cast<float*>(w + width * experts);
   Int *const index = others.as<Int>(), *const order = index + slots, *const begins = order + slots;
-  headmix::route_problem<bfloat16> r;
+  route_problem<bfloat16> r;
   r.x = {x, tokens, width};
   r.w = {w, width, experts};
   r.z = {z, tokens, experts};
@@ -73,9 +72,9 @@ TEST_CASE("a router counts and orders its choices in two launches behind its own
   CHECK(operations_of([&] { backend.route(r, scratch.bytes()); }) == 3);
 
   Sm80::memory temporary(1);
-  order_by_cub by_cub(slots);
+  testing::order_by_cub by_cub(slots);
   auto const by = [&] {
-    count_by_cub(backend.queue(), begins + experts + 1, index, slots, experts, temporary);
+    testing::count_by_cub(backend.queue(), begins + experts + 1, index, slots, experts, temporary);
     by_cub(backend.queue(), r.order, r.begins, r.index);
   };
   by();

@@ -11,7 +11,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Reports a failed call of cuBLAS, by what it was to do.
 template <class... Part>
@@ -105,4 +105,4 @@ bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b,
   }
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

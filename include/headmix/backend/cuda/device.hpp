@@ -122,7 +122,8 @@ struct words {
   std::uint32_t word[n];
 };
 
-namespace cuda {
+// Not `cuda`: CUDA has a namespace of that name, which the code that nvcc makes calls so.
+namespace gpu {
 
 template <class K>
 concept Kernel = std::is_trivially_copyable_v<K> && requires {
@@ -189,7 +190,7 @@ template <class Device, class Begin>
   return (t - (begin / rows + segment)) * rows;
 }
 
-}  // namespace cuda
+}  // namespace gpu
 }  // namespace headmix
 
 HEADMIX_END_QUIET_BOUNDS

@@ -36,16 +36,16 @@ namespace headmix {
 /// One thread of an emulated block, as its kernel sees it.
 struct Emulated {
   template <class T>
-  using shared_pointer = cuda::emulator::shared_pointer<T>;
+  using shared_pointer = gpu::emulator::shared_pointer<T>;
 
   class queue;
-  using memory = cuda::emulator::memory;
+  using memory = gpu::emulator::memory;
   /// While one lives, kernels may load and store in Emulated::memory only, not in other memory of the host.
-  using strict_memory = cuda::emulator::strict_memory;
+  using strict_memory = gpu::emulator::strict_memory;
 
   static constexpr bool host_memory = false;
 
-  Emulated(cuda::emulator::machine& m, int thread) : machine_(m), thread_(thread) {}
+  Emulated(gpu::emulator::machine& m, int thread) : machine_(m), thread_(thread) {}
 
   [[nodiscard]] int thread() const { return thread_; }
   [[nodiscard]] int lane() const { return thread_ % 32; }
@@ -103,24 +103,24 @@ struct Emulated {
 
   template <class T>
   [[nodiscard]] T shuffle_xor(T value, int mask) const {
-    static constexpr cuda::emulator::warp_function function{"shuffle_xor", size_of<T>, &perform_exchange<size_of<T>>};
+    static constexpr gpu::emulator::warp_function function{"shuffle_xor", size_of<T>, &perform_exchange<size_of<T>>};
     return exchange(function, value, lane() ^ mask);
   }
   template <class T>
   [[nodiscard]] T shuffle(T value, int from) const {
-    static constexpr cuda::emulator::warp_function function{"shuffle", size_of<T>, &perform_exchange<size_of<T>>};
+    static constexpr gpu::emulator::warp_function function{"shuffle", size_of<T>, &perform_exchange<size_of<T>>};
     return exchange(function, value, from & 31);
   }
   [[nodiscard]] std::uint32_t ballot(bool vote) const {
     ballot_operands operands{vote, 0};
-    static constexpr cuda::emulator::warp_function function{"ballot", 0, &perform_ballot};
+    static constexpr gpu::emulator::warp_function function{"ballot", 0, &perform_ballot};
     machine_.meet(thread_, function, &operands);
     return operands.votes;
   }
   template <class T>
   [[nodiscard]] T warp_exclusive_sum(T value, T& total) const {
     sum_operands<T> operands{value, {}};
-    static constexpr cuda::emulator::warp_function function{"warp_exclusive_sum", size_of<T>, &perform_sum<T>};
+    static constexpr gpu::emulator::warp_function function{"warp_exclusive_sum", size_of<T>, &perform_sum<T>};
     machine_.meet(thread_, function, &operands);
     total = operands.total;
     return operands.value;
@@ -150,16 +150,16 @@ struct Emulated {
     machine_.wait_copies(thread_, n);
   }
   [[nodiscard]] words<4> load_matrices(shared_pointer<bfloat16 const> row) const {
-    static constexpr cuda::emulator::warp_function function{"load_matrices", 0, &perform_load<false>};
+    static constexpr gpu::emulator::warp_function function{"load_matrices", 0, &perform_load<false>};
     return load_by(function, row);
   }
   [[nodiscard]] words<4> load_matrices_transposed(shared_pointer<bfloat16 const> row) const {
-    static constexpr cuda::emulator::warp_function function{"load_matrices_transposed", 0, &perform_load<true>};
+    static constexpr gpu::emulator::warp_function function{"load_matrices_transposed", 0, &perform_load<true>};
     return load_by(function, row);
   }
   void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b) const {
     multiply_operands operands{c, a.word, b.word};
-    static constexpr cuda::emulator::warp_function function{"multiply_add", 0, &perform_multiply};
+    static constexpr gpu::emulator::warp_function function{"multiply_add", 0, &perform_multiply};
     machine_.meet(thread_, function, &operands);
   }
 
@@ -183,7 +183,7 @@ struct Emulated {
     }
   }
   template <class T>
-  [[nodiscard]] T exchange(cuda::emulator::warp_function const& function, T const& value, int from) const {
+  [[nodiscard]] T exchange(gpu::emulator::warp_function const& function, T const& value, int from) const {
     static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) <= 4 || sizeof(T) == 8));
     exchange_operands<size_of<T>> operands;
     operands.from = from;
@@ -236,7 +236,7 @@ struct Emulated {
       }
     }
   }
-  [[nodiscard]] words<4> load_by(cuda::emulator::warp_function const& function,
+  [[nodiscard]] words<4> load_by(gpu::emulator::warp_function const& function,
                                  shared_pointer<bfloat16 const> row) const {
     load_operands operands{machine_.shared_row(thread_, row.offset()), {}};
     machine_.meet(thread_, function, &operands);
@@ -278,7 +278,7 @@ struct Emulated {
     }
   }
 
-  cuda::emulator::machine& machine_;
+  gpu::emulator::machine& machine_;
   int thread_;
 };
 
@@ -287,7 +287,7 @@ class Emulated::queue {
  public:
   queue() : workspace_(std::make_shared<memory>(std::size_t{1} << 20)) {}
 
-  template <cuda::Kernel K>
+  template <gpu::Kernel K>
   void launch(K const& kernel, Index blocks) const {
     launch_on<Emulated>(kernel, blocks);
   }
@@ -307,16 +307,16 @@ class Emulated::queue {
   void synchronize() const {}
 
  protected:
-  template <class Device, cuda::Kernel K>
+  template <class Device, gpu::Kernel K>
   static void launch_on(K const& kernel, Index blocks) {
-    cuda::emulator::machine::launch(
-        {type_name<K>(), K::threads, K::cooperative, K::shared_bytes, sizeof(K), cuda::for_warpgroups<K>},
+    gpu::emulator::machine::launch(
+        {type_name<K>(), K::threads, K::cooperative, K::shared_bytes, sizeof(K), gpu::for_warpgroups<K>},
         &run<Device, K>, &kernel, blocks);
   }
 
  private:
   template <class Device, class K>
-  static void run(cuda::emulator::machine& machine, void const* kernel, int thread) {
+  static void run(gpu::emulator::machine& machine, void const* kernel, int thread) {
     Device device(machine, thread);
     (*static_cast<K const*>(kernel))(device);
   }

@@ -18,11 +18,11 @@ namespace headmix {
 /// One thread of an emulated block of Hopper.
 struct EmulatedSm90a : Emulated {
   class queue;
-  using tensor_map = cuda::emulator::tensor_map;
+  using tensor_map = gpu::emulator::tensor_map;
 
   using Emulated::Emulated;
 
-  [[nodiscard]] int warpgroup() const { return thread() / cuda::warpgroup_threads; }
+  [[nodiscard]] int warpgroup() const { return thread() / gpu::warpgroup_threads; }
 
   // ---- barriers ----
 
@@ -55,19 +55,19 @@ struct EmulatedSm90a : Emulated {
 
   // ---- products ----
 
-  [[nodiscard]] cuda::matrix_descriptor describe(shared_pointer<bfloat16 const> tile, int leading, int stride) const {
-    return cuda::describe_matrix(static_cast<std::uint32_t>(tile.offset()), leading, stride);
+  [[nodiscard]] gpu::matrix_descriptor describe(shared_pointer<bfloat16 const> tile, int leading, int stride) const {
+    return gpu::describe_matrix(static_cast<std::uint32_t>(tile.offset()), leading, stride);
   }
   template <class... Registers>
   void fence_products(Registers&... used) const {
     state().fence_products(thread(), list(used...));
   }
   template <int n>
-  void multiply_tiles(float (&c)[n][4], cuda::matrix_descriptor a, cuda::matrix_descriptor b, bool add) const {
+  void multiply_tiles(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
     state().multiply(thread(), {"multiply_tiles", &c[0][0], 8 * n, nullptr, a, b, add, false});
   }
   template <int n>
-  void multiply_across(float (&c)[n][4], words<4> const& a, cuda::matrix_descriptor b, bool add) const {
+  void multiply_across(float (&c)[n][4], words<4> const& a, gpu::matrix_descriptor b, bool add) const {
     state().multiply(thread(), {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
   }
   void commit_products() const { state().commit_products(thread()); }
@@ -89,9 +89,9 @@ struct EmulatedSm90a : Emulated {
   }
 
  private:
-  [[nodiscard]] cuda::emulator::warpgroups& state() const { return machine_.for_warpgroups(thread_); }
+  [[nodiscard]] gpu::emulator::warpgroups& state() const { return machine_.for_warpgroups(thread_); }
   template <class... Registers>
-  static cuda::emulator::warpgroups::register_list list(Registers&... used) {
+  static gpu::emulator::warpgroups::register_list list(Registers&... used) {
     return {{static_cast<void*>(&used), sizeof(used)}...};
   }
 };
@@ -99,9 +99,9 @@ struct EmulatedSm90a : Emulated {
 /// A stream with kernels for warpgroups.
 class EmulatedSm90a::queue : public Emulated::queue {
  public:
-  using tensor_map = cuda::emulator::tensor_map;
+  using tensor_map = gpu::emulator::tensor_map;
 
-  template <cuda::Kernel K>
+  template <gpu::Kernel K>
   void launch(K const& kernel, Index blocks) const {
     launch_on<EmulatedSm90a>(kernel, blocks);
   }
@@ -109,7 +109,7 @@ class EmulatedSm90a::queue : public Emulated::queue {
 
   /// As cuTensorMapEncodeTiled would.
   [[nodiscard]] tensor_map map_tensor(view<bfloat16 const> a, int rows,
-                                      cuda::tile_swizzle swizzle = cuda::tile_swizzle::bytes_128) const {
+                                      gpu::tile_swizzle swizzle = gpu::tile_swizzle::bytes_128) const {
     auto const bytes = a.row_stride * Index{sizeof(bfloat16)};
     auto const refuse = [&](auto const&... why) {
       fail("a map of a matrix of ", a.rows, " x ", a.cols, " with ", a.row_stride,

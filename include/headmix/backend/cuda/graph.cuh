@@ -26,7 +26,7 @@ class cuda_graph {
     recording record{stream_};
     std::forward<Work>(work)();
     record.end();
-    cuda::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
+    gpu::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
   }
   cuda_graph(cuda_graph&& other) noexcept
       : stream_(other.stream_),
@@ -43,7 +43,7 @@ class cuda_graph {
   }
 
   /// Puts the recorded work into the stream; returns at once.
-  void launch() const { cuda::check(cudaGraphLaunch(executable_, stream_), "launching a CUDA graph"); }
+  void launch() const { gpu::check(cudaGraphLaunch(executable_, stream_), "launching a CUDA graph"); }
 
  private:
   /// A stream that was left recording, by an exception say, would refuse all that follows.
@@ -53,14 +53,14 @@ class cuda_graph {
     bool open = false;
 
     explicit recording(cudaStream_t s) : stream(s) {
-      cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a CUDA graph");
+      gpu::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a CUDA graph");
       open = true;
     }
     recording(recording const&) = delete;
     recording& operator=(recording const&) = delete;
     void end() {
       open = false;
-      cuda::check(cudaStreamEndCapture(stream, &graph), "recording a CUDA graph");
+      gpu::check(cudaStreamEndCapture(stream, &graph), "recording a CUDA graph");
     }
     ~recording() {
       if (open) cudaStreamEndCapture(stream, &graph);

@@ -20,7 +20,7 @@
 
 namespace headmix {
 
-namespace cuda {
+namespace gpu {
 
 /// The library's version and the architectures that this unit is compiled for. It is in the names of all kernels and of
 /// all that launches them: units of other architectures, or another version, in one program would else be given the
@@ -37,7 +37,7 @@ using this_build = build<HEADMIX_VERSION>;
 template <class Build>
 struct sm80 {
   static constexpr bool host_memory = false;
-  using memory = cuda::memory;
+  using memory = gpu::memory;
   using queue = stream_queue<sm80>;
 
   // ---- where a thread is ----
@@ -185,10 +185,10 @@ struct sm80 {
   }
 };
 
-}  // namespace cuda
+}  // namespace gpu
 
 /// GPUs from compute capability 8.0 on.
-using Sm80 = cuda::sm80<cuda::this_build>;
+using Sm80 = gpu::sm80<gpu::this_build>;
 
 }  // namespace headmix
 

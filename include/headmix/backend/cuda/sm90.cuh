@@ -19,7 +19,7 @@
 
 namespace headmix {
 
-namespace cuda {
+namespace gpu {
 
 /// A matrix that TMA copies tiles of.
 struct tensor_map {
@@ -40,7 +40,7 @@ __global__ void code_of_warpgroups() {
 template <class Device>
 class warpgroup_queue : public stream_queue<Device> {
  public:
-  using tensor_map = cuda::tensor_map;
+  using tensor_map = gpu::tensor_map;
 
   warpgroup_queue() : warpgroups_(has_warpgroups()) {}
   explicit warpgroup_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
@@ -65,7 +65,7 @@ class warpgroup_queue : public stream_queue<Device> {
     cuuint64_t const extents[] = {static_cast<cuuint64_t>(a.cols), static_cast<cuuint64_t>(a.rows)};
     cuuint64_t const strides[] = {static_cast<cuuint64_t>(a.row_stride) * sizeof(bfloat16)};  // of all but the first
     cuuint32_t const box[] = {panel_columns, static_cast<cuuint32_t>(rows)}, steps[] = {1, 1};
-    cuda::tensor_map result;
+    gpu::tensor_map result;
     CUresult const status = reinterpret_cast<encode*>(entry)(
         &result.map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bfloat16*>(a.data), extents, strides, box, steps,
         CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -101,7 +101,7 @@ class warpgroup_queue : public stream_queue<Device> {
 template <class Build, bool kernels_for_warpgroups>
 struct sm90a : sm80<Build> {
   using queue = std::conditional_t<kernels_for_warpgroups, warpgroup_queue<sm90a>, stream_queue<sm90a>>;
-  using tensor_map = cuda::tensor_map;
+  using tensor_map = gpu::tensor_map;
   using shared_barrier = std::uint64_t*;
 
   /// Tiles of products begin at multiples of 1,024 bytes.
@@ -149,8 +149,7 @@ struct sm90a : sm80<Build> {
 
   // ---- copies ----
 
-  __device__ void copy_tile(bfloat16* to, cuda::tensor_map const& from, int row, int col,
-                            std::uint64_t* barrier) const {
+  __device__ void copy_tile(bfloat16* to, gpu::tensor_map const& from, int row, int col, std::uint64_t* barrier) const {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
         "[%4];" ::"r"(this->shared_address(to)),
@@ -270,9 +269,9 @@ struct sm90a : sm80<Build> {
 };
 #undef HEADMIX_SUMS
 
-}  // namespace cuda
+}  // namespace gpu
 
 /// Hopper.
-using Sm90a = cuda::sm90a<cuda::this_build, HEADMIX_CUDA_WARPGROUPS != 0>;
+using Sm90a = gpu::sm90a<gpu::this_build, HEADMIX_CUDA_WARPGROUPS != 0>;
 
 }  // namespace headmix

@@ -18,7 +18,7 @@
 #include "headmix/core/type_name.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Reports a failed call of the CUDA runtime, by what it was to do.
 template <class... Part>
@@ -233,4 +233,4 @@ class stream_queue {
   std::shared_ptr<resources> shared_;
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

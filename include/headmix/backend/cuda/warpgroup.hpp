@@ -10,7 +10,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Threads of a warpgroup: four warps, the first of them a multiple of four.
 inline constexpr int warpgroup_threads = 128;
@@ -55,6 +55,6 @@ concept WarpgroupQueue = requires(Queue const& queue) {
   queue.warpgroups();
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -43,7 +43,7 @@ void __asan_poison_memory_region(void const volatile* address, std::size_t size)
 }
 #endif
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 /// Memory that a sanitizer shall report uses of, until it is allowed again.
 inline void forbid_memory([[maybe_unused]] void const* begin, [[maybe_unused]] std::size_t bytes) {
@@ -175,4 +175,4 @@ class fiber {
 #endif
 };
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator

@@ -20,7 +20,7 @@
 #include "headmix/backend/cuda/emulator/shadow.hpp"
 #include "headmix/backend/cuda/emulator/turns.hpp"
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 class warpgroups;
 
@@ -433,6 +433,6 @@ class machine {
   address_range inside_, beside_;  // answers that may well serve again: within a memory, far from all
 };
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator
 
 #include "headmix/backend/cuda/emulator/warpgroups.hpp"

@@ -16,7 +16,7 @@
 
 #include "headmix/backend/cuda/emulator/fiber.hpp"
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 /// Addresses begin .. end - 1 of global memory. Those up to `gap` bytes beside them belong to nobody.
 struct address_range {
@@ -120,4 +120,4 @@ class strict_memory {
   ~strict_memory() { --memory_list::instance().strict; }
 };
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator

@@ -11,7 +11,7 @@
 
 #include "headmix/backend/cuda/emulator/shadow.hpp"
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 /// For a block. Off: only barriers of the block and of warps order anything, which `epochs` knows.
 class order {
@@ -118,4 +118,4 @@ class order {
   std::vector<stamp> known_, fenced_, own_;  // known_ and fenced_: a row for each thread
 };
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator

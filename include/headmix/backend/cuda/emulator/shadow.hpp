@@ -13,7 +13,7 @@
 
 #include "headmix/core/config.hpp"
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 /// A time that grows at every barrier, at every block and at every launch.
 using stamp = std::uint32_t;
@@ -230,4 +230,4 @@ class global_shadow {
   std::array<recent, 256> recent_{};
 };
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator

@@ -9,7 +9,7 @@
 
 #include "headmix/backend/cuda/emulator/machine.hpp"
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 template <class T>
 class shared_pointer;
@@ -151,4 +151,4 @@ class shared_pointer {
   Index offset_ = 0;
 };
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator

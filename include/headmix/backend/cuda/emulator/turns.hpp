@@ -17,7 +17,7 @@
 #include "headmix/core/config.hpp"
 #include "headmix/core/error.hpp"
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 /// What a launch needs to know of a kernel.
 struct kernel_facts {
@@ -301,4 +301,4 @@ class turns {
   std::string (*explain_)(void*) = nullptr;
 };
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator

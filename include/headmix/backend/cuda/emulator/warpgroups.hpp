@@ -29,7 +29,7 @@
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/core/scalar.hpp"
 
-namespace headmix::cuda::emulator {
+namespace headmix::gpu::emulator {
 
 /// A matrix that tiles of are copied.
 struct tensor_map {
@@ -711,4 +711,4 @@ inline void machine::run_warpgroups() {
   state.end_block();
 }
 
-}  // namespace headmix::cuda::emulator
+}  // namespace headmix::gpu::emulator

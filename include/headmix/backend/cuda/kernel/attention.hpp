@@ -15,7 +15,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// A gate with a number for each row, for all heads of the row.
 template <class W>
@@ -375,6 +375,6 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::span<std::
   attention<Mask>(queue, p, attention_gated<T>{}, scratch);
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -13,7 +13,7 @@
 #include "headmix/backend/cuda/kernel/attention_key_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention_query_gradient.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Which kernels on tensor cores make d_k and d_v, and d_q, of heads so wide.
 template <AttentionMask Mask, class Map, int width>
@@ -145,4 +145,4 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
   }
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -10,7 +10,7 @@
 
 #include "headmix/backend/cuda/kernel/attention_backward.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T, class Map>
@@ -152,4 +152,4 @@ void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T,
   queue.launch(kernel, kernel.blocks());
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

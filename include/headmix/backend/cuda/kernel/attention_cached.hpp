@@ -13,7 +13,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// A page has a part of rows x head_dim numbers for each key/value head, row by row.
 template <class T>
@@ -316,6 +316,6 @@ void cached_window_mean(Queue& queue, view<T> y, view<T const> a, segments s, vi
   queue.launch(kernel{y, a, s, cache, pages, window}, blocks_for(s.count * a.cols, kernel::threads));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

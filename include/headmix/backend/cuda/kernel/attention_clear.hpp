@@ -6,7 +6,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// o = 0, gated or not, and a log-sum-exp of minus infinity for the slots that chose nothing: those behind the last
 /// list. A warp for a row.
@@ -40,4 +40,4 @@ struct attention_clear {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -9,7 +9,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// d_q (`of_keys` false) or d_k and d_v of any type, strides and head width, with dropout. A tile of rows owns its rows
 /// and walks over keys, a tile of keys the other way round.
@@ -189,6 +189,6 @@ struct attention_gradient_plain {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -9,7 +9,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// What a block of keys has to know between its products; it lies in shared memory, since registers are short then.
 template <class Ints>
@@ -367,6 +367,6 @@ struct attention_key_gradient_tensor {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

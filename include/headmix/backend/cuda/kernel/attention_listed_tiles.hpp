@@ -6,7 +6,7 @@
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// A tile of rows of a list of chosen heads, and what they see.
 struct listed_tile {
@@ -77,4 +77,4 @@ struct attention_find_tiles {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -12,7 +12,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// The sums of each row and head, one for each operand.
 template <class Wide, int operands>
@@ -340,6 +340,6 @@ void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>
   queue.launch(add, add.blocks());
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -9,7 +9,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Two floats that are stored together.
 struct alignas(8) float_pair {
@@ -74,6 +74,6 @@ struct attention_add_parts {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -7,7 +7,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. With two `groups` of warps each
 /// has the same rows and a half of the keys, and their sums are added in the end. Rows are aligned, the list is small.
@@ -168,6 +168,6 @@ struct attention_query_gradient_tensor {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

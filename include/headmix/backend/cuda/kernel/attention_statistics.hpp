@@ -5,7 +5,7 @@
 #include "headmix/backend/cuda/kernel/attention_tile.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Of each row and head: what its scores are shifted by to make probabilities, and delta = <d_o, o>.
 template <class Wide>
@@ -140,4 +140,4 @@ struct attention_find_statistics {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

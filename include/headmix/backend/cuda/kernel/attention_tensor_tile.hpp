@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// What the division by the heads of a key/value head and by the rows of a token takes.
 struct row_divisors {
@@ -338,6 +338,6 @@ HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Tar
   }
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -14,7 +14,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 inline constexpr int largest_int = (std::numeric_limits<int>::max)();
 
@@ -289,4 +289,4 @@ template <class Map, class Wide>
   return x.heads_are_chosen() ? 1 : x.heads;
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

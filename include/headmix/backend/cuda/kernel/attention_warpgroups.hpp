@@ -15,7 +15,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Where chunk c of row i lies in panels of `rows` rows, in elements.
 template <int rows>
@@ -364,6 +364,6 @@ struct attention_warpgroups {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -5,7 +5,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 struct first_of_groups_kernel {
   static constexpr int threads = 256;
@@ -36,4 +36,4 @@ void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int c
   queue.launch(first_of_groups_kernel{y, index, perm, offsets, most}, blocks_for(perm.cols, 256));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

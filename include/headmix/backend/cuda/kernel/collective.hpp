@@ -11,7 +11,7 @@
 
 #include "headmix/backend/cuda/device.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Device code may read it, where it may not call std::numeric_limits.
 template <class W>
@@ -98,4 +98,4 @@ HEADMIX_DEVICE void put_element(Device& device, T* p, W value, bool accumulate) 
   device.store(p, static_cast<T>(accumulate ? static_cast<W>(device.load(p)) + value : value));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -6,7 +6,7 @@
 
 #include "headmix/core/config.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Divides integers that are not negative, exactly, with a multiplication and a shift.
 struct divisor {
@@ -27,4 +27,4 @@ struct divisor {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// The columns of a, then those of b.
 template <class A, class B>
@@ -135,6 +135,6 @@ void each_row(Queue& queue, Index rows, S const&... s) {
   queue.launch(each_row_kernel<W, S...>{list_of(s...), rows, members}, members.blocks(rows));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

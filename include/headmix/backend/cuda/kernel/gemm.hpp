@@ -5,7 +5,7 @@
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// y (+)= a b, or matrix p of the stack y the product over part p of the inner extent. A block makes 64 x 64 elements
 /// of a matrix, a thread 4 x 4 of them; sums run in order.
@@ -110,4 +110,4 @@ void gemm(Queue& queue, view<T> y, view<A const> a, view<B const> b, bool accumu
   map<W>(queue, y, tree_stack_sum<W>{made}, accumulate);
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

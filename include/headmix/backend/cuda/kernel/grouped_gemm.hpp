@@ -18,7 +18,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Any type, any strides: product tiles of slots and columns.
 template <class T>
@@ -233,6 +233,6 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
   launch(grouped_gemm_plain<T>{y, x, w, slots});
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -14,7 +14,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Its tiles: two blocks find room in the 164 KiB of a multiprocessor of compute capability 8.0.
 struct resident_rows {
@@ -159,6 +159,6 @@ struct grouped_gemm_resident : resident_rows {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -20,7 +20,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Any type, any strides: product tiles.
 template <class T>
@@ -324,6 +324,6 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
   queue.launch(kernel, kernel.blocks());
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

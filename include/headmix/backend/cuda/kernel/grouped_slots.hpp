@@ -12,7 +12,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// The slots of some experts: perm holds them expert after expert, offsets where each expert's begin. Those without an
 /// expert follow. Slot s belongs to row s / per_row.
@@ -67,6 +67,6 @@ template <class T>
          reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

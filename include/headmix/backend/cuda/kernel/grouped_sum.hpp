@@ -14,7 +14,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// y_r (+)= the sum of rows r n .. r n + n - 1 of `parts`, a contiguous matrix; a thread makes 8 elements of a row.
 template <Half T>
@@ -85,4 +85,4 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
   map<accumulator_t<T>>(queue, y, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -12,7 +12,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Elements of a tree that a thread computes side by side; one where an element is a loop of its own.
 template <class Tree>
@@ -108,6 +108,6 @@ struct each_kernel {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// A tile whose rows hold `cols` elements, a power of two. A row is cut into chunks of 16 bytes, and these are permuted
 /// among themselves so that eight rows' chunks of the same number lie in different banks: neither the copies nor the
@@ -178,6 +178,6 @@ HEADMIX_DEVICE void put_sums(Pointer pairs, float const (&c)[m][n][4], int lane,
   }
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -5,7 +5,7 @@
 
 #include "headmix/backend/cuda/device.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 struct product_tile {
   static constexpr int threads = 256;
@@ -35,4 +35,4 @@ struct product_tile {
   }
 };
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

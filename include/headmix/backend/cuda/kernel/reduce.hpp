@@ -11,7 +11,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// Element i of y (+)= the sum of row i of the tree. A team per row.
 template <class W, class T, class Tree>
@@ -130,4 +130,4 @@ void sum_of_squares(Queue& queue, view<T> y, view<T const> a) {
   col_sum<W>(queue, y, lazy<tree_square<T>>{{a}, a.rows, a.cols}, false);
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

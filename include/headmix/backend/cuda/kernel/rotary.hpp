@@ -7,7 +7,7 @@
 #include "headmix/backend/cuda/kernel/sequence.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 template <class W>
 struct cosine_and_sine {
@@ -83,4 +83,4 @@ void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, segme
   queue.launch(kernel{y, a, theta, tokens, heads, inverse}, blocks_for(tokens.rows * (a.cols / heads / 2), 256));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

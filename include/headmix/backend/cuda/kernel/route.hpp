@@ -16,7 +16,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// What the blocks of a router found of each expert, and of nothing behind the last one; null: not wanted.
 struct route_parts {
@@ -347,6 +347,6 @@ void softmax_top_k(Queue& queue, view<W> p, view<Int> index, view<W const> z) {
   queue.launch(softmax_top_k_kernel<W>{p, index, z, members}, members.blocks(z.rows));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
 
 HEADMIX_END_QUIET_BOUNDS

@@ -10,7 +10,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// y_v (+)= the rows order[begins[v]] .. order[begins[v + 1] - 1] of a, added in order. A warp for 128 columns of a
 /// row.
@@ -118,4 +118,4 @@ void scatter_rows(Queue& queue, view<T> y, view<T const> a, view<Int const> inde
   } while (first < a.rows);
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -6,7 +6,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// The sequence of row i: the last one that begins there or before.
 [[nodiscard]] HEADMIX_DEVICE inline Index sequence_of(segments const& s, Index i) {
@@ -105,4 +105,4 @@ void window_mean(Queue& queue, view<T> y, view<T const> a, segments s, Index win
                blocks_for(y.cols, kernel::threads) * blocks_for(y.rows, kernel::rows));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

@@ -7,7 +7,7 @@
 #include "headmix/backend/cuda/kernel/collective.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// exp(x - top), 0 for x = minus infinity whatever `top` is.
 template <class W>
@@ -92,4 +92,4 @@ void log_sum_exp(Queue& queue, view<T> y, view<A const> a) {
   queue.launch(log_sum_exp_kernel<W, T, A>{y, a, members}, members.blocks(a.rows));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

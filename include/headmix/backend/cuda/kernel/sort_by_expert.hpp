@@ -19,7 +19,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// What the slots of an index, row by row, chose among `choices`: those of the rows of the first sequence, then those
 /// of the second one, as many for each. Nothing counts as one more choice.
@@ -331,4 +331,4 @@ void sort_by_expert(Queue& queue, view<Int> perm, view<Int> offsets, view<Int co
   sort_slots(queue, perm, offsets, {index, experts, rows}, queue.workspace());
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu

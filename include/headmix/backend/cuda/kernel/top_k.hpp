@@ -6,7 +6,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cuda {
+namespace headmix::gpu {
 
 /// A column and its value; column -1 is none.
 template <class W>
@@ -77,4 +77,4 @@ void top_k(Queue& queue, view<Int> y, view<A const> a) {
   queue.launch(top_k_kernel<accumulator_t<A>, A>{y, a, members}, members.blocks(a.rows));
 }
 
-}  // namespace headmix::cuda
+}  // namespace headmix::gpu
