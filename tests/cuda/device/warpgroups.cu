@@ -32,9 +32,3 @@ TEST_CASE("warpgroups: attention, 64 columns a head") {
   testing::test_tensor_chosen_heads<64, Hopper>();
   testing::test_ring_attention<64, Hopper>();
 }
-TEST_CASE("warpgroups: attention, 128 columns a head") {
-  if (there_is_none()) return;
-  testing::test_tensor_attention<128, Hopper>();
-  testing::test_tensor_chosen_heads<128, Hopper>();
-  testing::test_ring_attention<128, Hopper>();
-}
