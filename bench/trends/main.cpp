@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -223,7 +222,6 @@ class Trends {
   struct Running {
     Training training;
     fs::path folder;
-    std::chrono::steady_clock::time_point begin;
   };
 
   [[nodiscard]] std::string words(Training const& t) const { return trends::joined(t.words(list_)); }
@@ -300,14 +298,15 @@ class Trends {
     if (child < 0) throw lm::UsageError(std::string("cannot start a process: ") + std::strerror(errno));
     *std::find(children.begin(), children.end(), 0) = child;
     if (got_signal != 0) kill(child, SIGTERM);  // it came before the child was known
-    running_[child] = {t, in, std::chrono::steady_clock::now()};
+    running_[child] = {t, in};
   }
 
   void end(pid_t child, int status) {
     std::replace(children.begin(), children.end(), child, pid_t{0});
     auto const found = running_.find(child);
     if (found == running_.end()) return;
-    auto const [t, in, begin] = found->second;
+    Training const t = found->second.training;
+    fs::path const in = found->second.folder;
     running_.erase(found);
     // A loss that is not finite is a result.
     bool const done =
