@@ -230,7 +230,7 @@ int main(int argc, char** argv) {
       if (!opcodes.contains(instruction)) faults.push_back("unknown instruction " + instruction);
       for (auto& [mangled, k] : kernels) {
         std::string name = k.name;
-        replace_all(name, " ", "");
+        std::erase(name, ' ');
         if (name.find(part) == std::string::npos) continue;
         found = true;
         int const count = k.count[instruction];
