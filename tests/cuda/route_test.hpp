@@ -172,7 +172,8 @@ TEST_CASE("cuda: a fused router writes what is wanted of it") {
   struct sizes {
     Index width, experts;
   };
-  for (auto const [width, experts] : {sizes{8, 16}, sizes{8, 12}, sizes{7, 12}}) {  // the last not on tensor cores
+  for (auto const& size : {sizes{8, 16}, sizes{8, 12}, sizes{7, 12}}) {  // the last not on tensor cores
+    Index const width = size.width, experts = size.experts;
     CAPTURE(width);
     CAPTURE(experts);
     Routed<bfloat16> all(70, width, experts, 2);
