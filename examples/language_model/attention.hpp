@@ -109,7 +109,9 @@ std::unique_ptr<Sublayer<typename Backend::scalar>> make_moh(Options const& o, I
     return o.shared_heads == 0 ? make_moh_with<QueryNorm<0, dynamic, dynamic>>(o, layer, backend)
                                : make_moh_with<QueryNorm<dynamic, dynamic, dynamic>>(o, layer, backend);
   }
-  if (o.router == HeadRouter::one_stage) return make_moh_with<OneStage<dynamic, dynamic, dynamic>>(o, layer, backend);
+  if constexpr (std::is_same_v<typename Backend::scalar, float> && Backend::host_memory) {  // the options refuse others
+    if (o.router == HeadRouter::one_stage) return make_moh_with<OneStage<dynamic, dynamic, dynamic>>(o, layer, backend);
+  }
   return o.shared_heads == 0 ? make_moh_with<TwoStage<0, dynamic, dynamic>>(o, layer, backend)
                              : make_moh_with<TwoStage<dynamic, dynamic, dynamic>>(o, layer, backend);
 }

@@ -416,6 +416,10 @@ void complete(Options& o, Given const& given) {
     if (!given[position("--shared-heads")]) o.shared_heads = o.heads / 4;
     if (o.router == HeadRouter::one_stage && o.shared_heads == 0)
       mistake("--shared-heads", "1 or more with --router one_stage", found("--shared-heads", o.shared_heads));
+    if (o.router == HeadRouter::one_stage &&
+        (o.backend != Device::cpu || o.scalar != Scalar::float32 || o.parallel != Parallel::none))
+      mistake("--router", "two_stage or query_norm without --backend cpu and --scalar float, or with --parallel",
+              "one_stage");
     Index const least = o.router == HeadRouter::query_norm ? 2 : 1, routed = o.heads - o.shared_heads;
     if (routed < least)
       mistake("--shared-heads",
