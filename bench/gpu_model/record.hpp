@@ -84,6 +84,7 @@ struct Recorder {
 
 struct passes {
   std::vector<recorded_launch> forward, backward;
+  std::size_t workspace = 0;  ///< bytes
 };
 /// Of a layer over bfloat16, from its second pass on.
 template <class Layer>
@@ -103,6 +104,7 @@ passes record(Index width, headmix::segments sizes) {
     m.backward(x, std::span<double const>(weights));
     found.backward = std::exchange(*queue.launches, {});
   }
+  found.workspace = m.program().workspace_bytes();
   return found;
 }
 

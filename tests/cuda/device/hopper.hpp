@@ -1,0 +1,15 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The device of the tests of kernels for warpgroups.
+
+#include <doctest/doctest.h>
+
+#include "headmix/backend/cuda/sm80.cuh"
+
+using Hopper = headmix::gpu::sm90a<headmix::gpu::this_build, true>;
+
+inline bool there_is_no_hopper() {
+  bool const none = !Hopper::queue().warpgroups();
+  if (none) MESSAGE("skipped: the GPU, or the code for it, is not that of sm_90a");
+  return none;
+}
