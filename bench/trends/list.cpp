@@ -104,11 +104,17 @@ List read_list(std::string const& path) {
     if (keyword == "all") {
       list.all.insert(list.all.end(), words.begin(), words.end());
       check_options(line, list.all);
-    } else if (keyword == "seeds" || keyword == "select") {
-      bool const one = keyword == "select";
-      if (words.empty() || (one && words.size() != 1)) line.mistake(one ? "one seed" : "seeds", joined(words));
+    } else if (keyword == "seeds") {
+      if (words.empty()) line.mistake("seeds", "");
       for (auto const& w : words) check_number<std::uint64_t>(line, "a seed, a whole number", w);
-      (one ? list.select = first : (list.seeds = words).front());
+      list.seeds = words;
+    } else if (keyword == "select") {
+      check_number<std::uint64_t>(line, "a seed, a whole number", first);
+      list.select = first;
+      list.to_select.assign(words.begin() + 1, words.end());
+      Words with_all = list.all;
+      with_all.insert(with_all.end(), list.to_select.begin(), list.to_select.end());
+      check_options(line, with_all);
     } else if (keyword == "family") {
       check_name(line, first);
       if (words.size() < 4) line.mistake("three learning rates or more behind the family's name", joined(words));
@@ -142,6 +148,7 @@ List read_list(std::string const& path) {
 
 std::vector<std::string> Training::words(List const& list) const {
   Words words = list.all;
+  if (seed == list.select) words.insert(words.end(), list.to_select.begin(), list.to_select.end());
   words.insert(words.end(), run->options.begin(), run->options.end());
   if (std::find(run->options.begin(), run->options.end(), "--lr") == run->options.end())
     words.insert(words.end(), {"--lr", rate});

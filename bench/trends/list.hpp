@@ -4,10 +4,14 @@
 //
 //   all OPTION...                   options of headmix-lm for every training
 //   seeds SEED...                   the seeds that are reported
-//   select SEED                     the seed of the trainings that choose learning rates; it is not reported
-//   family NAME RATE RATE RATE...   the runs below share a learning rate: the one of these whose first run validates
-//   best run NAME OPTION...              a configuration; `@NAME` stands for the checkpoint folder of that run, of the
-//   same seed claim BETTER < WORSE : TEXT : PAPER   what a paper says of two runs, and its numbers
+//   select SEED OPTION...           the seed of the trainings that choose learning rates, which is not reported, and
+//                                   what they have before the options of the run
+//   family NAME RATE RATE RATE...   the runs below share a learning rate: that with which the first of them validates
+//                                   best
+//   run NAME OPTION...              a configuration; `@NAME` stands for the checkpoint folder of that run, of the same
+//                                   seed
+//   claim BETTER < WORSE : TEXT : PAPER
+//                                   what a paper says of two runs, and its numbers
 //
 // A run with --lr among its options has that rate. Text behind a # is a comment.
 
@@ -34,7 +38,7 @@ struct Claim {
 };
 
 struct List {
-  std::vector<std::string> all, seeds;
+  std::vector<std::string> all, seeds, to_select;
   std::string select;
   std::vector<Family> families;
   std::vector<Run> runs;

@@ -10,7 +10,7 @@ set(text "${FOLDER}/text")
 file(WRITE "${FOLDER}/list.txt" "
 all --width 8 --context 8 --batch 2 --layers 1 --steps 400 --warmup 10 --validate-every 150 # short
 seeds 1 2
-select 3
+select 3 --steps 300
 family dense 1e-3 3e-3 1e-2
 run dense --attention dense --heads 2
 run wide --attention dense --heads 1 --lr 5e-3
@@ -44,6 +44,12 @@ records(whole whole)
 list(LENGTH whole count)
 if(NOT count EQUAL 14) # 2 families choose among 3 rates, 4 runs have 2 seeds
   message(FATAL_ERROR "expected 14 records, found ${count}: ${whole}")
+endif()
+set(choosing ${whole})
+list(FILTER choosing INCLUDE REGEX "--steps 300 .*--seed 3")
+list(LENGTH choosing count)
+if(NOT count EQUAL 6)
+  message(FATAL_ERROR "expected 6 records of 300 steps, found ${count}: ${whole}")
 endif()
 
 # Killed and begun again, later and later, until it is done: the folder of a training has its checkpoint.
@@ -111,6 +117,9 @@ function(mistake line regex)
 endfunction()
 mistake("train x" "expected all, seeds, select, family, run or claim, found 'train'")
 mistake("seeds 1 two" "expected a seed, a whole number, found 'two'")
+mistake("select x" "expected a seed, a whole number, found 'x'")
+mistake("select" "expected a seed, a whole number, found nothing")
+mistake("select 3 --steps many" "--steps: expected .*'many'")
 mistake("family g 1e-3 2e-3" "expected three learning rates or more behind the family's name, found 'g 1e-3 2e-3'")
 mistake("run a --attention moa" "expected a name that no run has yet, found 'a'")
 mistake("run B" "expected a name of lower-case letters, digits and _, found 'B'")
