@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What PyTorch makes of the same work on the same GPU, eagerly: dense attention, attention alone, and MoA, MH-MoE and
-MoE with "rows sorted and expanded": they gather a copy of the rows for every expert, multiply them by grouped products
-and put the results back in order. Prints rows as common.cuh describes; one that cannot run says why.
+"""What PyTorch makes of the same work on the same GPU, eagerly and as a CUDA graph: dense attention, attention alone,
+FlexAttention over the rows that MoH chooses, and MoA, MH-MoE and MoE with "rows sorted and expanded": they gather a copy
+of the rows for every expert, multiply them by grouped products and put the results back in order. Prints rows as
+common.cuh describes; one that cannot run says why.
 
 usage: baselines.py [--tflops=T] [--tbytes=T]"""
 
@@ -13,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-B, T, D, H, K, E = 8, 2048, 1024, 128, 8, 32
-N = B * T
+N, D, K, E = 16384, 1024, 8, 32  # MoA: 8 of 32 experts for 16384 tokens
 ceilings = dict(a[2:].split("=") for a in sys.argv[1:])
 peak = float(ceilings.get("tflops", 0))
 
@@ -38,28 +38,54 @@ def raise_clocks(f):
     clocks_are_up = True
 
 
-def median_us(f, times):
-    raise_clocks(f)
-    for i in range(3):
-        f(i)
+def in_batches(f, times, batch):
     events = [(torch.cuda.Event(True), torch.cuda.Event(True)) for _ in range(times)]
     torch.cuda._sleep(4_000_000)  # all that is timed lies in the stream before the first of it begins
     for i, (begin, end) in enumerate(events):
         begin.record()
-        f(i % 3)
+        for j in range(batch):
+            f((i * batch + j) % 3)
         end.record()
     torch.cuda.synchronize()
-    return 1000 * statistics.median(b.elapsed_time(e) for b, e in events)
+    return 1000 * statistics.median(b.elapsed_time(e) for b, e in events) / batch
+
+
+def median_us(f, times):
+    raise_clocks(f)
+    for i in range(3):
+        f(i)
+    us = in_batches(f, times, 1)
+    return in_batches(f, 21, 10) if us < 30 else us  # as common.cuh does it
+
+
+def as_graph(f):
+    """f(0) as a CUDA graph, launched at once as ours are."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # what is made at the first call only is not part of the graph
+        for _ in range(3):
+            f(0)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        f(0)
+    return lambda i: graph.replay()
+
+
+def timed(name, gflop, f, times):
+    us = median_us(f, times)
+    floor = f"{gflop / peak * 1e3:.1f}\t{gflop / peak * 1e3 / us:.2f}" if peak else "-\t-"
+    print(f"torch\t{name}\t{us:.1f}\t{gflop / us * 1e3:.0f}\t{floor}", flush=True)
 
 
 def row(name, gflop, make, times=50):
     """make() prepares and gives the f(i) that is timed."""
     try:
         f = make()
-        us = median_us(f, times)
-        floor = f"{gflop / peak * 1e3:.1f}\t{gflop / peak * 1e3 / us:.2f}" if peak else "-\t-"
-        print(f"torch\t{name}\t{us:.1f}\t{gflop / us * 1e3:.0f}\t{floor}", flush=True)
-    except Exception as error:  # a kernel that this version or GPU lacks
+        timed(name, gflop, f, times)
+        name += ", graph"
+        timed(name, gflop, as_graph(f), times)
+    except Exception as error:  # a kernel that this version or GPU lacks, or that no graph can have
         reason = str(error).strip().splitlines() or [type(error).__name__]
         print(f"torch\t{name}: not run ({reason[0][:90]})\t-\t-\t-\t-", flush=True)
     torch.cuda.empty_cache()
@@ -79,13 +105,14 @@ def with_backward(forward, *leaves):
     return both
 
 
-def attention_alone(backend, causal, backward):
-    """As many queries as MoA has: K rows a token over one key/value head."""
+def attention_alone(backend, causal, backward, t, h, b=None, heads=K, kv_heads=1):
+    """As many queries as MoA has: K rows a token over one key/value head; or of so many heads."""
+    b = b or N // t
 
     def make():
-        q = [numbers(B, K, T, H, grad=backward) for _ in range(3)]
-        k = [numbers(B, 1, T, H, grad=backward) for _ in range(3)]
-        v = [numbers(B, 1, T, H, grad=backward) for _ in range(3)]
+        q = [numbers(b, heads, t, h, grad=backward) for _ in range(3)]
+        k = [numbers(b, kv_heads, t, h, grad=backward) for _ in range(3)]
+        v = [numbers(b, kv_heads, t, h, grad=backward) for _ in range(3)]
 
         def forward(i):
             with sdpa_kernel(backend):
@@ -96,19 +123,46 @@ def attention_alone(backend, causal, backward):
     return make
 
 
-def dense_attention(backend, causal, backward):
-    """Multi-head attention with K heads of H columns: the activated width of MoA."""
+def flex_over_rows(t, h, groups, rows, backward):
+    """Causal FlexAttention where every key/value head has so many rows, of ascending positions: the queries that tokens
+    choose, one behind another."""
 
     def make():
-        x = [numbers(B, T, D, grad=backward) for _ in range(3)]
-        w_qkv = numbers(3 * K * H, D, scale=0.05, grad=backward)
-        w_o = numbers(D, K * H, scale=0.05, grad=backward)
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        position = torch.arange(rows, device="cuda") * t // rows
+        mask = torch.compile(create_block_mask)(
+            lambda b, head, row, key: position[row] >= key, None, None, rows, t, device="cuda"
+        )
+        flex = torch.compile(flex_attention)
+        q = [numbers(1, groups, rows, h, grad=backward) for _ in range(3)]
+        k = [numbers(1, groups, t, h, grad=backward) for _ in range(3)]
+        v = [numbers(1, groups, t, h, grad=backward) for _ in range(3)]
 
         def forward(i):
-            q, k, v = F.linear(x[i], w_qkv).view(B, T, 3, K, H).permute(2, 0, 3, 1, 4)
+            return flex(q[i], k[i], v[i], block_mask=mask)
+
+        return with_backward(forward, q, k, v) if backward else forward
+
+    return make
+
+
+def dense_attention(backend, causal, backward, t, h, b=None, d=D, heads=K, kv_heads=K):
+    """Multi-head attention with K heads of h columns, the activated width of MoA; or grouped-query attention."""
+    b = b or N // t
+    widths = [heads * h, kv_heads * h, kv_heads * h]
+
+    def make():
+        x = [numbers(b, t, d, grad=backward) for _ in range(3)]
+        w_qkv = numbers(sum(widths), d, scale=0.05, grad=backward)
+        w_o = numbers(d, heads * h, scale=0.05, grad=backward)
+
+        def forward(i):
+            parts = F.linear(x[i], w_qkv).split(widths, -1)
+            q, k, v = (part.unflatten(-1, (-1, h)).transpose(1, 2) for part in parts)
             with sdpa_kernel(backend):
-                o = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-            return F.linear(o.transpose(1, 2).reshape(B, T, K * H), w_o)
+                o = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv_heads)
+            return F.linear(o.transpose(1, 2).reshape(b, t, heads * h), w_o)
 
         return with_backward(forward, x, w_qkv, w_o) if backward else forward
 
@@ -129,24 +183,26 @@ def sorted_slots(index, experts):
     return perm, ends, torch.empty_like(perm).scatter_(0, perm, torch.arange(chosen.numel(), device="cuda"))
 
 
-def expanded_moa(backend, causal, backward):
+def expanded_moa(backend, causal, backward, t, h):
+    b = N // t
+
     def make():
         x = [numbers(N, D, grad=backward) for _ in range(3)]
         w_g = numbers(E, D, scale=0.05, grad=backward)
-        w_q = numbers(E, D, H, scale=0.05, grad=backward)
-        w_o = numbers(E, H, D, scale=0.05, grad=backward)
-        w_kv = numbers(2 * H, D, scale=0.05, grad=backward)
+        w_q = numbers(E, D, h, scale=0.05, grad=backward)
+        w_o = numbers(E, h, D, scale=0.05, grad=backward)
+        w_kv = numbers(2 * h, D, scale=0.05, grad=backward)
 
         def forward(i):
             p = F.linear(x[i], w_g).float().softmax(-1)
             gate, index = p.topk(K)
             gate = gate / gate.sum(-1, keepdim=True)
             perm, ends, place = sorted_slots(index, E)
-            q = grouped(x[i][perm // K], w_q, ends)[place].view(B, T, K, H).transpose(1, 2)
-            k, v = F.linear(x[i], w_kv).view(B, 1, T, 2 * H).split(H, dim=-1)
+            q = grouped(x[i][perm // K], w_q, ends)[place].view(b, t, K, h).transpose(1, 2)
+            k, v = F.linear(x[i], w_kv).view(b, 1, t, 2 * h).split(h, dim=-1)
             with sdpa_kernel(backend):
                 o = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
-            o = o.transpose(1, 2).reshape(N * K, H)
+            o = o.transpose(1, 2).reshape(N * K, h)
             z = grouped(o[perm], w_o, ends)[place].view(N, K, D)
             return torch.bmm(gate.to(z.dtype).unsqueeze(1), z).squeeze(1)
 
@@ -185,21 +241,23 @@ def expanded_moe(n, d, split, experts, k, hidden, backward):
 def main():
     print(f"# torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}")
     giga = 1e-9
-    core = 4 * N * K * T * H * giga
-    dense = 2 * N * D * 4 * K * H * giga
-    moa = 2 * N * D * (E + 2 * H + 2 * K * H) * giga
     backends = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-    for causal in (False, True):
-        mask, part = ("causal", 0.5) if causal else ("all keys", 1.0)
-        for name, backend in backends.items():
-            for what, products, make in (
-                ("attention alone", 0, attention_alone),
-                ("dense 8 x 128", dense, dense_attention),
-                ("MoA, rows sorted and expanded", moa, expanded_moa),
-            ):
-                row(f"{what}, {mask}, {name}, forward", products + part * core, make(backend, causal, False))
-                gflop = 3 * products + 3.5 * part * core
-                row(f"{what}, {mask}, {name}, forward and backward", gflop, make(backend, causal, True), 20)
+    for h, t in ((128, 2048), (128, 8192), (64, 2048), (64, 8192)):
+        core = 4 * N * K * t * h * giga
+        dense = 2 * N * D * 4 * K * h * giga
+        moa = 2 * N * D * (E + 2 * h + 2 * K * h) * giga
+        first = (h, t) == (128, 2048)
+        layers = [(f"dense 8 x {h}", dense, dense_attention), (f"MoA of {h}, rows sorted and expanded", moa, expanded_moa)]
+        if first:
+            layers.insert(0, ("attention alone", 0, attention_alone))
+        for causal in (False, True):
+            mask, part = ("causal", 0.5) if causal else ("all keys", 1.0)
+            mask += "" if t == 2048 else f", T={t}"
+            for name, backend in backends.items() if first else (("cuDNN", SDPBackend.CUDNN_ATTENTION),):
+                for what, products, make in layers:
+                    row(f"{what}, {mask}, {name}, forward", products + part * core, make(backend, causal, False, t, h))
+                    gflop = 3 * products + 3.5 * part * core
+                    row(f"{what}, {mask}, {name}, forward and backward", gflop, make(backend, causal, True, t, h), 20)
     n = 4096
     layers = {"MH-MoE 3 of 96 x 512": (768, 3, 96, 3, 512)}
     layers |= {f"MoE 2 of {e} x 1024": (512, 1, e, 2, 1024) for e in (8, 16, 32, 128)}
@@ -208,6 +266,24 @@ def main():
         name += ", rows sorted and expanded"
         row(f"{name}, forward", gflop, expanded_moe(n, d, split, experts, k, hidden, False))
         row(f"{name}, forward and backward", 3 * gflop, expanded_moe(n, d, split, experts, k, hidden, True), 20)
+    # Of a LLaMA 3 of 8B parameters: one sequence.
+    d, h, heads, groups = 4096, 128, 32, 8
+    for t in (2048, 8192):
+        core = 2 * t * t * heads * h * giga
+        products = 2 * t * d * h * (2 * heads + 2 * groups) * giga
+        of = f"32/8 x 128, {t} tokens"
+        for backward, times in ((False, 50), (True, 20)):
+            which = "forward and backward" if backward else "forward"
+            alone = attention_alone(SDPBackend.CUDNN_ATTENTION, True, backward, t, h, 1, heads, groups)
+            row(f"attention alone, {of}, cuDNN, {which}", (3.5 if backward else 1) * core, alone, times)
+            block = dense_attention(SDPBackend.CUDNN_ATTENTION, True, backward, t, h, 1, d, heads, groups)
+            gflop = 3 * products + 3.5 * core if backward else products + core
+            row(f"grouped-query {of}, cuDNN, {which}", gflop, block, times)
+            for active in (24, 16):
+                rows = t * active // groups
+                gflop = (3.5 if backward else 1) * core * active / heads
+                flex = flex_over_rows(t, h, groups, rows, backward)
+                row(f"attention alone, {active} of {of}, FlexAttention, {which}", gflop, flex, times)
 
 
 if __name__ == "__main__":

@@ -18,22 +18,47 @@ inline constexpr char const* mask_name = "all keys";
 template <>
 inline constexpr char const* mask_name<headmix::causal> = "causal";
 
-/// MoA and dense attention of the same activated width.
-struct shape_a {
-  static constexpr Index sequences = 8, length = 2048, tokens = sequences * length, d = 1024, h = 128, k = 8,
+/// MoA of heads of `head_dim` columns, and dense attention of the same activated width.
+template <Index head_dim>
+struct moa_shape {
+  static constexpr Index sequences = 8, length = 2048, tokens = sequences * length, d = 1024, h = head_dim, k = 8,
                          experts = 32;
+  static constexpr Index long_length = 8192;
   template <class Mask>
   using Mixture = headmix::Moa<d, h, headmix::SoftmaxTopK<experts, k>, Mask>;
   template <class Mask>
   using Dense = headmix::MultiHead<d, k, h, Mask>;
 
   template <class Mask>
-  static std::string mixture_name() {
-    return std::string("MoA 8 of 32 x 128, ") + mask_name<Mask>;
+  static std::string name(std::string const& layer, Index at) {
+    return layer + " x " + std::to_string(h) + ", " + mask_name<Mask> +
+           (at == length ? "" : ", T=" + std::to_string(at));
   }
   template <class Mask>
-  static std::string dense_name() {
-    return std::string("dense 8 x 128, ") + mask_name<Mask>;
+  static std::string mixture_name(Index at = length) {
+    return name<Mask>("MoA 8 of 32", at);
+  }
+  template <class Mask>
+  static std::string dense_name(Index at = length) {
+    return name<Mask>("dense 8", at);
+  }
+};
+using shape_a = moa_shape<128>;
+
+/// The attention of a LLaMA 3 of 8B parameters, and MoH in its place, with a router of its own; one sequence.
+struct llama_shape {
+  static constexpr Index d = 4096, h = 128, heads = 32, groups = 8, lengths[] = {2048, 8192};
+  using Dense = headmix::MultiHead<d, heads, h, headmix::causal, headmix::kv_heads<groups>>;
+  /// `shared` heads always and 8 of the others.
+  template <Index shared>
+  using Mixture =
+      headmix::Moh<d, h, headmix::TwoStage<shared, heads - shared, 8>, headmix::causal, headmix::kv_heads<groups>>;
+
+  static std::string dense_name(Index length) {
+    return "grouped-query 32/8 x 128, " + std::to_string(length) + " tokens";
+  }
+  static std::string mixture_name(Index active, Index length) {
+    return "MoH " + std::to_string(active) + " of 32/8 x 128, " + std::to_string(length) + " tokens";
   }
 };
 

@@ -55,8 +55,8 @@ void add_llama(std::vector<layer>& all, std::string const& name, Index length, d
   double const scores = 550.0 * static_cast<double>(length * length) / (8192.0 * 8192);
   double const products = 687.0 * static_cast<double>(length) / 8192;
   bool const is_long = length >= 8192;
-  all.push_back({name + ", " + std::to_string(length) + " tokens", record<Layer>(4096, headmix::uniform(1, length)),
-                 library, dense_block{library, products, scores, is_long ? 644.0 : 484.0, is_long ? 541.0 : 370.0},
+  all.push_back({name, record<Layer>(bench::llama_shape::d, headmix::uniform(1, length)), library,
+                 dense_block{library, products, scores, is_long ? 644.0 : 484.0, is_long ? 541.0 : 370.0},
                  is_long ? floor : 0, 0, 0, is_long ? goal : 0});
 }
 
@@ -64,12 +64,11 @@ inline std::vector<layer> all_layers() {
   std::vector<layer> all;
   add_shape_a<full>(all);
   add_shape_a<causal>(all);
-  using headmix::kv_heads, headmix::Moh, headmix::TwoStage;
-  for (Index const length : {2048, 8192}) {
-    add_llama<headmix::MultiHead<4096, 32, 128, causal, kv_heads<8>>>(all, "grouped-query 32/8 x 128", length, 1570, 0);
-    add_llama<Moh<4096, 128, TwoStage<16, 16, 8>, causal, kv_heads<8>>>(all, "MoH 24 of 32/8 x 128", length, 1310,
-                                                                        0.94);
-    add_llama<Moh<4096, 128, TwoStage<8, 24, 8>, causal, kv_heads<8>>>(all, "MoH 16 of 32/8 x 128", length, 1040, 0.79);
+  using llama = bench::llama_shape;
+  for (Index const length : llama::lengths) {
+    add_llama<llama::Dense>(all, llama::dense_name(length), length, 1570, 0);
+    add_llama<llama::Mixture<16>>(all, llama::mixture_name(24, length), length, 1310, 0.94);
+    add_llama<llama::Mixture<8>>(all, llama::mixture_name(16, length), length, 1040, 0.79);
   }
   using sub_tokens = bench::mh_moe_shape;
   all.push_back({sub_tokens::name_of_many(),

@@ -41,6 +41,8 @@ case "$name" in
     echo "[doctest] test cases: 3 | 2 passed | 1 failed"
     case "$*" in *source-file* | *layouts*) exit 0 ;; esac
     exit "${DEVICE_STATUS:-0}" ;;
+  moa_64) [ "${1:-}" = --check ] || printf 'layer\tMoA 8 of 32 x 64, causal, T=8192, forward%s\t%s\t1\t10\t0.5\n' '' 400 ', graph' 300 ;;
+  moh_llama) [ "${1:-}" = --check ] || printf 'layer\tMoH 24 of 32/8 x 128, 8192 tokens, forward\t90\t1\t10\t0.5\n' ;;
   moa) [ "${1:-}" = --check ] || printf 'layer\tMoA, forward\t900\t1\t10\t0.5\nlayer\tMoA, forward, graph\t880\t1\t10\t0.5\n' ;;
   gpu_model) # of the GPU that nvidia-smi names
     case "$*" in "--gpu=h100 --rows "*/moa) ;; *) echo "unexpected: $*"; exit 2 ;; esac
@@ -52,7 +54,12 @@ chmod +x "$target"
 TOOL
 tool python3 <<'TOOL'
 #!/bin/sh
-case "$1" in *baselines.py) printf 'torch\tattention alone\t30\t1\t10\t0.3\n# PyTorch 2.11\n' ;; esac
+case "$1" in
+  *baselines.py)
+    printf 'torch\tattention alone\t30\t1\t10\t0.3\n# PyTorch 2.11\n'
+    printf 'torch\tdense 8 x 64, causal, T=8192, cuDNN, forward%s\t%s\t1\t10\t0.3\n' '' 200 ', graph' 200
+    printf 'torch\tgrouped-query 32/8 x 128, 8192 tokens, cuDNN, forward\t100\t1\t10\t0.3\n' ;;
+esac
 TOOL
 tool ncu <<'TOOL'
 #!/bin/sh
@@ -78,6 +85,8 @@ for row in ceilings: '| ceiling | copy | 10' 'layouts against the device: passed
   'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
   '| row | moh | 20' '| row | mh_moe | 20' 'model, h100: passed' '| MoA, forward | 500 | 800 | 880 | 1.10 |' \
   '| MH-MoE, forward | 200 | 300 | - | - |' \
+  '| MoA over dense 8 x 64, causal, T=8192, cuDNN, forward | 2.00 | 1.50 |' \
+  '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query, cuDNN | 0.90 | - |' \
   '| torch | attention alone | 30' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \
   '| row | kernels@warpgroups | 20' '| row | moa@warpgroups | 20' 'kernels for warpgroups on the device: passed'; do
   has "$row"
