@@ -77,9 +77,9 @@ TEST_CASE("moh module: inference computes the active heads alone and gives the s
   CHECK(evaluate.forward(view<double const>(nullptr, 0, 6)).rows == 0);
 }
 TEST_CASE("moh module: weights of multi-head attention, all heads on") {
-  using M = MultiHead<6, 4, 3, causal, output_bias>;
+  using Dense = MultiHead<6, 4, 3, causal, output_bias>;
   using L = Moh<6, 3, QueryNorm<2, 2, 2>, causal, output_bias>;
-  module_of<M, inference> dense(7);
+  module_of<Dense, inference> dense(7);
   module_of<L, inference> sparse(8);
   copy_parameters(dense, sparse);
   auto const x = numbers(42);
