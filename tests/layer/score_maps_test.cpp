@@ -23,7 +23,7 @@ struct learned_decay : score_map {
 
 }  // namespace
 
-TEST_CASE("score maps: gradients of every layer that takes them") {
+TEST_CASE("score maps: gradients of every layer that takes them [slow]") {
   check_gradient(Moa<6, 4, SoftmaxTopK<5, 2, gating::raw>, causal, kv_heads<2>, soft_cap<3, 2>, learned_decay>::y);
   check_gradient(Moh<6, 4, TwoStage<1, 3, 2>, causal, alibi, soft_cap<2>, learned_decay>::y);
   check_gradient(Mae<6, 4, 3, causal, learned_decay, soft_cap<2>>::y);

@@ -149,7 +149,7 @@ struct Mine {
   Reference<double> reference;
 };
 
-TEST_CASE("conformance: a backend of the user's") {
+TEST_CASE("conformance: a backend of the user's [slow]") {
   Mine backend;
   auto const found = backend_conformance(backend);
   INFO(found.text());
@@ -158,7 +158,7 @@ TEST_CASE("conformance: a backend of the user's") {
   // The same kernels write the same bits.
   CHECK(backend_conformance(backend).digest == found.digest);
 }
-TEST_CASE("conformance: a wrong element of a kernel is reported by the name of that kernel and of no other") {
+TEST_CASE("conformance: a wrong element of a kernel is reported by the name of that kernel and of no other [slow]") {
   std::vector<std::string> const kernels{"map",
                                          "row_sum",
                                          "col_sum",
