@@ -116,9 +116,7 @@ std::vector<Entry> moa_layers();
 std::vector<Entry> moh_layers();
 std::vector<Entry> mae_layers();
 std::vector<Entry> mh_moe_layers();
-#ifdef HEADMIX_DIFFERENTIAL_CUDA
 std::vector<Entry> cuda_layers();
-#endif
 
 #ifdef HEADMIX_DIFFERENTIAL_ALL
 constexpr bool in_double_always = true;

@@ -247,15 +247,11 @@ int main(int argc, char** argv) {
   for (auto const& more : {moa_layers(), moh_layers(), mae_layers(), mh_moe_layers()}) {
     layers.insert(layers.end(), more.begin(), more.end());
   }
-#ifdef HEADMIX_DIFFERENTIAL_CUDA
   std::vector<Entry> const emulated = cuda_layers();
-#else
-  std::vector<Entry> const emulated;
-#endif
   Tally tally;
   for (long n = 0; n < count && tally.failures < 20; ++n, ++seed) {
     Dice dice(seed);
-    auto const& from = dice.one_in(40) && !emulated.empty() ? emulated : layers;
+    auto const& from = dice.one_in(40) ? emulated : layers;
     Entry const& layer = from[static_cast<std::size_t>(dice.range(0, static_cast<headmix::Index>(from.size()) - 1))];
     ++tally.cases;
     try {
