@@ -75,11 +75,19 @@ std::uint64_t check_kernels(Cpu<T, thread_pool> backend, bool large) {
 
 }  // namespace
 
+#ifdef HEADMIX_TEST_SANITIZED
+// The conformance of one type takes minutes to compile and to run; double has the code of float.
+TEST_CASE_TEMPLATE("cpu kernels do what the reference does on two threads", T, float, bfloat16) {
+  thread_pool two(2);
+  check_kernels(Cpu<T, thread_pool>(two), true);
+}
+#else
 TEST_CASE_TEMPLATE("cpu kernels do what the reference does, on two threads to the same bits, and allocate nothing", T,
                    float, double, bfloat16) {
   thread_pool one(1), two(2);
   CHECK(check_kernels(Cpu<T, thread_pool>(one), true) == check_kernels(Cpu<T, thread_pool>(two), true));
 }
+#endif
 TEST_CASE("cpu kernels do what the reference does where probabilities are stored") {
   thread_pool two(2);
   Cpu<float, thread_pool> backend(two);
