@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "headmix/backend/cuda/device.hpp"
-#include "headmix/backend/cuda/emulator/machine.hpp"
+#include "headmix/backend/cuda/emulator/warpgroups.hpp"
 #include "headmix/backend/cuda/emulator/memory.hpp"
 #include "headmix/backend/cuda/emulator/shared_pointer.hpp"
 #include "headmix/core/scalar.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // EmulatedSm90a: Emulated with what Sm90a has besides (warpgroup.hpp), and with the kernels that use it. What is found
-// is in emulator/warpgroups.hpp.
+// is in emulator/barriers.hpp, tile_copies.hpp and products.hpp.
 
 #include <cstdint>
 #include <utility>
@@ -28,29 +28,29 @@ struct EmulatedSm90a : Emulated {
 
   template <int threads>
   void sync_named(int barrier) const {
-    state().sync_named(thread(), barrier, threads);
+    state().barriers.sync_named(thread(), barrier, threads);
   }
   template <int threads>
   void arrive_named(int barrier) const {
-    state().arrive_named(thread(), barrier, threads);
+    state().barriers.arrive_named(thread(), barrier, threads);
   }
   void init_barrier(shared_pointer<std::uint64_t> barrier, int arrivals) const {
-    state().init_barrier(thread(), barrier.offset(), arrivals);
+    state().barriers.init_barrier(thread(), barrier.offset(), arrivals);
   }
-  void arrive(shared_pointer<std::uint64_t> barrier) const { state().arrive(thread(), barrier.offset(), 0); }
+  void arrive(shared_pointer<std::uint64_t> barrier) const { state().barriers.arrive(thread(), barrier.offset(), 0); }
   void arrive_expecting(shared_pointer<std::uint64_t> barrier, int bytes) const {
-    state().arrive(thread(), barrier.offset(), bytes);
+    state().barriers.arrive(thread(), barrier.offset(), bytes);
   }
   void wait_barrier(shared_pointer<std::uint64_t> barrier, int parity) const {
-    state().wait_barrier(thread(), barrier.offset(), parity);
+    state().barriers.wait_barrier(thread(), barrier.offset(), parity);
   }
-  void fence_async() const { state().fence_async(thread()); }
+  void fence_async() const { state().copies.fence_async(thread()); }
 
   // ---- copies ----
 
   void copy_tile(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
                  shared_pointer<std::uint64_t> barrier) const {
-    state().copy_tile(thread(), to.offset(), from, row, col, barrier.offset());
+    state().copies.copy_tile(thread(), to.offset(), from, row, col, barrier.offset());
   }
 
   // ---- products ----
@@ -60,38 +60,38 @@ struct EmulatedSm90a : Emulated {
   }
   template <class... Registers>
   void fence_products(Registers&... used) const {
-    state().fence_products(thread(), list(used...));
+    state().products.fence(thread(), list(used...));
   }
   template <int n>
   void multiply_tiles(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
-    state().multiply(thread(), {"multiply_tiles", &c[0][0], 8 * n, nullptr, a, b, add, false});
+    state().products.multiply(thread(), {"multiply_tiles", &c[0][0], 8 * n, nullptr, a, b, add, false});
   }
   template <int n>
   void multiply_across(float (&c)[n][4], words<4> const& a, gpu::matrix_descriptor b, bool add) const {
-    state().multiply(thread(), {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
+    state().products.multiply(thread(), {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
   }
-  void commit_products() const { state().commit_products(thread()); }
+  void commit_products() const { state().products.commit(thread()); }
   template <int latest, class... Registers>
   void wait_products(Registers&... used) const {
     static_assert(latest >= 0 && latest < 8);
-    state().wait_products(thread(), latest, list(used...));
+    state().products.wait(thread(), latest, list(used...));
   }
 
   // ---- registers ----
 
   template <int n>
   void give_registers() const {
-    state().give_registers(thread(), n);
+    state().registers.give(thread(), n);
   }
   template <int n>
   void take_registers() const {
-    state().take_registers(thread(), n);
+    state().registers.take(thread(), n);
   }
 
  private:
   [[nodiscard]] gpu::emulator::warpgroups& state() const { return machine_.for_warpgroups(thread_); }
   template <class... Registers>
-  static gpu::emulator::warpgroups::register_list list(Registers&... used) {
+  static gpu::emulator::products::register_list list(Registers&... used) {
     return {{static_cast<void*>(&used), sizeof(used)}...};
   }
 };

@@ -22,7 +22,11 @@
 
 namespace headmix::gpu::emulator {
 
-class warpgroups;
+class barriers;
+class tile_copies;
+class products;
+class register_counts;
+struct warpgroups;
 
 class machine {
  public:
@@ -132,7 +136,11 @@ class machine {
   void must_cooperate(int thread, char const* what) const { running_.must_cooperate(thread, what); }
 
  private:
-  friend class warpgroups;
+  // What kernels for warpgroups need besides, a header each.
+  friend class barriers;
+  friend class tile_copies;
+  friend class products;
+  friend class register_counts;
 
   void pass_barrier() {
     epochs_.pass_barrier();
@@ -159,7 +167,7 @@ class machine {
   /// One that nobody uses, for the time of a launch.
   class lease {
    public:
-    lease() : machine_(gather_cols()) {}
+    lease() : machine_(take()) {}
     lease(lease const&) = delete;
     lease& operator=(lease const&) = delete;
     ~lease() {
@@ -169,7 +177,7 @@ class machine {
     machine& operator*() const { return *machine_; }
 
    private:
-    static std::unique_ptr<machine> gather_cols() {
+    static std::unique_ptr<machine> take() {
       std::lock_guard const lock(mutex());
       if (idle().empty()) return std::make_unique<machine>();
       auto last = std::move(idle().back());
@@ -280,10 +288,10 @@ class machine {
                         in_flight_[index(i)] - 1, " to it is on its way");
       }
     }
-    if (order_.on()) check_products(thread, offset, bytes, write);
+    if (order_.on()) check_asynchronous(thread, offset, bytes, write);
   }
   /// Accesses to what products of warpgroups read, and to barriers.
-  void check_products(int thread, Index offset, int bytes, bool write);
+  void check_asynchronous(int thread, Index offset, int bytes, bool write);
   std::byte* enter_shared(int thread, int who, Index offset, int bytes, bool write) {
     if (order_.on()) note_readers(thread, offset, bytes, write);
     access_check<false, order> const access(epochs_, order_.on() ? &order_ : nullptr, thread, who);
@@ -434,5 +442,3 @@ class machine {
 };
 
 }  // namespace headmix::gpu::emulator
-
-#include "headmix/backend/cuda/emulator/warpgroups.hpp"

@@ -1,0 +1,132 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Copies of tiles by TMA, emulated. A tile lands when no thread can go on without it, the latest copy first. Until then
+// nobody may touch where it goes, and then only who has waited at its barrier. What threads wrote, the asynchronous
+// proxy sees after a fence alone.
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "headmix/backend/cuda/emulator/barriers.hpp"
+#include "headmix/backend/cuda/emulator/machine.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+#include "headmix/core/scalar.hpp"
+
+namespace headmix::gpu::emulator {
+
+/// A matrix that tiles of are copied.
+struct tensor_map {
+  bfloat16 const* data = nullptr;
+  Index rows = 0, cols = 0, row_stride = 0;
+  int box_rows = 0;  ///< of a tile, which has one panel of columns
+  tile_swizzle swizzle = tile_swizzle::bytes_128;
+};
+
+class tile_copies {
+ public:
+  tile_copies(machine& m, barriers& b) : m_(m), barriers_(b) {}
+
+  void begin_block() {
+    tiles_.clear();
+    straight_.assign(index((m_.running_.kernel.shared_bytes + 15) / 16), false);
+  }
+  void end_block() const {
+    if (!tiles_.empty()) m_.running_.report(tiles_.front().thread, "ends while a tile that it copies is on its way");
+  }
+
+  void fence_async(int thread) {
+    m_.must_cooperate(thread, "fence_async");
+    m_.order_.fence(thread, m_.epochs_);
+  }
+
+  void copy_tile(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
+    barriers_.begin_copy(thread, at);
+    Index const alignment = from.swizzle == tile_swizzle::none ? 128 : panel_alignment;
+    Index const bytes = Index{from.box_rows} * panel_row_bytes;
+    if (to % alignment != 0) {
+      m_.running_.report(thread, "copies a tile to byte ", to, " of shared memory, not a multiple of ", alignment);
+    }
+    if (to < 0 || to + bytes > m_.running_.kernel.shared_bytes) {
+      m_.running_.report(thread, "copies a tile of ", bytes, " bytes to byte ", to, " of shared memory, which has ",
+                         m_.running_.kernel.shared_bytes);
+    }
+    for (Index byte = to; byte < to + bytes; byte += 16) {
+      m_.check_shared(thread, byte, 16, 16, true);
+      for (Index i = byte; i < byte + 16; ++i) check_fence(thread, i, "copies a tile to");
+      m_.enter_shared(thread, thread, byte, 16, true);
+      m_.in_flight_[index(byte / 16)] = static_cast<std::uint16_t>(thread + 1);
+    }
+    tiles_.push_back({thread, to, from, row, col, at});
+  }
+
+  // ---- for products and the machine ----
+
+  /// The asynchronous proxy uses a byte: what threads wrote there must have been fenced.
+  void check_fence(int thread, Index byte, char const* does) {
+    shadow_state const& s = past(byte);
+    if (s.written < m_.epochs_.block || s.writer >= first_agent) return;
+    if (m_.order_.is_fenced(thread, s.writer, s.written)) return;
+    m_.running_.report(thread, does, " byte ", byte, " of shared memory, which thread ", int{s.writer},
+                       " has written, with no fence_async between");
+  }
+  /// Whether the 16 bytes at `address` are of a tile that was copied without swizzle.
+  [[nodiscard]] bool is_straight(Index address) const { return straight_[index(address / 16)]; }
+  /// Who has used a byte last.
+  [[nodiscard]] shadow_state const& past(Index byte) {
+    shadow_state const& word = m_.shared_shadow_.words()[byte / 4];
+    return word.writer == each_byte ? m_.shared_shadow_.bytes()[byte] : word;
+  }
+  /// No thread can go on: a tile lands. False where none is on its way.
+  bool stalled() {
+    if (tiles_.empty()) return false;
+    tile const t = tiles_.back();
+    tiles_.pop_back();
+    land(t);
+    return true;
+  }
+
+ private:
+  struct tile {
+    int thread;
+    Index to;
+    tensor_map from;
+    Index row, col, barrier;
+  };
+
+  static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
+
+  void land(tile const& t) {
+    auto* const to = reinterpret_cast<std::byte*>(m_.shared_memory_.data());
+    stamp const when = ++m_.epochs_.now;
+    party const agent = barriers_.agent_of(t.barrier);
+    for (int i = 0; i < t.from.box_rows; ++i) {
+      for (int c = 0; c < panel_columns / 8; ++c) {
+        auto const straight = static_cast<std::uint32_t>(t.to + i * panel_row_bytes + c * 16);
+        Index const at = t.from.swizzle == tile_swizzle::none ? straight : swizzle_128(straight);
+        std::array<bfloat16, 8> values{};
+        Index const row = t.row + i;
+        for (Index e = 0; e < 8; ++e) {
+          Index const col = t.col + 8 * c + e;
+          if (row < 0 || row >= t.from.rows || col < 0 || col >= t.from.cols) continue;
+          bfloat16 const* const from = t.from.data + row * t.from.row_stride + col;
+          m_.global(t.thread, from, 2, 2, false);
+          values[index(e)] = *from;
+        }
+        std::memcpy(to + at, values.data(), 16);
+        for (Index w = at / 4; w < at / 4 + 4; ++w) m_.shared_shadow_.words()[w] = {when, 0, agent, 0};
+        m_.in_flight_[index(at / 16)] = 0;
+        straight_[index(at / 16)] = t.from.swizzle == tile_swizzle::none;
+      }
+    }
+    barriers_.end_copy(t.barrier, Index{t.from.box_rows} * panel_row_bytes, when);
+  }
+
+  machine& m_;
+  barriers& barriers_;
+  std::vector<tile> tiles_;     // on their way
+  std::vector<bool> straight_;  // of each 16 bytes
+};
+
+}  // namespace headmix::gpu::emulator
