@@ -25,11 +25,11 @@ struct pass {
 std::unique_ptr<pass> dispatched_pass(std::string_view layer, headmix::thread_pool& pool, headmix::Index tokens);
 
 /// A module on Backend, and what its passes read.
-template <class L, template <class, class> class Backend>
+template <class L, class Backend>
 class module_pass final : public pass {
  public:
   module_pass(headmix::thread_pool& pool, headmix::Index tokens)
-      : module_(1, backend(pool)), x_(static_cast<std::size_t>(tokens * L::model_dim::value)), dy_(x_.size()) {
+      : module_(1, Backend(pool)), x_(static_cast<std::size_t>(tokens * L::model_dim::value)), dy_(x_.size()) {
     for (std::size_t i = 0; i < x_.size(); ++i) {
       x_[i] = static_cast<float>(headmix::Random(2).normal(i));
       dy_[i] = static_cast<float>(headmix::Random(3).normal(i));
@@ -43,13 +43,12 @@ class module_pass final : public pass {
   }
 
  private:
-  using backend = Backend<float, headmix::thread_pool>;
-  headmix::Module<L, backend> module_;
+  headmix::Module<L, Backend> module_;
   std::vector<float> x_, dy_;
 };
 
 /// A pass of a layer of that name.
-template <template <class, class> class Backend>
+template <class Backend>
 std::unique_ptr<pass> make_pass(std::string_view layer, headmix::thread_pool& pool, headmix::Index tokens) {
   using namespace headmix;
   using moa = Moa<512, 128, SoftmaxTopK<32, 8, init<fan_in_uniform>>>;

@@ -5,5 +5,5 @@
 
 std::unique_ptr<bench::pass> bench::dispatched_pass(std::string_view layer, headmix::thread_pool& pool,
                                                     headmix::Index tokens) {
-  return make_pass<headmix::DispatchedCpu>(layer, pool, tokens);
+  return make_pass<headmix::DispatchedCpu<float, headmix::thread_pool>>(layer, pool, tokens);
 }

@@ -13,7 +13,7 @@ auto layer(std::string const& name, bool backward) {
   return [name, backward](benchmark::State& state) {
     Index const t = state.range(0), threads = state.range(1);
     auto const plain = dispatched_pass(name, pool(threads), t),
-               native = make_pass<headmix::Cpu>(name, pool(threads), t);
+               native = make_pass<headmix::Cpu<float, headmix::thread_pool>>(name, pool(threads), t);
     plain->run(backward);
     native->run(backward);
     time_calls(
