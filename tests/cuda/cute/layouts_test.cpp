@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 
 namespace {
 
@@ -26,7 +27,7 @@ static std::size_t __cvta_generic_to_shared(void const* p) {
 #include "headmix/backend/cuda/emulated_sm90.hpp"
 #include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
 
-using headmix::bfloat16, headmix::EmulatedSm90a, headmix::Index, headmix::words;
+using headmix::bfloat16, headmix::EmulatedSm90a, headmix::words;
 using headmix::gpu::describe_matrix, headmix::gpu::matrix_descriptor, headmix::gpu::panel_offset;
 using headmix::gpu::panel_row_bytes, headmix::gpu::pack;
 namespace gmma = cute::SM90::GMMA;
@@ -56,18 +57,11 @@ int place_of(cute::bfloat16_t const& element) {
 }
 
 /// The products of attention: scores of 128 keys, and sums over them for heads of `width` columns.
+using scores_of_keys = cute::SM90_64x128x16_F32BF16BF16_SS<gmma::Major::K, gmma::Major::K>;
 template <int width>
-struct products;
-template <>
-struct products<64> {
-  using scores = cute::SM90_64x128x16_F32BF16BF16_SS<gmma::Major::K, gmma::Major::K>;
-  using sums = cute::SM90_64x64x16_F32BF16BF16_RS<gmma::Major::K, gmma::Major::MN>;
-};
-template <>
-struct products<128> {
-  using scores = cute::SM90_64x128x16_F32BF16BF16_SS<gmma::Major::K, gmma::Major::K>;
-  using sums = cute::SM90_64x128x16_F32BF16BF16_RS<gmma::Major::K, gmma::Major::MN>;
-};
+using sums_of_values =
+    std::conditional_t<width == 64, cute::SM90_64x64x16_F32BF16BF16_RS<gmma::Major::K, gmma::Major::MN>,
+                       cute::SM90_64x128x16_F32BF16BF16_RS<gmma::Major::K, gmma::Major::MN>>;
 
 template <class Atom>
 auto left_descriptors(auto const& tile) {
@@ -97,8 +91,8 @@ void check_attention() {
   }
   CHECK(wrong == 0);
 
-  auto const left = left_descriptors<typename products<width>::scores>(queries);
-  auto const right = right_descriptors<typename products<width>::scores>(key_tile);
+  auto const left = left_descriptors<scores_of_keys>(queries);
+  auto const right = right_descriptors<scores_of_keys>(key_tile);
   for (int k = 0; k < width / 16; ++k) {
     int const further = k / 4 * panel_bytes + k % 4 * 32;
     for (int group = 0; group < 2; ++group) {
@@ -107,7 +101,7 @@ void check_attention() {
     }
     CHECK(describe_matrix(at, 16, eight_rows).after(further).bits == std::uint64_t{right(0, 0, k)});
   }
-  auto const across = right_descriptors<typename products<width>::sums>(value_tile);
+  auto const across = right_descriptors<sums_of_values<width>>(value_tile);
   // Where one panel is all there is, nothing reads the distance of panels.
   std::uint64_t const read = width == 64 ? ~(std::uint64_t{0x3FFF} << 16) : ~std::uint64_t{0};
   for (int k = 0; k < keys / 16; ++k) {
@@ -158,16 +152,15 @@ TEST_CASE("cute: the emulated device multiplies tiles as CuTe lays them out") {
   constexpr int at = 16 << 10, step = 2;  // columns 32 to 47
   auto const left = rows_along_depth<64, 64>(0);
   auto const right = rows_along_depth<128, 64>(at);
-  matrix_descriptor const of_left{std::uint64_t{left_descriptors<products<128>::scores>(left)(0, 0, step)}};
-  matrix_descriptor const of_right{std::uint64_t{right_descriptors<products<128>::scores>(right)(0, 0, step)}};
+  matrix_descriptor const of_left{std::uint64_t{left_descriptors<scores_of_keys>(left)(0, 0, step)}};
+  matrix_descriptor const of_right{std::uint64_t{right_descriptors<scores_of_keys>(right)(0, 0, step)}};
   int wrong = 0;
   run([&](EmulatedSm90a& device) {
     auto const memory = device.shared<bfloat16>(0);
-    for (int r = device.thread(); r < 128; r += 128) {
-      for (int k = 0; k < 16; ++k) {
-        if (r < 64) memory[place_of(left(r, 16 * step + k))] = bfloat16(left_number(r, k));
-        memory[place_of(right(r, 16 * step + k))] = bfloat16(right_number(r, k));
-      }
+    int const thread = device.thread();
+    for (int k = 0; k < 16; ++k) {
+      if (thread < 64) memory[place_of(left(thread, 16 * step + k))] = bfloat16(left_number(thread, k));
+      memory[place_of(right(thread, 16 * step + k))] = bfloat16(right_number(thread, k));
     }
     device.fence_async();
     device.sync();
@@ -176,7 +169,7 @@ TEST_CASE("cute: the emulated device multiplies tiles as CuTe lays them out") {
     device.multiply_tiles(sums, of_left, of_right, false);
     device.commit_products();
     device.wait_products<0>(sums);
-    wrong += wrong_sums(device.thread(), sums);
+    wrong += wrong_sums(thread, sums);
   });
   CHECK(wrong == 0);
 }
@@ -184,7 +177,7 @@ TEST_CASE("cute: the emulated device multiplies tiles as CuTe lays them out") {
 TEST_CASE("cute: the emulated device multiplies fragments as CuTe deals them out") {
   constexpr int at = 16 << 10, step = 1;  // rows 16 to 31
   auto const right = rows_across_depth<128, 64>(at);
-  matrix_descriptor const of_right{std::uint64_t{right_descriptors<products<128>::sums>(right)(0, 0, step)}};
+  matrix_descriptor const of_right{std::uint64_t{right_descriptors<sums_of_values<128>>(right)(0, 0, step)}};
   int wrong = 0;
   run([&](EmulatedSm90a& device) {
     auto const memory = device.shared<bfloat16>(0);

@@ -23,9 +23,9 @@
 #include <utility>
 
 #include "headmix/backend/cuda/device.hpp"
-#include "headmix/backend/cuda/emulator/warpgroups.hpp"
 #include "headmix/backend/cuda/emulator/memory.hpp"
 #include "headmix/backend/cuda/emulator/shared_pointer.hpp"
+#include "headmix/backend/cuda/emulator/warpgroups.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/type_name.hpp"
 

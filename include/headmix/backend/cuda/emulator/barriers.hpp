@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <iterator>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,7 +39,7 @@ class barriers {
     if (come(thread, number, threads, "sync_named")) return;
     named_barrier& b = named_[index(number)];
     b.waiting.push_back(thread);
-    m_.turns_.wait_for_wake(thread, text(message("sync_named(", number, ")")));
+    m_.turns_.wait_for_wake(thread, message("sync_named(", number, ")"));
   }
   void arrive_named(int thread, int number, int threads) { come(thread, number, threads, "arrive_named"); }
 
@@ -78,9 +79,10 @@ class barriers {
         return;
       }
       b.waiting.push_back(thread);
-      m_.turns_.wait_for_wake(thread, text(message("the barrier at byte ", at, " for parity ", parity)));
+      m_.turns_.wait_for_wake(thread, message("the barrier at byte ", at, " for parity ", parity));
     }
   }
+
   // ---- copies that arrive ----
 
   /// A thread begins a copy for a barrier: the copy must see it.
@@ -137,8 +139,6 @@ class barriers {
   };
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
-  /// A text that lives as long as this.
-  char const* text(std::string const& t) { return texts_.insert(t).first->c_str(); }
 
   /// True if all have come.
   bool come(int thread, int number, int threads, char const* what) {
@@ -196,7 +196,6 @@ class barriers {
   machine& m_;
   std::map<Index, barrier> shared_;
   std::array<named_barrier, 16> named_;
-  std::set<std::string> texts_;
 };
 
 }  // namespace headmix::gpu::emulator

@@ -5,6 +5,7 @@
 // proxy sees after a fence alone.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -130,7 +131,7 @@ class turns {
   }
 
   /// Waits until somebody wakes it.
-  void wait_for_wake(int thread, char const* where) { wait(thread, where); }
+  void wait_for_wake(int thread, std::string const& where) { wait(thread, texts_.insert(where).first->c_str()); }
   void wake_up(int thread) { wake(thread); }
   /// `stalled` is called when no thread can go on, until one can or it returns false; `explain` says more about a
   /// deadlock. Null: nobody watches.
@@ -294,6 +295,7 @@ class turns {
   std::array<std::uint16_t, max_threads> queue_{};  // a ring of threads that may go on
   int first_ready_ = 0, ready_ = 0, at_barrier_ = 0, first_at_barrier_ = 0, ended_ = 0;
   char const* barrier_ = nullptr;
+  std::set<std::string> texts_;  // where threads wait, each at one address
   std::string deadlock_;
   std::exception_ptr error_;
   void* watcher_ = nullptr;

@@ -4,7 +4,7 @@
 // registers that one warpgroup gives and another one takes. Everything that is asynchronous comes as late as it may.
 
 #include <array>
-#include <set>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,7 +59,7 @@ class register_counts {
         return;
       }
       wanting_.push_back(thread);
-      m_.turns_.wait_for_wake(thread, text(message("take_registers<", n, ">")));
+      m_.turns_.wait_for_wake(thread, message("take_registers<", n, ">"));
     }
   }
 
@@ -71,8 +71,6 @@ class register_counts {
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
   group& group_of(int thread) { return groups_[index(thread / warpgroup_threads)]; }
-  /// A text that lives as long as this.
-  char const* text(std::string const& t) { return texts_.insert(t).first->c_str(); }
   void check(int thread, int n) const {
     if (n < 24 || n > 256 || n % 8 != 0) {
       m_.running_.report(thread, "wants ", n, " registers, expected a multiple of 8 from 24 to 256");
@@ -82,7 +80,6 @@ class register_counts {
   machine& m_;
   std::array<group, machine::max_threads / warpgroup_threads> groups_;
   std::vector<int> wanting_;
-  std::set<std::string> texts_;
 };
 
 /// What kernels for warpgroups need besides.
