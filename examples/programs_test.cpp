@@ -8,11 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <vector>
 
 #include "child.hpp"
+#include "headmix/io/safetensors.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -129,6 +131,27 @@ TEST_CASE("headmix-lm: interrupted, it saves, and goes on with the same bits") {
   };
   std::string const resumed = report(Child(with("saved", {"--resume", "--stop-after", steps})).end());
   CHECK(report(Child(with("other", {"--stop-after", steps})).end()) == resumed);
+}
+
+TEST_CASE("headmix-lm: fine-tuning moves the parameters that it names, and no others") {
+  Training const t;
+  auto const trained = [&t](std::string const& to, std::vector<std::string> more) {
+    more.insert(more.end(), {"--attention", "mae", "--heads", "4", "--checkpoint", t.folder / to});
+    CHECK(Child(t.arguments(6, more)).end().status == 0);
+    return Safetensors::read(t.folder / to + "/checkpoint.safetensors");
+  };
+  Safetensors const before = trained("before", {});
+  std::string const gates = "0.attn.W_1 0.attn.W_2 0.attn.b_1 0.attn.b_2 ";
+  for (auto const& [mode, expected] : {std::pair<std::string, std::string>{"gates", gates},
+                                       {"gates_and_outputs", "0.attn.W_1 0.attn.W_2 0.attn.W_o 0.attn.b_1 0.attn.b_2 "}}) {
+    Safetensors const after = trained(mode, {"--from", t.folder / "before", "--fine-tune", mode});
+    std::string moved;
+    for (auto const& [name, tensor] : after.tensors()) {
+      if (name.starts_with("optimiser.") || name.starts_with("extra.") || !before.tensors().contains(name)) continue;
+      if (!std::ranges::equal(tensor.bytes, before.tensors().at(name).bytes)) moved += name + ' ';
+    }
+    CHECK(moved == expected);
+  }
 }
 
 TEST_CASE("headmix-lm: a checkpoint that cannot be written ends the training, and the one before it stays") {

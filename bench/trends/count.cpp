@@ -35,7 +35,7 @@ Index attention(Options const& o) {
     return count_macs<lm::Dense>(tokens, at<lm::Dense::model_dim>(o.width), at<lm::Dense::head_dim>(o.head_dim),
                                  at<lm::Dense::heads>(o.heads));
   if (o.attention == Attention::moa) {
-    using L = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
+    using L = lm::MoaWith<>;
     return count_macs<L>(tokens, at<L::model_dim>(o.width), at<L::head_dim>(o.head_dim), at<L::experts>(o.experts),
                          at<L::top_k>(o.top_k));
   }

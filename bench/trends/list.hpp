@@ -13,7 +13,8 @@
 //   claim BETTER < WORSE : TEXT : PAPER
 //                                   what a paper says of two runs, and its numbers
 //
-// A run with --lr among its options has that rate. Text behind a # is a comment.
+// A run with --lr among its options has that rate. Of one with --text NAME, the text is the folder NAME in that of
+// headmix-trends. Text behind a # is a comment.
 
 #include <string>
 #include <vector>

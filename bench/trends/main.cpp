@@ -274,7 +274,9 @@ class Trends {
       if (word.starts_with('@')) word = (folder(base_of(t)) / "checkpoint").string();
       arguments.push_back(word);
     }
-    fs::path const text(o_.text);
+    fs::path text(o_.text);
+    auto const& options = t.run->options;
+    if (auto const own = std::find(options.begin(), options.end(), "--text"); own != options.end()) text /= own[1];
     for (std::string const& word : std::initializer_list<std::string>{
              "--text", text / "train", "--validation-text", text / "validation", "--threads", "1", "--sample", "0",
              "--progress", "off", "--checkpoint", in / "checkpoint", "--resume", "--report", in / "report"})

@@ -87,7 +87,8 @@ Record make_record(std::vector<std::pair<std::string, std::string>> const& facts
              lm::fixed(sum / static_cast<double>(end - begin), 4) + "]";
   }
   json += "\"train_curve\": [" + means + "], ";
-  for (std::string const key : {"validation_curve", "expert_loads", "ffn_expert_loads"}) {
+  for (std::string const key : {"validation_curve", "expert_loads", "ffn_expert_loads", "expert_information",
+                                "ffn_expert_information"}) {
     std::string const value = json_value(report, key);
     json += json_string(key) + ": " + (value.empty() ? "[]" : value) + ", ";
   }

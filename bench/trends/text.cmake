@@ -1,56 +1,62 @@
 # SPDX-License-Identifier: MIT
 # cmake -DHEADMIX_DEPS_DIR=FOLDER -DOUT=FOLDER -P text.cmake
-# The text of the trends: source of Go, of the Debian package golang-1.19-src (BSD licence). OUT gets two folders, train
-# and validation, of whole files, with no file in both. Files of tests (testdata), of other projects (vendor) and generated
-# ones are left out: they repeat each other. The hash of a file's path decides where it goes.
+# The texts of the trends, source that Debian packages bring: in OUT that of Go (BSD licence), in OUT/python that of SymPy
+# (BSD licence), for models that go on with another text. Each has two folders, train and validation, of whole files, with
+# no file in both. Files of tests, of other projects and generated ones are left out: they repeat each other. The hash of a
+# file's path decides where it goes.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/../../cmake/dependencies.cmake")
-set(package golang-1.19-src)
-set(version 1.19.8-2)
-# Of one line for each file: its folder, its path and its own hash, in the order of the paths.
-set(expected 8fbe2735f79e62b4be276c27c8f5b35c971aceeef55db005c12eb638aefa57d1)
-
 cmake_path(ABSOLUTE_PATH OUT BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
-if(EXISTS "${OUT}")
-  return()
-endif()
-set(prefix "${HEADMIX_DEPS_DIR}/${package}")
-if(NOT EXISTS "${prefix}")
-  file(MAKE_DIRECTORY "${HEADMIX_DEPS_DIR}")
-  file(LOCK "${HEADMIX_DEPS_DIR}" DIRECTORY)
-  message(STATUS "downloading ${package} into ${HEADMIX_DEPS_DIR}")
-  headmix_fetch_debian(${package} "${prefix}" error)
-  if(error)
-    message(FATAL_ERROR "The trends need ${package} ${version} of Debian 12. Tried apt-get download ${package}:${error}")
-  endif()
-  file(LOCK "${HEADMIX_DEPS_DIR}" DIRECTORY RELEASE)
-endif()
 
-set(source "${prefix}/share/go-1.19/src")
-file(GLOB_RECURSE files RELATIVE "${source}" "${source}/*.go")
-list(FILTER files EXCLUDE REGEX "(^|/)(testdata|vendor)/")
-list(SORT files COMPARE STRING CASE SENSITIVE)
-set(part "${OUT}.part")
-file(REMOVE_RECURSE "${part}")
-set(lines "")
-foreach(file IN LISTS files)
-  file(STRINGS "${source}/${file}" generated REGEX "^// Code generated .*DO NOT EDIT" LIMIT_COUNT 1)
-  if(generated)
-    continue()
+# The files `pattern` of the folder `source` in the package become `out`. `expected` is the hash of one line for each file:
+# its folder, its path and its own hash, in the order of the paths.
+function(make_text out package version expected source pattern left_out)
+  if(EXISTS "${out}/train")
+    return()
   endif()
-  string(SHA256 place "${file}")
-  set(folder train)
-  if(place MATCHES "^0[0-2]") # 3 of 256
-    set(folder validation)
+  set(prefix "${HEADMIX_DEPS_DIR}/${package}")
+  if(NOT EXISTS "${prefix}")
+    file(MAKE_DIRECTORY "${HEADMIX_DEPS_DIR}")
+    file(LOCK "${HEADMIX_DEPS_DIR}" DIRECTORY)
+    message(STATUS "downloading ${package} into ${HEADMIX_DEPS_DIR}")
+    headmix_fetch_debian(${package} "${prefix}" error)
+    if(error)
+      message(FATAL_ERROR "The trends need ${package} ${version} of Debian 12. Tried apt-get download ${package}:${error}")
+    endif()
+    file(LOCK "${HEADMIX_DEPS_DIR}" DIRECTORY RELEASE)
   endif()
-  cmake_path(GET file PARENT_PATH parent)
-  file(COPY "${source}/${file}" DESTINATION "${part}/${folder}/${parent}")
-  file(SHA256 "${source}/${file}" hash)
-  string(APPEND lines "${folder} ${file} ${hash}\n")
-endforeach()
-string(SHA256 found "${lines}")
-if(NOT found STREQUAL expected)
-  message(FATAL_ERROR "${prefix}: expected the files of ${package} ${version} (${expected}), found others (${found}): "
-                      "losses would not compare with those of bench/results")
-endif()
-file(RENAME "${part}" "${OUT}")
+
+  set(source "${prefix}/${source}")
+  file(GLOB_RECURSE files RELATIVE "${source}" "${source}/${pattern}")
+  list(FILTER files EXCLUDE REGEX "(^|/)(${left_out})/")
+  list(SORT files COMPARE STRING CASE SENSITIVE)
+  set(part "${out}.part")
+  file(REMOVE_RECURSE "${part}")
+  set(lines "")
+  foreach(file IN LISTS files)
+    file(STRINGS "${source}/${file}" generated REGEX "^// Code generated .*DO NOT EDIT" LIMIT_COUNT 1)
+    if(generated)
+      continue()
+    endif()
+    string(SHA256 place "${file}")
+    set(folder train)
+    if(place MATCHES "^0[0-2]") # 3 of 256
+      set(folder validation)
+    endif()
+    cmake_path(GET file PARENT_PATH parent)
+    file(COPY "${source}/${file}" DESTINATION "${part}/${folder}/${parent}")
+    file(SHA256 "${source}/${file}" hash)
+    string(APPEND lines "${folder} ${file} ${hash}\n")
+  endforeach()
+  string(SHA256 found "${lines}")
+  if(NOT found STREQUAL expected)
+    message(FATAL_ERROR "${prefix}: expected the files of ${package} ${version} (${expected}), found others (${found}): "
+                        "losses would not compare with those of bench/results")
+  endif()
+  file(RENAME "${part}" "${out}")
+endfunction()
+
+make_text("${OUT}" golang-1.19-src 1.19.8-2 8fbe2735f79e62b4be276c27c8f5b35c971aceeef55db005c12eb638aefa57d1
+          share/go-1.19/src *.go "testdata|vendor")
+make_text("${OUT}/python" python3-sympy 1.11.1-1 9deca9eb6bfd0ec30a87c226c125deb283fb176ca724ae4a68379b18cce47382
+          lib/python3/dist-packages/sympy *.py "tests|benchmarks|rubi|_antlr")

@@ -11,8 +11,16 @@ namespace lm {
 
 using headmix::at;
 
-using Dense = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal>;
-using Moa = Scaled<headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>>;
+/// All of them with rotary embedding, and as the option says.
+template <class... Option>
+using DenseWith = headmix::MultiHead<dynamic, dynamic, dynamic, headmix::causal, headmix::rope<>, Option...>;
+template <class... Option>
+using MoaWith =
+    headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal, headmix::rope<>, Option...>;
+template <class Router, class... Option>
+using Moh = headmix::Moh<dynamic, dynamic, Router, headmix::causal, headmix::rope<>, Option...>;
+using Dense = DenseWith<>;
+using Moa = Scaled<MoaWith<>>;
 /// MoH without its two stages: one softmax weighs the shared heads and the best of the routed ones. Their mean is 1.
 template <Index Shared, Index Routed, Index TopK>
 struct OneStage {
@@ -41,8 +49,6 @@ struct OneStage {
     using observed = typename headmix::detail::chosen_in<true, values<X, Tag>>::type;
   };
 };
-template <class Router>
-using Moh = headmix::Moh<dynamic, dynamic, Router, headmix::causal>;
 
 template <class L, class Backend>
 class AttentionSublayer final : public ModuleSublayer<L, Backend> {
@@ -81,7 +87,7 @@ std::unique_ptr<Sublayer<typename Backend::scalar>> make_dense(Options const& o,
 }
 template <class Backend>
 std::unique_ptr<Sublayer<typename Backend::scalar>> make_moa(Options const& o, Index layer, Backend const& backend) {
-  using L = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, headmix::causal>;
+  using L = MoaWith<>;
   return std::make_unique<AttentionSublayer<Moa, Backend>>(o, layer, backend, at<L::model_dim>(o.width),
                                                            at<L::head_dim>(o.head_dim), at<L::experts>(o.experts),
                                                            at<L::top_k>(o.top_k));

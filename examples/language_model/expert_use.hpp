@@ -15,9 +15,12 @@ using Loads = std::vector<std::vector<double>>;
 
 /// What the experts of each layer did.
 struct ExpertUse {
-  Loads loads, ffn_loads;                    ///< counts, of the attention and of the feed-forward networks
-  std::vector<double> gate_entropy;          ///< of mae in nats, summed over positions; in Results the mean
-  std::vector<headmix::ExpertCounts> bytes;  ///< of moa and mae with a gate, with which bytes experts occurred
+  Loads loads, ffn_loads;            ///< counts, of the attention and of the feed-forward networks
+  std::vector<double> gate_entropy;  ///< of mae in nats, summed over positions; in Results the mean
+  /// With which bytes experts occurred: of moa, the routed heads of moh, mae with a gate. Empty for others.
+  std::vector<headmix::ExpertCounts> bytes;
+  /// The same of feed-forward mixtures; layers without one have no counts.
+  std::vector<headmix::ExpertCounts> ffn_bytes;
 };
 
 /// Adds what the sublayers of block `layer` did in a forward pass over `bytes`: Sublayer::chosen() and gate() of the

@@ -25,17 +25,14 @@ struct Stream {
   static constexpr auto normalised = layer_norm(x{}, norm_gain{}, norm_bias{});
 };
 
-/// A byte's vector plus its position's.
+/// A byte's vector. Where it stands is in the queries and keys of attention: rope<>.
 struct Embedding {
   struct V : headmix::size<256> {};
-  struct Context : headmix::size<dynamic> {};
 
   struct x : headmix::selection<headmix::tokens, headmix::size<1>, V> {};
-  struct position : headmix::selection<headmix::tokens, headmix::size<1>, Context> {};
   struct W_e : headmix::param<V, Stream::D> {};
-  struct W_p : headmix::param<Context, Stream::D> {};
 
-  static constexpr auto y = gather_rows(W_e{}, x{}) + gather_rows(W_p{}, position{});
+  static constexpr auto y = gather_rows(W_e{}, x{});
 
   using losses = headmix::type_list<>;
   using observed = headmix::type_list<>;

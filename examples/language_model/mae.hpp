@@ -12,7 +12,7 @@
 
 namespace lm {
 
-using Mae = headmix::Mae<dynamic, dynamic, dynamic, headmix::causal, headmix::pool::window<dynamic>,
+using Mae = headmix::Mae<dynamic, dynamic, dynamic, headmix::causal, headmix::rope<>, headmix::pool::window<dynamic>,
                          headmix::left_out_heads<dynamic>, headmix::gate_dim<dynamic>>;
 
 inline auto mae_sizes(Options const& o) {

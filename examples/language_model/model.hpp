@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "headmix/program/module.hpp"
+#include "headmix/train/block_coordinate.hpp"
 #include "layers.hpp"
 #include "sublayer.hpp"
 
@@ -26,7 +27,7 @@ class LanguageModel {
   LanguageModel(Options const& o, Backend const& backend, MakeSublayer<Backend> make_attention,
                 MakeSublayer<Backend> make_feed_forward)
       : backend_(backend),
-        embedding_(o.seed, backend_, headmix::at<Stream::D>(o.width), headmix::at<Embedding::Context>(o.context)),
+        embedding_(o.seed, backend_, headmix::at<Stream::D>(o.width)),
         loss_(o.seed, backend_, headmix::at<Stream::D>(o.width)),
         probabilities_(headmix::share_parameters{}, loss_, headmix::at<Stream::D>(o.width)) {
     add_parameters("", embedding_.parameters(), {});
@@ -48,7 +49,7 @@ class LanguageModel {
   }
   /// Mean loss in nats of the next byte; `ids` and `targets` hold the rows of the sequences `s`, one after another.
   double forward(Int const* ids, Int const* targets, segments s) {
-    auto h = embedded(ids, s, 0);
+    auto h = embedded(ids, s);
     for (auto& b : blocks_) h = b.network->forward(b.attention->forward(h, s), s);
     auto const& w = embedding_.template get<Embedding::W_e>();
     loss_.program().bind(Loss::W_e{}, w.value, w.gradient);
@@ -84,12 +85,12 @@ class LanguageModel {
   void end_text() {
     for (auto& b : blocks_) b.attention->end_text();
   }
-  /// Bytes read since begin_text(); there is room for as many as the model sees.
+  /// Bytes read since begin_text(); there is room for --context of them.
   [[nodiscard]] Index text_length() const { return text_length_; }
   /// Reads `n` bytes that follow those before, and returns the probabilities of the next one.
   std::vector<float> continue_text(Int const* ids, Index n) {
     auto const s = headmix::uniform(1, n);
-    auto h = embedded(ids, s, text_length_);
+    auto h = embedded(ids, s);
     text_length_ += n;
     for (auto& b : blocks_) h = b.network->forward(b.attention->continue_text(h), s);
     probabilities_.program().bind(Probabilities::W_e{}, embedding_.template get<Embedding::W_e>().value);
@@ -99,9 +100,8 @@ class LanguageModel {
 
   /// All of them, with the names of their places: 0.attn.layer.W_q.
   [[nodiscard]] Parameters<T> const& parameters() const { return parameters_; }
-  /// Those of the routers and gates of attention, and all others.
-  [[nodiscard]] Parameters<T> const& routers() const { return routers_; }
-  [[nodiscard]] Parameters<T> const& others() const { return others_; }
+  /// Those of the routers and gates of attention, those of its output matrices, and all others.
+  [[nodiscard]] headmix::ParameterGroups<T> const& groups() const { return groups_; }
 
   struct Block {
     std::unique_ptr<Sublayer<T>> attention, network;
@@ -113,7 +113,8 @@ class LanguageModel {
     for (auto p : all) {
       p.name = names_.emplace_back(place + std::string(p.name));
       parameters_.push_back(p);
-      (is_among(routers, p) ? routers_ : others_).push_back(p);
+      bool const output = place.ends_with(".attn.") && p.name.ends_with("W_o");
+      (is_among(routers, p) ? groups_.gates : output ? groups_.outputs : groups_.rest).push_back(p);
     }
   }
   /// Matrices are normal(0.02), those that write to the residual stream divided by sqrt(2 layers). Routers of experts
@@ -155,17 +156,10 @@ class LanguageModel {
     return std::any_of(all.begin(), all.end(), [&p](auto const& q) { return q.value.data == p.value.data; });
   }
 
-  /// The residual stream before the first block, of rows whose sequences begin at position `first`.
-  view<T const> embedded(Int const* ids, segments s, Index first) {
-    positions_.resize(static_cast<std::size_t>(s.rows));
-    for (Index b = 0; b < s.count; ++b) {
-      for (Index i = s.begin(b); i < s.end(b); ++i) {
-        positions_[static_cast<std::size_t>(i)] = static_cast<Int>(first + i - s.begin(b));
-      }
-    }
+  /// The residual stream before the first block.
+  view<T const> embedded(Int const* ids, segments s) {
     embedding_.program().bind_tokens(s);
     embedding_.program().bind(Embedding::x{}, column(ids_, ids, s.rows));
-    embedding_.program().bind(Embedding::position{}, column(position_ints_, positions_.data(), s.rows));
     return embedding_.forward();
   }
   /// Integers of the host as a selection [n, 1] in the backend's memory.
@@ -179,10 +173,10 @@ class LanguageModel {
   headmix::Module<MeanLoss, Backend> loss_;
   headmix::Module<Probabilities, Backend, headmix::inference> probabilities_;
   std::list<std::string> names_;
-  Parameters<T> parameters_, routers_, others_;
-  std::vector<Int> positions_;
+  Parameters<T> parameters_;
+  headmix::ParameterGroups<T> groups_;
   Index text_length_ = 0;
-  headmix::HostInts<Backend> ids_, position_ints_, targets_;
+  headmix::HostInts<Backend> ids_, targets_;
   headmix::backend_memory<Backend> one_{sizeof(float)};
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 using Member =
     std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
-                 HeadRouter Options::*, Training Options::*, Pool Options::*, Ffn Options::*, Weights Options::*,
+                 HeadRouter Options::*, Training Options::*, fine_tuning Options::*, Pool Options::*, Ffn Options::*, Weights Options::*,
                  FfnVariant Options::*, FfnInit Options::*, Scalar Options::*, Parallel Options::*, Index Options::*,
                  std::uint64_t Options::*, double Options::*, bool Options::*>;
 /// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
@@ -28,6 +28,7 @@ using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;
 constexpr For smoe = 16, mh_moe = 32, mixture = smoe | mh_moe;
 constexpr std::array kinds{Attention::dense, Attention::moa, Attention::moh, Attention::mae};
+constexpr std::array tunings{fine_tuning::all, fine_tuning::gates, fine_tuning::gates_and_outputs};
 constexpr std::array networks{Ffn::dense, Ffn::smoe, Ffn::mh_moe};
 constexpr std::array variants{FfnVariant::none,    FfnVariant::renormalized, FfnVariant::shared_expert,
                               FfnVariant::no_head, FfnVariant::no_merge,     FfnVariant::no_head_no_merge};
@@ -84,6 +85,10 @@ constexpr std::array table{
     Option{"--pool", "prefix|window:N", &Options::pool, 1, most, mae,
            "the gate sees the mean of all positions so far, or of the latest N", ""},
     Option{"--g-every", "N", &Options::g_every, 1, 1e9, mae, "a step of the gate every N steps, with --training bcd",
+           ""},
+    Option{"--fine-tune", "all|gates|gates_and_outputs", &Options::fine_tune, 0, 0, mae,
+           "what moves after --from: everything; the gates, in every step; or the gates, and the output matrices of "
+           "attention",
            ""},
     Option{"--gate-width", "N", &Options::gate_dim, 1, most, mae, "width of the gate's hidden layer", ""},
     Option{"--ffn", "dense|smoe|mh_moe", &Options::ffn, 0, 0, all,
@@ -253,6 +258,14 @@ struct Set {
     }
     mistake(o.name, "bcd, joint or uniform", in_quotes(text));
   }
+  void operator()(fine_tuning Options::*member) const {
+    for (fine_tuning const f : tunings) {
+      if (text != name(f)) continue;
+      options.*member = f;
+      return;
+    }
+    mistake(o.name, "all, gates or gates_and_outputs", in_quotes(text));
+  }
   void operator()(Pool Options::*member) const {
     constexpr std::string_view window = "window:";
     if (text != "prefix" && !text.starts_with(window)) mistake(o.name, "prefix or window:N", in_quotes(text));
@@ -294,6 +307,7 @@ struct Show {
   std::string operator()(Scalar Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(HeadRouter Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Training Options::*member) const { return std::string(name(options.*member)); }
+  std::string operator()(fine_tuning Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(FfnVariant Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(FfnInit Options::*member) const { return std::string(name(options.*member)); }
   std::string operator()(Ffn Options::*member) const { return std::string(name(options.*member)); }
@@ -411,7 +425,11 @@ void complete(Options& o, Given const& given) {
       mistake("--head-dim", "width / heads = " + std::to_string(head_dim) + " with --attention dense",
               std::to_string(o.head_dim));
     o.head_dim = head_dim;
+    if (head_dim % 2 != 0)
+      mistake("--heads", "an even width / heads, for rotary embedding",
+              std::to_string(o.width) + " / " + std::to_string(o.heads) + " = " + std::to_string(head_dim));
   }
+  if (o.head_dim % 2 != 0) mistake("--head-dim", "an even number, for rotary embedding", std::to_string(o.head_dim));
   if (o.attention == Attention::moh) {
     if (!given[position("--shared-heads")]) o.shared_heads = o.heads / 4;
     if (o.router == HeadRouter::one_stage && o.shared_heads == 0)
@@ -440,6 +458,12 @@ void complete(Options& o, Given const& given) {
     if (o.experts > most_experts)
       mistake("--dropped", "at most " + std::to_string(most_experts) + " experts",
               "more: subsets of " + std::to_string(o.dropped) + " of " + std::to_string(o.heads) + " heads");
+    if (o.fine_tune != fine_tuning::all) {
+      if (o.from.empty()) mistake("--fine-tune", "--from FOLDER with it", "none");
+      if (o.training != Training::bcd) mistake("--fine-tune", "--training bcd with it", std::string(name(o.training)));
+      if (o.fine_tune == fine_tuning::gates && given[position("--g-every")])
+        o.notes.push_back("--g-every has no effect with --fine-tune gates");
+    }
     bool const gate = o.training != Training::uniform;
     for (std::string_view const option : {"--pool", "--gate-width", "--g-every"})
       if (given[position(option)] && (option == "--g-every" ? o.training != Training::bcd : !gate))
@@ -473,6 +497,10 @@ std::string_view name(HeadRouter router) {
 
 std::string_view name(Training training) {
   return training == Training::bcd ? "bcd" : training == Training::joint ? "joint" : "uniform";
+}
+
+std::string_view name(fine_tuning which) {
+  return which == fine_tuning::all ? "all" : which == fine_tuning::gates ? "gates" : "gates_and_outputs";
 }
 
 std::string name(Pool pool) { return pool.window == 0 ? "prefix" : "window:" + std::to_string(pool.window); }

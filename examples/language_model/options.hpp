@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "headmix/core/config.hpp"
+#include "headmix/train/block_coordinate.hpp"
 
 namespace lm {
 
+using headmix::fine_tuning;
 using headmix::Index;
 
 /// A mistake of the caller (options, files): a line on stderr and exit status 2.
@@ -57,6 +59,7 @@ struct Options {
   Training training = Training::bcd;          ///< mae only
   Pool pool{100};                             ///< mae, not uniform
   Index g_every = 5;                          ///< mae, bcd
+  fine_tuning fine_tune = fine_tuning::all;   ///< mae, bcd
   Index gate_dim = 256;                       ///< mae, not uniform
   Ffn ffn = Ffn::dense;
   Index split = 2;        ///< sub-tokens of a token, mh_moe only
@@ -100,6 +103,7 @@ struct Options {
 [[nodiscard]] std::string_view name(Scalar scalar);
 [[nodiscard]] std::string_view name(HeadRouter router);
 [[nodiscard]] std::string_view name(Training training);
+[[nodiscard]] std::string_view name(fine_tuning which);
 [[nodiscard]] std::string name(Pool pool);
 [[nodiscard]] std::string_view name(Ffn ffn);
 [[nodiscard]] std::string_view name(FfnVariant variant);

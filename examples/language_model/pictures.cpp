@@ -144,7 +144,9 @@ std::string experts_svg(LoadTable const& table) {
   double most = std::min(1.0, 2 * even);  // an even load has the middle of the scale
   for (auto const& layer : table.shares)
     for (double const s : layer) most = std::max(most, s);
-  double const bottom = top + rows * row, width = std::max(left + columns * cell + 24, 470.0);
+  double const bottom = top + rows * row, right = left + columns * cell;
+  bool const informed = table.information.size() == layers;
+  double const width = std::max(right + (informed ? 150 : 24), 470.0);
 
   Svg svg(width, bottom + 76, table.title);
   for (std::size_t e = 0; e < experts; ++e)
@@ -157,6 +159,16 @@ std::string experts_svg(LoadTable const& table) {
       double const x = left + static_cast<double>(e) * cell, s = table.shares[layer][e];
       svg.rectangle(x + 1, y + 1, cell - 2, row - 2, fill(shade(s / most)));
       svg.text(x + cell / 2, y + row / 2 + 5, fixed(100 * s, 1), Svg::Anchor::middle, ink(shade(s / most)));
+    }
+  }
+
+  if (informed) {
+    svg.text(right + 76, top - 26, "nats: entropy,", Svg::Anchor::middle);
+    svg.text(right + 76, top - 8, "known by the byte", Svg::Anchor::middle);
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      auto const& i = table.information[layer];
+      svg.text(right + 76, top + (static_cast<double>(layer) + 0.5) * row + 5,
+               fixed(i.entropy, 2) + ", " + fixed(i.information, 2), Svg::Anchor::middle);
     }
   }
 

@@ -77,14 +77,26 @@ std::string json_array(Range const& range, F element) {
   return s + "]";
 }
 
-/// The most typical bytes of each expert of a layer. Bytes that occurred less than ten times are left out.
+/// The most typical bytes of each expert of a layer, of those with at least ten choices of each of a token's experts.
 using TypicalBytes = std::vector<std::vector<headmix::token_affinity>>;
-TypicalBytes typical_bytes(Options const& o, headmix::ExpertCounts const& bytes) {
-  double const experts_of_token = o.attention == Attention::moa ? static_cast<double>(o.top_k) : 1;
+TypicalBytes typical_bytes(headmix::ExpertCounts const& bytes, double experts_of_token) {
   TypicalBytes all;
   for (Index e = 0; e < bytes.experts(); ++e) {
     all.push_back(headmix::most_typical_tokens(bytes, e, 6, 10 * experts_of_token));
   }
+  return all;
+}
+double experts_of_token(Options const& o) {
+  return o.attention == Attention::moa || o.attention == Attention::moh ? static_cast<double>(o.top_k) : 1;
+}
+double ffn_experts_of_token(Options const& o) {
+  return static_cast<double>(o.ffn_top_k * (o.ffn == Ffn::mh_moe ? o.split : 1));
+}
+
+std::vector<ExpertInformation> information(std::vector<headmix::ExpertCounts> const& layers) {
+  std::vector<ExpertInformation> all;
+  for (auto const& counts : layers)
+    all.push_back({headmix::expert_entropy(counts), headmix::mutual_information(counts)});
   return all;
 }
 
@@ -130,7 +142,7 @@ Json summary(Options const& o, Results const& r) {
   if (o.attention == Attention::mae) {
     json("dropped", o.dropped)("experts", o.experts)("training", name(o.training));
     if (o.training != Training::uniform) json("pool", name(o.pool))("gate_dim", o.gate_dim);
-    if (o.training == Training::bcd) json("g_every", o.g_every);
+    if (o.training == Training::bcd) json("g_every", o.g_every)("fine_tune", name(o.fine_tune));
     json("one_expert_val_loss", r.one_expert_loss)("gate_entropy", mean(r.experts.gate_entropy));
     json.raw("gate_entropies", json_array(r.experts.gate_entropy, json_number));
     json.raw("expert_shares", json_array(attention_loads(o, r.experts).shares, [](auto const& layer) {
@@ -138,14 +150,18 @@ Json summary(Options const& o, Results const& r) {
              }));
   }
   // A string for each expert.
-  if (!r.experts.bytes.empty())
-    json.raw("typical_bytes", json_array(r.experts.bytes, [&o](auto const& layer) {
-               return json_array(typical_bytes(o, layer), [](auto const& of_expert) {
+  auto const add_bytes = [&json](std::string_view key, auto const& layers, double of_token) {
+    if (layers.empty()) return;
+    json.raw(key, json_array(layers, [of_token](auto const& layer) {
+               return json_array(typical_bytes(layer, of_token), [](auto const& of_expert) {
                  std::string s;
                  for (auto const& b : of_expert) s += static_cast<char>(b.token);
                  return json_string(s);
                });
              }));
+  };
+  add_bytes("typical_bytes", r.experts.bytes, experts_of_token(o));
+  add_bytes("ffn_typical_bytes", r.experts.ffn_bytes, ffn_experts_of_token(o));
   return json;
 }
 
@@ -161,14 +177,24 @@ std::string report_json(Options const& options, Results const& results, LoadTabl
   auto const json_layer = [](auto const& layer) { return json_array(layer, json_number); };
   json.raw("expert_loads", json_array(loads.shares, json_layer));
   json.raw("ffn_expert_loads", json_array(ffn.shares, json_layer));
-  if (!results.experts.bytes.empty())
-    json.raw("byte_information", json_array(results.experts.bytes, [&options](auto const& layer) {
-               return json_array(typical_bytes(options, layer), [](auto const& of_expert) {
+  // Of each layer the entropy of its experts' shares, and what the byte tells of them.
+  auto const json_information = [](ExpertInformation const& i) {
+    return json_array(std::array{i.entropy, i.information}, json_number);
+  };
+  json.raw("expert_information", json_array(loads.information, json_information));
+  json.raw("ffn_expert_information", json_array(ffn.information, json_information));
+  auto const add_bytes = [&json](std::string_view key, auto const& layers, double of_token) {
+    if (layers.empty()) return;
+    json.raw(key, json_array(layers, [of_token](auto const& layer) {
+               return json_array(typical_bytes(layer, of_token), [](auto const& of_expert) {
                  return json_array(of_expert, [](auto const& b) {
                    return json_array(std::array{static_cast<double>(b.token), b.pmi}, json_number);
                  });
                });
              }));
+  };
+  add_bytes("byte_information", results.experts.bytes, experts_of_token(options));
+  add_bytes("ffn_byte_information", results.experts.ffn_bytes, ffn_experts_of_token(options));
   return json.text();
 }
 
@@ -206,19 +232,20 @@ LoadTable attention_loads(Options const& o, ExpertUse const& experts) {
   if (o.attention == Attention::moh) {
     auto const routed = static_cast<double>(o.heads - o.shared_heads), top_k = static_cast<double>(o.top_k);
     return {"Head load in percent of the tokens", true, top_k / routed,
-            normalize_sum(experts.loads, static_cast<double>(o.shared_heads) + top_k)};
+            normalize_sum(experts.loads, static_cast<double>(o.shared_heads) + top_k), information(experts.bytes)};
   }
   std::string title = "Expert load in percent of each layer's selections";
   if (o.attention == Attention::mae) {
     title = "Sequences of each expert in percent, by ";
     title += o.training == Training::uniform ? "even draws" : "the most probable one of their mean gate";
   }
-  return {title, false, 1 / static_cast<double>(o.experts), normalize_sum(experts.loads, 1)};
+  return {title, false, 1 / static_cast<double>(o.experts), normalize_sum(experts.loads, 1),
+          information(experts.bytes)};
 }
 
 LoadTable ffn_loads(Options const& o, ExpertUse const& experts) {
   return {"Feed-forward expert load in percent of each layer's selections", false,
-          1 / static_cast<double>(o.ffn_experts), normalize_sum(experts.ffn_loads, 1)};
+          1 / static_cast<double>(o.ffn_experts), normalize_sum(experts.ffn_loads, 1), information(experts.ffn_bytes)};
 }
 
 std::string json_line(Options const& options, Results const& results) { return summary(options, results).text(); }
@@ -253,21 +280,32 @@ void print_gates(std::FILE* file, Options const& options, Results const& results
 }
 
 void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse const& use) {
-  if (use.bytes.empty()) return;
-  auto const typical = typical_bytes(options, use.bytes[0]);
-  std::size_t const shown = std::min<std::size_t>(typical.size(), 32);
-  std::fputs("Bytes of the highest pointwise mutual information in nats with each expert of layer 0", file);
-  if (shown < typical.size()) std::fprintf(file, ", the first %zu of %zu", shown, typical.size());
-  std::fputc('\n', file);
-  for (std::size_t e = 0; e < shown; ++e) {
-    std::fprintf(file, "expert %2zu ", e);
-    for (auto const& b : typical[e]) {
-      auto const byte = static_cast<Int>(b.token);
-      std::string const text = byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : printable(std::span(&byte, 1));
-      std::fprintf(file, " '%s' %.3f", text.c_str(), b.pmi);
+  auto const print = [file](std::vector<headmix::ExpertCounts> const& layers, double of_token, char const* expert,
+                            char const* of) {
+    auto const layer =
+        std::find_if(layers.begin(), layers.end(), [](auto const& counts) { return counts.total() > 0; });
+    if (layer == layers.end()) return;
+    auto const typical = typical_bytes(*layer, of_token);
+    std::size_t const shown = std::min<std::size_t>(typical.size(), 32);
+    std::fprintf(file, "Bytes of the highest pointwise mutual information in nats with each %s of %slayer %td", expert,
+                 of, layer - layers.begin());
+    if (shown < typical.size()) std::fprintf(file, ", the first %zu of %zu", shown, typical.size());
+    std::fprintf(file, "\n(a byte tells %.4f of the %.4f nats of which %s it has)\n",
+                 headmix::mutual_information(*layer), headmix::expert_entropy(*layer), expert);
+    for (std::size_t e = 0; e < shown; ++e) {
+      if (typical[e].empty()) continue;  // a shared head, say
+      std::fprintf(file, "%s %2zu ", expert, e);
+      for (auto const& b : typical[e]) {
+        auto const byte = static_cast<Int>(b.token);
+        std::string const text = byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : printable(std::span(&byte, 1));
+        std::fprintf(file, " '%s' %.3f", text.c_str(), b.pmi);
+      }
+      std::fputc('\n', file);
     }
-    std::fputc('\n', file);
-  }
+  };
+  char const* const expert = options.attention == Attention::moh ? "head" : "expert";
+  print(use.bytes, experts_of_token(options), expert, "");
+  print(use.ffn_bytes, ffn_experts_of_token(options), "expert", "the feed-forward mixture of ");
 }
 
 void create_report_folder(Options const& options) {

@@ -42,12 +42,20 @@ bool write_report(Options const& options, Results const& results);
 /// Prints the results, the JSON line last, then writes the report. Returns the exit status.
 int give_results(Options const& options, Text const& text, Results& results);
 
+/// What the experts of a layer are for, in nats.
+struct ExpertInformation {
+  double entropy = 0;      ///< of their shares, of moh of the routed heads: log(experts) where all are used alike
+  double information = 0;  ///< what the byte tells about its expert, the mutual information: at most the entropy
+};
+
 /// Which experts the layers of a kind used.
 struct LoadTable {
   std::string title;   ///< of the shares in percent
   bool heads = false;  ///< instead of experts
   double even = 0;     ///< the share where all experts, or all routed heads, are used alike
   Loads shares;        ///< empty for layers without experts
+  /// Of each layer, or empty where it is not known.
+  std::vector<ExpertInformation> information;
 
   [[nodiscard]] std::size_t columns() const;
 };
@@ -62,7 +70,7 @@ struct LoadTable {
 void print_load_table(std::FILE* file, LoadTable const& table);
 /// Of mae, the entropy of the gates and the loss with one expert.
 void print_gates(std::FILE* file, Options const& options, Results const& results);
-/// The bytes of the highest pointwise mutual information with each expert of the first layer.
+/// The bytes of the highest pointwise mutual information with each expert of the first layer that has some.
 void print_typical_bytes(std::FILE* file, Options const& options, ExpertUse const& experts);
 /// Results and options as one JSON object without line breaks; what is not a finite number becomes null.
 [[nodiscard]] std::string json_line(Options const& options, Results const& results);

@@ -156,15 +156,19 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
   bool const experts = is_mae && o.training != Training::joint;
   SavedParameters const parameters{model.parameters(), AnyMemory::of(backend)};
   load_start(o, model.parameters(), parameters.backend());
-  headmix::BlockCoordinate const schedule{experts && o.training == Training::bcd ? o.g_every : 0};
-  auto const& moved = experts ? model.others() : model.parameters();
+  bool const bcd = experts && o.training == Training::bcd;
+  headmix::BlockCoordinate const schedule{.g_every = bcd ? o.g_every : 0,
+                                          .moves = bcd ? o.fine_tune : headmix::fine_tuning::all};
+  Parameters<T> const moved = experts ? moved_by_f_steps(model.groups(), schedule.moves) : model.parameters();
   headmix::AdamW<T, Backend> optimiser(ranks.begin(model.parameters(), moved), {}, backend);
-  headmix::Sgd<T, Backend> gates(schedule.g_every > 0 ? model.routers() : Parameters<T>(), backend);
+  headmix::Sgd<T, Backend> gates(bcd ? model.groups().gates : Parameters<T>(), backend);
   Results results;
-  for (auto const& p : moved) results.parameters += p.whole()[0] * p.whole()[1] * p.whole()[2];
-  if (schedule.g_every > 0) {
-    for (auto const& p : gates.parameters()) results.parameters += p.value.size();
-  }
+  auto const count = [&results](Parameters<T> const& all) {
+    for (auto const& p : all) results.parameters += p.whole()[0] * p.whole()[1] * p.whole()[2];
+  };
+  count(model.groups().rest);
+  count(model.groups().outputs);
+  if (!is_mae || o.training != Training::uniform) count(model.groups().gates);
   std::vector<Int> inputs(static_cast<std::size_t>(o.batch * o.context)), targets(inputs.size());
   Progress progress(ranks.reports() ? o.progress : ProgressMode::off, o.steps, o.batch * o.context);
   Checkpoint checkpoint(o, text, ranks.reports());

@@ -33,3 +33,26 @@ TEST_CASE("experts and the tokens that meet them") {
   CHECK_THROWS_WITH_AS(counts.add(0, 2), "headmix: ExpertCounts: expected an expert below 2, found 2", Error);
   CHECK(ExpertCounts(2, 2).share(0) == 0);
 }
+TEST_CASE("what experts are for: their entropy, and what a token tells of them") {
+  ExpertCounts counts(4, 2);  // as above
+  Int const tokens[] = {0, 0, 1, 1, 2}, chosen[] = {0, 0, 0, 1, 1};
+  counts.add({tokens, 5, 1}, view<Int const>(chosen, 5, 1));
+  CHECK(expert_entropy(counts) == doctest::Approx(-0.6 * std::log(0.6) - 0.4 * std::log(0.4)));
+  // H(expert) - H(expert | token), and only token 1 leaves open which one it is.
+  CHECK(mutual_information(counts) == doctest::Approx(expert_entropy(counts) - 0.4 * std::log(2)));
+
+  ExpertCounts sure(3, 3), even(3, 3), one(3, 3);
+  for (Index t = 0; t < 3; ++t) {
+    sure.add(t, t, 2);
+    one.add(t, 1);
+    for (Index e = 0; e < 3; ++e) even.add(t, e);
+  }
+  CHECK(expert_entropy(sure) == doctest::Approx(std::log(3)));
+  CHECK(mutual_information(sure) == doctest::Approx(std::log(3)));
+  CHECK(expert_entropy(even) == doctest::Approx(std::log(3)));
+  CHECK(mutual_information(even) == doctest::Approx(0));
+  CHECK(expert_entropy(one) == 0);
+  CHECK(mutual_information(one) == doctest::Approx(0));
+  CHECK(expert_entropy(ExpertCounts(2, 2)) == 0);
+  CHECK(mutual_information(ExpertCounts(2, 2)) == 0);
+}

@@ -64,6 +64,14 @@ TEST_CASE("block coordinate descent: the order of steps") {
   }
   CHECK(log == "zero expert move; zero expert move; zero mixture g0.5 zero expert move; zero expert move; ");
   CHECK_FALSE(BlockCoordinate{.g_every = 0}.g_step_in(4));
+  log.clear();
+  BlockCoordinate const only_gates{.gate_rate = 0.5, .moves = fine_tuning::gates};
+  for (Index period = 0; period < 2; ++period) {
+    only_gates.step(
+        period, gates, [&] { log += "zero "; }, [&] { log += "mixture "; }, [&] { log += "expert "; },
+        [&] { log += "move; "; });
+  }
+  CHECK(log == "zero mixture g0.5 zero mixture g0.5 ");
   CHECK(BlockCoordinate{}.g_step_in(4));
 }
 TEST_CASE("gradient descent") {

@@ -10,7 +10,7 @@ std::unique_ptr<Sublayer<float>> dense_by_data(Options const& o, Index layer, Ra
 }
 
 std::unique_ptr<Sublayer<float>> moa_by_data(Options const& o, Index layer, Ranked const& backend) {
-  using L = headmix::Moa<dynamic, dynamic, headmix::SoftmaxTopK<dynamic, dynamic>, causal>;
+  using L = MoaWith<>;
   return make_ranked<headmix::DataParallel<Moa>>(o, layer, "attn", backend, at<L::model_dim>(o.width),
                                                  at<L::head_dim>(o.head_dim), at<L::experts>(o.experts),
                                                  at<L::top_k>(o.top_k));

@@ -4,7 +4,7 @@
 namespace lm {
 
 std::unique_ptr<Sublayer<float>> dense_by_heads(Options const& o, Index layer, Ranked const& backend) {
-  using L = headmix::MultiHead<dynamic, dynamic, dynamic, causal, tensor_parallel>;
+  using L = DenseWith<tensor_parallel>;
   return make_ranked<L>(o, layer, "attn", backend, at<L::model_dim>(o.width), at<L::head_dim>(o.head_dim),
                         at<L::heads>(o.heads));
 }

@@ -10,7 +10,7 @@
 
 namespace lm {
 
-using headmix::causal, headmix::expert_parallel, headmix::tensor_parallel;
+using headmix::expert_parallel, headmix::tensor_parallel;
 
 /// A sublayer without a cache for texts; its number `scale` is bound, where it has one.
 template <class L>
@@ -39,7 +39,7 @@ std::unique_ptr<Sublayer<float>> make_ranked(Options const& o, Index layer, char
 template <template <class> class Over, class... Option>
 std::unique_ptr<Sublayer<float>> make_ranked_moh(Options const& o, Index layer, Ranked const& backend) {
   auto const make = [&]<class Router>(std::type_identity<Router>, auto... shared_heads) {
-    using L = headmix::Moh<dynamic, dynamic, Router, causal, Option...>;
+    using L = Moh<Router, Option...>;
     return make_ranked<Over<L>>(o, layer, "attn", backend, at<typename L::model_dim>(o.width),
                                 at<typename L::head_dim>(o.head_dim),
                                 at<typename Router::routed_heads>(o.heads - o.shared_heads),

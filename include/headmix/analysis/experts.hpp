@@ -91,6 +91,34 @@ class ExpertCounts {
   std::vector<double> count_;
 };
 
+/// The entropy of the experts' shares, in nats: from 0 (one expert has all) to log(experts). 0 without choices.
+[[nodiscard]] inline double expert_entropy(ExpertCounts const& counts) {
+  double entropy = 0;
+  for (Index e = 0; e < counts.experts(); ++e) {
+    double const p = counts.share(e);
+    if (p > 0) entropy -= p * std::log(p);
+  }
+  return entropy;
+}
+
+/// What a token tells about its expert, the mutual information of both, in nats: sum of p(t, e) log(p(t, e) / (p(t)
+/// p(e))), from 0 to expert_entropy(). 0 without choices. From n choices it comes out too high, by about
+/// (tokens that occur - 1) (experts - 1) / 2n.
+[[nodiscard]] inline double mutual_information(ExpertCounts const& counts) {
+  double const all = counts.total();
+  std::vector<double> of_expert;
+  for (Index e = 0; e < counts.experts(); ++e) of_expert.push_back(counts.of_expert(e));
+  double information = 0;
+  for (Index t = 0; t < counts.tokens(); ++t) {
+    double const of_token = counts.of_token(t);
+    for (Index e = 0; e < counts.experts(); ++e) {
+      double const n = counts.count(t, e);
+      if (n > 0) information += n / all * std::log(n * all / (of_token * of_expert[static_cast<std::size_t>(e)]));
+    }
+  }
+  return information;
+}
+
 /// A token and how much more often it meets an expert than by chance.
 struct token_affinity {
   /// Its number.

@@ -69,12 +69,16 @@ struct BlockCoordinate {
   /// Periods of a round.
   Index g_every = 5;
   double gate_rate = 1;  ///< of plain gradient descent on the gates; momentum makes the rich richer
+  /// With `gates`, every step is a G step alone.
+  fine_tuning moves = fine_tuning::all;
 
   /// True where a G step goes before the F step; periods count from 0.
-  [[nodiscard]] constexpr bool g_step_in(Index period) const { return g_every > 0 && (period + 1) % g_every == 0; }
+  [[nodiscard]] constexpr bool g_step_in(Index period) const {
+    return moves == fine_tuning::gates || (g_every > 0 && (period + 1) % g_every == 0);
+  }
 
-  /// One step: where it is due, `mixture()` computes the gradients of a soft mixture and the gates move; then
-  /// `expert()` computes those of drawn experts and `move()` moves the others. Both begin with gradients of zero:
+  /// One step: where it is due, `mixture()` computes the gradients of a soft mixture and the gates move; then, unless
+  /// only gates are moved, `expert()` computes those of drawn experts and `move()` moves moved_by_f_steps(). Both begin with gradients of zero:
   /// `zero()`. The gradients that a step does not use are discarded.
   /// @param gates an optimiser with step(rate)
   template <class Gates, std::invocable Zero, std::invocable Mixture, std::invocable Expert, std::invocable Move>
@@ -84,6 +88,7 @@ struct BlockCoordinate {
       mixture();
       gates.step(gate_rate);
     }
+    if (moves == fine_tuning::gates) return;
     zero();
     expert();
     move();
