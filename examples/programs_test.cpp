@@ -142,8 +142,9 @@ TEST_CASE("headmix-lm: fine-tuning moves the parameters that it names, and no ot
   };
   Safetensors const before = trained("before", {});
   std::string const gates = "0.attn.W_1 0.attn.W_2 0.attn.b_1 0.attn.b_2 ";
-  for (auto const& [mode, expected] : {std::pair<std::string, std::string>{"gates", gates},
-                                       {"gates_and_outputs", "0.attn.W_1 0.attn.W_2 0.attn.W_o 0.attn.b_1 0.attn.b_2 "}}) {
+  for (auto const& [mode, expected] :
+       {std::pair<std::string, std::string>{"gates", gates},
+        {"gates_and_outputs", "0.attn.W_1 0.attn.W_2 0.attn.W_o 0.attn.b_1 0.attn.b_2 "}}) {
     Safetensors const after = trained(mode, {"--from", t.folder / "before", "--fine-tune", mode});
     std::string moved;
     for (auto const& [name, tensor] : after.tensors()) {

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <utility>
 
+#include "../../examples/language_model/report.hpp"
 #include "../../examples/language_model/svg.hpp"
 #include "count.hpp"
 #include "headmix/io/file.hpp"
@@ -52,6 +53,12 @@ class Page {
   [[nodiscard]] std::string content(std::vector<std::string> const& mark) const {
     std::string const kind = mark.empty() ? "" : mark.front();
     std::vector<std::string> const families(mark.begin() + (mark.empty() ? 0 : 1), mark.end());
+    if (kind == "experts") {
+      Run const* const run = families.size() == 1 ? list_.run(families.front()) : nullptr;
+      if (run == nullptr)
+        throw lm::UsageError(path_ + ": expected the name of a run, found " + lm::in_quotes(joined(families)));
+      return experts(*run);
+    }
     for (auto const& f : families) {
       if (std::none_of(list_.families.begin(), list_.families.end(), [&](auto const& x) { return x.name == f; }))
         throw lm::UsageError(path_ + ": expected the name of a family, found " + lm::in_quotes(f));
@@ -62,9 +69,9 @@ class Page {
     if (kind == "curves" && families.size() == 1) return curves(families.front());
     if (kind == "progress" && families.empty()) return progress();
     if (kind == "ends") return ends(families);
-    throw lm::UsageError(path_ +
-                         ": expected table, rates, claims, curves, ends or progress behind `<!-- trends`, found " +
-                         lm::in_quotes(joined(mark)));
+    throw lm::UsageError(
+        path_ + ": expected table, rates, claims, curves, ends, experts or progress behind `<!-- trends`, found " +
+        lm::in_quotes(joined(mark)));
   }
 
  private:
@@ -87,17 +94,17 @@ class Page {
       if (r != nullptr) n.push_back(r->number(key));
     return n;
   }
+  /// The numbers of an array of arrays.
+  static std::vector<std::vector<double>> rows(Record const& r, std::string_view key) {
+    std::vector<std::vector<double>> all;
+    for (auto const& row : json_elements(json_value(r.json, key))) all.push_back(json_numbers(row));
+    return all;
+  }
   /// The share of the least used expert or routed head of all layers, where 1 is an even one.
   static double least_load(Record const& r) {
     double least = unknown;
     for (std::string_view const key : {"expert_loads", "ffn_expert_loads"}) {
-      std::string const loads = json_value(r.json, key);
-      for (std::size_t at = 1; at < loads.size();) {
-        std::size_t const begin = loads.find('[', at);
-        if (begin == std::string::npos) break;
-        std::size_t const end = loads.find(']', begin);
-        auto shares = json_numbers(loads.substr(begin, end - begin));
-        at = end + 1;
+      for (auto shares : rows(r, key)) {
         if (r.text("attention") == "moh") std::erase_if(shares, [](double s) { return s > 1 - 1e-9; });  // shared
         if (shares.empty()) continue;
         auto const s = statistics(shares);
@@ -302,11 +309,62 @@ class Page {
       svg.line(at, below - 4, at + 20, below - 4, stroke);
       svg.text(at + 26, below, all[i].name);
     }
-    std::string const name = "trends/" + family + ".svg";
+    return "![training losses of the family " + family + "](" + write_picture(family, std::move(svg).finish()) + ")\n";
+  }
+
+  /// Of the first seed that is done.
+  [[nodiscard]] std::string experts(Run const& run) const {
+    auto const all = of(run);
+    auto const found = std::find_if(all.begin(), all.end(), [](Record const* r) { return r != nullptr; });
+    if (found == all.end()) return "Not trained yet.\n";
+    Record const& r = **found;
+    lm::Options const o = parsed(r.text("options"));
+    lm::ExpertUse use;
+    use.loads = rows(r, "expert_loads");
+    use.ffn_loads = rows(r, "ffn_expert_loads");
+    return experts(r, run.name + "-experts", lm::attention_loads(o, use), "expert_information", "typical_bytes") +
+           experts(r, run.name + "-ffn-experts", lm::ffn_loads(o, use), "ffn_expert_information", "ffn_typical_bytes");
+  }
+  [[nodiscard]] std::string experts(Record const& r, std::string const& picture, lm::LoadTable table,
+                                    std::string_view information, std::string_view bytes) const {
+    if (table.columns() == 0) return "";
+    for (auto const& row : rows(r, information)) table.information.push_back({row.at(0), row.at(1)});
+    std::string s = "![use of the experts of " + r.text("name") + ", seed " + json_value(r.json, "seed") + "](" +
+                    write_picture(picture, lm::experts_svg(table)) + ")\n\n| layer | " +
+                    (table.heads ? "heads" : "experts") +
+                    " and the bytes that they have most above chance (pointwise mutual information) |\n|---|---|\n";
+    std::size_t layer = 0;
+    for (auto const& of_layer : json_elements(json_value(r.json, bytes))) {
+      constexpr std::size_t most = 8;
+      std::string line;
+      std::size_t expert = 0, shown = 0;
+      for (auto const& typical : json_elements(of_layer)) {
+        if (typical != "\"\"" && shown++ < most) line += " " + std::to_string(expert) + ": " + code(typical);
+        ++expert;
+      }
+      s += "| " + std::to_string(layer++) + " |" + line + (shown > most ? " ..." : "") + " |\n";
+    }
+    return s;
+  }
+  /// A string of JSON as code in a cell: its quotes stay.
+  static std::string code(std::string const& json) {
+    std::string s = "`";
+    for (char const c : json) {
+      if (c == '`') {
+        s += "\\u0060";
+      } else {
+        s.append(c == '|' ? "\\" : "").push_back(c);
+      }
+    }
+    return s + "`";
+  }
+  /// The name of the file, from the page.
+  [[nodiscard]] std::string write_picture(std::string const& picture, std::string const& svg) const {
+    std::string const name = "trends/" + picture + ".svg";
     std::filesystem::path const file = std::filesystem::path(path_).parent_path() / name;
     std::filesystem::create_directories(file.parent_path());
-    headmix::write_file(file.string(), std::move(svg).finish());
-    return "![training losses of the family " + family + "](" + name + ")\n";
+    headmix::write_file(file.string(), svg);
+    return name;
   }
 
   [[nodiscard]] static lm::Options parsed(std::string const& words) {

@@ -7,6 +7,7 @@
 //   <!-- trends claims FAMILY... -->    the claims about runs of these families
 //   <!-- trends curves FAMILY -->       a picture of the training losses, trends/FAMILY.svg beside the page
 //   <!-- trends ends FAMILY... -->      how flat validation curves are at their ends
+//   <!-- trends experts RUN -->         what the experts of a run do: pictures trends/RUN-experts.svg, typical bytes
 //   <!-- trends progress -->            what is done and what is left
 //
 // Each is ended by <!-- end -->.

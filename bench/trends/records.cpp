@@ -13,11 +13,10 @@
 
 namespace trends {
 
-std::string json_value(std::string_view json, std::string_view key) {
-  std::string const name = "\"" + std::string(key) + "\": ";
-  auto const at = json.find(name);
-  if (at == std::string_view::npos) return {};
-  std::string_view const rest = json.substr(at + name.size());
+namespace {
+
+/// The length of the value that the text begins with.
+std::size_t length_of_value(std::string_view rest) {
   int depth = 0;
   bool quoted = false;
   std::size_t n = 0;
@@ -33,7 +32,27 @@ std::string json_value(std::string_view json, std::string_view key) {
     if (depth == 0 && (c == ',' || c == '}' || c == ']')) break;
     if (c == ']' || c == '}') --depth;
   }
-  return std::string(rest.substr(0, n));
+  return n;
+}
+
+}  // namespace
+
+std::string json_value(std::string_view json, std::string_view key) {
+  std::string const name = "\"" + std::string(key) + "\": ";
+  auto const at = json.find(name);
+  if (at == std::string_view::npos) return {};
+  std::string_view const rest = json.substr(at + name.size());
+  return std::string(rest.substr(0, length_of_value(rest)));
+}
+
+std::vector<std::string> json_elements(std::string_view array) {
+  std::vector<std::string> elements;
+  for (std::size_t at = 1; at + 1 < array.size();) {
+    std::size_t const n = length_of_value(array.substr(at));
+    elements.emplace_back(array.substr(at, n));
+    at = std::max(at + 1, array.find_first_not_of(", ", at + n));
+  }
+  return elements;
 }
 
 std::vector<double> json_numbers(std::string_view array) {
@@ -87,8 +106,8 @@ Record make_record(std::vector<std::pair<std::string, std::string>> const& facts
              lm::fixed(sum / static_cast<double>(end - begin), 4) + "]";
   }
   json += "\"train_curve\": [" + means + "], ";
-  for (std::string const key : {"validation_curve", "expert_loads", "ffn_expert_loads", "expert_information",
-                                "ffn_expert_information"}) {
+  for (std::string const key :
+       {"validation_curve", "expert_loads", "ffn_expert_loads", "expert_information", "ffn_expert_information"}) {
     std::string const value = json_value(report, key);
     json += json_string(key) + ": " + (value.empty() ? "[]" : value) + ", ";
   }

@@ -14,6 +14,8 @@ namespace trends {
 [[nodiscard]] std::string json_value(std::string_view json, std::string_view key);
 /// The numbers of an array, of arrays of numbers one after another.
 [[nodiscard]] std::vector<double> json_numbers(std::string_view array);
+/// The elements of an array of arrays, or of strings.
+[[nodiscard]] std::vector<std::string> json_elements(std::string_view array);
 /// A string of JSON.
 [[nodiscard]] std::string json_string(std::string_view text);
 

@@ -6,6 +6,8 @@ cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${FOLDER}")
 file(COPY "${SOURCE}/include/headmix/router/" DESTINATION "${FOLDER}/text/train")
 file(COPY "${SOURCE}/LICENSE" DESTINATION "${FOLDER}/text/validation")
+file(COPY "${SOURCE}/include/headmix/layer/" DESTINATION "${FOLDER}/text/layers/train")
+file(COPY "${SOURCE}/CMakeLists.txt" DESTINATION "${FOLDER}/text/layers/validation")
 set(text "${FOLDER}/text")
 file(WRITE "${FOLDER}/list.txt" "
 all --width 8 --context 8 --batch 2 --layers 1 --steps 400 --warmup 10 --validate-every 150 # short
@@ -15,6 +17,7 @@ family dense 1e-3 3e-3 1e-2
 run dense --attention dense --heads 2
 run wide --attention dense --heads 1 --lr 5e-3
 run continued --attention dense --heads 2 --lr 1e-3 --steps 60 --from @dense
+run elsewhere --attention dense --heads 2 --lr 1e-3 --steps 60 --from @dense --text layers
 family moa 1e-3 3e-3 1e-2
 run moa --attention moa --experts 3 --top-k 2 --head-dim 4
 claim moa < dense : MoA is better : none
@@ -42,8 +45,8 @@ if(NOT said MATCHES "^0;.*\n0 trainings are left")
 endif()
 records(whole whole)
 list(LENGTH whole count)
-if(NOT count EQUAL 14) # 2 families choose among 3 rates, 4 runs have 2 seeds
-  message(FATAL_ERROR "expected 14 records, found ${count}: ${whole}")
+if(NOT count EQUAL 16) # 2 families choose among 3 rates, 5 runs have 2 seeds
+  message(FATAL_ERROR "expected 16 records, found ${count}: ${whole}")
 endif()
 set(choosing ${whole})
 list(FILTER choosing INCLUDE REGEX "--steps 300 .*--seed 3")
@@ -52,9 +55,43 @@ if(NOT count EQUAL 6)
   message(FATAL_ERROR "expected 6 records of 300 steps, found ${count}: ${whole}")
 endif()
 
+if(NOT whole MATCHES "--text layers [^;]*\"validation_text\": \"[^\"]*/text/layers/validation\"")
+  message(FATAL_ERROR "expected a record of the text in the folder layers, found ${whole}")
+endif()
+
+# The page, between its marks.
+set(marks "table dense moa" "claims moa" "rates dense" "curves moa" "ends dense" "experts moa" "experts dense" "progress")
+set(page "before\n")
+foreach(mark IN LISTS marks)
+  string(APPEND page "<!-- trends ${mark} -->\nold\n<!-- end -->\n")
+endforeach()
+file(WRITE "${FOLDER}/page.md" "${page}after\n")
+set(write_page "${TRENDS}" "${FOLDER}/list.txt" --program "${LM}" --text "${text}" --work "${FOLDER}/whole" --records
+               "${FOLDER}/whole.jsonl" --jobs 0 --page)
+execute_process(COMMAND ${write_page} "${FOLDER}/page.md" RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
+file(READ "${FOLDER}/page.md" page)
+foreach(regex IN ITEMS "^before\n" "after\n$" "`moa` \\| [0-9.]+ \\([0-9.]+ [0-9.]+\\)" "MoA is better: `moa` < `dense` .*fewer than 3"
+                       "`dense` \\| 1e-3: .*\\*\\*" "trends/moa.svg" "`dense` \\| 300 to 400 \\|" "trends/moa-experts.svg"
+                       "0: `\"[^`]*`.* 2: `\"" "6 of 6 trainings .* 10 of 10 reported")
+  if(NOT status EQUAL 0 OR NOT page MATCHES "${regex}" OR page MATCHES "old")
+    message(FATAL_ERROR "expected ${regex} in the page, found status ${status}, ${errors} and ${page}")
+  endif()
+endforeach()
+foreach(picture IN ITEMS moa moa-experts)
+  file(READ "${FOLDER}/trends/${picture}.svg" svg)
+  if(NOT svg MATCHES "</svg>\n$")
+    message(FATAL_ERROR "${picture}.svg: expected a picture, found ${svg}")
+  endif()
+endforeach()
+file(WRITE "${FOLDER}/bad.md" "<!-- trends experts mae -->\n<!-- end -->\n")
+execute_process(COMMAND ${write_page} "${FOLDER}/bad.md" RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
+if(NOT status EQUAL 2 OR NOT errors MATCHES "bad.md: expected the name of a run, found 'mae'")
+  message(FATAL_ERROR "expected a refusal of a page with an unknown run, found ${status} and ${errors}")
+endif()
+
 # Killed and begun again, later and later, until it is done: the folder of a training has its checkpoint.
 set(interrupted 0)
-foreach(tenths RANGE 4 100)
+foreach(tenths RANGE 1 100)
   math(EXPR seconds "${tenths} / 10")
   math(EXPR rest "${tenths} % 10")
   trends(parts said TIMEOUT ${seconds}.${rest})

@@ -20,9 +20,9 @@ namespace {
 
 using Member =
     std::variant<std::string Options::*, Attention Options::*, Device Options::*, ProgressMode Options::*,
-                 HeadRouter Options::*, Training Options::*, fine_tuning Options::*, Pool Options::*, Ffn Options::*, Weights Options::*,
-                 FfnVariant Options::*, FfnInit Options::*, Scalar Options::*, Parallel Options::*, Index Options::*,
-                 std::uint64_t Options::*, double Options::*, bool Options::*>;
+                 HeadRouter Options::*, Training Options::*, fine_tuning Options::*, Pool Options::*, Ffn Options::*,
+                 Weights Options::*, FfnVariant Options::*, FfnInit Options::*, Scalar Options::*, Parallel Options::*,
+                 Index Options::*, std::uint64_t Options::*, double Options::*, bool Options::*>;
 /// The kinds of attention, and of feed-forward mixtures, that an option is for, one bit each.
 using For = unsigned;
 constexpr For dense = 1, moa = 2, moh = 4, mae = 8, all = dense | moa | moh | mae;

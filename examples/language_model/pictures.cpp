@@ -146,7 +146,7 @@ std::string experts_svg(LoadTable const& table) {
     for (double const s : layer) most = std::max(most, s);
   double const bottom = top + rows * row, right = left + columns * cell;
   bool const informed = table.information.size() == layers;
-  double const width = std::max(right + (informed ? 150 : 24), 470.0);
+  double const width = std::max(right + (informed ? 170 : 24), 470.0);
 
   Svg svg(width, bottom + 76, table.title);
   for (std::size_t e = 0; e < experts; ++e)
@@ -162,14 +162,16 @@ std::string experts_svg(LoadTable const& table) {
     }
   }
 
+  // In nats.
   if (informed) {
-    svg.text(right + 76, top - 26, "nats: entropy,", Svg::Anchor::middle);
-    svg.text(right + 76, top - 8, "known by the byte", Svg::Anchor::middle);
-    for (std::size_t layer = 0; layer < layers; ++layer) {
-      auto const& i = table.information[layer];
-      svg.text(right + 76, top + (static_cast<double>(layer) + 0.5) * row + 5,
-               fixed(i.entropy, 2) + ", " + fixed(i.information, 2), Svg::Anchor::middle);
-    }
+    auto const column = [&](double x, char const* title, double ExpertInformation::*value) {
+      svg.text(x, top - 8, title, Svg::Anchor::middle);
+      for (std::size_t layer = 0; layer < layers; ++layer)
+        svg.text(x, top + (static_cast<double>(layer) + 0.5) * row + 5, fixed(table.information[layer].*value, 2),
+                 Svg::Anchor::middle);
+    };
+    column(right + 44, "entropy", &ExpertInformation::entropy);
+    column(right + 118, "by the byte", &ExpertInformation::information);
   }
 
   // The colour scale.

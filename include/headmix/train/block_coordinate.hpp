@@ -78,8 +78,8 @@ struct BlockCoordinate {
   }
 
   /// One step: where it is due, `mixture()` computes the gradients of a soft mixture and the gates move; then, unless
-  /// only gates are moved, `expert()` computes those of drawn experts and `move()` moves moved_by_f_steps(). Both begin with gradients of zero:
-  /// `zero()`. The gradients that a step does not use are discarded.
+  /// only gates are moved, `expert()` computes those of drawn experts and `move()` moves moved_by_f_steps(). Both begin
+  /// with gradients of zero: `zero()`. The gradients that a step does not use are discarded.
   /// @param gates an optimiser with step(rate)
   template <class Gates, std::invocable Zero, std::invocable Mixture, std::invocable Expert, std::invocable Move>
   void step(Index period, Gates& gates, Zero zero, Mixture mixture, Expert expert, Move move) const {
