@@ -341,8 +341,10 @@ if wanted warpgroups && [ "$architecture" = 90a ]; then
     must "kernels for warpgroups on the device" warpgroups $?
   fi
   if [ -x "$build/kernels@warpgroups" ]; then
-    measure kernels-warpgroups 45 "$build/kernels@warpgroups" "${ceilings[@]}" --only=attention
-    conclude "kernels for warpgroups" kernels-warpgroups $?
+    for only in attention gather-GEMM; do
+      measure "kernels-warpgroups-$only" 45 "$build/kernels@warpgroups" "${ceilings[@]}" "--only=$only"
+      conclude "kernels for warpgroups, $only" "kernels-warpgroups-$only" $?
+    done
   fi
   if [ -x "$build/moa@warpgroups" ]; then
     measure layers-moa-warpgroups 60 "$build/moa@warpgroups" "${ceilings[@]}"

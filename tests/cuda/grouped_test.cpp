@@ -72,6 +72,10 @@ TEST_CASE("cuda, emulated: grouped_gemm on tensor cores") {
   Emulated::strict_memory const strict;
   testing::test_aligned_grouped_gemm<Emulated>();
 }
+TEST_CASE("cuda, emulated: grouped_gemm on tensor cores, deep") {
+  Emulated::strict_memory const strict;
+  testing::test_deep_grouped_gemm<Emulated>();
+}
 TEST_CASE("cuda, emulated: grouped_gemm of rows that stay in shared memory") {
   Emulated::strict_memory const strict;
   testing::test_resident_rows<Emulated>();

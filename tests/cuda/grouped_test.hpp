@@ -304,6 +304,26 @@ void test_aligned_grouped_gemm() {
   }
 }
 
+/// Depths of whole panels: what warpgroups do where there are some.
+template <class Device>
+void test_deep_grouped_gemm() {
+  for (grouped_case c : {
+           grouped_case{1, 1, 64, 8, 1},
+           {1, 2, 64, 128, 3, choices::none},
+           {300, 2, 64, 64, 3, choices::sparse},  // a step; full tiles of slots and others
+           {90, 3, 128, 40, 5},
+           {600, 1, 192, 136, 2, choices::one, false, 8},  // two tiles of columns
+           {150, 2, 320, 128, 2},                          // more steps than there are stages
+           {70, 1, 576, 72, 2, choices::sparse, false, 24},
+           {100, 2, 128, 96, 3, choices::random, false, 0, false, true},
+       }) {
+    for (bool const transposed : {false, true}) {
+      c.transposed = transposed;
+      check_grouped_gemm<bfloat16, Device>(c);
+    }
+  }
+}
+
 template <class Device>
 void test_aligned_grouped_sum() {
   for (grouped_case const& c : {

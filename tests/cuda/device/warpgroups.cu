@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Kernels with Hopper's own instructions on a GPU that has them: their layouts, and attention. bench/gpu.sh runs them
+// Kernels with Hopper's own instructions on a GPU that has them: their layouts, products with experts, and attention. bench/gpu.sh runs them
 // apart from the other tests: a barrier that is waited for in vain never ends.
 
 #include "cuda/attention_test.hpp"
 #include "cuda/device/hopper.hpp"
+#include "cuda/grouped_test.hpp"
 #include "cuda/ring_product.hpp"
 
 using namespace headmix;
@@ -13,6 +14,10 @@ TEST_CASE("warpgroups: products through a ring") {
   for (int tiles = 1; tiles < 8; ++tiles) {
     CHECK(testing::error_of_ring_product<Hopper>(tiles) < testing::ring_tolerance);
   }
+}
+TEST_CASE("warpgroups: grouped_gemm") {
+  if (there_is_no_hopper()) return;
+  testing::test_deep_grouped_gemm<Hopper>();
 }
 TEST_CASE("warpgroups: attention, 64 columns a head") {
   if (there_is_no_hopper()) return;

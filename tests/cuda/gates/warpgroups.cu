@@ -1,26 +1,43 @@
 // SPDX-License-Identifier: MIT
-// The kernels for warpgroups, with their tiles. HGMMA: the first product of scores, a round of the main loop, the last
-// product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64.
+// The kernels for warpgroups, with their tiles. HGMMA of attention: the first product of scores, a round of the main
+// loop, the last product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64. Of
+// products with experts: a round.
 // expect: attention_warpgroups<full,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<causal,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<full,no_score_map,64, HGMMA=24 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<128,false, HGMMA=8 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<128,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<64,false, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<64,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: ring_product HGMMA=8 UTMALDG=3 USETMAXREG=3 LDGSTS
 // budget: 37.1 0 0 attention_warpgroups<full, no_score_map, 128,
 // budget: 37.1 0 0 attention_warpgroups<causal, no_score_map, 128,
 // budget: 42.8 0 0 attention_warpgroups<full, no_score_map, 64,
+// budget: 12.1 0 0 grouped_gemm_warpgroups<
 // budget: 8.6 0 0 ring_product
 #define HEADMIX_CUDA_WARPGROUPS 1
 #include "cuda/ring_product.hpp"
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
 
 template <class Mask, int width>
 using attention = headmix::gpu::attention_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
 using attention_128 = attention<headmix::full, 128>;
 using causal_attention_128 = attention<headmix::causal, 128>;
 using attention_64 = attention<headmix::full, 64>;
+template <int columns, bool transposed>
+using products = headmix::gpu::grouped_gemm_warpgroups<columns, transposed, headmix::gpu::tensor_map>;
+using products_128 = products<128, false>;
+using products_128_transposed = products<128, true>;
+using products_64 = products<64, false>;
+using products_64_transposed = products<64, true>;
 using ring = headmix::testing::ring_product<headmix::gpu::tensor_map>;
 HEADMIX_GATE(attention_128)
 HEADMIX_GATE(causal_attention_128)
 HEADMIX_GATE(attention_64)
+HEADMIX_GATE(products_128)
+HEADMIX_GATE(products_128_transposed)
+HEADMIX_GATE(products_64)
+HEADMIX_GATE(products_64_transposed)
 HEADMIX_GATE(ring)

@@ -172,6 +172,10 @@ struct sm90a : sm80<Build> {
     product<false>(c, a, b, add);
   }
   template <int n>
+  __device__ void multiply_across(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
+    product<true>(c, a, b, add);
+  }
+  template <int n>
   __device__ void multiply_across(float (&c)[n][4], words<4> const& a, matrix_descriptor b, bool add) const {
     product<true>(c, a, b, add);
   }

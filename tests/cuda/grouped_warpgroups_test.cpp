@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// The grouped products of the Cuda backend with the products of warpgroups, emulated.
+
+#include "cuda/grouped_test.hpp"
+#include "headmix/backend/cuda/emulated_sm90.hpp"
+
+using namespace headmix;
+
+TEST_CASE("cuda, emulated: grouped_gemm by warpgroups [slow]") { testing::test_deep_grouped_gemm<EmulatedSm90a>(); }
+TEST_CASE("cuda, emulated: grouped_gemm that warpgroups leave to warps") {
+  testing::test_aligned_grouped_gemm<EmulatedSm90a>();
+}
