@@ -114,8 +114,9 @@ publish() {
       print "| layer (a graph, where there is one) | bound us | model us | measured us | measured / model |"
       print "|---|---|---|---|---|"
       for (i = 1; i <= n; ++i) {
-        name = order[i]
-        graph = name ", graph"
+        base = name = order[i]
+        sub(/, warpgroups$/, "", base)
+        graph = base ", graph" substr(name, length(base) + 1)
         found = (graph in us) ? us[graph] : us[name]
         quotient = found > 0 ? sprintf("%.2f", found / model[name]) : "-"
         printf "| %s | %s | %s | %s | %s |\n", name, bound[name], model[name], (found > 0 ? found : "-"), quotient
@@ -319,20 +320,22 @@ for layer in moa moh mh_moe moa_64 moh_llama; do
   fi
 done
 # What the model says beside it, of the GPUs that it knows. Nothing is measured here.
-if wanted layers && [ -x "$build/moa" ] && [ -x "$build/gpu_model" ]; then
-  say "model"
-  case "$name" in
-    *H200*) model=h200 ;;
-    *H100*) model=h100 ;;
-    *) model="" ;;
-  esac
+case "$name" in
+  *H200*) model=h200 ;;
+  *H100*) model=h100 ;;
+  *) model="" ;;
+esac
+model() { # program
+  [ -x "$build/$1" ] && [ -x "$build/gpu_model" ] || return
+  say "model, $1"
   if [ -n "$model" ]; then
-    measure model 30 "$build/gpu_model" "--gpu=$model" --rows "$build/moa"
-    conclude "model, $model" model $?
+    measure "model-$1" 30 "$build/gpu_model" "--gpu=$model" --rows "$build/$1"
+    conclude "model of $1, $model" "model-$1" $?
   else
     note "model: not run, it knows no $name"
   fi
-fi
+}
+if wanted layers; then model moa; fi
 # No GPU has run these kernels yet: a step of their own, which may hang.
 if wanted warpgroups && [ "$architecture" = 90a ]; then
   say "kernels for warpgroups"
@@ -349,6 +352,7 @@ if wanted warpgroups && [ "$architecture" = 90a ]; then
   if [ -x "$build/moa@warpgroups" ]; then
     measure layers-moa-warpgroups 60 "$build/moa@warpgroups" "${ceilings[@]}"
     conclude "layers, moa with kernels for warpgroups" layers-moa-warpgroups $?
+    model moa@warpgroups
   fi
 fi
 if wanted torch; then

@@ -4,6 +4,7 @@
 //
 // --gpu=h100, --gpu=h200: only this one        --launches=<part of a layer's name>: the launches of such layers too
 // --exposed=<number>: another one than model.hpp has
+// With files that have kernels for warpgroups, layers are those of Sm90a with them.
 // --rows: instead, the lines that bench/gpu.sh puts beside what it measures
 // --kernels: instead, what is read of every kernel with a main loop
 
@@ -43,8 +44,8 @@ class kernels {
     for (auto const& k : all_) {
       loop_counts const& l = k.loop;
       if (l.products == 0) continue;
-      std::printf("| %s | %d | %d | %d | %d | %d | %d |\n", k.name.c_str(), k.registers, l.products, l.instructions, l.ldsm,
-                  l.shared_clocks, l.copied);
+      std::printf("| %s | %d | %d | %d | %d | %d | %d |\n", k.name.c_str(), k.registers, l.products, l.instructions,
+                  l.ldsm, l.shared_clocks, l.copied);
     }
   }
   [[nodiscard]] std::optional<compiled> find(gpu const& g, recorded_launch const& l) const {
@@ -147,6 +148,7 @@ int run(std::vector<std::string> const& arguments) {
   if (gpus.empty()) gpus = {h100, h200};
   kernels const known(files);
   if (only_kernels) return known.print(), 0;
+  Recorder::with_warpgroups = known.wgmma() > 0;
   std::vector<layer> const layers = all_layers();
   for (gpu g : gpus) {
     struct sums {
@@ -172,9 +174,11 @@ int run(std::vector<std::string> const& arguments) {
       all.push_back(s);
     }
     if (rows) {
+      char const* const of_device = Recorder::with_warpgroups ? ", warpgroups" : "";
       for (sums const& s : all) {
-        std::printf("model\t%s, forward\t%.1f\t-\t%.1f\t-\n", s.of->name.c_str(), s.forward.expected, s.forward.bound);
-        std::printf("model\t%s, forward and backward\t%.1f\t-\t%.1f\t-\n", s.of->name.c_str(), s.both.expected,
+        char const* const name = s.of->name.c_str();
+        std::printf("model\t%s, forward%s\t%.1f\t-\t%.1f\t-\n", name, of_device, s.forward.expected, s.forward.bound);
+        std::printf("model\t%s, forward and backward%s\t%.1f\t-\t%.1f\t-\n", name, of_device, s.both.expected,
                     s.both.bound);
       }
       continue;
@@ -194,9 +198,9 @@ int run(std::vector<std::string> const& arguments) {
   std::puts(
       "\nFloor, goals and dense (attention that is replaced, by published rates of cuBLAS and cuDNN): the design "
       "notes.");
-  std::printf("Sm90a: %s\n", known.wgmma() > 0
-                                 ? "kernels with wgmma are there, but this model does not read them"
-                                 : "no kernel has wgmma, so there is nothing to model yet; all rows are Sm80");
+  std::printf("Rows are %s.\n", Recorder::with_warpgroups
+                                    ? "Sm90a, attention forward and products with experts by warpgroups"
+                                    : "Sm80: no kernel of the files has wgmma");
   std::set<std::string> unknown;
   for (layer const& l : layers) {
     for (auto const* pass : {&l.launches.forward, &l.launches.backward}) {

@@ -10,6 +10,9 @@
 //   shared   HMMAs x clocks of the shared memory for each, 128 bytes a clock
 //   issue    HMMAs x instructions for each / 4 schedulers
 //
+// A kernel for warpgroups has HGMMAs, which four warps issue together and which read shared memory themselves, and
+// other warps than theirs bring what they read: bytes of the shared memory and of copies follow from its tiles.
+//
 // of clocks on all multiprocessors, and a last wave of blocks that does not fill the device counts as a full one. For
 // the whole device there is
 //
@@ -20,7 +23,8 @@
 // Nothing is faster than the longest of these, the bound, unless operands are still in the cache. They overlap, but not
 // wholly: the model adds a part, `exposed`, of the shorter ones to the longest one, first within a multiprocessor, then
 // between multiprocessor and memory. It is the part with which attention's forward kernel takes the published time of
-// FlashAttention-2, whose structure it has. A launch adds `launch_us`.
+// FlashAttention-2, whose structure it has; of kernels for warpgroups, of which some only bring what others multiply,
+// that with which attention takes FlashAttention-3's. A launch adds `launch_us`.
 
 #include <algorithm>
 #include <cmath>
@@ -34,32 +38,36 @@ namespace gpu_model {
 struct gpu {
   char const* name;
   int multiprocessors;
-  double clock_ghz;             ///< at which the published peak of 989 TFLOP/s holds
-  double mma_share;             ///< of the peak, that mma.sync reaches
-  double l2_tbytes;             ///< per second
-  double copy_tbytes;           ///< per second, read and written
-  int shared_memory;            ///< bytes of a multiprocessor
-  double exposed = 0.25;        ///< see above; gives 368 TFLOP/s on an H100, heads of 128, all keys: published are 370
-  double library_tflops = 680;  ///< of a dense product of cuBLAS, if a copy of its operands does not take longer
+  double clock_ghz;       ///< at which the published peak of 989 TFLOP/s holds
+  double mma_share;       ///< of the peak, that mma.sync reaches
+  double wgmma_share;     ///< that wgmma reaches: 855 TFLOP/s, the fastest product that was published
+  double l2_tbytes;       ///< per second
+  double copy_tbytes;     ///< per second, read and written
+  int shared_memory;      ///< bytes of a multiprocessor
+  double exposed = 0.25;  ///< see above; gives 368 TFLOP/s on an H100, heads of 128, all keys: published are 370
+  double warpgroups_exposed = 0.09;  ///< the same of kernels for warpgroups; gives 650: published are 648
+  double library_tflops = 680;       ///< of a dense product of cuBLAS, if a copy of its operands does not take longer
   double launch_us = 3;  ///< of one kernel to the work of the next, an assumption; bench/gpu/ceilings.cu measures it
 
   /// TFLOP/s in bfloat16: 4096 a clock on a multiprocessor, that is an HMMA.
   [[nodiscard]] double peak_tflops() const { return multiprocessors * clock_ghz * 4.096; }
 };
-inline constexpr gpu h100{"H100 SXM", 132, 1.83, 0.62, 5.5, 3.0, 228 << 10};
-inline constexpr gpu h200{"H200", 132, 1.83, 0.62, 5.5, 4.3, 228 << 10};
+inline constexpr gpu h100{"H100 SXM", 132, 1.83, 0.62, 0.86, 5.5, 3.0, 228 << 10};
+inline constexpr gpu h200{"H200", 132, 1.83, 0.62, 0.86, 5.5, 4.3, 228 << 10};
 
 /// Multiply-adds of an HMMA, m16n8k16.
 inline constexpr double macs_of_hmma = 16 * 8 * 16;
 
 /// What a launch has to do, by its operands.
 struct work {
-  double macs = 0;                           ///< on tensor cores, by the main loop
-  double scalar_macs = 0;                    ///< by other kernels
-  double bytes_read = 0, bytes_written = 0;  ///< of global memory, every operand once
-  double blocks = 0;                         ///< that have something to do
-  bool library = false;                      ///< a product of cuBLAS
-  bool known = true;                         ///< false: a launch and nothing more
+  double macs = 0;                            ///< on tensor cores, by the main loop
+  double scalar_macs = 0;                     ///< by other kernels
+  double bytes_read = 0, bytes_written = 0;   ///< of global memory, every operand once
+  double blocks = 0;                          ///< that have something to do
+  double macs_of_hgmma = 0;                   ///< 0: the products are HMMAs
+  double shared_bytes = 0, copied_bytes = 0;  ///< with HGMMAs: of the shared memory, and of copies to it
+  bool library = false;                       ///< a product of cuBLAS
+  bool known = true;                          ///< false: a launch and nothing more
 };
 
 /// What the compiled kernel of a launch is.
@@ -88,10 +96,18 @@ struct estimate {
     double const waves = w.blocks / (together * g.multiprocessors), idle = std::ceil(waves) / waves;
     double const hmmas = w.macs / macs_of_hmma;
     double const us = hmmas * idle * us_of_clocks;
-    e.tensor = us / g.mma_share;
-    e.shared = us * k.loop.per_product(k.loop.shared_clocks);
-    e.issue = us * k.loop.per_product(k.loop.instructions) / 4;
-    copied = hmmas * k.loop.per_product(k.loop.copied);
+    if (w.macs_of_hgmma > 0) {
+      e.tensor = us / g.wgmma_share;
+      e.shared = w.shared_bytes / 128 * idle * us_of_clocks;
+      // Four warps, four schedulers.
+      e.issue = w.macs / w.macs_of_hgmma * k.loop.per_product(k.loop.instructions) * idle * us_of_clocks;
+      copied = w.copied_bytes;
+    } else {
+      e.tensor = us / g.mma_share;
+      e.shared = us * k.loop.per_product(k.loop.shared_clocks);
+      e.issue = us * k.loop.per_product(k.loop.instructions) / 4;
+      copied = hmmas * k.loop.per_product(k.loop.copied);
+    }
   }
   e.scalar = w.scalar_macs / 64 * us_of_clocks;
   e.l2 = 1e-6 * ((std::max)(copied, w.bytes_read) + w.bytes_written) / g.l2_tbytes;
@@ -108,10 +124,11 @@ struct estimate {
   }
   if (e.bound < g.launch_us) e.limit = "launch";
   double const most = (std::max)({e.tensor, e.shared, e.issue, e.scalar});
-  double const chip = most + g.exposed * (e.tensor + e.shared + e.issue + e.scalar - most);
+  double const exposed = w.macs_of_hgmma > 0 ? g.warpgroups_exposed : g.exposed;
+  double const chip = most + exposed * (e.tensor + e.shared + e.issue + e.scalar - most);
   double const memory = (std::max)(e.l2, e.dram);
   // What a library reaches is published as a whole.
-  double const overlap = w.library ? 0 : g.exposed * (std::min)(chip, memory);
+  double const overlap = w.library ? 0 : exposed * (std::min)(chip, memory);
   e.expected = (std::max)(chip, memory) + overlap + g.launch_us;
   return e;
 }

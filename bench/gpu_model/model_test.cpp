@@ -13,7 +13,7 @@ using doctest::Approx;
 namespace {
 
 /// 10 multiprocessors at 1 GHz: a million HMMAs take 100 us for each clock.
-constexpr gpu device{"made up", 10, 1, 0.5, 1, 0.5, 100 << 10};
+constexpr gpu device{"made up", 10, 1, 0.5, 0.8, 1, 0.5, 100 << 10};
 
 /// For each of 100 HMMAs: 5 instructions, 1.5 clocks of the shared memory, 64 bytes copied.
 compiled kernel_of_known_counts() {
@@ -47,6 +47,23 @@ TEST_CASE("a kernel on tensor cores") {
   CHECK(e.limit == std::string("tensor"));
   // Within a multiprocessor 200 + (150 + 125) / 4, with the memory 69 / 4 more, and 3 for the launch.
   CHECK(e.expected == Approx(268.75 + 17.25 + 3));
+}
+
+TEST_CASE("a kernel for warpgroups") {
+  work w = a_million_hmmas();
+  w.macs_of_hgmma = 64 * 128 * 16;  // 15,625 of them
+  w.shared_bytes = 64e6;            // half a million clocks
+  w.copied_bytes = 16e6;
+  compiled k;
+  k.loop.products = 16;
+  k.loop.instructions = 512;  // 32 for each
+  estimate const e = estimate_of(device, w, k);
+  CHECK(e.tensor == Approx(125));  // 1 / 0.8 clocks of 2048 multiply-adds
+  CHECK(e.shared == Approx(50));
+  CHECK(e.issue == Approx(50));
+  CHECK(e.l2 == Approx(25));  // 20 MB read, which is more than what is copied, and 5 MB written
+  CHECK(e.dram == Approx(50));
+  CHECK(e.expected == Approx(134 + 0.09 * 50 + 3));  // within a multiprocessor 125 + 0.09 x 100
 }
 
 TEST_CASE("the last wave of blocks counts as a full one") {
@@ -99,6 +116,23 @@ TEST_CASE("numbers of the design notes") {
   CHECK(causal.forward_us() == Approx(344).epsilon(0.001));
   CHECK(all_keys.backward_us() == Approx(1086).epsilon(0.001));
   CHECK(causal.backward_us() == Approx(869).epsilon(0.001));
+}
+
+TEST_CASE("attention of FlashAttention-3's structure takes its published time") {
+  // Our kernel for heads of 128: 583 instructions for 16 HGMMAs, 64 rows x 128 keys; 128 keys and values arrive for 128
+  // rows.
+  compiled k;
+  k.loop.products = 16;
+  k.loop.instructions = 583;
+  work w;
+  w.blocks = 132 * 100;
+  w.macs = 1e12;
+  double const rounds = w.macs / (2. * 64 * 128 * 128);
+  w.macs_of_hgmma = 64 * 128 * 16;
+  w.copied_bytes = rounds / 2 * (2 * 128 * 128 * 2);
+  w.shared_bytes = rounds * (8 * (64 + 128) * 32 + 8 * 128 * 32) + w.copied_bytes;
+  double const tflops = 2e-6 * w.macs / (estimate_of(h100, w, k).expected - h100.launch_us);
+  CHECK(tflops == Approx(648).epsilon(0.02));
 }
 
 TEST_CASE("attention of FlashAttention-2's structure takes its published time") {

@@ -17,6 +17,11 @@
 #include "headmix/program/module.hpp"
 #include "work.hpp"
 
+namespace headmix::gpu {
+/// By this name compiled kernels know the map of a matrix that TMA copies tiles of.
+struct tensor_map {};
+}  // namespace headmix::gpu
+
 namespace gpu_model {
 
 struct recorded_launch {
@@ -28,6 +33,8 @@ struct recorded_launch {
 /// A device whose kernels are recorded; cuBLAS does the products that it would.
 struct Recorder {
   static constexpr bool host_memory = false;
+  /// Whether layers that are recorded take kernels for warpgroups where there are some.
+  static inline bool with_warpgroups = false;
 
   /// Zeros of which nobody touches most, so that a layer's workspace costs nothing.
   class memory {
@@ -77,6 +84,9 @@ struct Recorder {
     }
     static void download(void* host, void const* device, std::size_t bytes) { upload(host, device, bytes); }
     static void synchronize() {}
+    using tensor_map = headmix::gpu::tensor_map;
+    [[nodiscard]] static bool warpgroups() { return with_warpgroups; }
+    [[nodiscard]] static tensor_map map_tensor(view<headmix::bfloat16 const>, int) { return {}; }
 
     std::shared_ptr<memory> scratch = std::make_shared<memory>(std::size_t{32} << 20);
   };

@@ -61,6 +61,11 @@ template <template <headmix::AttentionMask, class, int...> class K, headmix::Att
 constexpr bool is_causal(K<Mask, Map, n...> const&) {
   return std::is_same_v<Mask, headmix::causal>;
 }
+template <template <headmix::AttentionMask, class, int, class> class K, headmix::AttentionMask Mask, class Map, int n,
+          class TensorMap>
+constexpr bool is_causal(K<Mask, Map, n, TensorMap> const&) {
+  return std::is_same_v<Mask, headmix::causal>;
+}
 /// Of all heads those that are chosen.
 [[nodiscard]] inline double chosen_share(headmix::attention_extents const& x) {
   return x.heads_are_chosen() ? static_cast<double>(x.rows_per_token) / static_cast<double>(x.heads) : 1;
@@ -79,6 +84,25 @@ template <class K>
   return rows * seen * static_cast<double>(x.head_dim);
 }
 
+/// What the products of warpgroups read, and what is brought for them, by the tiles of the kernel.
+template <class K>
+void add_tiles(work& w, K const& k) {
+  constexpr double a_step = 16 * 2;  // bytes of a row, 16 columns
+  if constexpr (requires { k.p.extents; }) {
+    // A round of a warpgroup: the scores of its rows and a tile of keys, then values times probabilities in registers.
+    double const width = static_cast<double>(k.p.extents.head_dim), rows = K::own_rows, keys = K::keys;
+    double const rounds = w.macs / (2 * rows * keys * width);
+    w.macs_of_hgmma = 2 * rows * keys * width / (width / 16 + keys / 16);
+    w.copied_bytes = rounds * K::own_rows / K::rows * 2 * keys * width * 2;
+    w.shared_bytes = rounds * a_step * (width / 16 * (rows + keys) + keys / 16 * width) + w.copied_bytes;
+  } else {
+    double const columns = static_cast<double>(K::right_bytes) / (2 * K::depth), rows = K::rows;
+    double const steps = w.macs / (rows * columns * K::depth);
+    w.macs_of_hgmma = 64 * columns * 16;
+    w.copied_bytes = steps * (K::left_bytes + K::right_bytes);
+    w.shared_bytes = w.macs / w.macs_of_hgmma * a_step * (64 + columns) + w.copied_bytes;
+  }
+}
 // clang-format off
 template <class K>
 [[nodiscard]] work work_of(K const& k, Index blocks) {
@@ -118,6 +142,14 @@ template <class K>
     w.macs = slots * static_cast<double>(k.w.rows * k.w.cols);
     w.blocks *= slots / K::rows /
                 static_cast<double>(headmix::gpu::tile_bound(k.slots.count(), k.slots.experts() + 1, K::rows));
+  } else if constexpr (requires { k.y; k.x; k.slots; k.inner; K::rows; }) {  // the same by warpgroups
+    reads(k.x, k.slots.perm);
+    writes(k.y);
+    double const slots = static_cast<double>(k.slots.count()), weight = static_cast<double>(k.inner * k.y.cols);
+    w.bytes_read += static_cast<double>(k.slots.experts()) * weight * sizeof(headmix::bfloat16);
+    w.macs = slots * weight;
+    w.blocks *= slots / K::rows /
+                static_cast<double>(headmix::gpu::tile_bound(k.slots.count(), k.slots.experts() + 1, K::rows));
   } else if constexpr (requires { k.y; k.x; k.g; k.slots; k.partial; }) {  // dw_e = x_e^T g_e
     reads(k.x, k.g, k.slots.perm);
     w.bytes_written += bytes_of(k.y) * (k.parts > 1 ? 2 * k.parts : 1);
@@ -149,6 +181,7 @@ template <class K>
   } else {
     w.known = false;
   }
+  if constexpr (headmix::gpu::for_warpgroups<K>) add_tiles(w, k);
   return w;
 }
 // clang-format on

@@ -43,10 +43,12 @@ case "$name" in
     exit "${DEVICE_STATUS:-0}" ;;
   moa_64) [ "${1:-}" = --check ] || printf 'layer\tMoA 8 of 32 x 64, causal, T=8192, forward%s\t%s\t1\t10\t0.5\n' '' 400 ', graph' 300 ;;
   moh_llama) [ "${1:-}" = --check ] || printf 'layer\tMoH 24 of 32/8 x 128, 8192 tokens, forward\t90\t1\t10\t0.5\n' ;;
+  moa@warpgroups) printf 'row\tmoa@warpgroups\t20\t1\t10\t0.5\nlayer\tMoA, forward, graph, warpgroups\t400\t1\t10\t0.5\n' ;;
   moa) [ "${1:-}" = --check ] || printf 'layer\tMoA, forward\t900\t1\t10\t0.5\nlayer\tMoA, forward, graph\t880\t1\t10\t0.5\n' ;;
   gpu_model) # of the GPU that nvidia-smi names
-    case "$*" in "--gpu=h100 --rows "*/moa) ;; *) echo "unexpected: $*"; exit 2 ;; esac
-    printf 'model\tMoA, forward\t800\t-\t500\t-\nmodel\tMH-MoE, forward\t300\t-\t200\t-\n' ;;
+    of=""
+    case "$*" in "--gpu=h100 --rows "*/moa) ;; "--gpu=h100 --rows "*/moa@warpgroups) of=", warpgroups" ;; *) echo "unexpected: $*"; exit 2 ;; esac
+    printf "model\tMoA, forward$of\t800\t-\t500\t-\nmodel\tMH-MoE, forward$of\t300\t-\t200\t-\n" ;;
   *) [ "${1:-}" = --check ] || printf 'row\t%s\t20\t1\t10\t0.5\n' "$name" ;;
 esac
 PROGRAM
@@ -83,8 +85,8 @@ lacks() { ! grep -q -- "$1" "$table" || fail "the table has: $1" "$table"; }
 run all 0
 for row in ceilings: '| ceiling | copy | 10' 'layouts against the device: passed' 'tests on the device: passed' \
   'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
-  '| row | moh | 20' '| row | mh_moe | 20' 'model, h100: passed' '| MoA, forward | 500 | 800 | 880 | 1.10 |' \
-  '| MH-MoE, forward | 200 | 300 | - | - |' \
+  '| row | moh | 20' '| row | mh_moe | 20' 'model of moa, h100: passed' '| MoA, forward | 500 | 800 | 880 | 1.10 |' \
+  '| MH-MoE, forward | 200 | 300 | - | - |' '| MoA, forward, warpgroups | 500 | 800 | 400 | 0.50 |' \
   '| MoA over dense 8 x 64, causal, T=8192, cuDNN, forward | 2.00 | 1.50 |' \
   '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query, cuDNN | 0.90 | - |' \
   '| torch | attention alone | 30' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \

@@ -58,9 +58,9 @@ struct grouped_gemm_warpgroups {
   view<bfloat16> y;
   view<bfloat16 const> x;
   slot_lists slots;
-  int inner;                    ///< rows of a weight
+  int inner;                     ///< rows of a weight
   int expert_rows, expert_cols;  ///< from one weight to the next in the map
-  TensorMap weights;            ///< tiles of `panel_rows` rows
+  TensorMap weights;             ///< tiles of `panel_rows` rows
 
   [[nodiscard]] Index blocks() const {
     return tile_bound(slots.count(), slots.experts() + 1, rows) * blocks_for(y.cols, columns);
@@ -129,9 +129,10 @@ struct grouped_gemm_warpgroups {
         HEADMIX_UNROLL
         for (int i = 0; i < panels; ++i) {
           int const n = col0 + i * panel_columns;
-          device.copy_tile(device.template shared<bfloat16>(rights_at + stage * right_bytes + i * (right_bytes / panels)),
-                           weights, expert * expert_rows + (transposed ? n : k0),
-                           expert * expert_cols + (transposed ? k0 : n), barriers.full(stage));
+          device.copy_tile(
+              device.template shared<bfloat16>(rights_at + stage * right_bytes + i * (right_bytes / panels)), weights,
+              expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n),
+              barriers.full(stage));
         }
       }
       tile_copy<rows, depth, warpgroup_threads>::start(
@@ -162,8 +163,8 @@ struct grouped_gemm_warpgroups {
       int const stage = stage_of(step);
       matrix_descriptor const left = device.describe(
           device.template shared<bfloat16>(stage * left_bytes + first_row * panel_row_bytes), 16, eight_rows);
-      matrix_descriptor const right = device.describe(
-          device.template shared<bfloat16>(rights_at + stage * right_bytes), right_bytes / panels, eight_rows);
+      matrix_descriptor const right = device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes),
+                                                      right_bytes / panels, eight_rows);
       device.wait_barrier(barriers.full(stage), parity_of(step));
       device.fence_products(sum[0], sum[1]);
       HEADMIX_UNROLL
@@ -228,13 +229,8 @@ bool grouped_gemm_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 co
     if (all.matrix.data == nullptr) return false;
     auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
       using kernel = grouped_gemm_warpgroups<columns, transposed, typename Queue::tensor_map>;
-      kernel const k{y,
-                     x,
-                     slots,
-                     static_cast<int>(w.rows),
-                     all.rows,
-                     all.cols,
-                     queue.map_tensor(all.matrix, kernel::panel_rows)};
+      kernel const k{
+          y, x, slots, static_cast<int>(w.rows), all.rows, all.cols, queue.map_tensor(all.matrix, kernel::panel_rows)};
       queue.launch(k, k.blocks());
     };
     if (y.cols <= 64) {
