@@ -89,12 +89,14 @@ template <class K>
 void add_tiles(work& w, K const& k) {
   constexpr double a_step = 16 * 2;  // bytes of a row, 16 columns
   if constexpr (requires { k.p.extents; }) {
-    // A round of a warpgroup: the scores of its rows and a tile of keys, then values times probabilities in registers.
+    // A round of a warpgroup: the products of its rows with a tile of keys, and in the gradient with values, then one with
+    // what they become in registers.
+    constexpr double products = requires { k.statistics; } ? 3 : 2;
     double const width = static_cast<double>(k.p.extents.head_dim), rows = K::own_rows, keys = K::keys;
-    double const rounds = w.macs / (2 * rows * keys * width);
-    w.macs_of_hgmma = 2 * rows * keys * width / (width / 16 + keys / 16);
+    double const rounds = w.macs / (products * rows * keys * width), of_rows = (products - 1) * width / 16;
+    w.macs_of_hgmma = products * rows * keys * width / (of_rows + keys / 16);
     w.copied_bytes = rounds * K::own_rows / K::rows * 2 * keys * width * 2;
-    w.shared_bytes = rounds * a_step * (width / 16 * (rows + keys) + keys / 16 * width) + w.copied_bytes;
+    w.shared_bytes = rounds * a_step * (of_rows * (rows + keys) + keys / 16 * width) + w.copied_bytes;
   } else {
     double const columns = static_cast<double>(K::right_bytes) / (2 * K::depth), rows = K::rows;
     double const steps = w.macs / (rows * columns * K::depth);

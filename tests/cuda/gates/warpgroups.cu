@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The kernels for warpgroups, with their tiles. HGMMA of attention: the first product of scores, a round of the main
 // loop, the last product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64. Of
-// products with experts: a round.
+// its gradients and of products with experts: a round.
 // expect: attention_warpgroups<full,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<causal,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<full,no_score_map,64, HGMMA=24 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: attention_query_gradient_warpgroups<full,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
+// expect: attention_query_gradient_warpgroups<causal,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
+// expect: attention_query_gradient_warpgroups<full,no_score_map,64, HGMMA=16 UTMALDG=2 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<128,false, HGMMA=8 UTMALDG=2 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<128,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,false, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
@@ -13,11 +16,15 @@
 // budget: 37.1 0 0 attention_warpgroups<full, no_score_map, 128,
 // budget: 37.1 0 0 attention_warpgroups<causal, no_score_map, 128,
 // budget: 42.8 0 0 attention_warpgroups<full, no_score_map, 64,
+// budget: 25.6 0 0.17 attention_query_gradient_warpgroups<full, no_score_map, 128,
+// budget: 25.6 0 0.17 attention_query_gradient_warpgroups<causal, no_score_map, 128,
+// budget: 30.9 0 0.25 attention_query_gradient_warpgroups<full, no_score_map, 64,
 // budget: 12.1 0 0 grouped_gemm_warpgroups<
 // budget: 8.6 0 0 ring_product
 #define HEADMIX_CUDA_WARPGROUPS 1
 #include "cuda/ring_product.hpp"
 #include "gate.cuh"
+#include "headmix/backend/cuda/kernel/attention_query_gradient_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
 
@@ -26,6 +33,12 @@ using attention = headmix::gpu::attention_warpgroups<Mask, headmix::no_score_map
 using attention_128 = attention<headmix::full, 128>;
 using causal_attention_128 = attention<headmix::causal, 128>;
 using attention_64 = attention<headmix::full, 64>;
+template <class Mask, int width>
+using query_gradient =
+    headmix::gpu::attention_query_gradient_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
+using query_gradient_128 = query_gradient<headmix::full, 128>;
+using causal_query_gradient_128 = query_gradient<headmix::causal, 128>;
+using query_gradient_64 = query_gradient<headmix::full, 64>;
 template <int columns, bool transposed>
 using products = headmix::gpu::grouped_gemm_warpgroups<columns, transposed, headmix::gpu::tensor_map>;
 using products_128 = products<128, false>;
@@ -36,6 +49,9 @@ using ring = headmix::testing::ring_product<headmix::gpu::tensor_map>;
 HEADMIX_GATE(attention_128)
 HEADMIX_GATE(causal_attention_128)
 HEADMIX_GATE(attention_64)
+HEADMIX_GATE(query_gradient_128)
+HEADMIX_GATE(causal_query_gradient_128)
+HEADMIX_GATE(query_gradient_64)
 HEADMIX_GATE(products_128)
 HEADMIX_GATE(products_128_transposed)
 HEADMIX_GATE(products_64)

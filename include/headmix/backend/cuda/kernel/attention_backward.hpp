@@ -12,6 +12,7 @@
 #include "headmix/backend/cuda/kernel/attention_gradient_plain.hpp"
 #include "headmix/backend/cuda/kernel/attention_key_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention_query_gradient.hpp"
+#include "headmix/backend/cuda/kernel/attention_query_gradient_warpgroups.hpp"
 
 namespace headmix::gpu {
 
@@ -82,6 +83,31 @@ attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, a
   return statistics;
 }
 
+/// What attention_query_gradient_tensor does, by warpgroups; false where they do not do it: the queue has none, scores
+/// go through a map, or there are no keys.
+template <AttentionMask Mask, int width, class Queue, class Map>
+bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
+                                  attention_statistics<float> const& statistics, row_divisors const& by, float scale,
+                                  float last_scale) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    attention_extents const& x = p.extents;
+    if (!queue.warpgroups() || x.keys.rows == 0) return false;
+    using kernel = attention_query_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
+    kernel const k{p,
+                   statistics,
+                   query_tiles(x, kernel::rows, sizeof(bfloat16)),
+                   by,
+                   scale,
+                   last_scale,
+                   queue.map_tensor(p.k, kernel::keys),
+                   queue.map_tensor(p.v, kernel::keys)};
+    queue.launch(k, k.blocks());
+    return true;
+  } else {
+    return false;
+  }
+}
+
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list, and
 /// keys that nobody sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are made first.
 template <AttentionMask Mask, class Queue, class T, class Map>
@@ -122,7 +148,7 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
             queue.launch(sums, sums.blocks());
           }
         }
-        if (of_queries) {
+        if (of_queries && !query_gradient_by_warpgroups<Mask, width>(queue, p, statistics, by, scale, last_scale)) {
           using kernel_type = typename kernels::of_queries;
           kernel_type const kernel{p, statistics, query_tiles(x, kernel_type::rows, sizeof(T)), by, scale, last_scale};
           queue.launch(kernel, kernel.blocks());

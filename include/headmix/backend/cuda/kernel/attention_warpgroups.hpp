@@ -10,18 +10,13 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "headmix/backend/cuda/kernel/attention_ring.hpp"
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
-
-/// Where chunk c of row i lies in panels of `rows` rows, in elements.
-template <int rows>
-[[nodiscard]] HEADMIX_HD constexpr int panel_offset(int i, int c) {
-  return c / 8 * (rows * panel_columns) + tile_layout<panel_columns>::offset(i, c % 8);
-}
 
 /// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list is small, and there are
 /// keys.
@@ -30,19 +25,14 @@ struct attention_warpgroups {
   static_assert(Map::identity && (width == 64 || width == 128));
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int rows = 128, keys = 128, stages = 2, panels = width / panel_columns;
+  static constexpr int rows = 128, keys = 128;
   static constexpr int own_rows = rows / 2;  ///< of a warpgroup
-  static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
-  static constexpr int panel_bytes = keys * panel_row_bytes;  ///< of keys and values
-  static constexpr int stages_at = query_bytes;               ///< keys and values of each
-  static constexpr int barriers_at = stages_at + stages * 2 * key_bytes;
-  static constexpr int sights_at = barriers_at + 5 * stages * 8;
-  static constexpr int places_at = sights_at + 3 * rows * 4;
-  static constexpr int odd_at = places_at + 2 * rows * 4;
-  static constexpr int shared_bytes = odd_at + stages * keys * 4;
-  static constexpr int cleaners = 3, consumers = 8;  ///< warps
-  static constexpr int turn_barrier = 1;             ///< and the next one: whose turn it is
-  static constexpr int own_barrier = 3;              ///< and the next one: of one consumer
+  static constexpr int query_bytes = rows * width * 2;
+  using ring = attention_ring<keys, width, 2, cleaned_tiles::values, 8, query_bytes>;
+  static constexpr int sights_at = ring::end, places_at = sights_at + 3 * rows * 4;
+  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+  static constexpr int turn_barrier = 1;  ///< and the next one: whose turn it is
+  static constexpr int own_barrier = 3;   ///< and the next one: of one consumer
 
   attention_forward<bfloat16, Map> p;
   attention_gated<bfloat16> gated;
@@ -66,17 +56,8 @@ struct attention_warpgroups {
     auto const sights = device.template shared<int>(sights_at);
     auto const numbers = device.template shared<int>(places_at);
     shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
-    ring<Device> const barriers{device.template shared<std::uint64_t>(barriers_at)};
-    if (device.thread() == 0) {
-      for (int i = 0; i < stages; ++i) {
-        device.init_barrier(barriers.keys_full(i), 1);
-        device.init_barrier(barriers.values_full(i), 1);
-        device.init_barrier(barriers.keys_empty(i), consumers);
-        device.init_barrier(barriers.values_empty(i), consumers + cleaners);
-        device.init_barrier(barriers.values_clean(i), cleaners);
-      }
-      device.fence_async();  // copies see them
-    }
+    typename ring::template barriers<Device> const barriers(device);
+    if (device.thread() == 0) barriers.init(device);
     find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
                                           sights);
     device.sync();
@@ -87,11 +68,7 @@ struct attention_warpgroups {
 
     if (device.warpgroup() == 0) {
       device.template give_registers<40>();
-      if (device.warp() > 0) {
-        clean(device, barriers, sight, begin, count);
-      } else if (device.lane() == 0) {
-        copy(device, barriers, all_keys, begin, count);
-      }
+      ring::fill(device, map_of_k, map_of_v, all_keys, sight, begin, count);
     } else {
       device.template take_registers<232>();
       consume(device, barriers, places, sights, sight, begin, count);
@@ -99,83 +76,11 @@ struct attention_warpgroups {
   }
 
  private:
-  /// The barriers of the stages. Phase n of one belongs to the n-th tile that is in the stage.
-  template <class Device>
-  struct ring {
-    typename Device::template shared_pointer<std::uint64_t> at;
-
-    [[nodiscard]] HEADMIX_DEVICE auto keys_full(int i) const { return at + i; }
-    [[nodiscard]] HEADMIX_DEVICE auto values_full(int i) const { return at + (stages + i); }
-    [[nodiscard]] HEADMIX_DEVICE auto keys_empty(int i) const { return at + (2 * stages + i); }
-    [[nodiscard]] HEADMIX_DEVICE auto values_empty(int i) const { return at + (3 * stages + i); }
-    [[nodiscard]] HEADMIX_DEVICE auto values_clean(int i) const { return at + (4 * stages + i); }
-  };
-  [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int tile) { return tile % stages; }
-  [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int tile) { return tile / stages % 2; }
-  [[nodiscard]] static HEADMIX_HD constexpr int keys_at(int stage) { return stages_at + 2 * stage * key_bytes; }
-  [[nodiscard]] static HEADMIX_HD constexpr int values_at(int stage) { return keys_at(stage) + key_bytes; }
-
-  /// One thread brings the tiles.
-  template <class Device>
-  HEADMIX_DEVICE void copy(Device& device, ring<Device> const& barriers, small_keys const& all_keys, int begin,
-                           int count) const {
-    HEADMIX_NO_UNROLL
-    for (int tile = 0; tile < count; ++tile) {
-      int const stage = stage_of(tile), row = all_keys.begin + begin + tile * keys;
-      auto const bring = [&](TensorMap const& from, int at, auto const& empty, auto const& full) {
-        device.wait_barrier(empty, parity_of(tile) ^ 1);  // at once for the first ones
-        device.arrive_expecting(full, key_bytes);
-        HEADMIX_UNROLL
-        for (int i = 0; i < panels; ++i) {
-          device.copy_tile(device.template shared<bfloat16>(at + i * panel_bytes), from, row,
-                           all_keys.col + i * panel_columns, full);
-        }
-      };
-      bring(map_of_k, keys_at(stage), barriers.keys_empty(stage), barriers.keys_full(stage));
-      bring(map_of_v, values_at(stage), barriers.values_empty(stage), barriers.values_full(stage));
-    }
-  }
-
-  /// Three warps look at values that not every row sees: 0 times one that is not finite would be NaN. Such rows become
-  /// 0, and are marked. A tile also has rows behind the end of its sequence.
-  template <class Device>
-  HEADMIX_DEVICE void clean(Device& device, ring<Device> const& barriers, tile_sight const& sight, int begin,
-                            int count) const {
-    constexpr int chunks = width / 8, at_once = 32 / chunks;
-    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
-    int const lane = device.lane(), chunk = lane % chunks;
-    HEADMIX_NO_UNROLL
-    for (int tile = 0; tile < count; ++tile) {
-      int const stage = stage_of(tile), first = begin + tile * keys;
-      device.wait_barrier(barriers.values_full(stage), parity_of(tile));
-      if (!sight.covers(first, first + keys)) {
-        auto const values = device.template shared<bfloat16>(values_at(stage));
-        auto const odd = device.template shared<int>(odd_at + stage * keys * 4);
-        HEADMIX_NO_UNROLL
-        for (int r = (device.warp() - 1) * at_once; r < keys; r += cleaners * at_once) {
-          int const row = r + lane / chunks;
-          auto const at = values + panel_offset<keys>(row, chunk);
-          bool found = false;
-          words<4> const eight = device.load16(at);
-          HEADMIX_UNROLL
-          for (std::uint32_t const both : eight.word) found = found || (both & high) == high || (both & low) == low;
-          std::uint32_t const of_row = device.ballot(found) >> (lane / chunks * chunks) & ((1u << chunks) - 1);
-          if (of_row != 0) device.store16(at, words<4>{});
-          if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
-        }
-        device.fence_async();
-        device.sync_warp();
-        if (lane == 0) device.arrive(barriers.values_clean(stage));
-      }
-      device.sync_warp();
-      if (lane == 0) device.arrive(barriers.values_empty(stage));
-    }
-  }
-
   /// A warpgroup has 64 rows.
   template <class Device, class Places, class Sights>
-  HEADMIX_DEVICE void consume(Device& device, ring<Device> const& barriers, Places const& places, Sights const& sights,
-                              tile_sight const& sight, int begin, int count) const {
+  HEADMIX_DEVICE void consume(Device& device, typename ring::template barriers<Device> const& barriers,
+                              Places const& places, Sights const& sights, tile_sight const& sight, int begin,
+                              int count) const {
     constexpr int key_blocks = keys / 8, out_blocks = width / 8, steps = keys / 16;
     constexpr float hidden = minus_infinity<float>;
     constexpr int query_panel_bytes = rows * panel_row_bytes;
@@ -183,15 +88,7 @@ struct attention_warpgroups {
     int const first_row = consumer * own_rows, own = first_row + device.warp() % 4 * 16;  // of the group, of the warp
     auto const queries = device.template shared<bfloat16>(0);
 
-    HEADMIX_UNROLL
-    for (int i = 0; i < panels; ++i) {
-      tile_copy<own_rows, panel_columns, warpgroup_threads>::start(
-          device, queries + (i * rows + first_row) * panel_columns, device.thread() % warpgroup_threads, panel_columns,
-          [&](int, int r) {
-            bfloat16 const* const from = places.of(p.q, first_row + r);
-            return from ? from + i * panel_columns : nullptr;
-          });
-    }
+    gather_panels<rows, own_rows, width>(device, queries, first_row, [&](int r) { return places.of(p.q, r); });
     device.commit_copies();
     device.template wait_copies<0>();
     device.fence_async();
@@ -205,16 +102,16 @@ struct attention_warpgroups {
     matrix_descriptor const query = device.describe(queries + first_row * panel_columns, 16, 8 * panel_row_bytes);
     auto const multiply_keys = [&](int stage) {
       matrix_descriptor const key =
-          device.describe(device.template shared<bfloat16>(keys_at(stage)), 16, 8 * panel_row_bytes);
+          device.describe(device.template shared<bfloat16>(ring::keys_at(stage)), 16, 8 * panel_row_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < width / 16; ++k) {
         device.multiply_tiles(score[0], query.after(k / 4 * query_panel_bytes + k % 4 * 32),
-                              key.after(k / 4 * panel_bytes + k % 4 * 32), k > 0);
+                              key.after(k / 4 * ring::panel_bytes + k % 4 * 32), k > 0);
       }
     };
     auto const multiply_values = [&](int stage) {
-      matrix_descriptor const value =
-          device.describe(device.template shared<bfloat16>(values_at(stage)), panel_bytes, 8 * panel_row_bytes);
+      matrix_descriptor const value = device.describe(device.template shared<bfloat16>(ring::values_at(stage)),
+                                                      ring::panel_bytes, 8 * panel_row_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
         device.multiply_across(out[0], weights[k], value.after(k * 16 * panel_row_bytes), true);
@@ -264,11 +161,11 @@ struct attention_warpgroups {
       }
     };
     auto const make_weights = [&](int tile) {
-      int const first = begin + tile * keys, stage = stage_of(tile);
+      int const first = begin + tile * keys, stage = ring::stage_of(tile);
       if (!sight.covers(first, first + keys)) {
-        device.wait_barrier(barriers.values_clean(stage), cleaned >> stage & 1);
+        device.wait_barrier(barriers.clean(stage), cleaned >> stage & 1);
         cleaned ^= 1 << stage;
-        mark_odd_keys<Mask>(score, sights, device.template shared<int>(odd_at + stage * keys * 4), own, first, lane);
+        mark_odd_keys<Mask>(score, sights, ring::odd_rows(device, stage), own, first, lane);
       }
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) weights[k] = sums_as_left(score[0][2 * k], score[0][2 * k + 1]);
@@ -288,9 +185,9 @@ struct attention_warpgroups {
       make_weights(0);
       HEADMIX_NO_UNROLL
       for (int tile = 1; tile < count; ++tile) {
-        int const stage = stage_of(tile), before = stage_of(tile - 1);
-        device.wait_barrier(barriers.keys_full(stage), parity_of(tile));
-        device.wait_barrier(barriers.values_full(before), parity_of(tile - 1));
+        int const stage = ring::stage_of(tile), before = ring::stage_of(tile - 1);
+        device.wait_barrier(barriers.keys_full(stage), ring::parity_of(tile));
+        device.wait_barrier(barriers.values_full(before), ring::parity_of(tile - 1));
         take_turn();
         device.fence_products(score[0], out[0], weights);
         multiply_keys(stage);
@@ -306,8 +203,8 @@ struct attention_warpgroups {
         shrink_sums();
         make_weights(tile);
       }
-      int const last = stage_of(count - 1);
-      device.wait_barrier(barriers.values_full(last), parity_of(count - 1));
+      int const last = ring::stage_of(count - 1);
+      device.wait_barrier(barriers.values_full(last), ring::parity_of(count - 1));
       device.fence_products(out[0], weights);
       multiply_values(last);
       device.commit_products();

@@ -1,0 +1,159 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Keys and values of attention by warpgroups: the four warps of a warpgroup bring them tile by tile into a ring in
+// shared memory, for the warpgroups that multiply.
+
+#include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// Where chunk c of row i lies in panels of `rows` rows, in elements.
+template <int rows>
+[[nodiscard]] HEADMIX_HD constexpr int panel_offset(int i, int c) {
+  return c / 8 * (rows * panel_columns) + tile_layout<panel_columns>::offset(i, c % 8);
+}
+
+/// Which of them become 0, and are marked, where they are not finite and not seen by all rows.
+enum class cleaned_tiles { keys, values };
+
+/// A ring of `stages` tiles of `keys` keys and values of `width` columns, from byte `begin` of shared memory on, which
+/// `consumers` warps read. What is cleaned is what is multiplied by probabilities or their gradients: 0 times one that
+/// is not finite would be NaN. A tile also has rows behind the end of its sequence.
+template <int keys, int width, int stages, cleaned_tiles cleaned, int consumers, int begin>
+struct attention_ring {
+  static constexpr int panels = width / panel_columns, panel_bytes = keys * panel_row_bytes;
+  static constexpr int tile_bytes = panels * panel_bytes;
+  static constexpr int barriers_at = begin + stages * 2 * tile_bytes;
+  static constexpr int odd_at = barriers_at + 5 * stages * 8;
+  static constexpr int end = odd_at + stages * keys * 4;
+  static constexpr int cleaners = 3;  ///< warps
+
+  [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int tile) { return tile % stages; }
+  /// Phase n of a barrier belongs to the n-th tile that is in its stage.
+  [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int tile) { return tile / stages % 2; }
+  [[nodiscard]] static HEADMIX_HD constexpr int keys_at(int stage) { return begin + 2 * stage * tile_bytes; }
+  [[nodiscard]] static HEADMIX_HD constexpr int values_at(int stage) { return keys_at(stage) + tile_bytes; }
+
+  /// Full: the tile is there. Clean: nothing in it makes NaN of 0. Empty: nobody needs it any more.
+  template <class Device>
+  struct barriers {
+    typename Device::template shared_pointer<std::uint64_t> at;
+
+    HEADMIX_DEVICE explicit barriers(Device& device) : at(device.template shared<std::uint64_t>(barriers_at)) {}
+    [[nodiscard]] HEADMIX_DEVICE auto keys_full(int i) const { return at + i; }
+    [[nodiscard]] HEADMIX_DEVICE auto values_full(int i) const { return at + (stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto keys_empty(int i) const { return at + (2 * stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto values_empty(int i) const { return at + (3 * stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto clean(int i) const { return at + (4 * stages + i); }
+
+    /// By one thread; the block synchronises behind it.
+    HEADMIX_DEVICE void init(Device& device) const {
+      constexpr bool of_keys = cleaned == cleaned_tiles::keys;
+      for (int i = 0; i < stages; ++i) {
+        device.init_barrier(keys_full(i), 1);
+        device.init_barrier(values_full(i), 1);
+        device.init_barrier(keys_empty(i), consumers + (of_keys ? cleaners : 0));
+        device.init_barrier(values_empty(i), consumers + (of_keys ? 0 : cleaners));
+        device.init_barrier(clean(i), cleaners);
+      }
+      device.fence_async();  // copies see them
+    }
+  };
+  /// Which of the cleaned rows in a stage were not finite.
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto odd_rows(Device& device, int stage) {
+    return device.template shared<int>(odd_at + stage * keys * 4);
+  }
+
+  /// All four warps: brings `count` tiles from key `first_key` on.
+  template <class Device, class TensorMap>
+  static HEADMIX_DEVICE void fill(Device& device, TensorMap const& of_keys, TensorMap const& of_values,
+                                  small_keys const& all_keys, tile_sight const& sight, int first_key, int count) {
+    if (device.warp() > 0) {
+      clean(device, sight, first_key, count);
+    } else if (device.lane() == 0) {
+      copy(device, of_keys, of_values, all_keys, first_key, count);
+    }
+  }
+
+ private:
+  /// One thread brings the tiles.
+  template <class Device, class TensorMap>
+  static HEADMIX_DEVICE void copy(Device& device, TensorMap const& of_keys, TensorMap const& of_values,
+                                  small_keys const& all_keys, int first_key, int count) {
+    barriers<Device> const b(device);
+    HEADMIX_NO_UNROLL
+    for (int tile = 0; tile < count; ++tile) {
+      int const stage = stage_of(tile), row = all_keys.begin + first_key + tile * keys;
+      auto const bring = [&](TensorMap const& from, int at, auto const& empty, auto const& full) {
+        device.wait_barrier(empty, parity_of(tile) ^ 1);  // at once for the first ones
+        device.arrive_expecting(full, tile_bytes);
+        HEADMIX_UNROLL
+        for (int i = 0; i < panels; ++i) {
+          device.copy_tile(device.template shared<bfloat16>(at + i * panel_bytes), from, row,
+                           all_keys.col + i * panel_columns, full);
+        }
+      };
+      bring(of_keys, keys_at(stage), b.keys_empty(stage), b.keys_full(stage));
+      bring(of_values, values_at(stage), b.values_empty(stage), b.values_full(stage));
+    }
+  }
+
+  /// Three warps.
+  template <class Device>
+  static HEADMIX_DEVICE void clean(Device& device, tile_sight const& sight, int first_key, int count) {
+    constexpr bool of_keys = cleaned == cleaned_tiles::keys;
+    constexpr int chunks = width / 8, at_once = 32 / chunks;
+    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
+    barriers<Device> const b(device);
+    int const lane = device.lane(), chunk = lane % chunks;
+    HEADMIX_NO_UNROLL
+    for (int tile = 0; tile < count; ++tile) {
+      int const stage = stage_of(tile), first = first_key + tile * keys;
+      device.wait_barrier(of_keys ? b.keys_full(stage) : b.values_full(stage), parity_of(tile));
+      if (!sight.covers(first, first + keys)) {
+        auto const rows = device.template shared<bfloat16>(of_keys ? keys_at(stage) : values_at(stage));
+        auto const odd = odd_rows(device, stage);
+        HEADMIX_NO_UNROLL
+        for (int r = (device.warp() - 1) * at_once; r < keys; r += cleaners * at_once) {
+          int const row = r + lane / chunks;
+          auto const at = rows + panel_offset<keys>(row, chunk);
+          bool found = false;
+          words<4> const eight = device.load16(at);
+          HEADMIX_UNROLL
+          for (std::uint32_t const both : eight.word) found = found || (both & high) == high || (both & low) == low;
+          std::uint32_t const of_row = device.ballot(found) >> (lane / chunks * chunks) & ((1u << chunks) - 1);
+          if (of_row != 0) device.store16(at, words<4>{});
+          if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
+        }
+        device.fence_async();
+        device.sync_warp();
+        if (lane == 0) device.arrive(b.clean(stage));
+      }
+      device.sync_warp();
+      if (lane == 0) device.arrive(of_keys ? b.keys_empty(stage) : b.values_empty(stage));
+    }
+  }
+};
+
+/// The rows of a warpgroup come into panels of `rows` rows, from row `first_row` on; the warpgroup synchronises behind
+/// it. source(r) is where row r of the tile lies, or null.
+template <int rows, int own_rows, int width, class Device, class Pointer, class Source>
+HEADMIX_DEVICE void gather_panels(Device& device, Pointer tile, int first_row, Source const& source) {
+  HEADMIX_UNROLL
+  for (int i = 0; i < width / panel_columns; ++i) {
+    tile_copy<own_rows, panel_columns, warpgroup_threads>::start(device, tile + (i * rows + first_row) * panel_columns,
+                                                                 device.thread() % warpgroup_threads, panel_columns,
+                                                                 [&](int, int r) {
+                                                                   bfloat16 const* const from = source(first_row + r);
+                                                                   return from ? from + i * panel_columns : nullptr;
+                                                                 });
+  }
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS
