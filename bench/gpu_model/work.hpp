@@ -88,10 +88,22 @@ template <class K>
 template <class K>
 void add_tiles(work& w, K const& k) {
   constexpr double a_step = 16 * 2;  // bytes of a row, 16 columns
-  if constexpr (requires { k.p.extents; }) {
-    // A round of a warpgroup: the products of its rows with a tile of keys, and in the gradient with values, then one with
-    // what they become in registers.
-    constexpr double products = requires { k.statistics; } ? 3 : 2;
+  if constexpr (requires {
+                  k.p.extents;
+                  k.parts;
+                }) {
+    // A round of a warpgroup: products of its keys and values with a tile of rows, then two with what they become in
+    // registers.
+    double const width = static_cast<double>(k.p.extents.head_dim), rows = K::rows, keys = K::own_keys;
+    double const rounds = w.macs / (4 * rows * keys * width);
+    w.macs_of_hgmma = 4 * rows * keys * width / (2 * width / 16 + 2 * rows / 16);
+    w.copied_bytes = rounds * K::own_keys / K::keys * 2 * rows * width * 2;
+    w.shared_bytes = rounds * a_step * 2 * (width / 16 * (rows + keys) + rows / 16 * width) + w.copied_bytes;
+  } else if constexpr (requires { k.p.extents; }) {
+    // A round of a warpgroup: the products of its rows with a tile of keys, and in the gradient with values, then one
+    // with what they become in registers.
+    constexpr double products = requires { k.statistics; }
+    ? 3 : 2;
     double const width = static_cast<double>(k.p.extents.head_dim), rows = K::own_rows, keys = K::keys;
     double const rounds = w.macs / (products * rows * keys * width), of_rows = (products - 1) * width / 16;
     w.macs_of_hgmma = products * rows * keys * width / (of_rows + keys / 16);

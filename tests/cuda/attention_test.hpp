@@ -551,10 +551,20 @@ void test_ring_attention() {
   check_attention<causal, bfloat16, Device>(few, {.no_d_q = true, .no_d_k = true, .no_d_v = true, .odd = true});
   check_attention<full, bfloat16, Device>(one_tile, {.no_d_q = true, .no_d_k = true, .no_d_v = true});
   check_attention<sliding_window<150>, bfloat16, Device>(one_tile, {.no_d_q = true, .no_d_k = true, .no_d_v = true});
-  check_attention<every_third_before, bfloat16, Device>(
-      one_tile, {.no_d_q = true, .no_d_k = true, .no_d_v = true, .odd = true});
+  check_attention<every_third_before, bfloat16, Device>(one_tile,
+                                                        {.no_d_q = true, .no_d_k = true, .no_d_v = true, .odd = true});
   check_attention<causal, bfloat16, Device>(
       chosen, {.layout = attention_layout::gaps, .no_d_q = true, .no_d_k = true, .no_d_v = true});
+}
+/// The same for the gradients: d_q walks over keys, d_k and d_v over tiles of 64 rows, of which a block has an eighth.
+template <Index head_dim, class Device>
+void test_ring_gradient() {
+  attention_case const keys{"many keys", {0, 40}, {0, 640}, 3, 1, 1, head_dim, true};
+  attention_case const rows{"many rows", {0, 1300}, {0, 130}, 2, 1, 1, head_dim};
+  check_attention<full, bfloat16, Device>(keys);
+  check_attention<every_third_before, bfloat16, Device>(keys, {.odd = true});
+  check_attention<full, bfloat16, Device>(rows, {.no_d_q = true});
+  check_attention<every_third, bfloat16, Device>(rows, {.no_d_q = true, .odd = true});
 }
 /// Tokens that choose heads, on tensor cores.
 template <Index head_dim, class Device>

@@ -18,6 +18,10 @@ TEST_CASE("cuda, emulated: attention by warpgroups, long rings [slow]") {
   testing::test_ring_attention<64, EmulatedSm90a>();
   testing::test_ring_attention<128, EmulatedSm90a>();
 }
+TEST_CASE("cuda, emulated: gradient of attention by warpgroups, long rings [slow]") {
+  testing::test_ring_gradient<64, EmulatedSm90a>();
+  testing::test_ring_gradient<128, EmulatedSm90a>();
+}
 TEST_CASE("cuda, emulated: attention that warpgroups leave to warps") {
   testing::test_tensor_attention_otherwise<EmulatedSm90a>();
 }

@@ -24,4 +24,5 @@ TEST_CASE("warpgroups: attention, 64 columns a head") {
   testing::test_tensor_attention<64, Hopper>();
   testing::test_tensor_chosen_heads<64, Hopper>();
   testing::test_ring_attention<64, Hopper>();
+  testing::test_ring_gradient<64, Hopper>();
 }

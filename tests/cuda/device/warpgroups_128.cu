@@ -11,4 +11,5 @@ TEST_CASE("warpgroups: attention, 128 columns a head") {
   testing::test_tensor_attention<128, Hopper>();
   testing::test_tensor_chosen_heads<128, Hopper>();
   testing::test_ring_attention<128, Hopper>();
+  testing::test_ring_gradient<128, Hopper>();
 }

@@ -8,6 +8,9 @@
 // expect: attention_query_gradient_warpgroups<full,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_query_gradient_warpgroups<causal,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_query_gradient_warpgroups<full,no_score_map,64, HGMMA=16 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: attention_key_gradient_warpgroups<full,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
+// expect: attention_key_gradient_warpgroups<causal,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
+// expect: attention_key_gradient_warpgroups<full,no_score_map,64, HGMMA=16 UTMALDG=2 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<128,false, HGMMA=8 UTMALDG=2 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<128,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,false, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
@@ -19,11 +22,15 @@
 // budget: 25.6 0 0.17 attention_query_gradient_warpgroups<full, no_score_map, 128,
 // budget: 25.6 0 0.17 attention_query_gradient_warpgroups<causal, no_score_map, 128,
 // budget: 30.9 0 0.25 attention_query_gradient_warpgroups<full, no_score_map, 64,
+// budget: 15.9 0 1.38 attention_key_gradient_warpgroups<full, no_score_map, 128,
+// budget: 15.9 0 1.38 attention_key_gradient_warpgroups<causal, no_score_map, 128,
+// budget: 20.0 0 2.07 attention_key_gradient_warpgroups<full, no_score_map, 64,
 // budget: 12.1 0 0 grouped_gemm_warpgroups<
 // budget: 8.6 0 0 ring_product
 #define HEADMIX_CUDA_WARPGROUPS 1
 #include "cuda/ring_product.hpp"
 #include "gate.cuh"
+#include "headmix/backend/cuda/kernel/attention_key_gradient_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/attention_query_gradient_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
@@ -39,6 +46,12 @@ using query_gradient =
 using query_gradient_128 = query_gradient<headmix::full, 128>;
 using causal_query_gradient_128 = query_gradient<headmix::causal, 128>;
 using query_gradient_64 = query_gradient<headmix::full, 64>;
+template <class Mask, int width>
+using key_gradient =
+    headmix::gpu::attention_key_gradient_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
+using key_gradient_128 = key_gradient<headmix::full, 128>;
+using causal_key_gradient_128 = key_gradient<headmix::causal, 128>;
+using key_gradient_64 = key_gradient<headmix::full, 64>;
 template <int columns, bool transposed>
 using products = headmix::gpu::grouped_gemm_warpgroups<columns, transposed, headmix::gpu::tensor_map>;
 using products_128 = products<128, false>;
@@ -52,6 +65,9 @@ HEADMIX_GATE(attention_64)
 HEADMIX_GATE(query_gradient_128)
 HEADMIX_GATE(causal_query_gradient_128)
 HEADMIX_GATE(query_gradient_64)
+HEADMIX_GATE(key_gradient_128)
+HEADMIX_GATE(causal_key_gradient_128)
+HEADMIX_GATE(key_gradient_64)
 HEADMIX_GATE(products_128)
 HEADMIX_GATE(products_128_transposed)
 HEADMIX_GATE(products_64)

@@ -11,6 +11,7 @@
 
 #include "headmix/backend/cuda/kernel/attention_gradient_plain.hpp"
 #include "headmix/backend/cuda/kernel/attention_key_gradient.hpp"
+#include "headmix/backend/cuda/kernel/attention_key_gradient_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/attention_query_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention_query_gradient_warpgroups.hpp"
 
@@ -108,6 +109,33 @@ bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map
   }
 }
 
+/// The same of attention_key_gradient_tensor, whose parts and tiles of lists it takes.
+template <AttentionMask Mask, class Tensor, int width, class Queue, class Map>
+bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
+                                attention_statistics<float> const& statistics, row_divisors const& by, float scale,
+                                float last_scale, attention_parts const& parts, listed_tiles const& listed) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    attention_extents const& x = p.extents;
+    if (!queue.warpgroups() || x.keys.rows == 0) return false;
+    using kernel = attention_key_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
+    static_assert(kernel::rows == Tensor::rows, "headmix: they find the tiles of lists");
+    kernel const k{p,
+                   statistics,
+                   key_tiles(x, kernel::keys, sizeof(bfloat16)),
+                   by,
+                   scale,
+                   last_scale,
+                   parts,
+                   listed,
+                   queue.map_tensor(p.k, kernel::keys),
+                   queue.map_tensor(p.v, kernel::keys)};
+    queue.launch(k, k.blocks());
+    return true;
+  } else {
+    return false;
+  }
+}
+
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list, and
 /// keys that nobody sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are made first.
 template <AttentionMask Mask, class Queue, class T, class Map>
@@ -140,9 +168,12 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
           }
           attention_parts parts = attention_gradient_parts<width>(x);
           parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes<width>(x));
-          kernel_type const kernel{p,     statistics, key_tiles(x, kernel_type::keys, sizeof(T)), by, scale, last_scale,
-                                   parts, listed};
-          queue.launch(kernel, kernel.blocks());
+          if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, by, scale, last_scale, parts,
+                                                                    listed)) {
+            kernel_type const kernel{
+                p, statistics, key_tiles(x, kernel_type::keys, sizeof(T)), by, scale, last_scale, parts, listed};
+            queue.launch(kernel, kernel.blocks());
+          }
           if (parts.count > 1) {
             attention_add_parts const sums{parts, p.d_k, p.d_v, p.dropout};
             queue.launch(sums, sums.blocks());

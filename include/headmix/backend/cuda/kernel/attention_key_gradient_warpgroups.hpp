@@ -1,0 +1,404 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// d_k and d_v of attention with the products of warpgroups. A block has 128 keys and values. The four warps of the
+// first of its three warpgroups gather the rows that see them and their gradients, 64 at a time, into a ring of stages;
+// the other two have 64 keys each. They make transposed probabilities again, a row for each key, so that these and the
+// gradients by the scores are left operands in registers.
+
+#include <cstdint>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention_key_gradient.hpp"
+#include "headmix/backend/cuda/kernel/attention_ring.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list is small, and there are
+/// keys.
+template <AttentionMask Mask, class Map, int width, class TensorMap>
+struct attention_key_gradient_warpgroups {
+  static_assert(Map::identity && (width == 64 || width == 128));
+  static constexpr int threads = 3 * warpgroup_threads;
+  static constexpr bool cooperative = true, warpgroups = true;
+  static constexpr int keys = 128, rows = 64, stages = 4, panels = width / panel_columns;
+  static constexpr int own_keys = keys / 2;  ///< of a warpgroup
+  static constexpr int key_bytes = keys * width * 2, row_bytes = rows * width * 2;
+  static constexpr int key_panel_bytes = keys * panel_row_bytes, row_panel_bytes = rows * panel_row_bytes;
+  static constexpr int stages_at = 2 * key_bytes;  ///< rows and their gradients of each
+  static constexpr int barriers_at = stages_at + stages * 2 * row_bytes;
+  static constexpr int statistics_at = barriers_at + (2 * stages + 2) * 8;
+  static constexpr int sights_at = statistics_at + stages * 2 * rows * 4;
+  static constexpr int odd_at = sights_at + stages * 3 * rows * 4;  ///< of rows, then of gradients
+  static constexpr int states_at = odd_at + stages * 2 * rows * 4;
+  static constexpr int facts_at = states_at + stages * 16;
+  static constexpr int places_at = facts_at + 12 * 4;  ///< two tiles
+  static constexpr int shared_bytes = places_at + 2 * 3 * rows * 4;
+  static constexpr int producers = 4, consumers = 8;  ///< warps
+  static constexpr int on_their_way = 2;              ///< tiles whose rows have not arrived when the next one is begun
+  static constexpr int own_barrier = 1;               ///< and the next two: of one warpgroup
+  /// Of a stage: its rows see every key, or not all do, or there are no more.
+  static constexpr int covered = 1, partial = 0, end = -1;
+
+  attention_backward<bfloat16, Map> p;
+  attention_statistics<float> statistics;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale, last_scale;
+  attention_parts parts;
+  listed_tiles listed;
+  TensorMap map_of_k, map_of_v;  ///< tiles of `keys` rows
+
+  [[nodiscard]] Index blocks() const { return tiles.count() * parts.count; }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // the plain kernel's
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device.block() / parts.count);
+    small_keys const all_keys(x, mine, width);
+    if (mine.first >= all_keys.count) return;
+    int const first_key = static_cast<int>(mine.first);
+    auto const ints = device.template shared<int>(facts_at);
+    key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
+    ring<Device> const barriers{device.template shared<std::uint64_t>(barriers_at)};
+    if (device.thread() == 0) {
+      int const part_number = static_cast<int>(device.block() % parts.count);
+      Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
+      small_row_list const list(x, mine.sequence, first_list, by);
+      if (listed.data) {
+        Index const at = mine.sequence * x.heads + first_list;
+        int const first_tile = listed_tiles::begin(x, at, rows);
+        facts.put(list, all_keys, first_key, part_number, first_tile,
+                  listed_tiles::begin(x, at + lists, rows) - first_tile);
+      } else {
+        facts.put(list, all_keys, first_key, part_number, 0, (list.end + rows - 1) / rows);
+      }
+      for (int i = 0; i < stages; ++i) {
+        device.init_barrier(barriers.full(i), producers);
+        device.init_barrier(barriers.empty(i), consumers);
+      }
+      device.init_barrier(barriers.keys_full(), 1);
+      device.fence_async();  // copies see them
+    }
+    device.sync();
+    if (device.warpgroup() == 0) {
+      device.template give_registers<40>();
+      if (device.thread() == 0) bring_keys(device, barriers, all_keys.begin + first_key, all_keys.col);
+      produce(device, barriers, facts);
+    } else {
+      device.template take_registers<232>();
+      consume(device, barriers, facts);
+    }
+  }
+
+ private:
+  /// Phase n of a stage's barriers belongs to the n-th tile that is in it.
+  template <class Device>
+  struct ring {
+    typename Device::template shared_pointer<std::uint64_t> at;
+
+    [[nodiscard]] HEADMIX_DEVICE auto full(int i) const { return at + i; }
+    [[nodiscard]] HEADMIX_DEVICE auto empty(int i) const { return at + (stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto keys_full() const { return at + 2 * stages; }
+  };
+  [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int tile) { return tile % stages; }
+  [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int tile) { return tile / stages % 2; }
+  [[nodiscard]] static HEADMIX_HD constexpr int rows_at(int stage) { return stages_at + 2 * stage * row_bytes; }
+  [[nodiscard]] static HEADMIX_HD constexpr int gradients_at(int stage) { return rows_at(stage) + row_bytes; }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto statistics_of(Device& device, int stage) {
+    return device.template shared<float>(statistics_at + stage * 2 * rows * 4);
+  }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto sights_of(Device& device, int stage) {
+    return device.template shared<int>(sights_at + stage * 3 * rows * 4);
+  }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto odd_rows(Device& device, int stage) {
+    return device.template shared<int>(odd_at + stage * 2 * rows * 4);
+  }
+
+  /// Stages are 16 bytes apart: the emulator tells no more apart where several warps read.
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto state_of(Device& device, int stage) {
+    return device.template shared<int>(states_at + stage * 16);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void bring_keys(Device& device, ring<Device> const& barriers, int row, int col) const {
+    device.arrive_expecting(barriers.keys_full(), 2 * key_bytes);
+    HEADMIX_UNROLL
+    for (int i = 0; i < panels; ++i) {
+      device.copy_tile(device.template shared<bfloat16>(i * key_panel_bytes), map_of_k, row, col + i * panel_columns,
+                       barriers.keys_full());
+      device.copy_tile(device.template shared<bfloat16>(key_bytes + i * key_panel_bytes), map_of_v, row,
+                       col + i * panel_columns, barriers.keys_full());
+    }
+  }
+
+  using row_copy = tile_copy<rows, panel_columns, warpgroup_threads>;
+
+  template <class Device, class Facts>
+  HEADMIX_DEVICE void produce(Device& device, ring<Device> const& barriers, Facts const& facts) const {
+    int const thread = device.thread(), lane = device.lane();
+    seeing_tiles<Mask, rows, keys> order;
+    // The warp's rows of that tile are in shared memory.
+    auto const arrived = [&](int tile) {
+      int const stage = stage_of(tile);
+      if (*state_of(device, stage) == partial) {
+        clean(device, gradients_at(stage), odd_rows(device, stage) + rows);
+        clean(device, rows_at(stage), odd_rows(device, stage));
+      }
+      device.fence_async();
+      device.sync_warp();
+      if (lane == 0) device.arrive(barriers.full(stage));
+    };
+    int tile = 0;  // of those that see the keys
+    HEADMIX_NO_UNROLL
+    for (;; ++tile) {
+      int const number = order.next(device, facts, listed, by, static_cast<int>(parts.count)), stage = stage_of(tile);
+      auto const numbers = device.template shared<int>(places_at + tile % 2 * 3 * rows * 4);
+      shared_places<3, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+      if (number >= 0 && thread < rows) {
+        small_row_list list = facts.list(p.extents.chosen.slots);
+        int i = number * rows + thread;
+        if (listed.data) {
+          listed_tile const* const at = listed.data + (facts.first_tile() + number);
+          i = device.load(&at->first);
+          list.end = i + device.load(&at->count);
+          i += thread;
+        }
+        places.put(thread, list.place(i, width, by));
+      }
+      device.wait_barrier(barriers.empty(stage), parity_of(tile) ^ 1);  // at once for the first ones
+      if (thread == 0) *state_of(device, stage) = number < 0 ? end : order.covers ? covered : partial;
+      device.template sync_named<warpgroup_threads>(own_barrier);  // the places and the state are there
+      if (number < 0) break;
+      HEADMIX_UNROLL
+      for (int i = 0; i < panels; ++i) {
+        auto const bring = [&](view<bfloat16 const> const& from, int at) {
+          row_copy::start(device, device.template shared<bfloat16>(at + i * row_panel_bytes), thread, panel_columns,
+                          [&](int, int r) {
+                            bfloat16 const* const row = places.of(from, r);
+                            return row ? row + i * panel_columns : nullptr;
+                          });
+        };
+        bring(p.q, rows_at(stage));
+        bring(p.d_o, gradients_at(stage));
+      }
+      device.commit_copies();
+      if (thread < rows) {
+        int const row = places.row(thread), head = places.col(thread) / width;
+        auto const of_stage = statistics_of(device, stage);
+        of_stage[thread] = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
+        of_stage[rows + thread] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
+        if (!order.covers) {
+          put_row_sight(sights_of(device, stage), thread,
+                        sight_of_row<Mask>(row >= 0, places.position(thread), facts.key_count()));
+        }
+      }
+      if (tile < on_their_way) continue;
+      device.template wait_copies<on_their_way>();
+      arrived(tile - on_their_way);
+    }
+    device.template wait_copies<0>();
+    for (int last = tile < on_their_way ? 0 : tile - on_their_way; last < tile; ++last) arrived(last);
+    device.sync_warp();
+    if (lane == 0) device.arrive(barriers.full(stage_of(tile)));  // that there are no more
+  }
+
+  /// What this thread has copied of rows that are not finite becomes 0, and they are marked: not all keys see them, and
+  /// 0 times one of those would be NaN. Eight lanes have a row.
+  template <class Device, class Ints>
+  static HEADMIX_DEVICE void clean(Device& device, int at, Ints odd) {
+    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
+    int const thread = device.thread(), chunk = row_copy::col(thread) / 8;
+    HEADMIX_UNROLL
+    for (int n = 0; n < row_copy::count; ++n) {
+      int const r = row_copy::row(thread, n);
+      bool found = false;
+      HEADMIX_UNROLL
+      for (int i = 0; i < panels; ++i) {
+        words<4> const eight = device.load16(device.template shared<bfloat16>(at + i * row_panel_bytes) +
+                                             row_copy::layout::offset(r, chunk));
+        HEADMIX_UNROLL
+        for (std::uint32_t const both : eight.word) found = found || (both & high) == high || (both & low) == low;
+      }
+      bool const is_odd = (device.ballot(found) >> (device.lane() / 8 * 8) & 0xFFu) != 0;
+      if (is_odd) {
+        HEADMIX_UNROLL
+        for (int i = 0; i < panels; ++i) {
+          device.store16(
+              device.template shared<bfloat16>(at + i * row_panel_bytes) + row_copy::layout::offset(r, chunk),
+              words<4>{});
+        }
+      }
+      if (chunk == 0) odd[r] = is_odd ? 1 : 0;
+    }
+  }
+
+  /// A warpgroup has 64 keys.
+  template <class Device, class Facts>
+  HEADMIX_DEVICE void consume(Device& device, ring<Device> const& barriers, Facts const& facts) const {
+    constexpr int row_blocks = rows / 8, out_blocks = width / 8, steps = rows / 16, eight_rows = 8 * panel_row_bytes;
+    int const consumer = device.warpgroup() - 1, lane = device.lane();
+    int const first = consumer * own_keys, own = first + device.warp() % 4 * 16;  // of the group, of the warp
+    float score[1][row_blocks][4], d_score[1][row_blocks][4];                     // transposed: a row for each key
+    float d_key[out_blocks][4] = {}, d_value[out_blocks][4] = {};
+    words<4> weights[steps], gradients[steps];
+    matrix_descriptor const key =
+        device.describe(device.template shared<bfloat16>(0) + first * panel_columns, 16, eight_rows);
+    matrix_descriptor const value =
+        device.describe(device.template shared<bfloat16>(key_bytes) + first * panel_columns, 16, eight_rows);
+    // Products of the keys or values with a tile of rows or gradients; then of what is in registers with one.
+    auto const multiply = [&](float(&sums)[row_blocks][4], matrix_descriptor const& of_keys, int at) {
+      matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), 16, eight_rows);
+      HEADMIX_UNROLL
+      for (int k = 0; k < width / 16; ++k) {
+        device.multiply_tiles(sums, of_keys.after(k / 4 * key_panel_bytes + k % 4 * 32),
+                              tile.after(k / 4 * row_panel_bytes + k % 4 * 32), k > 0);
+      }
+      device.commit_products();
+    };
+    auto const add = [&](float(&sums)[out_blocks][4], words<4> const(&left)[steps], int at) {
+      matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), row_panel_bytes, eight_rows);
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) {
+        device.multiply_across(sums, left[k], tile.after(k * 16 * panel_row_bytes), true);
+      }
+      device.commit_products();
+    };
+    // 0 where a key does not see the row, NaN where it does and the row was cleared.
+    auto const mark_odd_rows = [&](float(&sums)[row_blocks][4], int stage) {
+      auto const sights = sights_of(device, stage), odd = odd_rows(device, stage);
+      int const s = facts.first_key() + own + lane / 4;
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          int const r = 8 * j + lane % 4 * 2 + e;
+          row_sight const row = row_sight_at(sights, r);
+          bool const is_odd = odd[r] + odd[rows + r] != 0;
+          HEADMIX_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            float& w = sums[j][2 * half + e];
+            w = !row.template sees<Mask>(s + 8 * half) ? 0.f : is_odd ? not_a_number<float> : w;
+          }
+        }
+      }
+    };
+
+    device.wait_barrier(barriers.keys_full(), 0);
+    HEADMIX_NO_UNROLL
+    for (int tile = 0;; ++tile) {
+      int const stage = stage_of(tile);
+      device.wait_barrier(barriers.full(stage), parity_of(tile));
+      int const state = *state_of(device, stage);
+      if (state == end) break;
+      auto const shift = statistics_of(device, stage), delta = shift + rows;
+      device.fence_products(score[0], d_score[0]);
+      multiply(score[0], key, rows_at(stage));
+      multiply(d_score[0], value, gradients_at(stage));
+      device.template wait_products<1>(score[0]);
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          float const less = shift[8 * j + lane % 4 * 2 + e];
+          HEADMIX_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            float& s = score[0][j][2 * half + e];
+            s = device.exp2(s * scale - less);
+          }
+        }
+      }
+      if (state == partial) mark_odd_rows(score[0], stage);
+      device.template wait_products<0>(d_score[0]);
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          float const less = delta[8 * j + lane % 4 * 2 + e];
+          HEADMIX_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            float& d = d_score[0][j][2 * half + e];
+            d = score[0][j][2 * half + e] * (d - less);
+          }
+        }
+      }
+      if (state == partial) mark_odd_rows(d_score[0], stage);
+      // All operands before the first product: there are no registers for sums of two more at a time.
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) {
+        weights[k] = sums_as_left(score[0][2 * k], score[0][2 * k + 1]);
+        gradients[k] = sums_as_left(d_score[0][2 * k], d_score[0][2 * k + 1]);
+      }
+      device.fence_products(d_key, d_value, weights, gradients);
+      add(d_value, weights, gradients_at(stage));
+      add(d_key, gradients, rows_at(stage));
+      device.template wait_products<0>(d_key, d_value, weights, gradients);
+      device.sync_warp();
+      if (lane == 0) device.arrive(barriers.empty(stage));
+    }
+
+    HEADMIX_UNROLL
+    for (int j = 0; j < out_blocks; ++j) {
+      HEADMIX_UNROLL
+      for (int e = 0; e < 4; ++e) d_key[j][e] *= last_scale;
+    }
+    small_keys const my_keys = facts.keys();
+    if (parts.count > 1) {
+      auto const put = [&](float const(&sums)[out_blocks][4], bool values) {
+        float* const to = parts.of(facts.part(), values);
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          int const s = facts.first_key() + own + 8 * half + lane / 4;
+          if (s >= my_keys.count) continue;
+          float* const row = to + (my_keys.begin + s) * parts.cols + my_keys.col + lane % 4 * 2;
+          HEADMIX_UNROLL
+          for (int j = 0; j < out_blocks; ++j) {
+            device.store(reinterpret_cast<float_pair*>(row + 8 * j),
+                         float_pair{sums[j][2 * half], sums[j][2 * half + 1]});
+          }
+        }
+      };
+      put(d_key, false);
+      put(d_value, true);
+      return;
+    }
+    // They go where the keys and values were, which the products of all four warps have read.
+    device.template sync_named<warpgroup_threads>(own_barrier + 1 + consumer);
+    auto const put = [&](float const(&sums)[out_blocks][4], int at, view<bfloat16> const& to) {
+      if (to.data == nullptr) return;
+      auto const pairs = device.template shared<std::uint32_t>(at);
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          pairs[panel_offset<keys>(own + 8 * half + lane / 4, j) / 2 + lane % 4] =
+              pack(sums[j][2 * half], sums[j][2 * half + 1]);
+        }
+      }
+      device.sync_warp();
+      constexpr int chunks = width / 8, at_once = 32 / chunks;
+      int const chunk = lane % chunks;
+      HEADMIX_UNROLL
+      for (int i = 0; i < 16; i += at_once) {
+        int const s = own + i + lane / chunks;
+        bfloat16* const row = my_keys.of(to, facts.first_key() + s);
+        if (row == nullptr) continue;
+        device.store16(row + 8 * chunk,
+                       device.load16(device.template shared<bfloat16>(at) + panel_offset<keys>(s, chunk)));
+      }
+    };
+    put(d_key, 0, p.d_k);
+    put(d_value, key_bytes, p.d_v);
+  }
+};
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS
