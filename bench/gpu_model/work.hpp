@@ -109,6 +109,11 @@ void add_tiles(work& w, K const& k) {
     w.macs_of_hgmma = products * rows * keys * width / (of_rows + keys / 16);
     w.copied_bytes = rounds * K::own_rows / K::rows * 2 * keys * width * 2;
     w.shared_bytes = rounds * a_step * (of_rows * (rows + keys) + keys / 16 * width) + w.copied_bytes;
+  } else if constexpr (requires { k.partial; }) {
+    double const steps = w.macs / (static_cast<double>(K::rows) * K::columns * K::depth);
+    w.macs_of_hgmma = 64. * 128 * 16;
+    w.copied_bytes = steps * K::stage_bytes;
+    w.shared_bytes = w.macs / w.macs_of_hgmma * a_step * (64 + 128) + w.copied_bytes;
   } else {
     double const columns = static_cast<double>(K::right_bytes) / (2 * K::depth), rows = K::rows;
     double const steps = w.macs / (rows * columns * K::depth);

@@ -91,4 +91,5 @@ TEST_CASE("cuda, emulated: grouped products with blocks of one matrix") {
 TEST_CASE("cuda, emulated: grouped_outer on tensor cores") {
   Emulated::strict_memory const strict;
   testing::test_aligned_grouped_outer<Emulated>();
+  testing::test_deep_grouped_outer<Emulated>();
 }

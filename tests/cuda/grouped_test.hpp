@@ -367,5 +367,19 @@ void test_aligned_grouped_outer() {
   }
   check_grouped_outer<bfloat16, Device>({90, 2, 24, 40, 3}, true, 1, 1);
 }
+/// Matrices of more than one tile, and slots for more steps than a ring has stages.
+template <class Device>
+void test_deep_grouped_outer() {
+  for (grouped_case const& c : {
+           grouped_case{500, 1, 264, 136, 2},
+           {330, 2, 128, 264, 2, choices::sparse},
+           {1100, 1, 200, 96, 1, choices::one, false, 8},  // two blocks for a tile
+           {40, 2, 136, 72, 3, choices::none},
+       }) {
+    check_grouped_outer<bfloat16, Device>(c, false);
+    check_grouped_outer<bfloat16, Device>(c, true, 1, c.per_row);
+  }
+  check_grouped_outer<bfloat16, Device>({300, 2, 96, 192, 2, choices::random, false, 0, false, true}, true);
+}
 
 }  // namespace headmix::testing

@@ -7,6 +7,10 @@
 using namespace headmix;
 
 TEST_CASE("cuda, emulated: grouped_gemm by warpgroups [slow]") { testing::test_deep_grouped_gemm<EmulatedSm90a>(); }
+TEST_CASE("cuda, emulated: grouped_outer by warpgroups [slow]") { testing::test_deep_grouped_outer<EmulatedSm90a>(); }
+TEST_CASE("cuda, emulated: grouped_outer of small matrices, by warps where they are too small") {
+  testing::test_aligned_grouped_outer<EmulatedSm90a>();
+}
 TEST_CASE("cuda, emulated: grouped_gemm that warpgroups leave to warps") {
   testing::test_aligned_grouped_gemm<EmulatedSm90a>();
 }

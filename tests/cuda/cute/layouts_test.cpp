@@ -110,6 +110,9 @@ void check_attention() {
   }
 }
 
+/// The products of gradients of weights: slots are the depth of both operands.
+using sums_of_slots = cute::SM90_64x128x16_F32BF16BF16_SS<gmma::Major::MN, gmma::Major::MN>;
+
 /// A warpgroup on the emulated device.
 struct warpgroup_probe {
   static constexpr char const* name = "probe";
@@ -147,6 +150,58 @@ TEST_CASE("cute: the permutation of addresses") {
 
 TEST_CASE("cute: tiles and descriptors of attention, 64 columns a head") { check_attention<64>(); }
 TEST_CASE("cute: tiles and descriptors of attention, 128 columns a head") { check_attention<128>(); }
+
+TEST_CASE("cute: tiles and descriptors of gradients of weights") {
+  constexpr int rows = 256, columns = 128, slots = 64, panel_bytes = slots * panel_row_bytes, at = 32 << 10;
+  auto const left_tile = rows_across_depth<rows, slots>(0);
+  auto const right_tile = rows_across_depth<columns, slots>(at);
+  int wrong = 0;
+  for (int s = 0; s < slots; ++s) {
+    for (int c = 0; c < rows; ++c) {
+      int const place = panel_offset<slots>(s, c / 8) + c % 8;
+      if (place_of(left_tile(c, s)) != place) ++wrong;
+      if (c < columns && place_of(right_tile(c, s)) != place + at / 2) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+  auto const left = left_descriptors<sums_of_slots>(left_tile);
+  auto const right = right_descriptors<sums_of_slots>(right_tile);
+  std::uint64_t const read = ~(std::uint64_t{0x3FFF} << 16);  // 64 rows are one panel
+  for (int k = 0; k < slots / 16; ++k) {
+    int const further = 16 * panel_row_bytes * k;
+    for (int group = 0; group < rows / 64; ++group) {
+      auto const ours = describe_matrix(static_cast<std::uint32_t>(group * panel_bytes), panel_bytes, eight_rows);
+      CHECK((ours.after(further).bits & read) == (std::uint64_t{left(0, group, k)} & read));
+    }
+    CHECK(describe_matrix(at, panel_bytes, eight_rows).after(further).bits == std::uint64_t{right(0, 0, k)});
+  }
+}
+
+TEST_CASE("cute: the emulated device multiplies tiles of slots as CuTe lays them out") {
+  constexpr int at = 16 << 10, step = 3;  // slots 48 to 63
+  auto const left = rows_across_depth<64, 64>(0);
+  auto const right = rows_across_depth<128, 64>(at);
+  matrix_descriptor const of_left{std::uint64_t{left_descriptors<sums_of_slots>(left)(0, 0, step)}};
+  matrix_descriptor const of_right{std::uint64_t{right_descriptors<sums_of_slots>(right)(0, 0, step)}};
+  int wrong = 0;
+  run([&](EmulatedSm90a& device) {
+    auto const memory = device.shared<bfloat16>(0);
+    int const thread = device.thread();
+    for (int k = 0; k < 16; ++k) {
+      if (thread < 64) memory[place_of(left(thread, 16 * step + k))] = bfloat16(left_number(thread, k));
+      memory[place_of(right(thread, 16 * step + k))] = bfloat16(right_number(thread, k));
+    }
+    device.fence_async();
+    device.sync();
+    float sums[16][4] = {};
+    device.fence_products(sums);
+    device.multiply_both_across(sums, of_left, of_right, false);
+    device.commit_products();
+    device.wait_products<0>(sums);
+    wrong += wrong_sums(thread, sums);
+  });
+  CHECK(wrong == 0);
+}
 
 TEST_CASE("cute: the emulated device multiplies tiles as CuTe lays them out") {
   constexpr int at = 16 << 10, step = 2;  // columns 32 to 47

@@ -19,6 +19,11 @@ TEST_CASE("warpgroups: grouped_gemm") {
   if (there_is_no_hopper()) return;
   testing::test_deep_grouped_gemm<Hopper>();
 }
+TEST_CASE("warpgroups: grouped_outer") {
+  if (there_is_no_hopper()) return;
+  testing::test_aligned_grouped_outer<Hopper>();
+  testing::test_deep_grouped_outer<Hopper>();
+}
 TEST_CASE("warpgroups: attention, 64 columns a head") {
   if (there_is_no_hopper()) return;
   testing::test_tensor_attention<64, Hopper>();

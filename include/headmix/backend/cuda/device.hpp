@@ -73,6 +73,8 @@
 //                                        depth. A warp has 16 rows as multiply_add gives them
 //   void multiply_across(float (&c)[n][4], words<4> const& or matrix_descriptor a, matrix_descriptor b, bool add)
 //                                        c (+)= a b with a in registers or as above, rows of b across the depth
+//   void multiply_both_across(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
+//                                        c (+)= a^T b, rows of both across the depth
 //   void commit_products()               closes a group of products
 //   void wait_products<n>(registers&...) until at most the n latest groups are on their way; these sums are there
 //   void give_registers<n>(), take_registers<n>()   setmaxnreg: each thread has n from now on

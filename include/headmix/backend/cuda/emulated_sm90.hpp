@@ -71,6 +71,10 @@ struct EmulatedSm90a : Emulated {
     state().products.multiply(thread(), {"multiply_across", &c[0][0], 8 * n, nullptr, a, b, add, true});
   }
   template <int n>
+  void multiply_both_across(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
+    state().products.multiply(thread(), {"multiply_both_across", &c[0][0], 8 * n, nullptr, a, b, add, true, true});
+  }
+  template <int n>
   void multiply_across(float (&c)[n][4], words<4> const& a, gpu::matrix_descriptor b, bool add) const {
     state().products.multiply(thread(), {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
   }

@@ -176,6 +176,10 @@ struct sm90a : sm80<Build> {
     product<true>(c, a, b, add);
   }
   template <int n>
+  __device__ void multiply_both_across(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
+    product<true, true>(c, a, b, add);
+  }
+  template <int n>
   __device__ void multiply_across(float (&c)[n][4], words<4> const& a, matrix_descriptor b, bool add) const {
     product<true>(c, a, b, add);
   }
@@ -211,17 +215,17 @@ struct sm90a : sm80<Build> {
       asm volatile("" : "+r"(a[k].word[0]), "+r"(a[k].word[1]), "+r"(a[k].word[2]), "+r"(a[k].word[3])::"memory");
     }
   }
-  template <bool across>
+  template <bool across, bool left_across = false>
   static __device__ void product(float (&c)[8][4], matrix_descriptor a, matrix_descriptor b, bool add) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %34, 0; "
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, 0, %35;}"
+        "%32, %33, p, 1, 1, %36, %35;}"
         : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
           HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7)
-        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0));
+        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0), "n"(left_across ? 1 : 0));
   }
   template <bool across>
   static __device__ void product(float (&c)[8][4], words<4> const& a, matrix_descriptor b, bool add) {
@@ -236,7 +240,7 @@ struct sm90a : sm80<Build> {
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits), "r"(static_cast<int>(add)),
           "n"(across ? 1 : 0));
   }
-  template <bool across>
+  template <bool across, bool left_across = false>
   static __device__ void product(float (&c)[16][4], matrix_descriptor a, matrix_descriptor b, bool add) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %66, 0; "
@@ -245,12 +249,12 @@ struct sm90a : sm80<Build> {
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, %67;}"
+        "%64, %65, p, 1, 1, %68, %67;}"
         : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
           HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7), HEADMIX_SUMS(c, 8), HEADMIX_SUMS(c, 9),
           HEADMIX_SUMS(c, 10), HEADMIX_SUMS(c, 11), HEADMIX_SUMS(c, 12), HEADMIX_SUMS(c, 13), HEADMIX_SUMS(c, 14),
           HEADMIX_SUMS(c, 15)
-        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0));
+        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0), "n"(left_across ? 1 : 0));
   }
   template <bool across>
   static __device__ void product(float (&c)[16][4], words<4> const& a, matrix_descriptor b, bool add) {

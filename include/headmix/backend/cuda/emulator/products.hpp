@@ -66,7 +66,7 @@ class products {
     int n;  // columns
     words<4> const* a;
     matrix_descriptor left, right;
-    bool add, across;
+    bool add, across, left_across = false;
   };
   void multiply(int thread, product const& own) {
     m_.turns_.meet_group(thread, own.name, const_cast<product*>(&own),
@@ -293,7 +293,11 @@ class products {
       of.left.push_back({std::move(a), of.number});
     } else {
       check_descriptor(g, p.left, "left");
-      read_rows(g, p.left, 64, left, checked);
+      if (p.left_across) {
+        read_columns(g, p.left, 64, left, checked);
+      } else {
+        read_rows(g, p.left, 64, left, checked);
+      }
     }
     check_descriptor(g, p.right, "right");
     if (p.across) {

@@ -11,11 +11,6 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Two floats that are stored together.
-struct alignas(8) float_pair {
-  float low, high;
-};
-
 /// Sums of d_k and d_v over parts of the rows, each a contiguous matrix of all keys.
 struct attention_parts {
   float* data = nullptr;

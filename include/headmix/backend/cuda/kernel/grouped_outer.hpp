@@ -13,6 +13,7 @@
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/grouped_outer_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/product_tile.hpp"
 #include "headmix/core/scalar.hpp"
@@ -309,12 +310,14 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
       auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
       auto* const partial = parts > 1 ? reinterpret_cast<float*>(scratch.data() + (16 - address % 16) % 16) : nullptr;
       auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
-      if (columns == 64) {
-        launch(grouped_outer_tensor<T, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-      } else if (rows == 64) {
-        launch(grouped_outer_tensor<T, 128, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
-      } else {
-        launch(grouped_outer_tensor<T, 128>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+      if (!grouped_outer_by_warpgroups(queue, y, x, g, slots, g_per_row, accumulate, parts, partial)) {
+        if (columns == 64) {
+          launch(grouped_outer_tensor<T, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        } else if (rows == 64) {
+          launch(grouped_outer_tensor<T, 128, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        } else {
+          launch(grouped_outer_tensor<T, 128>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        }
       }
       if (parts > 1) launch(grouped_outer_sum<T>{y, partial, parts, accumulate});
       return;

@@ -33,6 +33,11 @@ struct tile_layout {
       chunks < 8 ? 8 / chunks : 1;  ///< rows within 128 bytes, which are all banks
 };
 
+/// Two floats that are stored together.
+struct alignas(8) float_pair {
+  float low, high;
+};
+
 /// The bits of two numbers rounded to T, `low` in the low half: two elements of a row, or of a fragment.
 template <Half T = bfloat16>
 [[nodiscard]] HEADMIX_HD std::uint32_t pack(float low, float high) {
