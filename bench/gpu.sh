@@ -344,7 +344,7 @@ if wanted warpgroups && [ "$architecture" = 90a ]; then
     must "kernels for warpgroups on the device" warpgroups $?
   fi
   if [ -x "$build/kernels@warpgroups" ]; then
-    for only in attention gather-GEMM; do
+    for only in attention gather-GEMM W_q; do
       measure "kernels-warpgroups-$only" 45 "$build/kernels@warpgroups" "${ceilings[@]}" "--only=$only"
       conclude "kernels for warpgroups, $only" "kernels-warpgroups-$only" $?
     done

@@ -199,7 +199,7 @@ int run(std::vector<std::string> const& arguments) {
       "\nFloor, goals and dense (attention that is replaced, by published rates of cuBLAS and cuDNN): the design "
       "notes.");
   std::printf("Rows are %s.\n", Recorder::with_warpgroups
-                                    ? "Sm90a, attention, its gradient and products with experts by warpgroups"
+                                    ? "Sm90a, with kernels for warpgroups"
                                     : "Sm80: no kernel of the files has wgmma");
   std::set<std::string> unknown;
   for (layer const& l : layers) {

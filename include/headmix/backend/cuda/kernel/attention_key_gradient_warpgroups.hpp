@@ -10,6 +10,7 @@
 
 #include "headmix/backend/cuda/kernel/attention_key_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention_ring.hpp"
+#include "headmix/backend/cuda/kernel/stage_ring.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
 HEADMIX_QUIET_BOUNDS
@@ -28,8 +29,9 @@ struct attention_key_gradient_warpgroups {
   static constexpr int key_bytes = keys * width * 2, row_bytes = rows * width * 2;
   static constexpr int key_panel_bytes = keys * panel_row_bytes, row_panel_bytes = rows * panel_row_bytes;
   static constexpr int stages_at = 2 * key_bytes;  ///< rows and their gradients of each
-  static constexpr int barriers_at = stages_at + stages * 2 * row_bytes;
-  static constexpr int statistics_at = barriers_at + (2 * stages + 2) * 8;
+  using ring = stage_ring<stages, stages_at + stages * 2 * row_bytes>;
+  static constexpr int keys_full_at = ring::end;  ///< a barrier
+  static constexpr int statistics_at = keys_full_at + 16;
   static constexpr int sights_at = statistics_at + stages * 2 * rows * 4;
   static constexpr int odd_at = sights_at + stages * 3 * rows * 4;  ///< of rows, then of gradients
   static constexpr int states_at = odd_at + stages * 2 * rows * 4;
@@ -63,7 +65,6 @@ struct attention_key_gradient_warpgroups {
     int const first_key = static_cast<int>(mine.first);
     auto const ints = device.template shared<int>(facts_at);
     key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
-    ring<Device> const barriers{device.template shared<std::uint64_t>(barriers_at)};
     if (device.thread() == 0) {
       int const part_number = static_cast<int>(device.block() % parts.count);
       Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
@@ -76,36 +77,26 @@ struct attention_key_gradient_warpgroups {
       } else {
         facts.put(list, all_keys, first_key, part_number, 0, (list.end + rows - 1) / rows);
       }
-      for (int i = 0; i < stages; ++i) {
-        device.init_barrier(barriers.full(i), producers);
-        device.init_barrier(barriers.empty(i), consumers);
-      }
-      device.init_barrier(barriers.keys_full(), 1);
+      ring::init(device, producers, consumers);
+      device.init_barrier(keys_full(device), 1);
       device.fence_async();  // copies see them
     }
     device.sync();
     if (device.warpgroup() == 0) {
       device.template give_registers<40>();
-      if (device.thread() == 0) bring_keys(device, barriers, all_keys.begin + first_key, all_keys.col);
-      produce(device, barriers, facts);
+      if (device.thread() == 0) bring_keys(device, all_keys.begin + first_key, all_keys.col);
+      produce(device, facts);
     } else {
       device.template take_registers<232>();
-      consume(device, barriers, facts);
+      consume(device, facts);
     }
   }
 
  private:
-  /// Phase n of a stage's barriers belongs to the n-th tile that is in it.
   template <class Device>
-  struct ring {
-    typename Device::template shared_pointer<std::uint64_t> at;
-
-    [[nodiscard]] HEADMIX_DEVICE auto full(int i) const { return at + i; }
-    [[nodiscard]] HEADMIX_DEVICE auto empty(int i) const { return at + (stages + i); }
-    [[nodiscard]] HEADMIX_DEVICE auto keys_full() const { return at + 2 * stages; }
-  };
-  [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int tile) { return tile % stages; }
-  [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int tile) { return tile / stages % 2; }
+  [[nodiscard]] static HEADMIX_DEVICE auto keys_full(Device& device) {
+    return device.template shared<std::uint64_t>(keys_full_at);
+  }
   [[nodiscard]] static HEADMIX_HD constexpr int rows_at(int stage) { return stages_at + 2 * stage * row_bytes; }
   [[nodiscard]] static HEADMIX_HD constexpr int gradients_at(int stage) { return rows_at(stage) + row_bytes; }
   template <class Device>
@@ -128,38 +119,37 @@ struct attention_key_gradient_warpgroups {
   }
 
   template <class Device>
-  HEADMIX_DEVICE void bring_keys(Device& device, ring<Device> const& barriers, int row, int col) const {
-    device.arrive_expecting(barriers.keys_full(), 2 * key_bytes);
+  HEADMIX_DEVICE void bring_keys(Device& device, int row, int col) const {
+    device.arrive_expecting(keys_full(device), 2 * key_bytes);
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
       device.copy_tile(device.template shared<bfloat16>(i * key_panel_bytes), map_of_k, row, col + i * panel_columns,
-                       barriers.keys_full());
+                       keys_full(device));
       device.copy_tile(device.template shared<bfloat16>(key_bytes + i * key_panel_bytes), map_of_v, row,
-                       col + i * panel_columns, barriers.keys_full());
+                       col + i * panel_columns, keys_full(device));
     }
   }
 
   using row_copy = tile_copy<rows, panel_columns, warpgroup_threads>;
 
   template <class Device, class Facts>
-  HEADMIX_DEVICE void produce(Device& device, ring<Device> const& barriers, Facts const& facts) const {
-    int const thread = device.thread(), lane = device.lane();
+  HEADMIX_DEVICE void produce(Device& device, Facts const& facts) const {
+    int const thread = device.thread();
     seeing_tiles<Mask, rows, keys> order;
     // The warp's rows of that tile are in shared memory.
     auto const arrived = [&](int tile) {
-      int const stage = stage_of(tile);
+      int const stage = ring::stage_of(tile);
       if (*state_of(device, stage) == partial) {
         clean(device, gradients_at(stage), odd_rows(device, stage) + rows);
         clean(device, rows_at(stage), odd_rows(device, stage));
       }
-      device.fence_async();
-      device.sync_warp();
-      if (lane == 0) device.arrive(barriers.full(stage));
+      ring::arrive_full(device, tile);
     };
     int tile = 0;  // of those that see the keys
     HEADMIX_NO_UNROLL
     for (;; ++tile) {
-      int const number = order.next(device, facts, listed, by, static_cast<int>(parts.count)), stage = stage_of(tile);
+      int const number = order.next(device, facts, listed, by, static_cast<int>(parts.count)),
+                stage = ring::stage_of(tile);
       auto const numbers = device.template shared<int>(places_at + tile % 2 * 3 * rows * 4);
       shared_places<3, std::remove_cv_t<decltype(numbers)>> const places{numbers};
       if (number >= 0 && thread < rows) {
@@ -173,7 +163,7 @@ struct attention_key_gradient_warpgroups {
         }
         places.put(thread, list.place(i, width, by));
       }
-      device.wait_barrier(barriers.empty(stage), parity_of(tile) ^ 1);  // at once for the first ones
+      ring::wait_empty(device, tile);
       if (thread == 0) *state_of(device, stage) = number < 0 ? end : order.covers ? covered : partial;
       device.template sync_named<warpgroup_threads>(own_barrier);  // the places and the state are there
       if (number < 0) break;
@@ -206,8 +196,7 @@ struct attention_key_gradient_warpgroups {
     }
     device.template wait_copies<0>();
     for (int last = tile < on_their_way ? 0 : tile - on_their_way; last < tile; ++last) arrived(last);
-    device.sync_warp();
-    if (lane == 0) device.arrive(barriers.full(stage_of(tile)));  // that there are no more
+    ring::arrive_full(device, tile);  // that there are no more
   }
 
   /// What this thread has copied of rows that are not finite becomes 0, and they are marked: not all keys see them, and
@@ -242,7 +231,7 @@ struct attention_key_gradient_warpgroups {
 
   /// A warpgroup has 64 keys.
   template <class Device, class Facts>
-  HEADMIX_DEVICE void consume(Device& device, ring<Device> const& barriers, Facts const& facts) const {
+  HEADMIX_DEVICE void consume(Device& device, Facts const& facts) const {
     constexpr int row_blocks = rows / 8, out_blocks = width / 8, steps = rows / 16, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const first = consumer * own_keys, own = first + device.warp() % 4 * 16;  // of the group, of the warp
@@ -291,11 +280,11 @@ struct attention_key_gradient_warpgroups {
       }
     };
 
-    device.wait_barrier(barriers.keys_full(), 0);
+    device.wait_barrier(keys_full(device), 0);
     HEADMIX_NO_UNROLL
     for (int tile = 0;; ++tile) {
-      int const stage = stage_of(tile);
-      device.wait_barrier(barriers.full(stage), parity_of(tile));
+      int const stage = ring::stage_of(tile);
+      ring::wait_full(device, tile);
       int const state = *state_of(device, stage);
       if (state == end) break;
       auto const shift = statistics_of(device, stage), delta = shift + rows;
@@ -340,8 +329,7 @@ struct attention_key_gradient_warpgroups {
       add(d_value, weights, gradients_at(stage));
       add(d_key, gradients, rows_at(stage));
       device.template wait_products<0>(d_key, d_value, weights, gradients);
-      device.sync_warp();
-      if (lane == 0) device.arrive(barriers.empty(stage));
+      ring::arrive_empty(device, tile);
     }
 
     HEADMIX_UNROLL

@@ -10,6 +10,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/stage_ring.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -48,8 +49,9 @@ struct grouped_gemm_warpgroups {
   static constexpr int left_bytes = rows * panel_row_bytes, right_bytes = depth * columns * 2;
   static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
   static constexpr int panel_rows = transposed ? columns : depth;
-  static constexpr int rights_at = stages * left_bytes, barriers_at = rights_at + stages * right_bytes;
-  static constexpr int rows_at = barriers_at + 2 * stages * 8, slots_at = rows_at + rows * 4;
+  static constexpr int rights_at = stages * left_bytes;
+  using ring = stage_ring<stages, rights_at + stages * right_bytes>;
+  static constexpr int rows_at = ring::end, slots_at = rows_at + rows * 4;
   static constexpr int shared_bytes = slots_at + rows * 4;
   static constexpr int producers = 4, consumers = 8;  ///< warps
   static constexpr int on_their_way = 2;  ///< steps whose rows of x have not arrived when the next one is begun
@@ -80,59 +82,37 @@ struct grouped_gemm_warpgroups {
       row_of[i] = slots.row_of(slot);
       slot_of[i] = slot;
     }
-    ring<Device> const barriers{device.template shared<std::uint64_t>(barriers_at)};
     if (device.thread() == 0) {
-      for (int i = 0; i < stages; ++i) {
-        device.init_barrier(barriers.full(i), producers + 1);
-        device.init_barrier(barriers.empty(i), consumers);
-      }
+      ring::init(device, producers + 1, consumers);
       device.fence_async();  // copies see them
     }
     device.sync();
     if (device.warpgroup() == 0) {
       device.template give_registers<56>();
-      produce(device, barriers, row_of, static_cast<int>(mine.expert), col0, steps);
+      produce(device, row_of, static_cast<int>(mine.expert), col0, steps);
     } else {
       device.template take_registers<224>();
-      consume(device, barriers, slot_of, mine.count, col0, steps);
+      consume(device, slot_of, mine.count, col0, steps);
     }
   }
 
  private:
-  /// The barriers of the stages. Phase n of one belongs to the n-th step that is in the stage.
-  template <class Device>
-  struct ring {
-    typename Device::template shared_pointer<std::uint64_t> at;
-
-    [[nodiscard]] HEADMIX_DEVICE auto full(int i) const { return at + i; }
-    [[nodiscard]] HEADMIX_DEVICE auto empty(int i) const { return at + (stages + i); }
-  };
-  [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int step) { return step % stages; }
-  [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int step) { return step / stages % 2; }
-
   template <class Device, class Rows>
-  HEADMIX_DEVICE void produce(Device& device, ring<Device> const& barriers, Rows const& row_of, int expert, int col0,
-                              int steps) const {
+  HEADMIX_DEVICE void produce(Device& device, Rows const& row_of, int expert, int col0, int steps) const {
     int const thread = device.thread(), x_stride = static_cast<int>(x.row_stride);
-    // The warp's rows of x for that step are in shared memory.
-    auto const arrived = [&](int step) {
-      device.fence_async();
-      device.sync_warp();
-      if (device.lane() == 0) device.arrive(barriers.full(stage_of(step)));
-    };
     HEADMIX_NO_UNROLL
     for (int step = 0; step < steps; ++step) {
-      int const stage = stage_of(step), k0 = step * depth;
-      device.wait_barrier(barriers.empty(stage), parity_of(step) ^ 1);  // at once for the first ones
+      int const stage = ring::stage_of(step), k0 = step * depth;
+      ring::wait_empty(device, step);
       if (thread == 0) {
-        device.arrive_expecting(barriers.full(stage), right_bytes);
+        device.arrive_expecting(ring::full(device, step), right_bytes);
         HEADMIX_UNROLL
         for (int i = 0; i < panels; ++i) {
           int const n = col0 + i * panel_columns;
           device.copy_tile(
               device.template shared<bfloat16>(rights_at + stage * right_bytes + i * (right_bytes / panels)), weights,
               expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n),
-              barriers.full(stage));
+              ring::full(device, step));
         }
       }
       tile_copy<rows, depth, warpgroup_threads>::start(
@@ -141,31 +121,27 @@ struct grouped_gemm_warpgroups {
       device.commit_copies();
       if (step < on_their_way) continue;
       device.template wait_copies<on_their_way>();
-      arrived(step - on_their_way);
+      ring::arrive_full(device, step - on_their_way);
     }
     device.template wait_copies<0>();
-    for (int step = steps < on_their_way ? 0 : steps - on_their_way; step < steps; ++step) arrived(step);
+    for (int step = steps < on_their_way ? 0 : steps - on_their_way; step < steps; ++step)
+      ring::arrive_full(device, step);
   }
 
   template <class Device, class Slots>
-  HEADMIX_DEVICE void consume(Device& device, ring<Device> const& barriers, Slots const& slot_of, int count, int col0,
-                              int steps) const {
+  HEADMIX_DEVICE void consume(Device& device, Slots const& slot_of, int count, int col0, int steps) const {
     constexpr int blocks = columns / 8, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const first_row = consumer * own_rows;
     float sum[2][blocks][4] = {};
-    auto const release = [&](int step) {
-      device.sync_warp();
-      if (lane == 0) device.arrive(barriers.empty(stage_of(step)));
-    };
     HEADMIX_NO_UNROLL
     for (int step = 0; step < steps; ++step) {
-      int const stage = stage_of(step);
+      int const stage = ring::stage_of(step);
       matrix_descriptor const left = device.describe(
           device.template shared<bfloat16>(stage * left_bytes + first_row * panel_row_bytes), 16, eight_rows);
       matrix_descriptor const right = device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes),
                                                       right_bytes / panels, eight_rows);
-      device.wait_barrier(barriers.full(stage), parity_of(step));
+      ring::wait_full(device, step);
       device.fence_products(sum[0], sum[1]);
       HEADMIX_UNROLL
       for (int k = 0; k < depth / 16; ++k) {
@@ -181,7 +157,7 @@ struct grouped_gemm_warpgroups {
       }
       device.commit_products();
       device.template wait_products<1>();
-      if (step > 0) release(step - 1);
+      if (step > 0) ring::arrive_empty(device, step - 1);
     }
     device.template wait_products<0>(sum[0], sum[1]);
 

@@ -10,6 +10,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/stage_ring.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -28,7 +29,8 @@ struct grouped_outer_warpgroups {
   static constexpr int panel_bytes = depth * panel_row_bytes;  ///< 64 slots x 64 columns of x or g
   static constexpr int left_panels = rows / panel_columns, right_panels = columns / panel_columns;
   static constexpr int stage_bytes = (left_panels + right_panels) * panel_bytes;
-  static constexpr int barriers_at = stages * stage_bytes, shared_bytes = barriers_at + 2 * stages * 8;
+  using ring = stage_ring<stages, stages * stage_bytes>;
+  static constexpr int shared_bytes = ring::end;
   static constexpr int producers = 4, consumers = 8;  ///< warps
   static constexpr int on_their_way = 2;              ///< steps whose rows have not arrived when the next one is begun
   static constexpr int own_barrier = 1;               ///< and the next one: of one consumer
@@ -59,35 +61,21 @@ struct grouped_outer_warpgroups {
     int const steps = count > 0 ? (count + depth - 1) / depth : 0;
     if (steps == 0 && accumulate && parts == 1) return;
 
-    ring<Device> const barriers{device.template shared<std::uint64_t>(barriers_at)};
     if (device.thread() == 0) {
-      for (int i = 0; i < stages; ++i) {
-        device.init_barrier(barriers.full(i), producers);
-        device.init_barrier(barriers.empty(i), consumers);
-      }
+      ring::init(device, producers, consumers);
       device.fence_async();
     }
     device.sync();
     if (device.warpgroup() == 0) {
       device.template give_registers<56>();
-      produce(device, barriers, begin, count, row0, col0, steps);
+      produce(device, begin, count, row0, col0, steps);
     } else {
       device.template take_registers<224>();
-      consume(device, barriers, expert, part, row0, col0, steps);
+      consume(device, expert, part, row0, col0, steps);
     }
   }
 
  private:
-  /// Phase n of a stage's barriers belongs to the n-th step that is in it.
-  template <class Device>
-  struct ring {
-    typename Device::template shared_pointer<std::uint64_t> at;
-
-    [[nodiscard]] HEADMIX_DEVICE auto full(int i) const { return at + i; }
-    [[nodiscard]] HEADMIX_DEVICE auto empty(int i) const { return at + (stages + i); }
-  };
-  [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int step) { return step % stages; }
-  [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int step) { return step / stages % 2; }
   [[nodiscard]] static HEADMIX_HD constexpr int left_at(int stage, int panel) {
     return stage * stage_bytes + panel * panel_bytes;
   }
@@ -96,8 +84,7 @@ struct grouped_outer_warpgroups {
   }
 
   template <class Device>
-  HEADMIX_DEVICE void produce(Device& device, ring<Device> const& barriers, Index begin, int count, int row0, int col0,
-                              int steps) const {
+  HEADMIX_DEVICE void produce(Device& device, Index begin, int count, int row0, int col0, int steps) const {
     using copy = tile_copy<depth, panel_columns, warpgroup_threads>;
     int const thread = device.thread(), height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
     int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
@@ -110,17 +97,11 @@ struct grouped_outer_warpgroups {
         slot[n] = place < count ? slots.slot(begin + place) : Int{-1};
       }
     };
-    // The warp's rows of that step are in shared memory.
-    auto const arrived = [&](int step) {
-      device.fence_async();
-      device.sync_warp();
-      if (device.lane() == 0) device.arrive(barriers.full(stage_of(step)));
-    };
     read_slots(0);
     HEADMIX_NO_UNROLL
     for (int step = 0; step < steps; ++step) {
-      int const stage = stage_of(step);
-      device.wait_barrier(barriers.empty(stage), parity_of(step) ^ 1);  // at once for the first ones
+      int const stage = ring::stage_of(step);
+      ring::wait_empty(device, step);
       bfloat16 const* of_x[copy::count];
       bfloat16 const* of_g[copy::count];
       HEADMIX_UNROLL
@@ -141,33 +122,29 @@ struct grouped_outer_warpgroups {
       device.commit_copies();
       if (step < on_their_way) continue;
       device.template wait_copies<on_their_way>();
-      arrived(step - on_their_way);
+      ring::arrive_full(device, step - on_their_way);
     }
     device.template wait_copies<0>();
-    for (int step = steps < on_their_way ? 0 : steps - on_their_way; step < steps; ++step) arrived(step);
+    for (int step = steps < on_their_way ? 0 : steps - on_their_way; step < steps; ++step)
+      ring::arrive_full(device, step);
   }
 
   template <class Device>
-  HEADMIX_DEVICE void consume(Device& device, ring<Device> const& barriers, Index expert, int part, int row0, int col0,
-                              int steps) const {
+  HEADMIX_DEVICE void consume(Device& device, Index expert, int part, int row0, int col0, int steps) const {
     constexpr int blocks = 128 / 8, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
     // Its panels of 64 rows, and of 64 columns.
     int const first_left = tall ? 2 * consumer : 0, first_right = tall ? 0 : 2 * consumer;
     float sum[2][blocks][4] = {};
-    auto const release = [&](int step) {
-      device.sync_warp();
-      if (lane == 0) device.arrive(barriers.empty(stage_of(step)));
-    };
     HEADMIX_NO_UNROLL
     for (int step = 0; step < steps; ++step) {
-      int const stage = stage_of(step);
+      int const stage = ring::stage_of(step);
       matrix_descriptor const left =
           device.describe(device.template shared<bfloat16>(left_at(stage, first_left)), panel_bytes, eight_rows);
       matrix_descriptor const right =
           device.describe(device.template shared<bfloat16>(right_at(stage, first_right)), panel_bytes, eight_rows);
-      device.wait_barrier(barriers.full(stage), parity_of(step));
+      ring::wait_full(device, step);
       device.fence_products(sum[0], sum[1]);
       HEADMIX_UNROLL
       for (int k = 0; k < depth / 16; ++k) {
@@ -179,7 +156,7 @@ struct grouped_outer_warpgroups {
       }
       device.commit_products();
       device.template wait_products<1>();
-      if (step > 0) release(step - 1);
+      if (step > 0) ring::arrive_empty(device, step - 1);
     }
     device.template wait_products<0>(sum[0], sum[1]);
 
