@@ -133,6 +133,21 @@ inline void check_same(Outcome const& found, Outcome const& expected, double tol
   }
 }
 
+/// The layer on the device over bfloat16, as exact as that allows: what the reference loses with it is the measure.
+template <class L, class... Memory>
+void check_rounded_layer(batch const& b, Index rows, Outcome const& expected, Memory... memory) {
+  auto const rounded = outcome<L>(Reference<bfloat16>(), b, rows, memory...);
+  auto const found = outcome<L>(Cuda<bfloat16, test_device>(), b, rows, memory...);
+  for (auto const& entry : expected) {
+    std::string const& name = entry.first;  // clang 14 captures no structured bindings
+    std::vector<double> const& numbers = entry.second;
+    CAPTURE(name);
+    double const error = relative_error(found.at(name), numbers), storage = relative_error(rounded.at(name), numbers);
+    CAPTURE(storage);
+    CHECK(error < std::max(1e-2, 1.5 * storage));
+  }
+}
+
 /// The layer on the device, in every storage type, over the same rows.
 /// @tparam Rounds the layer rounds to few bits: next to a tie a rounding error of float makes a whole step
 template <class L, bool Rounds = false, class... Memory>
@@ -142,19 +157,7 @@ void check_layer(batch const& b, Index rows, Memory... memory) {
   SUBCASE("float") {
     check_same(outcome<L>(Cuda<float, test_device>(), b, rows, memory...), expected, Rounds ? 3e-3 : 1e-5);
   }
-  SUBCASE("bfloat16") {
-    // As exact as bfloat16 storage allows: what the reference loses with it is the measure.
-    auto const rounded = outcome<L>(Reference<bfloat16>(), b, rows, memory...);
-    auto const found = outcome<L>(Cuda<bfloat16, test_device>(), b, rows, memory...);
-    for (auto const& entry : expected) {
-      std::string const& name = entry.first;  // clang 14 captures no structured bindings
-      std::vector<double> const& numbers = entry.second;
-      CAPTURE(name);
-      double const error = relative_error(found.at(name), numbers), storage = relative_error(rounded.at(name), numbers);
-      CAPTURE(storage);
-      CHECK(error < std::max(1e-2, 1.5 * storage));
-    }
-  }
+  SUBCASE("bfloat16") { check_rounded_layer<L>(b, rows, expected, memory...); }
 }
 
 }  // namespace layers_test
