@@ -17,11 +17,20 @@ struct key_block {
   static constexpr int count = 11;
   Ints at;
 
-  /// The lists that read the keys have `tiles` tiles from `first_tile` on.
-  HEADMIX_DEVICE void put(small_row_list const& list, small_keys const& keys, int first_key, int part, int first_tile,
-                          int tiles) const {
-    int const values[count] = {list.row, list.head, list.end, list.position, keys.begin, keys.count,
-                               keys.col, first_key, part,     first_tile,    tiles};
+  /// Of a tile of keys, and of the lists that read them, in tiles of `rows` rows of which every part has some.
+  HEADMIX_DEVICE void find(attention_extents const& x, attention_tile const& mine, small_keys const& keys, int part,
+                           listed_tiles const& listed, row_divisors const& by, int rows) const {
+    Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
+    small_row_list const list(x, mine.sequence, first_list, by);
+    int first_tile = 0, tiles = (list.end + rows - 1) / rows;
+    if (listed.data) {
+      Index const first = mine.sequence * x.heads + first_list;
+      first_tile = listed_tiles::begin(x, first, rows);
+      tiles = listed_tiles::begin(x, first + lists, rows) - first_tile;
+    }
+    int const values[count] = {list.row,   list.head,  list.end, list.position,
+                               keys.begin, keys.count, keys.col, static_cast<int>(mine.first),
+                               part,       first_tile, tiles};
     HEADMIX_UNROLL
     for (int i = 0; i < count; ++i) at[i] = values[i];
   }
@@ -119,17 +128,7 @@ struct attention_key_gradient_tensor {
     if (mine.first >= all_keys.count) return;
     int const first_key = static_cast<int>(mine.first);
     if (thread == 0) {
-      int const part_number = static_cast<int>(device.block() % parts.count);
-      Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
-      small_row_list const list(x, mine.sequence, first_list, by);
-      if (listed.data) {
-        Index const at = mine.sequence * x.heads + first_list;
-        int const first_tile = listed_tiles::begin(x, at, rows);
-        facts.put(list, all_keys, first_key, part_number, first_tile,
-                  listed_tiles::begin(x, at + lists, rows) - first_tile);
-      } else {
-        facts.put(list, all_keys, first_key, part_number, 0, (list.end + rows - 1) / rows);
-      }
+      facts.find(x, mine, all_keys, static_cast<int>(device.block() % parts.count), listed, by, rows);
     }
     auto const key = device.template shared<bfloat16>(0), value = key + keys * width;
     tile_copy<keys, width, threads>::start(device, key, thread, width,

@@ -66,17 +66,7 @@ struct attention_key_gradient_warpgroups {
     auto const ints = device.template shared<int>(facts_at);
     key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
     if (device.thread() == 0) {
-      int const part_number = static_cast<int>(device.block() % parts.count);
-      Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
-      small_row_list const list(x, mine.sequence, first_list, by);
-      if (listed.data) {
-        Index const at = mine.sequence * x.heads + first_list;
-        int const first_tile = listed_tiles::begin(x, at, rows);
-        facts.put(list, all_keys, first_key, part_number, first_tile,
-                  listed_tiles::begin(x, at + lists, rows) - first_tile);
-      } else {
-        facts.put(list, all_keys, first_key, part_number, 0, (list.end + rows - 1) / rows);
-      }
+      facts.find(x, mine, all_keys, static_cast<int>(device.block() % parts.count), listed, by, rows);
       ring::init(device, producers, consumers);
       device.init_barrier(keys_full(device), 1);
       device.fence_async();  // copies see them
@@ -361,26 +351,11 @@ struct attention_key_gradient_warpgroups {
     device.template sync_named<warpgroup_threads>(own_barrier + 1 + consumer);
     auto const put = [&](float const(&sums)[out_blocks][4], int at, view<bfloat16> const& to) {
       if (to.data == nullptr) return;
-      auto const pairs = device.template shared<std::uint32_t>(at);
-      HEADMIX_UNROLL
-      for (int j = 0; j < out_blocks; ++j) {
-        HEADMIX_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          pairs[panel_offset<keys>(own + 8 * half + lane / 4, j) / 2 + lane % 4] =
-              pack(sums[j][2 * half], sums[j][2 * half + 1]);
-        }
-      }
-      device.sync_warp();
-      constexpr int chunks = width / 8, at_once = 32 / chunks;
-      int const chunk = lane % chunks;
-      HEADMIX_UNROLL
-      for (int i = 0; i < 16; i += at_once) {
-        int const s = own + i + lane / chunks;
+      put_panel_sums<keys>(device, at, sums, own);
+      each_panel_chunk<keys, width>(device, at, own, [&](int s, int col, words<4> const& values) {
         bfloat16* const row = my_keys.of(to, facts.first_key() + s);
-        if (row == nullptr) continue;
-        device.store16(row + 8 * chunk,
-                       device.load16(device.template shared<bfloat16>(at) + panel_offset<keys>(s, chunk)));
-      }
+        if (row) device.store16(row + col, values);
+      });
     };
     put(d_key, 0, p.d_k);
     put(d_value, key_bytes, p.d_v);

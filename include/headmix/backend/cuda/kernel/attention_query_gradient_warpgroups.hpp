@@ -20,14 +20,12 @@ namespace headmix::gpu {
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_query_gradient_warpgroups {
   static_assert(Map::identity && (width == 64 || width == 128));
-  static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int rows = 128, keys = 128;
-  static constexpr int own_rows = rows / 2;             ///< of a warpgroup
-  static constexpr int query_bytes = rows * width * 2;  ///< also of d_o, which lies behind q
-  using ring = attention_ring<keys, width, 2, cleaned_tiles::keys, 8, 2 * query_bytes>;
-  static constexpr int sights_at = ring::end, places_at = sights_at + 3 * rows * 4;
-  static constexpr int statistics_at = places_at + 2 * rows * 4;  ///< shift, then delta; registers are short
+  static constexpr int query_bytes = 128 * width * 2;  ///< also of d_o, which lies behind q
+  using block = attention_row_block<Mask, width, cleaned_tiles::keys, 2 * query_bytes>;
+  using ring = typename block::ring;
+  static constexpr int threads = block::threads, rows = block::rows, keys = block::keys, own_rows = block::own_rows;
+  static constexpr int statistics_at = block::end;  ///< shift, then delta; registers are short
   static constexpr int shared_bytes = statistics_at + 2 * rows * 4;
   static constexpr int own_barrier = 1;  ///< and the next one: of one consumer
 
@@ -43,41 +41,18 @@ struct attention_query_gradient_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // the plain kernel's
-    attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device, device.block());
-    small_row_list const list(x, mine.sequence, mine.list, by);
-    if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, width);
-    int const left = list.length() - static_cast<int>(mine.first);
-
-    auto const sights = device.template shared<int>(sights_at);
-    auto const numbers = device.template shared<int>(places_at);
-    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
-    typename ring::template barriers<Device> const barriers(device);
-    if (device.thread() == 0) barriers.init(device);
-    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
-                                          sights);
-    device.sync();
-    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
-    int const seen = sight.begin < sight.end ? sight.begin : sight.end;
-    int const begin = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
-    int const count = (sight.end - begin + keys - 1) / keys;
-
-    if (device.warpgroup() == 0) {
-      device.template give_registers<24>();
-      ring::fill(device, map_of_k, map_of_v, all_keys, sight, begin, count);
-    } else {
-      device.template take_registers<240>();
-      consume(device, barriers, places, sights, sight, begin, count);
-    }
+    block::template run<24, 240>(
+        device, p.extents, tiles, by, map_of_k, map_of_v,
+        [&](tile_sight const& sight, int begin, int count) { consume(device, sight, begin, count); });
   }
 
  private:
   /// A warpgroup has 64 rows.
-  template <class Device, class Places, class Sights>
-  HEADMIX_DEVICE void consume(Device& device, typename ring::template barriers<Device> const& barriers,
-                              Places const& places, Sights const& sights, tile_sight const& sight, int begin,
-                              int count) const {
+  template <class Device>
+  HEADMIX_DEVICE void consume(Device& device, tile_sight const& sight, int begin, int count) const {
+    auto const sights = block::sights(device);
+    auto const places = block::places(device);
+    typename ring::template barriers<Device> const barriers(device);
     constexpr int key_blocks = keys / 8, out_blocks = width / 8, steps = keys / 16, eight_rows = 8 * panel_row_bytes;
     constexpr int query_panel_bytes = rows * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
@@ -88,8 +63,8 @@ struct attention_query_gradient_warpgroups {
     gather_panels<rows, own_rows, width>(device, d_outs, first_row, [&](int r) { return places.of(p.d_o, r); });
     device.commit_copies();
     auto const shift = device.template shared<float>(statistics_at), delta = shift + rows;
-    if (int const r = device.thread() % warpgroup_threads + first_row; r < first_row + own_rows) {
-      int const row = places.row(r), head = places.col(r) / width;
+    if (int const i = device.thread() % warpgroup_threads; i < own_rows) {
+      int const r = first_row + i, row = places.row(r), head = places.col(r) / width;
       shift[r] = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
       delta[r] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
     }
@@ -169,24 +144,15 @@ struct attention_query_gradient_warpgroups {
 
     // The rows go where the queries were, which the products of all four warps have read.
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
-    auto const pairs = device.template shared<std::uint32_t>(0);
     HEADMIX_UNROLL
     for (int j = 0; j < out_blocks; ++j) {
       HEADMIX_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        pairs[panel_offset<rows>(own + 8 * half + lane / 4, j) / 2 + lane % 4] =
-            pack(out[0][j][2 * half] * last_scale, out[0][j][2 * half + 1] * last_scale);
-      }
+      for (int e = 0; e < 4; ++e) out[0][j][e] *= last_scale;
     }
-    device.sync_warp();
-    constexpr int chunks = width / 8, at_once = 32 / chunks;
-    int const chunk = lane % chunks;
-    HEADMIX_UNROLL
-    for (int i = 0; i < 16; i += at_once) {
-      int const r = own + i + lane / chunks;
-      if (places.row(r) < 0) continue;
-      device.store16(places.of(p.d_q, r) + 8 * chunk, device.load16(queries + panel_offset<rows>(r, chunk)));
-    }
+    put_panel_sums<rows>(device, 0, out[0], own);
+    each_panel_chunk<rows, width>(device, 0, own, [&](int r, int col, words<4> const& values) {
+      if (places.row(r) >= 0) device.store16(places.of(p.d_q, r) + col, values);
+    });
   }
 };
 

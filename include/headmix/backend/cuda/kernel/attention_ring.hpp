@@ -3,6 +3,9 @@
 // Keys and values of attention by warpgroups: the four warps of a warpgroup bring them tile by tile into a ring in
 // shared memory, for the warpgroups that multiply.
 
+#include <cstdint>
+#include <type_traits>
+
 #include "headmix/backend/cuda/kernel/attention_tensor_tile.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
@@ -153,6 +156,80 @@ HEADMIX_DEVICE void gather_panels(Device& device, Pointer tile, int first_row, S
                                                                  });
   }
 }
+
+/// Rounded sums of a warp become 16 rows of panels, from row `own` on.
+template <int rows, int n, class Device>
+HEADMIX_DEVICE void put_panel_sums(Device& device, int at, float const (&sums)[n][4], int own) {
+  auto const pairs = device.template shared<std::uint32_t>(at);
+  HEADMIX_UNROLL
+  for (int j = 0; j < n; ++j) {
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      pairs[panel_offset<rows>(own + 8 * half + device.lane() / 4, j) / 2 + device.lane() % 4] =
+          pack(sums[j][2 * half], sums[j][2 * half + 1]);
+    }
+  }
+  device.sync_warp();
+}
+/// f(row, first column, eight numbers) for those 16 rows.
+template <int rows, int width, class Device, class F>
+HEADMIX_DEVICE void each_panel_chunk(Device& device, int at, int own, F const& f) {
+  constexpr int chunks = width / 8, at_once = 32 / chunks;
+  int const chunk = device.lane() % chunks;
+  HEADMIX_UNROLL
+  for (int i = 0; i < 16; i += at_once) {
+    int const r = own + i + device.lane() / chunks;
+    f(r, 8 * chunk, device.load16(device.template shared<bfloat16>(at) + panel_offset<rows>(r, chunk)));
+  }
+}
+
+/// A block of three warpgroups that has 128 rows of a list and walks over the keys that they see, as attention does and
+/// its gradient by queries. Its memory begins behind byte `begin` of shared memory.
+template <AttentionMask Mask, int width, cleaned_tiles cleaned, int begin>
+struct attention_row_block {
+  static constexpr int threads = 3 * warpgroup_threads, rows = 128, keys = 128;
+  static constexpr int own_rows = rows / 2;  ///< of a warpgroup
+  using ring = attention_ring<keys, width, 2, cleaned, 8, begin>;
+  static constexpr int sights_at = ring::end, places_at = sights_at + 3 * rows * 4, end = places_at + 2 * rows * 4;
+
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto sights(Device& device) {
+    return device.template shared<int>(sights_at);
+  }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto places(Device& device) {
+    auto const numbers = device.template shared<int>(places_at);
+    return shared_places<2, std::remove_cv_t<decltype(numbers)>>{numbers};
+  }
+
+  /// The first warpgroup brings the keys, with `giving` registers for each thread; the others, with `taking`, call
+  /// consume(what all rows see, first key, tiles of keys).
+  template <int giving, int taking, class Device, class TensorMap, class Consume>
+  static HEADMIX_DEVICE void run(Device& device, attention_extents const& x, attention_tiles const& tiles,
+                                 row_divisors const& by, TensorMap const& of_keys, TensorMap const& of_values,
+                                 Consume const& consume) {
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
+    small_keys const all_keys(x, mine, width);
+    int const left = list.length() - static_cast<int>(mine.first);
+    if (device.thread() == 0) typename ring::template barriers<Device>(device).init(device);
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count,
+                                          places(device), sights(device));
+    device.sync();
+    tile_sight const sight = sight_of_rows<Mask>(device, sights(device), left < rows ? left : rows);
+    int const seen = sight.begin < sight.end ? sight.begin : sight.end;
+    int const first = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
+    int const count = (sight.end - first + keys - 1) / keys;
+    if (device.warpgroup() == 0) {
+      device.template give_registers<giving>();
+      ring::fill(device, of_keys, of_values, all_keys, sight, first, count);
+    } else {
+      device.template take_registers<taking>();
+      consume(sight, first, count);
+    }
+  }
+};
 
 }  // namespace headmix::gpu
 

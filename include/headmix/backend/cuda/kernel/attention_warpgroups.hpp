@@ -23,14 +23,11 @@ namespace headmix::gpu {
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_warpgroups {
   static_assert(Map::identity && (width == 64 || width == 128));
-  static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int rows = 128, keys = 128;
-  static constexpr int own_rows = rows / 2;  ///< of a warpgroup
-  static constexpr int query_bytes = rows * width * 2;
-  using ring = attention_ring<keys, width, 2, cleaned_tiles::values, 8, query_bytes>;
-  static constexpr int sights_at = ring::end, places_at = sights_at + 3 * rows * 4;
-  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+  using block = attention_row_block<Mask, width, cleaned_tiles::values, 128 * width * 2>;  ///< behind the queries
+  using ring = typename block::ring;
+  static constexpr int threads = block::threads, rows = block::rows, keys = block::keys, own_rows = block::own_rows;
+  static constexpr int shared_bytes = block::end;
   static constexpr int turn_barrier = 1;  ///< and the next one: whose turn it is
   static constexpr int own_barrier = 3;   ///< and the next one: of one consumer
 
@@ -46,41 +43,18 @@ struct attention_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // the plain kernel's
-    attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device, device.block());
-    small_row_list const list(x, mine.sequence, mine.list, by);
-    if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, width);
-    int const left = list.length() - static_cast<int>(mine.first);
-
-    auto const sights = device.template shared<int>(sights_at);
-    auto const numbers = device.template shared<int>(places_at);
-    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
-    typename ring::template barriers<Device> const barriers(device);
-    if (device.thread() == 0) barriers.init(device);
-    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
-                                          sights);
-    device.sync();
-    tile_sight const sight = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
-    int const seen = sight.begin < sight.end ? sight.begin : sight.end;
-    int const begin = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
-    int const count = (sight.end - begin + keys - 1) / keys;
-
-    if (device.warpgroup() == 0) {
-      device.template give_registers<40>();
-      ring::fill(device, map_of_k, map_of_v, all_keys, sight, begin, count);
-    } else {
-      device.template take_registers<232>();
-      consume(device, barriers, places, sights, sight, begin, count);
-    }
+    block::template run<40, 232>(
+        device, p.extents, tiles, by, map_of_k, map_of_v,
+        [&](tile_sight const& sight, int begin, int count) { consume(device, sight, begin, count); });
   }
 
  private:
   /// A warpgroup has 64 rows.
-  template <class Device, class Places, class Sights>
-  HEADMIX_DEVICE void consume(Device& device, typename ring::template barriers<Device> const& barriers,
-                              Places const& places, Sights const& sights, tile_sight const& sight, int begin,
-                              int count) const {
+  template <class Device>
+  HEADMIX_DEVICE void consume(Device& device, tile_sight const& sight, int begin, int count) const {
+    auto const sights = block::sights(device);
+    auto const places = block::places(device);
+    typename ring::template barriers<Device> const barriers(device);
     constexpr int key_blocks = keys / 8, out_blocks = width / 8, steps = keys / 16;
     constexpr float hidden = minus_infinity<float>;
     constexpr int query_panel_bytes = rows * panel_row_bytes;
@@ -233,31 +207,17 @@ struct attention_warpgroups {
     }
     // The rows go where the queries were, which the products of all four warps have read.
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
-    auto const pairs = device.template shared<std::uint32_t>(0);
-    HEADMIX_UNROLL
-    for (int j = 0; j < out_blocks; ++j) {
-      HEADMIX_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        pairs[panel_offset<rows>(own + 8 * half + lane / 4, j) / 2 + lane % 4] =
-            pack(out[0][j][2 * half], out[0][j][2 * half + 1]);
-      }
-    }
-    device.sync_warp();
-    constexpr int chunks = width / 8, at_once = 32 / chunks;
-    int const chunk = lane % chunks;
-    HEADMIX_UNROLL
-    for (int i = 0; i < 16; i += at_once) {
-      int const r = own + i + lane / chunks;
-      if (places.row(r) < 0) continue;
-      words<4> values = device.load16(queries + panel_offset<rows>(r, chunk));
-      if (p.o.data) device.store16(places.of(p.o, r) + 8 * chunk, values);
+    put_panel_sums<rows>(device, 0, out[0], own);
+    each_panel_chunk<rows, width>(device, 0, own, [&](int r, int col, words<4> values) {
+      if (places.row(r) < 0) return;
+      if (p.o.data) device.store16(places.of(p.o, r) + col, values);
       if (gated.by.data) {
         float const weight = device.load(&gated.by(places.row(r), places.col(r) / width));
         HEADMIX_UNROLL
         for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
-        device.store16(places.of(gated.o, r) + 8 * chunk, values);
+        device.store16(places.of(gated.o, r) + col, values);
       }
-    }
+    });
   }
 };
 

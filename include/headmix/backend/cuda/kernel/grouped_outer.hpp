@@ -106,19 +106,12 @@ struct grouped_outer_tensor {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    int const block = static_cast<int>(device.block()), across = static_cast<int>(blocks_for(y.cols, columns));
-    int const tiles = static_cast<int>(blocks_for(y.rows, rows)) * across;
-    int const part = block / tiles % parts;
-    Index const expert = block / (tiles * parts);
-    int const row0 = block % tiles / across * rows, col0 = block % across * columns;
-    Index const all_begin = slots.begin(expert), all_end = slots.end(expert);
-    Index const each = blocks_for(blocks_for(all_end - all_begin, parts), depth) * depth;
-    Index const begin = all_begin + part * each;
-    int const count = static_cast<int>((begin + each < all_end ? begin + each : all_end) - begin);
-    int const steps = count > 0 ? (count + depth - 1) / depth : 0;
-    if (steps == 0 && accumulate && parts == 1) return;
-    int const thread = device.thread(), lane = device.lane(), warp = device.warp();
     int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    slots_of_matrix_tile const mine(slots, device.block(), height, width, rows, columns, parts, depth);
+    if (mine.steps == 0 && accumulate && parts == 1) return;
+    Index const expert = mine.expert, begin = mine.begin;
+    int const part = mine.part, row0 = mine.row0, col0 = mine.col0, count = mine.count, steps = mine.steps;
+    int const thread = device.thread(), lane = device.lane(), warp = device.warp();
 
     // The slots that this thread copies rows of, read one step ahead.
     using left_copy = tile_copy<depth, rows, threads>;

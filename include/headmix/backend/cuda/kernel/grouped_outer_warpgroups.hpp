@@ -49,17 +49,9 @@ struct grouped_outer_warpgroups {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    int const block = static_cast<int>(device.block()), across = static_cast<int>(blocks_for(y.cols, columns));
-    int const tiles = static_cast<int>(blocks_for(y.rows, rows)) * across;
-    int const part = block / tiles % parts;
-    Index const expert = block / (tiles * parts);
-    int const row0 = block % tiles / across * rows, col0 = block % across * columns;
-    Index const all_begin = slots.begin(expert), all_end = slots.end(expert);
-    Index const each = blocks_for(blocks_for(all_end - all_begin, parts), depth) * depth;
-    Index const begin = all_begin + part * each;
-    int const count = static_cast<int>((begin + each < all_end ? begin + each : all_end) - begin);
-    int const steps = count > 0 ? (count + depth - 1) / depth : 0;
-    if (steps == 0 && accumulate && parts == 1) return;
+    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    slots_of_matrix_tile const mine(slots, device.block(), height, width, rows, columns, parts, depth);
+    if (mine.steps == 0 && accumulate && parts == 1) return;
 
     if (device.thread() == 0) {
       ring::init(device, producers, consumers);
@@ -68,10 +60,10 @@ struct grouped_outer_warpgroups {
     device.sync();
     if (device.warpgroup() == 0) {
       device.template give_registers<56>();
-      produce(device, begin, count, row0, col0, steps);
+      produce(device, mine);
     } else {
       device.template take_registers<224>();
-      consume(device, expert, part, row0, col0, steps);
+      consume(device, mine);
     }
   }
 
@@ -84,7 +76,7 @@ struct grouped_outer_warpgroups {
   }
 
   template <class Device>
-  HEADMIX_DEVICE void produce(Device& device, Index begin, int count, int row0, int col0, int steps) const {
+  HEADMIX_DEVICE void produce(Device& device, slots_of_matrix_tile const& mine) const {
     using copy = tile_copy<depth, panel_columns, warpgroup_threads>;
     int const thread = device.thread(), height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
     int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
@@ -94,12 +86,12 @@ struct grouped_outer_warpgroups {
       HEADMIX_UNROLL
       for (int n = 0; n < copy::count; ++n) {
         int const place = step * depth + copy::row(thread, n);
-        slot[n] = place < count ? slots.slot(begin + place) : Int{-1};
+        slot[n] = place < mine.count ? slots.slot(mine.begin + place) : Int{-1};
       }
     };
     read_slots(0);
     HEADMIX_NO_UNROLL
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < mine.steps; ++step) {
       int const stage = ring::stage_of(step);
       ring::wait_empty(device, step);
       bfloat16 const* of_x[copy::count];
@@ -107,8 +99,8 @@ struct grouped_outer_warpgroups {
       HEADMIX_UNROLL
       for (int n = 0; n < copy::count; ++n) {
         bool const real = slot[n] >= 0;
-        of_x[n] = real ? x.data + Index{slots.row_of(slot[n])} * x_stride + row0 : nullptr;
-        of_g[n] = real ? g.data + Index{slot[n] / g_per_row} * g_stride + col0 : nullptr;
+        of_x[n] = real ? x.data + Index{slots.row_of(slot[n])} * x_stride + mine.row0 : nullptr;
+        of_g[n] = real ? g.data + Index{slot[n] / g_per_row} * g_stride + mine.col0 : nullptr;
       }
       read_slots(step + 1);
       auto const bring = [&](bfloat16 const* const(&of)[copy::count], int i, int at, int left) {
@@ -116,21 +108,21 @@ struct grouped_outer_warpgroups {
                     [&](int n, int) { return of[n] ? of[n] + i * panel_columns : nullptr; });
       };
       HEADMIX_UNROLL
-      for (int i = 0; i < left_panels; ++i) bring(of_x, i, left_at(stage, i), height - row0);
+      for (int i = 0; i < left_panels; ++i) bring(of_x, i, left_at(stage, i), height - mine.row0);
       HEADMIX_UNROLL
-      for (int i = 0; i < right_panels; ++i) bring(of_g, i, right_at(stage, i), width - col0);
+      for (int i = 0; i < right_panels; ++i) bring(of_g, i, right_at(stage, i), width - mine.col0);
       device.commit_copies();
       if (step < on_their_way) continue;
       device.template wait_copies<on_their_way>();
       ring::arrive_full(device, step - on_their_way);
     }
     device.template wait_copies<0>();
-    for (int step = steps < on_their_way ? 0 : steps - on_their_way; step < steps; ++step)
+    for (int step = mine.steps < on_their_way ? 0 : mine.steps - on_their_way; step < mine.steps; ++step)
       ring::arrive_full(device, step);
   }
 
   template <class Device>
-  HEADMIX_DEVICE void consume(Device& device, Index expert, int part, int row0, int col0, int steps) const {
+  HEADMIX_DEVICE void consume(Device& device, slots_of_matrix_tile const& mine) const {
     constexpr int blocks = 128 / 8, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
@@ -138,7 +130,7 @@ struct grouped_outer_warpgroups {
     int const first_left = tall ? 2 * consumer : 0, first_right = tall ? 0 : 2 * consumer;
     float sum[2][blocks][4] = {};
     HEADMIX_NO_UNROLL
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < mine.steps; ++step) {
       int const stage = ring::stage_of(step);
       matrix_descriptor const left =
           device.describe(device.template shared<bfloat16>(left_at(stage, first_left)), panel_bytes, eight_rows);
@@ -161,7 +153,7 @@ struct grouped_outer_warpgroups {
     device.template wait_products<0>(sum[0], sum[1]);
 
     int const own = device.warp() % 4 * 16;  // of 64 rows
-    int const my_row0 = row0 + first_left * panel_columns, my_col0 = col0 + first_right * panel_columns;
+    int const my_row0 = mine.row0 + first_left * panel_columns, my_col0 = mine.col0 + first_right * panel_columns;
     // f(two sums side by side, their row, their column) for those that there are.
     auto const each = [&](auto const& f) {
       HEADMIX_UNROLL
@@ -178,13 +170,13 @@ struct grouped_outer_warpgroups {
       }
     };
     if (parts > 1) {
-      float* const to = partial + (part * y.count + expert) * y.rows * y.cols;
+      float* const to = partial + (mine.part * y.count + mine.expert) * y.rows * y.cols;
       each([&](float low, float high, int row, int col) {
         device.store(reinterpret_cast<float_pair*>(to + Index{row} * width + col), float_pair{low, high});
       });
       return;
     }
-    bfloat16* const made = y.data + expert * y.stack_stride;
+    bfloat16* const made = y.data + mine.expert * y.stack_stride;
     if (accumulate) {
       each([&](float& low, float& high, int row, int col) {
         std::uint32_t const old = device.load(reinterpret_cast<std::uint32_t const*>(made + row * y.row_stride + col));

@@ -58,6 +58,29 @@ struct slot_tile {
   }
 };
 
+/// A tile of an expert's matrix, which is a sum over its slots, and which of these a block has: a part, cut into steps.
+struct slots_of_matrix_tile {
+  Index expert, begin;
+  int part, row0, col0;
+  int count, steps;  ///< from `begin` on; not positive: none
+
+  /// Blocks are numbered by expert, then by part, then by tiles of `rows` x `columns`.
+  HEADMIX_DEVICE slots_of_matrix_tile(slot_lists const& slots, Index block_number, int height, int width, int rows,
+                                      int columns, int parts, int depth) {
+    int const block = static_cast<int>(block_number), across = (width + columns - 1) / columns;
+    int const tiles = (height + rows - 1) / rows * across;
+    part = block / tiles % parts;
+    expert = block / (tiles * parts);
+    row0 = block % tiles / across * rows;
+    col0 = block % across * columns;
+    Index const all_begin = slots.begin(expert), all_end = slots.end(expert);
+    Index const each = blocks_for(blocks_for(all_end - all_begin, parts), depth) * depth;
+    begin = all_begin + part * each;
+    count = static_cast<int>((begin + each < all_end ? begin + each : all_end) - begin);
+    steps = count > 0 ? (count + depth - 1) / depth : 0;
+  }
+};
+
 /// True when chunks of 16 bytes of the rows can be copied, and a row's columns and stride are ints.
 template <class T>
 [[nodiscard]] bool rows_are_aligned(view<T> const& a) {
