@@ -140,6 +140,31 @@ int wrong_sums(int thread, float const (&sums)[n][4]) {
   return wrong;
 }
 
+/// A product of 16 steps of the depth of tiles that CuTe has laid out, by its descriptors.
+template <class Atom, class Multiply>
+int wrong_products(auto const& left, auto const& right, int step, Multiply const& multiply) {
+  matrix_descriptor const of_left{std::uint64_t{left_descriptors<Atom>(left)(0, 0, step)}};
+  matrix_descriptor const of_right{std::uint64_t{right_descriptors<Atom>(right)(0, 0, step)}};
+  int wrong = 0;
+  run([&](EmulatedSm90a& device) {
+    auto const memory = device.shared<bfloat16>(0);
+    int const thread = device.thread();
+    for (int k = 0; k < 16; ++k) {
+      if (thread < 64) memory[place_of(left(thread, 16 * step + k))] = bfloat16(left_number(thread, k));
+      memory[place_of(right(thread, 16 * step + k))] = bfloat16(right_number(thread, k));
+    }
+    device.fence_async();
+    device.sync();
+    float sums[16][4] = {};
+    device.fence_products(sums);
+    multiply(device, sums, of_left, of_right);
+    device.commit_products();
+    device.wait_products<0>(sums);
+    wrong += wrong_sums(thread, sums);
+  });
+  return wrong;
+}
+
 }  // namespace
 
 TEST_CASE("cute: the permutation of addresses") {
@@ -177,55 +202,15 @@ TEST_CASE("cute: tiles and descriptors of gradients of weights") {
   }
 }
 
-TEST_CASE("cute: the emulated device multiplies tiles of slots as CuTe lays them out") {
-  constexpr int at = 16 << 10, step = 3;  // slots 48 to 63
-  auto const left = rows_across_depth<64, 64>(0);
-  auto const right = rows_across_depth<128, 64>(at);
-  matrix_descriptor const of_left{std::uint64_t{left_descriptors<sums_of_slots>(left)(0, 0, step)}};
-  matrix_descriptor const of_right{std::uint64_t{right_descriptors<sums_of_slots>(right)(0, 0, step)}};
-  int wrong = 0;
-  run([&](EmulatedSm90a& device) {
-    auto const memory = device.shared<bfloat16>(0);
-    int const thread = device.thread();
-    for (int k = 0; k < 16; ++k) {
-      if (thread < 64) memory[place_of(left(thread, 16 * step + k))] = bfloat16(left_number(thread, k));
-      memory[place_of(right(thread, 16 * step + k))] = bfloat16(right_number(thread, k));
-    }
-    device.fence_async();
-    device.sync();
-    float sums[16][4] = {};
-    device.fence_products(sums);
-    device.multiply_both_across(sums, of_left, of_right, false);
-    device.commit_products();
-    device.wait_products<0>(sums);
-    wrong += wrong_sums(thread, sums);
-  });
-  CHECK(wrong == 0);
-}
-
 TEST_CASE("cute: the emulated device multiplies tiles as CuTe lays them out") {
-  constexpr int at = 16 << 10, step = 2;  // columns 32 to 47
-  auto const left = rows_along_depth<64, 64>(0);
-  auto const right = rows_along_depth<128, 64>(at);
-  matrix_descriptor const of_left{std::uint64_t{left_descriptors<scores_of_keys>(left)(0, 0, step)}};
-  matrix_descriptor const of_right{std::uint64_t{right_descriptors<scores_of_keys>(right)(0, 0, step)}};
-  int wrong = 0;
-  run([&](EmulatedSm90a& device) {
-    auto const memory = device.shared<bfloat16>(0);
-    int const thread = device.thread();
-    for (int k = 0; k < 16; ++k) {
-      if (thread < 64) memory[place_of(left(thread, 16 * step + k))] = bfloat16(left_number(thread, k));
-      memory[place_of(right(thread, 16 * step + k))] = bfloat16(right_number(thread, k));
-    }
-    device.fence_async();
-    device.sync();
-    float sums[16][4] = {};
-    device.fence_products(sums);
-    device.multiply_tiles(sums, of_left, of_right, false);
-    device.commit_products();
-    device.wait_products<0>(sums);
-    wrong += wrong_sums(thread, sums);
-  });
+  // Columns 32 to 47 of queries and keys; slots 48 to 63.
+  int wrong = wrong_products<scores_of_keys>(
+      rows_along_depth<64, 64>(0), rows_along_depth<128, 64>(16 << 10), 2,
+      [](EmulatedSm90a& device, auto&... operands) { device.multiply_tiles(operands..., false); });
+  CHECK(wrong == 0);
+  wrong = wrong_products<sums_of_slots>(
+      rows_across_depth<64, 64>(0), rows_across_depth<128, 64>(16 << 10), 3,
+      [](EmulatedSm90a& device, auto&... operands) { device.multiply_both_across(operands..., false); });
   CHECK(wrong == 0);
 }
 
