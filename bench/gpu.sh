@@ -42,7 +42,7 @@ commit="${COMMIT:-$(git log -1 --format=%h 2>/dev/null || echo '?')}"
 steps="${ONLY:-tests determinism sanitizer kernels layers warpgroups torch ncu}"
 wanted() { case " $steps " in *" $1 "*) true ;; *) false ;; esac; }
 say() { printf '=== %s (after %d s)\n' "$1" "$SECONDS"; }
-rows="$out/rows.tsv" notes="$out/notes.md" wrong=0
+rows="$out/rows.jsonl" notes="$out/notes.md" wrong=0
 : >"$rows"
 : >"$notes"
 note() { echo "- $1" | tee -a "$notes"; publish; }
@@ -59,7 +59,7 @@ measure() {
   local status
   step "$@"
   status=$?
-  grep -P '^[a-z]+\t' "$out/$1.log" >>"$rows"
+  grep '^{' "$out/$1.log" >>"$rows"
   return $status
 }
 # reason <file>: the first line about an error, or else the last one.
@@ -101,78 +101,7 @@ publish() {
   echo "graph; its layers with 'rows sorted and expanded' gather a copy of the rows for every expert, multiply them by grouped"
   echo "products and put the results back in order."
   echo
-  echo "| | what | us | TFLOP/s | floor us | floor / time |"
-  echo "|---|---|---|---|---|---|"
-  awk -F '\t' '$1 != "model" { printf "| %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6 }' "$rows"
-  echo
-  # Both name a layer as bench/gpu/shapes.hpp does.
-  awk -F '\t' '
-    $1 == "layer" { us[$2] = $3 }
-    $1 == "model" { order[++n] = $2; model[$2] = $3; bound[$2] = $5 }
-    END {
-      if (n == 0) exit
-      print "| layer (a graph, where there is one) | bound us | model us | measured us | measured / model |"
-      print "|---|---|---|---|---|"
-      for (i = 1; i <= n; ++i) {
-        base = name = order[i]
-        sub(/, warpgroups$/, "", base)
-        graph = base ", graph" substr(name, length(base) + 1)
-        found = (graph in us) ? us[graph] : us[name]
-        quotient = found > 0 ? sprintf("%.2f", found / model[name]) : "-"
-        printf "| %s | %s | %s | %s | %s |\n", name, bound[name], model[name], (found > 0 ? found : "-"), quotient
-      }
-      print "\nBound and model are calculated from the compiled kernels (bench/gpu_model), not measured.\n"
-    }' "$rows"
-  awk -F '\t' '
-    $1 != "model" { us[$2] = $3 }
-    function quotient(a, b) { return us[a] > 0 && us[b] > 0 ? sprintf("%.2f", us[a] / us[b]) : "-" }
-    function ratio(what, ours, theirs) {
-      if (us[ours] > 0 && us[theirs] > 0) printf "| %s | %s | %s |\n", what, quotient(ours, theirs), quotient(ours ", graph", theirs ", graph")
-    }
-    END {
-      print "| time of headmix over time of PyTorch | call by call (eager) | as graphs |\n|---|---|---|"
-      split("all keys,causal", masks, ","); split("forward,forward and backward", passes, ",")
-      split("cuDNN,flash", backends, ","); split("128,64", widths, ","); lengths[1] = ""; lengths[2] = ", T=8192"
-      for (w = 1; w <= 2; ++w) for (t = 1; t <= 2; ++t) for (m = 1; m <= 2; ++m) for (p = 1; p <= 2; ++p) {
-        ours = "MoA 8 of 32 x " widths[w] ", " masks[m] lengths[t] ", " passes[p]
-        split("dense 8 x " widths[w] ";MoA of " widths[w] ", rows sorted and expanded", layers, ";")
-        for (b = 1; b <= 2; ++b) for (l = 1; l <= 2; ++l) {
-          theirs = layers[l] ", " masks[m] lengths[t] ", " backends[b] ", " passes[p]
-          ratio("MoA over " theirs, ours, theirs)
-        }
-      }
-      split("2048,8192", lengths, ","); split("grouped-query,MoH 24 of,MoH 16 of", llamas, ",")
-      for (t = 1; t <= 2; ++t) for (l = 1; l <= 3; ++l) for (p = 1; p <= 2; ++p) {
-        of = " 32/8 x 128, " lengths[t] " tokens, "
-        ratio(llamas[l] of passes[p] ", over grouped-query, cuDNN", llamas[l] of passes[p], "grouped-query" of "cuDNN, " passes[p])
-      }
-      for (m = 1; m <= 2; ++m) for (b = 1; b <= 2; ++b) {
-        theirs = "attention alone, " masks[m] ", " backends[b] ", forward"
-        ratio(theirs, "attention, " masks[m], theirs)
-      }
-      count = split("MH-MoE 3 of 96 x 512,MoE 2 of 8 x 1024,MoE 2 of 16 x 1024,MoE 2 of 32 x 1024,MoE 2 of 128 x 1024",
-                    mixtures, ",")
-      for (l = 1; l <= count; ++l) for (p = 1; p <= 2; ++p) {
-        ours = mixtures[l] ", " passes[p]
-        ratio(ours, ours, mixtures[l] ", rows sorted and expanded, " passes[p])
-      }
-      print "\n| time of MoH over time of multi-head attention, both headmix | call by call | as a graph |\n|---|---|---|"
-      split("16,12,8,4", counts, ","); split(",backward: ", directions, ",")
-      for (m = 1; m <= 2; ++m) for (n = 1; n <= 4; ++n) {
-        for (p = 1; p <= 2; ++p) {
-          theirs = directions[p] "attention, 16 heads, " masks[m]
-          ours = directions[p] "attention, " counts[n] " of 16 heads, " masks[m]
-          if (us[ours] > 0 && us[theirs] > 0) printf "| %s | %s | |\n", ours, quotient(ours, theirs)
-        }
-        for (p = 1; p <= 2; ++p) {
-          theirs = "multi-head 16 x 64, " masks[m] ", " passes[p]
-          ours = "MoH " counts[n] " of 16 x 64, " masks[m] ", " passes[p]
-          if (us[ours] > 0 && us[theirs] > 0) {
-            printf "| %s | %s | %s |\n", ours, quotient(ours, theirs), quotient(ours ", graph", theirs ", graph")
-          }
-        }
-      }
-    }' "$rows"
+  "$build/table" "$rows" || cat "$rows" # nothing is lost
 } >"$table"
 
 say "environment"
@@ -188,12 +117,15 @@ say "environment"
 
 # ---- build, all at once ----
 say "build"
+build="$out/build"
+mkdir -p "$build"
+# On the host, and first: all that follows goes into its tables.
+"${CXX:-c++}" -std=c++20 -O1 bench/gpu/table.cpp -o "$build/table" >"$out/table.log" 2>&1 ||
+  { note "does not compile: bench/gpu/table.cpp: $(reason "$out/table.log")"; wrong=1; }
 case "$capability" in
   9.0) architecture=90a ;;
   *) architecture="${capability/./}" ;;
 esac
-build="$out/build"
-mkdir -p "$build"
 # cuBLAS of the toolkit, or else that of a Python package, as PyTorch brings it.
 blas=(-lcublas) blas_headers=()
 echo '#include <cublas_v2.h>' >"$build/cublas.cu"

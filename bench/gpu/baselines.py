@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: MIT
 """What PyTorch makes of the same work on the same GPU, eagerly and as a CUDA graph: dense attention, attention alone,
 FlexAttention over the rows that MoH chooses, and MoA, MH-MoE and MoE with "rows sorted and expanded": they gather a copy
-of the rows for every expert, multiply them by grouped products and put the results back in order. Prints rows as
-common.cuh describes; one that cannot run says why.
+of the rows for every expert, multiply them by grouped products and put the results back in order. Prints rows, lines
+of JSON that table.cpp reads, with the rows of headmix that do the same work in "of"; one that cannot run says why.
 
-usage: baselines.py [--tflops=T] [--tbytes=T]"""
+usage: baselines.py [--tflops=T] [--tbytes=T] | --list
+--list: instead, what every row is compared with, without PyTorch."""
 
+import json
 import statistics
 import sys
 import time
 
-import torch
-import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
+only_list = "--list" in sys.argv
+if not only_list:
+    import torch
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
 N, D, K, E = 16384, 1024, 8, 32  # MoA: 8 of 32 experts for 16384 tokens
-ceilings = dict(a[2:].split("=") for a in sys.argv[1:])
+ceilings = dict(a[2:].split("=") for a in sys.argv[1:] if "=" in a)
 peak = float(ceilings.get("tflops", 0))
 
 
@@ -72,22 +76,27 @@ def as_graph(f):
     return lambda i: graph.replay()
 
 
-def timed(name, gflop, f, times):
+def timed(what, gflop, f, times, graph):
     us = median_us(f, times)
-    floor = f"{gflop / peak * 1e3:.1f}\t{gflop / peak * 1e3 / us:.2f}" if peak else "-\t-"
-    print(f"torch\t{name}\t{us:.1f}\t{gflop / us * 1e3:.0f}\t{floor}", flush=True)
+    floor = {"floor_us": round(gflop / peak * 1e3, 2)} if peak else {}
+    measured = {"us": round(us, 2), "tflops": round(gflop / us * 1e3, 1)}
+    print(json.dumps(what | {"graph": graph} | measured | floor), flush=True)
 
 
-def row(name, gflop, make, times=50):
-    """make() prepares and gives the f(i) that is timed."""
+def row(name, backward, of, gflop, make, times=None):
+    """make() prepares and gives the f(i) that is timed. `of`: names of rows of headmix."""
+    what = {"group": "torch", "name": name, "pass": "forward and backward" if backward else "forward", "of": of}
+    if only_list:
+        print(json.dumps(what))
+        return
+    times = times or (20 if backward else 50)
     try:
         f = make()
-        timed(name, gflop, f, times)
-        name += ", graph"
-        timed(name, gflop, as_graph(f), times)
+        timed(what, gflop, f, times, False)
+        timed(what, gflop, as_graph(f), times, True)
     except Exception as error:  # a kernel that this version or GPU lacks, or that no graph can have
         reason = str(error).strip().splitlines() or [type(error).__name__]
-        print(f"torch\t{name}: not run ({reason[0][:90]})\t-\t-\t-\t-", flush=True)
+        print(json.dumps({"group": "torch", "name": f"{name}, {what['pass']}: not run ({reason[0][:90]})"}), flush=True)
     torch.cuda.empty_cache()
 
 
@@ -239,51 +248,57 @@ def expanded_moe(n, d, split, experts, k, hidden, backward):
 
 
 def main():
-    print(f"# torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}")
+    backends = {"cuDNN": None, "flash": None}
+    if not only_list:
+        print(f"# torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}")
+        backends = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+    cudnn = backends["cuDNN"]
     giga = 1e-9
-    backends = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
     for h, t in ((128, 2048), (128, 8192), (64, 2048), (64, 8192)):
         core = 4 * N * K * t * h * giga
         dense = 2 * N * D * 4 * K * h * giga
         moa = 2 * N * D * (E + 2 * h + 2 * K * h) * giga
         first = (h, t) == (128, 2048)
-        layers = [(f"dense 8 x {h}", dense, dense_attention), (f"MoA of {h}, rows sorted and expanded", moa, expanded_moa)]
-        if first:
-            layers.insert(0, ("attention alone", 0, attention_alone))
         for causal in (False, True):
             mask, part = ("causal", 0.5) if causal else ("all keys", 1.0)
-            mask += "" if t == 2048 else f", T={t}"
-            for name, backend in backends.items() if first else (("cuDNN", SDPBackend.CUDNN_ATTENTION),):
-                for what, products, make in layers:
-                    row(f"{what}, {mask}, {name}, forward", products + part * core, make(backend, causal, False, t, h))
-                    gflop = 3 * products + 3.5 * part * core
-                    row(f"{what}, {mask}, {name}, forward and backward", gflop, make(backend, causal, True, t, h), 20)
+            at = mask if t == 2048 else f"{mask}, T={t}"
+            ours = [f"MoA 8 of 32 x {h}, {at}"]
+            layers = [
+                (f"dense 8 x {h}", ours + [f"dense 8 x {h}, {at}"], dense, dense_attention),
+                (f"MoA of {h}, rows sorted and expanded", ours, moa, expanded_moa),
+            ]
+            if first:
+                layers.insert(0, ("attention alone", [f"attention, {mask}"], 0, attention_alone))
+            for name, backend in backends.items() if first else (("cuDNN", cudnn),):
+                for what, of, products, make in layers:
+                    for backward in (False, True):
+                        gflop = (3 if backward else 1) * products + (3.5 if backward else 1) * part * core
+                        same = [] if backward and what == "attention alone" else of
+                        row(f"{what}, {at}, {name}", backward, same, gflop, make(backend, causal, backward, t, h))
     n = 4096
     layers = {"MH-MoE 3 of 96 x 512": (768, 3, 96, 3, 512)}
     layers |= {f"MoE 2 of {e} x 1024": (512, 1, e, 2, 1024) for e in (8, 16, 32, 128)}
     for name, (d, split, experts, k, hidden) in layers.items():
         gflop = 2 * n * d * (experts + 3 * k * hidden + (2 * d if split > 1 else 0)) * giga
-        name += ", rows sorted and expanded"
-        row(f"{name}, forward", gflop, expanded_moe(n, d, split, experts, k, hidden, False))
-        row(f"{name}, forward and backward", 3 * gflop, expanded_moe(n, d, split, experts, k, hidden, True), 20)
+        for backward in (False, True):
+            make = expanded_moe(n, d, split, experts, k, hidden, backward)
+            row(f"{name}, rows sorted and expanded", backward, [name], (3 if backward else 1) * gflop, make)
     # Of a LLaMA 3 of 8B parameters: one sequence.
     d, h, heads, groups = 4096, 128, 32, 8
     for t in (2048, 8192):
         core = 2 * t * t * heads * h * giga
         products = 2 * t * d * h * (2 * heads + 2 * groups) * giga
-        of = f"32/8 x 128, {t} tokens"
-        for backward, times in ((False, 50), (True, 20)):
-            which = "forward and backward" if backward else "forward"
-            alone = attention_alone(SDPBackend.CUDNN_ATTENTION, True, backward, t, h, 1, heads, groups)
-            row(f"attention alone, {of}, cuDNN, {which}", (3.5 if backward else 1) * core, alone, times)
-            block = dense_attention(SDPBackend.CUDNN_ATTENTION, True, backward, t, h, 1, d, heads, groups)
-            gflop = 3 * products + 3.5 * core if backward else products + core
-            row(f"grouped-query {of}, cuDNN, {which}", gflop, block, times)
+        at = f"32/8 x 128, {t} tokens"
+        layers = [f"grouped-query {at}", f"MoH 24 of {at}", f"MoH 16 of {at}"]
+        for backward in (False, True):
+            attention = (3.5 if backward else 1) * core
+            alone = attention_alone(cudnn, True, backward, t, h, 1, heads, groups)
+            row(f"attention alone, {at}, cuDNN", backward, [], attention, alone)
+            block = dense_attention(cudnn, True, backward, t, h, 1, d, heads, groups)
+            row(f"grouped-query {at}, cuDNN", backward, layers, (3 if backward else 1) * products + attention, block)
             for active in (24, 16):
-                rows = t * active // groups
-                gflop = (3.5 if backward else 1) * core * active / heads
-                flex = flex_over_rows(t, h, groups, rows, backward)
-                row(f"attention alone, {active} of {of}, FlexAttention, {which}", gflop, flex, times)
+                flex = flex_over_rows(t, h, groups, t * active // groups, backward)
+                row(f"attention alone, {active} of {at}, FlexAttention", backward, [], attention * active / heads, flex)
 
 
 if __name__ == "__main__":

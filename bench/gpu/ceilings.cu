@@ -39,6 +39,17 @@ struct nothing {
   HEADMIX_DEVICE void operator()(Device&) const {}
 };
 
+std::string decimal(double x, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, x);
+  return text;
+}
+/// A row of the table.
+void ceiling(std::string const& name, double us, double tflops = 0) {
+  std::printf("{\"group\": \"ceiling\", \"name\": %s, \"us\": %.2f, \"tflops\": %.1f}\n", json_quoted(name).c_str(), us,
+              tflops);
+}
+
 int main() {
   try {
     Backend backend;
@@ -57,15 +68,16 @@ int main() {
         },
         20);
     double const tbytes = 2 * static_cast<double>(bytes) / copy * 1e-6;
-    std::printf("ceiling\tcopy of 1 GiB, read and written: %.2f TB/s\t%.1f\t-\t-\t-\n", tbytes, copy);
+    ceiling("copy of 1 GiB, read and written: " + decimal(tbytes, 2) + " TB/s", copy);
 
     Index const small = Index{16} << 20;
     int const times = 20;
     double const read = median_us(stream, [&](int) {
       queue.launch(read_again{from.as<float>(), small / 16, times, to.as<float>()}, 8 * queue.processors());
     });
-    std::printf("ceiling\t16 MiB read %d times from the L2 cache: %.2f TB/s\t%.1f\t-\t-\t-\n", times,
-                static_cast<double>(small) * times / read * 1e-6, read);
+    double const read_tbytes = static_cast<double>(small) * times / read * 1e-6;
+    ceiling("16 MiB read " + std::to_string(times) + " times from the L2 cache: " + decimal(read_tbytes, 2) + " TB/s",
+            read);
 
     Index const n = 8192;
     Buffers<bfloat16> const a(backend, n, n), b(backend, n, n), y(backend, n, n);
@@ -77,16 +89,15 @@ int main() {
         30);
     double const gflop = 2e-9 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
     double const tflops = gflop / product * 1e3;
-    std::printf("ceiling\tcuBLAS, bfloat16, 8192^3, random numbers: %.0f TFLOP/s\t%.1f\t%.0f\t-\t-\n", tflops, product,
-                tflops);
+    ceiling("cuBLAS, bfloat16, 8192^3, random numbers", product, tflops);
 
     double const empty = median_us(stream, [&](int) { queue.launch(nothing{}, 1); });
     headmix::cuda_graph const graph(queue, [&] {
       for (int i = 0; i < 100; ++i) queue.launch(nothing{}, 1);
     });
     double const in_graph = median_us(stream, [&](int) { graph.launch(); }) / 100;
-    std::printf("ceiling\tempty kernel between two events\t%.1f\t-\t-\t-\n", empty);
-    std::printf("ceiling\tempty kernel in a graph of 100\t%.1f\t-\t-\t-\n", in_graph);
+    ceiling("empty kernel between two events", empty);
+    ceiling("empty kernel in a graph of 100", in_graph);
     std::printf("--tflops=%.1f\n--tbytes=%.3f\n", tflops, tbytes);
   } catch (headmix::Error const& error) {
     std::fprintf(stderr, "%s\n", error.what());

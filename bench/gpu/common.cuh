@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "../json.hpp"
 #include "headmix/headmix.cuh"
 
 namespace bench {
@@ -23,10 +24,10 @@ using headmix::bfloat16, headmix::Index, headmix::view;
 // Compiled with HEADMIX_CUDA_WARPGROUPS=1: Hopper's own instructions, and rows say so.
 #if defined(HEADMIX_CUDA_WARPGROUPS) && HEADMIX_CUDA_WARPGROUPS
 using Backend = headmix::Cuda<bfloat16, headmix::Sm90a>;
-inline constexpr char const* of_device = ", warpgroups";
+inline constexpr char const* device_name = "warpgroups";
 #else
 using Backend = headmix::Cuda<bfloat16, headmix::Sm80>;
-inline constexpr char const* of_device = "";
+inline constexpr char const* device_name = "";
 #endif
 
 /// What this GPU can do, as ceilings.cu measured it.
@@ -112,23 +113,25 @@ inline bool cached(double megabytes) {
   return megabytes > 0 && 3e6 * megabytes < bytes;
 }
 
-/// Prints a row; gflop and megabytes may be 0. The rate of a copy is no floor for what stays in the cache.
-inline void row(char const* group, std::string const& name, double us, double gflop, double megabytes,
-                Ceilings const& c) {
+/// What is timed.
+struct Subject {
+  char const *group, *pass;  ///< kernel or layer; forward, or forward and backward, of layers
+  std::string name;
+  std::string over = {};  ///< the name of the row that it is compared with, of the same pass
+  bool graph = false;
+};
+/// Prints a row, a line of JSON that table.cpp reads; gflop and megabytes may be 0. The rate of a copy is no floor for
+/// what stays in the cache.
+inline void row(Subject const& what, double us, double gflop, double megabytes, Ceilings const& c) {
   bool const in_cache = cached(megabytes);
   double const compute = c.tflops > 0 ? gflop / c.tflops * 1e3 : 0;
   double const memory = c.tbytes > 0 && !in_cache ? megabytes / c.tbytes : 0, floor = std::max(compute, memory);
-  std::printf("%s\t%s%s%s\t%.1f\t", group, name.c_str(), of_device, in_cache ? ", in L2" : "", us);
-  if (gflop > 0) {
-    std::printf("%.0f\t", gflop / us * 1e3);
-  } else {
-    std::printf("-\t");
-  }
-  if (floor > 0) {
-    std::printf("%.1f\t%.2f\n", floor, floor / us);
-  } else {
-    std::printf("-\t-\n");
-  }
+  std::printf(
+      "{\"group\": %s, \"name\": %s, \"pass\": %s, \"graph\": %s, \"device\": %s, \"in_l2\": %s, \"over\": %s, "
+      "\"us\": %.2f, \"tflops\": %.1f, \"floor_us\": %.2f}\n",
+      json_quoted(what.group).c_str(), json_quoted(what.name).c_str(), json_quoted(what.pass).c_str(),
+      what.graph ? "true" : "false", json_quoted(device_name).c_str(), in_cache ? "true" : "false",
+      json_quoted(what.over).c_str(), us, gflop / us * 1e3, floor);
   std::fflush(stdout);
 }
 

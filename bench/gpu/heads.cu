@@ -32,9 +32,10 @@ int main(int argc, char** argv) {
     std::string const only = option(argc, argv, "only");
     Backend backend;
     cudaStream_t const stream = backend.queue().stream();
-    auto const time = [&](std::string const& name, double gflop, double megabytes, std::function<void(int)> const& f) {
+    auto const time = [&](std::string const& name, double gflop, double megabytes, std::function<void(int)> const& f,
+                          std::string const& over = {}) {
       if (!only.empty() && name.find(only) == std::string::npos) return;
-      row("kernel", name, median_us(stream, f), gflop, megabytes, c);
+      row({"kernel", "", name, over}, median_us(stream, f), gflop, megabytes, c);
     };
     auto const constant = [](auto v) { return headmix::view<std::remove_pointer_t<decltype(v.data)> const>(v); };
     headmix::gpu::memory scratch(0);  // of the largest need
@@ -91,22 +92,25 @@ int main(int argc, char** argv) {
         backend.attention_gradient<decltype(mask)>(problem, with(backend.attention_gradient_scratch(problem)));
       };
     };
+    std::string const all_heads = "attention, 16 heads";
     auto const time_attention = [&](std::string const& name, auto const& extents, Index rows, Index head_count) {
       double const row_heads = static_cast<double>(rows * head_count);
       double const gflop = 4 * giga * row_heads * length * h;
       double const mb = keys.megabytes() * 2 + row_heads * (4 * h + 4) * 1e-6;
       double const back_mb = keys.megabytes() * 4 + row_heads * (8 * h + 4) * 1e-6;
-      for (int i = 0; i < 3; ++i) attend(headmix::full{}, extents, rows, head_count)(i);
-      time(name + ", all keys", gflop, mb, attend(headmix::full{}, extents, rows, head_count));
-      time("backward: " + name + ", all keys", 2.5 * gflop, back_mb,
-           attend_back(headmix::full{}, extents, rows, head_count));
-      for (int i = 0; i < 3; ++i) attend(headmix::causal{}, extents, rows, head_count)(i);
-      time(name + ", causal", gflop / 2, mb, attend(headmix::causal{}, extents, rows, head_count));
-      time("backward: " + name + ", causal", 1.25 * gflop, back_mb,
-           attend_back(headmix::causal{}, extents, rows, head_count));
+      auto const both_passes = [&](auto mask, std::string const& seen, double share) {
+        auto const time_pass = [&](std::string const& before, double work, double moved, auto const& f) {
+          time(before + name + seen, work, moved, f, name == all_heads ? "" : before + all_heads + seen);
+        };
+        for (int i = 0; i < 3; ++i) attend(mask, extents, rows, head_count)(i);
+        time_pass("", share * gflop, mb, attend(mask, extents, rows, head_count));
+        time_pass("backward: ", 2.5 * share * gflop, back_mb, attend_back(mask, extents, rows, head_count));
+      };
+      both_passes(headmix::full{}, ", all keys", 1);
+      both_passes(headmix::causal{}, ", causal", 0.5);
     };
     time_attention(
-        "attention, 16 heads", [&](int) { return dense; }, tokens, heads);
+        all_heads, [&](int) { return dense; }, tokens, heads);
     double const product = 2 * giga * static_cast<double>(tokens) * d * heads * h;
     time("product with W_q of 16 heads (cuBLAS)", product, x.megabytes() + q.megabytes() + w.megabytes(),
          [&](int i) { backend.gemm(q(i), constant(x(i)), constant(w(i)), false); });

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     cudaStream_t const stream = backend.queue().stream();
     auto const time = [&](std::string const& name, double gflop, double megabytes, std::function<void(int)> const& f) {
       if (!only.empty() && name.find(only) == std::string::npos) return;
-      row("kernel", name, median_us(stream, f), gflop, megabytes, c);
+      row({"kernel", "", name}, median_us(stream, f), gflop, megabytes, c);
     };
     auto const constant = [](auto v) { return headmix::view<std::remove_pointer_t<decltype(v.data)> const>(v); };
     constexpr double giga = 1e-9, token_slots = static_cast<double>(shape::slots);

@@ -11,13 +11,13 @@ namespace bench {
 /// A layer over inputs of `width` columns. A router starts with zeros, which send every token to the same experts, so
 /// parameters are random.
 template <class Layer, Index width>
-struct Subject {
+struct Trial {
   Backend backend;
   headmix::Module<Layer, Backend> layer;
   Buffers<bfloat16> x, dy;
   headmix::batch batch;
 
-  explicit Subject(headmix::segments s)
+  explicit Trial(headmix::segments s)
       : layer(1, backend), x(backend, s.rows, width), dy(backend, s.rows, width, 0.01F), batch(s) {
     std::uint32_t seed = 100;
     for (auto const& p : layer.parameters()) {
@@ -36,27 +36,31 @@ struct Subject {
   }
 };
 
-/// Rows of a layer, whose forward pass makes so many GFLOP in products and in attention.
+/// Rows of a layer, whose forward pass makes so many GFLOP in products and in attention. `over`: the layer that it is
+/// compared with.
 template <class Layer, Index width>
-void time_layer(std::string const& name, headmix::segments sizes, double products, double attention,
-                Ceilings const& c) {
+void time_layer(std::string const& name, headmix::segments sizes, double products, double attention, Ceilings const& c,
+                std::string const& over = {}) {
   // Backward counts two products for one of forward, in attention five for two, however often a kernel repeats them.
   double const gflop = products + attention, gflop_both = 3 * products + 3.5 * attention;
-  Subject<Layer, width> s(sizes);
+  Trial<Layer, width> s(sizes);
   cudaStream_t const stream = s.backend.queue().stream();
   auto const both = [&](int i) {
     s.forward(i);
     s.backward(i);
   };
-  row("layer", name + ", forward", median_us(stream, [&](int i) { s.forward(i); }), gflop, 0, c);
-  row("layer", name + ", forward and backward", median_us(stream, both, 30), gflop_both, 0, c);
   headmix::cuda_graph const forward(s.backend.queue(), [&] { s.forward(); });
   headmix::cuda_graph const pass(s.backend.queue(), [&] { both(0); });
-  row("layer", name + ", forward, graph", median_us(stream, [&](int) { forward.launch(); }), gflop, 0, c);
-  row("layer", name + ", forward and backward, graph",
-      median_us(
-          stream, [&](int) { pass.launch(); }, 30),
-      gflop_both, 0, c);
+  auto const time = [&](char const* which, bool graph, std::function<void(int)> const& f, int times, double all) {
+    row({"layer", which, name, over, graph}, median_us(stream, f, times), all, 0, c);
+  };
+  time(
+      "forward", false, [&](int i) { s.forward(i); }, 50, gflop);
+  time("forward and backward", false, both, 30, gflop_both);
+  time(
+      "forward", true, [&](int) { forward.launch(); }, 50, gflop);
+  time(
+      "forward and backward", true, [&](int) { pass.launch(); }, 30, gflop_both);
 }
 
 /// All that a pass makes, as bytes.
@@ -80,11 +84,12 @@ std::vector<std::byte> pass(S& s) {
 /// 20 passes that must agree bit by bit.
 template <class Layer, Index width>
 bool repeats(std::string const& name, headmix::segments sizes) {
-  Subject<Layer, width> s(sizes), other(sizes);
+  Trial<Layer, width> s(sizes), other(sizes);
   std::vector<std::byte> const first = pass(s);
   bool same = pass(other) == first;
   for (int i = 0; same && i < 19; ++i) same = pass(s) == first;
-  std::printf("determinism\t%s: 20 passes %s\t-\t-\t-\t-\n", name.c_str(), same ? "bitwise equal" : "DIFFER");
+  std::string const found = name + ": 20 passes " + (same ? "bitwise equal" : "DIFFER");
+  std::printf("{\"group\": \"determinism\", \"name\": %s}\n", json_quoted(found).c_str());
   std::fflush(stdout);
   return same;
 }

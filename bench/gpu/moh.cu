@@ -14,6 +14,8 @@ using Mixture = headmix::Moh<d, h, headmix::TwoStage<shared, heads - shared, cho
 template <class Mask>
 using Dense = headmix::MultiHead<d, heads, h, Mask>;
 
+std::string all_heads(std::string const& mask) { return "multi-head 16 x 64, " + mask; }
+
 template <Index chosen, class Mask>
 void time_mixture(std::string const& mask, double seen, Ceilings const& c) {
   double const n = static_cast<double>(tokens), giga = 1e-9;
@@ -21,14 +23,14 @@ void time_mixture(std::string const& mask, double seen, Ceilings const& c) {
   double const products = 2 * n * d * (heads + 2 + 2 * heads * h + 2 * active * h) * giga;
   time_layer<Mixture<chosen, Mask>, d>("MoH " + std::to_string(active) + " of 16 x 64, " + mask,
                                        headmix::uniform(sequences, length), products,
-                                       4 * n * active * length * h * seen * giga, c);
+                                       4 * n * active * length * h * seen * giga, c, all_heads(mask));
 }
 template <class Mask>
 void time_all(std::string const& mask, double seen, Ceilings const& c) {
   time_mixture<8, Mask>(mask, seen, c);
   double const n = static_cast<double>(tokens), giga = 1e-9;
-  time_layer<Dense<Mask>, d>("multi-head 16 x 64, " + mask, headmix::uniform(sequences, length),
-                             2 * n * d * 4 * heads * h * giga, 4 * n * heads * length * h * seen * giga, c);
+  time_layer<Dense<Mask>, d>(all_heads(mask), headmix::uniform(sequences, length), 2 * n * d * 4 * heads * h * giga,
+                             4 * n * heads * length * h * seen * giga, c);
 }
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whole layers: the attention of a LLaMA 3 of 8B parameters, and MoH with 24 or 16 of its 32 heads on, over sequences of
-// 2048 and of 8192 tokens. Forward, and forward with backward; call by call and as a CUDA graph. --check: instead, 20
-// passes that must agree bit by bit.
+// Whole layers: the attention of a LLaMA 3 of 8B parameters, and MoH with 24 or 16 of its 32 heads on, over sequences
+// of 2048 and of 8192 tokens. Forward, and forward with backward; call by call and as a CUDA graph. --check: instead,
+// 20 passes that must agree bit by bit.
 #include "layer.cuh"
 #include "shapes.hpp"
 
@@ -17,7 +17,8 @@ void time_llama(std::string const& name, Index active, Index length, Ceilings co
   // The router: a logit for each head, and two for the groups.
   double const logits = active == shape::heads ? 0 : 2 * n * shape::d * (shape::heads + 2) * giga;
   double const attention = 2 * n * n * static_cast<double>(active) * shape::h * giga;
-  time_layer<Layer, shape::d>(name, headmix::uniform(1, length), projections + logits, attention, c);
+  time_layer<Layer, shape::d>(name, headmix::uniform(1, length), projections + logits, attention, c,
+                              active == shape::heads ? "" : shape::dense_name(length));
 }
 }  // namespace
 

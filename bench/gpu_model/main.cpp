@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "../json.hpp"
 #include "layers.hpp"
 
 using namespace gpu_model;
@@ -174,12 +175,15 @@ int run(std::vector<std::string> const& arguments) {
       all.push_back(s);
     }
     if (rows) {
-      char const* const of_device = Recorder::with_warpgroups ? ", warpgroups" : "";
+      auto const print = [](std::string const& name, char const* pass, totals const& t) {
+        std::printf(
+            "{\"group\": \"model\", \"name\": %s, \"pass\": \"%s\", \"device\": \"%s\", \"us\": %.1f, \"bound_us\": "
+            "%.1f}\n",
+            bench::json_quoted(name).c_str(), pass, Recorder::with_warpgroups ? "warpgroups" : "", t.expected, t.bound);
+      };
       for (sums const& s : all) {
-        char const* const name = s.of->name.c_str();
-        std::printf("model\t%s, forward%s\t%.1f\t-\t%.1f\t-\n", name, of_device, s.forward.expected, s.forward.bound);
-        std::printf("model\t%s, forward and backward%s\t%.1f\t-\t%.1f\t-\n", name, of_device, s.both.expected,
-                    s.both.bound);
+        print(s.of->name, "forward", s.forward);
+        print(s.of->name, "forward and backward", s.both);
       }
       continue;
     }
@@ -198,9 +202,8 @@ int run(std::vector<std::string> const& arguments) {
   std::puts(
       "\nFloor, goals and dense (attention that is replaced, by published rates of cuBLAS and cuDNN): the design "
       "notes.");
-  std::printf("Rows are %s.\n", Recorder::with_warpgroups
-                                    ? "Sm90a, with kernels for warpgroups"
-                                    : "Sm80: no kernel of the files has wgmma");
+  std::printf("Rows are %s.\n", Recorder::with_warpgroups ? "Sm90a, with kernels for warpgroups"
+                                                          : "Sm80: no kernel of the files has wgmma");
   std::set<std::string> unknown;
   for (layer const& l : layers) {
     for (auto const* pass : {&l.launches.forward, &l.launches.backward}) {

@@ -324,12 +324,12 @@ class Trends {
     std::string results = file_text(in / "out");
     if (results.ends_with('\n')) results.pop_back();
     results.erase(0, results.rfind('\n') + 1);
-    Record record = trends::make_record({{"name", trends::json_string(t.run->name)},
-                                         {"family", trends::json_string(list_.families[t.run->family].name)},
-                                         {"options", trends::json_string(words(t))},
-                                         {"commit", trends::json_string(o_.commit)},
-                                         {"arch", trends::json_string(HEADMIX_TRENDS_ARCH)},
-                                         {"machine", trends::json_string(cpu_model())},
+    Record record = trends::make_record({{"name", trends::json_quoted(t.run->name)},
+                                         {"family", trends::json_quoted(list_.families[t.run->family].name)},
+                                         {"options", trends::json_quoted(words(t))},
+                                         {"commit", trends::json_quoted(o_.commit)},
+                                         {"arch", trends::json_quoted(HEADMIX_TRENDS_ARCH)},
+                                         {"machine", trends::json_quoted(cpu_model())},
                                          {"side_by_side", std::to_string(o_.jobs)}},
                                         results, file_text(in / "report" / "report.json"), 40);
     std::string const loss = trends::json_value(results, "val_loss");

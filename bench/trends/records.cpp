@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <fstream>
-#include <limits>
 
 #include "../../examples/language_model/options.hpp"
 #include "../../examples/language_model/svg.hpp"
@@ -13,42 +11,10 @@
 
 namespace trends {
 
-namespace {
-
-/// The length of the value that the text begins with.
-std::size_t length_of_value(std::string_view rest) {
-  int depth = 0;
-  bool quoted = false;
-  std::size_t n = 0;
-  for (; n < rest.size(); ++n) {
-    char const c = rest[n];
-    if (quoted) {
-      if (c == '\\') ++n;
-      if (c == '"') quoted = false;
-      continue;
-    }
-    if (c == '"') quoted = true;
-    if (c == '[' || c == '{') ++depth;
-    if (depth == 0 && (c == ',' || c == '}' || c == ']')) break;
-    if (c == ']' || c == '}') --depth;
-  }
-  return n;
-}
-
-}  // namespace
-
-std::string json_value(std::string_view json, std::string_view key) {
-  std::string const name = "\"" + std::string(key) + "\": ";
-  auto const at = json.find(name);
-  if (at == std::string_view::npos) return {};
-  std::string_view const rest = json.substr(at + name.size());
-  return std::string(rest.substr(0, length_of_value(rest)));
-}
-
 std::vector<std::string> json_elements(std::string_view array) {
   std::vector<std::string> elements;
   for (std::size_t at = 1; at + 1 < array.size();) {
-    std::size_t const n = length_of_value(array.substr(at));
+    std::size_t const n = bench::length_of_json(array.substr(at));
     elements.emplace_back(array.substr(at, n));
     at = std::max(at + 1, array.find_first_not_of(", ", at + n));
   }
@@ -70,31 +36,14 @@ std::vector<double> json_numbers(std::string_view array) {
   return numbers;
 }
 
-std::string json_string(std::string_view text) {
-  std::string s = "\"";
-  for (char const c : text) s.append(c == '"' || c == '\\' ? "\\" : "").push_back(c);
-  return s + '"';
-}
+std::string Record::text(std::string_view key) const { return bench::json_text(json, key); }
 
-std::string Record::text(std::string_view key) const {
-  std::string const value = json_value(json, key);
-  std::string s;
-  for (std::size_t i = 1; i + 1 < value.size(); ++i) {
-    if (value[i] == '\\') ++i;
-    s += value[i];
-  }
-  return s;
-}
-
-double Record::number(std::string_view key) const {
-  auto const numbers = json_numbers(json_value(json, key));
-  return numbers.size() == 1 ? numbers[0] : std::numeric_limits<double>::quiet_NaN();
-}
+double Record::number(std::string_view key) const { return bench::json_number(json, key); }
 
 Record make_record(std::vector<std::pair<std::string, std::string>> const& facts, std::string const& results,
                    std::string const& report, std::size_t parts) {
   std::string json = "{";
-  for (auto const& [key, value] : facts) json += json_string(key) + ": " + value + ", ";
+  for (auto const& [key, value] : facts) json += json_quoted(key) + ": " + value + ", ";
   auto const curve = json_numbers(json_value(report, "train_curve"));  // step, loss, step, loss
   std::size_t const steps = curve.size() / 2, part = std::max<std::size_t>(1, (steps + parts - 1) / parts);
   std::string means;
@@ -109,7 +58,7 @@ Record make_record(std::vector<std::pair<std::string, std::string>> const& facts
   for (std::string const key :
        {"validation_curve", "expert_loads", "ffn_expert_loads", "expert_information", "ffn_expert_information"}) {
     std::string const value = json_value(report, key);
-    json += json_string(key) + ": " + (value.empty() ? "[]" : value) + ", ";
+    json += json_quoted(key) + ": " + (value.empty() ? "[]" : value) + ", ";
   }
   return {json + "\"results\": " + results + "}"};
 }

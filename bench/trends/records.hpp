@@ -8,16 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "../json.hpp"
+
 namespace trends {
 
-/// The JSON of the value of `key`, the first one in the text, or nothing.
-[[nodiscard]] std::string json_value(std::string_view json, std::string_view key);
+using bench::json_quoted, bench::json_value;
+
 /// The numbers of an array, of arrays of numbers one after another.
 [[nodiscard]] std::vector<double> json_numbers(std::string_view array);
 /// The elements of an array of arrays, or of strings.
 [[nodiscard]] std::vector<std::string> json_elements(std::string_view array);
-/// A string of JSON.
-[[nodiscard]] std::string json_string(std::string_view text);
 
 struct Record {
   std::string json;

@@ -35,32 +35,48 @@ cat >"$target" <<'PROGRAM'
 #!/usr/bin/env bash
 name="$(basename "$0")"
 [ "$name" = "${HANGING:-nothing}" ] && touch "$HANGS" && sleep 60
+# row <group> <name> <us> [more]
+row() { printf '{"group": "%s", "name": "%s", "us": %s, "tflops": 1, "floor_us": 10%s}\n' "$1" "$2" "$3" "${4:+, $4}"; }
+forward='"pass": "forward", "graph": false' graph='"pass": "forward", "graph": true'
 case "$name" in
-  ceilings) printf -- '--copy=3000\n--product=700\n'; printf 'ceiling\tcopy\t10\t-\t-\t-\n' ;;
+  ceilings) printf -- '--copy=3000\n--product=700\n'; row ceiling copy 10 ;;
   device)
     echo "[doctest] test cases: 3 | 2 passed | 1 failed"
     case "$*" in *source-file* | *layouts*) exit 0 ;; esac
     exit "${DEVICE_STATUS:-0}" ;;
-  moa_64) [ "${1:-}" = --check ] || printf 'layer\tMoA 8 of 32 x 64, causal, T=8192, forward%s\t%s\t1\t10\t0.5\n' '' 400 ', graph' 300 ;;
-  moh_llama) [ "${1:-}" = --check ] || printf 'layer\tMoH 24 of 32/8 x 128, 8192 tokens, forward\t90\t1\t10\t0.5\n' ;;
-  moa@warpgroups) printf 'row\tmoa@warpgroups\t20\t1\t10\t0.5\nlayer\tMoA, forward, graph, warpgroups\t400\t1\t10\t0.5\n' ;;
-  moa) [ "${1:-}" = --check ] || printf 'layer\tMoA, forward\t900\t1\t10\t0.5\nlayer\tMoA, forward, graph\t880\t1\t10\t0.5\n' ;;
+  moa_64)
+    [ "${1:-}" = --check ] || {
+      row layer "MoA 8 of 32 x 64, causal, T=8192" 400 "$forward"
+      row layer "MoA 8 of 32 x 64, causal, T=8192" 300 "$graph"
+    } ;;
+  moh_llama)
+    [ "${1:-}" = --check ] || {
+      row layer "grouped-query 32/8 x 128, 8192 tokens" 120 "$forward"
+      row layer "MoH 24 of 32/8 x 128, 8192 tokens" 90 "$forward, \"over\": \"grouped-query 32/8 x 128, 8192 tokens\""
+    } ;;
+  moa@warpgroups) row row moa@warpgroups 20; row layer MoA 400 "$graph, \"device\": \"warpgroups\"" ;;
+  moa) [ "${1:-}" = --check ] || { row layer MoA 900 "$forward"; row layer MoA 880 "$graph"; } ;;
   gpu_model) # of the GPU that nvidia-smi names
     of=""
-    case "$*" in "--gpu=h100 --rows "*/moa) ;; "--gpu=h100 --rows "*/moa@warpgroups) of=", warpgroups" ;; *) echo "unexpected: $*"; exit 2 ;; esac
-    printf "model\tMoA, forward$of\t800\t-\t500\t-\nmodel\tMH-MoE, forward$of\t300\t-\t200\t-\n" ;;
-  *) [ "${1:-}" = --check ] || printf 'row\t%s\t20\t1\t10\t0.5\n' "$name" ;;
+    case "$*" in "--gpu=h100 --rows "*/moa) ;; "--gpu=h100 --rows "*/moa@warpgroups) of=warpgroups ;; *) echo "unexpected: $*"; exit 2 ;; esac
+    row model MoA 800 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 500"
+    row model MH-MoE 300 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 200" ;;
+  kernels) [ "${1:-}" = --check ] || { row row kernels 20; row kernel "attention, causal" 50; } ;;
+  *) [ "${1:-}" = --check ] || row row "$name" 20 ;;
 esac
 PROGRAM
 chmod +x "$target"
 TOOL
 tool python3 <<'TOOL'
 #!/bin/sh
+row() { printf '{"group": "torch", "name": "%s", "pass": "forward", "graph": %s, "us": %s, "of": [%s]}\n' "$1" "$2" "$3" "$4"; }
 case "$1" in
   *baselines.py)
-    printf 'torch\tattention alone\t30\t1\t10\t0.3\n# PyTorch 2.11\n'
-    printf 'torch\tdense 8 x 64, causal, T=8192, cuDNN, forward%s\t%s\t1\t10\t0.3\n' '' 200 ', graph' 200
-    printf 'torch\tgrouped-query 32/8 x 128, 8192 tokens, cuDNN, forward\t100\t1\t10\t0.3\n' ;;
+    echo "# PyTorch 2.11"
+    row "attention alone, causal, cuDNN" false 25 '"attention, causal"'
+    row "dense 8 x 64, causal, T=8192, cuDNN" false 200 '"MoA 8 of 32 x 64, causal, T=8192", "nothing"'
+    row "dense 8 x 64, causal, T=8192, cuDNN" true 200 '"MoA 8 of 32 x 64, causal, T=8192", "nothing"'
+    row "grouped-query 32/8 x 128, 8192 tokens, cuDNN" false 100 '"MoH 24 of 32/8 x 128, 8192 tokens"' ;;
 esac
 TOOL
 tool ncu <<'TOOL'
@@ -83,17 +99,22 @@ has() { grep -q -- "$1" "$table" || fail "the table lacks: $1" "$table"; }
 lacks() { ! grep -q -- "$1" "$table" || fail "the table has: $1" "$table"; }
 
 run all 0
-for row in ceilings: '| ceiling | copy | 10' 'layouts against the device: passed' 'tests on the device: passed' \
+for row in ceilings: '| ceiling | copy | 10.0 | 1 | 10.0 | 1.00 |' 'layouts against the device: passed' 'tests on the device: passed' \
   'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
-  '| row | moh | 20' '| row | mh_moe | 20' 'model of moa, h100: passed' '| MoA, forward | 500 | 800 | 880 | 1.10 |' \
-  '| MH-MoE, forward | 200 | 300 | - | - |' '| MoA, forward, warpgroups | 500 | 800 | 400 | 0.50 |' \
-  '| MoA over dense 8 x 64, causal, T=8192, cuDNN, forward | 2.00 | 1.50 |' \
-  '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query, cuDNN | 0.90 | - |' \
-  '| torch | attention alone | 30' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \
+  '| row | moh | 20' '| row | mh_moe | 20' 'model of moa, h100: passed' '| MoA, forward | 500 | 800 | 880.0 | 1.10 |' \
+  '| MH-MoE, forward | 200 | 300 | - | - |' '| MoA, forward, warpgroups | 500 | 800 | 400.0 | 0.50 |' \
+  '| MoA 8 of 32 x 64, causal, T=8192, forward, over dense 8 x 64, causal, T=8192, cuDNN | 2.00 | 1.50 |' \
+  '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens, cuDNN | 0.90 | - |' \
+  '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens | 0.75 | - |' \
+  '| attention, causal, forward, over attention alone, causal, cuDNN | 2.00 | - |' \
+  '| torch | attention alone, causal, cuDNN, forward | 25.0' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \
   '| row | kernels@warpgroups | 20' '| row | moa@warpgroups | 20' 'kernels for warpgroups on the device: passed'; do
   has "$row"
 done
 lacks '| model |' # in a table of its own
+echo '{"name": "of no group"}' >"$folder/bad.jsonl"
+"$folder/all/build/table" "$folder/bad.jsonl" 2>"$folder/bad.err" && fail "bad.jsonl: a row without a group is taken"
+grep -q 'bad.jsonl:1: expected a row with group and name' "$folder/bad.err" || fail "bad.jsonl" "$folder/bad.err"
 
 BROKEN=bench/gpu/heads run broken_program 1
 has 'does not compile: bench/gpu/heads.cu'
@@ -119,7 +140,7 @@ done
 kill -KILL -- -$! && wait $! 2>/dev/null || true
 [ -f "$folder/hangs" ] || fail "cut_off: the kernels did not run" "$folder/cut_off.out"
 table="$(ls "$folder/cut_off"/*-NVIDIA-H100-80GB-HBM3.md)" || fail "cut_off: no table" "$folder/cut_off.out"
-has '| ceiling | copy | 10'
+has '| ceiling | copy | 10.0 | 1 | 10.0 | 1.00 |'
 has 'tests on the device: passed'
 lacks '| row | kernels'
 echo "bench/gpu.sh: every step runs and is in the table"

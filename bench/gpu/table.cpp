@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// table FILE: the rows that gpu.sh has collected, lines of JSON, as tables in Markdown. For the host.
+//
+// A row has "group" (ceiling, determinism, kernel, layer, torch, model) and "name"; what else it has is said where it
+// is printed: common.cuh, baselines.py, gpu_model. Rows are the same work where name, pass, graph and device are. What
+// a row is compared with it says itself, by names: "over" of a row of headmix is another one of headmix, "of" of a row
+// of PyTorch lists rows of headmix.
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "../json.hpp"
+
+namespace {
+
+struct Row {
+  std::string group, name, pass, device, over;
+  std::vector<std::string> of;
+  bool graph, in_l2;
+  double us, tflops, floor_us, bound_us;
+
+  explicit Row(std::string const& json)
+      : group(bench::json_text(json, "group")),
+        name(bench::json_text(json, "name")),
+        pass(bench::json_text(json, "pass")),
+        device(bench::json_text(json, "device")),
+        over(bench::json_text(json, "over")),
+        graph(bench::json_value(json, "graph") == "true"),
+        in_l2(bench::json_value(json, "in_l2") == "true"),
+        us(bench::json_number(json, "us")),
+        tflops(bench::json_number(json, "tflops")),
+        floor_us(bench::json_number(json, "floor_us")),
+        bound_us(bench::json_number(json, "bound_us")) {
+    std::string const list = bench::json_value(json, "of");
+    for (std::size_t at = 1; at + 1 < list.size();) {
+      std::size_t const n = bench::length_of_json(std::string_view(list).substr(at));
+      of.push_back(list.substr(at + 1, n - 2));
+      at = list.find_first_not_of(", ", at + n);
+    }
+  }
+  /// As it is printed.
+  [[nodiscard]] std::string text() const {
+    std::string s = name;
+    for (auto const& more : {pass, std::string(graph ? "graph" : ""), device, std::string(in_l2 ? "in L2" : "")})
+      if (!more.empty()) s += ", " + more;
+    return s;
+  }
+};
+
+std::string number(double x, int digits) {
+  if (!(x > 0) || !std::isfinite(x)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, x);
+  return text;
+}
+
+class Rows {
+ public:
+  explicit Rows(std::vector<Row> rows) : all_(std::move(rows)) {}
+
+  void print_all() const {
+    std::puts("| | what | us | TFLOP/s | floor us | floor / time |\n|---|---|---|---|---|---|");
+    for (Row const& r : all_) {
+      if (r.group == "model") continue;
+      std::printf("| %s | %s | %s | %s | %s | %s |\n", r.group.c_str(), r.text().c_str(), number(r.us, 1).c_str(),
+                  number(r.tflops, 0).c_str(), number(r.floor_us, 1).c_str(), number(r.floor_us / r.us, 2).c_str());
+    }
+    std::puts("");
+  }
+
+  void print_models() const {
+    bool any = false;
+    for (Row const& m : all_) {
+      if (m.group != "model") continue;
+      if (!any)
+        std::puts(
+            "| layer (a graph, where there is one) | bound us | model us | measured us | measured / model |\n"
+            "|---|---|---|---|---|");
+      any = true;
+      double us = time_of("layer", m.name, m.pass, true, m.device);
+      if (!(us > 0)) us = time_of("layer", m.name, m.pass, false, m.device);
+      std::printf("| %s | %s | %s | %s | %s |\n", m.text().c_str(), number(m.bound_us, 0).c_str(),
+                  number(m.us, 0).c_str(), number(us, 1).c_str(), number(us / m.us, 2).c_str());
+    }
+    if (any) std::puts("\nBound and model are calculated from the compiled kernels (bench/gpu_model), not measured.\n");
+  }
+
+  void print_beside_torch() const {
+    std::puts("| time of headmix over time of PyTorch | call by call (eager) | as graphs |\n|---|---|---|");
+    for (Row const& theirs : all_) {
+      if (theirs.group != "torch" || theirs.graph) continue;
+      for (auto const& name : theirs.of) {
+        auto const quotient = [&](bool graph) {
+          return time_of_ours(name, theirs.pass, graph) / time_of("torch", theirs.name, theirs.pass, graph, "");
+        };
+        if (!(quotient(false) > 0)) continue;
+        std::printf("| %s, over %s | %s | %s |\n", (name + ", " + theirs.pass).c_str(), theirs.name.c_str(),
+                    number(quotient(false), 2).c_str(), number(quotient(true), 2).c_str());
+      }
+    }
+    std::puts("");
+  }
+
+  void print_beside_ours() const {
+    std::puts("| time of headmix over time of headmix with all heads | call by call | as a graph |\n|---|---|---|");
+    for (Row const& r : all_) {
+      if (r.over.empty() || r.graph) continue;
+      auto const quotient = [&](bool graph) {
+        return time_of(r.group, r.name, r.pass, graph, r.device) / time_of(r.group, r.over, r.pass, graph, r.device);
+      };
+      if (!(quotient(false) > 0)) continue;
+      std::printf("| %s, over %s | %s | %s |\n", r.text().c_str(), r.over.c_str(), number(quotient(false), 2).c_str(),
+                  number(quotient(true), 2).c_str());
+    }
+  }
+
+ private:
+  /// The latest; not a number where there is none.
+  [[nodiscard]] double time_of(std::string const& group, std::string const& name, std::string const& pass, bool graph,
+                               std::string const& device) const {
+    double us = std::nan("");
+    for (Row const& r : all_)
+      if (r.group == group && r.name == name && r.pass == pass && r.graph == graph && r.device == device) us = r.us;
+    return us;
+  }
+  /// A kernel has no pass: it is one forward unless its name says otherwise.
+  [[nodiscard]] double time_of_ours(std::string const& name, std::string const& pass, bool graph) const {
+    double const us = time_of("layer", name, pass, graph, "");
+    return us > 0 || pass != "forward" ? us : time_of("kernel", name, "", graph, "");
+  }
+
+  std::vector<Row> all_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::ifstream file(argc == 2 ? argv[1] : "");
+  if (!file) {
+    std::fprintf(stderr, "usage: table FILE, with lines of JSON; cannot read %s\n", argc == 2 ? argv[1] : "nothing");
+    return 2;
+  }
+  std::vector<Row> all;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    all.emplace_back(line);
+    if (all.back().group.empty() || all.back().name.empty()) {
+      std::fprintf(stderr, "%s:%d: expected a row with group and name, found %s\n", argv[1], number, line.c_str());
+      return 2;
+    }
+  }
+  Rows const rows(std::move(all));
+  rows.print_all();
+  rows.print_models();
+  rows.print_beside_torch();
+  rows.print_beside_ours();
+}
