@@ -42,28 +42,31 @@ using trends::List, trends::Record, trends::Records, trends::Run, trends::Traini
 
 struct Options {
   std::string list, program, text, work, records, page, commit;
+  std::string families;  ///< those that are trained, with commas between; empty: all
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
 };
 
 constexpr std::string_view usage =
     "usage: headmix-trends LIST --program HEADMIX_LM --text FOLDER --work FOLDER --records FILE [--page PAGE] [--jobs "
     "N]\n"
-    "                      [--commit ID]\n"
+    "                      [--families NAME,NAME...] [--commit ID]\n"
     "\n"
     "Trains what LIST says (bench/trends/list.hpp has its form) and FILE has no record of, N trainings of one thread "
     "at a\n"
     "time. --text has the folders train and validation. --work keeps checkpoints and reports. It can be ended at any "
     "time\n"
-    "(Ctrl-C, SIGTERM, even SIGKILL): the same command goes on. With --jobs 0 it says what is left to do.\n"
+    "(Ctrl-C, SIGTERM, even SIGKILL): the same command goes on. With --jobs 0 it says what is left to do, with "
+    "--families\n"
+    "it trains those alone, and what they begin with.\n"
     "Then it writes the tables of PAGE again (bench/trends/page.hpp has their marks).\n"
     "\n"
     "Exit status: 0 all is done; 2 bad arguments or a bad list; 4 some trainings failed; 128 + N signal N.\n";
 
 Options parse(std::vector<std::string> const& arguments) {
   Options o;
-  std::map<std::string, std::string*> const paths{{"--program", &o.program}, {"--text", &o.text},
-                                                  {"--work", &o.work},       {"--records", &o.records},
-                                                  {"--page", &o.page},       {"--commit", &o.commit}};
+  std::map<std::string, std::string*> const paths{
+      {"--program", &o.program}, {"--text", &o.text},     {"--work", &o.work},        {"--records", &o.records},
+      {"--page", &o.page},       {"--commit", &o.commit}, {"--families", &o.families}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string const& a = arguments[i];
     if (!a.starts_with("--")) {
@@ -84,7 +87,7 @@ Options parse(std::vector<std::string> const& arguments) {
   }
   if (o.list.empty()) throw lm::UsageError("expected a list of trainings, found none");
   for (auto const& [name, value] : paths)
-    if (value->empty() && name != "--page" && name != "--commit")
+    if (value->empty() && name != "--page" && name != "--commit" && name != "--families")
       throw lm::UsageError(name + ": expected a value, found none");
   return o;
 }
@@ -137,7 +140,15 @@ void on_signal(int signal) {
 
 class Trends {
  public:
-  Trends(Options const& o, List const& list) : o_(o), list_(list), records_(o.records) {}
+  Trends(Options const& o, List const& list) : o_(o), list_(list), records_(o.records) {
+    std::istringstream names(o.families);
+    for (std::string name; std::getline(names, name, ',');) {
+      auto const is_it = [&name](trends::Family const& f) { return f.name == name; };
+      if (std::none_of(list.families.begin(), list.families.end(), is_it))
+        throw lm::UsageError("--families: expected families of the list, found " + lm::in_quotes(name));
+      wanted_.insert(name);
+    }
+  }
 
   /// The trainings that can be begun, in the order of the list and, before reported ones, those that choose rates;
   /// then one seed of all runs after another. `left` counts also those that wait for others.
@@ -158,9 +169,10 @@ class Trends {
     };
     for (auto const& family : list_.families)
       for (auto const& rate : family.rates)
-        if (chooses(family)) add({&list_.runs[family.first], list_.select, rate});
+        if (chooses(family) && wants(family)) add({&list_.runs[family.first], list_.select, rate});
     for (auto const& seed : list_.seeds) {
       for (auto const& run : list_.runs) {
+        if (!wants(list_.families[run.family])) continue;
         std::string const rate = rate_of(run);
         if (rate.empty()) {
           ++left;  // it waits for the choice of its rate
@@ -224,6 +236,9 @@ class Trends {
     fs::path folder;
   };
 
+  [[nodiscard]] bool wants(trends::Family const& family) const {
+    return wanted_.empty() || wanted_.contains(family.name);
+  }
   [[nodiscard]] std::string words(Training const& t) const { return trends::joined(t.words(list_)); }
   [[nodiscard]] fs::path folder(Training const& t) const {
     return fs::path(o_.work) / (t.run->name + "-" + t.seed + "-" + short_hash(words(t)));
@@ -354,7 +369,7 @@ class Trends {
   List const& list_;
   Records records_;
   std::map<pid_t, Running> running_;
-  std::set<std::string> failed_;
+  std::set<std::string> failed_, wanted_;
 };
 
 }  // namespace

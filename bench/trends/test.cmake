@@ -23,11 +23,18 @@ run moa --attention moa --experts 3 --top-k 2 --head-dim 4
 claim moa < dense : MoA is better : none
 ")
 
+# The third argument: further options.
 function(trends name out)
+  cmake_parse_arguments(PARSE_ARGV 2 more "" "TIMEOUT" "")
+  set(options ${more_UNPARSED_ARGUMENTS})
+  set(timeout "")
+  if(more_TIMEOUT)
+    set(timeout TIMEOUT ${more_TIMEOUT})
+  endif()
   execute_process(
     COMMAND "${TRENDS}" "${FOLDER}/list.txt" --program "${LM}" --text "${text}" --work "${FOLDER}/${name}" --records
-            "${FOLDER}/${name}.jsonl" --jobs 2
-    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors ${ARGN})
+            "${FOLDER}/${name}.jsonl" --jobs 2 ${options}
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors ${timeout})
   set(${out} "${status};${output}${errors}" PARENT_SCOPE)
 endfunction()
 # What a record says but for times, in the order of the options.
@@ -39,6 +46,16 @@ function(records name out)
   set(${out} "${lines}" PARENT_SCOPE)
 endfunction()
 
+trends(whole said "--families;moa")
+records(whole whole)
+list(LENGTH whole count)
+if(NOT said MATCHES "^0;.*\n0 trainings are left" OR NOT count EQUAL 5) # 3 rates, 2 seeds
+  message(FATAL_ERROR "expected 5 trainings of the family moa, found ${count} and ${said}")
+endif()
+trends(whole said "--families;dense,mo")
+if(NOT said MATCHES "^2;.*--families: expected families of the list, found 'mo'")
+  message(FATAL_ERROR "expected a refusal of an unknown family, found ${said}")
+endif()
 trends(whole said)
 if(NOT said MATCHES "^0;.*\n0 trainings are left")
   message(FATAL_ERROR "expected all trainings, found ${said}")
