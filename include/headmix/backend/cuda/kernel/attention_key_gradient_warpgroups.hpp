@@ -225,7 +225,7 @@ struct attention_key_gradient_warpgroups {
     constexpr int row_blocks = rows / 8, out_blocks = width / 8, steps = rows / 16, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
     int const first = consumer * own_keys, own = first + device.warp() % 4 * 16;  // of the group, of the warp
-    float score[1][row_blocks][4], d_score[1][row_blocks][4];                     // transposed: a row for each key
+    float score[row_blocks][4], d_score[row_blocks][4];                           // transposed: a row for each key
     float d_key[out_blocks][4] = {}, d_value[out_blocks][4] = {};
     words<4> weights[steps], gradients[steps];
     matrix_descriptor const key =
@@ -278,10 +278,10 @@ struct attention_key_gradient_warpgroups {
       int const state = *state_of(device, stage);
       if (state == end) break;
       auto const shift = statistics_of(device, stage), delta = shift + rows;
-      device.fence_products(score[0], d_score[0]);
-      multiply(score[0], key, rows_at(stage));
-      multiply(d_score[0], value, gradients_at(stage));
-      device.template wait_products<1>(score[0]);
+      device.fence_products(score, d_score);
+      multiply(score, key, rows_at(stage));
+      multiply(d_score, value, gradients_at(stage));
+      device.template wait_products<1>(score);
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
@@ -289,13 +289,13 @@ struct attention_key_gradient_warpgroups {
           float const less = shift[8 * j + lane % 4 * 2 + e];
           HEADMIX_UNROLL
           for (int half = 0; half < 2; ++half) {
-            float& s = score[0][j][2 * half + e];
+            float& s = score[j][2 * half + e];
             s = device.exp2(s * scale - less);
           }
         }
       }
-      if (state == partial) mark_odd_rows(score[0], stage);
-      device.template wait_products<0>(d_score[0]);
+      if (state == partial) mark_odd_rows(score, stage);
+      device.template wait_products<0>(d_score);
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
@@ -303,17 +303,17 @@ struct attention_key_gradient_warpgroups {
           float const less = delta[8 * j + lane % 4 * 2 + e];
           HEADMIX_UNROLL
           for (int half = 0; half < 2; ++half) {
-            float& d = d_score[0][j][2 * half + e];
-            d = score[0][j][2 * half + e] * (d - less);
+            float& d = d_score[j][2 * half + e];
+            d = score[j][2 * half + e] * (d - less);
           }
         }
       }
-      if (state == partial) mark_odd_rows(d_score[0], stage);
+      if (state == partial) mark_odd_rows(d_score, stage);
       // All operands before the first product: there are no registers for sums of two more at a time.
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
-        weights[k] = sums_as_left(score[0][2 * k], score[0][2 * k + 1]);
-        gradients[k] = sums_as_left(d_score[0][2 * k], d_score[0][2 * k + 1]);
+        weights[k] = sums_as_left(score[2 * k], score[2 * k + 1]);
+        gradients[k] = sums_as_left(d_score[2 * k], d_score[2 * k + 1]);
       }
       device.fence_products(d_key, d_value, weights, gradients);
       add(d_value, weights, gradients_at(stage));
