@@ -339,6 +339,9 @@ class Trends {
     std::string results = file_text(in / "out");
     if (results.ends_with('\n')) results.pop_back();
     results.erase(0, results.rfind('\n') + 1);
+    // A record says nothing of where this machine has its files.
+    std::string const texts = (fs::path(o_.text) / "").string();
+    for (std::size_t at = 0; (at = results.find(texts, at)) != std::string::npos;) results.erase(at, texts.size());
     Record record = trends::make_record({{"name", trends::json_quoted(t.run->name)},
                                          {"family", trends::json_quoted(list_.families[t.run->family].name)},
                                          {"options", trends::json_quoted(words(t))},
