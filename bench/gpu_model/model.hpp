@@ -66,6 +66,7 @@ struct work {
   double blocks = 0;                          ///< that have something to do
   double macs_of_hgmma = 0;                   ///< 0: the products are HMMAs
   double shared_bytes = 0, copied_bytes = 0;  ///< with HGMMAs: of the shared memory, and of copies to it
+  double other_instructions = 0;              ///< of warps, outside of the main loop
   bool library = false;                       ///< a product of cuBLAS
   bool known = true;                          ///< false: a launch and nothing more
 };
@@ -100,7 +101,8 @@ struct estimate {
       e.tensor = us / g.wgmma_share;
       e.shared = w.shared_bytes / 128 * idle * us_of_clocks;
       // Four warps, four schedulers.
-      e.issue = w.macs / w.macs_of_hgmma * k.loop.per_product(k.loop.instructions) * idle * us_of_clocks;
+      double const loop = w.macs / w.macs_of_hgmma * k.loop.per_product(k.loop.instructions);
+      e.issue = (loop + w.other_instructions / 4) * idle * us_of_clocks;
       copied = w.copied_bytes;
     } else {
       e.tensor = us / g.mma_share;

@@ -3,6 +3,7 @@
 // What a launch has to do, from its kernel's operands. A kernel that is none of these counts as a launch and nothing
 // more. Experts and heads are taken to be chosen equally often, and a causal mask to leave half of the keys.
 
+#include <cmath>
 #include <set>
 #include <type_traits>
 
@@ -84,6 +85,17 @@ template <class K>
   return rows * seen * static_cast<double>(x.head_dim);
 }
 
+/// How many groups of `rows` slots an expert has in a tile, where it has `mean` slots there and which ones is chance.
+[[nodiscard]] inline double expected_groups(double mean, int rows) {
+  double groups = 0, chance = std::exp(-mean), rest = 1;  // Poisson
+  for (int n = 0; n < 10 * rows && rest > 1e-9; ++n) {
+    groups += chance * ((n + rows - 1) / rows);
+    rest -= chance;
+    chance *= mean / (n + 1);
+  }
+  return groups;
+}
+
 /// What the products of warpgroups read, and what is brought for them, by the tiles of the kernel.
 template <class K>
 void add_tiles(work& w, K const& k) {
@@ -109,6 +121,18 @@ void add_tiles(work& w, K const& k) {
     w.macs_of_hgmma = products * rows * keys * width / (of_rows + keys / 16);
     w.copied_bytes = rounds * K::own_rows / K::rows * 2 * keys * width * 2;
     w.shared_bytes = rounds * a_step * (of_rows * (rows + keys) + keys / 16 * width) + w.copied_bytes;
+  } else if constexpr (requires { K::sums_at; }) {
+    // An expert's weights for each tile of y, and rows in groups. Sums are read and written for each slot, and once more
+    // at the end: for four of them a load and a store, additions, and selections of their order.
+    double const slots = static_cast<double>(k.slots.count()), width = static_cast<double>(k.y.cols);
+    double const tiles = static_cast<double>(k.works()), row_bytes = static_cast<double>(k.inner) * 2;
+    double const groups = w.macs / (K::group_rows * width * static_cast<double>(k.inner));
+    w.macs_of_hgmma = 64. * K::columns * 16;
+    w.copied_bytes = tiles * static_cast<double>(k.slots.experts()) * row_bytes * K::columns +
+                     slots * row_bytes * k.across();
+    w.shared_bytes = w.macs / w.macs_of_hgmma * a_step * (64 + K::columns) + w.copied_bytes +
+                     (slots + static_cast<double>(k.y.rows)) * width * 4 * 2;
+    w.other_instructions = groups * K::group_rows * width / 4 / 32 * (2 + 4 + 4);
   } else if constexpr (requires { k.partial; }) {
     double const steps = w.macs / (static_cast<double>(K::rows) * K::columns * K::depth);
     w.macs_of_hgmma = 64. * 128 * 16;
@@ -161,7 +185,17 @@ template <class K>
     w.macs = slots * static_cast<double>(k.w.rows * k.w.cols);
     w.blocks *= slots / K::rows /
                 static_cast<double>(headmix::gpu::tile_bound(k.slots.count(), k.slots.experts() + 1, K::rows));
-  } else if constexpr (requires { k.y; k.x; k.slots; k.inner; K::rows; }) {  // the same by warpgroups
+  } else if constexpr (requires { k.y; k.x; k.slots; k.inner; K::sums_at; }) {  // the same, summed over rows on chip
+    reads(k.x, k.slots.perm);
+    if (k.accumulate) reads(k.y);
+    writes(k.y);
+    double const experts = static_cast<double>(k.slots.experts()), weight = static_cast<double>(k.inner * k.y.cols);
+    double const tiles = static_cast<double>(headmix::gpu::blocks_for(k.y.rows, K::rows));
+    w.bytes_read += experts * weight * sizeof(headmix::bfloat16);
+    double const mean = static_cast<double>(k.slots.count()) / (tiles * experts);
+    w.macs = tiles * experts * expected_groups(mean, K::group_rows) * K::group_rows * weight;
+    w.blocks = static_cast<double>(k.works());
+  } else if constexpr (requires { k.y; k.x; k.slots; k.inner; K::rows; }) {  // without sums, by warpgroups
     reads(k.x, k.slots.perm);
     writes(k.y);
     double const slots = static_cast<double>(k.slots.count()), weight = static_cast<double>(k.inner * k.y.cols);

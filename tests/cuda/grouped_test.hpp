@@ -166,7 +166,7 @@ void check_grouped_sum(grouped_case const& c, bool accumulate) {
   if (!accumulate)
     for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
   operand<T, Device> y(queue, before, 1, c.rows, c.width, c.gap), again(queue, before, 1, c.rows, c.width, c.gap);
-  device_array<std::byte, Device> const scratch(queue, gpu::grouped_sum_scratch_bytes<T>(y.device, x.device, w.device));
+  device_array<std::byte, Device> const scratch(queue, gpu::grouped_sum_scratch_bytes(queue, y.device, x.device, w.device));
   for (operand<T, Device>* const result : {&y, &again}) {
     gpu::grouped_sum<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
                                                 offsets.matrix(1, offsets.size()), c.per_row, accumulate,
@@ -335,6 +335,74 @@ void test_aligned_grouped_sum() {
        }) {
     check_grouped_sum<bfloat16, Device>(c, false);
     check_grouped_sum<bfloat16, Device>(c, true);
+  }
+}
+/// Sums that stay on chip: any number of blocks finds the same.
+template <bool transposed, class Device>
+void check_sums_on_chip(grouped_case const& c, bool accumulate) {
+  INFO(c.text());
+  CAPTURE(transposed);
+  CAPTURE(accumulate);
+  typename Device::queue queue;
+  host_order const order(c);
+  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  operand<bfloat16, Device> const x(queue, 1, 1, c.slots(), c.depth, c.gap);
+  operand<bfloat16, Device> w(queue, 2, c.experts, c.depth, c.width, c.gap, transposed);
+  if (c.blocks) w.interleave();
+  std::vector<bfloat16> before = random_numbers<bfloat16>(c.rows * (c.width + c.gap), 3);
+  if (!accumulate)
+    for (bfloat16& value : before) value = static_cast<bfloat16>(std::numeric_limits<double>::quiet_NaN());
+  gpu::stack_as_matrix const all(transposed ? view<bfloat16 const>(w.device).transposed() : w.device);
+  using kernel = gpu::grouped_sum_warpgroups<transposed, typename Device::queue::tensor_map>;
+  std::vector<bfloat16> by_one;
+  for (int const processors : {1, 2, 1000}) {
+    CAPTURE(processors);
+    operand<bfloat16, Device> y(queue, before, 1, c.rows, c.width, c.gap);
+    kernel const k{y.device, x.device, {perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row},
+                   static_cast<int>(c.depth), all.rows, all.cols, queue.map_tensor(all.matrix, kernel::panel_rows),
+                   accumulate};
+    queue.launch(k, k.blocks(processors));
+    if (processors == 1) {
+      by_one = y.array.get();
+      Reference<double>{}.template grouped_sum<double>(
+          y.reference, x.reference, w.reference, view(order.perm.data(), 1, c.slots()),
+          view(order.offsets.data(), 1, c.experts + 1), c.per_row, accumulate, {});
+      CHECK(y.error() <= grouped_tolerance<bfloat16>);
+    }
+    CHECK(relative_error(y.array.get(), by_one) == 0);
+  }
+}
+template <class Device>
+void test_sums_on_chip() {
+  for (grouped_case const& c : {
+           grouped_case{1, 1, 64, 8, 1},
+           {1, 2, 64, 128, 3, choices::none},
+           {300, 2, 64, 64, 3, choices::sparse},           // two tiles of rows, in which some experts have none
+           {520, 3, 128, 136, 5},                          // more tiles than blocks
+           {300, 1, 192, 40, 2, choices::one, false, 8},   // an expert with more slots than an item
+           {70, 2, 320, 72, 2, choices::random, false, 24},  // more steps than there are stages
+           {100, 2, 128, 96, 3, choices::random, false, 0, false, true},
+       }) {
+    for (bool const accumulate : {false, true}) {
+      check_sums_on_chip<false, Device>(c, accumulate);
+      check_sums_on_chip<true, Device>(c, accumulate);
+    }
+  }
+}
+/// What grouped_sum does with extents whose sums stay on chip.
+template <class Device>
+void test_long_grouped_sum() {
+  for (grouped_case c : {
+           grouped_case{300, 2, 64, 200, 3, choices::sparse},
+           {270, 3, 128, 136, 4, choices::random, false, 8},
+           {270, 2, 64, 136, 2, choices::random, false, 3},         // rows that are not aligned: by parts of the columns
+           {270, 2, 64, 72, 2, choices::random, false, 0, true},    // the same by columns that are no neighbours
+       }) {
+    for (bool const transposed : {false, true}) {
+      c.transposed = transposed;
+      check_grouped_sum<bfloat16, Device>(c, false);
+      check_grouped_sum<bfloat16, Device>(c, true);
+    }
   }
 }
 /// The heads of W_q lie side by side, those of W_o below each other.

@@ -42,6 +42,15 @@ TEST_CASE("launches of MoA, 8 of 32 experts of 128") {
   CHECK(c.backward == 18);
   CHECK(c.workspace == 525402752);
 }
+TEST_CASE("launches of MoA, 8 of 32 experts of 128, with kernels for warpgroups") {
+  gpu_model::Recorder::with_warpgroups = true;
+  auto const c = of<Moa<1024, 128, SoftmaxTopK<32, 8>>>();
+  gpu_model::Recorder::with_warpgroups = false;
+  CAPTURE(c.all);
+  CHECK(c.forward == 9);
+  CHECK(c.backward == 17);
+  CHECK(c.workspace == 0);
+}
 TEST_CASE("launches of multi-head attention, 8 heads of 128") {
   auto const c = of<MultiHead<1024, 8, 128>>();
   CAPTURE(c.all);

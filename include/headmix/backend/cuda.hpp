@@ -190,7 +190,7 @@ class Cuda {
     gpu::grouped_outer(queue_, y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
   }
   std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
-    return gpu::grouped_sum_scratch_bytes(y, x, w);
+    return gpu::grouped_sum_scratch_bytes(queue_, y, x, w);
   }
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {

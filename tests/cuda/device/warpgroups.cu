@@ -19,6 +19,11 @@ TEST_CASE("warpgroups: grouped_gemm") {
   if (there_is_no_hopper()) return;
   testing::test_deep_grouped_gemm<Hopper>();
 }
+TEST_CASE("warpgroups: grouped_sum") {
+  if (there_is_no_hopper()) return;
+  testing::test_sums_on_chip<Hopper>();
+  testing::test_long_grouped_sum<Hopper>();
+}
 TEST_CASE("warpgroups: grouped_outer") {
   if (there_is_no_hopper()) return;
   testing::test_aligned_grouped_outer<Hopper>();

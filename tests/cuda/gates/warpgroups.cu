@@ -15,6 +15,8 @@
 // expect: grouped_gemm_warpgroups<128,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,false, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_sum_warpgroups<false, HGMMA=12 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: grouped_sum_warpgroups<true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<true> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<false> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: ring_product HGMMA=8 UTMALDG=3 USETMAXREG=3 LDGSTS
@@ -28,6 +30,7 @@
 // budget: 15.9 0 1.38 attention_key_gradient_warpgroups<causal, no_score_map, 128,
 // budget: 20.0 0 2.07 attention_key_gradient_warpgroups<full, no_score_map, 64,
 // budget: 12.1 0 0 grouped_gemm_warpgroups<
+// budget: 30 9 9 grouped_sum_warpgroups<
 // budget: 12.7 0 0 grouped_outer_warpgroups<
 // budget: 8.6 0 0 ring_product
 #define HEADMIX_CUDA_WARPGROUPS 1
@@ -38,6 +41,7 @@
 #include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/grouped_sum_warpgroups.hpp"
 
 template <class Mask, int width>
 using attention = headmix::gpu::attention_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
@@ -62,6 +66,8 @@ using products_128 = products<128, false>;
 using products_128_transposed = products<128, true>;
 using products_64 = products<64, false>;
 using products_64_transposed = products<64, true>;
+template <bool transposed>
+using sums = headmix::gpu::grouped_sum_warpgroups<transposed, headmix::gpu::tensor_map>;
 using outer = headmix::gpu::grouped_outer_warpgroups<true>;
 using outer_of_few_rows = headmix::gpu::grouped_outer_warpgroups<false>;
 using ring = headmix::testing::ring_product<headmix::gpu::tensor_map>;
@@ -78,6 +84,8 @@ HEADMIX_GATE(products_128)
 HEADMIX_GATE(products_128_transposed)
 HEADMIX_GATE(products_64)
 HEADMIX_GATE(products_64_transposed)
+HEADMIX_GATE(sums<false>)
+HEADMIX_GATE(sums<true>)
 HEADMIX_GATE(outer)
 HEADMIX_GATE(outer_of_few_rows)
 HEADMIX_GATE(ring)

@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // One weight matrix per expert, summed over the slots of a row: y_r (+)= the sum over the slots s of row r of x_s w_e.
-// The slots' products go to scratch memory; the slots of a row lie next to each other there, and are added in order.
+// Warpgroups keep the sums on chip. Else the slots' products, the parts, go to scratch memory; the slots of a row lie next
+// to each other there, and are added in order.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/grouped_sum_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
@@ -56,11 +58,17 @@ struct slot_sum {
   }
 };
 
-/// Scratch memory of grouped_sum, in bytes.
-template <class T>
-[[nodiscard]] std::size_t grouped_sum_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
-                                                    std::type_identity_t<view<T const>>) {
-  return 16 + static_cast<std::size_t>(x.rows * y.cols) * sizeof(T);
+/// Of y and w, whose parts are summed at once where sums stay on chip as a rule.
+inline constexpr Index columns_of_parts = 64;
+
+/// Scratch memory of grouped_sum, in bytes: for parts of all columns, or for a few where they are needed only for rows
+/// that are not aligned.
+template <class Queue, class T>
+[[nodiscard]] std::size_t grouped_sum_scratch_bytes(Queue const& queue, view<T> y,
+                                                    std::type_identity_t<view<T const>> x,
+                                                    std::type_identity_t<view<T const>> w) {
+  bool const few = sums_stay_on_chip(queue, y, x, w) && y.cols > columns_of_parts;
+  return 16 + static_cast<std::size_t>(x.rows * (few ? columns_of_parts : y.cols)) * sizeof(T);
 }
 
 /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot. w, perm and
@@ -71,18 +79,27 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
                  std::span<std::byte> scratch) {
   if (y.size() == 0) return;
   if (slots_per_row == 1 && !accumulate) return grouped_gemm(queue, y, x, w, perm, offsets, 1, {});
+  slot_lists const slots(perm, offsets, slots_per_row);
+  if (grouped_sum_by_warpgroups<false>(queue, y, x, w, slots, accumulate)) return;
+  if (grouped_sum_by_warpgroups<true>(queue, y, x, w, slots, accumulate)) return;
+
+  Index const at_once = sums_stay_on_chip(queue, y, x, w) ? columns_of_parts : y.cols;
   auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
-  view<T> const parts(reinterpret_cast<T*>(scratch.data() + (16 - address % 16) % 16), x.rows, y.cols);
-  grouped_gemm(queue, parts, x, w, perm, offsets, 1, {});
-  if constexpr (Half<T>) {
-    if (y.count == 1 && rows_are_aligned(y)) {
-      slot_sum<T> const kernel{y, parts.data, static_cast<int>(slots_per_row), accumulate};
-      queue.launch(kernel, kernel.blocks());
-      return;
+  T* const free = reinterpret_cast<T*>(scratch.data() + (16 - address % 16) % 16);
+  for (Index col = 0; col < y.cols; col += at_once) {
+    Index const cols = y.cols - col < at_once ? y.cols - col : at_once;
+    view<T> const parts(free, x.rows, cols), to = y.middle_cols(col, cols);
+    grouped_gemm(queue, parts, x, w.middle_cols(col, cols), perm, offsets, 1, {});
+    if constexpr (Half<T>) {
+      if (to.count == 1 && rows_are_aligned(to)) {
+        slot_sum<T> const kernel{to, parts.data, static_cast<int>(slots_per_row), accumulate};
+        queue.launch(kernel, kernel.blocks());
+        continue;
+      }
     }
+    using leaf = tree_leaf<T, false, false>;
+    map<accumulator_t<T>>(queue, to, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
   }
-  using leaf = tree_leaf<T, false, false>;
-  map<accumulator_t<T>>(queue, y, tree_group<leaf>{leaf{parts}, slots_per_row}, accumulate);
 }
 
 }  // namespace headmix::gpu

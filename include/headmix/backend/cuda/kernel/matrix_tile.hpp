@@ -37,6 +37,14 @@ struct tile_layout {
 struct alignas(8) float_pair {
   float low, high;
 };
+/// Four.
+struct alignas(16) float_quad {
+  float a, b, c, d;
+
+  friend HEADMIX_HD float_quad operator+(float_quad const& x, float_quad const& y) {
+    return {x.a + y.a, x.b + y.b, x.c + y.c, x.d + y.d};
+  }
+};
 
 /// The bits of two numbers rounded to T, `low` in the low half: two elements of a row, or of a fragment.
 template <Half T = bfloat16>
@@ -50,6 +58,24 @@ template <Half T = bfloat16>
 template <Half T = bfloat16>
 [[nodiscard]] HEADMIX_HD float high_of(std::uint32_t both) {
   return word_half<T>::high(both);
+}
+
+/// Among four neighbouring lanes: word i of lane l becomes word l of lane i.
+template <class Device>
+HEADMIX_DEVICE void transpose_words(Device& device, words<4>& w) {
+  HEADMIX_UNROLL
+  for (int step = 1; step < 4; step *= 2) {
+    bool const second = (device.lane() & step) != 0;
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if ((i & step) != 0) continue;
+      std::uint32_t& low = w.word[i];
+      std::uint32_t& high = w.word[i + step];
+      std::uint32_t const got = device.shuffle_xor(second ? low : high, step);
+      low = second ? got : low;
+      high = second ? high : got;
+    }
+  }
 }
 
 /// Copies `rows` x `cols` elements into a tile, by `threads` threads of which the caller is number `thread`. A thread

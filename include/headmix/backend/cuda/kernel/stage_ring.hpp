@@ -9,34 +9,41 @@
 namespace headmix::gpu {
 
 /// The barriers of `stages` stages, from byte `begin` of shared memory on: two for each, full and empty. Phase n of a
-/// stage's barriers belongs to the n-th step that is in it.
-template <int stages, int begin>
+/// stage's barriers belongs to the n-th step that is in it. With several `readers` each step is for one of them, and a
+/// stage has a full barrier for each: its phases are the steps for this reader, which wait_next counts.
+template <int stages, int begin, int readers = 1>
 struct stage_ring {
-  static constexpr int end = begin + 2 * stages * 8;
+  static constexpr int end = begin + (readers + 1) * stages * 8;
 
   [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int step) { return step % stages; }
   [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int step) { return step / stages % 2; }
 
   template <class Device>
-  [[nodiscard]] static HEADMIX_DEVICE auto full(Device& device, int step) {
-    return device.template shared<std::uint64_t>(begin) + stage_of(step);
+  [[nodiscard]] static HEADMIX_DEVICE auto full(Device& device, int step, int reader = 0) {
+    return device.template shared<std::uint64_t>(begin) + (reader * stages + stage_of(step));
   }
   template <class Device>
   [[nodiscard]] static HEADMIX_DEVICE auto empty(Device& device, int step) {
-    return device.template shared<std::uint64_t>(begin) + (stages + stage_of(step));
+    return device.template shared<std::uint64_t>(begin) + (readers * stages + stage_of(step));
   }
   /// By one thread; the block synchronises behind it, and behind a fence_async. A stage is full when `filling` have
   /// arrived, and empty when `reading` have.
   template <class Device>
   static HEADMIX_DEVICE void init(Device& device, int filling, int reading) {
     for (int i = 0; i < stages; ++i) {
-      device.init_barrier(full(device, i), filling);
+      for (int reader = 0; reader < readers; ++reader) device.init_barrier(full(device, i, reader), filling);
       device.init_barrier(empty(device, i), reading);
     }
   }
   template <class Device>
   static HEADMIX_DEVICE void wait_full(Device& device, int step) {
     device.wait_barrier(full(device, step), parity_of(step));
+  }
+  /// By a reader that waits for all of its steps in order; `odd` begins as 0 and is a bit for each stage.
+  template <class Device>
+  static HEADMIX_DEVICE void wait_next(Device& device, int step, int reader, int& odd) {
+    device.wait_barrier(full(device, step, reader), odd >> stage_of(step) & 1);
+    odd ^= 1 << stage_of(step);
   }
   /// At once for the first `stages` steps.
   template <class Device>
@@ -45,10 +52,10 @@ struct stage_ring {
   }
   /// By all lanes of a warp, whose copies of the step have arrived.
   template <class Device>
-  static HEADMIX_DEVICE void arrive_full(Device& device, int step) {
+  static HEADMIX_DEVICE void arrive_full(Device& device, int step, int reader = 0) {
     device.fence_async();
     device.sync_warp();
-    if (device.lane() == 0) device.arrive(full(device, step));
+    if (device.lane() == 0) device.arrive(full(device, step, reader));
   }
   /// By all lanes of a warp, which needs the step's stage no more.
   template <class Device>
