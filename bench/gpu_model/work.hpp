@@ -122,15 +122,15 @@ void add_tiles(work& w, K const& k) {
     w.copied_bytes = rounds * K::own_rows / K::rows * 2 * keys * width * 2;
     w.shared_bytes = rounds * a_step * (of_rows * (rows + keys) + keys / 16 * width) + w.copied_bytes;
   } else if constexpr (requires { K::sums_at; }) {
-    // An expert's weights for each tile of y, and rows in groups. Sums are read and written for each slot, and once more
+    // An expert's weights for each tile of y, for a cluster at once from the cache, and rows in groups. Sums are read and written for each slot, and once more
     // at the end: for four of them a load and a store, additions, and selections of their order.
     double const slots = static_cast<double>(k.slots.count()), width = static_cast<double>(k.y.cols);
-    double const tiles = static_cast<double>(k.works()), row_bytes = static_cast<double>(k.inner) * 2;
-    double const groups = w.macs / (K::group_rows * width * static_cast<double>(k.inner));
+    double const row_bytes = static_cast<double>(k.inner) * 2, groups = w.macs / (K::group_rows * width * row_bytes / 2);
+    double const rows = slots * row_bytes * k.across();
+    double const weights = w.blocks * static_cast<double>(k.slots.experts()) * row_bytes * K::columns;
     w.macs_of_hgmma = 64. * K::columns * 16;
-    w.copied_bytes = tiles * static_cast<double>(k.slots.experts()) * row_bytes * K::columns +
-                     slots * row_bytes * k.across();
-    w.shared_bytes = w.macs / w.macs_of_hgmma * a_step * (64 + K::columns) + w.copied_bytes +
+    w.copied_bytes = rows + weights / K::cluster;
+    w.shared_bytes = w.macs / w.macs_of_hgmma * a_step * (64 + K::columns) + rows + weights +
                      (slots + static_cast<double>(k.y.rows)) * width * 4 * 2;
     w.other_instructions = groups * K::group_rows * width / 4 / 32 * (2 + 4 + 4);
   } else if constexpr (requires { k.partial; }) {
@@ -194,7 +194,7 @@ template <class K>
     w.bytes_read += experts * weight * sizeof(headmix::bfloat16);
     double const mean = static_cast<double>(k.slots.count()) / (tiles * experts);
     w.macs = tiles * experts * expected_groups(mean, K::group_rows) * K::group_rows * weight;
-    w.blocks = static_cast<double>(k.works());
+    w.blocks = static_cast<double>(K::cluster * k.works());
   } else if constexpr (requires { k.y; k.x; k.slots; k.inner; K::rows; }) {  // without sums, by warpgroups
     reads(k.x, k.slots.perm);
     writes(k.y);

@@ -24,20 +24,20 @@ std::string error_of_ring(int tiles = 5) {
 
 using warpgroup_body = std::function<void(EmulatedSm90a&)>;
 
-template <int threads_>
+template <int threads_, int cluster_ = 1>
 struct warpgroup_probe {
   static constexpr char const* name = "probe";
-  static constexpr int threads = threads_, shared_bytes = 16384;
+  static constexpr int threads = threads_, shared_bytes = 16384, cluster = cluster_;
   static constexpr bool cooperative = true, warpgroups = true;
   warpgroup_body const* f;
   void operator()(EmulatedSm90a& device) const { (*f)(device); }
 };
 /// As check_found, on the emulation of Hopper.
-template <int threads = 128>
+template <int threads = 128, int cluster = 1>
 void check_found_by_warpgroups(std::function<void(EmulatedSm90a&, bool)> const& f, std::string const& part) {
   auto const with = [&](bool planted) {
     warpgroup_body const g = [&](EmulatedSm90a& d) { f(d, planted); };
-    return error_of([&] { EmulatedSm90a::queue().launch(warpgroup_probe<threads>{&g}, 1); });
+    return error_of([&] { EmulatedSm90a::queue().launch(warpgroup_probe<threads, cluster>{&g}, cluster); });
   };
   CHECK(with(false) == "");
   check_has(with(true), part);
@@ -196,6 +196,113 @@ TEST_CASE("cuda, emulated: wrong uses of barriers are found") {
         }
       },
       "wait at take_registers<232>");
+}
+
+namespace {
+
+/// A block of a cluster copies half of a matrix to both, 2 x 8 rows, and says what it has then.
+struct cluster_copy {
+  static constexpr char const* name = "cluster_copy";
+  static constexpr int threads = 128, cluster = 2, half_bytes = 8 * 128, shared_bytes = 2 * half_bytes + 8;
+  static constexpr bool cooperative = true, warpgroups = true;
+  view<bfloat16> y;  ///< 16 rows of 64 for each block
+  EmulatedSm90a::tensor_map from;
+
+  void operator()(EmulatedSm90a& d) const {
+    auto const tile = d.shared<bfloat16>(0);
+    auto const barrier = d.shared<std::uint64_t>(2 * half_bytes);
+    if (d.thread() == 0) {
+      d.init_barrier(barrier, 1);
+      d.fence_async();
+    }
+    d.sync_cluster();
+    if (d.thread() == 0) {
+      d.arrive_expecting(barrier, 2 * half_bytes);
+      d.copy_tile_to_all(tile + d.rank() * half_bytes / 2, from, 8 * d.rank(), 0, barrier);
+    }
+    d.wait_barrier(barrier, 0);
+    for (int i = d.thread(); i < 16 * 64; i += threads) {
+      int const row = i / 64, col = i % 64, at = row * 64 + (col / 8 ^ row % 8) * 8 + col % 8;
+      d.store(&y(static_cast<Index>(d.block()) * 16 + row, col), bfloat16(tile[at]));
+    }
+    d.sync_cluster();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("cuda, emulated: blocks of a cluster copy to each other") {
+  array_of<bfloat16> const a(16 * 64), y(4 * 16 * 64);
+  for (Index i = 0; i < 16 * 64; ++i) a[i] = bfloat16(static_cast<float>(i % 251));
+  EmulatedSm90a::queue const queue;
+  queue.launch(cluster_copy{{y.data(), 64, 64}, queue.map_tensor({a.data(), 16, 64}, 8)}, 4);
+  for (Index i = 0; i < 4 * 16 * 64; ++i) CHECK(float(y[i]) == float(a[i % (16 * 64)]));
+  check_has(error_of([&] { queue.launch(cluster_copy{{y.data(), 64, 64}, {}}, 3); }),
+            "expected clusters of 2 blocks, found 3 blocks");
+}
+
+TEST_CASE("cuda, emulated: faults of a cluster are found") {
+  auto const check_found_in_cluster = check_found_by_warpgroups<128, 2>;
+  // sync and sync_named are a block's own, and do not order what the other one does.
+  check_found_in_cluster(
+      [](EmulatedSm90a& d, bool planted) {
+        if (d.rank() == 0 || planted) d.sync();
+        if (d.rank() == 1) d.sync_named<128>(1);
+        if (d.rank() == 1 && planted && d.warp() == 0) d.sync();
+      },
+      "wait at sync_named(0)");
+  check_found_in_cluster(
+      [](EmulatedSm90a& d, bool planted) {
+        auto const barrier = d.shared<std::uint64_t>(8);
+        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        if (!planted) d.sync_cluster();
+        if (d.rank() == 1 && d.thread() == 0) d.arrive_at(barrier, 0);
+        d.sync_cluster();
+      },
+      "block 1: thread 0 races: it reads byte 8 of shared memory");
+  check_found_in_cluster(
+      [](EmulatedSm90a& d, bool planted) {
+        auto const barrier = d.shared<std::uint64_t>(8);
+        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        d.sync_cluster();
+        if (d.rank() == 0) d.wait_barrier(barrier, 0);
+        if (d.rank() == 1 && d.thread() == 0 && !planted) d.arrive_at(barrier, 0);
+        d.sync_cluster();
+      },
+      "wait at the barrier at byte 8 for parity 0");
+  check_found_in_cluster(
+      [](EmulatedSm90a& d, bool planted) {
+        auto const barrier = d.shared<std::uint64_t>(8);
+        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        d.sync_cluster();
+        if (d.rank() == 1) d.sync();  // it goes on later
+        if (d.rank() == 1 && d.thread() == 0) d.arrive_at(barrier, 0);
+        if (!planted) d.sync_cluster();
+      },
+      "block 1: thread 0 arrives at a barrier of block 0, which has ended");
+  array_of<bfloat16> const a(16 * 64);
+  auto const map = EmulatedSm90a::queue().map_tensor({a.data(), 16, 64}, 8);
+  auto const copy = [&](bool fenced, bool touched, bool ends, std::string const& part) {
+    check_found_in_cluster(
+        [&](EmulatedSm90a& d, bool planted) {
+          auto const barrier = d.shared<std::uint64_t>(2048);
+          if (d.thread() == 0) d.init_barrier(barrier, 1);
+          if (d.thread() == 0 && !(fenced && planted)) d.fence_async();
+          d.sync_cluster();
+          if (d.thread() == 0) {
+            d.arrive_expecting(barrier, 2048);
+            d.copy_tile_to_all(d.shared<bfloat16>(1024 * d.rank()), map, 0, 0, barrier);
+          }
+          if (touched && planted && d.rank() == 1 && d.thread() == 1) d.shared<int>(0)[0] = 1;  // block 0 copies there
+          bool const leaves = ends && planted && d.rank() == 1;
+          if (!leaves) d.wait_barrier(barrier, 0);
+          if (!(ends && planted)) d.sync_cluster();
+        },
+        part);
+  };
+  copy(true, false, false, "which thread 0 has made, with no fence_async between");
+  copy(false, true, false, "to it is on its way");
+  copy(false, false, true, "copies a tile to block 1, which has ended");
 }
 
 TEST_CASE("cuda, emulated: maps of matrices that TMA does not copy are refused") {

@@ -79,6 +79,16 @@
 //   void wait_products<n>(registers&...) until at most the n latest groups are on their way; these sums are there
 //   void give_registers<n>(), take_registers<n>()   setmaxnreg: each thread has n from now on
 //
+// and kernels with `static constexpr int cluster = 2`, two blocks of which run together, neighbours, more:
+//
+//   int rank()                           the block's number in its cluster
+//   void sync_cluster()                  barrier of all threads of the cluster, orders their memory, and what
+//                                        init_barrier has made can be used by all. None may end while others still
+//                                        arrive at its barriers or copy to it
+//   void arrive_at(barrier, int rank)    arrive at the other block's barrier that lies where this one does
+//   void copy_tile_to_all(to, tensor_map const&, int row, int col, barrier)   copy_tile to all blocks of the cluster:
+//                                        the same place, and the bytes arrive at the same barrier, of each
+//
 // The host's side is `Device::queue`, a stream of work that cheap copies share:
 //
 //   void launch(kernel, Index blocks)    nothing for no blocks; returns at once, work runs in order
@@ -139,6 +149,12 @@ template <class K>
 inline constexpr bool for_warpgroups = false;
 template <class K>
 requires(K::warpgroups) inline constexpr bool for_warpgroups<K> = true;
+
+/// Blocks that run together, which say so by `static constexpr int cluster`; a launch has a multiple of them.
+template <class K>
+inline constexpr int blocks_of_cluster = 1;
+template <class K>
+requires(K::cluster > 1) inline constexpr int blocks_of_cluster<K> = K::cluster;
 
 /// Blocks that cover n elements by so many each.
 [[nodiscard]] HEADMIX_HD constexpr Index blocks_for(Index n, Index each) { return (n + each - 1) / each; }

@@ -309,9 +309,10 @@ class Emulated::queue {
  protected:
   template <class Device, gpu::Kernel K>
   static void launch_on(K const& kernel, Index blocks) {
-    gpu::emulator::machine::launch(
-        {type_name<K>(), K::threads, K::cooperative, K::shared_bytes, sizeof(K), gpu::for_warpgroups<K>},
-        &run<Device, K>, &kernel, blocks);
+    constexpr int cluster = gpu::blocks_of_cluster<K>;
+    gpu::emulator::machine::launch({type_name<K>(), K::threads * cluster, K::cooperative, K::shared_bytes, sizeof(K),
+                                    gpu::for_warpgroups<K>, cluster},
+                                   &run<Device, K>, &kernel, blocks);
   }
 
  private:

@@ -22,78 +22,98 @@ struct EmulatedSm90a : Emulated {
 
   using Emulated::Emulated;
 
+  [[nodiscard]] int thread() const { return thread_ % machine_.block_threads(); }
+  [[nodiscard]] int warp() const { return thread() / 32; }
   [[nodiscard]] int warpgroup() const { return thread() / gpu::warpgroup_threads; }
+  [[nodiscard]] Index block() const { return machine_.block() + rank(); }
+  [[nodiscard]] int rank() const { return machine_.rank(thread_); }
+  template <class T>
+  [[nodiscard]] shared_pointer<T> shared(int byte_offset) const {
+    return {machine_, thread_, machine_.shared_begin(rank()) + byte_offset};
+  }
+  void sync_cluster() const { machine_.sync_cluster(thread_); }
 
   // ---- barriers ----
 
   template <int threads>
   void sync_named(int barrier) const {
-    state().barriers.sync_named(thread(), barrier, threads);
+    state().barriers.sync_named(thread_, barrier, threads);
   }
   template <int threads>
   void arrive_named(int barrier) const {
-    state().barriers.arrive_named(thread(), barrier, threads);
+    state().barriers.arrive_named(thread_, barrier, threads);
   }
   void init_barrier(shared_pointer<std::uint64_t> barrier, int arrivals) const {
-    state().barriers.init_barrier(thread(), barrier.offset(), arrivals);
+    state().barriers.init_barrier(thread_, barrier.offset(), arrivals);
   }
-  void arrive(shared_pointer<std::uint64_t> barrier) const { state().barriers.arrive(thread(), barrier.offset(), 0); }
+  void arrive(shared_pointer<std::uint64_t> barrier) const { state().barriers.arrive(thread_, barrier.offset(), 0); }
+  void arrive_at(shared_pointer<std::uint64_t> barrier, int of) const {
+    machine_.must_run(thread_, of, "arrives at a barrier of");
+    Index const there = machine_.shared_begin(of) - machine_.shared_begin(rank());
+    state().barriers.arrive(thread_, barrier.offset() + there, 0);
+  }
   void arrive_expecting(shared_pointer<std::uint64_t> barrier, int bytes) const {
-    state().barriers.arrive(thread(), barrier.offset(), bytes);
+    state().barriers.arrive(thread_, barrier.offset(), bytes);
   }
   void wait_barrier(shared_pointer<std::uint64_t> barrier, int parity) const {
-    state().barriers.wait_barrier(thread(), barrier.offset(), parity);
+    state().barriers.wait_barrier(thread_, barrier.offset(), parity);
   }
-  void fence_async() const { state().copies.fence_async(thread()); }
+  void fence_async() const { state().copies.fence_async(thread_); }
 
   // ---- copies ----
 
   void copy_tile(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
                  shared_pointer<std::uint64_t> barrier) const {
-    state().copies.copy_tile(thread(), to.offset(), from, row, col, barrier.offset());
+    state().copies.copy_tile(thread_, to.offset(), from, row, col, barrier.offset());
+  }
+
+  void copy_tile_to_all(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
+                        shared_pointer<std::uint64_t> barrier) const {
+    state().copies.copy_tile_to_all(thread_, to.offset(), from, row, col, barrier.offset());
   }
 
   // ---- products ----
 
   [[nodiscard]] gpu::matrix_descriptor describe(shared_pointer<bfloat16 const> tile, int leading, int stride) const {
-    return gpu::describe_matrix(static_cast<std::uint32_t>(tile.offset()), leading, stride);
+    Index const of_block = tile.offset() - machine_.shared_begin(rank());
+    return gpu::describe_matrix(static_cast<std::uint32_t>(of_block), leading, stride);
   }
   template <class... Registers>
   void fence_products(Registers&... used) const {
-    state().products.fence(thread(), list(used...));
+    state().products.fence(thread_, list(used...));
   }
   template <int n>
   void multiply_tiles(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread(), {"multiply_tiles", &c[0][0], 8 * n, nullptr, a, b, add, false});
+    state().products.multiply(thread_, {"multiply_tiles", &c[0][0], 8 * n, nullptr, a, b, add, false});
   }
   template <int n>
   void multiply_across(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread(), {"multiply_across", &c[0][0], 8 * n, nullptr, a, b, add, true});
+    state().products.multiply(thread_, {"multiply_across", &c[0][0], 8 * n, nullptr, a, b, add, true});
   }
   template <int n>
   void multiply_both_across(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread(), {"multiply_both_across", &c[0][0], 8 * n, nullptr, a, b, add, true, true});
+    state().products.multiply(thread_, {"multiply_both_across", &c[0][0], 8 * n, nullptr, a, b, add, true, true});
   }
   template <int n>
   void multiply_across(float (&c)[n][4], words<4> const& a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread(), {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
+    state().products.multiply(thread_, {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
   }
-  void commit_products() const { state().products.commit(thread()); }
+  void commit_products() const { state().products.commit(thread_); }
   template <int latest, class... Registers>
   void wait_products(Registers&... used) const {
     static_assert(latest >= 0 && latest < 8);
-    state().products.wait(thread(), latest, list(used...));
+    state().products.wait(thread_, latest, list(used...));
   }
 
   // ---- registers ----
 
   template <int n>
   void give_registers() const {
-    state().registers.give(thread(), n);
+    state().registers.give(thread_, n);
   }
   template <int n>
   void take_registers() const {
-    state().registers.take(thread(), n);
+    state().registers.take(thread_, n);
   }
 
  private:

@@ -113,6 +113,20 @@ struct sm90a : sm80<Build> {
   [[nodiscard]] __device__ int warpgroup() const { return static_cast<int>(threadIdx.x / warpgroup_threads); }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
+  // ---- clusters ----
+
+  [[nodiscard]] __device__ int rank() const {
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+  }
+  __device__ void sync_cluster() const {
+    asm volatile(
+        "fence.mbarrier_init.release.cluster; barrier.cluster.arrive.release.aligned; "
+        "barrier.cluster.wait.acquire.aligned;" ::
+            : "memory");
+  }
+
   // ---- barriers ----
 
   template <int threads>
@@ -129,6 +143,13 @@ struct sm90a : sm80<Build> {
   }
   __device__ void arrive(std::uint64_t* barrier) const {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(this->shared_address(barrier)) : "memory");
+  }
+  __device__ void arrive_at(std::uint64_t* barrier, int rank) const {
+    asm volatile(
+        "{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(
+            this->shared_address(barrier)),
+        "r"(rank)
+        : "memory");
   }
   __device__ void arrive_expecting(std::uint64_t* barrier, int bytes) const {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(this->shared_address(barrier)),
@@ -153,6 +174,17 @@ struct sm90a : sm80<Build> {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
         "[%4];" ::"r"(this->shared_address(to)),
+        "l"(&from.map), "r"(col), "r"(row), "r"(this->shared_address(barrier))
+        : "memory");
+  }
+
+  __device__ void copy_tile_to_all(bfloat16* to, gpu::tensor_map const& from, int row, int col,
+                                   std::uint64_t* barrier) const {
+    asm volatile(
+        "{.reg .b32 blocks; .reg .b16 mask; mov.u32 blocks, %%cluster_nctarank; shl.b32 blocks, 1, blocks; "
+        "sub.u32 blocks, blocks, 1; cvt.u16.u32 mask, blocks; "
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%2, %3}], [%4], mask;}" ::"r"(this->shared_address(to)),
         "l"(&from.map), "r"(col), "r"(row), "r"(this->shared_address(barrier))
         : "memory");
   }

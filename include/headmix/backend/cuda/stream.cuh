@@ -121,16 +121,23 @@ class stream_queue {
       check(cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes),
             type_name<K>(), " with ", K::shared_bytes, " bytes of shared memory");
     }
-    cudaLaunchAttribute overlaps;
-    overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlaps.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2];
+    unsigned count = 0;
+    if (blocks_of_cluster<K> > 1) {
+      attributes[count].id = cudaLaunchAttributeClusterDimension;
+      attributes[count++].val.clusterDim = {blocks_of_cluster<K>, 1, 1};
+    }
+    if (shared_->overlaps) {
+      attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+    }
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(static_cast<unsigned>(blocks));
     config.blockDim = dim3(K::threads);
     config.dynamicSmemBytes = K::shared_bytes;
     config.stream = shared_->stream;
-    config.attrs = &overlaps;
-    config.numAttrs = shared_->overlaps ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = count;
     void* operands[] = {const_cast<K*>(&kernel)};
     cudaError_t const status = cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(run<Device, K>), operands);
     if (status == cudaErrorNoKernelImageForDevice) {

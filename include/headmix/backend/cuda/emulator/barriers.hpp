@@ -23,12 +23,12 @@ class barriers {
 
   void begin_block() {
     shared_.clear();
-    named_ = {};
+    named_.assign(index(of_block * m_.running_.kernel.cluster), {});
   }
   void end_block() const {
     for (std::size_t i = 0; i < named_.size(); ++i) {
       if (named_[i].threads == 0) continue;
-      m_.running_.report(named_[i].come.front(), "comes to the named barrier ", i, " for ", named_[i].threads,
+      m_.running_.report(named_[i].come.front(), "comes to the named barrier ", i % index(of_block), " for ", named_[i].threads,
                          " threads, of whom ", named_[i].come.size(), " have come when the block ends");
     }
   }
@@ -37,7 +37,7 @@ class barriers {
 
   void sync_named(int thread, int number, int threads) {
     if (come(thread, number, threads, "sync_named")) return;
-    named_barrier& b = named_[index(number)];
+    named_barrier& b = named(thread, number);
     b.waiting.push_back(thread);
     m_.turns_.wait_for_wake(thread, message("sync_named(", number, ")"));
   }
@@ -123,6 +123,7 @@ class barriers {
 
  private:
   static constexpr int max_arrivals = (1 << 20) - 1;
+  static constexpr int of_block = 16;  // named barriers
 
   struct named_barrier {
     int threads = 0;  // that it waits for; 0: nobody has come
@@ -139,16 +140,20 @@ class barriers {
   };
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
+  named_barrier& named(int thread, int number) { return named_[index(m_.running_.rank_of(thread) * of_block + number)]; }
 
   /// True if all have come.
   bool come(int thread, int number, int threads, char const* what) {
     m_.must_cooperate(thread, what);
-    if (number < 1 || number > 15) m_.running_.report(thread, "calls ", what, "(", number, "), expected 1 to 15");
-    if (threads < 32 || threads % 32 != 0 || threads > m_.running_.kernel.threads) {
-      m_.running_.report(thread, "calls ", what, "(", number, ") for ", threads, " threads of ",
-                         m_.running_.kernel.threads);
+    // Number 0 is that of the whole block.
+    if (number < 0 || number >= of_block || (number == 0 && threads != m_.running_.block_threads())) {
+      m_.running_.report(thread, "calls ", what, "(", number, "), expected 1 to ", of_block - 1);
     }
-    named_barrier& b = named_[index(number)];
+    if (threads < 32 || threads % 32 != 0 || threads > m_.running_.block_threads()) {
+      m_.running_.report(thread, "calls ", what, "(", number, ") for ", threads, " threads of ",
+                         m_.running_.block_threads());
+    }
+    named_barrier& b = named(thread, number);
     if (b.threads != 0 && b.threads != threads) {
       m_.running_.report(thread, "calls ", what, "(", number, ") for ", threads, " threads, thread ", b.come.front(),
                          " for ", b.threads);
@@ -195,7 +200,7 @@ class barriers {
 
   machine& m_;
   std::map<Index, barrier> shared_;
-  std::array<named_barrier, 16> named_;
+  std::vector<named_barrier> named_;  // of each block of a cluster
 };
 
 }  // namespace headmix::gpu::emulator

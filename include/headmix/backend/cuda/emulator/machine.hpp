@@ -47,8 +47,16 @@ class machine {
   // ---- meetings ----
 
   void sync(int thread) {
+    if (running_.kernel.cluster > 1) return sync_block(thread);
     if (turns_.sync(thread, "sync")) pass_barrier();
   }
+  void sync_cluster(int thread) {
+    if (turns_.sync(thread, "sync_cluster")) pass_barrier();
+  }
+  /// Of the thread's block in its cluster.
+  [[nodiscard]] int rank(int thread) const { return running_.rank_of(thread); }
+  [[nodiscard]] int block_threads() const { return running_.block_threads(); }
+  [[nodiscard]] Index shared_begin(int rank) const { return running_.shared_begin(rank); }
   void sync_warp(int thread) {
     static constexpr warp_function nothing{"sync_warp", 0, [](std::array<void*, 32> const&) {}};
     if (!meet(thread, nothing, nullptr)) return;
@@ -134,6 +142,12 @@ class machine {
   }
 
   void must_cooperate(int thread, char const* what) const { running_.must_cooperate(thread, what); }
+  /// What goes to the rank-th block of the cluster must come before its last thread has ended.
+  void must_run(int thread, int rank, char const* what) const {
+    for (int t = rank * block_threads(); t < (rank + 1) * block_threads(); ++t)
+      if (!turns_.has_ended(t)) return;
+    running_.report(thread, what, " block ", running_.number + rank, ", which has ended");
+  }
 
  private:
   // What kernels for warpgroups need besides, a header each.
@@ -142,6 +156,8 @@ class machine {
   friend class products;
   friend class register_counts;
 
+  /// Of the blocks of a cluster one alone.
+  void sync_block(int thread);
   void pass_barrier() {
     epochs_.pass_barrier();
     order_.meet(0, running_.kernel.threads, epochs_.now);
@@ -205,7 +221,7 @@ class machine {
     kernel_ = kernel;
     blocks_ = blocks;
     prepare();
-    for (running_.number = 0; running_.number < blocks; ++running_.number) {
+    for (running_.number = 0; running_.number < blocks; running_.number += facts.cluster) {
       epochs_.begin_block();
       if (facts.cooperative) {
         forget_copies();
@@ -228,9 +244,12 @@ class machine {
 
   void check(Index blocks) const {
     auto const wrong = [this](auto const&... part) { fail("kernel ", running_.kernel.name, ": ", part...); };
-    if (running_.kernel.threads < 32 || running_.kernel.threads > max_threads || running_.kernel.threads % 32 != 0) {
-      wrong("expected a multiple of 32 up to ", max_threads, " threads of a block, found ", running_.kernel.threads);
+    int const threads = running_.block_threads(), cluster = running_.kernel.cluster;
+    if (threads < 32 || threads > max_threads || threads % 32 != 0) {
+      wrong("expected a multiple of 32 up to ", max_threads, " threads of a block, found ", threads);
     }
+    if (threads * cluster > max_threads) wrong("clusters of more than ", max_threads, " threads are not emulated");
+    if (blocks % cluster != 0) wrong("expected clusters of ", cluster, " blocks, found ", blocks, " blocks");
     if (running_.kernel.shared_bytes < 0 || running_.kernel.shared_bytes > max_shared_bytes) {
       wrong("expected at most ", max_shared_bytes, " bytes of shared memory, found ", running_.kernel.shared_bytes);
     }
@@ -248,7 +267,7 @@ class machine {
       epochs_.now = 0;
     }
     epochs_.begin_launch();
-    auto const bytes = index((running_.kernel.shared_bytes + 15) / 16 * 16);
+    auto const bytes = index((running_.shared_end() + 15) / 16 * 16);
     if (shared_memory_.size() < bytes / 16) {
       shared_memory_.resize(bytes / 16);
       shared_shadow_.reserve(bytes);
@@ -261,7 +280,7 @@ class machine {
     inside_ = beside_ = {};
   }
   void forget_copies() {
-    std::fill_n(in_flight_.begin(), (running_.kernel.shared_bytes + 15) / 16, std::uint16_t{0});
+    std::fill_n(in_flight_.begin(), (running_.shared_end() + 15) / 16, std::uint16_t{0});
     for (int t = 0; t < running_.kernel.threads; ++t) {
       copy_state& state = copies_[index(t)];
       state.group = 0;
@@ -273,14 +292,19 @@ class machine {
   // ---- checks ----
 
   void check_shared(int thread, Index offset, int bytes, int alignment, bool write) {
+    check_shared(thread, offset, bytes, alignment, write, running_.rank_of(thread));
+  }
+  /// In the shared memory of the rank-th block.
+  void check_shared(int thread, Index offset, int bytes, int alignment, bool write, int rank) {
     must_cooperate(thread, "shared");
-    if (offset < 0 || offset + bytes > running_.kernel.shared_bytes) {
-      running_.report(thread, text_of(write), bytes, " bytes at byte ", offset, " of shared memory, which has ",
+    Index const of_block = offset - running_.shared_begin(rank);
+    if (of_block < 0 || of_block + bytes > running_.kernel.shared_bytes) {
+      running_.report(thread, text_of(write), bytes, " bytes at byte ", of_block, " of shared memory, which has ",
                       running_.kernel.shared_bytes);
     }
     if (offset % alignment != 0) {
-      running_.report(thread, text_of(write), bytes, " bytes at byte ", offset, " of shared memory, not a multiple of ",
-                      alignment);
+      running_.report(thread, text_of(write), bytes, " bytes at byte ", of_block,
+                      " of shared memory, not a multiple of ", alignment);
     }
     for (Index i = offset / 16; i <= (offset + bytes - 1) / 16; ++i) {
       if (in_flight_[index(i)] != 0) {

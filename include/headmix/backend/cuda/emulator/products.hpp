@@ -26,7 +26,7 @@ class products {
 
   void begin_block() {
     groups_ = {};
-    chunks_.assign(index((m_.running_.kernel.shared_bytes + 15) / 16), {});
+    chunks_.assign(index((m_.running_.shared_end() + 15) / 16), {});
   }
   void end_block() const {
     for (int g = 0; g < max_groups; ++g) {
@@ -152,8 +152,9 @@ class products {
   /// A product of a warpgroup reads 16 bytes.
   void read_chunk(int g, Index address, std::vector<std::pair<party, stamp>>& checked) {
     int const first = g * warpgroup_threads;
-    if (address + 16 > m_.running_.kernel.shared_bytes) {
-      m_.running_.report(first, "multiplies byte ", address, " of shared memory, which has ",
+    Index const of_block = address - m_.shared_begin(m_.rank(first));
+    if (of_block + 16 > m_.running_.kernel.shared_bytes) {
+      m_.running_.report(first, "multiplies byte ", of_block, " of shared memory, which has ",
                          m_.running_.kernel.shared_bytes);
     }
     if (m_.in_flight_[index(address / 16)] != 0) {
@@ -210,9 +211,13 @@ class products {
                          " of shared memory on, which is inside of eight rows");
     }
   }
+  [[nodiscard]] std::uint32_t start_of(int g, matrix_descriptor d) const {
+    Index const begin = m_.shared_begin(m_.rank(g * warpgroup_threads));
+    return static_cast<std::uint32_t>(begin) + static_cast<std::uint32_t>(d.bits & 0x3FFF) * 16;
+  }
   /// 16 columns of `rows` rows that run along the depth; panel by panel, `stride` bytes between eight rows and eight.
   void read_rows(int g, matrix_descriptor d, int rows, float (*to)[16], std::vector<std::pair<party, stamp>>& checked) {
-    auto const start = static_cast<std::uint32_t>(d.bits & 0x3FFF) * 16;
+    std::uint32_t const start = start_of(g, d);
     auto const stride = static_cast<std::uint32_t>(d.bits >> 32 & 0x3FFF) * 16;
     for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(rows); ++r) {
       for (std::uint32_t half = 0; half < 2; ++half) {
@@ -225,7 +230,7 @@ class products {
   /// The 16 rows of `cols` columns that run across the depth.
   void read_columns(int g, matrix_descriptor d, int cols, float (*to)[16],
                     std::vector<std::pair<party, stamp>>& checked) {
-    auto const start = static_cast<std::uint32_t>(d.bits & 0x3FFF) * 16;
+    std::uint32_t const start = start_of(g, d);
     auto const leading = static_cast<std::uint32_t>(d.bits >> 16 & 0x3FFF) * 16;
     auto const stride = static_cast<std::uint32_t>(d.bits >> 32 & 0x3FFF) * 16;
     for (std::uint32_t k = 0; k < 16; ++k) {

@@ -31,7 +31,7 @@ class tile_copies {
 
   void begin_block() {
     tiles_.clear();
-    straight_.assign(index((m_.running_.kernel.shared_bytes + 15) / 16), false);
+    straight_.assign(index((m_.running_.shared_end() + 15) / 16), false);
   }
   void end_block() const {
     if (!tiles_.empty()) m_.running_.report(tiles_.front().thread, "ends while a tile that it copies is on its way");
@@ -43,23 +43,15 @@ class tile_copies {
   }
 
   void copy_tile(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
-    barriers_.begin_copy(thread, at);
-    Index const alignment = from.swizzle == tile_swizzle::none ? 128 : panel_alignment;
-    Index const bytes = Index{from.box_rows} * panel_row_bytes;
-    if (to % alignment != 0) {
-      m_.running_.report(thread, "copies a tile to byte ", to, " of shared memory, not a multiple of ", alignment);
+    copy_tile(thread, m_.rank(thread), to, from, row, col, at);
+  }
+  /// To all blocks of the cluster; `to` and `at` are places in the thread's own.
+  void copy_tile_to_all(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
+    Index const own = m_.shared_begin(m_.rank(thread));
+    for (int rank = 0; rank < m_.running_.kernel.cluster; ++rank) {
+      Index const there = m_.shared_begin(rank) - own;
+      copy_tile(thread, rank, to + there, from, row, col, at + there);
     }
-    if (to < 0 || to + bytes > m_.running_.kernel.shared_bytes) {
-      m_.running_.report(thread, "copies a tile of ", bytes, " bytes to byte ", to, " of shared memory, which has ",
-                         m_.running_.kernel.shared_bytes);
-    }
-    for (Index byte = to; byte < to + bytes; byte += 16) {
-      m_.check_shared(thread, byte, 16, 16, true);
-      for (Index i = byte; i < byte + 16; ++i) check_fence(thread, i, "copies a tile to");
-      m_.enter_shared(thread, thread, byte, 16, true);
-      m_.in_flight_[index(byte / 16)] = static_cast<std::uint16_t>(thread + 1);
-    }
-    tiles_.push_back({thread, to, from, row, col, at});
   }
 
   // ---- for products and the machine ----
@@ -90,7 +82,7 @@ class tile_copies {
 
  private:
   struct tile {
-    int thread;
+    int thread, rank;
     Index to;
     tensor_map from;
     Index row, col, barrier;
@@ -98,7 +90,30 @@ class tile_copies {
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
 
+  /// To the rank-th block of the cluster.
+  void copy_tile(int thread, int rank, Index to, tensor_map const& from, Index row, Index col, Index at) {
+    barriers_.begin_copy(thread, at);
+    Index const alignment = from.swizzle == tile_swizzle::none ? 128 : panel_alignment;
+    Index const bytes = Index{from.box_rows} * panel_row_bytes;
+    Index const of_block = to - m_.shared_begin(rank);
+    if (to % alignment != 0) {
+      m_.running_.report(thread, "copies a tile to byte ", of_block, " of shared memory, not a multiple of ",
+                         alignment);
+    }
+    if (of_block < 0 || of_block + bytes > m_.running_.kernel.shared_bytes) {
+      m_.running_.report(thread, "copies a tile of ", bytes, " bytes to byte ", of_block,
+                         " of shared memory, which has ", m_.running_.kernel.shared_bytes);
+    }
+    for (Index byte = to; byte < to + bytes; byte += 16) {
+      m_.check_shared(thread, byte, 16, 16, true, rank);
+      for (Index i = byte; i < byte + 16; ++i) check_fence(thread, i, "copies a tile to");
+      m_.enter_shared(thread, thread, byte, 16, true);
+      m_.in_flight_[index(byte / 16)] = static_cast<std::uint16_t>(thread + 1);
+    }
+    tiles_.push_back({thread, rank, to, from, row, col, at});
+  }
   void land(tile const& t) {
+    m_.must_run(t.thread, t.rank, "copies a tile to");
     auto* const to = reinterpret_cast<std::byte*>(m_.shared_memory_.data());
     stamp const when = ++m_.epochs_.now;
     party const agent = barriers_.agent_of(t.barrier);

@@ -23,11 +23,12 @@ namespace headmix::gpu::emulator {
 /// What a launch needs to know of a kernel.
 struct kernel_facts {
   std::string_view name;
-  int threads = 0;
+  int threads = 0;  ///< of all blocks of a cluster, one block after another
   bool cooperative = false;
-  int shared_bytes = 0;
+  int shared_bytes = 0;  ///< of a block
   std::size_t operand_bytes = 0;
   bool warpgroups = false;
+  int cluster = 1;  ///< blocks that run together
 };
 
 /// What all lanes of a warp do together: the last to come runs `perform` over the operands of all.
@@ -40,16 +41,25 @@ struct warp_function {
 /// The same of the 128 threads of a warpgroup.
 using group_operands = std::array<void*, 128>;
 
-/// The block of a launch that runs, and errors that name it.
+/// The block of a launch that runs, or the blocks of a cluster as if they were one, and errors that name it.
 struct running_block {
   kernel_facts kernel;
-  Index number = 0;
+  Index number = 0;  ///< of the first one
 
-  [[nodiscard]] std::string place() const { return message("kernel ", kernel.name, ", block ", number, ": "); }
+  [[nodiscard]] int block_threads() const { return kernel.threads / kernel.cluster; }
+  /// Of a thread's block in the cluster.
+  [[nodiscard]] int rank_of(int thread) const { return thread / block_threads(); }
+  /// Where the shared memory of the rank-th block begins, as all of them lie behind each other here.
+  [[nodiscard]] Index shared_begin(int rank) const { return Index{(kernel.shared_bytes + 1023) / 1024 * 1024} * rank; }
+  [[nodiscard]] Index shared_end() const { return shared_begin(kernel.cluster - 1) + kernel.shared_bytes; }
+
+  [[nodiscard]] std::string place(int rank = 0) const {
+    return message("kernel ", kernel.name, ", block ", number + rank, ": ");
+  }
   /// Ends the launch with an error about what a thread does.
   template <class... Part>
   [[noreturn, gnu::cold, gnu::noinline]] void report(int thread, Part const&... part) const {
-    fail(place(), "thread ", thread, " ", part...);
+    fail(place(rank_of(thread)), "thread ", thread % block_threads(), " ", part...);
   }
   void must_cooperate(int thread, char const* what) const {
     if (!kernel.cooperative) report(thread, "calls ", what, " in a kernel that is not cooperative");
@@ -129,6 +139,8 @@ class turns {
     }
     return true;
   }
+
+  [[nodiscard]] bool has_ended(int thread) const { return threads_[index(thread)].ended; }
 
   /// Waits until somebody wakes it.
   void wait_for_wake(int thread, std::string const& where) { wait(thread, texts_.insert(where).first->c_str()); }

@@ -25,7 +25,7 @@ class register_counts {
 
   void begin_block() {
     // What a launch gives to each thread: a multiple of 8, and at most 255.
-    int const fair = all_registers / m_.running_.kernel.threads / 8 * 8;
+    int const fair = all_registers / m_.running_.block_threads() / 8 * 8;
     groups_.fill({fair < 248 ? fair : 248, 0});
     wanting_.clear();
   }
@@ -49,7 +49,8 @@ class register_counts {
     });
     while (group_of(thread).wanted != 0) {
       int sum = 0;
-      for (int g = 0; g < m_.running_.kernel.threads / warpgroup_threads; ++g) {
+      int const groups = m_.running_.block_threads() / warpgroup_threads, first = m_.running_.rank_of(thread) * groups;
+      for (int g = first; g < first + groups; ++g) {
         bool const mine = g == thread / warpgroup_threads;
         sum += (mine ? n : groups_[index(g)].registers) * warpgroup_threads;
       }
@@ -107,6 +108,9 @@ struct warpgroups {
 inline void machine::check_asynchronous(int thread, Index offset, int bytes, bool write) {
   warpgroups_->barriers.check_access(thread, offset, bytes, write);
   if (write) warpgroups_->products.check_write(thread, offset, bytes);
+}
+inline void machine::sync_block(int thread) {
+  for_warpgroups(thread).barriers.sync_named(thread, 0, running_.block_threads());
 }
 inline void machine::run_warpgroups() {
   warpgroups state(*this);

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: MIT
 // One weight matrix per expert, summed over the slots of a row, with the products of warpgroups: the sums stay on chip.
 // A block has 256 rows of y and 128 columns, whose sums in float fill half of its shared memory, and goes through the
-// experts. Slots ascend within an expert, so those of its rows are neighbours there: two binary searches find them. The
-// first warpgroup gathers their rows of x and brings the expert's weights; the other two take turns: while one adds its
-// products to the sums, the other one multiplies. They add in the order of experts, so that results are the same bits
-// every time. Slots of one expert are those of different rows, so that no two threads add to one sum; a router that gives
-// a row the same expert again costs a round for each time.
+// experts. Slots ascend within an expert, so those of its rows are neighbours there: binary searches find them. The first
+// warpgroup gathers their rows of x, and brings half of the expert's weights to both blocks of a cluster, which have the
+// same columns and neighbouring rows. The other two warpgroups take turns: while one adds its products to the sums, the
+// other one multiplies. They add in the order of experts, so that results are the same bits every time. Slots of one
+// expert are those of different rows, so that no two threads add to one sum; a router that gives a row the same expert
+// again costs a round for each time.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,10 +27,11 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// The tiles of a block.
+/// What a block has.
 struct sums_on_chip {
   static constexpr int rows = 256, columns = 128;
-  static constexpr int most_experts = 128;  ///< whose ranges find room in shared memory
+  static constexpr int most_experts = 112;  ///< whose ranges find room in shared memory
+  static constexpr int cluster = 2;         ///< blocks that share weights
 };
 
 /// bfloat16. Rows of x and y, and of w or of its transpose, are aligned; w has a multiple of 64 rows. Row r of y has the
@@ -38,11 +40,11 @@ template <bool transposed, class TensorMap>
 struct grouped_sum_warpgroups {
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
+  static constexpr int cluster = sums_on_chip::cluster;
   static constexpr int rows = sums_on_chip::rows, columns = sums_on_chip::columns, depth = panel_columns, stages = 3;
   static constexpr int item_rows = 128, group_rows = 64;  ///< slots of an expert at a time; of a product
   static constexpr int left_bytes = item_rows * panel_row_bytes, right_bytes = depth * columns * 2;
-  static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
-  static constexpr int panel_rows = transposed ? columns : depth;
+  static constexpr int panel_rows = 64, panel_bytes = right_bytes / cluster;  ///< a block's part of a tile of weights
   static constexpr int rights_at = stages * left_bytes, sums_at = rights_at + stages * right_bytes;
   using ring = stage_ring<stages, sums_at + rows * columns * 4, 2>;
   /// What consumers have to know of an item, with its first stage: its slots, and -1 for those that are not there; how
@@ -51,8 +53,8 @@ struct grouped_sum_warpgroups {
   static constexpr int count_at = item_rows, finished_at = count_at + 1, repeats_at = count_at + 4;
   static constexpr int item_bytes = (repeats_at + item_rows / 32) * 4, ended = -1;
   static constexpr int items_at = (ring::end + 15) / 16 * 16, ranges_at = items_at + stages * item_bytes;
-  static constexpr int shared_bytes = ranges_at + 2 * sums_on_chip::most_experts * 4;
-  static constexpr int producers = 4, consumers = 4;  ///< warps: a step is for one warpgroup
+  static constexpr int shared_bytes = ranges_at + (cluster + 1) * sums_on_chip::most_experts * 4;
+  static constexpr int producers = 4, consumers = 4;  ///< warps: a step is for one warpgroup, of each block
   static constexpr int bring_barrier = 1, own_barrier = 2, turn_barrier = 4;  ///< the last two for each consumer
   static constexpr int row_quads = columns / 4;
 
@@ -65,18 +67,21 @@ struct grouped_sum_warpgroups {
   bool accumulate;
 
   [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(y.cols, columns)); }
-  [[nodiscard]] HEADMIX_HD int works() const { return static_cast<int>(blocks_for(y.rows, rows)) * across(); }
-  [[nodiscard]] Index blocks(int processors) const { return (std::min)(processors, works()); }
+  /// Of clusters.
+  [[nodiscard]] HEADMIX_HD int works() const { return static_cast<int>(blocks_for(y.rows, cluster * rows)) * across(); }
+  [[nodiscard]] Index blocks(int processors) const {
+    return cluster * (std::min)((std::max)(processors / cluster, 1), works());
+  }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     auto const sums = device.template shared<float_quad>(sums_at);
     for (int i = device.thread(); i < rows * row_quads; i += threads) sums[i] = float_quad{};
     if (device.thread() == 0) {
-      ring::init(device, producers + 1, consumers);
+      ring::init(device, producers + 1, cluster * consumers);
       device.fence_async();  // copies see them
     }
-    device.sync();
+    device.sync_cluster();
     if (device.warpgroup() == 0) {
       device.template give_registers<72>();
       produce(device);
@@ -84,6 +89,7 @@ struct grouped_sum_warpgroups {
       device.template take_registers<216>();
       consume(device);
     }
+    device.sync_cluster();  // the other block copies to this one, and arrives at its barriers
   }
 
  private:
@@ -93,14 +99,26 @@ struct grouped_sum_warpgroups {
 
   // ---- the first warpgroup ----
 
-  /// Where each expert's slots of 256 rows begin and end.
+  // Works are those of the cluster: `cluster` tiles of rows, from the row on that row_of(work) says.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE int first_work(Device& device) const {
+    return static_cast<int>(device.block()) / cluster;
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE int step_of_works(Device& device) const {
+    return static_cast<int>(device.blocks()) / cluster;
+  }
+  [[nodiscard]] HEADMIX_DEVICE Index row_of(int work) const { return Index{work / across()} * (cluster * rows); }
+
+  /// Where each expert's slots begin, in the tile of each block of the cluster, and where they end.
   template <class Device>
   HEADMIX_DEVICE void find_ranges(Device& device, Index row0) const {
+    constexpr int each = cluster + 1;
     auto const ranges = device.template shared<Int>(ranges_at);
     device.template sync_named<warpgroup_threads>(bring_barrier);  // nobody reads the last ones any more
-    for (int i = device.thread(); i < 2 * static_cast<int>(slots.experts()); i += warpgroup_threads) {
-      Index const row = row0 + i % 2 * rows, least = (row < y.rows ? row : y.rows) * slots.per_row.n;
-      Index low = slots.begin(i / 2), high = slots.end(i / 2);
+    for (int i = device.thread(); i < each * static_cast<int>(slots.experts()); i += warpgroup_threads) {
+      Index const row = row0 + i % each * rows, least = (row < y.rows ? row : y.rows) * slots.per_row.n;
+      Index low = slots.begin(i / each), high = slots.end(i / each);
       while (low < high) {
         Index const middle = (low + high) / 2;
         if (slots.slot(middle) < least) {
@@ -114,7 +132,7 @@ struct grouped_sum_warpgroups {
     device.template sync_named<warpgroup_threads>(bring_barrier);
   }
 
-  /// Slots of an expert: the thread's own, or -1, how many there are, and the expert.
+  /// Slots of an expert: the thread's own, or -1, how many there are, and the expert, or -1 where no block has slots.
   struct item {
     Int slot;
     int count, expert;
@@ -126,15 +144,23 @@ struct grouped_sum_warpgroups {
     auto const ranges = device.template shared<Int>(ranges_at);
     int step = 0, reader = 0, before = 0;  // of this step, of the one before
     HEADMIX_NO_UNROLL
-    for (int work = static_cast<int>(device.block()); work < works(); work += static_cast<int>(device.blocks())) {
-      find_ranges(device, Index{work / across()} * rows);
+    for (int work = first_work(device); work < works(); work += step_of_works(device)) {
+      find_ranges(device, row_of(work));
+      // The item's slots are from `place` to `end` among all; `longest` is how many there are in the block that has the
+      // most, since blocks go through the same items.
       int expert = -1;
-      Int place = 0, end = 0;  // of the item's slots among those of its expert
+      Int place = 0, end = 0, longest = 0;
       auto const go_on = [&] {
         place += item_rows;
-        while (place >= end && ++expert < experts) {
-          place = ranges[2 * expert];
-          end = ranges[2 * expert + 1];
+        longest -= item_rows;
+        while (longest <= 0 && ++expert < experts) {
+          auto const of = ranges + expert * (cluster + 1);
+          place = of[device.rank()];
+          end = of[device.rank() + 1];
+          for (int block = 0; block < cluster; ++block) {
+            Int const length = of[block + 1] - of[block];
+            longest = longest < length ? length : longest;
+          }
         }
       };
       auto const read_slot = [&] { return thread < end - place ? slots.slot(place + thread) : Int{-1}; };
@@ -143,9 +169,10 @@ struct grouped_sum_warpgroups {
       bool last;
       int const first = step;
       do {
-        item const now{slot, end <= place ? 0 : end - place < item_rows ? end - place : item_rows, expert};
+        item const now{slot, end <= place ? 0 : end - place < item_rows ? end - place : item_rows,
+                       longest > 0 ? expert : -1};
         go_on();
-        last = place >= end;
+        last = longest <= 0;
         slot = read_slot();  // while this item is brought
         HEADMIX_NO_UNROLL
         for (int s = 0; s < steps; ++s, ++step) {
@@ -191,18 +218,14 @@ struct grouped_sum_warpgroups {
       if (device.lane() == 0) rows_of[repeats_at + device.warp()] = found;
     }
     if (thread == 0) {
-      if (now.count == 0) {
+      if (now.expert < 0) {
         device.arrive(full);
       } else {
+        int const n = col0 + device.rank() * panel_rows;
         device.arrive_expecting(full, right_bytes);
-        HEADMIX_UNROLL
-        for (int i = 0; i < panels; ++i) {
-          int const n = col0 + i * panel_columns;
-          device.copy_tile(
-              device.template shared<bfloat16>(rights_at + stage * right_bytes + i * (right_bytes / panels)), weights,
-              now.expert * expert_rows + (transposed ? n : k0), now.expert * expert_cols + (transposed ? k0 : n),
-              full);
-        }
+        device.copy_tile_to_all(
+            device.template shared<bfloat16>(rights_at + stage * right_bytes + device.rank() * panel_bytes), weights,
+            now.expert * expert_rows + (transposed ? n : k0), now.expert * expert_cols + (transposed ? k0 : n), full);
       }
     }
     HEADMIX_UNROLL
@@ -245,7 +268,7 @@ struct grouped_sum_warpgroups {
       } else {
         for (int s = 0; s < steps; ++s) {
           if (s > 0) ring::wait_next(device, step + s, consumer, odd);
-          ring::arrive_empty(device, step + s);
+          release(device, step + s);
         }
         take_turn();
       }
@@ -254,8 +277,15 @@ struct grouped_sum_warpgroups {
         write(device, finished);
       }
       give_turn();
-      if (finished >= 0 && finished + static_cast<int>(device.blocks()) >= works()) return;
+      if (finished >= 0 && finished + step_of_works(device) >= works()) return;
     }
+  }
+
+  /// By all lanes of a warp, for both blocks: either brings weights to both.
+  template <class Device>
+  static HEADMIX_DEVICE void release(Device& device, int step) {
+    device.sync_warp();
+    if (device.lane() < cluster) device.arrive_at(ring::empty(device, step), device.lane());
   }
 
   /// Of an item, whose rows are one or two groups.
@@ -285,7 +315,7 @@ struct grouped_sum_warpgroups {
       matrix_descriptor const left =
           device.describe(device.template shared<bfloat16>(stage * left_bytes), 16, eight_rows);
       matrix_descriptor const right = device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes),
-                                                      right_bytes / panels, eight_rows);
+                                                      panel_bytes, eight_rows);
       if (s > 0) ring::wait_next(device, first + s, consumer, odd);
       device.fence_products(sum[0], sum[groups - 1]);
       HEADMIX_UNROLL
@@ -302,10 +332,10 @@ struct grouped_sum_warpgroups {
       }
       device.commit_products();
       device.template wait_products<1>();
-      if (s > 0) ring::arrive_empty(device, first + s - 1);
+      if (s > 0) release(device, first + s - 1);
     }
     device.template wait_products<0>(sum[0], sum[groups - 1]);
-    ring::arrive_empty(device, first + steps - 1);
+    release(device, first + steps - 1);
 
     take_turn();
     HEADMIX_NO_UNROLL
@@ -352,7 +382,7 @@ struct grouped_sum_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void write(Device& device, int work) const {
     int const lane = device.lane(), width = static_cast<int>(y.cols);
-    Index const row0 = Index{work / across()} * rows;
+    Index const row0 = row_of(work) + device.rank() * rows;
     int const col0 = work % across() * columns;
     HEADMIX_NO_UNROLL
     for (int r = device.warp() % 4 * (rows / 4) + lane / 4, end = r + rows / 4; r < end; r += 8) {
@@ -389,15 +419,15 @@ struct grouped_sum_warpgroups {
 
 /// Whether grouped_sum keeps sums on chip; by extents alone, which its scratch memory depends on. Weights are read
 /// again for each tile of rows, and rows for each tile of columns: from the second-level cache, while the parts of the
-/// sums that would else be written and read do not fit there. With 8 of 32 experts of 128 x 1024 it is 1.5 times their
-/// bytes, with 8 of 64 it would be 2.5 times.
+/// sums that would else be written and read do not fit there. With 8 of 32 experts of 128 x 1024 it is as much as these,
+/// with 8 of 64 it would be 1.5 times.
 template <class Queue, class T>
 [[nodiscard]] bool sums_stay_on_chip(Queue const& queue, view<T> const& y, view<T const> const& x,
                                      view<T const> const& w) {
   if constexpr (WarpgroupQueue<Queue> && std::is_same_v<T, bfloat16>) {
     if (!queue.warpgroups() || w.size() == 0 || w.rows % panel_columns != 0 || y.cols % 8 != 0) return false;
     if (w.count > sums_on_chip::most_experts || y.rows > (std::numeric_limits<Int>::max)()) return false;
-    Index const read = blocks_for(y.rows, sums_on_chip::rows) * w.size() +
+    Index const read = blocks_for(y.rows, sums_on_chip::cluster * sums_on_chip::rows) * w.size() +
                        blocks_for(y.cols, sums_on_chip::columns) * x.size();
     return read <= 2 * 2 * x.rows * y.cols;
   } else {
