@@ -44,7 +44,7 @@ struct Problem {
   template <class Backend>
   void run(Backend backend, bool gradient) {
     std::size_t const wanted =
-        gradient ? backend.attention_gradient_scratch(backward()) : backend.attention_scratch(forward());
+        gradient ? backend.template attention_gradient_scratch<Mask>(backward()) : backend.attention_scratch(forward());
     headmix::AlignedBuffer scratch(wanted);
     if (gradient) {
       backend.template attention_gradient<Mask>(backward(), scratch.bytes());
@@ -102,7 +102,7 @@ auto attention(bool gradient) {
     Problem<Mask, Map> p{t, t, d, k};
     Cpu<float> cpu(pool(threads));
     p.run(cpu, false);
-    headmix::AlignedBuffer scratch(gradient ? cpu.attention_gradient_scratch(p.backward())
+    headmix::AlignedBuffer scratch(gradient ? cpu.template attention_gradient_scratch<Mask>(p.backward())
                                             : cpu.attention_scratch(p.forward()));
     time_calls(state, [&] {
       if (gradient) {

@@ -172,7 +172,7 @@ std::vector<T> run(Case const& c, B backend) {
   unknown.extents.chosen = {};
   auto unknown_f = f;
   unknown_f.extents.chosen = {};
-  AlignedBuffer forward(backend.attention_scratch(unknown_f)), backward(backend.attention_gradient_scratch(unknown)),
+  AlignedBuffer forward(backend.attention_scratch(unknown_f)), backward(backend.template attention_gradient_scratch<M>(unknown)),
       by_bias(backend.attention_bias_gradient_scratch(unknown));
   backend.template attention<M>(f, forward.bytes());
   backend.template attention_gradient<M>(g, backward.bytes());

@@ -337,7 +337,7 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
                                             dropout,
                                             scores};
   Reference<double>{}.attention_gradient<Mask>(host_backward, {});
-  typename Device::memory const scratch(gpu::attention_gradient_scratch_bytes(backward));
+  typename Device::memory const scratch(gpu::attention_gradient_scratch_bytes<Mask>(queue, backward));
   gpu::attention_gradient<Mask>(queue, backward, scratch.bytes());
   CHECK(d_q.error(width) <= attention_tolerance<T>);
   CHECK(d_k.error(width) <= attention_tolerance<T>);

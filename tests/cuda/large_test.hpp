@@ -296,7 +296,7 @@ void test_large_attention(large_attention const& c) {
                                               d_kv.device.middle_cols(width, width),
                                               {},
                                               scores};
-  typename Device::memory const more(backend.attention_gradient_scratch(backward));
+  typename Device::memory const more(backend.template attention_gradient_scratch<Mask>(backward));
   backend.template attention_gradient<Mask>(backward, more.bytes());
   for (matrix* const m : {&o, &d_q, &d_kv}) {
     m->check_written(backend);

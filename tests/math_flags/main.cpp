@@ -71,7 +71,7 @@ void check_attention(bool odd) {
     backend.template attention<causal>(forward, room.bytes());
     attention_backward<S> const backward{extents, of(q),   of(k),   of(v), of(o),  of(d_o), of(lse, heads),
                                          of(d_q), of(d_k), of(d_v), {},    scores, {}};
-    AlignedBuffer more(backend.attention_gradient_scratch(backward));
+    AlignedBuffer more(backend.template attention_gradient_scratch<causal>(backward));
     backend.template attention_gradient<causal>(backward, more.bytes());
   };
   run.template operator()<double>(Reference<double>{}, &numbers<T>::wide);

@@ -123,7 +123,10 @@ struct Mine {
     reference.attention<Mask>(p, scratch);
     spoil("attention", p.o);
   }
-  std::size_t attention_gradient_scratch(auto const&) { return 8; }
+  template <AttentionMask Mask>
+  std::size_t attention_gradient_scratch(auto const&) {
+    return 8;
+  }
   template <AttentionMask Mask>
   void attention_gradient(attention_backward<double> const& p, auto scratch) {
     reference.attention_gradient<Mask>(p, scratch);

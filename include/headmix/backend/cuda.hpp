@@ -223,9 +223,9 @@ class Cuda {
                        std::span<std::byte> scratch) {
     gpu::attention<Mask>(queue_, p, {gpu::gate_of_rows(gate, gpu::heads_of_row(p.extents)), gated}, scratch);
   }
-  template <class Map>
+  template <AttentionMask Mask, class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return gpu::attention_gradient_scratch_bytes(p);
+    return gpu::attention_gradient_scratch_bytes<Mask>(queue_, p);
   }
   template <AttentionMask Mask, class Map>
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {

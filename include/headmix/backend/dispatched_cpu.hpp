@@ -134,9 +134,9 @@ class DispatchedCpu : public Cpu<Scalar, Exec> {
       own::template attention<Mask>(p, scratch);
     }
   }
-  template <class Map>
+  template <AttentionMask Mask, class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    std::size_t const of_own = own::attention_gradient_scratch(p);
+    std::size_t const of_own = own::template attention_gradient_scratch<Mask>(p);
     if constexpr (!std::is_same_v<Map, no_score_map>) {
       return of_own;
     } else {

@@ -424,7 +424,7 @@ struct Reference {
       if (p.lse.data) p.lse(r.row, r.col / d) = top + std::log(sum);
     });
   }
-  template <class T, class Map>
+  template <AttentionMask Mask, class T, class Map>
   static std::size_t attention_gradient_scratch(attention_backward<T, Map> const&) {
     return 0;
   }

@@ -150,6 +150,7 @@ struct backend {
   template <AttentionMask Mask>
   void attention(attention_forward<scalar> const& p, std::span<std::byte> scratch);
   /// The gradients by q, k and v that are wanted: see attention_backward.
+  template <AttentionMask Mask>
   std::size_t attention_gradient_scratch(attention_backward<scalar> const& p);
   template <AttentionMask Mask>
   void attention_gradient(attention_backward<scalar> const& p, std::span<std::byte> scratch);
@@ -201,7 +202,7 @@ concept BackendPolicy = requires(B& b, view<typename B::scalar> y, view<typename
   b.absmean_ternary(y, a);
   { b.attention_scratch(forward) } -> std::same_as<std::size_t>;
   b.template attention<causal>(forward, scratch);
-  { b.attention_gradient_scratch(backward) } -> std::same_as<std::size_t>;
+  { b.template attention_gradient_scratch<full>(backward) } -> std::same_as<std::size_t>;
   b.template attention_gradient<causal>(backward, scratch);
   { b.attention_bias_gradient_scratch(backward) } -> std::same_as<std::size_t>;
   b.template attention_bias_gradient<causal>(y, backward, scratch);

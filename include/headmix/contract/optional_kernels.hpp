@@ -28,7 +28,8 @@ concept FusedRoute = requires(B& b, route_problem<typename B::scalar> r, std::sp
 ///
 /// gated_attention_gradient<Mask>(p, gate, d, d_o, d_gate, scratch): its gradient, where d [R, C] is the gradient by y:
 /// row i of d_o = gate_i row i of d, d_gate_i = the sum of row i of d o unless its data is null, and the gradients of p
-/// by q, k and v, given d_o. Scratch as attention_gradient_scratch(p) says. p.d_o is not read.
+/// by q, k and v, given d_o. d_o may lie where d does, and d_q where d_o does: then these are gone. Scratch as
+/// attention_gradient_scratch<Mask>(p) says. p.d_o is not read.
 template <class B>
 concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scalar> p,
                                        attention_backward<typename B::scalar> q, view<typename B::scalar> y,
@@ -78,7 +79,7 @@ concept MapsScores = requires(B& b, attention_forward<typename B::scalar, archet
                               operand_gradients<accumulator_t<typename B::scalar>, 1> d, std::span<std::byte> scratch) {
   { b.attention_scratch(p) } -> std::same_as<std::size_t>;
   b.template attention<causal>(p, scratch);
-  { b.attention_gradient_scratch(q) } -> std::same_as<std::size_t>;
+  { b.template attention_gradient_scratch<full>(q) } -> std::same_as<std::size_t>;
   b.template attention_gradient<causal>(q, scratch);
   { b.attention_operand_gradient_scratch(q) } -> std::same_as<std::size_t>;
   b.template attention_operand_gradient<causal>(d, q, scratch);

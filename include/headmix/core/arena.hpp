@@ -48,6 +48,11 @@ class AddressPlanner {
     --live_;
     for (std::size_t i = place; i < live_; ++i) blocks_[i] = blocks_[i + 1];
   }
+  /// The block with this id is from now on another one's, with its bytes and at its offset.
+  constexpr void hand_on(std::size_t id, std::size_t to) {
+    for (std::size_t i = 0; i < live_; ++i)
+      if (blocks_[i].id == id) blocks_[i].id = to;
+  }
   /// Bytes that all blocks need.
   [[nodiscard]] constexpr std::size_t peak() const { return peak_; }
 

@@ -147,7 +147,8 @@ struct attention_gradient : attention_pullback<Spec> {
   using output_shape = typename key_shape<Args>::type;
 
   static std::size_t scratch(auto const& run, auto... operands) {
-    return run.backend.attention_gradient_scratch(attention_gradient::problem(run, operands...));
+    return run.backend.template attention_gradient_scratch<typename Spec::mask>(
+        attention_gradient::problem(run, operands...));
   }
   static void eval(auto const& run, auto... operands) {
     run.backend.template attention_gradient<typename Spec::mask>(attention_gradient::problem(run, operands...),

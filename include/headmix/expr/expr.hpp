@@ -122,6 +122,9 @@ struct operation {
   /// True when what `eval` has begun may go on when it returns (contract/communicator.hpp, GoesOn): its operands keep
   /// their memory for as long as its result does.
   static constexpr bool goes_on = false;
+  /// So many first outputs may lie in one memory, where nobody else reads what was there: output 0 where the first
+  /// operand is, and each of the others where the one before is.
+  static constexpr int in_place = 0;
   /// True when `eval` takes a flag and can add to its output instead of overwriting it.
   static constexpr bool accumulates = false;
   /// True when the kernel needs memory of its own while it runs: `scratch(run, outputs..., operands...)` bytes.

@@ -31,9 +31,11 @@ struct attention_gradient;
 template <class Spec>
 struct gated_attention_gradient : operation {
   static constexpr bool needs_scratch = true;
+  static constexpr int in_place = 2;
   static std::size_t scratch(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto const&, auto const&,
                              auto const&, auto... operands) {
-    return run.backend.attention_gradient_scratch(problem(run, d_o, d_q, d_k, d_v, operands...));
+    return run.backend.template attention_gradient_scratch<typename Spec::mask>(
+        problem(run, d_o, d_q, d_k, d_v, operands...));
   }
   static void eval(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto d_gate, auto d, auto gate,
                    auto... operands) {

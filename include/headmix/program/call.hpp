@@ -296,6 +296,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
   static constexpr int sized_output = Op::sized_output;
   static constexpr bool receives = Op::receives;
   static constexpr bool goes_on = Op::goes_on;
+  static constexpr int in_place = Op::in_place;
 };
 /// What kernels are that are no operations.
 struct plain_kernel {
@@ -305,6 +306,7 @@ struct plain_kernel {
   static constexpr int sized_output = 0;
   static constexpr bool receives = false;
   static constexpr bool goes_on = false;
+  static constexpr int in_place = 0;
 };
 /// y (+)= tree
 template <class T, class Tree>

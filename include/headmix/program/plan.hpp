@@ -21,6 +21,7 @@ struct call_row {
   int repeat = -1;    ///< whose edge it is
   int received = -1;  ///< the size that the call finds out
   bool goes_on = false;
+  int in_place = 0;  ///< outputs; see operation
 };
 /// A part of the program that is repeated; see program/unroll.hpp.
 struct repeat_row {
@@ -116,12 +117,18 @@ class basic_plan {
       for (int const n : values_of_call(c)) {
         buffer* const b = buffer_below(n);
         if (b == nullptr || b->writer != c || b->laid_out) continue;
-        auto const i = static_cast<std::size_t>(b - buffers_.data());
+        std::size_t const i = number_of(*b);
         b->laid_out = true;
         b->used = b->last > c || !program_->buffers[i].optional;
         auto const elements = static_cast<std::size_t>(values[program_->first_buffer() + i].size());
         b->bytes = elements * program_->buffers[i].element;
-        if (b->used) b->offset = planner.acquire(i, b->bytes);
+        if (!b->used) continue;
+        if (buffer const* const before = place_of(c, i)) {
+          b->offset = before->offset;
+          planner.hand_on(number_of(*before), i);
+        } else {
+          b->offset = planner.acquire(i, b->bytes);
+        }
       }
       if (scratch_[c].bytes > 0) {
         scratch_[c].offset = planner.acquire(buffers_.size(), scratch_[c].bytes);
@@ -129,7 +136,7 @@ class basic_plan {
       }
       for (int const n : values_of_call(c)) {
         buffer* const b = buffer_below(n);
-        if (b != nullptr && b->last == c && b->used) planner.release(static_cast<std::size_t>(b - buffers_.data()));
+        if (b != nullptr && b->last == c && b->used) planner.release(number_of(*b));
       }
     }
     weights_ = planner.peak();
@@ -190,6 +197,21 @@ class basic_plan {
     std::size_t offset = 0, bytes = 0;
     bool used = false, laid_out = false;
   };
+  [[nodiscard]] std::size_t number_of(buffer const& b) const { return static_cast<std::size_t>(&b - buffers_.data()); }
+  /// The buffer whose memory buffer i, which call c writes, takes over; null if there is none.
+  [[nodiscard]] buffer const* place_of(std::size_t c, std::size_t i) const {
+    std::span<int const> const values = values_of_call(c);
+    call_row const& row = program_->calls[c];
+    int const first = static_cast<int>(program_->first_buffer());
+    for (int output = 0; output < row.in_place; ++output) {
+      if (values[static_cast<std::size_t>(output)] != first + static_cast<int>(i)) continue;
+      int const before = values[static_cast<std::size_t>(output == 0 ? row.outputs : output - 1)];
+      if (before < first || before >= static_cast<int>(program_->first_derived())) return nullptr;
+      buffer const& b = buffers_[static_cast<std::size_t>(before - first)];
+      return b.used && b.last == c && b.bytes == buffers_[i].bytes ? &b : nullptr;
+    }
+    return nullptr;
+  }
   [[nodiscard]] std::size_t losses() const { return program_->seeds - (program_->result_has_gradient ? 1 : 0); }
   /// The buffer that lies below value n, if one does and its elements are read.
   [[nodiscard]] buffer const* buffer_below(int n) const {

@@ -171,6 +171,26 @@ struct attention_bench {
 
  private:
   [[nodiscard]] Index stretch() const { return variant.odd ? on_host.head_dim : 1; }
+  /// The gradient where d_o lies where d does, and d_q where d_o does.
+  template <class Mask>
+  void check_in_place(std::string const& text, attention_backward<T, Map> g, std::span<std::byte> scratch,
+                      operand<B, T> const& d, operand<B, T> const& d_q) {
+    if (g.d_q.data == nullptr) return;
+    b.begin("gated_attention_gradient", text, " in place");
+    operand<B, T> all(b, rows, q_cols);
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < q_cols; ++j) all.host()(i, j) = d.host()(i, j);
+    }
+    all.send();
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < q_cols; ++j) all.host()(i, j) = d_q.host()(i, j);
+    }
+    g.d_q = all.device();
+    b.run([&] {
+      b.backend.template gated_attention_gradient<Mask>(g, gate.in(), all.in(), all.device(), view<W>{}, scratch);
+    });
+    all.check_stretches("d_q", stretch(), 10);
+  }
   template <class Mask>
   void check_gradient(std::string const& text, operand<B, T>& o, operand<B, W>& lse, view<T const> probabilities) {
     operand<B, T> d(b, rows, q_cols);
@@ -210,7 +230,7 @@ struct attention_bench {
                                                    scores_host,
                                                    {}};
     b.reference.template attention_gradient<Mask>(expected, {});
-    auto const scratch = b.scratch(b.backend.attention_gradient_scratch(g));
+    auto const scratch = b.scratch(b.backend.template attention_gradient_scratch<Mask>(g));
     operand<B, W> d_gate(b, rows, 1);
     if (variant.gate) {
       if constexpr (FusedGatedAttention<B>) {
@@ -235,6 +255,9 @@ struct attention_bench {
     d_k.check_stretches("d_k", stretch(), 10);
     d_v.check_stretches("d_v", stretch(), 10);
     d_gate.check("d_gate", in_scalar);
+    if constexpr (FusedGatedAttention<B>) {
+      if (variant.gate) check_in_place<Mask>(text, g, scratch, d, d_q);
+    }
     if constexpr (Map::operands == 1) {
       b.begin("attention_operand_gradient", text);
       operand<B, W> d_of_heads(b, 1, of_heads.host().cols);

@@ -30,11 +30,23 @@ struct attention_gradient_tensor<Mask, Map, 128> {
   using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 4>;
   using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 2, 64, 2>;
 };
-/// The parts of those.
-template <int width>
-[[nodiscard]] attention_parts attention_gradient_parts(attention_extents const& x) {
+/// Whether warpgroups make d_k and d_v: they do not where scores go through a map, or there are no keys.
+template <class Map, class Queue>
+[[nodiscard]] bool key_gradient_is_by_warpgroups(Queue const& queue, attention_extents const& x) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    return queue.warpgroups() && x.keys.rows > 0;
+  } else {
+    return false;
+  }
+}
+/// The parts of those. Whether heads are chosen the columns say: the lists are not made when scratch is asked for.
+template <AttentionMask Mask, int width, class Queue, class T, class Map>
+[[nodiscard]] attention_parts attention_gradient_parts(Queue const& queue, attention_backward<T, Map> const& p) {
   using kernel = typename attention_gradient_tensor<full, no_score_map, width>::of_keys;
-  return attention_parts_of(x, kernel::keys, kernel::rows, kernel::warps);
+  attention_extents const& x = p.extents;
+  bool const even = std::is_same_v<Mask, full> && x.queries.offsets == nullptr && x.keys.offsets == nullptr &&
+                    p.q.cols == x.heads * x.head_dim && key_gradient_is_by_warpgroups<Map>(queue, x);
+  return attention_parts_of(x, kernel::keys, kernel::rows, kernel::warps, even);
 }
 /// Where the statistics end in the scratch.
 template <class Wide>
@@ -50,13 +62,16 @@ template <int width>
 }
 
 /// Scratch that attention_gradient needs, in bytes; it begins at a multiple of 16.
-template <class T, class Map>
-[[nodiscard]] std::size_t attention_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
+template <AttentionMask Mask, class Queue, class T, class Map>
+[[nodiscard]] std::size_t attention_gradient_scratch_bytes(Queue const& queue, attention_backward<T, Map> const& p) {
   attention_extents const& x = p.extents;
   std::size_t bytes = attention_statistics_bytes<accumulator_t<T>>(x);
   if constexpr (Half<T>) {
-    if (x.head_dim == 64) bytes += attention_tiles_bytes<64>(x) + attention_gradient_parts<64>(x).bytes();
-    if (x.head_dim == 128) bytes += attention_tiles_bytes<128>(x) + attention_gradient_parts<128>(x).bytes();
+    auto const add = [&]<int width>(std::integral_constant<int, width>) {
+      bytes += attention_tiles_bytes<width>(x) + attention_gradient_parts<Mask, width>(queue, p).bytes();
+    };
+    if (x.head_dim == 64) add(std::integral_constant<int, 64>{});
+    if (x.head_dim == 128) add(std::integral_constant<int, 128>{});
   }
   return bytes;
 }
@@ -109,14 +124,14 @@ bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map
   }
 }
 
-/// The same of attention_key_gradient_tensor, whose parts and tiles of lists it takes.
+/// The same of attention_key_gradient_tensor, whose tiles of lists it takes.
 template <AttentionMask Mask, class Tensor, int width, class Queue, class Map>
 bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
                                 attention_statistics<float> const& statistics, row_divisors const& by, float scale,
                                 float last_scale, attention_parts const& parts, listed_tiles const& listed) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
-    if (!queue.warpgroups() || x.keys.rows == 0) return false;
+    if (!key_gradient_is_by_warpgroups<Map>(queue, x)) return false;
     using kernel = attention_key_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
     static_assert(kernel::rows == Tensor::rows, "headmix: they find the tiles of lists");
     kernel const k{p,
@@ -166,7 +181,7 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
             attention_find_tiles<Mask, Map, kernel_type::rows> const tiles{x, by.per_token, listed};
             queue.launch(tiles, tiles.blocks());
           }
-          attention_parts parts = attention_gradient_parts<width>(x);
+          attention_parts parts = attention_gradient_parts<Mask, width>(queue, p);
           parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes<width>(x));
           if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, by, scale, last_scale, parts,
                                                                     listed)) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Where there are few tiles of keys, several blocks share the rows that see one, and their sums are added in order.
 
+#include <algorithm>
 #include <cstddef>
 
 #include "headmix/backend/cuda/kernel/attention_tile.hpp"
@@ -22,14 +23,20 @@ struct attention_parts {
   }
 };
 /// As many as it takes for 4096 warps, up to eight, unless they become short. The extents alone decide.
-[[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows,
-                                                        Index warps) {
+/// `even`: all blocks have as much to do, and a multiprocessor has one at a time. Then they are as few as leave no more
+/// than a tenth of Hopper's 132 multiprocessors idle, if any do.
+[[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows, Index warps,
+                                                        bool even) {
+  constexpr Index most = 8, processors = 132;
   Index const blocks = key_tiles(x, keys, 2).count();
   Index const tiles = x.queries.count == 0 ? 0 : x.queries.rows / x.queries.count * rows_per_kv_head(x) / rows;
   Index parts = blocks == 0 ? 1 : 4096 / (blocks * warps);
-  if (parts > 8) parts = 8;
-  if (parts > tiles / 4) parts = tiles / 4;
-  if (parts < 1) parts = 1;
+  for (Index few = 1; even && few <= most; ++few) {
+    if (10 * few * blocks < 9 * processors * blocks_for(few * blocks, processors)) continue;
+    parts = few;
+    break;
+  }
+  parts = (std::clamp)((std::min)(parts, tiles / 4), Index{1}, most);
   return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
 }
 

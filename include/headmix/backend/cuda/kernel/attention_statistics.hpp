@@ -57,7 +57,6 @@ struct attention_find_statistics {
       wide const known = real ? lse(row, head) : wide(0);
       wide delta = 0, product = 0;
       if (real) {
-        if (cleared.data && known == minus_infinity<wide>) clear(device, row, head);
         if (gated.by.data) {
           add_gated(device, row, head, by, delta, product);
         } else {
@@ -70,6 +69,10 @@ struct attention_find_statistics {
         product += device.shuffle_xor(product, step);
       }
       d_by += product;
+      if (cleared.data) {
+        device.sync_warp();  // d_q may lie where d_o does, which other lanes have written
+        if (real && known == minus_infinity<wide>) clear(device, row, head);
+      }
       if (!leads) continue;
       // A row that sees nothing: every probability is exp(-infinity) = 0.
       wide const shift = known == minus_infinity<wide> ? -known

@@ -59,7 +59,7 @@ struct slot_sum {
 };
 
 /// Of y and w, whose parts are summed at once where sums stay on chip as a rule.
-inline constexpr Index columns_of_parts = 64;
+inline constexpr Index columns_of_parts = 32;
 
 /// Scratch memory of grouped_sum, in bytes: for parts of all columns, or for a few where they are needed only for rows
 /// that are not aligned.
