@@ -49,6 +49,17 @@ TEST_CASE("planner: releasing what is not live changes nothing") {
   CHECK(p.acquire(1, 64) == 0);
   CHECK(p.acquire(2, 64) == 64);
 }
+TEST_CASE("planner: a block that is handed on keeps its place until the new owner is released") {
+  OffsetPlanner<4> p;
+  p.acquire(0, 64);
+  p.acquire(1, 128);
+  p.hand_on(0, 2);
+  p.release(0);  // it has none any more
+  CHECK(p.acquire(3, 64) == 192);
+  p.release(2);
+  CHECK(p.acquire(0, 64) == 0);
+  CHECK(p.peak() == 256);
+}
 TEST_CASE("planner: no two live blocks ever overlap, and the peak covers them all") {
   struct block {
     std::size_t id, begin, end;

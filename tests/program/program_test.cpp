@@ -52,6 +52,20 @@ constexpr auto own_chain() {
   }
 }
 
+/// a + b, which may lie where a did.
+template <int InPlace>
+struct sum_of_both : operation {
+  static constexpr int in_place = InPlace;
+  static constexpr bool differentiable = false;
+  template <class A, class B>
+  using shape_of = shape<rows<A>, cols<A>>;
+  static void eval(auto const&, view<double> y, view<double const> a, view<double const> b) {
+    for (Index i = 0; i < y.rows; ++i) {
+      for (Index j = 0; j < y.cols; ++j) y(i, j) = a(i, j) + b(i, j);
+    }
+  }
+};
+
 void same(std::vector<double> const& a, std::vector<double> const& b) {
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i]));
@@ -370,4 +384,25 @@ TEST_CASE("program: attention over 8192 tokens needs no memory that grows with t
                     all = attention_workspace<training, causal>(8192);
   CHECK(all == 2 * half);
   CHECK(all < std::size_t{8192} * 8192 * sizeof(float) / 25);
+}
+
+TEST_CASE("program: an output lies where an operand did that nobody reads any more") {
+  constexpr Index rows = 16, bytes = rows * 4 * Index{sizeof(double)};
+  auto const made = []<class Y>(Y) {
+    TestProgram<roots<Y>, inference> p(at<tokens>(rows));
+    auto const y = p.forward();
+    return std::pair(std::vector<double>(y.data, y.data + y.size()), p.program.workspace_bytes());
+  };
+  // A product, the sum where it is.
+  auto const apart = made(make<sum_of_both<0>>(x{} % W{}, x{})), together = made(make<sum_of_both<1>>(x{} % W{}, x{}));
+  CHECK(together.first == apart.first);
+  CHECK(apart.second == together.second + bytes);
+  // A leaf, and a product that is read later, keep their memory.
+  CHECK(made(make<sum_of_both<1>>(x{}, x{} % W{})) == made(make<sum_of_both<0>>(x{}, x{} % W{})));
+  auto const again = []<int n>(std::integral_constant<int, n>) {
+    return make<sum_of_both<n>>(x{} % W{}, x{}) % V{} + (x{} % W{}) % V{};
+  };
+  CHECK(made(again(std::integral_constant<int, 1>{})) == made(again(std::integral_constant<int, 0>{})));
+  // So does a part of a product, which is a view.
+  CHECK(made(make<sum_of_both<1>>(t(t(x{} % W{})), x{})).first == apart.first);
 }
