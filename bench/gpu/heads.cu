@@ -89,7 +89,8 @@ int main(int argc, char** argv) {
                                                             d_v(i),
                                                             {},
                                                             scores};
-        backend.attention_gradient<decltype(mask)>(problem, with(backend.attention_gradient_scratch<decltype(mask)>(problem)));
+        backend.attention_gradient<decltype(mask)>(problem,
+                                                   with(backend.attention_gradient_scratch<decltype(mask)>(problem)));
       };
     };
     std::string const all_heads = "attention, 16 heads";

@@ -140,7 +140,8 @@ int main(int argc, char** argv) {
                                                             values(d_kv, i),
                                                             {},
                                                             scores};
-        backend.attention_gradient<decltype(mask)>(problem, with(backend.attention_gradient_scratch<decltype(mask)>(problem)));
+        backend.attention_gradient<decltype(mask)>(problem,
+                                                   with(backend.attention_gradient_scratch<decltype(mask)>(problem)));
       };
     };
     double const back_mb = 2 * attention_mb + d_q.megabytes();

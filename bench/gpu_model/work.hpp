@@ -122,10 +122,12 @@ void add_tiles(work& w, K const& k) {
     w.copied_bytes = rounds * K::own_rows / K::rows * 2 * keys * width * 2;
     w.shared_bytes = rounds * a_step * (of_rows * (rows + keys) + keys / 16 * width) + w.copied_bytes;
   } else if constexpr (requires { K::sums_at; }) {
-    // An expert's weights for each tile of y, for a cluster at once from the cache, and rows in groups. Sums are read and written for each slot, and once more
-    // at the end: for four of them a load and a store, additions, and selections of their order.
+    // An expert's weights for each tile of y, for a cluster at once from the cache, and rows in groups. Sums are read
+    // and written for each slot, and once more at the end: for four of them a load and a store, additions, and
+    // selections of their order.
     double const slots = static_cast<double>(k.slots.count()), width = static_cast<double>(k.y.cols);
-    double const row_bytes = static_cast<double>(k.inner) * 2, groups = w.macs / (K::group_rows * width * row_bytes / 2);
+    double const row_bytes = static_cast<double>(k.inner) * 2,
+                 groups = w.macs / (K::group_rows * width * row_bytes / 2);
     double const rows = slots * row_bytes * k.across();
     double const weights = w.blocks * static_cast<double>(k.slots.experts()) * row_bytes * K::columns;
     w.macs_of_hgmma = 64. * K::columns * 16;

@@ -130,7 +130,7 @@ std::vector<T> run(Case const& c, B backend) {
   if constexpr (operands > 0) {
     for (int i = 0; i < operands; ++i) {
       operand.push_back(numbers<T, In>(Scores::is_for_each_head[static_cast<std::size_t>(i)] ? c.heads : 1,
-                                   20 + static_cast<std::uint64_t>(i)));
+                                       20 + static_cast<std::uint64_t>(i)));
       for (T& e : operand.back()) e = T(0.5) + std::abs(e);
       d_operand.emplace_back(operand.back().size(), T(4));
     }
@@ -172,7 +172,8 @@ std::vector<T> run(Case const& c, B backend) {
   unknown.extents.chosen = {};
   auto unknown_f = f;
   unknown_f.extents.chosen = {};
-  AlignedBuffer forward(backend.attention_scratch(unknown_f)), backward(backend.template attention_gradient_scratch<M>(unknown)),
+  AlignedBuffer forward(backend.attention_scratch(unknown_f)),
+      backward(backend.template attention_gradient_scratch<M>(unknown)),
       by_bias(backend.attention_bias_gradient_scratch(unknown));
   backend.template attention<M>(f, forward.bytes());
   backend.template attention_gradient<M>(g, backward.bytes());

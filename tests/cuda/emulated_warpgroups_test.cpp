@@ -237,7 +237,9 @@ TEST_CASE("cuda, emulated: blocks of a cluster copy to each other") {
   EmulatedSm90a::queue const queue;
   queue.launch(cluster_copy{{y.data(), 64, 64}, queue.map_tensor({a.data(), 16, 64}, 8)}, 4);
   for (Index i = 0; i < 4 * 16 * 64; ++i) CHECK(float(y[i]) == float(a[i % (16 * 64)]));
-  check_has(error_of([&] { queue.launch(cluster_copy{{y.data(), 64, 64}, {}}, 3); }),
+  check_has(error_of([&] {
+              queue.launch(cluster_copy{{y.data(), 64, 64}, {}}, 3);
+            }),
             "expected clusters of 2 blocks, found 3 blocks");
 }
 

@@ -166,7 +166,8 @@ void check_grouped_sum(grouped_case const& c, bool accumulate) {
   if (!accumulate)
     for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
   operand<T, Device> y(queue, before, 1, c.rows, c.width, c.gap), again(queue, before, 1, c.rows, c.width, c.gap);
-  device_array<std::byte, Device> const scratch(queue, gpu::grouped_sum_scratch_bytes(queue, y.device, x.device, w.device));
+  device_array<std::byte, Device> const scratch(queue,
+                                                gpu::grouped_sum_scratch_bytes(queue, y.device, x.device, w.device));
   for (operand<T, Device>* const result : {&y, &again}) {
     gpu::grouped_sum<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
                                                 offsets.matrix(1, offsets.size()), c.per_row, accumulate,
@@ -358,8 +359,13 @@ void check_sums_on_chip(grouped_case const& c, bool accumulate) {
   for (int const processors : {1, 2, 1000}) {
     CAPTURE(processors);
     operand<bfloat16, Device> y(queue, before, 1, c.rows, c.width, c.gap);
-    kernel const k{y.device, x.device, {perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row},
-                   static_cast<int>(c.depth), all.rows, all.cols, queue.map_tensor(all.matrix, kernel::panel_rows),
+    kernel const k{y.device,
+                   x.device,
+                   {perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row},
+                   static_cast<int>(c.depth),
+                   all.rows,
+                   all.cols,
+                   queue.map_tensor(all.matrix, kernel::panel_rows),
                    accumulate};
     queue.launch(k, k.blocks(processors));
     if (processors == 1) {
@@ -377,9 +383,9 @@ void test_sums_on_chip() {
   for (grouped_case const& c : {
            grouped_case{1, 1, 64, 8, 1},
            {1, 2, 64, 128, 3, choices::none},
-           {300, 2, 64, 64, 3, choices::sparse},           // two tiles of rows, in which some experts have none
-           {520, 3, 128, 136, 5},                          // more tiles than blocks
-           {300, 1, 192, 40, 2, choices::one, false, 8},   // an expert with more slots than an item
+           {300, 2, 64, 64, 3, choices::sparse},             // two tiles of rows, in which some experts have none
+           {520, 3, 128, 136, 5},                            // more tiles than blocks
+           {300, 1, 192, 40, 2, choices::one, false, 8},     // an expert with more slots than an item
            {70, 2, 320, 72, 2, choices::random, false, 24},  // more steps than there are stages
            {100, 2, 128, 96, 3, choices::random, false, 0, false, true},
        }) {
@@ -395,8 +401,8 @@ void test_long_grouped_sum() {
   for (grouped_case c : {
            grouped_case{300, 2, 64, 200, 3, choices::sparse},
            {270, 3, 128, 136, 4, choices::random, false, 8},
-           {270, 2, 64, 136, 2, choices::random, false, 3},         // rows that are not aligned: by parts of the columns
-           {270, 2, 64, 72, 2, choices::random, false, 0, true},    // the same by columns that are no neighbours
+           {270, 2, 64, 136, 2, choices::random, false, 3},       // rows that are not aligned: by parts of the columns
+           {270, 2, 64, 72, 2, choices::random, false, 0, true},  // the same by columns that are no neighbours
        }) {
     for (bool const transposed : {false, true}) {
       c.transposed = transposed;

@@ -188,10 +188,9 @@ inline constexpr int received_size<Sizes, Call, true> =
     position_in<Sizes, rows<typename first_of<typename Call::outputs>::type>>::value;
 template <class Repetitions, class Sizes, class... C>
 constexpr auto rows_of_calls(type_list<C...>) {
-  return with_begins<sizeof...(C)>(
-      {call_row{0, C::values::size, C::outputs::size, C::accumulate, C::into_leaf, C::kernel::at::edge,
-                C::kernel::at::template repeat<Repetitions>, received_size<Sizes, C>, C::kernel::goes_on,
-                C::kernel::in_place}...});
+  return with_begins<sizeof...(C)>({call_row{0, C::values::size, C::outputs::size, C::accumulate, C::into_leaf,
+                                             C::kernel::at::edge, C::kernel::at::template repeat<Repetitions>,
+                                             received_size<Sizes, C>, C::kernel::goes_on, C::kernel::in_place}...});
 }
 template <class... R>
 constexpr auto rows_of_repeats(type_list<R...>) {

@@ -146,8 +146,8 @@ struct sm90a : sm80<Build> {
   }
   __device__ void arrive_at(std::uint64_t* barrier, int rank) const {
     asm volatile(
-        "{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(
-            this->shared_address(barrier)),
+        "{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there];}" ::
+            "r"(this->shared_address(barrier)),
         "r"(rank)
         : "memory");
   }

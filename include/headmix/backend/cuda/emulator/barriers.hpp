@@ -28,8 +28,9 @@ class barriers {
   void end_block() const {
     for (std::size_t i = 0; i < named_.size(); ++i) {
       if (named_[i].threads == 0) continue;
-      m_.running_.report(named_[i].come.front(), "comes to the named barrier ", i % index(of_block), " for ", named_[i].threads,
-                         " threads, of whom ", named_[i].come.size(), " have come when the block ends");
+      m_.running_.report(named_[i].come.front(), "comes to the named barrier ", i % index(of_block), " for ",
+                         named_[i].threads, " threads, of whom ", named_[i].come.size(),
+                         " have come when the block ends");
     }
   }
 
@@ -140,7 +141,9 @@ class barriers {
   };
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
-  named_barrier& named(int thread, int number) { return named_[index(m_.running_.rank_of(thread) * of_block + number)]; }
+  named_barrier& named(int thread, int number) {
+    return named_[index(m_.running_.rank_of(thread) * of_block + number)];
+  }
 
   /// True if all have come.
   bool come(int thread, int number, int threads, char const* what) {

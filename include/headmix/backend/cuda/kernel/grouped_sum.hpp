@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // One weight matrix per expert, summed over the slots of a row: y_r (+)= the sum over the slots s of row r of x_s w_e.
-// Warpgroups keep the sums on chip. Else the slots' products, the parts, go to scratch memory; the slots of a row lie next
-// to each other there, and are added in order.
+// Warpgroups keep the sums on chip. Else the slots' products, the parts, go to scratch memory; the slots of a row lie
+// next to each other there, and are added in order.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: MIT
 // One weight matrix per expert, summed over the slots of a row, with the products of warpgroups: the sums stay on chip.
 // A block has 256 rows of y and 128 columns, whose sums in float fill half of its shared memory, and goes through the
-// experts. Slots ascend within an expert, so those of its rows are neighbours there: binary searches find them. The first
-// warpgroup gathers their rows of x, and brings half of the expert's weights to both blocks of a cluster, which have the
-// same columns and neighbouring rows. The other two warpgroups take turns: while one adds its products to the sums, the
-// other one multiplies. They add in the order of experts, so that results are the same bits every time. Slots of one
-// expert are those of different rows, so that no two threads add to one sum; a router that gives a row the same expert
-// again costs a round for each time.
+// experts. Slots ascend within an expert, so those of its rows are neighbours there: binary searches find them. The
+// first warpgroup gathers their rows of x, and brings half of the expert's weights to both blocks of a cluster, which
+// have the same columns and neighbouring rows. The other two warpgroups take turns: while one adds its products to the
+// sums, the other one multiplies. They add in the order of experts, so that results are the same bits every time. Slots
+// of one expert are those of different rows, so that no two threads add to one sum; a router that gives a row the same
+// expert again costs a round for each time.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,8 +34,9 @@ struct sums_on_chip {
   static constexpr int cluster = 2;         ///< blocks that share weights
 };
 
-/// bfloat16. Rows of x and y, and of w or of its transpose, are aligned; w has a multiple of 64 rows. Row r of y has the
-/// slots whose slots.row_of is r, and slot s has row s of x. Blocks go through works, tiles of y, until there are none.
+/// bfloat16. Rows of x and y, and of w or of its transpose, are aligned; w has a multiple of 64 rows. Row r of y has
+/// the slots whose slots.row_of is r, and slot s has row s of x. Blocks go through works, tiles of y, until there are
+/// none.
 template <bool transposed, class TensorMap>
 struct grouped_sum_warpgroups {
   static constexpr int threads = 3 * warpgroup_threads;
@@ -99,7 +100,7 @@ struct grouped_sum_warpgroups {
 
   // ---- the first warpgroup ----
 
-  // Works are those of the cluster: `cluster` tiles of rows, from the row on that row_of(work) says.
+  // Works are those of the cluster: `cluster` tiles of rows, from the row on that first_row(work) says.
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE int first_work(Device& device) const {
     return static_cast<int>(device.block()) / cluster;
@@ -108,7 +109,7 @@ struct grouped_sum_warpgroups {
   [[nodiscard]] HEADMIX_DEVICE int step_of_works(Device& device) const {
     return static_cast<int>(device.blocks()) / cluster;
   }
-  [[nodiscard]] HEADMIX_DEVICE Index row_of(int work) const { return Index{work / across()} * (cluster * rows); }
+  [[nodiscard]] HEADMIX_DEVICE Index first_row(int work) const { return Index{work / across()} * (cluster * rows); }
 
   /// Where each expert's slots begin, in the tile of each block of the cluster, and where they end.
   template <class Device>
@@ -145,7 +146,7 @@ struct grouped_sum_warpgroups {
     int step = 0, reader = 0, before = 0;  // of this step, of the one before
     HEADMIX_NO_UNROLL
     for (int work = first_work(device); work < works(); work += step_of_works(device)) {
-      find_ranges(device, row_of(work));
+      find_ranges(device, first_row(work));
       // The item's slots are from `place` to `end` among all; `longest` is how many there are in the block that has the
       // most, since blocks go through the same items.
       int expert = -1;
@@ -169,7 +170,10 @@ struct grouped_sum_warpgroups {
       bool last;
       int const first = step;
       do {
-        item const now{slot, end <= place ? 0 : end - place < item_rows ? end - place : item_rows,
+        item const now{slot,
+                       end <= place              ? 0
+                       : end - place < item_rows ? end - place
+                                                 : item_rows,
                        longest > 0 ? expert : -1};
         go_on();
         last = longest <= 0;
@@ -314,8 +318,8 @@ struct grouped_sum_warpgroups {
       int const stage = ring::stage_of(first + s);
       matrix_descriptor const left =
           device.describe(device.template shared<bfloat16>(stage * left_bytes), 16, eight_rows);
-      matrix_descriptor const right = device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes),
-                                                      panel_bytes, eight_rows);
+      matrix_descriptor const right =
+          device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes), panel_bytes, eight_rows);
       if (s > 0) ring::wait_next(device, first + s, consumer, odd);
       device.fence_products(sum[0], sum[groups - 1]);
       HEADMIX_UNROLL
@@ -364,8 +368,8 @@ struct grouped_sum_warpgroups {
 
   /// How sums lie in shared memory: 16 columns of a row are four quads, and lane l has the l % 4-th, the sums that a
   /// product gives it. Lanes read quads of 32 columns, f(quads, number of the 32, its first quad, its second one,
-  /// swapped): rows of odd lanes / 4 have the two in the other order, for else eight lanes that read together would meet
-  /// in the same banks.
+  /// swapped): rows of odd lanes / 4 have the two in the other order, for else eight lanes that read together would
+  /// meet in the same banks.
   template <class Device, class F>
   static HEADMIX_DEVICE void each_two_quads(Device& device, F const& f) {
     auto const quads = device.template shared<float_quad>(sums_at);
@@ -382,7 +386,7 @@ struct grouped_sum_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void write(Device& device, int work) const {
     int const lane = device.lane(), width = static_cast<int>(y.cols);
-    Index const row0 = row_of(work) + device.rank() * rows;
+    Index const row0 = first_row(work) + device.rank() * rows;
     int const col0 = work % across() * columns;
     HEADMIX_NO_UNROLL
     for (int r = device.warp() % 4 * (rows / 4) + lane / 4, end = r + rows / 4; r < end; r += 8) {
@@ -419,8 +423,8 @@ struct grouped_sum_warpgroups {
 
 /// Whether grouped_sum keeps sums on chip; by extents alone, which its scratch memory depends on. Weights are read
 /// again for each tile of rows, and rows for each tile of columns: from the second-level cache, while the parts of the
-/// sums that would else be written and read do not fit there. With 8 of 32 experts of 128 x 1024 it is as much as these,
-/// with 8 of 64 it would be 1.5 times.
+/// sums that would else be written and read do not fit there. With 8 of 32 experts of 128 x 1024 it is as much as
+/// these, with 8 of 64 it would be 1.5 times.
 template <class Queue, class T>
 [[nodiscard]] bool sums_stay_on_chip(Queue const& queue, view<T> const& y, view<T const> const& x,
                                      view<T const> const& w) {
@@ -448,10 +452,14 @@ bool grouped_sum_by_warpgroups(Queue& queue, view<T> y, view<T const> x, view<T 
     stack_as_matrix const all(rows);
     if (all.matrix.data == nullptr) return false;
     using kernel = grouped_sum_warpgroups<transposed, typename Queue::tensor_map>;
-    kernel const k{y,          x,
-                   slots,      static_cast<int>(w.rows),
-                   all.rows,   all.cols,
-                   queue.map_tensor(all.matrix, kernel::panel_rows), accumulate};
+    kernel const k{y,
+                   x,
+                   slots,
+                   static_cast<int>(w.rows),
+                   all.rows,
+                   all.cols,
+                   queue.map_tensor(all.matrix, kernel::panel_rows),
+                   accumulate};
     queue.launch(k, k.blocks(queue.processors()));
     return true;
   } else {
