@@ -233,10 +233,10 @@ struct cluster_copy {
 
 TEST_CASE("cuda, emulated: blocks of a cluster copy to each other") {
   array_of<bfloat16> const a(16 * 64), y(4 * 16 * 64);
-  for (Index i = 0; i < 16 * 64; ++i) a[i] = bfloat16(static_cast<float>(i % 251));
+  for (std::size_t i = 0; i < 16 * 64; ++i) a[i] = bfloat16(static_cast<float>(i % 251));
   EmulatedSm90a::queue const queue;
   queue.launch(cluster_copy{{y.data(), 64, 64}, queue.map_tensor({a.data(), 16, 64}, 8)}, 4);
-  for (Index i = 0; i < 4 * 16 * 64; ++i) CHECK(float(y[i]) == float(a[i % (16 * 64)]));
+  for (std::size_t i = 0; i < 4 * 16 * 64; ++i) CHECK(float(y[i]) == float(a[i % (16 * 64)]));
   check_has(error_of([&] {
               queue.launch(cluster_copy{{y.data(), 64, 64}, {}}, 3);
             }),
