@@ -36,7 +36,8 @@ struct Problem {
   }
   template <class Backend>
   std::size_t scratch(Backend& backend, bool gradient) {
-    return gradient ? backend.attention_gradient_scratch(backward()) : backend.attention_scratch(forward());
+    return gradient ? backend.template attention_gradient_scratch<Mask>(backward())
+                    : backend.attention_scratch(forward());
   }
   template <class Backend>
   void pass(Backend& backend, bool gradient, std::span<std::byte> memory) {
