@@ -13,6 +13,14 @@
 
 using namespace headmix;
 
+/// Two of its blocks run together.
+struct pair_of_blocks {
+  static constexpr int threads = 32, shared_bytes = 0, cluster = 2;
+  static constexpr bool cooperative = false;
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device&) const {}
+};
+
 namespace {
 
 /// Nothing is alive but what was before.
@@ -75,6 +83,22 @@ TEST_CASE("kernels overlap the launches before them where their code waits") {
     Sm80::queue const queue;
     launch_in_one_unit(queue);
     CHECK(stub::state().launches.back().overlaps == (compiled_for >= 90));
+  }
+}
+
+TEST_CASE("blocks of a cluster are launched as one") {
+  for (int const compiled_for : {80, 90}) {
+    CAPTURE(compiled_for);
+    stub::state().compiled_for = compiled_for;
+    Sm80::queue const queue;
+    queue.launch(pair_of_blocks{}, 6);
+    stub::launch const found = stub::state().launches.back();
+    CHECK(found.cluster == 2);
+    CHECK(found.blocks == 6);
+    CHECK(found.overlaps == (compiled_for >= 90));
+    CHECK_THROWS_AS(queue.launch(pair_of_blocks{}, 5), Error);
+    launch_in_one_unit(queue);
+    CHECK(stub::state().launches.back().cluster == 1);
   }
 }
 

@@ -46,13 +46,14 @@ cudaError_t result(cudaError_t e) {
 }
 bool is_alive(cudaStream_t s) { return s == nullptr || all().streams.count(s) > 0; }
 cudaError_t launch(void const* kernel, dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream,
-                   bool overlaps = false) {
+                   bool overlaps = false, unsigned cluster = 1) {
   if (!is_alive(stream)) return result(cudaErrorInvalidResourceHandle);
   auto const allowed = all().shared.find(kernel);
   if (shared > (allowed == all().shared.end() ? shared_without_asking : allowed->second)) {
     return result(cudaErrorInvalidValue);
   }
-  stub::state().launches.push_back({all().kernels[kernel], grid.x, block.x, shared, stream, overlaps});
+  if (cluster == 0 || grid.x % cluster != 0) return result(cudaErrorInvalidClusterSize);
+  stub::state().launches.push_back({all().kernels[kernel], grid.x, block.x, shared, stream, overlaps, cluster});
   return cudaSuccess;
 }
 
@@ -132,11 +133,13 @@ cudaError_t cudaLaunchKernel(void const* kernel, dim3 grid, dim3 block, void**, 
 }
 cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* c, void const* kernel, void**) {
   bool overlaps = false;
+  unsigned cluster = 1;
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     overlaps = overlaps || (c->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization &&
                             c->attrs[i].val.programmaticStreamSerializationAllowed != 0);
+    if (c->attrs[i].id == cudaLaunchAttributeClusterDimension) cluster = c->attrs[i].val.clusterDim.x;
   }
-  return launch(kernel, c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream, overlaps);
+  return launch(kernel, c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream, overlaps, cluster);
 }
 
 // ---- the runtime ----

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A CUDA runtime and a cuBLAS for a machine without a GPU: memory is the host's, kernels are launched and never run, products
-// of cuBLAS are computed.
-// What a real runtime would refuse is refused. It sees what the host's side of the Cuda backend does.
+// A CUDA runtime and a cuBLAS for a machine without a GPU: memory is the host's, kernels are launched and never run,
+// products of cuBLAS are computed. What a real runtime would refuse is refused. It sees what the host's side of the
+// Cuda backend does.
 
 #include <cuda_runtime_api.h>
 
@@ -17,7 +17,8 @@ struct launch {
   unsigned blocks, threads;
   std::size_t shared_bytes;
   cudaStream_t stream;
-  bool overlaps;  ///< may begin before the launch before it has ended
+  bool overlaps;     ///< may begin before the launch before it has ended
+  unsigned cluster;  ///< blocks that run together
 };
 
 /// All that the runtime knows, of this process.
