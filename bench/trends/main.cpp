@@ -231,6 +231,7 @@ class Trends {
     throw lm::UsageError("--work: cannot lock " + lm::in_quotes(path) + ": " + std::strerror(errno));
   }
 
+  static constexpr char const* end_mark = "ended";  ///< a file in the folder of a training that has
   struct Running {
     Training training;
     fs::path folder;
@@ -243,8 +244,10 @@ class Trends {
   [[nodiscard]] fs::path folder(Training const& t) const {
     return fs::path(o_.work) / (t.run->name + "-" + t.seed + "-" + short_hash(words(t)));
   }
+  /// That of its last step: one that is trained again, or was interrupted, has one too, but no such mark.
   [[nodiscard]] bool has_checkpoint(Training const& t) const {
-    return records_.find(words(t)) != nullptr && fs::exists(folder(t) / "checkpoint" / "checkpoint.safetensors");
+    return records_.find(words(t)) != nullptr && fs::exists(folder(t) / "checkpoint" / "checkpoint.safetensors") &&
+           fs::exists(folder(t) / end_mark);
   }
   [[nodiscard]] bool is_running(Training const& t) const {
     return std::any_of(running_.begin(), running_.end(),
@@ -284,6 +287,7 @@ class Trends {
   void begin(Training const& t) {
     fs::path const in = folder(t);
     fs::create_directories(in / "checkpoint");
+    fs::remove(in / end_mark);
     std::vector<std::string> arguments{o_.program};
     for (auto word : t.words(list_)) {
       if (word.starts_with('@')) word = (folder(base_of(t)) / "checkpoint").string();
@@ -336,6 +340,7 @@ class Trends {
       program::complain(t.run->name + ", seed " + t.seed + ": " + why + "; see " + (in / "err").string());
       return;
     }
+    std::ofstream(in / end_mark).close();
     std::string results = file_text(in / "out");
     if (results.ends_with('\n')) results.pop_back();
     results.erase(0, results.rfind('\n') + 1);

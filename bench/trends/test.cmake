@@ -130,8 +130,27 @@ if(said MATCHES "begins" OR NOT said MATCHES "^0;0 trainings are left")
   message(FATAL_ERROR "expected nothing to do, found ${said}")
 endif()
 
-# A run that is done is trained again where its checkpoint is gone and another one begins with it, and finds its loss.
+# The options of a row, as its record has them.
+function(options_of run seed out)
+  file(STRINGS "${FOLDER}/whole.jsonl" line REGEX "\"name\": \"${run}\".*--seed ${seed}\"")
+  string(REGEX MATCH "\"options\": \"([^\"]*)\"" unused "${line}")
+  separate_arguments(options UNIX_COMMAND "${CMAKE_MATCH_1}")
+  set(${out} ${options} PARENT_SCOPE)
+endfunction()
+
+# A run that is done is trained again where its checkpoint is gone and another one begins with it, and finds its loss. So is
+# one whose checkpoint is that of another step, as an interruption leaves it.
+options_of(dense 1 options)
+file(GLOB folders "${FOLDER}/whole/dense-1-*")
 file(REMOVE_RECURSE "${FOLDER}/whole")
+foreach(folder IN LISTS folders)
+  execute_process(
+    COMMAND "${LM}" --text "${text}/train" --validation-text "${text}/validation" --sample 0 --threads 1 ${options}
+            --checkpoint "${folder}/checkpoint" --stop-after 100 RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
+  if(NOT EXISTS "${folder}/checkpoint/checkpoint.safetensors")
+    message(FATAL_ERROR "expected a checkpoint of step 100, found status ${status} and ${errors}")
+  endif()
+endforeach()
 file(STRINGS "${FOLDER}/whole.jsonl" lines)
 list(FILTER lines EXCLUDE REGEX "\"name\": \"continued\"")
 list(JOIN lines "\n" lines)
@@ -147,8 +166,7 @@ endif()
 
 # A row by its command.
 file(STRINGS "${FOLDER}/whole.jsonl" line REGEX "\"name\": \"moa\".*--seed 2\"")
-string(REGEX MATCH "\"options\": \"([^\"]*)\"" unused "${line}")
-separate_arguments(options UNIX_COMMAND "${CMAKE_MATCH_1}")
+options_of(moa 2 options)
 string(REGEX MATCH "\"val_loss\": [0-9.]+" expected "${line}")
 execute_process(
   COMMAND "${LM}" --text "${text}/train" --validation-text "${text}/validation" --sample 0 ${options}
