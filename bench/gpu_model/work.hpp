@@ -3,7 +3,6 @@
 // What a launch has to do, from its kernel's operands. A kernel that is none of these counts as a launch and nothing
 // more. Experts and heads are taken to be chosen equally often, and a causal mask to leave half of the keys.
 
-#include <cmath>
 #include <set>
 #include <type_traits>
 
@@ -83,17 +82,6 @@ template <class K>
   if constexpr (requires { K::keys; }) tile += K::keys;
   double const seen = is_causal(k) ? (std::min)(keys, (keys + tile) / 2) : keys;
   return rows * seen * static_cast<double>(x.head_dim);
-}
-
-/// How many groups of `rows` slots an expert has in a tile, where it has `mean` slots there and which ones is chance.
-[[nodiscard]] inline double expected_groups(double mean, int rows) {
-  double groups = 0, chance = std::exp(-mean), rest = 1;  // Poisson
-  for (int n = 0; n < 10 * rows && rest > 1e-9; ++n) {
-    groups += chance * ((n + rows - 1) / rows);
-    rest -= chance;
-    chance *= mean / (n + 1);
-  }
-  return groups;
 }
 
 /// What the products of warpgroups read, and what is brought for them, by the tiles of the kernel.

@@ -404,6 +404,9 @@ void test_long_grouped_sum() {
            {270, 2, 64, 136, 2, choices::random, false, 3},       // rows that are not aligned: by parts of the columns
            {270, 2, 64, 72, 2, choices::random, false, 0, true},  // the same by columns that are no neighbours
        }) {
+    using in = view<bfloat16 const>;
+    REQUIRE(gpu::sums_stay_on_chip(typename Device::queue{}, view<bfloat16>(nullptr, c.rows, c.width),
+                                   in(nullptr, c.slots(), c.depth), in(nullptr, c.experts, c.depth, c.width)));
     for (bool const transposed : {false, true}) {
       c.transposed = transposed;
       check_grouped_sum<bfloat16, Device>(c, false);

@@ -198,7 +198,8 @@ class basic_plan {
     bool used = false, laid_out = false;
   };
   [[nodiscard]] std::size_t number_of(buffer const& b) const { return static_cast<std::size_t>(&b - buffers_.data()); }
-  /// The buffer whose memory buffer i, which call c writes, takes over; null if there is none.
+  /// The buffer whose memory buffer i, which call c writes, takes over; null if there is none. Nothing else that the
+  /// call reads may lie there.
   [[nodiscard]] buffer const* place_of(std::size_t c, std::size_t i) const {
     std::span<int const> const values = values_of_call(c);
     call_row const& row = program_->calls[c];
@@ -208,7 +209,9 @@ class basic_plan {
       int const before = values[static_cast<std::size_t>(output == 0 ? row.outputs : output - 1)];
       if (before < first || before >= static_cast<int>(program_->first_derived())) return nullptr;
       buffer const& b = buffers_[static_cast<std::size_t>(before - first)];
-      return b.used && b.last == c && b.bytes == buffers_[i].bytes ? &b : nullptr;
+      auto const lies_there = [&](int n) { return buffer_below(n) == &b; };
+      bool const alone = std::count_if(values.begin(), values.end(), lies_there) == 1;
+      return alone && b.used && b.last == c && b.bytes == buffers_[i].bytes ? &b : nullptr;
     }
     return nullptr;
   }

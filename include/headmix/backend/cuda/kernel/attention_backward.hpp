@@ -30,9 +30,10 @@ struct attention_gradient_tensor<Mask, Map, 128> {
   using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 4>;
   using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 2, 64, 2>;
 };
-/// Whether warpgroups make d_k and d_v: they do not where scores go through a map, or there are no keys.
+/// Whether warpgroups make the gradients on a queue that can have them: they do not where scores go through a map, or
+/// there are no keys.
 template <class Map, class Queue>
-[[nodiscard]] bool key_gradient_is_by_warpgroups(Queue const& queue, attention_extents const& x) {
+[[nodiscard]] bool gradient_is_by_warpgroups(Queue const& queue, attention_extents const& x) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     return queue.warpgroups() && x.keys.rows > 0;
   } else {
@@ -45,7 +46,7 @@ template <AttentionMask Mask, int width, class Queue, class T, class Map>
   using kernel = typename attention_gradient_tensor<full, no_score_map, width>::of_keys;
   attention_extents const& x = p.extents;
   bool const even = std::is_same_v<Mask, full> && x.queries.offsets == nullptr && x.keys.offsets == nullptr &&
-                    p.q.cols == x.heads * x.head_dim && key_gradient_is_by_warpgroups<Map>(queue, x);
+                    p.q.cols == x.heads * x.head_dim && gradient_is_by_warpgroups<Map>(queue, x);
   return attention_parts_of(x, kernel::keys, kernel::rows, kernel::warps, even);
 }
 /// Where the statistics end in the scratch.
@@ -107,7 +108,7 @@ bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map
                                   float last_scale) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
-    if (!queue.warpgroups() || x.keys.rows == 0) return false;
+    if (!gradient_is_by_warpgroups<Map>(queue, x)) return false;
     using kernel = attention_query_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
     kernel const k{p,
                    statistics,
@@ -131,7 +132,7 @@ bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> 
                                 float last_scale, attention_parts const& parts, listed_tiles const& listed) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
-    if (!key_gradient_is_by_warpgroups<Map>(queue, x)) return false;
+    if (!gradient_is_by_warpgroups<Map>(queue, x)) return false;
     using kernel = attention_key_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
     static_assert(kernel::rows == Tensor::rows, "headmix: they find the tiles of lists");
     kernel const k{p,

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -58,17 +59,64 @@ struct slot_sum {
   }
 };
 
-/// Of y and w, whose parts are summed at once where sums stay on chip as a rule.
-inline constexpr Index columns_of_parts = 32;
+/// Whether grouped_sum keeps sums on chip; by extents alone, which its scratch memory depends on. Weights are read
+/// again for each tile of rows, and rows for each tile of columns: from the second-level cache, while the parts of the
+/// sums that would else be written and read do not fit there. With 8 of 32 experts of 128 x 1024 it is as much as
+/// these, with 8 of 64 it would be 1.5 times.
+template <class Queue, class T>
+[[nodiscard]] bool sums_stay_on_chip(Queue const& queue, view<T> const& y, view<T const> const& x,
+                                     view<T const> const& w) {
+  if constexpr (WarpgroupQueue<Queue> && std::is_same_v<T, bfloat16>) {
+    if (!queue.warpgroups() || w.size() == 0 || w.rows % panel_columns != 0 || y.cols % 8 != 0) return false;
+    if (w.count > sums_on_chip::most_experts || y.rows > (std::numeric_limits<Int>::max)()) return false;
+    Index const read = blocks_for(y.rows, sums_on_chip::cluster * sums_on_chip::rows) * w.size() +
+                       blocks_for(y.cols, sums_on_chip::columns) * x.size();
+    return read <= 2 * 2 * x.rows * y.cols;
+  } else {
+    return false;
+  }
+}
 
-/// Scratch memory of grouped_sum, in bytes: for parts of all columns, or for a few where they are needed only for rows
-/// that are not aligned.
+/// y_r (+)= the sum over its slots of x_s w_e, on chip, of extents for which it stays there; false where rows are not
+/// aligned, or the weights are no matrix.
+template <bool transposed, class Queue, class T>
+bool grouped_sum_by_warpgroups(Queue& queue, view<T> y, view<T const> x, view<T const> w, slot_lists const& slots,
+                               bool accumulate) {
+  if constexpr (WarpgroupQueue<Queue> && std::is_same_v<T, bfloat16>) {
+    view<T const> const rows = transposed ? w.transposed() : w;
+    if (x.count != 1 || y.count != 1 || !rows_are_aligned(x) || !rows_are_aligned(y) || !rows_are_aligned(rows))
+      return false;
+    stack_as_matrix const all(rows);
+    if (all.matrix.data == nullptr) return false;
+    using kernel = grouped_sum_warpgroups<transposed, typename Queue::tensor_map>;
+    kernel const k{y,
+                   x,
+                   slots,
+                   static_cast<int>(w.rows),
+                   all.rows,
+                   all.cols,
+                   queue.map_tensor(all.matrix, kernel::panel_rows),
+                   accumulate};
+    queue.launch(k, k.blocks(queue.processors()));
+    return true;
+  } else {
+    return false;
+  }
+}
+
+/// How many columns of y have their parts in scratch memory at once: a few, where parts are needed only for rows that
+/// are not aligned.
+[[nodiscard]] inline Index columns_of_parts(bool on_chip, Index all) {
+  constexpr Index few = 32;
+  return on_chip && all > few ? few : all;
+}
+/// Scratch memory of grouped_sum, in bytes.
 template <class Queue, class T>
 [[nodiscard]] std::size_t grouped_sum_scratch_bytes(Queue const& queue, view<T> y,
                                                     std::type_identity_t<view<T const>> x,
                                                     std::type_identity_t<view<T const>> w) {
-  bool const few = sums_stay_on_chip(queue, y, x, w) && y.cols > columns_of_parts;
-  return 16 + static_cast<std::size_t>(x.rows * (few ? columns_of_parts : y.cols)) * sizeof(T);
+  Index const cols = columns_of_parts(sums_stay_on_chip(queue, y, x, w), y.cols);
+  return 16 + static_cast<std::size_t>(x.rows * cols) * sizeof(T);
 }
 
 /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot. w, perm and
@@ -79,11 +127,14 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
                  std::span<std::byte> scratch) {
   if (y.size() == 0) return;
   if (slots_per_row == 1 && !accumulate) return grouped_gemm(queue, y, x, w, perm, offsets, 1, {});
-  slot_lists const slots(perm, offsets, slots_per_row);
-  if (grouped_sum_by_warpgroups<false>(queue, y, x, w, slots, accumulate)) return;
-  if (grouped_sum_by_warpgroups<true>(queue, y, x, w, slots, accumulate)) return;
+  bool const on_chip = sums_stay_on_chip(queue, y, x, w);
+  if (on_chip) {
+    slot_lists const slots(perm, offsets, slots_per_row);
+    if (grouped_sum_by_warpgroups<false>(queue, y, x, w, slots, accumulate)) return;
+    if (grouped_sum_by_warpgroups<true>(queue, y, x, w, slots, accumulate)) return;
+  }
 
-  Index const at_once = sums_stay_on_chip(queue, y, x, w) ? columns_of_parts : y.cols;
+  Index const at_once = columns_of_parts(on_chip, y.cols);
   auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
   T* const free = reinterpret_cast<T*>(scratch.data() + (16 - address % 16) % 16);
   for (Index col = 0; col < y.cols; col += at_once) {

@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
@@ -420,52 +418,6 @@ struct grouped_sum_warpgroups {
     }
   }
 };
-
-/// Whether grouped_sum keeps sums on chip; by extents alone, which its scratch memory depends on. Weights are read
-/// again for each tile of rows, and rows for each tile of columns: from the second-level cache, while the parts of the
-/// sums that would else be written and read do not fit there. With 8 of 32 experts of 128 x 1024 it is as much as
-/// these, with 8 of 64 it would be 1.5 times.
-template <class Queue, class T>
-[[nodiscard]] bool sums_stay_on_chip(Queue const& queue, view<T> const& y, view<T const> const& x,
-                                     view<T const> const& w) {
-  if constexpr (WarpgroupQueue<Queue> && std::is_same_v<T, bfloat16>) {
-    if (!queue.warpgroups() || w.size() == 0 || w.rows % panel_columns != 0 || y.cols % 8 != 0) return false;
-    if (w.count > sums_on_chip::most_experts || y.rows > (std::numeric_limits<Int>::max)()) return false;
-    Index const read = blocks_for(y.rows, sums_on_chip::cluster * sums_on_chip::rows) * w.size() +
-                       blocks_for(y.cols, sums_on_chip::columns) * x.size();
-    return read <= 2 * 2 * x.rows * y.cols;
-  } else {
-    return false;
-  }
-}
-
-/// y_r (+)= the sum over its slots of x_s w_e, on chip; false where that cannot be: extents are others, or rows are not
-/// aligned, or the weights are no matrix.
-template <bool transposed, class Queue, class T>
-bool grouped_sum_by_warpgroups(Queue& queue, view<T> y, view<T const> x, view<T const> w, slot_lists const& slots,
-                               bool accumulate) {
-  if constexpr (WarpgroupQueue<Queue> && std::is_same_v<T, bfloat16>) {
-    if (!sums_stay_on_chip(queue, y, x, w)) return false;
-    view<T const> const rows = transposed ? w.transposed() : w;
-    if (x.count != 1 || y.count != 1 || !rows_are_aligned(x) || !rows_are_aligned(y) || !rows_are_aligned(rows))
-      return false;
-    stack_as_matrix const all(rows);
-    if (all.matrix.data == nullptr) return false;
-    using kernel = grouped_sum_warpgroups<transposed, typename Queue::tensor_map>;
-    kernel const k{y,
-                   x,
-                   slots,
-                   static_cast<int>(w.rows),
-                   all.rows,
-                   all.cols,
-                   queue.map_tensor(all.matrix, kernel::panel_rows),
-                   accumulate};
-    queue.launch(k, k.blocks(queue.processors()));
-    return true;
-  } else {
-    return false;
-  }
-}
 
 }  // namespace headmix::gpu
 
