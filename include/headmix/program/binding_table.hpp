@@ -182,20 +182,41 @@ constexpr auto rules_of(type_list<X...>) {
   return std::array<size_rule, sizeof...(X)>{rule_of<Sizes, X>...};
 }
 
-template <class Sizes, class Checks, class Leaves, class Reshaped>
-struct binding_arrays;
-template <class... X, class... E, class... Check, class... L, class... R>
-struct binding_arrays<type_list<X...>, type_list<std::pair<E, Check>...>, type_list<L...>, type_list<R...>> {
-  using sizes = type_list<X...>;
-  using repetitions = repetitions_in<type_list<L...>>;
-  static constexpr std::array<char const*, sizeof...(X)> names = {name_source<X>()...};
-  static constexpr std::array<leaf_row, sizeof...(L)> leaves = {
-      leaf_row{name_source<L>(), shape_formula_of<sizes, typename L::extents>, L::kind_of, L::grad,
-               domain_formula<L, sizes>(), repetition_number<repetitions, L>}...};
-  static constexpr std::array<check_row, sizeof...(Check)> checks = {check_texts<E, Check>::template row<sizes>...};
+template <class... X>
+constexpr auto names_of_sizes(type_list<X...>) {
+  return std::array<char const*, sizeof...(X)>{name_source<X>()...};
+}
+template <class Sizes, class Repetitions, class... L>
+constexpr auto rows_of_leaves(type_list<L...>) {
+  return std::array<leaf_row, sizeof...(L)>{leaf_row{name_source<L>(), shape_formula_of<Sizes, typename L::extents>,
+                                                     L::kind_of, L::grad, domain_formula<L, Sizes>(),
+                                                     repetition_number<Repetitions, L>}...};
+}
+template <class Sizes, class... E, class... Check>
+constexpr auto rows_of_checks(type_list<std::pair<E, Check>...>) {
+  return std::array<check_row, sizeof...(Check)>{check_texts<E, Check>::template row<Sizes>...};
+}
+template <class Leaves, class... R>
+constexpr auto numbers_of_leaves(type_list<R...>) {
+  return std::array<int, sizeof...(R)>{position_in<Leaves, R>::value...};
+}
+template <class... L>
+constexpr bool any_in_context(type_list<L...>) {
+  return (counts<rows<L>, context_tokens> || ...);
+}
+
+/// What the lists P bind. Arrays have names of P alone: to spell out lists would take kilobytes for each.
+template <class P>
+struct binding_arrays {
+  using sizes = typename P::sizes;
+  using leaf_list = typename P::leaves;
+  using repetitions = repetitions_in<leaf_list>;
+  static constexpr auto names = names_of_sizes(sizes{});
+  static constexpr auto leaves = rows_of_leaves<sizes, repetitions>(leaf_list{});
+  static constexpr auto checks = rows_of_checks<sizes>(typename P::bound::checks{});
   static constexpr auto rules = rules_of<sizes>(filter<sizes, has_rule>{});
-  static constexpr std::array<int, sizeof...(R)> reshaped = {position_in<type_list<L...>, R>::value...};
-  static constexpr bool keys_from_context = (counts<rows<L>, context_tokens> || ...);
+  static constexpr auto reshaped = numbers_of_leaves<leaf_list>(unique<typename P::bound::reshaped>{});
+  static constexpr bool keys_from_context = any_in_context(leaf_list{});
 };
 
 template <class E, class Checks = typename checks_of<E>::type>

@@ -195,18 +195,18 @@ inline constexpr bool groups_calls = FusedRows<Backend> || StackedProducts<Backe
 template <class P, class Tables>
 struct grouped_calls {
   using run = typename P::run;
-  using calls = typename Tables::calls;
+  using single = typename Tables::calls;
   struct order {
     static constexpr auto stored = static_cast<std::size_t>(P::stored::size);
-    static constexpr auto roles = roles_of<run>(calls{});
+    static constexpr auto roles = roles_of<run>(single{});
     static constexpr auto bases = bases_of<stored>(Tables::sources);
     static constexpr auto repeats = repeats_of<stored>(Tables::leaf_rows, Tables::rows, Tables::numbers, bases);
-    static constexpr auto value = call_ordering<static_cast<std::size_t>(calls::size), stored>(
+    static constexpr auto value = call_ordering<static_cast<std::size_t>(single::size), stored>(
                                       roles, Tables::rows, Tables::numbers, bases, repeats)
                                       .order(Tables::forward_calls);
   };
-  using type = typename calls_in_order<typename run::backend_type, calls, order,
-                                       std::make_index_sequence<order::value.groups>>::type;
+  using calls = typename calls_in_order<typename run::backend_type, single, order,
+                                        std::make_index_sequence<order::value.groups>>::type;
   static constexpr std::size_t forward_calls = order::value.forward_groups;
 };
 

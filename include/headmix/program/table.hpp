@@ -231,20 +231,24 @@ constexpr auto validators_of(type_list<compute<E>...>) {
   return std::array<void (*)(Run const&), sizeof...(E)>{&validator<E>::template check<Run>...};
 }
 
-/// The tables of the calls of lists P.
-template <class P, class Repetitions, class Calls>
+/// The tables of the calls that Of lists, of the lists P.
+template <class P, class Of>
 struct call_tables {
-  using calls = Calls;
-  static constexpr auto rows = rows_of_calls<Repetitions, typename P::sizes>(Calls{});
-  static constexpr auto functions = functions_of_calls<typename P::run>(Calls{});
-  static constexpr auto numbers = numbers_of_values<P>(typename values_of_calls<Calls>::type{});
+  using calls = typename Of::calls;
+  static constexpr auto rows = rows_of_calls<typename binding_arrays<P>::repetitions, typename P::sizes>(calls{});
+  static constexpr auto functions = functions_of_calls<typename P::run>(calls{});
+  static constexpr auto numbers = numbers_of_values<P>(typename values_of_calls<calls>::type{});
+};
+/// Every call by itself.
+template <class P>
+struct calls_alone {
+  using calls = typename P::made::calls;
 };
 /// The calls as they are made.
 template <class P, class Single, bool Groups = groups_calls<typename P::run::backend_type>>
 struct made_calls : Single {};
 template <class P, class Single>
-struct made_calls<P, Single, true>
-    : call_tables<P, typename Single::repetitions, typename grouped_calls<P, Single>::type> {
+struct made_calls<P, Single, true> : call_tables<P, grouped_calls<P, Single>> {
   static constexpr std::size_t forward_calls = grouped_calls<P, Single>::forward_calls;
 };
 
@@ -255,10 +259,8 @@ struct program : program_lists<Roots, Backend, Mode> {
   using bound = typename lists::bound;
   using made = typename lists::made;
   using run = typename lists::run;
-  using binding = binding_arrays<typename lists::sizes, typename bound::checks, typename lists::leaves,
-                                 unique<typename bound::reshaped>>;
-  struct single_calls : call_tables<lists, typename binding::repetitions, typename made::calls> {
-    using repetitions = typename binding::repetitions;
+  using binding = binding_arrays<lists>;
+  struct single_calls : call_tables<lists, calls_alone<lists>> {
     static constexpr auto const& leaf_rows = binding::leaves;
     static constexpr auto sources = sources_of<lists>(typename lists::derived{});
     static constexpr auto forward_calls = static_cast<std::size_t>(
