@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "headmix/backend/cpu.hpp"
 #include "mh_moe.hpp"
+#include "on_cpu.hpp"
 
-struct replay::on_cpu {
-  template <class T>
-  using backend = headmix::Cpu<T>;
-};
 template void replay::replay_mh_moe<float, replay::on_cpu>(Case&, Result&);

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "headmix/backend/cpu.hpp"
 #include "moh.hpp"
+#include "on_cpu.hpp"
 
-struct replay::on_cpu {
-  template <class T>
-  using backend = headmix::Cpu<T>;
-};
 template void replay::replay_query_norm<double, replay::on_cpu>(MohCase<double>&, Result&);

@@ -1,0 +1,11 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+
+#include "../case.hpp"
+#include "headmix/backend/cuda.hpp"
+#include "headmix/backend/cuda/emulated.hpp"
+
+struct replay::on_emulated {
+  template <class T>
+  using backend = headmix::Cuda<T, headmix::Emulated>;
+};
