@@ -10,14 +10,14 @@ file(COPY "${SOURCE}/include/headmix/layer/" DESTINATION "${FOLDER}/text/layers/
 file(COPY "${SOURCE}/CMakeLists.txt" DESTINATION "${FOLDER}/text/layers/validation")
 set(text "${FOLDER}/text")
 file(WRITE "${FOLDER}/list.txt" "
-all --width 8 --context 8 --batch 2 --layers 1 --steps 400 --warmup 10 --validate-every 150 # short
+all --width 8 --context 8 --batch 2 --layers 1 --steps 160 --warmup 10 --validate-every 60 # short
 seeds 1 2
-select 3 --steps 300
+select 3 --steps 120
 family dense 1e-3 3e-3 1e-2
 run dense --attention dense --heads 2
 run wide --attention dense --heads 1 --lr 5e-3
-run continued --attention dense --heads 2 --lr 1e-3 --steps 60 --from @dense
-run elsewhere --attention dense --heads 2 --lr 1e-3 --steps 60 --from @dense --text layers
+run continued --attention dense --heads 2 --lr 1e-3 --steps 24 --from @dense
+run elsewhere --attention dense --heads 2 --lr 1e-3 --steps 24 --from @dense --text layers
 family moa 1e-3 3e-3 1e-2
 run moa --attention moa --experts 3 --top-k 2 --head-dim 4
 claim moa < dense : MoA is better : none
@@ -66,10 +66,10 @@ if(NOT count EQUAL 16) # 2 families choose among 3 rates, 5 runs have 2 seeds
   message(FATAL_ERROR "expected 16 records, found ${count}: ${whole}")
 endif()
 set(choosing ${whole})
-list(FILTER choosing INCLUDE REGEX "--steps 300 .*--seed 3")
+list(FILTER choosing INCLUDE REGEX "--steps 120 .*--seed 3")
 list(LENGTH choosing count)
 if(NOT count EQUAL 6)
-  message(FATAL_ERROR "expected 6 records of 300 steps, found ${count}: ${whole}")
+  message(FATAL_ERROR "expected 6 records of 120 steps, found ${count}: ${whole}")
 endif()
 
 if(NOT whole MATCHES "--text layers [^;]*\"validation_text\": \"layers/validation\"")
@@ -88,7 +88,7 @@ set(write_page "${TRENDS}" "${FOLDER}/list.txt" --program "${LM}" --text "${text
 execute_process(COMMAND ${write_page} "${FOLDER}/page.md" RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
 file(READ "${FOLDER}/page.md" page)
 foreach(regex IN ITEMS "^before\n" "after\n$" "`moa` \\| [0-9.]+ \\([0-9.]+ [0-9.]+\\)" "MoA is better: `moa` < `dense` .*fewer than 3"
-                       "`dense` \\| 1e-3: .*\\*\\*" "trends/moa.svg" "`dense` \\| 300 to 400 \\|" "trends/moa-experts.svg"
+                       "`dense` \\| 1e-3: .*\\*\\*" "trends/moa.svg" "`dense` \\| 120 to 160 \\|" "trends/moa-experts.svg"
                        "0: `\"[^`]*`.* 2: `\"" "6 of 6 trainings .* 10 of 10 reported")
   if(NOT status EQUAL 0 OR NOT page MATCHES "${regex}" OR page MATCHES "old")
     message(FATAL_ERROR "expected ${regex} in the page, found status ${status}, ${errors} and ${page}")
@@ -146,9 +146,9 @@ file(REMOVE_RECURSE "${FOLDER}/whole")
 foreach(folder IN LISTS folders)
   execute_process(
     COMMAND "${LM}" --text "${text}/train" --validation-text "${text}/validation" --sample 0 --threads 1 ${options}
-            --checkpoint "${folder}/checkpoint" --stop-after 100 RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
+            --checkpoint "${folder}/checkpoint" --stop-after 40 RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
   if(NOT EXISTS "${folder}/checkpoint/checkpoint.safetensors")
-    message(FATAL_ERROR "expected a checkpoint of step 100, found status ${status} and ${errors}")
+    message(FATAL_ERROR "expected a checkpoint of step 40, found status ${status} and ${errors}")
   endif()
 endforeach()
 file(STRINGS "${FOLDER}/whole.jsonl" lines)

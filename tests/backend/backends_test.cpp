@@ -15,6 +15,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/testing/gradcheck.hpp"
 
+namespace backends_test {
+
 namespace {
 
 using namespace headmix;
@@ -249,3 +251,5 @@ TEST_CASE("layers on the CPU need memory that grows with the tokens, not with th
 }
 
 }  // namespace
+
+}  // namespace backends_test

@@ -19,6 +19,8 @@
 #include "headmix/program/copy_parameters.hpp"
 #include "headmix/program/module.hpp"
 
+namespace bfloat16_test {
+
 namespace {
 
 using namespace headmix;
@@ -204,3 +206,5 @@ TEST_CASE("the result of a module over bfloat16 is a float where it is never rou
 }
 
 }  // namespace
+
+}  // namespace bfloat16_test

@@ -3,6 +3,8 @@
 
 #include "attention_cases.hpp"
 
+namespace chosen_heads_test {
+
 namespace {
 
 using namespace headmix;
@@ -91,3 +93,5 @@ TEST_CASE("attention over all heads, each chosen once, has the bits of dense att
 }
 
 }  // namespace
+
+}  // namespace chosen_heads_test

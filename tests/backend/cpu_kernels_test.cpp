@@ -22,6 +22,9 @@
 #if defined(__GLIBC__) && !defined(HEADMIX_TEST_SANITIZED)
 #define HEADMIX_TEST_COUNTS_MALLOC
 #include <atomic>
+
+namespace cpu_kernels_test {
+
 namespace {
 std::atomic<long> malloc_calls{0};
 }
@@ -152,3 +155,5 @@ TEST_CASE("the exponential of scores") {
   CHECK(e(-std::numeric_limits<float>::infinity()) == 0);
   CHECK(std::isnan(e(std::numeric_limits<float>::quiet_NaN())));
 }
+
+}  // namespace cpu_kernels_test

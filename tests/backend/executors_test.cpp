@@ -9,6 +9,8 @@
 
 #include "headmix/backend/eigen_pool.hpp"
 
+namespace executors_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -72,3 +74,5 @@ TEST_CASE("executors come and go on the caller's Eigen pool") {
   }
   CHECK(hits == std::vector<int>(5, 500));
 }
+
+}  // namespace executors_test

@@ -10,6 +10,8 @@
 #include "against_reference.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
+namespace grouped_products_test {
+
 namespace {
 
 using namespace headmix;
@@ -215,3 +217,5 @@ TEST_CASE("gradients by the matrices of experts equal the reference") {
 }
 
 }  // namespace
+
+}  // namespace grouped_products_test

@@ -11,6 +11,8 @@
 #include "headmix/core/aligned_buffer.hpp"
 #include "headmix/core/random.hpp"
 
+namespace quantize_test {
+
 namespace {
 
 using namespace headmix;
@@ -167,3 +169,5 @@ TEST_CASE("the largest sums have room") {
 }
 
 }  // namespace
+
+}  // namespace quantize_test

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+namespace reference_test {
+
 namespace {
 
 using namespace headmix;
@@ -172,3 +174,5 @@ TEST_CASE("reference: roundings do not hide what is not finite") {
 }
 
 }  // namespace
+
+}  // namespace reference_test

@@ -4,6 +4,8 @@
 #include "attention_cases.hpp"
 #include "headmix/layer/scores.hpp"
 
+namespace score_maps_test {
+
 namespace {
 
 using namespace headmix;
@@ -61,3 +63,5 @@ TEST_CASE("score maps equal the reference: more keys than a tile, all heads and 
   c.chosen = false;
   check<causal, double, scores_after<learned>>(c, 1e-11);
 }
+
+}  // namespace score_maps_test

@@ -11,6 +11,8 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 
+namespace count_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -177,3 +179,5 @@ TEST_CASE("count: sizes whose products no Index can hold are an error with the s
   CHECK_THROWS_WITH_AS(static_cast<void>(parity_hidden(Index{1} << 40, {.hidden = Index{1} << 62, .experts = 8}, 3)),
                        doctest::Contains("sizes are too large: "), Error);
 }
+
+}  // namespace count_test

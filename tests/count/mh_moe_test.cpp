@@ -5,6 +5,8 @@
 #include "headmix/count/parity.hpp"
 #include "headmix/layer/smoe.hpp"
 
+namespace mh_moe_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -39,3 +41,5 @@ TEST_CASE("parity: sizes without an answer are refused") {
                        "headmix: a number is rounded to multiples of 1 or more; found 0", Error);
   CHECK_THROWS_WITH_AS((void)mh_moe_flops(8, 3, smoe), "headmix: 3 sub-tokens do not divide a width of 8", Error);
 }
+
+}  // namespace mh_moe_test

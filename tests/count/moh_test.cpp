@@ -6,6 +6,8 @@
 #include "counting.hpp"
 #include "headmix/layer/multi_head.hpp"
 
+namespace moh_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -46,3 +48,5 @@ static_assert(count_macs<compared>(at<tokens>(9)) == 4 * projection + attention_
 static_assert(count_macs<estimated>(at<tokens>(9)) == 3 * projection + (projection + attention_term) * 3 / 4);
 static_assert(count_macs<compared>({.inference = true}, at<tokens>(9)) == count_macs<estimated>(at<tokens>(9)));
 static_assert(count_macs<three_heads>({.inference = true}, at<tokens>(9)) == count_macs<three_heads>(at<tokens>(9)));
+
+}  // namespace moh_test

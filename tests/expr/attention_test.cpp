@@ -12,6 +12,8 @@
 #include "headmix/expr/rotary.hpp"
 #include "headmix/expr/softmax.hpp"
 
+namespace attention_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -258,3 +260,5 @@ TEST_CASE("rotary: scores depend on the distance of positions alone") {
   CHECK(close(product(1, 4), product(2, 5)));
   CHECK(std::abs(product(0, 1) - product(0, 2)) > 1e-3);
 }
+
+}  // namespace attention_test

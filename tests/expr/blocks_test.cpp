@@ -6,6 +6,8 @@
 #include "../test_program.hpp"
 #include "headmix/expr/softmax.hpp"
 
+namespace blocks_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -141,3 +143,5 @@ TEST_CASE("blocks: one block is the matrix") {
   struct one : selection<tokens, size<1>, size<1>> {};
   check_twins_of_one<whole, one>();
 }
+
+}  // namespace blocks_test

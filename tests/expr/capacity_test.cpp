@@ -7,6 +7,8 @@
 
 #include "../test_program.hpp"
 
+namespace capacity_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -80,3 +82,5 @@ TEST_CASE("capacity: what is left out has no result and no gradient") {
   p.backward();
   for (Index i = 0; i < 5; ++i) CHECK((p.gradient(x{})(i, 0) != 0) == (i < 2));
 }
+
+}  // namespace capacity_test

@@ -7,6 +7,8 @@
 #include "attend.hpp"
 #include "headmix/expr/attention.hpp"
 
+namespace chosen_heads_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -122,3 +124,5 @@ TEST_CASE("chosen heads: gradients with dropout") {
   auto const o = p.forward(), all = without.forward();
   CHECK_FALSE(std::equal(o.data, o.data + o.size(), all.data));
 }
+
+}  // namespace chosen_heads_test

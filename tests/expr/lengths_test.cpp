@@ -7,6 +7,8 @@
 #include "../test_program.hpp"
 #include "headmix/expr/reduce.hpp"
 
+namespace lengths_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -69,3 +71,5 @@ TEST_CASE("straight_through: the value of one, the gradient of the other") {
     }
   }
 }
+
+}  // namespace lengths_test

@@ -5,6 +5,8 @@
 
 #include "../test_program.hpp"
 
+namespace linear_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -178,3 +180,5 @@ TEST_CASE("means: of rows, columns and everything") {
     CHECK(close(p.program.get(col_mean(z{}))(0, 0), first));
   }
 }
+
+}  // namespace linear_test

@@ -5,6 +5,8 @@
 
 #include "../test_program.hpp"
 
+namespace pointwise_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -204,3 +206,5 @@ TEST_CASE("pointwise: a stack of matrices, element by element") {
   }
   CHECK(gradcheck(W{} * V{} + row{}).ok());
 }
+
+}  // namespace pointwise_test

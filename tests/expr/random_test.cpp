@@ -10,6 +10,8 @@
 #include "headmix/backend/cpu.hpp"
 #include "headmix/expr/attention.hpp"
 
+namespace random_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -198,3 +200,5 @@ TEST_CASE("random: attention's dropout has the gradients of what it computes, on
              run(reference, type_of<decltype(dropped)>{}, randomness(9))));
   CHECK(same(run(cpu, type_of<decltype(dropped)>{}, randomness::off()), run(cpu, type_of<decltype(whole)>{}, {})));
 }
+
+}  // namespace random_test

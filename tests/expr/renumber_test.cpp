@@ -6,6 +6,8 @@
 #include "headmix/expr/softmax.hpp"
 #include "headmix/router/router.hpp"
 
+namespace renumber_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -102,3 +104,5 @@ TEST_CASE("ones_and: a one for each shared column") {
   check(ones_and<first>(a{}), [](auto& p, Index i, Index j) { return j < 3 ? 1 : p.in(a{})(i, j - 3); });
   static_assert(std::is_same_v<type_of<decltype(ones_and<size<0>>(a{}))>, a>);
 }
+
+}  // namespace renumber_test

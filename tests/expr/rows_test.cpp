@@ -7,6 +7,8 @@
 #include "headmix/expr/loss.hpp"
 #include "headmix/expr/norm.hpp"
 
+namespace rows_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -149,3 +151,5 @@ TEST_CASE("z_loss: the mean of the squared log-sum-exp") {
     CHECK(gradcheck(z_loss(z{}), at<tokens>(rows)).ok());
   }
 }
+
+}  // namespace rows_test

@@ -10,6 +10,8 @@
 #include "headmix/expr/softmax.hpp"
 #include "headmix/layer/scores.hpp"
 
+namespace score_maps_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -226,3 +228,5 @@ TEST_CASE("pointwise: the absolute value") {
   struct a : input<tokens, size<3>> {};
   check(headmix::abs(a{}), [](auto& p, Index i, Index j) { return std::abs(p.in(a{})(i, j)); });
 }
+
+}  // namespace score_maps_test

@@ -7,6 +7,8 @@
 #include "attend.hpp"
 #include "headmix/expr/attention.hpp"
 
+namespace scores_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -105,3 +107,5 @@ TEST_CASE("scores: a bias for fewer keys than a sequence has is refused") {
       at<tokens>(8));
   CHECK_THROWS_WITH_AS(p.forward(), doctest::Contains("the score_bias is for 7 keys, sequence 0 has 8"), Error);
 }
+
+}  // namespace scores_test

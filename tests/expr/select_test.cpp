@@ -10,6 +10,8 @@
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/softmax.hpp"
 
+namespace select_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -194,3 +196,5 @@ TEST_CASE("mix: the rows of a token, weighed and added") {
 TEST_CASE("mix: of a computed gate") {
   check_gradient(combine(gather_cols(softmax(scores{}), picks{}), expert_linear(x{}, W_in{}, picks{})));
 }
+
+}  // namespace select_test

@@ -7,6 +7,8 @@
 
 #include "../test_program.hpp"
 
+namespace sequence_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -122,3 +124,5 @@ TEST_CASE("rows of a table of choices") {
     }
   }
 }
+
+}  // namespace sequence_test

@@ -11,6 +11,8 @@
 
 #include "headmix/layer/multi_head.hpp"
 
+namespace c_test {
+
 HEADMIX_C_DECLARE(heads, double)
 namespace {
 using Layer = headmix::MultiHead<8, 4, 2, headmix::causal>;
@@ -107,3 +109,5 @@ TEST_CASE("C interface: exceptions become statuses") {
   CHECK(c_status_of([] { throw headmix::Error(std::string(5000, 'a')); }) == HEADMIX_BAD_INPUT);
   CHECK(error().size() == 1023);
 }
+
+}  // namespace c_test

@@ -10,6 +10,8 @@
 #include "../error_of.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
+namespace dlpack_test {
+
 using namespace headmix;
 using headmix::test::error_of;
 
@@ -234,3 +236,5 @@ TEST_CASE("DLPack out: an owner that cannot be moved loses nothing") {
                   std::runtime_error);
   CHECK(alive == 0);
 }
+
+}  // namespace dlpack_test

@@ -8,6 +8,8 @@
 
 #include "../backend/executors.hpp"
 
+namespace host_threads_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -125,3 +127,5 @@ TEST_CASE("host threads: errors reach all callers and nobody waits for ever") {
   CHECK(error_of([&] { threads.run(0, 4, [] {}); }) == "headmix: host_threads: expected 1 to 3 threads, found nth = 4");
   CHECK(error_of([&] { threads.run(2, 2, [] {}); }) == "headmix: host_threads: expected ith from 0 to 1, found 2");
 }
+
+}  // namespace host_threads_test

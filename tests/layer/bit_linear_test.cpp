@@ -9,6 +9,8 @@
 #include "headmix/expr/quantize.hpp"
 #include "published.hpp"
 
+namespace bit_linear_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -90,3 +92,5 @@ TEST_CASE("gradients of ternary products: those of the rounded operands") {
 }
 
 }  // namespace
+
+}  // namespace bit_linear_test

@@ -20,6 +20,8 @@
 #include "headmix/layer/smoe.hpp"
 #include "headmix/program/module.hpp"
 
+namespace digests_test {
+
 using namespace headmix;
 
 namespace {
@@ -160,3 +162,5 @@ TEST_CASE("digests: MH-MoE") {
       {30, 58, 14592, 1593916185560284353u});
   check<Smoe<6, SoftmaxTopK<4, 2>, FeedForward<5, activation::relu>>>({20, 37, 4352, 7937197249306738642u});
 }
+
+}  // namespace digests_test

@@ -7,6 +7,8 @@
 
 #include "../error_of.hpp"
 
+namespace loss_weights_test {
+
 using namespace headmix;
 using headmix::test::error_of;
 
@@ -65,3 +67,5 @@ TEST_CASE("weights by name are those by order") {
           m.backward(gradient, {{"load_balance", 1}, {"router_entropy", 1}, {"size", 2}, {"z", 1}});
         }).find("expected the name of a loss, found z; the losses are first.load_balance") != std::string::npos);
 }
+
+}  // namespace loss_weights_test

@@ -6,6 +6,8 @@
 #include "../test_program.hpp"
 #include "headmix/layer/mae.hpp"
 
+namespace mae_gradient_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -49,3 +51,5 @@ TEST_CASE("mae: gradients with keys from a context") {
   CAPTURE(one.text);
   CHECK(one.ok());
 }
+
+}  // namespace mae_gradient_test

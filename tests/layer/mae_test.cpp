@@ -9,6 +9,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
 
+namespace mae_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -202,3 +204,5 @@ TEST_CASE("mae: a causal layer does not see the future") {
   for (Index i = 0; i < 16; ++i) CHECK(after.data[i] == before[static_cast<std::size_t>(i)]);
   CHECK(after.data[17] != before[17]);
 }
+
+}  // namespace mae_test

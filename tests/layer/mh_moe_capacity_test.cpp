@@ -3,6 +3,8 @@
 
 #include "mh_moe.hpp"
 
+namespace mh_moe_capacity_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -62,3 +64,5 @@ TEST_CASE("mh-moe: experts without places give nothing and learn nothing") {
     for (double const g : p.gradients(Of{})) CHECK(g == 0);
   });
 }
+
+}  // namespace mh_moe_capacity_test

@@ -3,6 +3,8 @@
 
 #include "mh_moe.hpp"
 
+namespace mh_moe_gradient_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -18,3 +20,5 @@ TEST_CASE("mh-moe: gradients without a merge layer, one of ReLU experts chosen")
   check_gradient(MhMoe<6, 3, raw_router<4, 1>, FeedForward<7, activation::relu>, no_merge, head_bias>::y);
 }
 TEST_CASE("mh-moe: gradients of the only expert") { check_gradient(MhMoe<4, 2, raw_router<1, 1>, FeedForward<3>>::y); }
+
+}  // namespace mh_moe_gradient_test

@@ -3,6 +3,8 @@
 
 #include "mh_moe.hpp"
 
+namespace mh_moe_options_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -85,3 +87,5 @@ TEST_CASE("mh-moe options: dropout leaves out results, and without randomness no
   added.y = added.p.forward();
   for (Index i = 0; i < 30; ++i) CHECK(close(added.y.data[i], added.without.data[i]));
 }
+
+}  // namespace mh_moe_options_test

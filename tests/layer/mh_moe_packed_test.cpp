@@ -11,6 +11,8 @@
 #include "headmix/layer/smoe.hpp"
 #include "headmix/program/copy_parameters.hpp"
 
+namespace mh_moe_packed_test {
+
 using namespace headmix;
 
 namespace {
@@ -62,3 +64,5 @@ TEST_CASE("packed experts need at most a seventh of the memory of float16") {
 }
 
 }  // namespace
+
+}  // namespace mh_moe_packed_test

@@ -5,6 +5,8 @@
 
 #include "mh_moe.hpp"
 
+namespace mh_moe_padding_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -70,3 +72,5 @@ TEST_CASE("mh-moe padding: gradients, also where no row is real") {
     CHECK(r.ok());
   }
 }
+
+}  // namespace mh_moe_padding_test

@@ -7,6 +7,8 @@
 #include "headmix/layer/mh_moe.hpp"
 #include "published.hpp"
 
+namespace mh_moe_published_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -89,3 +91,5 @@ TEST_CASE("MH-MoE gives the published numbers: renormalised gates") {
 }
 
 }  // namespace
+
+}  // namespace mh_moe_published_test

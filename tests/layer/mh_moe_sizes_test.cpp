@@ -3,6 +3,8 @@
 
 #include "mh_moe.hpp"
 
+namespace mh_moe_sizes_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -35,3 +37,5 @@ TEST_CASE("smoe: one sub-token is the token") {
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
 }
+
+}  // namespace mh_moe_sizes_test

@@ -5,6 +5,8 @@
 
 #include <array>
 
+namespace mh_moe_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -106,3 +108,5 @@ TEST_CASE("mh-moe: an expert without rows has gradients of zero") {
     CHECK(nothing(p.gradient(X::W_down{})[e]) == none);
   }
 }
+
+}  // namespace mh_moe_test

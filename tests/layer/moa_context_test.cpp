@@ -5,6 +5,8 @@
 #include "headmix/core/padding.hpp"
 #include "headmix/layer/moa.hpp"
 
+namespace moa_context_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -46,3 +48,5 @@ TEST_CASE("moa options: a module of a padded layer, and what it refuses") {
   CHECK_THROWS_WITH_AS(static_cast<void>(Padding(view<std::uint8_t const>(nullptr, 0, 3))),
                        doctest::Contains("no sequences"), Error);
 }
+
+}  // namespace moa_context_test

@@ -4,6 +4,8 @@
 #include "headmix/layer/moa.hpp"
 #include "published.hpp"
 
+namespace moa_detached_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -69,3 +71,5 @@ TEST_CASE("moa: the detached gate has the gradients of a gate divided by a const
     same(L::r::W_g{});
   }
 }
+
+}  // namespace moa_detached_test

@@ -7,6 +7,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "published.hpp"
 
+namespace moa_experts_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -122,3 +124,5 @@ TEST_CASE("moa: an expert without rows has gradients of zero") {
     CHECK(some == used[static_cast<std::size_t>(e)]);
   }
 }
+
+}  // namespace moa_experts_test

@@ -4,6 +4,8 @@
 #include "headmix/layer/moa.hpp"
 #include "published.hpp"
 
+namespace moa_extents_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -52,6 +54,8 @@ TEST_CASE("moa: more choices than experts are an error at run time, with both nu
   using F = Moa<dynamic, dynamic, SoftmaxTopK<dynamic, dynamic>, causal>;
   TestProgram<moa_roots<F>> p(at<tokens>(3), at<F::model_dim>(6), at<F::head_dim>(4), at<F::experts>(3),
                               at<F::top_k>(4));
-  CHECK_THROWS_WITH_AS(static_cast<void>(p.program.workspace_bytes()), doctest::Contains("size top_k = 4 must be at most"),
-                       Error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(p.program.workspace_bytes()),
+                       doctest::Contains("size top_k = 4 must be at most"), Error);
 }
+
+}  // namespace moa_extents_test

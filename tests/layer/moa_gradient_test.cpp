@@ -5,6 +5,8 @@
 #include "headmix/router/two_stage.hpp"
 #include "published.hpp"
 
+namespace moa_gradient_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -21,3 +23,5 @@ TEST_CASE("moa: gradients, renormalized gate, every key") {
 TEST_CASE("moa: gradients, experts by the two-stage router") {
   check_gradient(Moa<6, 4, TwoStage<1, 3, 2>, causal>::y);
 }
+
+}  // namespace moa_gradient_test

@@ -6,6 +6,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "published.hpp"
 
+namespace moa_options_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -76,3 +78,5 @@ TEST_CASE("moa options: all experts of several heads with a router of zeros are 
   auto const y = p.forward(), z = q.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i] / 3));
 }
+
+}  // namespace moa_options_test

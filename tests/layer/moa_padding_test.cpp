@@ -6,6 +6,8 @@
 #include "headmix/layer/moa.hpp"
 #include "published.hpp"
 
+namespace moa_padding_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -48,3 +50,5 @@ TEST_CASE("moa options: the published numbers with padding of queries and keys")
   for (Index j = 0; j < 8; ++j) some = some || p.gradient(L::x{})(9, j) != 0;
   CHECK(some);
 }
+
+}  // namespace moa_padding_test

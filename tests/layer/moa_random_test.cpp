@@ -4,6 +4,8 @@
 #include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"
 
+namespace moa_random_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -36,3 +38,5 @@ TEST_CASE("moa options: a module draws anew at every pass, not at all when told,
   auto const y = evaluate.forward({x.data(), 6, 6}, uniform(2, 3));
   CHECK(std::vector<double>(y.data, y.data + y.size()) == still);
 }
+
+}  // namespace moa_random_test

@@ -7,6 +7,8 @@
 
 #include "published.hpp"
 
+namespace moa_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -50,3 +52,5 @@ TEST_CASE("moa: the published numbers of the raw gate") {
   CHECK(golden(total(g.p.gradients(L::W_v{})), -0.0373420779));
   CHECK(golden(squares(g.p.gradients(L::W_v{})), 0.3092371647));
 }
+
+}  // namespace moa_test

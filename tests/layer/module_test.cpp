@@ -13,6 +13,8 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 
+namespace module_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -295,3 +297,5 @@ TEST_CASE("module: float comes close to double") {
   auto const z = f.forward(view<float const>(xf.data(), 7, 6));
   for (Index i = 0; i < y.size(); ++i) CHECK(close(z.data[i], y.data[i], 1e-5));
 }
+
+}  // namespace module_test

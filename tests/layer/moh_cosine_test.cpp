@@ -4,6 +4,8 @@
 
 #include "moh.hpp"
 
+namespace moh_cosine_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -15,3 +17,5 @@ TEST_CASE("moh: cosine scores and a bias by relative position") {
   CAPTURE(r.text);
   CHECK(r.ok());
 }
+
+}  // namespace moh_cosine_test

@@ -4,6 +4,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "moh.hpp"
 
+namespace moh_dense_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -97,3 +99,5 @@ TEST_CASE("moh: all heads by their queries are multi-head attention, and its gra
   check_same(p.gradients(L::W_q{}), q.gradients(M::W_q{}));
   check_same(p.gradients(L::x{}), q.gradients(M::x{}));
 }
+
+}  // namespace moh_dense_test

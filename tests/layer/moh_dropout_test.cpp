@@ -3,6 +3,8 @@
 
 #include "moh.hpp"
 
+namespace moh_dropout_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -57,3 +59,5 @@ TEST_CASE("moh by queries: queries of zero have finite gradients") {
   check_zeros<estimator::all>();
   check_zeros<estimator::active>();
 }
+
+}  // namespace moh_dropout_test

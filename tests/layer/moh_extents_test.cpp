@@ -4,6 +4,8 @@
 #include "headmix/core/padding.hpp"
 #include "moh.hpp"
 
+namespace moh_extents_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -32,3 +34,5 @@ TEST_CASE("moh: cross-attention with padding of both inputs, no shared head, by 
   CAPTURE(r.text);
   CHECK(r.ok());
 }
+
+}  // namespace moh_extents_test

@@ -10,6 +10,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/copy_parameters.hpp"
 
+namespace moh_module_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -86,3 +88,5 @@ TEST_CASE("moh module: weights of multi-head attention, all heads on") {
   auto const y = dense.forward({x.data(), 7, 6}), z = sparse.forward({x.data(), 7, 6});
   for (Index i = 0; i < y.size(); ++i) CHECK(close(y.data[i], z.data[i]));
 }
+
+}  // namespace moh_module_test

@@ -9,6 +9,8 @@
 #include "headmix/layer/moh.hpp"
 #include "published.hpp"
 
+namespace moh_published_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -156,3 +158,5 @@ TEST_CASE("moh: the published numbers of the language model, all heads and the a
     CHECK(golden(squares(values), 4.1067281233));
   }
 }
+
+}  // namespace moh_published_test

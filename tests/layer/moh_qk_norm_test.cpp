@@ -3,6 +3,8 @@
 
 #include "moh.hpp"
 
+namespace moh_qk_norm_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -27,3 +29,5 @@ TEST_CASE("moh by queries: layer norms come after the heads are chosen, in all h
     }
   }
 }
+
+}  // namespace moh_qk_norm_test

@@ -3,6 +3,8 @@
 
 #include "moh.hpp"
 
+namespace moh_query_norm_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -32,3 +34,5 @@ TEST_CASE("moh by queries: only active heads have it where the estimator says so
   constexpr auto m = one_hot(L::r::chosen);
   check_form<L>(composed<L>(ones_and<R::shared_heads>(m * (number<1>{} + p - detach(p)))));
 }
+
+}  // namespace moh_query_norm_test

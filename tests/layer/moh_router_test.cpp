@@ -4,6 +4,8 @@
 #include "headmix/router/softmax_top_k.hpp"
 #include "moh.hpp"
 
+namespace moh_router_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -36,3 +38,5 @@ TEST_CASE("moh: of a custom router, which observes the heads themselves") {
   CAPTURE(r.text);
   CHECK(r.ok());
 }
+
+}  // namespace moh_router_test

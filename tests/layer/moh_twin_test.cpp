@@ -3,6 +3,8 @@
 
 #include "moh.hpp"
 
+namespace moh_twin_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -13,3 +15,5 @@ TEST_CASE("moh: some heads with every bias, rotary embedding and shared key/valu
 TEST_CASE("moh: one shared head, one of three routed ones by the paper's scaling, a user's mask") {
   check_layer<Moh<4, 3, TwoStage<1, 3, 1, scaling::paper>, checkered, kv_heads<1>>>();
 }
+
+}  // namespace moh_twin_test

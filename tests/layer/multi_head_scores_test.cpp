@@ -6,6 +6,8 @@
 #include "../test_program.hpp"
 #include "headmix/layer/multi_head.hpp"
 
+namespace multi_head_scores_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -118,3 +120,5 @@ TEST_CASE("multi-head: a module knows the coordinates of a relative position") {
   auto const y = m.forward({p.values(L::x{}).data(), 6, 5}), z = p.forward();
   for (Index i = 0; i < y.size(); ++i) CHECK(y.data[i] == z.data[i]);
 }
+
+}  // namespace multi_head_scores_test

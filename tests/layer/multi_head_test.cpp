@@ -7,6 +7,8 @@
 
 #include "../test_program.hpp"
 
+namespace multi_head_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -98,3 +100,5 @@ TEST_CASE("multi-head: dynamic sizes give what static ones give") {
   CHECK(p.gradients(L::W_k{}) == q.gradients(F::W_k{}));
   CHECK(p.gradients(L::x{}) == q.gradients(F::x{}));
 }
+
+}  // namespace multi_head_test

@@ -8,6 +8,8 @@
 #include "headmix/headmix.hpp"
 #include "headmix/layer/repeat.hpp"
 
+namespace network_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -422,3 +424,5 @@ TEST_CASE("networks: modules can be moved, and share parameters with other execu
   CHECK(served.parameters()[0].value.data == moved[0].parameters()[0].value.data);
   require_equal(moved[0].forward(rows_of_width(x), uniform(2, 9)), served.forward(rows_of_width(x), uniform(2, 9)));
 }
+
+}  // namespace network_test

@@ -13,6 +13,8 @@
 #include "headmix/program/module.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 
+namespace non_finite_test {
+
 using namespace headmix;
 
 namespace {
@@ -95,3 +97,5 @@ TEST_CASE("moa: a token that is not finite, and a causal mask") {
   CHECK(chosen(odd, 0) == 0);
   CHECK(chosen(odd, 1) == 1);
 }
+
+}  // namespace non_finite_test

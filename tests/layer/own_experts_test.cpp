@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Experts of users: a GLU with tanh, and low-rank ones with a base that all share; balanced without a loss.
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <headmix/headmix.hpp>
 
-#include <doctest/doctest.h>
+namespace own_experts_test {
 
 using namespace headmix;
 
@@ -68,3 +70,5 @@ TEST_CASE("own experts: a GLU with tanh, and low-rank experts on a shared base")
   CHECK(count_parameters<LowRanks>() == 12 * 12 + 2 * 6 * 12 * 4 + 12 * 6);
   CHECK(learns<LowRanks>() < 0.8);
 }
+
+}  // namespace own_experts_test

@@ -14,6 +14,8 @@
 #include "headmix/program/copy_parameters.hpp"
 #include "headmix/program/module.hpp"
 
+namespace prepared_weights_test {
+
 namespace {
 
 using namespace headmix;
@@ -71,3 +73,5 @@ TEST_CASE("prepared weights: experts wider than a panel and deeper than a part")
 }
 
 }  // namespace
+
+}  // namespace prepared_weights_test

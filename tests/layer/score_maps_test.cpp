@@ -6,6 +6,8 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 
+namespace score_maps_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -46,8 +48,8 @@ TEST_CASE("score maps: an expert of Mae has the slopes of the heads that it keep
   using L = Mae<6, 4, 3, causal, alibi>;
   using One = L::expert<choice::given>;
   // The mixture with all weight on the given expert.
-  constexpr auto weights = of_sequence<tokens>(
-      upcast(one_hot(gather_choices(L::heads_of_experts{}, One::of::expert{}))) * upcast(L::scale));
+  constexpr auto weights =
+      of_sequence<tokens>(upcast(one_hot(gather_choices(L::heads_of_experts{}, One::of::expert{}))) * upcast(L::scale));
   constexpr auto mixture =
       merge_rows<L::heads>(round_to_storage(split_rows<L::heads>(weights) * split_rows<L::heads>(L::o))) % L::W_o{};
   gradcheck_options options;
@@ -62,3 +64,5 @@ TEST_CASE("score maps: an expert of Mae has the slopes of the heads that it keep
   }
   CHECK(gradcheck(One::y, options, at<sequences>(2)).ok());
 }
+
+}  // namespace score_maps_test

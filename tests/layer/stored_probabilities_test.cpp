@@ -12,6 +12,8 @@
 #include "headmix/layer/moh.hpp"
 #include "headmix/program/module.hpp"
 
+namespace stored_probabilities_test {
+
 namespace {
 
 using namespace headmix;
@@ -68,3 +70,5 @@ TEST_CASE("stored probabilities: MoA") { check<Moa<width, 4, SoftmaxTopK<5, 2>, 
 TEST_CASE("stored probabilities: MoH with some of the heads") { check<Moh<width, 4, TwoStage<1, 4, 2>>>(3); }
 
 }  // namespace
+
+}  // namespace stored_probabilities_test

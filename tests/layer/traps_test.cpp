@@ -6,6 +6,8 @@
 #include <headmix/headmix.hpp>
 #include <utility>
 
+namespace traps_test {
+
 using namespace headmix;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("traps: modules of one seed are replicas, those with names have masks 
     CHECK(std::abs(masks - 0.5) < 0.03);
   }
 }
+
+}  // namespace traps_test

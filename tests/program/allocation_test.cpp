@@ -9,6 +9,8 @@
 #include "headmix/decode/decoder.hpp"
 #include "headmix/layer/moa.hpp"
 
+namespace allocation_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -69,3 +71,5 @@ TEST_CASE("operator new: counts") {
   CHECK(v[3] == 0);
   CHECK(allocations > before);
 }
+
+}  // namespace allocation_test

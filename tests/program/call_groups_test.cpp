@@ -10,6 +10,8 @@
 #include "headmix/headmix.hpp"
 #include "headmix/testing/conformance/joined.hpp"
 
+namespace call_groups_test {
+
 namespace {
 
 using namespace headmix;
@@ -243,3 +245,5 @@ TEST_CASE("groups: the kernels are among those of backend_conformance") {
 }
 
 }  // namespace
+
+}  // namespace call_groups_test

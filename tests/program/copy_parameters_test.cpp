@@ -11,6 +11,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 
+namespace copy_parameters_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -138,3 +140,5 @@ TEST_CASE("copied and shared parameters: two leaves of one name are an error whe
   CHECK(error_of([&] { copy_parameters(two, one); }).find("2 parameters of the module that is copied from") !=
         std::string::npos);
 }
+
+}  // namespace copy_parameters_test

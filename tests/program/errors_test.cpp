@@ -8,6 +8,8 @@
 #include "headmix/expr/expert.hpp"
 #include "headmix/expr/linear.hpp"
 
+namespace errors_test {
+
 using namespace headmix;
 using namespace headmix::test;
 using doctest::Contains;
@@ -235,3 +237,5 @@ TEST_CASE("error: heads that do not fit") {
   f.program.bind(k{}, some(6, 3));
   CHECK_MESSAGE_OF(f.program.workspace_bytes(), "columns of x = 4 must be a multiple of columns of k = 3");
 }
+
+}  // namespace errors_test

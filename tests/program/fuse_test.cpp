@@ -13,6 +13,8 @@
 #include "headmix/layer/moh.hpp"
 #include "headmix/program/module.hpp"
 
+namespace fuse_test {
+
 namespace {
 
 using namespace headmix;
@@ -135,18 +137,23 @@ struct softmax_of_product : operation {
 
 }  // namespace
 
+}  // namespace fuse_test
+
 namespace headmix {
 template <>
-inline constexpr bool fuses_steps<BothAtOnce> = true;
+inline constexpr bool fuses_steps<fuse_test::BothAtOnce> = true;
 template <class A, class B, class... T>
-struct fusion<BothAtOnce, type_list<compute<node<ops::matmul<kind::real>, A, B>>,
-                                    compute<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>> {
+struct fusion<fuse_test::BothAtOnce,
+              type_list<compute<node<ops::matmul<kind::real>, A, B>>,
+                        compute<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>> {
   using z = node<ops::matmul<kind::real>, A, B>;
-  using type = fused<softmax_of_product, type_list<z, node<ops::softmax, z>>, type_list<>, type_list<A, B>>;
+  using type = fused<fuse_test::softmax_of_product, type_list<z, node<ops::softmax, z>>, type_list<>, type_list<A, B>>;
   using further = type_list<>;
   using rest = type_list<T...>;
 };
 }  // namespace headmix
+
+namespace fuse_test {
 
 namespace {
 
@@ -205,3 +212,5 @@ TEST_CASE("fuse: what follows from the choices is done with them wherever it sta
 }
 
 }  // namespace
+
+}  // namespace fuse_test

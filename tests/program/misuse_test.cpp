@@ -15,6 +15,8 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/testing/gradcheck.hpp"
 
+namespace misuse_test {
+
 namespace {
 
 using namespace headmix;
@@ -344,3 +346,5 @@ TEST_CASE("a row without target has no cross entropy and no gradient") {
 }
 
 }  // namespace
+
+}  // namespace misuse_test

@@ -7,6 +7,8 @@
 
 #include <set>
 
+namespace overlap_test {
+
 namespace {
 
 using namespace headmix;
@@ -89,3 +91,5 @@ TEST_CASE("overlap: of different strides, or halfway into an element, by address
 }
 
 }  // namespace
+
+}  // namespace overlap_test

@@ -11,6 +11,8 @@
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/softmax.hpp"
 
+namespace program_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -408,3 +410,5 @@ TEST_CASE("program: an output lies where an operand did that nobody reads any mo
   // So does a part of a product, which is a view.
   CHECK(made(make<sum_of_both<1>>(t(t(x{} % W{})), x{})).first == apart.first);
 }
+
+}  // namespace program_test

@@ -14,6 +14,8 @@
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
 
+namespace state_test {
+
 namespace {
 
 using namespace headmix;
@@ -205,3 +207,5 @@ TEST_CASE("state: a result is no input of the pass that overwrites it") {
 }
 
 }  // namespace
+
+}  // namespace state_test

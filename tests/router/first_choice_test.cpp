@@ -7,6 +7,8 @@
 #include "headmix/layer/smoe.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 
+namespace first_choice_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -96,3 +98,5 @@ TEST_CASE("starts: W_g starts as it says, and at zero without it") {
   CHECK((largest(normal_start) > 0.05 && largest(normal_start) < 0.12));
   CHECK(largest(zero_start) == 0);
 }
+
+}  // namespace first_choice_test

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Balancing without a loss, and its selection bias: a buffer, which belongs to the module.
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <headmix/headmix.hpp>
 #include <headmix/io/checkpoint.hpp>
 
-#include <doctest/doctest.h>
+namespace loss_free_test {
 
 using namespace headmix;
 
@@ -107,3 +109,5 @@ TEST_CASE("buffers belong to the module: repeated, saved, copied, and no paramet
   Module<Network, Cpu<float>> shared(share_parameters{}, m);
   CHECK(shared.buffers()[2].value.data == bias.data);
 }
+
+}  // namespace loss_free_test

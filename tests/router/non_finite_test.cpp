@@ -7,6 +7,8 @@
 #include "headmix/router/softmax_top_k.hpp"
 #include "headmix/router/two_stage.hpp"
 
+namespace non_finite_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -63,3 +65,5 @@ TEST_CASE("two stages: a row with NaN chooses the first routed heads") { check<T
 TEST_CASE("query norm: a row with NaN chooses the first routed heads") {
   check<QueryNorm<2, 4, 2, estimator::active>>({0, 1, 2, 3}, false);
 }
+
+}  // namespace non_finite_test

@@ -6,6 +6,8 @@
 #include "../test_program.hpp"
 #include "headmix/router/softmax_top_k.hpp"
 
+namespace options_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -192,3 +194,5 @@ TEST_CASE("router options: a custom gating") {
     CHECK(close(gate(t, 0), chosen(t, 0) * chosen(t, 0) / total));
   }
 }
+
+}  // namespace options_test

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Routers of users: groups of experts (DeepSeek-V3), and experts that choose tokens (Zhou et al. 2022), by an operation
 // of one's own; what is chosen by nobody costs nothing.
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <headmix/headmix.hpp>
 #include <numeric>
 
-#include <doctest/doctest.h>
+namespace own_routers_test {
 
 using namespace headmix;
 
@@ -111,3 +113,5 @@ TEST_CASE("own routers: experts choose tokens, and a choice of -1 costs no produ
   // Of 36 * 6 slots, 36 * 2 are chosen; one product is of slots, the other one sums them.
   CHECK(counting::rows == 72);
 }
+
+}  // namespace own_routers_test

@@ -8,6 +8,8 @@
 
 #include "../test_program.hpp"
 
+namespace query_norm_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -128,3 +130,5 @@ TEST_CASE("query norm: the probabilities of two heads have no gradient, in float
   p.backward();
   for (float const g : p.gradients(two{})) CHECK(std::abs(g) < 1e-6f);
 }
+
+}  // namespace query_norm_test

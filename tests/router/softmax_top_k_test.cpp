@@ -7,6 +7,8 @@
 
 #include "../test_program.hpp"
 
+namespace softmax_top_k_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -190,3 +192,5 @@ TEST_CASE("router: a user's own one, two lines long, has its gradient for free")
   constexpr auto score = decltype(sigmoid_router::score()){};
   check_gradient(gather_cols(score, arg_top_k<sigmoid_router::top_k>(score)));
 }
+
+}  // namespace softmax_top_k_test

@@ -4,6 +4,8 @@
 
 #include "two_stage.hpp"
 
+namespace two_stage_cases_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -74,3 +76,5 @@ TEST_CASE("two stages: losses, their gradients, and what they are at balance") {
     CHECK(close(p.program.get(unscaled_loss{})(0, 0), static_cast<double>(k) / 5));
   }
 }
+
+}  // namespace two_stage_cases_test

@@ -3,6 +3,8 @@
 
 #include "two_stage.hpp"
 
+namespace two_stage_test {
+
 using namespace headmix;
 using namespace headmix::test;
 
@@ -25,3 +27,5 @@ TEST_CASE("two stages: no shared head") {
   check_router<R, false>(0, 4, 4, at<R::routed_heads>(4), at<R::routed_top_k>(4));
   check_router<TwoStage<0, 4, 1, scaling::paper>, true>(0, 4, 1);
 }
+
+}  // namespace two_stage_test

@@ -3,6 +3,8 @@
 
 #include "headmix/headmix.hpp"
 
+namespace static_concepts {
+
 using namespace headmix;
 
 namespace {
@@ -174,3 +176,5 @@ struct two_at_a_time {
 static_assert(Executor<serial> && Executor<two_at_a_time> && !Executor<Reference<float>>);
 
 }  // namespace
+
+}  // namespace static_concepts

@@ -10,6 +10,8 @@
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 
+namespace static_counts {
+
 using namespace headmix;
 
 namespace {
@@ -247,3 +249,5 @@ static_assert(count_macs<mapped>(at<tokens>(10)) == count_macs<unmapped>(at<toke
               count_parameters<mapped>() == count_parameters<unmapped>());
 
 }  // namespace
+
+}  // namespace static_counts

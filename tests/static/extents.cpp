@@ -3,6 +3,8 @@
 
 #include "headmix/headmix.hpp"
 
+namespace static_extents {
+
 using namespace headmix;
 
 namespace {
@@ -92,3 +94,5 @@ static_assert(decltype(upcast(x{} % w{}) * x{})::kind_of == kind::accumulator &&
 static_assert(decltype(attention<full>(x{}, x{}, x{}))::kind_of == kind::real);
 
 }  // namespace
+
+}  // namespace static_extents

@@ -4,6 +4,8 @@
 #include "headmix/headmix.hpp"
 #include "headmix/testing/backend_conformance.hpp"
 
+namespace static_names {
+
 using namespace headmix;
 
 using Router = TwoStage<2, 6, 2>;
@@ -40,3 +42,5 @@ enum class Device { cpu, gpu };
 using Scores = std::remove_cv_t<decltype(x{} % W{})>;
 static_assert(Expr<Scores> && LayerPolicy<Layer> && BackendPolicy<Backend> && AttentionMask<Mask>);
 static_assert(sizeof(Model*) > 0 && K::value == 2 && H::value == 4);
+
+}  // namespace static_names

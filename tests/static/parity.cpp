@@ -7,6 +7,8 @@
 #include "headmix/count/count.hpp"
 #include "headmix/layer/smoe.hpp"
 
+namespace static_parity {
+
 using namespace headmix;
 
 namespace {
@@ -122,3 +124,5 @@ static_assert(products<three<>> - products<two_of_three> == 3 * d * 512);
 static_assert(count_parameters<three<>>() == count_parameters<two_of_three>());
 
 }  // namespace
+
+}  // namespace static_parity
