@@ -22,9 +22,6 @@
 #if defined(__GLIBC__) && !defined(HEADMIX_TEST_SANITIZED)
 #define HEADMIX_TEST_COUNTS_MALLOC
 #include <atomic>
-
-namespace cpu_kernels_test {
-
 namespace {
 std::atomic<long> malloc_calls{0};
 }
@@ -36,6 +33,8 @@ void* malloc(std::size_t bytes) noexcept {
 }
 }
 #endif
+
+namespace cpu_kernels_test {
 
 namespace {
 
