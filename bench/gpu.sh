@@ -7,6 +7,11 @@
 # PyTorch.
 # JOBS: compilers at a time. LIMIT: seconds for everything. COMMIT: what the table calls the sources, where git cannot
 # say. ONLY: steps to run, of "tests determinism kernels layers warpgroups torch ncu sanitizer".
+# BUILT: a folder with the programs; nothing is compiled then. Where minutes of a GPU are dear, another machine with the
+# same nvcc makes it, <folder>/build, without a GPU:
+#
+#   ONLY=build CAPABILITY=9.0 bench/gpu.sh <folder>
+#
 # The table is written anew after every step, so that a run that is cut off has what it found.
 # tests/cuda/script tries it with tools that only pretend.
 #
@@ -22,7 +27,11 @@ out="$(cd "$1" && pwd)"
 cd "$(dirname "$0")/.." || exit 2
 export PYTHONUNBUFFERED=1
 
-gpu="$(timeout 20 nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
+if [ "${ONLY:-}" = build ]; then
+  gpu="no GPU, ${CAPABILITY:?the compute capability to build for, such as 9.0}, none"
+else
+  gpu="$(timeout 20 nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
+fi
 case "$gpu" in
   *,*,*) ;;
   *) echo "bench/gpu.sh: skipped, no GPU (nvidia-smi finds none)"; exit 77 ;;
@@ -30,8 +39,8 @@ esac
 IFS=, read -r name capability driver <<<"$gpu"
 name="${name# }" capability="${capability// /}" driver="${driver// /}"
 nvcc="$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)"
-[ -n "$nvcc" ] || { echo "bench/gpu.sh: skipped, no nvcc"; exit 77; }
-release="$("$nvcc" --version | grep -o 'release [0-9.]*')"
+[ -n "$nvcc" ] || [ -n "${BUILT:-}" ] || { echo "bench/gpu.sh: skipped, no nvcc"; exit 77; }
+release="$("$nvcc" --version 2>/dev/null | grep -o 'release [0-9.]*')"
 toolkit="$(dirname "$(dirname "$(readlink -f "$nvcc")")")"
 for folder in "$(dirname "$nvcc")" "$toolkit/bin" "$toolkit/compute-sanitizer" /opt/nvidia/nsight-compute/*/; do
   [ -d "$folder" ] && PATH="$PATH:${folder%/}"
@@ -116,68 +125,92 @@ say "environment"
 } >"$out/environment.log" 2>&1
 
 # ---- build, all at once ----
-say "build"
-build="$out/build"
-mkdir -p "$build"
-# On the host, and first: all that follows goes into its tables.
-"${CXX:-c++}" -std=c++20 -O1 bench/gpu/table.cpp -o "$build/table" >"$out/table.log" 2>&1 ||
-  { note "does not compile: bench/gpu/table.cpp: $(reason "$out/table.log")"; wrong=1; }
 case "$capability" in
   9.0) architecture=90a ;;
   *) architecture="${capability/./}" ;;
 esac
-# cuBLAS of the toolkit, or else that of a Python package, as PyTorch brings it.
-blas=(-lcublas) blas_headers=()
-echo '#include <cublas_v2.h>' >"$build/cublas.cu"
-if ! "$nvcc" -E "$build/cublas.cu" >/dev/null 2>"$out/build.log"; then
+# The cuBLAS that a Python package brings, as PyTorch does: in_packages <name of a file>
+in_packages() {
+  local packages
   packages="$(timeout 20 python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null)"
-  header="$(find $packages -name cublas_v2.h 2>/dev/null | head -n 1)"
-  library="$(find $packages -name 'libcublas.so*' 2>/dev/null | head -n 1)"
-  if [ -z "$header" ] || [ -z "$library" ]; then
-    echo "bench/gpu.sh: skipped, neither $nvcc nor a Python package has cublas_v2.h: cuBLAS with its headers is needed"
-    exit 77
+  find $packages -name "$1" 2>/dev/null | head -n 1
+}
+build_programs() {
+  # On the host, and first: all that follows goes into its tables.
+  "${CXX:-c++}" -std=c++20 -O1 bench/gpu/table.cpp -o "$build/table" >"$out/table.log" 2>&1 ||
+    { note "does not compile: bench/gpu/table.cpp: $(reason "$out/table.log")"; wrong=1; }
+  # cuBLAS of the toolkit, or else that of a Python package.
+  blas=(-lcublas) blas_headers=()
+  echo '#include <cublas_v2.h>' >"$build/cublas.cu"
+  if ! "$nvcc" -E "$build/cublas.cu" >/dev/null 2>"$out/build.log"; then
+    local header library
+    header="$(in_packages cublas_v2.h)" library="$(in_packages 'libcublas.so*')"
+    if [ -z "$header" ] || [ -z "$library" ]; then
+      echo "bench/gpu.sh: skipped, neither $nvcc nor a Python package has cublas_v2.h: cuBLAS with its headers is needed"
+      exit 77
+    fi
+    blas_headers=(-isystem "$(dirname "$header")")
+    blas=("$library" -Xlinker "-rpath,$(dirname "$library")")
+    note "cuBLAS: $library"
   fi
-  blas_headers=(-isystem "$(dirname "$header")")
-  blas=("$library" -Xlinker "-rpath,$(dirname "$library")")
-  note "cuBLAS: $library"
-fi
-# Not compressed, so that gpu_model can read the kernels.
-flags=(-std=c++20 -O1 --no-compress -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
-doctest="${DOCTEST_INCLUDE:-}"
-for folder in /usr/include /usr/local/include build/_deps/doctest/include build/_deps/doctest; do
-  [ -z "$doctest" ] && [ -f "$folder/doctest/doctest.h" ] && doctest="$folder"
-done
-sources=(bench/gpu/*.cu bench/gpu_model/main.cpp)
-if [ -n "$doctest" ]; then
-  [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
-  sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
-fi
-# Those with kernels for warpgroups are other programs than those without.
-if [ "$architecture" = 90a ]; then
-  sources+=(bench/gpu/kernels.cu@warpgroups bench/gpu/moa.cu@warpgroups)
-fi
+  # Not compressed, so that gpu_model can read the kernels.
+  flags=(-std=c++20 -O1 --no-compress -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
+  doctest="${DOCTEST_INCLUDE:-}"
+  for folder in /usr/include /usr/local/include build/_deps/doctest/include build/_deps/doctest; do
+    [ -z "$doctest" ] && [ -f "$folder/doctest/doctest.h" ] && doctest="$folder"
+  done
+  sources=(bench/gpu/*.cu bench/gpu_model/main.cpp)
+  if [ -n "$doctest" ]; then
+    [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
+    sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
+  else
+    note "tests: not built, no doctest (set DOCTEST_INCLUDE)"
+  fi
+  # Those with kernels for warpgroups are other programs than those without.
+  if [ "$architecture" = 90a ]; then
+    sources+=(bench/gpu/kernels.cu@warpgroups bench/gpu/moa.cu@warpgroups)
+  fi
+  rm -f "$build"/*.o "$build"/*.log "$build/failed"
+  local source program objects
+  for source in "${sources[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do wait -n; done
+    compile "$source" &
+  done
+  wait
+  for source in $(cat "$build/failed" 2>/dev/null); do
+    note "does not compile: $source: $(reason "$(object "$source").log")"
+    wrong=1
+  done
+  # Where the toolkit is not among the folders of the dynamic linker.
+  paths=()
+  for folder in "$toolkit/lib64" "$toolkit/lib"; do
+    [ -d "$folder" ] && paths+=(-Xlinker "-rpath,$folder")
+  done
+  for program in ceilings kernels heads moa moa_64 moh moh_llama mh_moe; do
+    link "$program" "$(object "bench/gpu/$program.cu")"
+  done
+  link gpu_model "$(object bench/gpu_model/main.cpp)"
+  for program in kernels moa; do
+    if [ "$architecture" = 90a ]; then link "$program@warpgroups" "$(object "bench/gpu/$program.cu@warpgroups")"; fi
+  done
+  if [ -n "$doctest" ]; then
+    objects=()
+    for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do
+      [ -f "$(object "$source")" ] && objects+=("$(object "$source")") # those that do not compile are noted above
+    done
+    link device "${objects[@]}"
+  fi
+  cat "$build"/*.log >>"$out/build.log"
+  rm -f "$build"/*.o
+  note "built for sm_$architecture in $SECONDS s"
+}
 object() { echo "$build/$(echo "${1/.cu/}" | tr / - | sed 's/\.cpp$//').o"; }
 compile() { # one source
   local with=()
   case "$1" in *@warpgroups) with=(-DHEADMIX_CUDA_WARPGROUPS=1) ;; esac
-  timeout 280 "$nvcc" "${flags[@]}" ${with[@]+"${with[@]}"} -c "${1%@*}" -o "$(object "$1")" >"$(object "$1").log" 2>&1 ||
-    echo "$1" >>"$build/failed"
+  timeout "${COMPILE_LIMIT:-280}" "$nvcc" "${flags[@]}" ${with[@]+"${with[@]}"} -c "${1%@*}" -o "$(object "$1")" \
+    >"$(object "$1").log" 2>&1 || echo "$1" >>"$build/failed"
 }
-rm -f "$build"/*.o "$build"/*.log "$build/failed"
-for source in "${sources[@]}"; do
-  while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do wait -n; done
-  compile "$source" &
-done
-wait
-for source in $(cat "$build/failed" 2>/dev/null); do
-  note "does not compile: $source: $(reason "$(object "$source").log")"
-  wrong=1
-done
-# Where the toolkit is not among the folders of the dynamic linker.
-paths=()
-for folder in "$toolkit/lib64" "$toolkit/lib"; do
-  [ -d "$folder" ] && paths+=(-Xlinker "-rpath,$folder")
-done
 link() { # program objects...
   local program="$build/$1" object
   rm -f "$program"
@@ -186,21 +219,21 @@ link() { # program objects...
   "$nvcc" "$@" -o "$program" ${paths[@]+"${paths[@]}"} "${blas[@]}" >"$program.log" 2>&1 ||
     { note "does not link: ${program##*/}: $(reason "$program.log")"; wrong=1; }
 }
-for program in ceilings kernels heads moa moa_64 moh moh_llama mh_moe; do link "$program" "$(object "bench/gpu/$program.cu")"; done
-link gpu_model "$(object bench/gpu_model/main.cpp)"
-for program in kernels moa; do
-  if [ "$architecture" = 90a ]; then link "$program@warpgroups" "$(object "bench/gpu/$program.cu@warpgroups")"; fi
-done
-if [ -n "$doctest" ]; then
-  objects=()
-  for source in tests/cuda/device/*.cu tests/cuda/device/*.cpp; do
-    [ -f "$(object "$source")" ] && objects+=("$(object "$source")") # those that do not compile are noted above
-  done
-  link device "${objects[@]}"
+build="${BUILT:-$out/build}"
+mkdir -p "$build"
+if [ -z "${BUILT:-}" ]; then
+  say "build"
+  build_programs
+elif ldd "$build/kernels" 2>/dev/null | grep -q 'libcublas.*not found'; then
+  library="$(in_packages 'libcublas.so*')"
+  export LD_LIBRARY_PATH="$(dirname "$library")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  note "cuBLAS: $library"
 fi
-cat "$build"/*.log >>"$out/build.log"
-note "built for sm_$architecture in $SECONDS s"
-[ -x "$build/ceilings" ] || { echo "bench/gpu.sh: the programs do not build; see $out/build.log"; exit 1; }
+if [ ! -x "$build/ceilings" ]; then
+  echo "bench/gpu.sh: the programs do not build; see $out/build.log"
+  exit 1
+fi
+[ "${ONLY:-}" != build ] || exit $wrong
 
 # ---- what is right comes before what is fast ----
 say "ceilings"
@@ -208,6 +241,30 @@ measure ceilings 60 "$build/ceilings"
 conclude "ceilings" ceilings $?
 mapfile -t ceilings < <(grep '^--' "$out/ceilings.log")
 
+# Each test in a process of its own, several at a time: one that hangs or ends the program takes no other with it.
+# apart <log> <what> <filter>: "passed" for each, or why not.
+apart() {
+  local log="$out/$1.log" what="$2" folder="$out/$1" n=0 name left=$((${LIMIT:-570} - SECONDS))
+  mkdir -p "$folder"
+  "$build/device" --list-test-cases "$3" | grep -vE '^(\[doctest\]|=+$)' >"$folder/names"
+  while read -r name; do
+    n=$((n + 1))
+    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-8}" ]; do wait -n; done
+    {
+      timeout --kill-after=5 "$((left < 60 ? left : 60))" "$build/device" "--test-case=${name//,/\\,}" \
+        >"$folder/$n.log" 2>&1
+      status=$?
+      if [ $status -eq 0 ]; then echo "passed: $name"; else
+        echo "FAILED ($status): $name: $(grep -m 1 -E 'ERROR:|headmix' "$folder/$n.log" | cut -c1-200) ($1/$n.log)"
+      fi >>"$folder/results"
+    } &
+  done <"$folder/names"
+  wait
+  sort "$folder/results" >"$log"
+  ! grep -q ^FAILED "$log" && return
+  note "$what, each alone: $(grep -c ^passed "$log") of $n passed"
+  grep ^FAILED "$log" | while read -r name; do note "$name"; done
+}
 if wanted tests; then
   say "tests"
   if [ -x "$build/device" ]; then
@@ -217,11 +274,9 @@ if wanted tests; then
     status=$?
     must "tests on the device" tests $status \
       "$(grep -E '^\[doctest\] test cases' "$out/tests.log" | sed 's/.*cases: *//')"
-    tests_failed=$status
-  elif [ -n "$doctest" ]; then
-    note "tests: not run, they do not build"
+    [ $status -eq 0 ] || apart tests-apart "tests on the device" --test-case-exclude="warpgroups:*"
   else
-    note "tests: not run, no doctest (set DOCTEST_INCLUDE)"
+    note "tests: not run, not built"
   fi
 fi
 if wanted determinism; then
@@ -273,12 +328,14 @@ if wanted warpgroups && [ "$architecture" = 90a ]; then
   say "kernels for warpgroups"
   if [ -x "$build/device" ]; then
     step warpgroups 60 "$build/device" --duration=true --test-case="warpgroups:*"
-    must "kernels for warpgroups on the device" warpgroups $?
+    status=$?
+    must "kernels for warpgroups on the device" warpgroups $status
+    [ $status -eq 0 ] || apart warpgroups-apart "kernels for warpgroups" --test-case="warpgroups:*"
   fi
   if [ -x "$build/kernels@warpgroups" ]; then
-    for only in attention gather-GEMM W_q; do
-      measure "kernels-warpgroups-$only" 45 "$build/kernels@warpgroups" "${ceilings[@]}" "--only=$only"
-      conclude "kernels for warpgroups, $only" "kernels-warpgroups-$only" $?
+    for only in attention gather-GEMM output: W_q; do
+      measure "kernels-warpgroups-${only%:}" 45 "$build/kernels@warpgroups" "${ceilings[@]}" "--only=$only"
+      conclude "kernels for warpgroups, ${only%:}" "kernels-warpgroups-${only%:}" $?
     done
   fi
   if [ -x "$build/moa@warpgroups" ]; then
@@ -300,36 +357,32 @@ fi
 # ---- why it is not faster ----
 if wanted ncu; then
   say "ncu"
-  # profile <log> <part of the row's name> <the kernel>: one launch of it, after three to warm up.
+  # profile <program> <log> <part of the row's name> <the kernel>: one launch of it, after three to warm up.
   profile() {
-    step "$1" 45 ncu --clock-control none --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
-      --section WarpStateStats --section SchedulerStats --section ComputeWorkloadAnalysis \
-      --kernel-name-base demangled --kernel-name "regex:$3" --launch-skip 3 --launch-count 1 --kill yes \
-      "$build/kernels" --only="$2"
-    local status=$? log="$out/$1.log"
+    [ -x "$build/$1" ] || return
+    step "$2" 45 ncu --clock-control none --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy \
+      --section WarpStateStats --section SchedulerStats --section ComputeWorkloadAnalysis --section LaunchStats \
+      --kernel-name-base demangled --kernel-name "regex:$4" --launch-skip 3 --launch-count 1 --kill yes \
+      "$build/$1" --only="$3"
+    local status=$? log="$out/$2.log"
     if grep -q '^ *Duration' "$log"; then # killed on purpose, whatever its exit status
-      note "ncu, $2: see $1.log"
+      note "ncu, $3, $1: see $2.log"
     else
-      note "ncu, $2: no profile ($status), $(reason "$log")"
+      note "ncu, $3, $1: no profile ($status), $(reason "$log")"
     fi
   }
   if ! command -v ncu >/dev/null; then
     note "ncu: not run, not installed"
-  elif [ -x "$build/kernels" ]; then
-    profile ncu-queries "queries: gather-GEMM" 'grouped_gemm.*tensor'
-    profile ncu-attention "attention, causal" 'attention_tensor'
-    profile ncu-backward "backward: attention, causal" 'attention_key_gradient_tensor'
+  else
+    profile kernels ncu-queries "queries: gather-GEMM" 'grouped_gemm.*tensor'
+    profile kernels ncu-attention "attention, causal" 'attention_tensor'
+    profile kernels ncu-backward "backward: attention, causal" 'attention_key_gradient_tensor'
+    profile kernels ncu-router "router: logits, softmax and top-k" 'route_tensor'
+    profile kernels@warpgroups ncu-queries-warpgroups "queries: gather-GEMM" 'grouped_gemm_warpgroups'
+    profile kernels@warpgroups ncu-attention-warpgroups "attention, causal" 'attention_warpgroups'
+    profile kernels@warpgroups ncu-backward-warpgroups "backward: attention, causal" 'attention_key_gradient_warpgroups'
+    profile kernels@warpgroups ncu-sum-warpgroups "output: sum over" 'grouped_sum_warpgroups'
   fi
-fi
-
-# ---- what failed, again: one test that hangs or ends the program hides the others ----
-if [ "${tests_failed:-0}" -ne 0 ]; then
-  say "tests, file by file"
-  for source in tests/cuda/device/*.cu; do
-    stem="$(basename "$source" .cu)"
-    step "tests-$stem" 60 "$build/device" --source-file="*/$stem.cu,*/${stem}_test.hpp"
-    must "tests on the device, $stem alone" "tests-$stem" $?
-  done
 fi
 
 # ---- slow checks last, so that a time limit takes them first ----
@@ -356,7 +409,6 @@ if wanted sanitizer; then
 fi
 
 publish
-rm -f "$build"/*.o
 say "done"
 cat "$table"
 exit $wrong

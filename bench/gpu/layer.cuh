@@ -49,6 +49,7 @@ void time_layer(std::string const& name, headmix::segments sizes, double product
     s.forward(i);
     s.backward(i);
   };
+  both(0);  // what is allocated once cannot be recorded
   headmix::cuda_graph const forward(s.backend.queue(), [&] { s.forward(); });
   headmix::cuda_graph const pass(s.backend.queue(), [&] { both(0); });
   auto const time = [&](char const* which, bool graph, std::function<void(int)> const& f, int times, double all) {

@@ -92,8 +92,9 @@ struct attention_scores {
   double scale = 1;
   view<T const> bias = {};  ///< [positions * bias_keys, heads]; null: none
   Index bias_keys = 0;
-  /// The numbers of heads that the map reads.
-  [[no_unique_address]] typename Map::template operands_of<T> operands = {};
+  /// The numbers of heads that the map reads. Not [[no_unique_address]]: nvcc 13.0 lays out a class with such a member
+  /// otherwise in the GPU's code than on the host.
+  typename Map::template operands_of<T> operands = {};
 
   /// What the map reads of a query row.
   [[nodiscard]] HEADMIX_HD auto row(Index position, Index head) const {

@@ -41,8 +41,12 @@ forward='"pass": "forward", "graph": false' graph='"pass": "forward", "graph": t
 case "$name" in
   ceilings) printf -- '--copy=3000\n--product=700\n'; row ceiling copy 10 ;;
   device)
+    case "$*" in
+      *--list-test-cases*) printf '[doctest] listing all test case names\n=====\nsound, and quick\nunsound\n=====\n'; exit 0 ;;
+      *"--test-case=sound\\, and quick"* | *layouts*) exit 0 ;;
+    esac
+    echo "a.cpp:1: ERROR: CHECK( broken ) is NOT correct!"
     echo "[doctest] test cases: 3 | 2 passed | 1 failed"
-    case "$*" in *source-file* | *layouts*) exit 0 ;; esac
     exit "${DEVICE_STATUS:-0}" ;;
   moa_64)
     [ "${1:-}" = --check ] || {
@@ -128,7 +132,17 @@ has 'tests on the device: passed'
 DEVICE_STATUS=1 run failed_test 1
 has 'tests on the device: FAILED'
 has '| row | mh_moe | 20'
-has 'attention alone: passed'
+has 'tests on the device, each alone: 1 of 2 passed'
+has 'FAILED (1): unsound: a.cpp:1: ERROR: CHECK( broken )'
+
+# Programs that another machine made, which has no GPU.
+rm -rf "$folder/elsewhere"
+PATH="$folder/tools:$PATH" DOCTEST_INCLUDE="$folder/doctest" ONLY=build CAPABILITY=9.0 "$script" "$folder/elsewhere" \
+  >"$folder/elsewhere.out" 2>&1 || fail "ONLY=build: exit status $?" "$folder/elsewhere.out"
+BROKEN=bench BUILT="$folder/elsewhere/build" run built 0
+has '| row | kernels@warpgroups | 20'
+has 'tests on the device: passed'
+lacks 'built for'
 
 # Cut off while the kernels are measured.
 HANGING=kernels HANGS="$folder/hangs" PATH="$folder/tools:$PATH" DOCTEST_INCLUDE="$folder/doctest" \

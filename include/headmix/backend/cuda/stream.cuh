@@ -114,6 +114,7 @@ class stream_queue {
     static_assert(K::threads % 32 == 0 && K::threads <= 1024);
     if (blocks <= 0) return;
     if (blocks > (std::numeric_limits<int>::max)()) fail(type_name<K>(), ": ", blocks, " blocks are too many");
+    check_operands<K>();
     constexpr int static_limit = 48 << 10;
     if constexpr (K::shared_bytes > static_limit) {
       // More must be asked for. At every launch: each unit has a function of its own for the kernel, and the linker
@@ -123,7 +124,7 @@ class stream_queue {
     }
     cudaLaunchAttribute attributes[2];
     unsigned count = 0;
-    if (blocks_of_cluster<K> > 1) {
+    if (blocks_of_cluster < K >> 1) {
       attributes[count].id = cudaLaunchAttributeClusterDimension;
       attributes[count++].val.clusterDim = {blocks_of_cluster<K>, 1, 1};
     }
@@ -175,6 +176,26 @@ class stream_queue {
   void synchronize() const { check(cudaStreamSynchronize(shared_->stream), "waiting for the GPU"); }
 
  private:
+  /// Once for each kernel: that its operands take as many bytes in the GPU's code as here. nvcc 13.0 lays out some
+  /// classes with a member that is [[no_unique_address]] otherwise there, without a word.
+  template <class K>
+  static void check_operands() {
+#if CUDART_VERSION >= 13000
+    static bool const checked = [] {
+      std::size_t offset = 0, bytes = 0;
+      auto const function = reinterpret_cast<void const*>(run<Device, K>);
+      if (cudaFuncGetParamInfo(function, 0, &offset, &bytes) != cudaSuccess) {
+        static_cast<void>(cudaGetLastError());  // no code for this device: the launch says so
+      } else if (bytes != sizeof(K)) {
+        fail(type_name<K>(), " has ", bytes, " bytes of operands in the GPU's code, and ", sizeof(K),
+             " here; has it a member that is [[no_unique_address]]?");
+      }
+      return true;
+    }();
+    static_cast<void>(checked);
+#endif
+  }
+
   static constexpr std::size_t least_workspace = std::size_t{1} << 20;  // partial sums of our own kernels fit
 
   struct resources {
