@@ -6,7 +6,7 @@
 # Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or where the CMake presets unpack it), the baselines
 # PyTorch.
 # JOBS: compilers at a time. LIMIT: seconds for everything. COMMIT: what the table calls the sources, where git cannot
-# say. ONLY: steps to run, of "tests determinism kernels layers warpgroups torch ncu sanitizer".
+# say. ONLY: steps to run, of "tests determinism kernels layers mma torch ncu sanitizer".
 # BUILT: a folder with the programs; nothing is compiled then. Where minutes of a GPU are dear, another machine with the
 # same nvcc makes it, <folder>/build, without a GPU:
 #
@@ -48,7 +48,7 @@ done
 commit="${COMMIT:-$(git log -1 --format=%h 2>/dev/null || echo '?')}"
 [ -z "$(git status --short 2>/dev/null)" ] || commit+=" (changed)"
 
-steps="${ONLY:-tests determinism sanitizer kernels layers warpgroups torch ncu}"
+steps="${ONLY:-tests determinism sanitizer kernels layers mma torch ncu}"
 wanted() { case " $steps " in *" $1 "*) true ;; *) false ;; esac; }
 say() { printf '=== %s (after %d s)\n' "$1" "$SECONDS"; }
 rows="$out/rows.jsonl" notes="$out/notes.md" wrong=0
@@ -166,10 +166,8 @@ build_programs() {
   else
     note "tests: not built, no doctest (set DOCTEST_INCLUDE)"
   fi
-  # Those with kernels for warpgroups are other programs than those without.
-  if [ "$architecture" = 90a ]; then
-    sources+=(bench/gpu/kernels.cu@warpgroups bench/gpu/moa.cu@warpgroups)
-  fi
+  # On Hopper some programs also with the kernels of other GPUs.
+  if [ "$architecture" = 90a ]; then sources+=(bench/gpu/kernels.cu@mma bench/gpu/moa.cu@mma); fi
   rm -f "$build"/*.o "$build"/*.log "$build/failed"
   local source program objects
   for source in "${sources[@]}"; do
@@ -191,7 +189,7 @@ build_programs() {
   done
   link gpu_model "$(object bench/gpu_model/main.cpp)"
   for program in kernels moa; do
-    if [ "$architecture" = 90a ]; then link "$program@warpgroups" "$(object "bench/gpu/$program.cu@warpgroups")"; fi
+    if [ "$architecture" = 90a ]; then link "$program@mma" "$(object "bench/gpu/$program.cu@mma")"; fi
   done
   if [ -n "$doctest" ]; then
     objects=()
@@ -207,7 +205,7 @@ build_programs() {
 object() { echo "$build/$(echo "${1/.cu/}" | tr / - | sed 's/\.cpp$//').o"; }
 compile() { # one source
   local with=()
-  case "$1" in *@warpgroups) with=(-DHEADMIX_CUDA_WARPGROUPS=1) ;; esac
+  case "$1" in *@mma) with=(-DHEADMIX_CUDA_WARPGROUPS=0 '-DHEADMIX_BENCH_DEVICE="mma.sync"') ;; esac
   timeout "${COMPILE_LIMIT:-280}" "$nvcc" "${flags[@]}" ${with[@]+"${with[@]}"} -c "${1%@*}" -o "$(object "$1")" \
     >"$(object "$1").log" 2>&1 || echo "$1" >>"$build/failed"
 }
@@ -242,11 +240,11 @@ conclude "ceilings" ceilings $?
 mapfile -t ceilings < <(grep '^--' "$out/ceilings.log")
 
 # Each test in a process of its own, several at a time: one that hangs or ends the program takes no other with it.
-# apart <log> <what> <filter>: "passed" for each, or why not.
+# apart <log> <what>: "passed" for each, or why not.
 apart() {
   local log="$out/$1.log" what="$2" folder="$out/$1" n=0 name left=$((${LIMIT:-570} - SECONDS))
   mkdir -p "$folder"
-  "$build/device" --list-test-cases "$3" | grep -vE '^(\[doctest\]|=+$)' >"$folder/names"
+  "$build/device" --list-test-cases | grep -vE '^(\[doctest\]|=+$)' >"$folder/names"
   while read -r name; do
     n=$((n + 1))
     while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-8}" ]; do wait -n; done
@@ -270,11 +268,11 @@ if wanted tests; then
   if [ -x "$build/device" ]; then
     step calibration 30 "$build/device" --test-case="*layouts*"
     must "the emulator's layouts against the device" calibration $?
-    step tests 120 "$build/device" --duration=true --test-case-exclude="warpgroups:*"
+    step tests 120 "$build/device" --duration=true
     status=$?
     must "tests on the device" tests $status \
       "$(grep -E '^\[doctest\] test cases' "$out/tests.log" | sed 's/.*cases: *//')"
-    [ $status -eq 0 ] || apart tests-apart "tests on the device" --test-case-exclude="warpgroups:*"
+    [ $status -eq 0 ] || apart tests-apart "tests on the device"
   else
     note "tests: not run, not built"
   fi
@@ -323,26 +321,15 @@ model() { # program
   fi
 }
 if wanted layers; then model moa; fi
-# No GPU has run these kernels yet: a step of their own, which may hang.
-if wanted warpgroups && [ "$architecture" = 90a ]; then
-  say "kernels for warpgroups"
-  if [ -x "$build/device" ]; then
-    step warpgroups 60 "$build/device" --duration=true --test-case="warpgroups:*"
-    status=$?
-    must "kernels for warpgroups on the device" warpgroups $status
-    [ $status -eq 0 ] || apart warpgroups-apart "kernels for warpgroups" --test-case="warpgroups:*"
-  fi
-  if [ -x "$build/kernels@warpgroups" ]; then
-    for only in attention gather-GEMM output: W_q; do
-      measure "kernels-warpgroups-${only%:}" 45 "$build/kernels@warpgroups" "${ceilings[@]}" "--only=$only"
-      conclude "kernels for warpgroups, ${only%:}" "kernels-warpgroups-${only%:}" $?
-    done
-  fi
-  if [ -x "$build/moa@warpgroups" ]; then
-    measure layers-moa-warpgroups 60 "$build/moa@warpgroups" "${ceilings[@]}"
-    conclude "layers, moa with kernels for warpgroups" layers-moa-warpgroups $?
-    model moa@warpgroups
-  fi
+# The kernels of other GPUs on Hopper: what its own instructions bring.
+if wanted mma && [ "$architecture" = 90a ]; then
+  for program in kernels moa; do
+    [ -x "$build/$program@mma" ] || continue
+    say "$program, mma.sync"
+    measure "$program-mma" 60 "$build/$program@mma" "${ceilings[@]}"
+    conclude "$program, mma.sync" "$program-mma" $?
+  done
+  model moa@mma
 fi
 if wanted torch; then
   say "PyTorch"
@@ -374,14 +361,12 @@ if wanted ncu; then
   if ! command -v ncu >/dev/null; then
     note "ncu: not run, not installed"
   else
-    profile kernels ncu-queries "queries: gather-GEMM" 'grouped_gemm.*tensor'
-    profile kernels ncu-attention "attention, causal" 'attention_tensor'
-    profile kernels ncu-backward "backward: attention, causal" 'attention_key_gradient_tensor'
+    profile kernels ncu-queries "queries: gather-GEMM" 'grouped_gemm'
+    profile kernels ncu-attention "attention, causal" 'run<.*attention_(warpgroups|tensor)'
+    profile kernels ncu-key-gradient "backward: attention, causal" 'attention_key_gradient'
+    profile kernels ncu-query-gradient "backward: attention, causal" 'attention_query_gradient'
+    profile kernels ncu-sum "output: sum over the experts, in" 'grouped_(sum|gemm)'
     profile kernels ncu-router "router: logits, softmax and top-k" 'route_tensor'
-    profile kernels@warpgroups ncu-queries-warpgroups "queries: gather-GEMM" 'grouped_gemm_warpgroups'
-    profile kernels@warpgroups ncu-attention-warpgroups "attention, causal" 'attention_warpgroups'
-    profile kernels@warpgroups ncu-backward-warpgroups "backward: attention, causal" 'attention_key_gradient_warpgroups'
-    profile kernels@warpgroups ncu-sum-warpgroups "output: sum over" 'grouped_sum_warpgroups'
   fi
 fi
 

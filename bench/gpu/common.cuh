@@ -21,12 +21,11 @@
 namespace bench {
 
 using headmix::bfloat16, headmix::Index, headmix::view;
-// Compiled with HEADMIX_CUDA_WARPGROUPS=1: Hopper's own instructions, and rows say so.
-#if defined(HEADMIX_CUDA_WARPGROUPS) && HEADMIX_CUDA_WARPGROUPS
 using Backend = headmix::Cuda<bfloat16, headmix::Sm90a>;
-inline constexpr char const* device_name = "warpgroups";
+// What rows call the kernels, where they are not those that a user gets on this GPU.
+#ifdef HEADMIX_BENCH_DEVICE
+inline constexpr char const* device_name = HEADMIX_BENCH_DEVICE;
 #else
-using Backend = headmix::Cuda<bfloat16, headmix::Sm80>;
 inline constexpr char const* device_name = "";
 #endif
 

@@ -179,7 +179,7 @@ int run(std::vector<std::string> const& arguments) {
         std::printf(
             "{\"group\": \"model\", \"name\": %s, \"pass\": \"%s\", \"device\": \"%s\", \"us\": %.1f, \"bound_us\": "
             "%.1f}\n",
-            bench::json_quoted(name).c_str(), pass, Recorder::with_warpgroups ? "warpgroups" : "", t.expected, t.bound);
+            bench::json_quoted(name).c_str(), pass, Recorder::with_warpgroups ? "" : "mma.sync", t.expected, t.bound);
       };
       for (sums const& s : all) {
         print(s.of->name, "forward", s.forward);

@@ -84,6 +84,11 @@ TEST_CASE("cuda, emulated: grouped_sum on tensor cores") {
   Emulated::strict_memory const strict;
   testing::test_aligned_grouped_sum<Emulated>();
 }
+TEST_CASE("cuda, emulated: grouped products as one dense product") {
+  Emulated::strict_memory const strict;
+  testing::test_dense_grouped_sum<Emulated>();
+  testing::test_dense_grouped_outer<Emulated>();
+}
 TEST_CASE("cuda, emulated: grouped products with blocks of one matrix") {
   Emulated::strict_memory const strict;
   testing::test_grouped_blocks<Emulated>();

@@ -338,6 +338,56 @@ void test_aligned_grouped_sum() {
     check_grouped_sum<bfloat16, Device>(c, true);
   }
 }
+/// Where a row chooses many of the experts: one dense product, unless rows are not aligned.
+template <class Device>
+void test_dense_grouped_sum() {
+  for (grouped_case c : {
+           grouped_case{150, 3, 64, 136, 4},
+           {1, 2, 8, 520, 3, choices::sparse},
+           {67, 4, 72, 200, 6, choices::sparse, false, 8},
+           {40, 3, 16, 96, 5, choices::one},
+           {40, 3, 16, 96, 5, choices::none},
+           {40, 3, 16, 96, 5, choices::random, false, 3},
+       }) {
+    for (bool const transposed : {false, true}) {
+      c.transposed = transposed;
+      using in = view<bfloat16 const>;
+      REQUIRE(gpu::dense_sum<bfloat16>({nullptr, c.rows, c.width}, in(nullptr, c.slots(), c.depth),
+                                       in(nullptr, c.experts, c.depth, c.width))
+                  .taken);
+      check_grouped_sum<bfloat16, Device>(c, false);
+      check_grouped_sum<bfloat16, Device>(c, true);
+    }
+  }
+}
+/// The same of their gradients by the weights.
+template <class Device>
+void test_dense_grouped_outer() {
+  for (grouped_case c : {
+           grouped_case{150, 3, 64, 392, 4},
+           {67, 4, 328, 56, 6, choices::sparse, false, 8},
+           {40, 3, 392, 64, 5, choices::one},
+           {40, 3, 64, 392, 5, choices::none},
+           {40, 3, 64, 392, 5, choices::random, false, 3},  // rows that are not aligned
+       }) {
+    // Blocks lie side by side where g has a row for each slot, and below each other where x has.
+    bool const by_row_of_x = c.width < c.depth;
+    c.blocks = by_row_of_x;
+    using in = view<bfloat16 const>;
+    view<bfloat16> y(nullptr, c.experts, c.depth, c.width);
+    if (by_row_of_x) y.stack_stride = c.width, y.row_stride = c.experts * c.width;
+    REQUIRE(gpu::dense_outer<bfloat16>(y, in(nullptr, by_row_of_x ? c.rows : c.slots(), c.depth),
+                                       in(nullptr, by_row_of_x ? c.slots() : c.rows, c.width))
+                .taken);
+    for (bool const accumulate : {false, true}) {
+      if (by_row_of_x) {
+        check_grouped_outer<bfloat16, Device>(c, accumulate);
+      } else {
+        check_grouped_outer<bfloat16, Device>(c, accumulate, 1, c.per_row);
+      }
+    }
+  }
+}
 /// Sums that stay on chip: any number of blocks finds the same.
 template <bool transposed, class Device>
 void check_sums_on_chip(grouped_case const& c, bool accumulate) {

@@ -62,6 +62,142 @@ TEST_CASE_TEMPLATE("cuda: column sums of many rows and columns", B, bfloat16_bac
   }
 }
 
+/// Columns first .. first + cols - 1 of a matrix, or of a stack, that has `gap` more behind them.
+template <class B, class T>
+struct columns {
+  columns(bench<B>& b, Index rows, Index n, Index before, Index gap, Index count = 1)
+      : all(b, rows, before + n + gap, layout::plain, count), first(before), cols(n) {}
+  [[nodiscard]] view<T> device() { return all.device().middle_cols(first, cols); }
+  [[nodiscard]] view<T const> in() { return device(); }
+  [[nodiscard]] view<double> host() { return all.host().middle_cols(first, cols); }
+  [[nodiscard]] view<double const> read() { return host(); }
+  operand<B, T> all;
+  Index first, cols;
+};
+
+/// silu(a) b + r tanh(c), where r is a row and c a column.
+template <class W, class T>
+struct gated_tree {
+  using leaf = tree_leaf<T, false, false>;
+  using type = tree_node<
+      W, ops::add,
+      tree_node<W, ops::multiply, tree_node<W, ops::multiply, leaf, tree_node<W, ops::sigmoid, leaf>>, leaf>,
+      tree_node<W, ops::multiply, tree_leaf<T, true, false>, tree_node<W, ops::tanh, tree_leaf<T, false, true>>>>;
+  static type of(view<T const> a, view<T const> b, view<T const> r, view<T const> c) {
+    return {{{{a}, {{a}}}, {b}}, {{r}, {{c}}}};
+  }
+};
+/// Where the operands lie: columns before a, r and y, and behind a, b and y; all that is not a multiple of 16 bytes is
+/// computed number by number.
+struct places {
+  Index before_a, before_r, before_y, behind_a, behind_b, behind_y;
+};
+template <class T>
+bool are_aligned(places const& p) {
+  constexpr Index n = 16 / sizeof(T);
+  return (p.before_a % n | p.before_r % n | p.before_y % n | (p.before_a + p.behind_a) % n | p.behind_b % n |
+          (p.before_y + p.behind_y) % n) == 0;
+}
+constexpr places some_places[] = {{0, 0, 0, 0, 0, 0}, {8, 16, 8, 0, 24, 8}, {4, 4, 4, 4, 4, 4},
+                                  {1, 0, 0, 7, 0, 0}, {0, 1, 0, 0, 0, 0},   {0, 0, 1, 0, 0, 7},
+                                  {0, 0, 0, 1, 0, 0}, {0, 0, 0, 0, 3, 0},   {0, 0, 0, 0, 0, 5}};
+constexpr extent extents_of_vectors[] = {{1, 8}, {3, 16}, {37, 72}, {1, 4104}, {300, 8},
+                                         {0, 8}, {5, 0},  {5, 1},   {4, 12},   {9, 63}};
+
+TEST_CASE_TEMPLATE("cuda: maps in vectors of elements", B, bfloat16_backend, float_backend) {
+  using T = typename B::scalar;
+  kernel_test<B> t;
+  for (auto const [rows, cols] : extents_of_vectors) {
+    for (places const& p : some_places) {
+      for (bool const accumulate : {false, true}) {
+        t.on.begin("map", rows, " x ", cols, " before ", p.before_a, " ", p.before_r, " ", p.before_y, " behind ",
+                   p.behind_a, " ", p.behind_b, " ", p.behind_y, accumulate ? " added" : "");
+        columns<B, T> a(t.on, rows, cols, p.before_a, p.behind_a), b(t.on, rows, cols, 0, p.behind_b),
+            r(t.on, 1, cols, p.before_r, 0), c(t.on, rows, 1, 1, 1), y(t.on, rows, cols, p.before_y, p.behind_y);
+        auto const tree = gated_tree<float, T>::of(a.in(), b.in(), r.in(), c.in());
+        auto const expected = gated_tree<double, double>::of(a.read(), b.read(), r.read(), c.read());
+        if (y.device().size() > 0) {
+          CHECK(gpu::map_in_vectors<float>(y.device(), tree) == (cols % 8 == 0 && are_aligned<T>(p)));
+        }
+        t.backend.map(y.device(), tree, accumulate);
+        t.on.reference.map(y.host(), expected, accumulate);
+        y.all.check("y");
+        columns<B, float> wide(t.on, rows, cols, p.before_y, p.behind_y);
+        t.backend.map(wide.device(), tree, accumulate);
+        t.on.reference.map(wide.host(), expected, accumulate);
+        wide.all.check("y");
+      }
+    }
+  }
+}
+TEST_CASE_TEMPLATE("cuda: row sums in vectors of elements", B, bfloat16_backend, float_backend) {
+  using T = typename B::scalar;
+  kernel_test<B> t;
+  std::vector<extent> extents(std::begin(extents_of_vectors), std::end(extents_of_vectors));
+  for (extent const e : {extent{70, 512}, extent{2, 8200}, extent{33, 32}, extent{9, 264}}) extents.push_back(e);
+  for (auto const [rows, cols] : extents) {
+    for (places const& p : some_places) {
+      bool const accumulate = p.behind_b > 0;
+      t.on.begin("row_sum", rows, " x ", cols, " before ", p.before_a, " ", p.before_r, " behind ", p.behind_a, " ",
+                 p.behind_b, accumulate ? " added" : "");
+      columns<B, T> a(t.on, rows, cols, p.before_a, p.behind_a), b(t.on, rows, cols, 0, p.behind_b),
+          r(t.on, 1, cols, p.before_r, 0), c(t.on, rows, 1, 1, 1);
+      columns<B, float> y(t.on, rows, 1, p.before_y, p.behind_y);
+      auto const tree = gated_tree<float, T>::of(a.in(), b.in(), r.in(), c.in());
+      auto const expected = gated_tree<double, double>::of(a.read(), b.read(), r.read(), c.read());
+      places of_tree = p;
+      of_tree.before_y = of_tree.behind_y = 0;
+      if (rows * cols > 0) {
+        CHECK(gpu::rows_are_vectors<float>(tree, cols) == (cols % 8 == 0 && are_aligned<T>(of_tree)));
+      }
+      t.backend.row_sum(y.device(), lazy<decltype(gated_tree<float, T>::of({}, {}, {}, {}))>{tree, rows, cols},
+                        accumulate);
+      t.on.reference.row_sum(
+          y.host(), lazy<decltype(gated_tree<double, double>::of({}, {}, {}, {}))>{expected, rows, cols}, accumulate);
+      y.all.check("y");
+    }
+  }
+}
+TEST_CASE_TEMPLATE("cuda: maps of stacks, repeated rows and numbers in vectors", B, bfloat16_backend, float_backend) {
+  using T = typename B::scalar;
+  kernel_test<B> t;
+  auto const tree_of = []<class V, class L>(std::type_identity<V>, view<L const> a, view<L const> r) {
+    using leaf = tree_leaf<L, false, false>;
+    return tree_node<V, ops::subtract, tree_node<V, ops::absolute, leaf>,
+                     tree_node<V, ops::divide, tree_repeat<leaf>, tree_number<V>>>{{{a}}, {{{r}, 3}, {V(4)}}};
+  };
+  for (Index const gap : {0, 1, 8}) {
+    for (Index const count : {1, 5}) {
+      t.on.begin("map", count, " matrices, gap ", gap);
+      columns<B, T> y(t.on, 6, 24, 0, gap, count), a(t.on, 6, 24, 0, 8 - gap, count), r(t.on, 2 * count, 24, 8, 0);
+      auto const tree = tree_of(std::type_identity<float>{}, a.in(), r.in());
+      CHECK(gpu::map_in_vectors<float>(y.device(), tree) == (gap != 1));
+      t.backend.map(y.device(), tree, true);
+      t.on.reference.map(y.host(), tree_of(std::type_identity<double>{}, a.read(), r.read()), true);
+      y.all.check("y");
+      t.backend.map(y.device(), tree_number<float>{0.0f}, false);
+      t.on.reference.map(y.host(), tree_number<double>{0.0}, false);
+      y.all.check_exact("zeros");
+    }
+  }
+  // Matrices that begin where no vector may, though their rows are a multiple apart; and neighbours in a column.
+  columns<B, T> all(t.on, 1, 200, 0, 0), from(t.on, 4, 16, 0, 0);
+  view<T> y = all.device();
+  y.count = 2, y.rows = 2, y.cols = 16, y.row_stride = 32, y.stack_stride = 81;
+  tree_leaf<T, false, false> const leaf{from.in()};
+  CHECK(!gpu::map_in_vectors<float>(y, leaf));
+  y.stack_stride = 80;
+  CHECK(gpu::map_in_vectors<float>(y, leaf));
+  CHECK(!gpu::map_in_vectors<float>(y.transposed(), leaf));
+  CHECK(!gpu::map_in_vectors<float>(y, tree_leaf<T, false, false>{from.in().transposed()}));
+  t.on.begin("map", "a stack with gaps");
+  view<double> expected = all.host();
+  expected.count = 2, expected.rows = 2, expected.cols = 16, expected.row_stride = 32, expected.stack_stride = 80;
+  t.backend.map(y, leaf, true);
+  t.on.reference.map(expected, tree_leaf<double, false, false>{from.read()}, true);
+  all.all.check("y");
+}
+
 /// y (+)= a b in the types Y, A, C by our own kernel, which is not always the one that the backend chooses.
 template <class B, class Y, class A, class C>
 void check_own_gemm(Index m, Index n, Index k, layout of_y, layout of_a, layout of_b, bool accumulate) {

@@ -1,28 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Whole layers on Hopper, emulated: which kernels are launched is up to the backend, and most have shapes for
-// warpgroups here.
+// Layers on Hopper, emulated.
 
 #include "headmix/backend/cuda/emulated_sm90.hpp"
 
 using test_device = headmix::EmulatedSm90a;
 
-#include "cuda/check_layer.hpp"
-#include "headmix/layer/moa.hpp"
-#include "headmix/layer/multi_head.hpp"
-
-namespace layers_test {
-
-template <class L>
-void check(batch const& b, Index rows) {
-  check_rounded_layer<L>(b, rows, outcome<L>(Reference<double>(), b, rows));
-}
-
-TEST_CASE("layers by warpgroups, MoA [slow]") {
-  std::vector<Int> const offsets{0, 40, 40, 70};
-  check<Moa<192, 128, GivenTopK<4, 2>, causal>>(ragged(offsets.data(), 3), 70);
-}
-TEST_CASE("layers by warpgroups, grouped-query attention [slow]") {
-  check<MultiHead<128, 4, 64, causal, kv_heads<2>>>(uniform(2, 70), 140);
-}
-
-}  // namespace layers_test
+#include "cuda/layers_warpgroups_test.hpp"

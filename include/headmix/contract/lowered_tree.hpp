@@ -4,8 +4,14 @@
 // left, no leaf names. Everything is computed in the wide type.
 //
 // tree.row(i).at<P>(j) is element (i, j) as a number (P arithmetic) or elements (i, j .. j + width) as a vector;
-// those need tree.unit_stride(). What is constant along a row is computed once, by row(i).
+// those need tree.unit_stride(). What is constant along a row is computed once, by row(i). tree.aligned(bytes) says
+// that rows begin at multiples of so many bytes, a power of two.
+//
+// tree.lazy_row(i).loaded<P>(j).at<P>(j) is the same vector, where all memory is read before anything is computed. P
+// says how its elements are in registers (cuda/kernel/float_vector.hpp).
 
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "headmix/core/random.hpp"
@@ -22,6 +28,19 @@ struct row_constant {
   HEADMIX_HD P at(Index) const {
     return P(number);
   }
+  template <class P>
+  HEADMIX_HD row_constant loaded(Index) const {
+    return *this;
+  }
+};
+/// Elements that have been read.
+template <class Packed>
+struct row_loaded {
+  Packed elements;
+  template <class P>
+  HEADMIX_HD P at(Index) const {
+    return P(elements);
+  }
 };
 /// The elements of one row of a matrix.
 template <class T>
@@ -36,6 +55,10 @@ struct row_elements {
       return P::load(data + j);
     }
   }
+  template <class P>
+  HEADMIX_HD row_loaded<typename P::template packed<T>> loaded(Index j) const {
+    return {P::read(data + j)};
+  }
 };
 template <class Op, class... R>
 struct row_node;
@@ -48,6 +71,10 @@ struct row_node<Op, A> {
   HEADMIX_HD P at(Index j) const {
     return Op::template f<P>(a.template at<P>(j));
   }
+  template <class P>
+  HEADMIX_HD auto loaded(Index j) const {
+    return row_node<Op, decltype(a.template loaded<P>(j))>{a.template loaded<P>(j)};
+  }
 };
 template <class Op, class A, class B>
 struct row_node<Op, A, B> {
@@ -56,6 +83,11 @@ struct row_node<Op, A, B> {
   template <class P>
   HEADMIX_HD P at(Index j) const {
     return Op::template f<P>(a.template at<P>(j), b.template at<P>(j));
+  }
+  template <class P>
+  HEADMIX_HD auto loaded(Index j) const {
+    return row_node<Op, decltype(a.template loaded<P>(j)), decltype(b.template loaded<P>(j))>{a.template loaded<P>(j),
+                                                                                              b.template loaded<P>(j)};
   }
 };
 
@@ -66,6 +98,13 @@ struct tree_leaf {
   static constexpr bool one_col = OneCol;
   view<T const> v;
   [[nodiscard]] HEADMIX_HD bool unit_stride() const { return OneCol || v.col_stride == 1; }
+  [[nodiscard]] HEADMIX_HD bool aligned(std::size_t bytes) const {
+    if constexpr (OneCol) {
+      return true;
+    } else {
+      return OneRow ? reinterpret_cast<std::uintptr_t>(v.data) % bytes == 0 : v.aligned(bytes);
+    }
+  }
   HEADMIX_HD auto row(Index i) const {
     T const* const p = OneRow ? v.data : v.row(i);
     if constexpr (OneCol) {
@@ -74,6 +113,7 @@ struct tree_leaf {
       return row_elements<T>{p, v.col_stride};
     }
   }
+  HEADMIX_HD auto lazy_row(Index i) const { return row(i); }
 };
 /// One number.
 template <class W>
@@ -82,7 +122,9 @@ struct tree_number {
   static constexpr bool one_col = true;
   W number;
   [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
+  [[nodiscard]] HEADMIX_HD static constexpr bool aligned(std::size_t) { return true; }
   HEADMIX_HD row_constant<W> row(Index) const { return {number}; }
+  HEADMIX_HD row_constant<W> lazy_row(Index) const { return {number}; }
 };
 /// A row of up to `most` numbers.
 template <class W>
@@ -92,6 +134,7 @@ struct tree_numbers {
   static constexpr bool one_col = false;
   W number[most];
   [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
+  [[nodiscard]] HEADMIX_HD static constexpr bool aligned(std::size_t) { return false; }
   HEADMIX_HD row_elements<W> row(Index) const { return {number, 1}; }
 };
 /// A pointwise operation. W is the type it computes in.
@@ -103,6 +146,7 @@ struct tree_node<W, Op, A> {
   static constexpr bool one_col = A::one_col;
   A a;
   [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride(); }
+  [[nodiscard]] HEADMIX_HD bool aligned(std::size_t bytes) const { return a.aligned(bytes); }
   HEADMIX_HD auto row(Index i) const {
     auto const r = row_node<Op, decltype(a.row(i))>{a.row(i)};
     if constexpr (one_col) {
@@ -111,6 +155,7 @@ struct tree_node<W, Op, A> {
       return r;
     }
   }
+  HEADMIX_HD auto lazy_row(Index i) const { return row_node<Op, decltype(a.lazy_row(i))>{a.lazy_row(i)}; }
 };
 template <class W, class Op, class A, class B>
 struct tree_node<W, Op, A, B> {
@@ -119,6 +164,7 @@ struct tree_node<W, Op, A, B> {
   A a;
   B b;
   [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride() && b.unit_stride(); }
+  [[nodiscard]] HEADMIX_HD bool aligned(std::size_t bytes) const { return a.aligned(bytes) && b.aligned(bytes); }
   HEADMIX_HD auto row(Index i) const {
     auto const r = row_node<Op, decltype(a.row(i)), decltype(b.row(i))>{a.row(i), b.row(i)};
     if constexpr (one_col) {
@@ -126,6 +172,9 @@ struct tree_node<W, Op, A, B> {
     } else {
       return r;
     }
+  }
+  HEADMIX_HD auto lazy_row(Index i) const {
+    return row_node<Op, decltype(a.lazy_row(i)), decltype(b.lazy_row(i))>{a.lazy_row(i), b.lazy_row(i)};
   }
 };
 /// Every row `repeats` times.
@@ -136,7 +185,9 @@ struct tree_repeat {
   A a;
   Index repeats;
   [[nodiscard]] HEADMIX_HD bool unit_stride() const { return a.unit_stride(); }
+  [[nodiscard]] HEADMIX_HD bool aligned(std::size_t bytes) const { return a.aligned(bytes); }
   HEADMIX_HD auto row(Index i) const { return a.row(i / repeats); }
+  HEADMIX_HD auto lazy_row(Index i) const { return a.lazy_row(i / repeats); }
 };
 
 /// Random values of one row.
@@ -159,6 +210,7 @@ struct tree_random {
   Int const* key;
   Index cols, rows_per_token;
   [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
+  [[nodiscard]] HEADMIX_HD static constexpr bool aligned(std::size_t) { return true; }
   HEADMIX_HD row_random<Distribution> row(Index i) const {
     return {random_stream_of(key, Stream), row_in_batch(key, i, rows_per_token) * static_cast<std::uint64_t>(cols),
             randomness_is_on(key)};

@@ -4,6 +4,8 @@
 // Kernels receive views by value; nothing here allocates or checks bounds. Products of extents are checked where a view
 // is made on the host.
 
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "headmix/core/checked.hpp"
@@ -82,6 +84,12 @@ struct view {
   [[nodiscard]] HEADMIX_HD constexpr bool contiguous() const {
     return (cols <= 1 || col_stride == 1) && (rows <= 1 || row_stride == cols) &&
            (count <= 1 || stack_stride == rows * cols);
+  }
+  /// True when every row begins at a multiple of so many bytes, a power of two.
+  [[nodiscard]] HEADMIX_HD bool aligned(std::size_t bytes) const {
+    auto const offset =
+        static_cast<std::size_t>(row_stride) | (count == 1 ? 0 : static_cast<std::size_t>(stack_stride));
+    return (reinterpret_cast<std::uintptr_t>(data) | offset * sizeof(T)) % bytes == 0;
   }
 
  private:

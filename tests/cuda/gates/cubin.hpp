@@ -59,6 +59,7 @@ struct compiled_kernel {
   std::string mangled;
   int architecture = 0;  ///< 80 for sm_80
   int registers = 0;     ///< of a thread
+  int operand_bytes = 0;
   std::vector<instruction> code;
 };
 
@@ -88,8 +89,13 @@ class cubin {
   [[nodiscard]] std::vector<compiled_kernel> kernels() const {
     auto const sections = number<std::uint16_t>(0x3C);
     std::map<std::uint32_t, int> registers;  // by the number of the kernel's symbol
+    std::map<std::string, int> operand_bytes;
     for (unsigned i = 0; i < sections; ++i) {
-      if (section_name(i) == ".nv.info") registers = register_counts(i);
+      std::string const name = section_name(i);
+      each_attribute(i, name, [&](unsigned attribute, std::uint64_t at) {
+        if (name == ".nv.info" && attribute == 0x2F) registers[number<std::uint32_t>(at + 4)] = number<int>(at + 8);
+        if (name != ".nv.info" && attribute == 0x17) operand_bytes[name.substr(9)] = number<int>(at + 12) >> 18;
+      });
     }
     std::vector<compiled_kernel> found;
     for (unsigned i = 0; i < sections; ++i) {
@@ -99,6 +105,7 @@ class cubin {
       k.mangled = name.substr(6);
       k.architecture = static_cast<int>(number<std::uint32_t>(0x30) >> 8 & 0xFF);
       k.registers = registers[number<std::uint32_t>(header(i) + 0x2C) & 0xFFFFFF];
+      k.operand_bytes = operand_bytes[k.mangled];
       auto const begin = number<std::uint64_t>(header(i) + 0x18), size = number<std::uint64_t>(header(i) + 0x20);
       for (std::uint64_t at = begin; at < begin + size; at += instruction::bytes) {
         k.code.push_back({number<std::uint64_t>(at), number<std::uint64_t>(at + 8)});
@@ -130,18 +137,19 @@ class cubin {
     auto const names = number<std::uint64_t>(header(number<std::uint16_t>(0x3E)) + 0x18);
     return bytes_.c_str() + start_ + names + number<std::uint32_t>(header(i));
   }
-  /// Section .nv.info is a list of attributes: format and name, a byte each, and two bytes that are its value or, in
-  /// format 4, the length of what follows. Attribute 0x2F has the number of a symbol and the registers of its kernel.
-  [[nodiscard]] std::map<std::uint32_t, int> register_counts(unsigned section) const {
-    std::map<std::uint32_t, int> found;
+  /// Section .nv.info, and those of kernels behind whose names theirs stand, are lists of attributes: format and name,
+  /// a byte each, and two bytes that are its value or, in format 4, the length of what follows. Attribute 0x2F has the
+  /// number of a symbol and the registers of its kernel, 0x17 where a kernel's operand lies and, from bit 18 of its
+  /// third word on, how many bytes it has.
+  template <class F>
+  void each_attribute(unsigned section, std::string const& name, F const& f) const {
+    if (name != ".nv.info" && !name.starts_with(".nv.info.")) return;
     auto at = number<std::uint64_t>(header(section) + 0x18);
     std::uint64_t const end = at + number<std::uint64_t>(header(section) + 0x20);
     while (at < end) {
-      auto const format = number<std::uint8_t>(at), attribute = number<std::uint8_t>(at + 1);
-      if (attribute == 0x2F) found[number<std::uint32_t>(at + 4)] = number<int>(at + 8);
-      at += 4 + (format == 4 ? std::uint64_t{number<std::uint16_t>(at + 2)} : 0);
+      f(number<std::uint8_t>(at + 1), at);
+      at += 4 + (number<std::uint8_t>(at) == 4 ? std::uint64_t{number<std::uint16_t>(at + 2)} : 0);
     }
-    return found;
   }
 
   std::string const& bytes_;

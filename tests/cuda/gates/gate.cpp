@@ -14,8 +14,9 @@
 //
 //   // fewer: <part of a kernel's name> than <part of another's>
 //
-// the first must have fewer instructions than the second. An empty kernel sizes<K, threads, bytes> of the source tells
-// the dynamic shared memory of K.
+// the first must have fewer instructions than the second. An empty kernel sizes<K, threads, bytes, operands> of the
+// source tells the dynamic shared memory of K, and how many bytes its operands have on the host: they must be as many
+// here.
 
 #include <cstdint>
 #include <cstdio>
@@ -39,6 +40,7 @@ std::map<std::string, unsigned> const opcodes = {{"HMMA", opcode::hmma},       {
 struct kernel {
   std::string name;
   int registers = 0, stack = 0, spills = 0, static_shared = 0, shared = 0, threads = 0;
+  int operands = 0, host_operands = 0;  ///< bytes
   bool entry = false;
   std::map<std::string, int> count;
   int instructions = 0;  ///< without those behind the end
@@ -77,6 +79,7 @@ void count_instructions(std::string const& elf, std::map<std::string, kernel>& k
   for (compiled_kernel const& compiled : cubin(elf).kernels()) {
     auto const found = kernels.find(compiled.mangled);
     if (found == kernels.end()) continue;
+    found->second.operands = compiled.operand_bytes;
     int position = 0;
     for (instruction const& i : compiled.code) {
       ++position;
@@ -89,7 +92,7 @@ void count_instructions(std::string const& elf, std::map<std::string, kernel>& k
 
 /// Removes the kernels that only tell sizes, and adds what they tell.
 void take_sizes(std::map<std::string, kernel>& kernels) {
-  std::regex const sizes("sizes<(.*), ([0-9]+), ([0-9]+)>$");
+  std::regex const sizes("sizes<(.*), ([0-9]+), ([0-9]+), ([0-9]+)>$");
   for (auto at = kernels.begin(); at != kernels.end();) {
     std::smatch m;
     if (!std::regex_search(at->second.name, m, sizes)) {
@@ -97,7 +100,8 @@ void take_sizes(std::map<std::string, kernel>& kernels) {
       continue;
     }
     for (auto& [mangled, k] : kernels) {
-      if (k.name.ends_with(", " + m[1].str() + ">")) k.threads = std::stoi(m[2]), k.shared = std::stoi(m[3]);
+      if (!k.name.ends_with(", " + m[1].str() + ">")) continue;
+      k.threads = std::stoi(m[2]), k.shared = std::stoi(m[3]), k.host_operands = std::stoi(m[4]);
     }
     at = kernels.erase(at);
   }
@@ -209,6 +213,10 @@ int main(int argc, char** argv) {
     }
     if (k.static_shared + k.shared > (of_warpgroups ? 227 : 163) << 10) {
       faults.push_back(k.name + ": more shared memory than " + (of_warpgroups ? "sm_90" : "sm_80") + " has");
+    }
+    if (k.host_operands > 0 && k.operands != k.host_operands) {
+      faults.push_back(k.name + ": " + std::to_string(k.operands) + " bytes of operands, and " +
+                       std::to_string(k.host_operands) + " on the host");
     }
   }
   if (entries == 0) faults.push_back("no kernel was compiled");

@@ -5,21 +5,21 @@
 
 #include "headmix/backend/cuda/sm80.cuh"
 
-/// Tells the gate the block size and the shared memory of K.
-template <class K, int threads, int bytes>
+/// Tells the gate the block size of K, its shared memory, and the bytes of its operands on the host.
+template <class K, int threads, int bytes, int operands>
 __global__ void sizes() {}
 
 #define HEADMIX_GATE(...)                                                                \
   template __global__ void headmix::gpu::run<headmix::HEADMIX_GATE_DEVICE, __VA_ARGS__>( \
       __grid_constant__ __VA_ARGS__ const);                                              \
-  template __global__ void sizes<__VA_ARGS__, __VA_ARGS__::threads, __VA_ARGS__::shared_bytes>();
+  template __global__ void sizes<__VA_ARGS__, __VA_ARGS__::threads, __VA_ARGS__::shared_bytes, int{sizeof(__VA_ARGS__)}>();
 
 /// A queue that is only compiled.
 struct gate_queue {
   template <class K>
   void launch(K const& kernel, headmix::Index) const {
     headmix::gpu::run<headmix::HEADMIX_GATE_DEVICE, K><<<1, K::threads>>>(kernel);
-    sizes<K, K::threads, K::shared_bytes><<<1, 1>>>();
+    sizes<K, K::threads, K::shared_bytes, int{sizeof(K)}><<<1, 1>>>();
   }
   [[nodiscard]] std::span<std::byte> workspace() const { return {}; }
   [[nodiscard]] int processors() const { return 1; }

@@ -14,23 +14,29 @@
 #include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/backend/cuda/kernel/top_k.hpp"
 #include "headmix/contract/lowered_tree.hpp"
+#include "headmix/expr/pointwise.hpp"
 
 using namespace headmix::gpu;
 using headmix::bfloat16;
-using leaf = headmix::tree_leaf<bfloat16, false, false>;
+using bfloat16_leaf = headmix::tree_leaf<bfloat16, false, false>;
 using float_leaf = headmix::tree_leaf<float, false, false>;
+using gate = headmix::tree_node<float, headmix::ops::sigmoid, bfloat16_leaf>;
+using swiglu = headmix::tree_node<float, headmix::ops::multiply, bfloat16_leaf,
+                                  headmix::tree_node<float, headmix::ops::multiply, bfloat16_leaf, gate>>;
 using gates_of_chosen =
     each_row_kernel<float, headmix::row_step::softmax<float, float>, headmix::row_step::gather<float>,
                     headmix::row_step::sum<float, float_leaf>, headmix::row_step::map<float, float_leaf>,
                     headmix::row_step::scatter<float>, headmix::row_step::concat<float, float, float>,
                     headmix::row_step::renumber>;
 
-HEADMIX_GATE(map_kernel<float, bfloat16, leaf>)
-HEADMIX_GATE(map_kernel<float, bfloat16, tree_group<leaf>>)
+HEADMIX_GATE(map_kernel<float, bfloat16, bfloat16_leaf>)
+HEADMIX_GATE(map_kernel<float, bfloat16, swiglu>)
+HEADMIX_GATE(map_kernel<float, float, headmix::tree_number<float>>)
+HEADMIX_GATE(map_kernel<float, bfloat16, tree_group<bfloat16_leaf>>)
 HEADMIX_GATE(map_kernel<headmix::Int, headmix::Int, tree_renumber>)
 HEADMIX_GATE(gates_of_chosen)
-HEADMIX_GATE(row_sum_kernel<float, bfloat16, leaf>)
-HEADMIX_GATE(col_sum_kernel<float, bfloat16, leaf>)
+HEADMIX_GATE(row_sum_kernel<float, bfloat16, bfloat16_leaf>)
+HEADMIX_GATE(col_sum_kernel<float, bfloat16, bfloat16_leaf>)
 HEADMIX_GATE(gemm_kernel<float, bfloat16, bfloat16, bfloat16>)
 HEADMIX_GATE(gemm_kernel<float, float, float, float>)
 HEADMIX_GATE(softmax_kernel<float, float, float>)

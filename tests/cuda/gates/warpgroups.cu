@@ -33,8 +33,7 @@
 // budget: 12.1 0 0 grouped_gemm_warpgroups<
 // budget: 13.1 0 0 grouped_sum_warpgroups<
 // budget: 12.7 0 0 grouped_outer_warpgroups<
-// budget: 8.6 0 0 ring_product
-#define HEADMIX_CUDA_WARPGROUPS 1
+// budget: 9.7 0 0 ring_product
 #include "cuda/ring_product.hpp"
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/attention_key_gradient_warpgroups.hpp"

@@ -21,6 +21,15 @@ struct pair_of_blocks {
   HEADMIX_DEVICE void operator()(Device&) const {}
 };
 
+/// Of one number.
+struct one_operand {
+  static constexpr int threads = 32, shared_bytes = 0;
+  static constexpr bool cooperative = false;
+  double number;
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device&) const {}
+};
+
 namespace {
 
 /// Nothing is alive but what was before.
@@ -100,6 +109,16 @@ TEST_CASE("blocks of a cluster are launched as one") {
     launch_in_one_unit(queue);
     CHECK(stub::state().launches.back().cluster == 1);
   }
+}
+
+TEST_CASE("operands that the GPU's code lays out otherwise are an error") {
+  Sm80::queue const queue;
+  stub::state().operand_bytes = 24;
+  CHECK_THROWS_WITH_AS(queue.launch(one_operand{}, 1),
+                       doctest::Contains("one_operand has 24 bytes of operands in the GPU's code, and 8 here"), Error);
+  stub::state().operand_bytes = sizeof(one_operand);
+  queue.launch(one_operand{}, 1);
+  stub::state().operand_bytes = 0;
 }
 
 TEST_CASE("a graph keeps what it replays") {

@@ -155,6 +155,12 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, void const*) {
   a->ptxVersion = stub::state().compiled_for;
   return cudaSuccess;
 }
+cudaError_t cudaFuncGetParamInfo(void const*, std::size_t, std::size_t* offset, std::size_t* bytes) {
+  if (stub::state().operand_bytes == 0) return result(cudaErrorInvalidDeviceFunction);
+  *offset = 0;
+  *bytes = stub::state().operand_bytes;
+  return cudaSuccess;
+}
 char const* cudaGetErrorName(cudaError_t e) { return e == cudaSuccess ? "cudaSuccess" : "cudaErrorOfTheStub"; }
 char const* cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "an error of the stub"; }
 cudaError_t cudaGetLastError() {

@@ -32,8 +32,9 @@ struct runtime {
   std::vector<unsigned> stream_flags;  ///< of all streams that were ever made
   /// From now on, so many calls that may fail succeed, and the next one does not; -1: all succeed.
   int failure_after = -1;
-  int calls = 0;          ///< that may fail, so far
-  int compiled_for = 90;  ///< the architecture of the kernels' PTX
+  int calls = 0;                  ///< that may fail, so far
+  int compiled_for = 90;          ///< the architecture of the kernels' PTX
+  std::size_t operand_bytes = 0;  ///< that kernels have in the GPU's code; 0: it does not say
 };
 runtime& state();
 

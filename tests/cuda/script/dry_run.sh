@@ -58,11 +58,11 @@ case "$name" in
       row layer "grouped-query 32/8 x 128, 8192 tokens" 120 "$forward"
       row layer "MoH 24 of 32/8 x 128, 8192 tokens" 90 "$forward, \"over\": \"grouped-query 32/8 x 128, 8192 tokens\""
     } ;;
-  moa@warpgroups) row row moa@warpgroups 20; row layer MoA 400 "$graph, \"device\": \"warpgroups\"" ;;
+  moa@mma) row row moa@mma 20; row layer MoA 1200 "$graph, \"device\": \"mma.sync\"" ;;
   moa) [ "${1:-}" = --check ] || { row layer MoA 900 "$forward"; row layer MoA 880 "$graph"; } ;;
   gpu_model) # of the GPU that nvidia-smi names
     of=""
-    case "$*" in "--gpu=h100 --rows "*/moa) ;; "--gpu=h100 --rows "*/moa@warpgroups) of=warpgroups ;; *) echo "unexpected: $*"; exit 2 ;; esac
+    case "$*" in "--gpu=h100 --rows "*/moa) ;; "--gpu=h100 --rows "*/moa@mma) of=mma.sync ;; *) echo "unexpected: $*"; exit 2 ;; esac
     row model MoA 800 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 500"
     row model MH-MoE 300 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 200" ;;
   kernels) [ "${1:-}" = --check ] || { row row kernels 20; row kernel "attention, causal" 50; } ;;
@@ -106,13 +106,13 @@ run all 0
 for row in ceilings: '| ceiling | copy | 10.0 | 1 | 10.0 | 1.00 |' 'layouts against the device: passed' 'tests on the device: passed' \
   'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
   '| row | moh | 20' '| row | mh_moe | 20' 'model of moa, h100: passed' '| MoA, forward | 500 | 800 | 880.0 | 1.10 |' \
-  '| MH-MoE, forward | 200 | 300 | - | - |' '| MoA, forward, warpgroups | 500 | 800 | 400.0 | 0.50 |' \
+  '| MH-MoE, forward | 200 | 300 | - | - |' '| MoA, forward, mma.sync | 500 | 800 | 1200.0 | 1.50 |' \
   '| MoA 8 of 32 x 64, causal, T=8192, forward, over dense 8 x 64, causal, T=8192, cuDNN | 2.00 | 1.50 |' \
   '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens, cuDNN | 0.90 | - |' \
   '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens | 0.75 | - |' \
   '| attention, causal, forward, over attention alone, causal, cuDNN | 2.00 | - |' \
   '| torch | attention alone, causal, cuDNN, forward | 25.0' 'PyTorch 2.11' 'ncu, queries' 'memcheck: passed' 'racecheck: passed' \
-  '| row | kernels@warpgroups | 20' '| row | moa@warpgroups | 20' 'kernels for warpgroups on the device: passed'; do
+  '| row | kernels@mma | 20' '| row | moa@mma | 20'; do
   has "$row"
 done
 lacks '| model |' # in a table of its own
@@ -140,7 +140,7 @@ rm -rf "$folder/elsewhere"
 PATH="$folder/tools:$PATH" DOCTEST_INCLUDE="$folder/doctest" ONLY=build CAPABILITY=9.0 "$script" "$folder/elsewhere" \
   >"$folder/elsewhere.out" 2>&1 || fail "ONLY=build: exit status $?" "$folder/elsewhere.out"
 BROKEN=bench BUILT="$folder/elsewhere/build" run built 0
-has '| row | kernels@warpgroups | 20'
+has '| row | kernels@mma | 20'
 has 'tests on the device: passed'
 lacks 'built for'
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sm90a: Hopper, with barriers in shared memory, copies of tiles by TMA and products of warpgroups. No GPU has run them
-// yet. For nvcc; the architecture is sm_90a.
+// Sm90a: Hopper, with barriers in shared memory, copies of tiles by TMA and products of warpgroups. For nvcc; the
+// architecture is sm_90a.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -12,9 +12,9 @@
 #include "headmix/backend/cuda/sm80.cuh"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
-/// 1: Sm90a takes the kernels for warpgroups where there are some. 0, until a GPU has run them: it takes Sm80's.
+/// 1: Sm90a takes the kernels for warpgroups where there are some. 0: it takes Sm80's, to compare them.
 #ifndef HEADMIX_CUDA_WARPGROUPS
-#define HEADMIX_CUDA_WARPGROUPS 0
+#define HEADMIX_CUDA_WARPGROUPS 1
 #endif
 
 namespace headmix {
@@ -110,7 +110,11 @@ struct sm90a : sm80<Build> {
     extern __shared__ __align__(1024) unsigned char headmix_aligned_shared_memory[];
     return reinterpret_cast<T*>(headmix_aligned_shared_memory + byte_offset);
   }
-  [[nodiscard]] __device__ int warpgroup() const { return static_cast<int>(threadIdx.x / warpgroup_threads); }
+  /// From one lane, so that the compiler knows that it is the same for all: what follows from it, such as a tile's
+  /// address, is calculated once for a warp then.
+  [[nodiscard]] __device__ int warpgroup() const {
+    return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x / warpgroup_threads), 0);
+  }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
   // ---- clusters ----

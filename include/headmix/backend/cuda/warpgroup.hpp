@@ -36,7 +36,8 @@ struct matrix_descriptor {
 
   /// So many bytes further: `bytes` is a multiple of 16, and no bit is carried out of the address.
   [[nodiscard]] HEADMIX_HD constexpr matrix_descriptor after(int bytes) const {
-    return {bits + static_cast<std::uint64_t>(bytes / 16)};
+    auto const low = static_cast<std::uint32_t>(bits) + static_cast<std::uint32_t>(bytes / 16);  // of 32 bits: no carry
+    return {(bits >> 32 << 32) | low};
   }
 };
 /// Of panels with 128-byte swizzle. `leading` is not used by an operand whose rows run along the depth (one step of the

@@ -76,8 +76,7 @@ struct seeing_tiles {
       seeing = device.ballot(visible_range.touches(first_key, last_key));
       covering = device.ballot(visible_range.covers(first_key, last_key));
     }
-    int bit = 0;
-    while ((seeing >> bit & 1) == 0) ++bit;
+    int const bit = count_bits((seeing & (0u - seeing)) - 1);  // the lowest one
     seeing &= seeing - 1;
     covers = (covering >> bit & 1) != 0;
     return base + bit;

@@ -122,6 +122,29 @@ struct attention_key_gradient_warpgroups {
 
   using row_copy = tile_copy<rows, panel_columns, warpgroup_threads>;
 
+  /// The rows at `places`, and their gradients.
+  template <class Device, class Places>
+  HEADMIX_DEVICE void bring_rows(Device& device, int stage, Places const& places) const {
+    constexpr int count = row_copy::count;
+    int const thread = device.thread(), col = row_copy::col(thread);
+    bfloat16 const *of_q[count], *of_d[count];
+    bool real[count];
+    HEADMIX_UNROLL
+    for (int n = 0; n < count; ++n) {
+      int const r = row_copy::row(thread, n), row = places.row(r), first = places.col(r) + col;
+      real[n] = row >= 0;
+      of_q[n] = p.q.data + (real[n] ? row * p.q.row_stride + first : 0);
+      of_d[n] = p.d_o.data + (real[n] ? row * p.d_o.row_stride + first : 0);
+    }
+    HEADMIX_UNROLL
+    for (int i = 0; i < panels; ++i) {
+      row_copy::start_found(device, device.template shared<bfloat16>(rows_at(stage) + i * row_panel_bytes), thread,
+                            of_q, real, i * panel_columns);
+      row_copy::start_found(device, device.template shared<bfloat16>(gradients_at(stage) + i * row_panel_bytes), thread,
+                            of_d, real, i * panel_columns);
+    }
+  }
+
   template <class Device, class Facts>
   HEADMIX_DEVICE void produce(Device& device, Facts const& facts) const {
     int const thread = device.thread();
@@ -142,6 +165,7 @@ struct attention_key_gradient_warpgroups {
                 stage = ring::stage_of(tile);
       auto const numbers = device.template shared<int>(places_at + tile % 2 * 3 * rows * 4);
       shared_places<3, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+      float_pair of_row = {0.f, 0.f};  // shift and delta of the thread's row
       if (number >= 0 && thread < rows) {
         small_row_list list = facts.list(p.extents.chosen.slots);
         int i = number * rows + thread;
@@ -151,33 +175,25 @@ struct attention_key_gradient_warpgroups {
           list.end = i + device.load(&at->count);
           i += thread;
         }
-        places.put(thread, list.place(i, width, by));
+        small_place const place = list.place(i, width, by);
+        places.put(thread, place);
+        if (place.row >= 0) {
+          of_row = device.load(reinterpret_cast<float_pair const*>(statistics.shift(place.row, place.col / width)));
+        }
       }
       ring::wait_empty(device, tile);
       if (thread == 0) *state_of(device, stage) = number < 0 ? end : order.covers ? covered : partial;
       device.template sync_named<warpgroup_threads>(own_barrier);  // the places and the state are there
       if (number < 0) break;
-      HEADMIX_UNROLL
-      for (int i = 0; i < panels; ++i) {
-        auto const bring = [&](view<bfloat16 const> const& from, int at) {
-          row_copy::start(device, device.template shared<bfloat16>(at + i * row_panel_bytes), thread, panel_columns,
-                          [&](int, int r) {
-                            bfloat16 const* const row = places.of(from, r);
-                            return row ? row + i * panel_columns : nullptr;
-                          });
-        };
-        bring(p.q, rows_at(stage));
-        bring(p.d_o, gradients_at(stage));
-      }
+      bring_rows(device, stage, places);
       device.commit_copies();
       if (thread < rows) {
-        int const row = places.row(thread), head = places.col(thread) / width;
         auto const of_stage = statistics_of(device, stage);
-        of_stage[thread] = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
-        of_stage[rows + thread] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
+        of_stage[thread] = of_row.low;
+        of_stage[rows + thread] = of_row.high;
         if (!order.covers) {
           put_row_sight(sights_of(device, stage), thread,
-                        sight_of_row<Mask>(row >= 0, places.position(thread), facts.key_count()));
+                        sight_of_row<Mask>(places.row(thread) >= 0, places.position(thread), facts.key_count()));
         }
       }
       if (tile < on_their_way) continue;
@@ -281,16 +297,21 @@ struct attention_key_gradient_warpgroups {
       device.fence_products(score, d_score);
       multiply(score, key, rows_at(stage));
       multiply(d_score, value, gradients_at(stage));
+      float less[row_blocks][2];  // read while the products are made
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) less[j][e] = shift[8 * j + lane % 4 * 2 + e];
+      }
       device.template wait_products<1>(score);
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
-          float const less = shift[8 * j + lane % 4 * 2 + e];
           HEADMIX_UNROLL
           for (int half = 0; half < 2; ++half) {
             float& s = score[j][2 * half + e];
-            s = device.exp2(s * scale - less);
+            s = device.exp2(s * scale - less[j][e]);
           }
         }
       }

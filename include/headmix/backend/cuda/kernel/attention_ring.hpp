@@ -146,14 +146,19 @@ struct attention_ring {
 /// it. source(r) is where row r of the tile lies, or null.
 template <int rows, int own_rows, int width, class Device, class Pointer, class Source>
 HEADMIX_DEVICE void gather_panels(Device& device, Pointer tile, int first_row, Source const& source) {
+  using copy = tile_copy<own_rows, panel_columns, warpgroup_threads>;
+  int const thread = device.thread() % warpgroup_threads;
+  bfloat16 const* from[copy::count];
+  bool real[copy::count];
+  HEADMIX_UNROLL
+  for (int n = 0; n < copy::count; ++n) {
+    from[n] = source(first_row + copy::row(thread, n));
+    real[n] = from[n] != nullptr;
+    from[n] += copy::col(thread);
+  }
   HEADMIX_UNROLL
   for (int i = 0; i < width / panel_columns; ++i) {
-    tile_copy<own_rows, panel_columns, warpgroup_threads>::start(device, tile + (i * rows + first_row) * panel_columns,
-                                                                 device.thread() % warpgroup_threads, panel_columns,
-                                                                 [&](int, int r) {
-                                                                   bfloat16 const* const from = source(first_row + r);
-                                                                   return from ? from + i * panel_columns : nullptr;
-                                                                 });
+    copy::start_found(device, tile + (i * rows + first_row) * panel_columns, thread, from, real, i * panel_columns);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/contract/attention_problem.hpp"
 #include "headmix/contract/mask.hpp"
 #include "headmix/core/scalar.hpp"
@@ -38,18 +39,40 @@ struct attention_tile {
 /// The tiles of all sequences and their row lists or key/value heads, numbered so that the heavy ones come first: a
 /// causal mask makes the last rows and the first keys the heavy ones.
 struct attention_tiles {
-  segments tokens;
-  Index per_token;  ///< rows of the list, or 1; where heads are chosen, the rows of all lists
-  Index heads;      ///< lists, or key/value heads, of a sequence
-  Index rows;       ///< of a tile
-  Index together;   ///< pairs of sequence and head whose tiles are mixed: as many as the cache holds
-  bool last_first;
+  segments tokens = {nullptr, 0, 0};
+  Index per_token = 1;  ///< rows of the list, or 1; where heads are chosen, the rows of all lists
+  Index heads = 0;      ///< lists, or key/value heads, of a sequence
+  Index rows = 1;       ///< of a tile
+  bool last_first = false;
   Int const* chosen = nullptr;  ///< where the lists of chosen heads begin; no list has a token twice
-  Index lists_per_kv_head = 1;
+
+  attention_tiles() = default;
+  /// `together`: pairs of sequence and head whose tiles are mixed, as many as the cache holds.
+  attention_tiles(segments of, Index rows_of_token, Index heads_of_sequence, Index rows_of_tile, Index together,
+                  bool last_comes_first, Int const* chosen_lists = nullptr, Index lists_per_kv_head = 1)
+      : tokens(of),
+        per_token(rows_of_token),
+        heads(heads_of_sequence),
+        rows(rows_of_tile),
+        last_first(last_comes_first),
+        chosen(chosen_lists) {
+    if (tokens.count == 0 || heads == 0) return;
+    by_heads_ = divisor(heads);
+    by_lists_ = divisor(lists_per_kv_head);
+    if (tokens.offsets) return;
+    Index const pairs = tokens.count * heads;
+    per_pair_ = blocks_for(tokens.rows / tokens.count * (chosen ? 1 : per_token), rows);
+    if (per_pair_ == 0 || per_pair_ > largest_int / pairs) return;  // none, or more than can be launched
+    if (together > pairs) together = pairs;
+    by_group_ = divisor(per_pair_ * together);
+    by_together_ = divisor(together);
+    by_last_ = divisor(pairs % together == 0 ? together : pairs % together);
+    last_group_ = static_cast<Int>((pairs - 1) / together);
+  }
 
   [[nodiscard]] HEADMIX_HD Index count() const {
     if (tokens.count == 0) return 0;
-    if (tokens.offsets == nullptr) return tokens.count * per_sequence() * heads;
+    if (tokens.offsets == nullptr) return tokens.count * per_pair_ * heads;
     Index const n = tokens.rows * per_token;
     return chosen ? tile_bound(n, tokens.count * heads, rows) : tile_bound(n, tokens.count, rows) * heads;
   }
@@ -62,7 +85,7 @@ struct attention_tiles {
       Index const t = last_first ? count() - 1 - i : i;
       Index const pair =
           segment_of_tile(device, t, tokens.count * heads, rows, [=](Index list) { return Index{begins[list]}; });
-      return of_list(pair, first_row_of_tile(t, pair, chosen[pair], rows));
+      return of_list(static_cast<Int>(pair), first_row_of_tile(t, pair, chosen[pair], rows));
     }
     auto const [pair, t] = mixed(i);
     // Counted from the list's end: whatever the lists' lengths, the last tiles of all of them come first.
@@ -78,30 +101,36 @@ struct attention_tiles {
       return {sequence, head, head, first_row_of_tile(t, sequence, begin(sequence), rows)};
     }
     auto const [pair, t] = mixed(i);
-    return {pair / heads, pair % heads, pair % heads, (last_first ? per_sequence() - 1 - t : t) * rows};
+    Int const sequence = pair / by_heads_, head = pair - sequence * by_heads_.n;
+    return {sequence, head, head, (last_first ? per_pair_ - 1 - t : t) * rows};
   }
 
  private:
+  // Blocks are fewer than 2^31, and divisions of 64 bits by what the compiler does not know take hundreds of clocks.
+  Index per_pair_ = 0;  ///< tiles of a pair of sequence and head, where all sequences are as long
+  divisor by_heads_, by_lists_;
+  divisor by_group_;               ///< tiles of pairs that are mixed
+  divisor by_together_, by_last_;  ///< such pairs, and those of the last group
+  Int last_group_ = 0;
+
   struct tile_of_pair {
-    Index pair, t;
+    Int pair, t;
   };
-  [[nodiscard]] HEADMIX_HD tile_of_pair mixed(Index i) const {
-    Index const tiles = per_sequence(), pairs = tokens.count * heads;
-    Index const begin = i / (tiles * together) * together, rest = i % (tiles * together);
-    Index const n = pairs - begin < together ? pairs - begin : together;
-    return {begin + rest % n, rest / n};
+  [[nodiscard]] HEADMIX_HD tile_of_pair mixed(Index block) const {
+    Int const i = static_cast<Int>(block), group = i / by_group_, rest = i - group * by_group_.n;
+    divisor const by = group == last_group_ ? by_last_ : by_together_;
+    Int const t = rest / by;
+    return {group * by_together_.n + (rest - t * by.n), t};
   }
-  [[nodiscard]] HEADMIX_HD attention_tile of_list(Index pair, Index first) const {
-    return {pair / heads, pair % heads, pair % heads / lists_per_kv_head, first};
+  [[nodiscard]] HEADMIX_HD attention_tile of_list(Int pair, Index first) const {
+    Int const sequence = pair / by_heads_, head = pair - sequence * by_heads_.n;
+    return {sequence, head, head / by_lists_, first};
   }
   struct begin_of {
     segments const& tokens;
     Index per_token;
     [[nodiscard]] HEADMIX_HD Index operator()(Index b) const { return tokens.begin(b) * per_token; }
   };
-  [[nodiscard]] HEADMIX_HD Index per_sequence() const {
-    return blocks_for(tokens.rows / tokens.count * (chosen ? 1 : per_token), rows);
-  }
 };
 
 /// How many pairs of sequence and head have their keys and values (or rows and gradients) in 16 MiB.

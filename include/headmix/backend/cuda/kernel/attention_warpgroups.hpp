@@ -97,10 +97,16 @@ struct attention_warpgroups {
       device.sync_warp();
       if (lane == 0) device.arrive(empty);
     };
-    // Scores become exponentials; `shrink` is what the sums so far have to be multiplied by.
+    // Scores become exponentials; `shrink` is what the sums so far have to be multiplied by. While a row's maximum has
+    // not grown by more than `slack`, its sums stay relative to the older one: exponentials are at most 2^slack then,
+    // which neither float nor bfloat16 minds, and where that is so for all rows of a warp nothing is to be multiplied.
+    constexpr float slack = 8.f;
+    bool shrinks = true;
     auto const exponentials = [&](int tile) {
       int const first = begin + tile * keys;
       if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      bool grown[2];
+      float chosen[2];
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
         float highest = top[half];
@@ -111,9 +117,15 @@ struct attention_warpgroups {
         }
         HEADMIX_UNROLL
         for (int step = 1; step < 4; step *= 2) highest = std::fmax(device.shuffle_xor(highest, step), highest);
-        float const shift = highest == hidden ? 0.f : highest * scale;
-        shrink[half] = device.exp2(top[half] * scale - shift);
-        top[half] = highest;
+        grown[half] = highest * scale > top[half] * scale + slack;
+        chosen[half] = grown[half] ? highest : top[half];
+      }
+      shrinks = device.ballot(grown[0] || grown[1]) != 0;
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float const shift = chosen[half] == hidden ? 0.f : chosen[half] * scale;
+        shrink[half] = grown[half] ? device.exp2(top[half] * scale - shift) : 1.f;
+        top[half] = chosen[half];
         float sum = 0;
         HEADMIX_UNROLL
         for (int j = 0; j < key_blocks; ++j) {
@@ -128,6 +140,7 @@ struct attention_warpgroups {
       }
     };
     auto const shrink_sums = [&] {
+      if (!shrinks) return;
       HEADMIX_UNROLL
       for (int j = 0; j < out_blocks; ++j) {
         HEADMIX_UNROLL
@@ -208,14 +221,15 @@ struct attention_warpgroups {
     // The rows go where the queries were, which the products of all four warps have read.
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
     put_panel_sums<rows>(device, 0, out[0], own);
-    each_panel_chunk<rows, width>(device, 0, own, [&](int r, int col, words<4> values) {
-      if (places.row(r) < 0) return;
-      if (p.o.data) device.store16(places.of(p.o, r) + col, values);
+    each_panel_chunk<rows, width>(device, 0, own, [&](int r, int right, words<4> values) {
+      int const row = places.row(r), first = places.col(r), col = first + right;
+      if (row < 0) return;
+      if (p.o.data) device.store16(p.o.data + row * p.o.row_stride + col, values);
       if (gated.by.data) {
-        float const weight = device.load(&gated.by(places.row(r), places.col(r) / width));
+        float const weight = device.load(&gated.by(row, first / width));
         HEADMIX_UNROLL
         for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
-        device.store16(places.of(gated.o, r) + col, values);
+        device.store16(gated.o.data + row * gated.o.row_stride + col, values);
       }
     });
   }

@@ -38,7 +38,15 @@ struct stack_as_matrix {
   }
 };
 
-/// bfloat16. Rows of x and y, and of w or of its transpose, are aligned; w has a multiple of 64 rows.
+/// Whether an int can number the chunks of 16 bytes of the aligned rows of x.
+[[nodiscard]] inline bool chunks_are_counted(view<bfloat16 const> const& x) {
+  constexpr Index most = Index{1} << 31;
+  Index const chunks = x.rows * (x.row_stride / 8);
+  return chunks < most && -chunks < most;
+}
+
+/// bfloat16. Rows of x and y, and of w or of its transpose, are aligned; w has a multiple of 64 rows, and chunks of x
+/// are counted.
 template <int columns, bool transposed, class TensorMap>
 struct grouped_gemm_warpgroups {
   static_assert(columns == 64 || columns == 128);
@@ -99,7 +107,13 @@ struct grouped_gemm_warpgroups {
  private:
   template <class Device, class Rows>
   HEADMIX_DEVICE void produce(Device& device, Rows const& row_of, int expert, int col0, int steps) const {
-    int const thread = device.thread(), x_stride = static_cast<int>(x.row_stride);
+    using copy = tile_copy<rows, depth, warpgroup_threads>;
+    int const thread = device.thread(), chunks_of_row = static_cast<int>(x.row_stride / 8);
+    int chunk[copy::count];  // of x, of 16 bytes: where the thread's part of its rows begins
+    HEADMIX_UNROLL
+    for (int n = 0; n < copy::count; ++n) {
+      chunk[n] = row_of[copy::row(thread, n)] * chunks_of_row + copy::col(thread) / 8;
+    }
     HEADMIX_NO_UNROLL
     for (int step = 0; step < steps; ++step) {
       int const stage = ring::stage_of(step), k0 = step * depth;
@@ -115,9 +129,13 @@ struct grouped_gemm_warpgroups {
               ring::full(device, step));
         }
       }
-      tile_copy<rows, depth, warpgroup_threads>::start(
-          device, device.template shared<bfloat16>(stage * left_bytes), thread, depth,
-          [&](int, int i) { return x.data + k0 + Index{row_of[i]} * x_stride; });
+      auto const to = device.template shared<bfloat16>(stage * left_bytes);
+      bfloat16 const* const from = x.data + k0;
+      HEADMIX_UNROLL
+      for (int n = 0; n < copy::count; ++n) {
+        device.copy_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
+                            from + Index{chunk[n]} * 8, true);
+      }
       device.commit_copies();
       if (step < on_their_way) continue;
       device.template wait_copies<on_their_way>();
@@ -200,7 +218,7 @@ template <bool transposed, class Queue>
 bool grouped_gemm_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 const> x, view<bfloat16 const> w,
                                 slot_lists const& slots) {
   if constexpr (WarpgroupQueue<Queue>) {
-    if (!queue.warpgroups() || w.count == 0 || w.rows % panel_columns != 0) return false;
+    if (!queue.warpgroups() || w.count == 0 || w.rows % panel_columns != 0 || !chunks_are_counted(x)) return false;
     stack_as_matrix const all(transposed ? w.transposed() : w);
     if (all.matrix.data == nullptr) return false;
     auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/grouped_dense.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
@@ -281,11 +282,14 @@ struct grouped_outer_plan {
 template <class T>
 [[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
                                                       std::type_identity_t<view<T const>> g) {
+  std::size_t bytes = 0;
   if constexpr (Half<T>) {
     int const parts = grouped_outer_plan(y, x, g).parts;
-    if (parts > 1) return 16 + static_cast<std::size_t>(parts * y.size()) * sizeof(float);
+    if (parts > 1) bytes = 16 + static_cast<std::size_t>(parts * y.size()) * sizeof(float);
+    if (dense_outer<T> const dense(y, x, g); dense.taken)
+      bytes = (std::max)(bytes, dense.shape.scratch_bytes(sizeof(T)));
   }
-  return 0;
+  return bytes;
 }
 
 /// y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s / g_slots}. y is a stack with a matrix for
@@ -298,10 +302,17 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
   divisor const g_per_row(g_slots);
   if (y.size() == 0) return;
   if constexpr (Half<T>) {
+    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+    std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
+    dense_outer<T> const dense(y, x, g);
+    if (dense.taken && rows_are_aligned(dense.spreads_x ? x : g)) {
+      view<T const> const z = spread(queue, dense.shape, dense.spreads_x ? x : g, slots, aligned);
+      view<T const> const left = dense.spreads_x ? z : x, right = dense.spreads_x ? g : z;
+      return dense_product(queue, as_one(y, dense.spreads_x), left.transposed(), right, accumulate);
+    }
     if (x.count == 1 && g.count == 1 && rows_are_aligned(x) && rows_are_aligned(g) && rows_are_aligned(y)) {
       auto const [rows, columns, parts] = grouped_outer_plan(y, x, g);
-      auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
-      auto* const partial = parts > 1 ? reinterpret_cast<float*>(scratch.data() + (16 - address % 16) % 16) : nullptr;
+      auto* const partial = parts > 1 ? reinterpret_cast<float*>(aligned) : nullptr;
       auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
       if (!grouped_outer_by_warpgroups(queue, y, x, g, slots, g_per_row, accumulate, parts, partial)) {
         if (columns == 64) {

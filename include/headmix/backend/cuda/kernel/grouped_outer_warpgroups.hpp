@@ -80,41 +80,52 @@ struct grouped_outer_warpgroups {
     using copy = tile_copy<depth, panel_columns, warpgroup_threads>;
     int const thread = device.thread(), height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
     int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
-    // The slots that this thread copies rows of, read one step ahead; -1 behind the end.
-    Int slot[copy::count];
-    auto const read_slots = [&](int step) {
+    int const col = copy::col(thread);
+    // The slots that this thread copies rows of, read two steps ahead; -1 behind the end. Steps take turns with two
+    // sets of registers: to move one to the other would wait for what is read.
+    Int slots_of_even[copy::count], slots_of_odd[copy::count];
+    auto const read_slots = [&](Int(&slot)[copy::count], int step) {
       HEADMIX_UNROLL
       for (int n = 0; n < copy::count; ++n) {
         int const place = step * depth + copy::row(thread, n);
         slot[n] = place < mine.count ? slots.slot(mine.begin + place) : Int{-1};
       }
     };
-    read_slots(0);
-    HEADMIX_NO_UNROLL
-    for (int step = 0; step < mine.steps; ++step) {
+    auto const bring_step = [&](Int(&slot)[copy::count], int step) {
       int const stage = ring::stage_of(step);
       ring::wait_empty(device, step);
-      bfloat16 const* of_x[copy::count];
-      bfloat16 const* of_g[copy::count];
+      bfloat16 const *of_x[copy::count], *of_g[copy::count];
+      bool real[copy::count];
       HEADMIX_UNROLL
       for (int n = 0; n < copy::count; ++n) {
-        bool const real = slot[n] >= 0;
-        of_x[n] = real ? x.data + Index{slots.row_of(slot[n])} * x_stride + mine.row0 : nullptr;
-        of_g[n] = real ? g.data + Index{slot[n] / g_per_row} * g_stride + mine.col0 : nullptr;
+        real[n] = slot[n] >= 0;
+        Int const known = real[n] ? slot[n] : 0;
+        of_x[n] = x.data + Index{slots.row_of(known)} * x_stride + (mine.row0 + col);
+        of_g[n] = g.data + Index{known / g_per_row} * g_stride + (mine.col0 + col);
       }
-      read_slots(step + 1);
+      read_slots(slot, step + 2);
+      // A panel, of which `left` columns are there.
       auto const bring = [&](bfloat16 const* const(&of)[copy::count], int i, int at, int left) {
-        copy::start(device, device.template shared<bfloat16>(at), thread, left - i * panel_columns,
-                    [&](int n, int) { return of[n] ? of[n] + i * panel_columns : nullptr; });
+        bool there[copy::count];
+        HEADMIX_UNROLL
+        for (int n = 0; n < copy::count; ++n) there[n] = real[n] && col < left - i * panel_columns;
+        copy::start_found(device, device.template shared<bfloat16>(at), thread, of, there, i * panel_columns);
       };
       HEADMIX_UNROLL
       for (int i = 0; i < left_panels; ++i) bring(of_x, i, left_at(stage, i), height - mine.row0);
       HEADMIX_UNROLL
       for (int i = 0; i < right_panels; ++i) bring(of_g, i, right_at(stage, i), width - mine.col0);
       device.commit_copies();
-      if (step < on_their_way) continue;
+      if (step < on_their_way) return;
       device.template wait_copies<on_their_way>();
       ring::arrive_full(device, step - on_their_way);
+    };
+    read_slots(slots_of_even, 0);
+    read_slots(slots_of_odd, 1);
+    HEADMIX_NO_UNROLL
+    for (int step = 0; step < mine.steps; step += 2) {
+      bring_step(slots_of_even, step);
+      if (step + 1 < mine.steps) bring_step(slots_of_odd, step + 1);
     }
     device.template wait_copies<0>();
     for (int step = mine.steps < on_their_way ? 0 : mine.steps - on_their_way; step < mine.steps; ++step)

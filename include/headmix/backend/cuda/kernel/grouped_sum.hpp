@@ -1,15 +1,17 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // One weight matrix per expert, summed over the slots of a row: y_r (+)= the sum over the slots s of row r of x_s w_e.
-// Warpgroups keep the sums on chip. Else the slots' products, the parts, go to scratch memory; the slots of a row lie
-// next to each other there, and are added in order.
+// Where a row chooses many of the experts it is a dense product. Warpgroups keep the sums on chip. Else the slots'
+// products, the parts, go to scratch memory; the slots of a row lie next to each other there, and are added in order.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <type_traits>
 
+#include "headmix/backend/cuda/kernel/grouped_dense.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_sum_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
@@ -87,7 +89,7 @@ bool grouped_sum_by_warpgroups(Queue& queue, view<T> y, view<T const> x, view<T 
     if (x.count != 1 || y.count != 1 || !rows_are_aligned(x) || !rows_are_aligned(y) || !rows_are_aligned(rows))
       return false;
     stack_as_matrix const all(rows);
-    if (all.matrix.data == nullptr) return false;
+    if (all.matrix.data == nullptr || !chunks_are_counted(x)) return false;
     using kernel = grouped_sum_warpgroups<transposed, typename Queue::tensor_map>;
     kernel const k{y,
                    x,
@@ -115,8 +117,10 @@ template <class Queue, class T>
 [[nodiscard]] std::size_t grouped_sum_scratch_bytes(Queue const& queue, view<T> y,
                                                     std::type_identity_t<view<T const>> x,
                                                     std::type_identity_t<view<T const>> w) {
-  Index const cols = columns_of_parts(sums_stay_on_chip(queue, y, x, w), y.cols);
-  return 16 + static_cast<std::size_t>(x.rows * cols) * sizeof(T);
+  dense_sum<T> const dense(y, x, w);
+  Index const cols = columns_of_parts(dense.taken || sums_stay_on_chip(queue, y, x, w), y.cols);
+  std::size_t const parts = 16 + static_cast<std::size_t>(x.rows * cols) * sizeof(T);
+  return dense.taken ? (std::max)(parts, dense.shape.scratch_bytes(sizeof(T))) : parts;
 }
 
 /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot. w, perm and
@@ -127,16 +131,24 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
                  std::span<std::byte> scratch) {
   if (y.size() == 0) return;
   if (slots_per_row == 1 && !accumulate) return grouped_gemm(queue, y, x, w, perm, offsets, 1, {});
+  slot_lists const slots(perm, offsets, slots_per_row);
+  auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+  std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
+  dense_sum<T> const dense(y, x, w);
   bool const on_chip = sums_stay_on_chip(queue, y, x, w);
+  if constexpr (Half<T>) {
+    if (dense.taken && x.count == 1 && y.count == 1 && rows_are_aligned(x)) {
+      view<T const> const z = spread(queue, dense.shape, x, slots, aligned);
+      return dense_product(queue, y, z, as_one(w, true), accumulate);
+    }
+  }
   if (on_chip) {
-    slot_lists const slots(perm, offsets, slots_per_row);
     if (grouped_sum_by_warpgroups<false>(queue, y, x, w, slots, accumulate)) return;
     if (grouped_sum_by_warpgroups<true>(queue, y, x, w, slots, accumulate)) return;
   }
 
-  Index const at_once = columns_of_parts(on_chip, y.cols);
-  auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
-  T* const free = reinterpret_cast<T*>(scratch.data() + (16 - address % 16) % 16);
+  Index const at_once = columns_of_parts(dense.taken || on_chip, y.cols);
+  T* const free = reinterpret_cast<T*>(aligned);
   for (Index col = 0; col < y.cols; col += at_once) {
     Index const cols = y.cols - col < at_once ? y.cols - col : at_once;
     view<T> const parts(free, x.rows, cols), to = y.middle_cols(col, cols);

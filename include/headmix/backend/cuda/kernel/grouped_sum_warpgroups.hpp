@@ -92,9 +92,9 @@ struct grouped_sum_warpgroups {
   }
 
  private:
-  [[nodiscard]] static HEADMIX_HD constexpr int item_at(int step) {
-    return items_at + ring::stage_of(step) * item_bytes;
-  }
+  using position = typename ring::position;
+
+  [[nodiscard]] static HEADMIX_HD constexpr int item_at(int stage) { return items_at + stage * item_bytes; }
 
   // ---- the first warpgroup ----
 
@@ -141,9 +141,11 @@ struct grouped_sum_warpgroups {
   HEADMIX_DEVICE void produce(Device& device) const {
     int const thread = device.thread(), steps = inner / depth, experts = static_cast<int>(slots.experts());
     auto const ranges = device.template shared<Int>(ranges_at);
-    int step = 0, reader = 0, before = 0;  // of this step, of the one before
+    int reader = 0, reader_before = 0;  // of this step, of the one before
+    position at, before;
     HEADMIX_NO_UNROLL
     for (int work = first_work(device); work < works(); work += step_of_works(device)) {
+      int const col0 = work % across() * columns;
       find_ranges(device, first_row(work));
       // The item's slots are from `place` to `end` among all; `longest` is how many there are in the block that has the
       // most, since blocks go through the same items.
@@ -165,8 +167,7 @@ struct grouped_sum_warpgroups {
       auto const read_slot = [&] { return thread < end - place ? slots.slot(place + thread) : Int{-1}; };
       go_on();
       Int slot = read_slot();
-      bool last;
-      int const first = step;
+      bool last, first = true;
       do {
         item const now{slot,
                        end <= place              ? 0
@@ -176,49 +177,48 @@ struct grouped_sum_warpgroups {
         go_on();
         last = longest <= 0;
         slot = read_slot();  // while this item is brought
+        found_rows found;
+        int const item_stage = at.stage;
         HEADMIX_NO_UNROLL
-        for (int s = 0; s < steps; ++s, ++step) {
-          bring(device, now, last ? work : -1, step, reader, s * depth, work % across() * columns);
-          if (step != first) {
+        for (int s = 0; s < steps; ++s) {
+          bring(device, now, found, last ? work : -1, item_stage, at, reader, s * depth, col0);
+          if (!first) {
             device.template wait_copies<1>();
-            ring::arrive_full(device, step - 1, before);
+            ring::arrive_full(device, before, reader_before);
           }
-          before = reader;
+          first = false;
+          reader_before = reader;
+          before = at;
+          at.advance();
         }
         reader = 1 - reader;
       } while (!last);
       device.template wait_copies<0>();
-      ring::arrive_full(device, step - 1, before);
+      ring::arrive_full(device, before, reader_before);
     }
     // For the warpgroup that does not know yet that there is nothing more.
-    ring::wait_empty(device, step);
+    ring::wait_empty(device, at);
     if (thread == 0) {
-      device.template shared<int>(item_at(step))[count_at] = ended;
-      device.arrive(ring::full(device, step, reader));
+      device.template shared<int>(item_at(at.stage))[count_at] = ended;
+      device.arrive(ring::full_at(device, at.stage, reader));
     }
-    ring::arrive_full(device, step, reader);
+    ring::arrive_full(device, at, reader);
   }
 
-  /// A step of the depth, from k0 on: begins to bring rows of x and the expert's weights.
+  using row_copy = tile_copy<group_rows, depth, warpgroup_threads>;
+  /// Where the thread's part of its rows of an item begins in x, in chunks of 16 bytes; -1: 0 instead of it.
+  struct found_rows {
+    int chunk[item_rows / group_rows][row_copy::count];
+  };
+
+  /// A step of the depth, from k0 on: begins to bring rows of x and the expert's weights. The first one finds the rows.
   template <class Device>
-  HEADMIX_DEVICE void bring(Device& device, item const& now, int finished, int step, int reader, int k0,
-                            int col0) const {
-    int const thread = device.thread(), stage = ring::stage_of(step);
-    auto const full = ring::full(device, step, reader);
-    auto const rows_of = device.template shared<int>(item_at(step - k0 / depth));
-    ring::wait_empty(device, step);
-    if (k0 == 0) {
-      rows_of[thread] = now.slot;
-      if (thread == 0) {
-        rows_of[count_at] = now.count;
-        rows_of[finished_at] = finished;
-      }
-      device.template sync_named<warpgroup_threads>(bring_barrier);
-      Int const before = thread > 0 ? rows_of[thread - 1] : Int{-1};
-      bool const repeats = before >= 0 && now.slot >= 0 && slots.row_of(before) == slots.row_of(now.slot);
-      auto const found = static_cast<int>(device.ballot(repeats));
-      if (device.lane() == 0) rows_of[repeats_at + device.warp()] = found;
-    }
+  HEADMIX_DEVICE void bring(Device& device, item const& now, found_rows& found, int finished, int item_stage,
+                            position const& at, int reader, int k0, int col0) const {
+    int const thread = device.thread(), stage = at.stage;
+    auto const full = ring::full_at(device, stage, reader);
+    auto const rows_of = device.template shared<int>(item_at(item_stage));
+    ring::wait_empty(device, at);
     if (thread == 0) {
       if (now.expert < 0) {
         device.arrive(full);
@@ -230,15 +230,38 @@ struct grouped_sum_warpgroups {
             now.expert * expert_rows + (transposed ? n : k0), now.expert * expert_cols + (transposed ? k0 : n), full);
       }
     }
+    if (k0 == 0) {
+      rows_of[thread] = now.slot;
+      if (thread == 0) {
+        rows_of[count_at] = now.count;
+        rows_of[finished_at] = finished;
+      }
+      device.template sync_named<warpgroup_threads>(bring_barrier);
+      Int const before = thread > 0 ? rows_of[thread - 1] : Int{-1};
+      bool const repeats = before >= 0 && now.slot >= 0 && slots.row_of(before) == slots.row_of(now.slot);
+      auto const votes = static_cast<int>(device.ballot(repeats));
+      if (device.lane() == 0) rows_of[repeats_at + device.warp()] = votes;
+      int const chunks_of_row = static_cast<int>(x.row_stride / 8);
+      HEADMIX_UNROLL
+      for (int group = 0; group < item_rows / group_rows; ++group) {
+        HEADMIX_UNROLL
+        for (int n = 0; n < row_copy::count; ++n) {
+          Int const row = rows_of[group * group_rows + row_copy::row(thread, n)];
+          found.chunk[group][n] = row < 0 ? -1 : row * chunks_of_row + row_copy::col(thread) / 8;
+        }
+      }
+    }
+    bfloat16 const* const from = x.data + k0;
     HEADMIX_UNROLL
-    for (int group = 0; group < item_rows; group += group_rows) {
-      if (group >= now.count) break;
-      tile_copy<group_rows, depth, warpgroup_threads>::start(
-          device, device.template shared<bfloat16>(stage * left_bytes + group * panel_row_bytes), thread, depth,
-          [&](int, int i) -> bfloat16 const* {
-            Int const row = rows_of[group + i];
-            return row < 0 ? nullptr : x.data + Index{row} * x.row_stride + k0;
-          });
+    for (int group = 0; group < item_rows / group_rows; ++group) {
+      if (group * group_rows >= now.count) break;
+      auto const to = device.template shared<bfloat16>(stage * left_bytes + group * group_rows * panel_row_bytes);
+      HEADMIX_UNROLL
+      for (int n = 0; n < row_copy::count; ++n) {
+        int const chunk = found.chunk[group][n];
+        device.copy_async16(to + row_copy::layout::offset(row_copy::row(thread, n), row_copy::col(thread) / 8),
+                            from + Index{chunk < 0 ? 0 : chunk} * 8, chunk >= 0);
+      }
     }
     device.commit_copies();
   }
@@ -253,10 +276,12 @@ struct grouped_sum_warpgroups {
     if (consumer == 1) give_turn();  // to the first one
     float sum[item_rows / group_rows][columns / 8][4] = {};
     int odd = 0;
+    position at;
+    at.advance(consumer * steps);
     HEADMIX_NO_UNROLL
-    for (int step = consumer * steps;; step += 2 * steps) {
-      ring::wait_next(device, step, consumer, odd);
-      auto const of_item = device.template shared<int>(item_at(step));
+    for (;; at.advance(steps)) {
+      ring::wait_next(device, at, consumer, odd);
+      auto const of_item = device.template shared<int>(item_at(at.stage));
       int const count = of_item[count_at];
       if (count == ended) {
         take_turn();
@@ -264,13 +289,13 @@ struct grouped_sum_warpgroups {
       }
       int const finished = of_item[finished_at];
       if (count > group_rows) {
-        add_products<2>(device, sum, of_item, step, odd, take_turn);
+        add_products<2>(device, sum, of_item, at, odd, take_turn);
       } else if (count > 0) {
-        add_products<1>(device, sum, of_item, step, odd, take_turn);
+        add_products<1>(device, sum, of_item, at, odd, take_turn);
       } else {
-        for (int s = 0; s < steps; ++s) {
-          if (s > 0) ring::wait_next(device, step + s, consumer, odd);
-          release(device, step + s);
+        for (int s = 0; s < steps; ++s, at.advance()) {
+          if (s > 0) ring::wait_next(device, at, consumer, odd);
+          release(device, at);
         }
         take_turn();
       }
@@ -285,14 +310,14 @@ struct grouped_sum_warpgroups {
 
   /// By all lanes of a warp, for both blocks: either brings weights to both.
   template <class Device>
-  static HEADMIX_DEVICE void release(Device& device, int step) {
+  static HEADMIX_DEVICE void release(Device& device, position const& at) {
     device.sync_warp();
-    if (device.lane() < cluster) device.arrive_at(ring::empty(device, step), device.lane());
+    if (device.lane() < cluster) device.arrive_at(ring::empty_at(device, at.stage), device.lane());
   }
 
-  /// Of an item, whose rows are one or two groups.
+  /// Of an item, whose rows are one or two groups; `at` goes from its first step to the one behind it.
   template <int groups, class Device, class Slots, class TakeTurn>
-  HEADMIX_DEVICE void add_products(Device& device, float (&sum)[2][columns / 8][4], Slots const& slot_of, int first,
+  HEADMIX_DEVICE void add_products(Device& device, float (&sum)[2][columns / 8][4], Slots const& slot_of, position& at,
                                    int& odd, TakeTurn const& take_turn) const {
     constexpr int eight_rows = 8 * panel_row_bytes;
     int const lane = device.lane(), steps = inner / depth, consumer = device.warpgroup() - 1;
@@ -311,14 +336,15 @@ struct grouped_sum_warpgroups {
       }
       place[i / 2][i % 2] = row < 0 ? -1 : static_cast<int>(row) % rows + before * rows;
     }
+    position before;
     HEADMIX_NO_UNROLL
     for (int s = 0; s < steps; ++s) {
-      int const stage = ring::stage_of(first + s);
+      int const stage = at.stage;
       matrix_descriptor const left =
           device.describe(device.template shared<bfloat16>(stage * left_bytes), 16, eight_rows);
       matrix_descriptor const right =
           device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes), panel_bytes, eight_rows);
-      if (s > 0) ring::wait_next(device, first + s, consumer, odd);
+      if (s > 0) ring::wait_next(device, at, consumer, odd);
       device.fence_products(sum[0], sum[groups - 1]);
       HEADMIX_UNROLL
       for (int k = 0; k < depth / 16; ++k) {
@@ -334,10 +360,12 @@ struct grouped_sum_warpgroups {
       }
       device.commit_products();
       device.template wait_products<1>();
-      if (s > 0) release(device, first + s - 1);
+      if (s > 0) release(device, before);
+      before = at;
+      at.advance();
     }
     device.template wait_products<0>(sum[0], sum[groups - 1]);
-    release(device, first + steps - 1);
+    release(device, before);
 
     take_turn();
     HEADMIX_NO_UNROLL

@@ -109,6 +109,17 @@ struct tile_copy {
       device.copy_async16(tile + layout::offset(i, c / 8), real ? from + c : from, real);
     }
   }
+  /// from[p] is where the thread's part of its row p-th lies in the first of several tiles side by side, and `right`
+  /// how many columns further on in this one; rows that are not real become 0. For many tiles of the same rows: what
+  /// is theirs is found once.
+  template <class Device, class Pointer, class T>
+  static HEADMIX_DEVICE void start_found(Device& device, Pointer tile, int thread, T const* const (&from)[count],
+                                         bool const (&real)[count], int right) {
+    HEADMIX_UNROLL
+    for (int p = 0; p < count; ++p) {
+      device.copy_async16(tile + layout::offset(row(thread, p), col(thread) / 8), from[p] + right, real[p]);
+    }
+  }
   /// Only the first `height` rows and `width` columns are read; what source says of other rows does not matter.
   template <class Device, class Pointer, class Source>
   static HEADMIX_DEVICE void start(Device& device, Pointer tile, int thread, int height, int width,

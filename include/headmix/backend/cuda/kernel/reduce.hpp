@@ -1,12 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sums of fused trees along rows and down columns. The order of additions depends on the extents alone. CUB has no sums
-// down columns: its threads would read a column, and not neighbours.
+// Sums of fused trees along rows and down columns. The order of additions depends on the extents alone, and for sums
+// along rows on whether they can be read in vectors. CUB has no sums down columns: its threads would read a column, and
+// not neighbours.
 
 #include <cstddef>
 #include <span>
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/backend/cuda/kernel/float_vector.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -24,24 +26,42 @@ struct row_sum_kernel {
   lazy<Tree> a;
   bool accumulate;
   team members;
+  bool vectors;  ///< rows_are_vectors
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = members.row(device);
     W sum = 0;
-    if (i < a.rows) {
-      auto const row = a.tree.row(i);
-      for (Index j = members.member(device); j < a.cols; j += members.size()) sum += row.template at<W>(j);
-    }
+    if (i < a.rows) sum = sum_of_lane(a.tree.row(i), members.member(device));
     sum = combined(device, members, sum, add_numbers{});
     if (i < a.rows && members.member(device) == 0) put_element(device, y.row(i), sum, accumulate);
+  }
+
+ private:
+  template <class Row>
+  HEADMIX_DEVICE W sum_of_lane(Row const& row, int member) const {
+    if constexpr (has_vectors<W, Tree>) {
+      if (vectors) {
+        using P = float_vector;
+        P sum(0);
+        Index const step = Index{members.size()} * P::width;
+        for (Index j = Index{member} * P::width; j < a.cols; j += step) {
+          sum = sum + row.template loaded<P>(j).template at<P>(j);
+        }
+        return sum.sum();
+      }
+    }
+    W sum = 0;
+    for (Index j = member; j < a.cols; j += members.size()) sum += row.template at<W>(j);
+    return sum;
   }
 };
 
 template <class W, class Queue, class T, class Tree>
 void row_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  team const members = team::for_row_of(a.cols);
-  queue.launch(row_sum_kernel<W, T, Tree>{y, a, accumulate, members}, members.blocks(a.rows));
+  bool const vectors = rows_are_vectors<W>(a.tree, a.cols);
+  team const members = team::for_row_of(vectors ? a.cols / float_vector::width : a.cols);
+  queue.launch(row_sum_kernel<W, T, Tree>{y, a, accumulate, members, vectors}, members.blocks(a.rows));
 }
 
 /// Sums down the columns of chunks of rows: element (j, c) of y (+)= the sum of column j over chunk c. A block has up

@@ -136,17 +136,25 @@ struct route_tensor {
         if (log_sum.data) device.store(&log_sum(row, 0), log_total);
         logits[i * logit_row] = log_total;  // the logits of this row have been read
       }
-      auto const each = [&](auto const& f) {
+      std::uint32_t rank[4];  // 0: no such column, or chosen
+      HEADMIX_UNROLL
+      for (int c = 0; c < 4; ++c) rank[c] = member + lanes * c < experts ? rank_of(value[c]) : 0;
+      auto const best = [&](candidate<float>) {
+        candidate<float> best = {rank[0], member};
         HEADMIX_UNROLL
-        for (int c = 0; c < 4; ++c) {
-          int const e = member + lanes * c;
-          f(candidate<float>{value[c], e < experts ? e : -1});
+        for (int c = 1; c < 4; ++c) {
+          if (rank[c] > best.rank) best = {rank[c], member + lanes * c};
         }
+        return best;
       };
-      choose<float>(device, lanes, index.cols, each, [&](Index k, Int column) {
+      choose<float>(device, lanes, index.cols, best, [&](Index k, Int column) {
         if (real && member == 0) device.store(&index(row, k), column);
         HEADMIX_UNROLL
-        for (int c = 0; c < 4; ++c) count += std::uint32_t{real && column == member + lanes * c} << (8 * c);
+        for (int c = 0; c < 4; ++c) {
+          bool const mine = column == member + lanes * c;
+          count += std::uint32_t{real && mine} << (8 * c);
+          if (mine) rank[c] = 0;
+        }
       });
     }
     if (parts.p_sums || parts.counts || parts.squares) put_parts<lanes>(device, experts, p_sum, count);

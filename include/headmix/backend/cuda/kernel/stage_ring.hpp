@@ -18,13 +18,31 @@ struct stage_ring {
   [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int step) { return step % stages; }
   [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int step) { return step / stages % 2; }
 
+  /// Where a step is, of those that are counted one by one: without the division by a number of stages that is no power
+  /// of 2.
+  struct position {
+    int stage = 0, parity = 0;
+
+    HEADMIX_DEVICE void advance(int steps = 1) {
+      for (stage += steps; stage >= stages; stage -= stages) parity ^= 1;
+    }
+  };
+
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto full_at(Device& device, int stage, int reader = 0) {
+    return device.template shared<std::uint64_t>(begin) + (reader * stages + stage);
+  }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto empty_at(Device& device, int stage) {
+    return device.template shared<std::uint64_t>(begin) + (readers * stages + stage);
+  }
   template <class Device>
   [[nodiscard]] static HEADMIX_DEVICE auto full(Device& device, int step, int reader = 0) {
-    return device.template shared<std::uint64_t>(begin) + (reader * stages + stage_of(step));
+    return full_at(device, stage_of(step), reader);
   }
   template <class Device>
   [[nodiscard]] static HEADMIX_DEVICE auto empty(Device& device, int step) {
-    return device.template shared<std::uint64_t>(begin) + (readers * stages + stage_of(step));
+    return empty_at(device, stage_of(step));
   }
   /// By one thread; the block synchronises behind it, and behind a fence_async. A stage is full when `filling` have
   /// arrived, and empty when `reading` have.
@@ -41,21 +59,29 @@ struct stage_ring {
   }
   /// By a reader that waits for all of its steps in order; `odd` begins as 0 and is a bit for each stage.
   template <class Device>
-  static HEADMIX_DEVICE void wait_next(Device& device, int step, int reader, int& odd) {
-    device.wait_barrier(full(device, step, reader), odd >> stage_of(step) & 1);
-    odd ^= 1 << stage_of(step);
+  static HEADMIX_DEVICE void wait_next(Device& device, position const& at, int reader, int& odd) {
+    device.wait_barrier(full_at(device, at.stage, reader), odd >> at.stage & 1);
+    odd ^= 1 << at.stage;
   }
   /// At once for the first `stages` steps.
   template <class Device>
   static HEADMIX_DEVICE void wait_empty(Device& device, int step) {
     device.wait_barrier(empty(device, step), parity_of(step) ^ 1);
   }
+  template <class Device>
+  static HEADMIX_DEVICE void wait_empty(Device& device, position const& at) {
+    device.wait_barrier(empty_at(device, at.stage), at.parity ^ 1);
+  }
   /// By all lanes of a warp, whose copies of the step have arrived.
   template <class Device>
-  static HEADMIX_DEVICE void arrive_full(Device& device, int step, int reader = 0) {
+  static HEADMIX_DEVICE void arrive_full(Device& device, int step) {
+    arrive_full(device, position{stage_of(step), 0}, 0);
+  }
+  template <class Device>
+  static HEADMIX_DEVICE void arrive_full(Device& device, position const& at, int reader) {
     device.fence_async();
     device.sync_warp();
-    if (device.lane() == 0) device.arrive(full(device, step, reader));
+    if (device.lane() == 0) device.arrive(full_at(device, at.stage, reader));
   }
   /// By all lanes of a warp, which needs the step's stage no more.
   template <class Device>

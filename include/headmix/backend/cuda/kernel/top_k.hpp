@@ -2,40 +2,55 @@
 // SPDX-License-Identifier: MIT
 // The best columns of a row: as many rounds as there are choices, each the best of what ranks after the choice before.
 
+#include <cstdint>
+
 #include "headmix/backend/cuda/kernel/collective.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::gpu {
 
-/// A column and its value; column -1 is none.
-template <class W>
-struct candidate {
-  W value;
-  Int column;
-};
-/// Larger values first, then lower columns; what is not a number after all numbers, nothing last.
-template <class W>
-[[nodiscard]] HEADMIX_DEVICE bool ranks_before(candidate<W> a, candidate<W> b) {
-  if (a.column < 0 || b.column < 0) return b.column < 0 && a.column >= 0;
-  bool const a_is_number = a.value == a.value, b_is_number = b.value == b.value;
-  if (a_is_number != b_is_number) return a_is_number;
-  if (a_is_number && a.value != b.value) return a.value > b.value;
-  return a.column < b.column;
+/// An integer that ranks as a value does: larger numbers first, what is not a number after all numbers. Never 0.
+[[nodiscard]] HEADMIX_HD inline std::uint32_t rank_of(float value) {
+  auto const bits = __builtin_bit_cast(std::uint32_t, value + 0.0f);  // -0 is 0
+  if (value != value) return 1;                                       // below minus infinity
+  return bits >> 31 ? ~bits : bits | 1u << 31;
+}
+[[nodiscard]] HEADMIX_HD inline std::uint64_t rank_of(double value) {
+  auto const bits = __builtin_bit_cast(std::uint64_t, value + 0.0);
+  if (value != value) return 1;
+  return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
 }
 
-/// Calls chosen(k, column) for the n best columns of a row, best first. `lanes` lanes share it; each(f) calls
-/// f(candidate) for those of the calling lane. All lanes of the warp call, and all lanes of a row hear of its choices.
-template <class W, class Device, class Each, class Chosen>
-HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Each const& each, Chosen const& chosen) {
-  candidate<W> last = {W(0), -1};
+/// A column and the rank of its value; rank 0 is none, and then the column is -1.
+template <class W>
+struct candidate {
+  decltype(rank_of(W())) rank = 0;
+  Int column = -1;
+
+  /// Ranks before all that there are.
+  [[nodiscard]] static HEADMIX_HD candidate before_all() {
+    candidate c;
+    c.rank = ~c.rank;
+    return c;
+  }
+};
+/// Of equal values the lower column.
+template <class W>
+[[nodiscard]] HEADMIX_DEVICE bool ranks_before(candidate<W> a, candidate<W> b) {
+  return a.rank > b.rank || (a.rank == b.rank && a.column < b.column);
+}
+
+/// Calls chosen(k, column) for the n best columns of a row, best first. `lanes` lanes share it; best_after(last) is the
+/// best candidate of the calling lane that ranks after `last`, the choice before. All lanes of the warp call, and all
+/// lanes of a row hear of its choices.
+template <class W, class Device, class Best, class Chosen>
+HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Best const& best_after, Chosen const& chosen) {
+  candidate<W> last = candidate<W>::before_all();
   for (Index k = 0; k < n; ++k) {
-    candidate<W> best = {W(0), -1};
-    each([&](candidate<W> next) {
-      if ((k == 0 || ranks_before(last, next)) && ranks_before(next, best)) best = next;
-    });
+    candidate<W> best = best_after(last);
     for (int mask = lanes / 2; mask > 0; mask /= 2) {
-      candidate<W> const other = {device.shuffle_xor(best.value, mask), device.shuffle_xor(best.column, mask)};
+      candidate<W> const other = {device.shuffle_xor(best.rank, mask), device.shuffle_xor(best.column, mask)};
       if (ranks_before(other, best)) best = other;
     }
     last = best;
@@ -46,10 +61,15 @@ HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Each const& each,
 template <class W, class A, class Device>
 HEADMIX_DEVICE void choose_columns(Device& device, team members, bool real, view<Int> index, Index i, view<A const> a) {
   Int const first = members.member(device), end = real ? static_cast<Int>(a.cols) : 0;
-  auto const each = [&](auto const& f) {
-    for (Int j = first; j < end; j += members.size()) f(candidate<W>{static_cast<W>(device.load(&a(i, j))), j});
+  auto const best_after = [&](candidate<W> last) {
+    candidate<W> best;
+    for (Int j = first; j < end; j += members.size()) {
+      candidate<W> const next = {rank_of(static_cast<W>(device.load(&a(i, j)))), j};
+      if (ranks_before(last, next) && ranks_before(next, best)) best = next;
+    }
+    return best;
   };
-  choose<W>(device, members.size(), index.cols, each, [&](Index k, Int column) {
+  choose<W>(device, members.size(), index.cols, best_after, [&](Index k, Int column) {
     if (real && first == 0) device.store(&index(i, k), column);
   });
 }

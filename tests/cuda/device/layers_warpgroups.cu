@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+// Whole layers on a GPU as users get them there: on Hopper by warpgroups.
+
+#include "headmix/backend/cuda/sm80.cuh"
+
+using test_device = headmix::Sm90a;
+
+#include "cuda/layers_warpgroups_test.hpp"
