@@ -321,6 +321,15 @@ model() { # program
   fi
 }
 if wanted layers; then model moa; fi
+if wanted torch; then
+  say "PyTorch"
+  if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
+    measure torch 170 python3 bench/gpu/baselines.py "${ceilings[@]}"
+    conclude "PyTorch baselines" torch $? "$(grep '^# ' "$out/torch.log" | cut -c3-)"
+  else
+    note "PyTorch baselines: not run, $(tail -n 1 "$out/torch-import.log" | cut -c1-160)"
+  fi
+fi
 # The kernels of other GPUs on Hopper: what its own instructions bring.
 if wanted mma && [ "$architecture" = 90a ]; then
   for program in kernels moa; do
@@ -330,15 +339,6 @@ if wanted mma && [ "$architecture" = 90a ]; then
     conclude "$program, mma.sync" "$program-mma" $?
   done
   model moa@mma
-fi
-if wanted torch; then
-  say "PyTorch"
-  if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
-    measure torch 170 python3 bench/gpu/baselines.py "${ceilings[@]}"
-    conclude "PyTorch baselines" torch $? "$(grep '^# ' "$out/torch.log" | cut -c3-)"
-  else
-    note "PyTorch baselines: not run, $(tail -n 1 "$out/torch-import.log" | cut -c1-160)"
-  fi
 fi
 
 # ---- why it is not faster ----

@@ -123,7 +123,7 @@ struct attention_key_gradient_tensor {
     bool const makes_values = device.warp() % 2 != 0;
     auto const ints = device.template shared<int>(facts_at);
     key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
-    small_keys const all_keys(x, mine, width);
+    small_keys const all_keys(x, mine, by, width);
     if (mine.first >= all_keys.count) return;
     int const first_key = static_cast<int>(mine.first);
     if (thread == 0) {

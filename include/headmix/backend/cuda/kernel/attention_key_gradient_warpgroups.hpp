@@ -60,7 +60,7 @@ struct attention_key_gradient_warpgroups {
     if (p.dropout.on()) return;  // the plain kernel's
     attention_extents const& x = p.extents;
     attention_tile const mine = tiles(device.block() / parts.count);
-    small_keys const all_keys(x, mine, width);
+    small_keys const all_keys(x, mine, by, width);
     if (mine.first >= all_keys.count) return;
     int const first_key = static_cast<int>(mine.first);
     auto const ints = device.template shared<int>(facts_at);
@@ -373,7 +373,7 @@ struct attention_key_gradient_warpgroups {
     auto const put = [&](float const(&sums)[out_blocks][4], int at, view<bfloat16> const& to) {
       if (to.data == nullptr) return;
       put_panel_sums<keys>(device, at, sums, own);
-      each_panel_chunk<keys, width>(device, at, own, [&](int s, int col, words<4> const& values) {
+      each_panel_chunk<keys, width>(device, at, own, [&](int, int s, int col, words<4> const& values) {
         bfloat16* const row = my_keys.of(to, facts.first_key() + s);
         if (row) device.store16(row + col, values);
       });

@@ -39,7 +39,7 @@ struct attention_query_gradient_tensor {
     attention_tile const mine = tiles(device, device.block());
     small_row_list const list(x, mine.sequence, mine.list, by);
     if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, width);
+    small_keys const all_keys(x, mine, by, width);
     int const left = list.length() - static_cast<int>(mine.first);
     int const thread = device.thread(), lane = device.lane(), own = device.warp() % 4 * (16 * m);
     int const own_key = device.warp() / 4 * own_keys;  // of a step

@@ -150,7 +150,7 @@ struct attention_query_gradient_warpgroups {
       for (int e = 0; e < 4; ++e) out[0][j][e] *= last_scale;
     }
     put_panel_sums<rows>(device, 0, out[0], own);
-    each_panel_chunk<rows, width>(device, 0, own, [&](int r, int col, words<4> const& values) {
+    each_panel_chunk<rows, width>(device, 0, own, [&](int, int r, int col, words<4> const& values) {
       if (places.row(r) >= 0) device.store16(places.of(p.d_q, r) + col, values);
     });
   }

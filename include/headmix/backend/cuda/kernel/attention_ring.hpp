@@ -176,15 +176,24 @@ HEADMIX_DEVICE void put_panel_sums(Device& device, int at, float const (&sums)[n
   }
   device.sync_warp();
 }
-/// f(row, first column, eight numbers) for those 16 rows.
+/// How 32 lanes read those 16 rows, 16 bytes each: lane l reads the same columns of `count` of them.
+template <int width>
+struct panel_chunks {
+  static constexpr int chunks = width / 8, at_once = 32 / chunks, count = 16 / at_once;
+
+  /// The n-th row of a lane, of 16.
+  [[nodiscard]] static HEADMIX_HD constexpr int row(int lane, int n) { return n * at_once + lane / chunks; }
+  [[nodiscard]] static HEADMIX_HD constexpr int chunk(int lane) { return lane % chunks; }
+};
+/// f(n, row, first column, eight numbers) for the lane's part of those 16 rows.
 template <int rows, int width, class Device, class F>
 HEADMIX_DEVICE void each_panel_chunk(Device& device, int at, int own, F const& f) {
-  constexpr int chunks = width / 8, at_once = 32 / chunks;
-  int const chunk = device.lane() % chunks;
+  using lanes = panel_chunks<width>;
+  int const chunk = lanes::chunk(device.lane());
   HEADMIX_UNROLL
-  for (int i = 0; i < 16; i += at_once) {
-    int const r = own + i + device.lane() / chunks;
-    f(r, 8 * chunk, device.load16(device.template shared<bfloat16>(at) + panel_offset<rows>(r, chunk)));
+  for (int n = 0; n < lanes::count; ++n) {
+    int const r = own + lanes::row(device.lane(), n);
+    f(n, r, 8 * chunk, device.load16(device.template shared<bfloat16>(at) + panel_offset<rows>(r, chunk)));
   }
 }
 
@@ -216,13 +225,16 @@ struct attention_row_block {
     attention_tile const mine = tiles(device, device.block());
     small_row_list const list(x, mine.sequence, mine.list, by);
     if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, width);
+    small_keys const all_keys(x, mine, by, width);
     int const left = list.length() - static_cast<int>(mine.first);
     if (device.thread() == 0) typename ring::template barriers<Device>(device).init(device);
     find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count,
                                           places(device), sights(device));
     device.sync();
-    tile_sight const sight = sight_of_rows<Mask>(device, sights(device), left < rows ? left : rows);
+    tile_sight sight = {0, all_keys.count, 0, all_keys.count};
+    if constexpr (!std::is_same_v<Mask, full>) {
+      sight = sight_of_rows<Mask>(device, sights(device), left < rows ? left : rows);
+    }
     int const seen = sight.begin < sight.end ? sight.begin : sight.end;
     int const first = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
     int const count = (sight.end - first + keys - 1) / keys;

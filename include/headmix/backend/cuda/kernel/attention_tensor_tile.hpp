@@ -13,13 +13,36 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// What the division by the heads of a key/value head and by the rows of a token takes.
+/// The rows of a sequence, in small numbers.
+struct small_segment {
+  int begin, length;
+};
+/// What the division by the heads of a key/value head and by the rows of a token takes, and by the sequences, where all
+/// are as long: their lengths.
 struct row_divisors {
   divisor group, per_token;
+  int query_length = 0, key_length = 0;
 
   row_divisors() = default;
   explicit row_divisors(attention_extents const& x)
-      : group(x.heads_are_chosen() ? 1 : x.group()), per_token(x.rows_per_token * group.n) {}
+      : group(x.heads_are_chosen() ? 1 : x.group()),
+        per_token(x.rows_per_token * group.n),
+        query_length(length_of(x.queries)),
+        key_length(length_of(x.keys)) {}
+
+  [[nodiscard]] HEADMIX_HD small_segment queries(attention_extents const& x, Index sequence) const {
+    return segment(x.queries, query_length, static_cast<int>(sequence));
+  }
+  [[nodiscard]] HEADMIX_HD small_segment keys(attention_extents const& x, Index sequence) const {
+    return segment(x.keys, key_length, static_cast<int>(sequence));
+  }
+
+ private:
+  static int length_of(segments const& s) { return s.offsets || s.count == 0 ? 0 : static_cast<int>(s.rows / s.count); }
+  [[nodiscard]] static HEADMIX_HD small_segment segment(segments const& s, int length, int sequence) {
+    if (s.offsets == nullptr) return {sequence * length, length};
+    return {s.offsets[sequence], s.offsets[sequence + 1] - s.offsets[sequence]};
+  }
 };
 /// A query row in small numbers: its head begins at (row, col) of q and o. Row -1 is none.
 struct small_place {
@@ -37,21 +60,18 @@ struct small_row_list {
   HEADMIX_HD small_row_list(Int const* chosen, int first_row, int first_head, int begin, int behind, int at_position)
       : slots(chosen), row(first_row), head(first_head), first(begin), end(behind), position(at_position) {}
   HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index list, row_divisors const& by)
-      : slots(x.chosen.slots),
-        row(0),
-        head(0),
-        first(0),
-        end(0),
-        position(static_cast<int>(x.keys.length(sequence) - x.queries.length(sequence))) {
+      : slots(x.chosen.slots), row(0), head(0), first(0), end(0), position(0) {
+    small_segment const queries = by.queries(x, sequence);
+    position = by.keys(x, sequence).length - queries.length;
     if (slots) {
       Int const* const begin = x.chosen.offsets + (sequence * x.heads + list);
       first = begin[0];
       end = begin[1];
-      position -= static_cast<int>(x.queries.begin(sequence));
+      position -= queries.begin;
     } else {
-      row = static_cast<int>(x.queries.begin(sequence) * x.rows_per_token);
+      row = queries.begin * static_cast<int>(x.rows_per_token);
       head = static_cast<int>(list) * by.group.n;
-      end = static_cast<int>(x.queries.length(sequence)) * by.per_token.n;
+      end = queries.length * by.per_token.n;
     }
   }
   [[nodiscard]] HEADMIX_HD int length() const { return end - first; }
@@ -109,10 +129,9 @@ struct small_keys {
   int col;           ///< the head's first column
 
   HEADMIX_HD small_keys(int first, int n, int first_col) : begin(first), count(n), col(first_col) {}
-  HEADMIX_HD small_keys(attention_extents const& x, attention_tile const& of, int width)
-      : begin(static_cast<int>(x.keys.begin(of.sequence))),
-        count(static_cast<int>(x.keys.length(of.sequence))),
-        col(static_cast<int>(of.kv_head) * width) {}
+  HEADMIX_HD small_keys(small_segment const& of, int first_col) : small_keys(of.begin, of.length, first_col) {}
+  HEADMIX_HD small_keys(attention_extents const& x, attention_tile const& of, row_divisors const& by, int width)
+      : small_keys(by.keys(x, of.sequence), static_cast<int>(of.kv_head) * width) {}
   /// Where key s lies, null for one behind the end.
   template <class T>
   [[nodiscard]] HEADMIX_HD T* of(view<T> const& a, int s) const {

@@ -199,6 +199,18 @@ struct attention_warpgroups {
       release(barriers.values_empty(last));
     }
 
+    // Where the lane's part of the warp's rows goes, and what it is multiplied by: all is read before the first store,
+    // behind which the compiler would have to read it again.
+    using lanes = panel_chunks<width>;
+    int row[lanes::count], first_col[lanes::count];
+    float weight[lanes::count] = {};
+    HEADMIX_UNROLL
+    for (int n = 0; n < lanes::count; ++n) {
+      int const r = own + lanes::row(lane, n);
+      row[n] = places.row(r);
+      first_col[n] = places.col(r);
+      if (gated.by.data && row[n] >= 0) weight[n] = device.load(&gated.by(row[n], first_col[n] / width));
+    }
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
       float sum = total[half];
@@ -206,30 +218,37 @@ struct attention_warpgroups {
       sum += device.shuffle_xor(sum, 2);
       float const factor = sum == 0 ? 0.f : 1 / sum;
       int const r = own + 8 * half + lane / 4;
-      Index const row = places.row(r);
-      if (p.lse.data && row >= 0 && lane % 4 == 0) {
-        device.store(&p.lse(row, places.col(r) / width), log_of_sum(top[half] * scale, sum));
+      Index const of_sum = places.row(r);
+      if (p.lse.data && of_sum >= 0 && lane % 4 == 0) {
+        device.store(&p.lse(of_sum, places.col(r) / width), log_of_sum(top[half] * scale, sum));
       }
+      bool const some_are_empty = device.ballot(sum == 0) != 0;
       HEADMIX_UNROLL
       for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) out[0][j][2 * half + e] *= factor;
+      }
+      if (!some_are_empty) continue;
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
           float& o = out[0][j][2 * half + e];
-          o = sum == 0 ? 0.f : o * factor;
+          o = sum == 0 ? 0.f : o;
         }
       }
     }
     // The rows go where the queries were, which the products of all four warps have read.
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
     put_panel_sums<rows>(device, 0, out[0], own);
-    each_panel_chunk<rows, width>(device, 0, own, [&](int r, int right, words<4> values) {
-      int const row = places.row(r), first = places.col(r), col = first + right;
-      if (row < 0) return;
-      if (p.o.data) device.store16(p.o.data + row * p.o.row_stride + col, values);
+    each_panel_chunk<rows, width>(device, 0, own, [&](int n, int, int right, words<4> values) {
+      if (row[n] < 0) return;
+      int const col = first_col[n] + right;
+      if (p.o.data) device.store16(p.o.data + row[n] * p.o.row_stride + col, values);
       if (gated.by.data) {
-        float const weight = device.load(&gated.by(row, first / width));
         HEADMIX_UNROLL
-        for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
-        device.store16(gated.o.data + row * gated.o.row_stride + col, values);
+        for (std::uint32_t& both : values.word) both = pack(weight[n] * low_of(both), weight[n] * high_of(both));
+        device.store16(gated.o.data + row[n] * gated.o.row_stride + col, values);
       }
     });
   }
