@@ -21,6 +21,10 @@ struct gate_queue {
     headmix::gpu::run<headmix::HEADMIX_GATE_DEVICE, K><<<1, K::threads>>>(kernel);
     sizes<K, K::threads, K::shared_bytes, int{sizeof(K)}><<<1, 1>>>();
   }
+  template <class T, class A, class B>
+  [[nodiscard]] bool gemm(headmix::view<T>, headmix::view<A const>, headmix::view<B const>, bool) const {
+    return false;
+  }
   [[nodiscard]] std::span<std::byte> workspace() const { return {}; }
   [[nodiscard]] int processors() const { return 1; }
 };

@@ -297,11 +297,11 @@ struct attention_key_gradient_warpgroups {
       device.fence_products(score, d_score);
       multiply(score, key, rows_at(stage));
       multiply(d_score, value, gradients_at(stage));
-      float less[row_blocks][2];  // read while the products are made
+      float of_row[row_blocks][2];  // read while the products are made
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
-        for (int e = 0; e < 2; ++e) less[j][e] = shift[8 * j + lane % 4 * 2 + e];
+        for (int e = 0; e < 2; ++e) of_row[j][e] = shift[8 * j + lane % 4 * 2 + e];
       }
       device.template wait_products<1>(score);
       HEADMIX_UNROLL
@@ -311,7 +311,7 @@ struct attention_key_gradient_warpgroups {
           HEADMIX_UNROLL
           for (int half = 0; half < 2; ++half) {
             float& s = score[j][2 * half + e];
-            s = device.exp2(s * scale - less[j][e]);
+            s = device.exp2(s * scale - of_row[j][e]);
           }
         }
       }

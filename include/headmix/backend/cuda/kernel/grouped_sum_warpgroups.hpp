@@ -328,11 +328,11 @@ struct grouped_sum_warpgroups {
     int place[groups][2];  // row of the tile, and `rows` for each slot before that has the same one; -1: no slot
     HEADMIX_UNROLL
     for (int i = 0; i < 2 * groups; ++i) {
-      int const at = i / 2 * group_rows + device.warp() % 4 * 16 + i % 2 * 8 + lane / 4;
-      Int const slot = slot_of[at], row = slot < 0 ? -1 : slots.row_of(slot);
+      int const n = i / 2 * group_rows + device.warp() % 4 * 16 + i % 2 * 8 + lane / 4;
+      Int const slot = slot_of[n], row = slot < 0 ? -1 : slots.row_of(slot);
       int before = 0;
       if (repeats != 0) {
-        while (row >= 0 && before < at && slots.row_of(slot_of[at - before - 1]) == row) ++before;
+        while (row >= 0 && before < n && slots.row_of(slot_of[n - before - 1]) == row) ++before;
       }
       place[i / 2][i % 2] = row < 0 ? -1 : static_cast<int>(row) % rows + before * rows;
     }
@@ -376,14 +376,14 @@ struct grouped_sum_warpgroups {
         for (int group = 0; group < groups; ++group) {
           HEADMIX_UNROLL
           for (int below = 0; below < 2; ++below) {
-            int const at = place[group][below];
-            if (at < round * rows || at >= (round + 1) * rows) continue;
+            int const r = place[group][below];
+            if (r < round * rows || r >= (round + 1) * rows) continue;
             auto const quad = [&](int j) {
               auto const& of = sum[group];
               return float_quad{of[j][2 * below], of[j][2 * below + 1], of[j + 1][2 * below], of[j + 1][2 * below + 1]};
             };
             float_quad const low = quad(4 * i), high = quad(4 * i + 2);
-            auto const to = quads + at % rows * row_quads;
+            auto const to = quads + r % rows * row_quads;
             to[one] = to[one] + (swapped ? high : low);
             to[other] = to[other] + (swapped ? low : high);
           }

@@ -139,7 +139,7 @@ struct route_tensor {
       std::uint32_t rank[4];  // 0: no such column, or chosen
       HEADMIX_UNROLL
       for (int c = 0; c < 4; ++c) rank[c] = member + lanes * c < experts ? rank_of(value[c]) : 0;
-      auto const best = [&](candidate<float>) {
+      auto const best_left = [&](candidate<float>) {
         candidate<float> best = {rank[0], member};
         HEADMIX_UNROLL
         for (int c = 1; c < 4; ++c) {
@@ -147,7 +147,7 @@ struct route_tensor {
         }
         return best;
       };
-      choose<float>(device, lanes, index.cols, best, [&](Index k, Int column) {
+      choose<float>(device, lanes, index.cols, best_left, [&](Index k, Int column) {
         if (real && member == 0) device.store(&index(row, k), column);
         HEADMIX_UNROLL
         for (int c = 0; c < 4; ++c) {
