@@ -21,18 +21,18 @@
 // expect: grouped_outer_warpgroups<true> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<false> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: ring_product HGMMA=8 UTMALDG=3 USETMAXREG=3 LDGSTS
-// budget: 37.1 0 0 attention_warpgroups<full, no_score_map, 128,
-// budget: 37.1 0 0 attention_warpgroups<causal, no_score_map, 128,
-// budget: 42.8 0 0 attention_warpgroups<full, no_score_map, 64,
-// budget: 25.6 0 0.17 attention_query_gradient_warpgroups<full, no_score_map, 128,
-// budget: 25.6 0 0.17 attention_query_gradient_warpgroups<causal, no_score_map, 128,
-// budget: 30.9 0 0.25 attention_query_gradient_warpgroups<full, no_score_map, 64,
-// budget: 15.9 0 1.38 attention_key_gradient_warpgroups<full, no_score_map, 128,
-// budget: 15.9 0 1.38 attention_key_gradient_warpgroups<causal, no_score_map, 128,
-// budget: 20.0 0 2.07 attention_key_gradient_warpgroups<full, no_score_map, 64,
-// budget: 12.1 0 0 grouped_gemm_warpgroups<
-// budget: 13.1 0 0 grouped_sum_warpgroups<
-// budget: 12.7 0 0 grouped_outer_warpgroups<
+// budget: 29.7 0 0 attention_warpgroups<full, no_score_map, 128,
+// budget: 29.7 0 0 attention_warpgroups<causal, no_score_map, 128,
+// budget: 38.0 0 0 attention_warpgroups<full, no_score_map, 64,
+// budget: 21.1 0 0.17 attention_query_gradient_warpgroups<full, no_score_map, 128,
+// budget: 21.1 0 0.17 attention_query_gradient_warpgroups<causal, no_score_map, 128,
+// budget: 28.1 0 0.25 attention_query_gradient_warpgroups<full, no_score_map, 64,
+// budget: 14.1 0 1.38 attention_key_gradient_warpgroups<full, no_score_map, 128,
+// budget: 14.1 0 1.38 attention_key_gradient_warpgroups<causal, no_score_map, 128,
+// budget: 18.9 0 2.07 attention_key_gradient_warpgroups<full, no_score_map, 64,
+// budget: 8.3 0 0 grouped_gemm_warpgroups<
+// budget: 11.8 0 0 grouped_sum_warpgroups<
+// budget: 7.6 0 0 grouped_outer_warpgroups<
 // budget: 9.7 0 0 ring_product
 #include "cuda/ring_product.hpp"
 #include "gate.cuh"
