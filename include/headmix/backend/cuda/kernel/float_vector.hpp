@@ -39,19 +39,16 @@ struct float_vector {
   /// The same number eight times.
   template <class S>
   requires std::is_arithmetic_v<S> HEADMIX_HD explicit float_vector(S x) {
-    HEADMIX_UNROLL
     for (int i = 0; i < width; ++i) v[i] = static_cast<float>(x);
   }
   template <VectorStorage T>
   HEADMIX_HD explicit float_vector(packed<T> const& from) {
     if constexpr (Half<T>) {
-      HEADMIX_UNROLL
       for (int i = 0; i < width / 2; ++i) {
         v[2 * i] = word_half<T>::low(from.part[0].word[i]);
         v[2 * i + 1] = word_half<T>::high(from.part[0].word[i]);
       }
     } else {
-      HEADMIX_UNROLL
       for (int i = 0; i < width; ++i) v[i] = __builtin_bit_cast(float, from.part[i / 4].word[i % 4]);
     }
   }
@@ -59,7 +56,6 @@ struct float_vector {
   template <VectorStorage T>
   [[nodiscard]] static HEADMIX_HD packed<T> read(T const* p) {
     packed<T> from;
-    HEADMIX_UNROLL
     for (int i = 0; i < packed<T>::parts; ++i) from.part[i] = read16(p + i * packed<T>::per_part);
     return from;
   }
@@ -147,7 +143,6 @@ struct float_vector {
   template <class F>
   static HEADMIX_HD float_vector of(F const& f) {
     float_vector y;
-    HEADMIX_UNROLL
     for (int i = 0; i < width; ++i) y.v[i] = f(i);
     return y;
   }
