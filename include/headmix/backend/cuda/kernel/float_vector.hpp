@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Vectors of numbers in the registers of a thread, which pointwise operations treat like one number, as they do those
-// of cpu/simd.hpp. In global memory they are read and written 16 bytes at a time.
+// of cpu/simd.hpp. In global memory they are read and written 16 bytes at a time. Loops of what the host compiles too
+// are unrolled without being asked to: its compiler does not know the pragma.
 
 #include <cmath>
 #include <cstddef>
