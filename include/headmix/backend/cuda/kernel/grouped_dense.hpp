@@ -89,7 +89,7 @@ struct spread_slots {
   }
 };
 
-/// A stack of matrices that lie below each other as one, or side by side.
+/// Whether the matrices of a stack are blocks of one: below each other, or side by side.
 template <class T>
 [[nodiscard]] bool lie_below(view<T> const& w) {
   return w.stack_stride == w.rows * w.row_stride;
@@ -98,6 +98,7 @@ template <class T>
 [[nodiscard]] bool lie_side_by_side(view<T> const& w) {
   return w.stack_stride == w.cols * w.col_stride;
 }
+/// That one.
 template <class T>
 [[nodiscard]] view<T> as_one(view<T> const& w, bool below) {
   view<T> all = w[0];
