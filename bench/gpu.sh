@@ -5,8 +5,9 @@
 # something is wrong, with 1.
 # Needs nvcc and cuBLAS; the tests need doctest (DOCTEST_INCLUDE, or where the CMake presets unpack it), the baselines
 # PyTorch.
-# JOBS: compilers at a time. LIMIT: seconds for everything. COMMIT: what the table calls the sources, where git cannot
-# say. ONLY: steps to run, of "tests determinism kernels layers mma torch ncu sanitizer".
+# JOBS: compilers at a time. COMPILE_LIMIT: seconds for one source. LIMIT: seconds for everything. COMMIT: what the
+# table calls the sources, where git cannot say. ONLY: steps to run, of
+# "tests determinism kernels layers mma torch ncu sanitizer".
 # BUILT: a folder with the programs; nothing is compiled then. Where minutes of a GPU are dear, another machine with the
 # same nvcc makes it, <folder>/build, without a GPU:
 #

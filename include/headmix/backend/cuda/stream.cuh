@@ -124,9 +124,10 @@ class stream_queue {
     }
     cudaLaunchAttribute attributes[2];
     unsigned count = 0;
-    if (blocks_of_cluster < K >> 1) {
+    constexpr int cluster = blocks_of_cluster<K>;
+    if constexpr (cluster > 1) {
       attributes[count].id = cudaLaunchAttributeClusterDimension;
-      attributes[count++].val.clusterDim = {blocks_of_cluster<K>, 1, 1};
+      attributes[count++].val.clusterDim = {cluster, 1, 1};
     }
     if (shared_->overlaps) {
       attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
