@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whole layers: the attention of a LLaMA 3 of 8B parameters, and MoH with 24 or 16 of its 32 heads on, over sequences
-// of 2048 and of 8192 tokens. Forward, and forward with backward; call by call and as a CUDA graph. --check: instead,
-// 20 passes that must agree bit by bit.
+// Whole layers: the attention of a LLaMA 3 of 8B parameters, and MoH with 24 or 16 of its 32 heads on, without and with
+// dense projections, over sequences of 2048 and of 8192 tokens. FLOPs are those of the chosen heads. Forward, and
+// forward with backward; call by call and as a CUDA graph. --check: instead, 20 passes that must agree bit by bit.
 #include "layer.cuh"
 #include "shapes.hpp"
 
@@ -25,13 +25,18 @@ void time_llama(std::string const& name, Index active, Index length, Ceilings co
 int main(int argc, char** argv) {
   try {
     if (checks(argc, argv)) {
-      return repeats<shape::Mixture<16>, shape::d>("MoH 24 of 32/8 x 128, T=2048", headmix::uniform(1, 2048)) ? 0 : 1;
+      bool ok = repeats<shape::Mixture<16>, shape::d>("MoH 24 of 32/8 x 128, T=2048", headmix::uniform(1, 2048));
+      ok &= repeats<shape::Mixture<16, headmix::dense_projections>, shape::d>(
+          "MoH 24 of 32/8 x 128, T=2048, dense projections", headmix::uniform(1, 2048));
+      return ok ? 0 : 1;
     }
     Ceilings const c = ceilings_of(argc, argv);
     for (Index const length : shape::lengths) {
       time_llama<shape::Dense>(shape::dense_name(length), shape::heads, length, c);
       time_llama<shape::Mixture<16>>(shape::mixture_name(24, length), 24, length, c);
       time_llama<shape::Mixture<8>>(shape::mixture_name(16, length), 16, length, c);
+      time_llama<shape::Mixture<16, headmix::dense_projections>>(shape::dense_mixture_name(24, length), 24, length, c);
+      time_llama<shape::Mixture<8, headmix::dense_projections>>(shape::dense_mixture_name(16, length), 16, length, c);
     }
   } catch (headmix::Error const& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -50,15 +50,18 @@ struct llama_shape {
   static constexpr Index d = 4096, h = 128, heads = 32, groups = 8, lengths[] = {2048, 8192};
   using Dense = headmix::MultiHead<d, heads, h, headmix::causal, headmix::kv_heads<groups>>;
   /// `shared` heads always and 8 of the others.
-  template <Index shared>
-  using Mixture =
-      headmix::Moh<d, h, headmix::TwoStage<shared, heads - shared, 8>, headmix::causal, headmix::kv_heads<groups>>;
+  template <Index shared, class... Options>
+  using Mixture = headmix::Moh<d, h, headmix::TwoStage<shared, heads - shared, 8>, headmix::causal,
+                               headmix::kv_heads<groups>, Options...>;
 
   static std::string dense_name(Index length) {
     return "grouped-query 32/8 x 128, " + std::to_string(length) + " tokens";
   }
   static std::string mixture_name(Index active, Index length) {
     return "MoH " + std::to_string(active) + " of 32/8 x 128, " + std::to_string(length) + " tokens";
+  }
+  static std::string dense_mixture_name(Index active, Index length) {
+    return mixture_name(active, length) + ", dense projections";
   }
 };
 

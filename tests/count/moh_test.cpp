@@ -15,6 +15,7 @@ namespace {
 
 using chosen_heads = Moh<6, 3, TwoStage<2, 4, 2>, causal, kv_heads<3>>;
 using weighed_heads = Moh<6, 3, TwoStage<4, 0, 0>, sliding_window<3>>;
+using in_place = Moh<6, 3, TwoStage<2, 4, 2>, causal, kv_heads<3>, dense_projections>;
 using by_queries = Moh<6, 4, QueryNorm<1, 3, 2>, even, rope<dynamic>>;
 
 }  // namespace
@@ -24,6 +25,7 @@ TEST_CASE("count: products of chosen heads are those that a backend runs") {
     for (Index const length : {1, 7}) {
       check<chosen_heads>(n, length, 0);
       check<weighed_heads>(n, length, 0);
+      check<in_place>(n, length, 0);
       check<by_queries>(n, length, 0);
     }
   }
@@ -41,6 +43,9 @@ static_assert(count_macs<every_head>({.router = false}, at<tokens>(9)) == 4 * pr
 // Keys and values are those of all heads.
 static_assert(count_macs<three_heads>({.router = false}, at<tokens>(9)) ==
               2 * projection + (2 * projection + attention_term) * 3 / 4);
+// With dense projections only attention is of the chosen heads.
+using dense_three = Moh<6, 3, TwoStage<2, 2, 1>, causal, dense_projections>;
+static_assert(count_macs<dense_three>({.router = false}, at<tokens>(9)) == 4 * projection + attention_term * 3 / 4);
 // Queries, too, where the router compares them; in training the outputs of all heads, unless the estimator is cheaper.
 using compared = Moh<6, 3, QueryNorm<2, 2, 1>, causal>;
 using estimated = Moh<6, 3, QueryNorm<2, 2, 1, estimator::active>, causal>;

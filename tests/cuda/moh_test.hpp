@@ -12,5 +12,10 @@ TEST_CASE("MoH whose products and attention are for tensor cores, over ragged se
   std::vector<Int> const offsets{0, 40, 40, 131};
   check_layer<L>(ragged(offsets.data(), 3), 131);
 }
+TEST_CASE("MoH whose products are of all heads, and attention of the chosen ones") {
+  using L = Moh<64, 64, GivenTopK<4, 2>, causal, dense_projections>;
+  std::vector<Int> const offsets{0, 40, 40, 131};
+  check_layer<L>(ragged(offsets.data(), 3), 131);
+}
 
 }  // namespace layers_test

@@ -18,13 +18,14 @@ struct AllKinds {
   static constexpr auto moa = use<Moa<8, 4, SoftmaxTopK<4, 2>, causal, rope<>, kv_heads<2>, key_bias>, "moa">(x{});
   struct a : let<decltype(x{} + moa.y)> {};
   static constexpr auto moh = use<Moh<8, 4, TwoStage<1, 3, 1>, causal, alibi, probability_dropout<1, 4>>, "moh">(a{});
-  struct b : let<decltype(a{} + moh.y)> {};
+  static constexpr auto in_place = use<Moh<8, 4, TwoStage<1, 3, 1>, causal, dense_projections>, "in_place">(a{});
+  struct b : let<decltype(a{} + moh.y + in_place.y)> {};
   static constexpr auto mae = use<Mae<8, 3, 4, causal, pool::window<5>, gate_dim<6>>, "mae">(b{});
   struct c : let<decltype(b{} + mae.y)> {};
   static constexpr auto dense = use<MultiHead<8, 2, 6, sliding_window<11>, soft_cap<7>, rope<>>, "dense">(c{});
   static constexpr auto y = c{} + dense.y;
   using losses = type_list<>;
-  using observed = observed_of<moa, moh>;
+  using observed = observed_of<moa, moh, in_place>;
 };
 
 /// Blocks of a language model, as many as the constructor gets.

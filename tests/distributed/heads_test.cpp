@@ -33,6 +33,8 @@ TEST_CASE("MoH whose heads are divided among ranks") {
 TEST_CASE("MoH whose heads have keys of their own, divided among ranks") {
   using R = TwoStage<0, 5, 2>;
   check<Moh<12, 4, R, causal>, Moh<12, 4, R, causal, tensor_parallel>>({13, 0, 0, 0}, 13, given_rows::all_ranks);
+  check<Moh<12, 4, R, causal>, Moh<12, 4, R, causal, tensor_parallel, dense_projections>>({13, 0, 0, 0}, 13,
+                                                                                          given_rows::all_ranks);
 }
 TEST_CASE("MoH with weights for all heads, divided among ranks") {
   using One = Moh<12, 4, TwoStage<5, 0, 0>, causal>;

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     std::printf("%s: expected this table, and an empty line behind it:\n%s\n", argv[1], text.c_str());
   };
   expect("Moa", options_table(moa_options{}));
-  expect("MultiHead and Moh", options_table(multi_head_options{}));
+  expect("MultiHead and Moh", options_table(moh_options{}));
   expect("Mae", options_table(mae_options{}));
   expect("MhMoe and Smoe", options_table(mh_moe_options{}));
   expect("FeedForward", options_table(feed_forward_options{}));

@@ -181,12 +181,28 @@ constexpr Index macs(node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
   return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() * sizes.template extent<Out>())
       .value;
 }
+namespace detail {
+/// The rows of q that are attended: all, or where choices are in_place, as many as there are choices.
+template <class Q, class... Further>
+struct attended_rows {
+  using type = rows<Q>;
+};
+template <class Q, class... A>
+struct chosen_rows : attended_rows<Q> {};
+template <class Q, class Ones, class Chosen>
+struct chosen_rows<Q, node<ops::from_zero, node<ops::scatter_cols<domain<Chosen>>, Ones, Chosen>>> {
+  using type = times<cols<Chosen>, rows<Chosen>>;
+};
+template <class Q, class V, class E, class Rows, class Chosen, class... More>
+struct attended_rows<Q, V, node<ops::sort_by_expert<E, Rows>, Chosen>, More...> : chosen_rows<Q, Chosen> {};
+}  // namespace detail
 /// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds the d_h columns of every
 /// head, or, where tokens choose heads, of the one that its slot chose.
 template <class Spec, Expr Q, Expr K, Expr... Further>
 constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, auto const& sizes) {
+  using attended = typename detail::attended_rows<Q, Further...>::type;
   segments const queries = sizes.template segments_of<rows<Q>>(), keys = sizes.template segments_of<rows<K>>();
-  Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<rows<Q>>() / queries.rows;
+  Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<attended>() / queries.rows;
   return (checked(2) * queries.count *
           detail::visible_pairs(std::type_identity<typename Spec::mask>{}, queries.length(0), keys.length(0)) *
           rows_per_token * sizes.template extent<cols<Q>>())
@@ -215,8 +231,8 @@ template <class L, Extent... X>
     if constexpr (Parameter<P>) {
       if (!what.bias && detail::Bias<P>) return;
       if (!what.router && RouterParameter<P>) return;
-      n += checked(detail::times_of<P>(sizes)) * sizes.template extent<count<P>>() *
-           sizes.template extent<rows<P>>() * sizes.template extent<cols<P>>();
+      n += checked(detail::times_of<P>(sizes)) * sizes.template extent<count<P>>() * sizes.template extent<rows<P>>() *
+           sizes.template extent<cols<P>>();
     } else if constexpr (PackedParameter<P>) {
       n += checked(detail::times_of<P>(sizes)) * sizes.template extent<count<P>>() *
            sizes.template extent<typename P::in>() * sizes.template extent<typename P::out>();

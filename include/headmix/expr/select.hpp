@@ -156,6 +156,17 @@ struct flat_index : renumbering {
   }
 };
 
+/// y_ij = index_ij - 1, among as many as there are columns; -1 where index_ij is 0.
+struct from_zero : renumbering {
+  template <class A>
+  using shape_of = shape<rows<A>, cols<A>>;
+  template <class A>
+  using domain_of = cols<A>;
+  static void eval(auto const& run, auto y, auto index) { run.backend.renumber(y, index, -1, 0); }
+  static constexpr bool is_row_local = true;
+  static row_step::renumber in_row(auto const&, view<Int> y, view<Int const> index) { return {y, index, -1, 0}; }
+};
+
 /// The first column.
 struct first_choice : operation {
   static constexpr form form_of = form::view;
@@ -234,10 +245,10 @@ struct scatter_rows : operation {
 
 }  // namespace ops
 
-/// [R, E] -> Int [R, K]: the columns of the largest elements, largest first. NaN ranks behind every number, minus infinity
-/// too; of equal elements, and of two NaN, the one further left comes first. So there are always K different columns:
-/// where a router's logits have a NaN or plus infinity, its softmax is NaN, and the first K experts are chosen with
-/// weights that are NaN.
+/// [R, E] -> Int [R, K]: the columns of the largest elements, largest first. NaN ranks behind every number, minus
+/// infinity too; of equal elements, and of two NaN, the one further left comes first. So there are always K different
+/// columns: where a router's logits have a NaN or plus infinity, its softmax is NaN, and the first K experts are chosen
+/// with weights that are NaN.
 template <Extent K, Expr A>
 constexpr auto arg_top_k(A scores) {
   static_assert(K::value != 0, "headmix: top_k chooses at least one column");
@@ -282,6 +293,13 @@ constexpr auto offset_cols(Chosen index) {
 template <Selection Chosen>
 constexpr auto flat_index(Chosen index) {
   return make<ops::flat_index<domain<Chosen>>>(index);
+}
+/// Every choice in the column that it chose, -1 in the others: Int [R, K] -> Int [R, E], E the number of choices.
+template <Selection Chosen>
+constexpr auto choices_in_place(Chosen index) {
+  using all = domain<Chosen>;
+  constexpr auto from_one = offset_cols<size<1>, plus<size<1>, all>>(index);
+  return make<ops::from_zero>(make<ops::scatter_cols<all>>(from_one, index));
 }
 /// Numbers side by side, [R, C] and [R, D] -> [R, C + D].
 template <Expr A, Expr B>

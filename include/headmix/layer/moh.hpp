@@ -18,7 +18,25 @@ template <class E, class Chosen>
 inline constexpr bool names_all = false;
 template <class E, Expr Like>
 inline constexpr bool names_all<E, node<ops::iota_cols<size<0>, E, E>, Like>> = true;
+template <class Accepts, class... More>
+struct and_accepts;
+template <class... Kinds, class... More>
+struct and_accepts<accepts<Kinds...>, More...> {
+  using type = accepts<Kinds..., More...>;
+};
 }  // namespace detail
+
+/// W_q and W_o multiply all heads, as dense products, and only attention is of the chosen ones. The result is the same
+/// but for rounding; a weight of a head that is not finite reaches tokens whose head is off. Where half of the heads or
+/// more are on, this is faster on a GPU (bench/README.md).
+struct dense_projections : option_kind {
+  static constexpr char const *syntax = "dense_projections",
+                              *meaning = "W_q and W_o multiply all heads; attention is of the chosen ones",
+                              *without = "W_q and W_o multiply the chosen heads";
+};
+
+/// The options of Moh.
+using moh_options = detail::and_accepts<multi_head_options, dense_projections>::type;
 
 /// x [tokens, d] -> y [tokens, d], with W_q [d, E d_h], W_k and W_v [d, kv_heads d_h], W_o [E d_h, d] as in multi-head
 /// attention with E heads, and the router's parameters. The losses are the router's; the chosen heads can be observed.
@@ -32,15 +50,16 @@ inline constexpr bool names_all<E, node<ops::iota_cols<size<0>, E, E>, Like>> = 
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam HeadDim head_dim d_h, or `dynamic`; E d_h need not be d
 /// @tparam R how heads are chosen and weighed: TwoStage, QueryNorm, or any other router
-/// @tparam Options see multi_head_options
+/// @tparam Options see moh_options
 template <Index Width, Index HeadDim, RouterPolicy R, class... Options>
-struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<multi_head_options, Options...>, Width,
-                              HeadDim, typename R::experts> {
+struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh_options, Options...>, Width, HeadDim,
+                              typename R::experts> {
   using block = typename Moh::multi_head_block;
   using block::x_t, block::all_q;
   using typename block::W_q, typename block::W_o, typename block::b_q;
   template <class Option>
   static constexpr bool has = block::template has<Option>;
+  static constexpr bool dense = block::template has<dense_projections>;
   using heads = typename R::experts;
   using own_heads = typename block::own_heads;
   using top_k = typename R::top_k;
@@ -65,7 +84,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<mul
  public:
   // clang-format off
   /// The heads that a route names; only they are computed. Rows of q, o and g are slots.
-  template <class Route, bool InOrder = detail::names_all<heads, index_of<Route>>>
+  template <class Route, bool InOrder = detail::names_all<heads, index_of<Route>>, bool Dense = dense>
   struct active {
     static constexpr auto index = block::division::choices(Route::index);
     static constexpr auto g = split_rows<cols<index_of<Route>>>(block::on_each_rank(Route::gate));
@@ -75,9 +94,19 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<mul
     static constexpr auto y = block::result(expert_linear_combine(                    // sum_i g_i H_i W_O^i         (4)
         round_to_storage(g * o), row_blocks<own_heads>(W_o{}), index));
   };
-  /// All heads in their order: multi-head attention whose heads have weights.
+  /// The same with rows of q, o and g for all heads, of which those that are on are attended; the others' o is 0.
   template <class Route>
-  struct active<Route, true> {
+  struct active<Route, false, true> {
+    static constexpr auto index = block::division::choices(Route::index);
+    static constexpr auto g = split_rows<own_heads>(scatter_cols(block::on_each_rank(Route::gate), index));
+    static constexpr auto q = split_rows<own_heads>(
+        block::template rotate<own_heads>(block::scores::template queries<own_heads>(all_q)));
+    static constexpr auto o = block::attend(q, rows_of_heads(choices_in_place(index)));
+    static constexpr auto y = block::result(merge_rows<own_heads>(round_to_storage(g * o)) % W_o{});
+  };
+  /// All heads in their order: multi-head attention whose heads have weights.
+  template <class Route, bool Dense>
+  struct active<Route, true, Dense> {
     static constexpr auto g = split_rows<own_heads>(block::division::cols(Route::gate));
     static constexpr auto q = block::scores::template queries<own_heads>(all_q);
     static constexpr auto o = block::attend(block::template rotate<own_heads>(q));

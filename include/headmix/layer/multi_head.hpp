@@ -7,7 +7,7 @@
 
 namespace headmix {
 
-/// The options of MultiHead and Moh.
+/// The options of MultiHead, and those that Moh has in common with it.
 using multi_head_options =
     accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim, padded,
             option::position, option::scores, option::relative_bias, option::score_map, option::probability_dropout,

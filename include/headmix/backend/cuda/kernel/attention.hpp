@@ -302,8 +302,8 @@ template <class T, class Map>
   return 0;
 }
 
-/// What attention_tensor does, by warpgroups; false where they do not do it: the queue has none, scores go through a map,
-/// or there are no keys.
+/// What attention_tensor does, by warpgroups; false where they do not do it: the queue has none, scores go through a
+/// map, or there are no keys.
 template <AttentionMask Mask, class Queue, class Map>
 bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
                              attention_gated<bfloat16> const& gated, row_divisors const& by, float scale) {
@@ -344,7 +344,8 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_ident
                                    x.chosen.slots,
                                    x.chosen.offsets + x.queries.count * x.heads,
                                    x.queries.rows * x.rows_per_token,
-                                   x.head_dim};
+                                   x.head_dim,
+                                   x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(gated.o)};
     queue.launch(clear, clear.blocks());
   }
   bool done = false;

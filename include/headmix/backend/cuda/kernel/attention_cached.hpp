@@ -232,8 +232,14 @@ void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attentio
   attention_extents const& x = p.extents;
   if (x.head_dim == 0 || p.q.rows == 0) return;
   if (x.heads_are_chosen()) {
-    attention_clear<T> const clear{
-        p.o, {}, {}, x.chosen.slots, x.chosen.offsets + x.queries.count * x.heads, p.q.rows, x.head_dim};
+    attention_clear<T> const clear{p.o,
+                                   {},
+                                   {},
+                                   x.chosen.slots,
+                                   x.chosen.offsets + x.queries.count * x.heads,
+                                   p.q.rows,
+                                   x.head_dim,
+                                   x.head_dim % 8 == 0 && heads_are_aligned(p.o)};
     queue.launch(clear, clear.blocks());
   }
   queue.launch(put_in_cache<T>{x, p.k, p.v, cache}, blocks_for(p.k.rows * p.k.cols, put_in_cache<T>::threads));

@@ -9,10 +9,10 @@
 namespace headmix::gpu {
 
 /// o = 0, gated or not, and a log-sum-exp of minus infinity for the slots that chose nothing: those behind the last
-/// list. A warp for a row.
+/// list. Eight lanes for a row.
 template <class T>
 struct attention_clear {
-  static constexpr int threads = 256, warps = threads / 32;
+  static constexpr int threads = 256, together = 8, rows_at_once = threads / together;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
   static constexpr Index most_blocks = 256;
@@ -21,22 +21,35 @@ struct attention_clear {
   view<accumulator_t<T>> lse;
   Int const *slots, *begin;  ///< *begin: the place of the first one
   Index count, head_dim;     ///< count: of all slots
+  bool in_chunks;            ///< rows can be written 16 bytes at a time
 
   [[nodiscard]] Index blocks() const {
-    Index const n = blocks_for(count, warps);
+    Index const n = blocks_for(count, rows_at_once);
     return n < most_blocks ? n : most_blocks;
   }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    for (Index i = *begin + device.block() * warps + device.warp(); i < count; i += device.blocks() * warps) {
+    int const lane = device.thread() % together;
+    for (Index i = *begin + device.block() * rows_at_once + device.thread() / together; i < count;
+         i += device.blocks() * rows_at_once) {
       Index const row = slots[i];
-      for (Index c = device.lane(); c < head_dim; c += 32) {
-        if (o.data) device.store(&o(row, c), T(0));
-        if (gated.data) device.store(&gated(row, c), T(0));
-      }
-      if (lse.data && device.lane() == 0) device.store(&lse(row, 0), minus_infinity<accumulator_t<T>>);
+      if (o.data) clear(device, &o(row, 0), o.col_stride, lane);
+      if (gated.data) clear(device, &gated(row, 0), gated.col_stride, lane);
+      if (lse.data && lane == 0) device.store(&lse(row, 0), minus_infinity<accumulator_t<T>>);
     }
+  }
+
+ private:
+  template <class Device>
+  HEADMIX_DEVICE void clear(Device& device, T* row, Index stride, int lane) const {
+    if constexpr (Half<T>) {
+      if (in_chunks) {
+        for (Index c = 8 * lane; c < head_dim; c += 8 * together) device.store16(row + c, words<4>{});
+        return;
+      }
+    }
+    for (Index c = lane; c < head_dim; c += together) device.store(row + c * stride, T(0));
   }
 };
 
