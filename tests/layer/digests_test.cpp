@@ -132,7 +132,7 @@ TEST_CASE("digests: MoA") {
 }
 TEST_CASE("digests: MoH") {
   check<Moh<6, 4, TwoStage<1, 3, 2>, query_bias, key_bias, value_bias, output_bias, kv_heads<2>, rope<100>,
-            sliding_window<3>, padded>>({40, 80, 10240, 16978507161814744550u});
+            sliding_window<3>, padded>>({44, 92, 10688, 16978507161814744550u});
   check<Moh<6, 4, TwoStage<0, 4, 2, scaling::paper>, qk_norm, context_dim<5>, probability_dropout<1, 4>,
             output_dropout<1, 8>>,
         true>({24, 57, 13312, 3419051121420933375u});

@@ -32,9 +32,10 @@ struct Fusing : Reference<double> {
     *routed = {routed->routed + 1,      r.log_sum.data != nullptr, r.squares.data != nullptr,
                r.p_sum.data != nullptr, r.chosen.data != nullptr,  r.chosen_sum.data != nullptr,
                r.order.data != nullptr};
-    view<double const> const z(r.z), p(r.p);
+    view<double const> const z(r.z.middle_cols(r.first, r.p.cols)), p(r.p);
     view<Int const> const index(r.index);
     gemm(r.z, r.x, r.w, false);
+    if (r.s.data) map(r.s, tree_leaf<double, false, false>{z}, false);
     softmax(r.p, z);
     top_k(r.index, p);
     using leaf = tree_leaf<double, false, false>;

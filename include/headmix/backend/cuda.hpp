@@ -119,8 +119,9 @@ class Cuda {
   std::size_t route_scratch(route_problem<Scalar> const& r) { return gpu::route_scratch_bytes(r); }
   void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
     if (!gpu::route_on_tensor_cores(queue_, r, scratch)) {
-      view<wide const> const z(r.z), p(r.p);
       gemm(r.z, r.x, r.w, false);
+      view<wide const> const z(r.z.middle_cols(r.first, r.p.cols)), p(r.p);
+      if (r.s.data) gpu::map<wide>(queue_, r.s, tree_leaf<wide, false, false>{z}, false);
       gpu::softmax_top_k(queue_, r.p, r.index, z);
       if (r.log_sum.data || r.squares.data) {
         view<wide> const log_sum =

@@ -7,20 +7,23 @@
 
 namespace headmix {
 
-/// z = x w, p = softmax(z), index = the best columns of p, and what follows from these alone: each of the others is not
-/// wanted when its data is null. x [R, D], w [D, E], index [R, K].
+/// z = x w, p = softmax(s), s some neighbouring columns of z or all of them, index = the best columns of p, and what
+/// follows from these alone: each of the others is not wanted when its data is null. x [R, D], w [D, C], index [R, K].
 template <class T>
 struct route_problem {
   using wide = accumulator_t<T>;
-  view<wide> z, p;  ///< [R, E]
+  view<wide> z;  ///< [R, C]
+  view<wide> p;  ///< [R, E]
   view<Int> index;
-  view<wide> log_sum;       ///< log_sum_exp(z), [R, 1]
+  view<wide> log_sum;       ///< log_sum_exp(s), [R, 1]
   view<wide> squares;       ///< col_sum(square(log_sum)), [1, 1]
   view<wide> p_sum;         ///< col_sum(p), [1, E]
   view<wide> chosen;        ///< one_hot(index), [R, E]
   view<wide> chosen_sum;    ///< col_sum(one_hot(index)), [1, E]
   view<Int> order, begins;  ///< sort_by_expert(index), [1, R K] and [1, E + 1]
   view<T const> x, w;
+  Index first = 0;    ///< column of z where s begins
+  view<wide> s = {};  ///< [R, E]
 };
 
 }  // namespace headmix

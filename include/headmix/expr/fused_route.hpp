@@ -12,7 +12,9 @@
 namespace headmix {
 namespace ops {
 
-/// A router: see route_problem, whose members are the values in their order.
+/// A router: see route_problem, whose members are the values in their order. First: columns of z before those of the
+/// router, which are another value then; void if all are the router's.
+template <class First>
 struct route : operation {
   static constexpr bool needs_scratch = true;
   static std::size_t scratch(auto const& run, auto... values) {
@@ -21,9 +23,22 @@ struct route : operation {
   static void eval(auto const& run, auto... values) { run.backend.route(problem(run, values...), run.scratch); }
 
  private:
-  template <class Run>
-  static auto problem(Run const&, auto... values) {
-    return route_problem<typename Run::backend_type::scalar>{values...};
+  template <class Run, class W>
+  static auto problem(Run const& run, W z, W p, view<Int> index, W log_sum, W squares, W p_sum, W chosen, W chosen_sum,
+                      view<Int> order, view<Int> begins, auto... rest) {
+    route_problem<typename Run::backend_type::scalar> r{z,      p,          index, log_sum, squares, p_sum,
+                                                        chosen, chosen_sum, order, begins,  {},      {}};
+    put(run, r, rest...);
+    return r;
+  }
+  static void put(auto const& run, auto& r, auto s, auto x, auto w) {
+    put(run, r, x, w);
+    r.s = s;
+    r.first = run.template extent<First>();
+  }
+  static void put(auto const&, auto& r, auto x, auto w) {
+    r.x = x;
+    r.w = w;
   }
 };
 
@@ -31,43 +46,72 @@ struct route : operation {
 
 namespace detail {
 
-/// The values of a router: z = x w, p = softmax(z) and the best K columns of p. What else follows from them alone is
-/// done with them wherever it stands in the list, since its operands are there.
-template <class X, class W, class K>
+/// Which columns of Z an S is: `first` of them come before; void for all.
+template <class Z, class S>
+struct columns_of {
+  static constexpr bool found = false;
+};
+template <class Z>
+struct columns_of<Z, Z> {
+  static constexpr bool found = true;
+  using first = void;
+};
+template <class Z, class First, class Count, class Of, class Like>
+struct columns_of<Z, node<ops::gather_cols, Z, node<ops::iota_cols<First, Count, Of>, Like>>> {
+  static constexpr bool found = true;
+  using first = First;
+};
+/// The choice among columns of Z that the steps make first.
+template <class Z, class... Steps>
+struct choice_from {
+  static constexpr bool found = false;
+};
+template <class Z, class K, class S, class... More>
+requires(columns_of<Z, S>::found) struct choice_from<Z, compute<node<ops::top_k<K>, node<ops::softmax, S>>>, More...> {
+  static constexpr bool found = true;
+  using columns = S;
+  using count = K;
+};
+template <class Z, class Other, class... More>
+struct choice_from<Z, Other, More...> : choice_from<Z, More...> {};
+
+/// The values of a router: z = x w, p = softmax(s) of columns s of z and the best K columns of p. What else follows
+/// from them alone is done with them wherever it stands in the list, since its operands are there.
+template <class Z, class S, class K>
 struct routed_values {
-  using z = node<ops::matmul<kind::accumulator>, X, W>;
-  using p = node<ops::softmax, z>;
+  using p = node<ops::softmax, S>;
   using index = node<ops::top_k<K>, p>;
-  using log_sum = decltype(log_sum_exp(z{}));
+  using log_sum = decltype(log_sum_exp(S{}));
   using squares = decltype(col_sum(square(log_sum{})));
   using p_sum = decltype(col_sum(p{}));
   using chosen = decltype(one_hot(index{}));
   using chosen_sum = decltype(col_sum(chosen{}));
   using order = decltype(sort_by_expert(index{}));
-  using further = type_list<log_sum, squares, p_sum, chosen, chosen_sum, order, output<1, order>>;
+  using own = std::conditional_t<std::is_same_v<Z, S>, type_list<>, type_list<S>>;
+  using further = concat<type_list<log_sum, squares, p_sum, chosen, chosen_sum, order, output<1, order>>, own>;
 
   struct is_left {
     template <class Step>
     static constexpr bool value =
-        !contains<type_list<compute<log_sum>, compute<squares>, compute<p_sum>, compute<chosen>, compute<chosen_sum>,
-                            compute<order>>,
+        !contains<type_list<compute<S>, compute<p>, compute<index>, compute<log_sum>, compute<squares>, compute<p_sum>,
+                            compute<chosen>, compute<chosen_sum>, compute<order>>,
                   Step>;
   };
 };
 
 }  // namespace detail
 
-template <class Backend, class X, class W, class K, class... T>
-requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real)  //
-    struct fusion<
-        Backend,
-        type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>,
-                  compute<node<ops::softmax, node<ops::matmul<kind::accumulator>, X, W>>>,
-                  compute<node<ops::top_k<K>, node<ops::softmax, node<ops::matmul<kind::accumulator>, X, W>>>>, T...>> {
-  using values = detail::routed_values<X, W, K>;
+template <class Backend, class X, class W, class... T>
+requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real &&
+         detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>, T...>::found)  //
+    struct fusion<Backend, type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>, T...>> {
+  using z = node<ops::matmul<kind::accumulator>, X, W>;
+  using choice = detail::choice_from<z, T...>;
+  using s = typename choice::columns;
+  using values = detail::routed_values<z, s, typename choice::count>;
   using further = typename values::further;
-  using type = fused<ops::route, type_list<typename values::z, typename values::p, typename values::index>, further,
-                     type_list<X, W>>;
+  using type = fused<ops::route<typename detail::columns_of<z, s>::first>,
+                     type_list<z, typename values::p, typename values::index>, further, type_list<X, W>>;
   using rest = filter<type_list<T...>, typename values::is_left>;
 };
 

@@ -93,6 +93,30 @@ struct TwoStage {
     };
 
    private:
+    /// Of all that W_h, W_s and W_r are there, side by side: their products with X are one.
+    static constexpr auto all_weights() {
+      if constexpr (!routes) {
+        return W_s{};
+      } else if constexpr (!grouped) {
+        return W_r{};
+      } else if constexpr (Shared == 1) {
+        return concat_cols(W_h{}, W_r{});
+      } else {
+        return concat_cols(W_h{}, concat_cols(W_s{}, W_r{}));
+      }
+    }
+    static constexpr auto logits = upcast(X{} % all_weights());
+    using logit_cols = cols<std::remove_const_t<decltype(logits)>>;
+    /// Those of one of them, Count columns behind First others.
+    template <Extent First, Extent Count>
+    static constexpr auto logits_of() {
+      if constexpr (grouped) {
+        return gather_cols(logits, iota_cols<First, Count, logit_cols>(logits));
+      } else {
+        return logits;
+      }
+    }
+    using before_routed = std::conditional_t<Shared == 1, size<2>, plus<size<2>, shared_heads>>;
     /// The weight of a group of heads, where there are two.
     template <Index Group>
     static constexpr auto group() {
@@ -110,7 +134,7 @@ struct TwoStage {
       if constexpr (Shared == 1) {
         return ones_of<rows<X>, shared_heads>();
       } else {
-        return Scale::shared(softmax(upcast(X{} % W_s{})));
+        return Scale::shared(softmax(logits_of<size<2>, shared_heads>()));
       }
     }
     static constexpr auto best_of_routed() {
@@ -146,8 +170,8 @@ struct TwoStage {
 
    public:
     // clang-format off
-    static constexpr auto alpha = softmax(upcast(X{} % W_h{}));                // [a_1, a_2] = Softmax(W_h x)      (6)
-    static constexpr auto p = softmax(upcast(X{} % W_r{}));                    // Softmax(W_r x)
+    static constexpr auto alpha = softmax(logits_of<size<0>, size<2>>());    // [a_1, a_2] = Softmax(W_h x)      (6)
+    static constexpr auto p = softmax(logits_of<before_routed, routed_heads>());  // Softmax(W_r x)
     static constexpr auto chosen = best_of_routed();                         // Top-K(W_r x)
     static constexpr auto g_s = weighed<0>(softmax_of_shared());             // a_1 Softmax(W_s x)_i, i <= h_s   (5)
     static constexpr auto g_r = weighed<1>(softmax_of_chosen());             // a_2 Softmax(W_r x)_i, i chosen   (5)

@@ -224,15 +224,18 @@ void check_route(bench<B>& b) {
   using W = accumulator_t<T>;
   struct sizes {
     Index rows, depth, experts, k;
+    Index before, behind;  ///< further columns of z
   };
-  for (auto const [rows, depth, experts, k] :
-       {sizes{0, 8, 5, 2}, sizes{1, 8, 5, 1}, sizes{37, 19, 7, 3}, sizes{40, 64, 32, 2}}) {
+  for (auto const [rows, depth, experts, k, before, behind] :
+       {sizes{0, 8, 5, 2, 0, 0}, sizes{1, 8, 5, 1, 2, 0}, sizes{37, 19, 7, 3, 0, 0}, sizes{37, 24, 7, 3, 2, 3},
+        sizes{40, 64, 32, 2, 0, 0}, sizes{40, 64, 20, 2, 5, 0}}) {
     for (bool const wanted : {true, false}) {
       b.begin("route", rows, " rows, ", k, " of ", experts, " experts", wanted ? "" : ", choices alone");
-      operand<B, T> x(b, rows, depth), w(b, depth, experts);
+      Index const columns = before + experts + behind;
+      operand<B, T> x(b, rows, depth), w(b, depth, columns);
       if (!wanted && rows > 2) x.set(rows / 2, 1, std::numeric_limits<double>::quiet_NaN());
-      operand<B, W> z(b, rows, experts), p(b, rows, experts), log_sum(b, rows, 1), squares(b, 1, 1),
-          p_sum(b, 1, experts), chosen(b, rows, experts), chosen_sum(b, 1, experts);
+      operand<B, W> z(b, rows, columns), s(b, rows, experts), p(b, rows, experts), log_sum(b, rows, 1),
+          squares(b, 1, 1), p_sum(b, 1, experts), chosen(b, rows, experts), chosen_sum(b, 1, experts);
       int_operand<B> index(b, rows, k), order(b, 1, rows * k), begins(b, 1, experts + 1);
       auto const given = [wanted](auto v) {
         if (!wanted) v.data = nullptr;
@@ -249,12 +252,17 @@ void check_route(bench<B>& b) {
                                given(order.device()),
                                given(begins.device()),
                                x.in(),
-                               w.in()};
+                               w.in(),
+                               before,
+                               given(s.device())};
       auto const scratch = b.scratch(b.backend.route_scratch(r));
       b.run([&] { b.backend.route(r, scratch); });
       b.reference.gemm(z.host(), view<double const>(x.host()), view<double const>(w.host()), false);
       z.check("z");
-      b.reference.softmax(p.host(), view<double const>(z.host()));
+      view<double const> const of_experts = view<double const>(z.host()).middle_cols(before, experts);
+      if (wanted) b.reference.map(s.host(), tree_leaf<double, false, false>{of_experts}, false);
+      s.check("s");
+      b.reference.softmax(p.host(), of_experts);
       p.check("p");
       p.receive();  // near ties may be rounded apart: the choice must be that of the probabilities found
       b.reference.top_k(index.host(), view<double const>(p.host()));
@@ -262,7 +270,7 @@ void check_route(bench<B>& b) {
       if (wanted) {
         using leaf = tree_leaf<double, false, false>;
         view<Int const> const found = index.host();
-        b.reference.log_sum_exp(log_sum.host(), view<double const>(z.host()));
+        b.reference.log_sum_exp(log_sum.host(), of_experts);
         b.reference.gemm(squares.host(), view<double const>(log_sum.host().transposed()),
                          view<double const>(log_sum.host()), false);
         b.reference.col_sum(p_sum.host(), lazy<leaf>{{p.host()}, rows, experts}, false);

@@ -1,11 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A router in one kernel: logits z = x w, probabilities p = softmax(z), index = the best columns of p. A block makes
-// the logits of some rows on tensor cores and keeps them on the chip until the experts are chosen. It also counts the
-// choices and sums up the probabilities of its rows; a second kernel adds up the blocks, and a third puts the slots in
-// order. Where that does not apply, the product is a kernel of its own, and softmax and choice are another. With
-// cub::DeviceHistogram and cub::DeviceRadixSort, counts and order of 32 experts would take 10 launches behind the
-// choice instead of these 2 (tests/cuda/runtime/cub_test.cu).
+// A router in one kernel: logits z = x w, probabilities p = softmax of some columns of z, index = the best columns of
+// p. A block makes the logits of some rows on tensor cores and keeps them on the chip until the experts are chosen. It
+// also counts the choices and sums up the probabilities of its rows; a second kernel adds up the blocks, and a third
+// puts the slots in order. Where that does not apply, the product is a kernel of its own, and softmax and choice are
+// another. With cub::DeviceHistogram and cub::DeviceRadixSort, counts and order of 32 experts would take 10 launches
+// behind the choice instead of these 2 (tests/cuda/runtime/cub_test.cu).
 
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
@@ -25,7 +25,7 @@ struct route_parts {
   float* squares;  ///< [blocks]
 };
 
-/// 64 rows x up to `columns` experts by four warps, 16 rows each.
+/// 64 rows x up to `columns` columns of z by four warps, 16 rows each.
 template <Half T, int columns>
 struct route_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
@@ -39,9 +39,11 @@ struct route_tensor {
 
   view<float> z, p;
   view<Int> index;
-  view<float> log_sum;  ///< null: not wanted
+  view<float> log_sum;  ///< null: not wanted, as s
   view<T const> x, w;
   route_parts parts;
+  int before;  ///< columns of z before those of the experts
+  view<float> s;
 
   /// One of no rows where there are none.
   [[nodiscard]] static Index blocks_of(Index n) { return n == 0 ? 1 : blocks_for(n, rows); }
@@ -52,7 +54,7 @@ struct route_tensor {
     Index const row0 = device.block() * rows;
     int const thread = device.thread(), lane = device.lane(), warp = device.warp();
     int const height = static_cast<int>(x.rows - row0 < rows ? x.rows - row0 : rows);
-    int const inner = static_cast<int>(x.cols), experts = static_cast<int>(w.cols);
+    int const inner = static_cast<int>(x.cols), width = static_cast<int>(w.cols), experts = static_cast<int>(p.cols);
 
     auto const start = [&](int step, int stage) {
       int const k0 = step * depth;
@@ -60,7 +62,7 @@ struct route_tensor {
           device, device.template shared<T>(stage * left_bytes), thread, height, inner - k0,
           [&](int, int i) { return x.data + (row0 + (i < height ? i : 0)) * x.row_stride + k0; });
       tile_copy<depth, columns, threads>::start(
-          device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread, inner - k0, experts,
+          device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread, inner - k0, width,
           [&](int, int k) { return w.data + (Index{k0} + k) * w.row_stride; });
     };
     constexpr int n = columns / 8;
@@ -116,8 +118,9 @@ struct route_tensor {
       HEADMIX_UNROLL
       for (int c = 0; c < 4; ++c) {
         int const e = member + lanes * c;
-        value[c] = e < experts ? logits[i * logit_row + e] : minus_infinity<float>;
-        if (real && e < experts) device.store(&z(row, e), value[c]);
+        if (real && e < width) device.store(&z(row, e), float(logits[i * logit_row + e]));
+        value[c] = e < experts ? float(logits[i * logit_row + before + e]) : minus_infinity<float>;
+        if (s.data && real && e < experts) device.store(&s(row, e), value[c]);
         top = larger_number{}(top, value[c]);
       }
       for (int mask = lanes / 2; mask > 0; mask /= 2) top = larger_number{}(top, device.shuffle_xor(top, mask));
@@ -286,9 +289,9 @@ template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
   std::size_t const log_sums = sizeof(accumulator_t<T>) * static_cast<std::size_t>(r.x.rows);
   if constexpr (Half<T>) {
-    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.w.cols;
+    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.p.cols;
     std::size_t const parts = sizeof(float) * static_cast<std::size_t>((2 * experts + 2) * blocks + experts + 1) +
-                              sizeof(T) * static_cast<std::size_t>(r.w.rows * padded_weights<T>::columns(experts));
+                              sizeof(T) * static_cast<std::size_t>(r.w.rows * padded_weights<T>::columns(r.w.cols));
     return parts < log_sums ? log_sums : parts;
   } else {
     return log_sums;
@@ -299,14 +302,14 @@ template <class T>
 template <class Queue, class T>
 [[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
   if constexpr (Half<T>) {
-    Index const experts = r.w.cols;
-    if (!rows_are_aligned(r.x) || r.x.count != 1 || experts > 128 || 1 > experts) return false;
+    Index const experts = r.p.cols, width = r.w.cols;
+    if (!rows_are_aligned(r.x) || r.x.count != 1 || width > 128 || 1 > experts) return false;
     bool const orders = r.order.data || r.begins.data;
-    view<T> const padded(reinterpret_cast<T*>(scratch.data()), r.w.rows, padded_weights<T>::columns(experts));
+    view<T> const padded(reinterpret_cast<T*>(scratch.data()), r.w.rows, padded_weights<T>::columns(width));
     view<T const> w = r.w;
     if (!rows_are_aligned(w)) {
       map<float>(queue, padded, padded_weights<T>{w}, false);
-      w = view<T const>(padded).middle_cols(0, experts);
+      w = view<T const>(padded).middle_cols(0, width);
     }
     auto* const p_sums = reinterpret_cast<float*>(scratch.data() + sizeof(T) * static_cast<std::size_t>(padded.size()));
     Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows);
@@ -315,13 +318,15 @@ template <class Queue, class T>
     route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr,
                             r.squares.data ? squares : nullptr};
     auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
-      queue.launch(route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, w, parts}, blocks);
+      queue.launch(
+          route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, w, parts, static_cast<int>(r.first), r.s},
+          blocks);
     };
-    if (experts <= 16) {
+    if (width <= 16) {
       launch(std::integral_constant<int, 16>{});
-    } else if (experts <= 32) {
+    } else if (width <= 32) {
       launch(std::integral_constant<int, 32>{});
-    } else if (experts <= 64) {
+    } else if (width <= 64) {
       launch(std::integral_constant<int, 64>{});
     } else {
       launch(std::integral_constant<int, 128>{});
