@@ -126,12 +126,19 @@ template <class S>
   return s.y.cols;
 }
 
+/// A lane for each column where there are few rows, so that a step takes no longer than one element does. Where there
+/// are many, what counts is that no lane idles: most steps are about fewer columns than the widest one.
+[[nodiscard]] constexpr team lanes_of_rows(Index rows, Index columns) {
+  constexpr Index many = 8192, least = 4, each = 8;
+  return team::of_lanes_for(rows < many || columns < least ? columns : columns / each > least ? columns / each : least);
+}
+
 /// @param rows  of all operands that have more than one
 template <class W, class Queue, class... S>
 void each_row(Queue& queue, Index rows, S const&... s) {
   Index columns = 1;
   ((columns = widest(s) > columns ? widest(s) : columns), ...);
-  team const members = team::of_lanes_for(columns);
+  team const members = lanes_of_rows(rows, columns);
   queue.launch(each_row_kernel<W, S...>{list_of(s...), rows, members}, members.blocks(rows));
 }
 

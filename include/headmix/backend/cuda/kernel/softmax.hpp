@@ -35,6 +35,15 @@ template <class W, class A, class Device>
 /// Row i of y = softmax(a), if it is `real`.
 template <class W, class T, class A, class Device>
 HEADMIX_DEVICE void softmax_of_row(Device& device, team members, view<T> y, view<A const> a, Index i, bool real) {
+  if (a.cols <= members.size()) {  // the same for an element of each member, which is read once
+    Index const j = members.member(device);
+    bool const mine = real && j < a.cols;
+    W const x = mine ? static_cast<W>(device.load(&a(i, j))) : minus_infinity<W>;
+    W const top = combined(device, members, x, larger_number{}), part = exp_below(x, top);
+    W const sum = combined(device, members, part, add_numbers{});
+    if (mine) device.store(&y(i, j), static_cast<T>(top == minus_infinity<W> ? W(0) : part / sum));
+    return;
+  }
   row_scale<W> const scale = scale_of_row<W>(device, members, a, i, real);
   if (!real) return;
   for (Index j = members.member(device); j < a.cols; j += members.size()) {
