@@ -196,6 +196,18 @@ TEST_CASE("cuda, emulated: wrong uses of barriers are found") {
         }
       },
       "wait at take_registers<232>");
+  // All that are given, 168 for each thread of the launch, are too few: 80 + 2 * 216 is more than 3 * 168.
+  check_found_by_warpgroups<384>(
+      [](EmulatedSm90a& d, bool planted) {
+        if (d.warpgroup() > 0) {
+          d.take_registers<216>();
+        } else if (planted) {
+          d.give_registers<80>();
+        } else {
+          d.give_registers<72>();
+        }
+      },
+      "wait at take_registers<216>");
 }
 
 namespace {

@@ -17,16 +17,18 @@
 
 namespace headmix::gpu::emulator {
 
-/// How many registers the threads of each warpgroup have (setmaxnreg). To take more than there are waits for others to
-/// give some.
+/// How many registers the threads of each warpgroup have (setmaxnreg). To take more than the block has left of those
+/// that it was launched with waits for others to give some.
 class register_counts {
  public:
   explicit register_counts(machine& m) : m_(m) {}
 
   void begin_block() {
     // What a launch gives to each thread: a multiple of 8, and at most 255.
-    int const fair = all_registers / m_.running_.block_threads() / 8 * 8;
-    groups_.fill({fair < 248 ? fair : 248, 0});
+    int const threads = m_.running_.block_threads(), fair = all_registers / threads / 8 * 8;
+    int const each = fair < 248 ? fair : 248;
+    groups_.fill({each, 0});
+    of_block_ = each * threads;
     wanting_.clear();
   }
 
@@ -54,7 +56,7 @@ class register_counts {
         bool const mine = g == thread / warpgroup_threads;
         sum += (mine ? n : groups_[index(g)].registers) * warpgroup_threads;
       }
-      if (sum <= all_registers) {
+      if (sum <= of_block_) {
         group_of(thread).registers = n;
         group_of(thread).wanted = 0;
         return;
@@ -65,7 +67,7 @@ class register_counts {
   }
 
  private:
-  static constexpr int all_registers = 65536;  // of a block
+  static constexpr int all_registers = 65536;  // of a processor
   struct group {
     int registers = 0, wanted = 0;
   };
@@ -81,6 +83,7 @@ class register_counts {
   machine& m_;
   std::array<group, machine::max_threads / warpgroup_threads> groups_;
   std::vector<int> wanting_;
+  int of_block_ = 0;  // registers that its launch got: what one takes, another must have given
 };
 
 /// What kernels for warpgroups need besides.
