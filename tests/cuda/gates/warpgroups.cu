@@ -12,10 +12,10 @@
 // expect: attention_key_gradient_warpgroups<full,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_key_gradient_warpgroups<causal,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_key_gradient_warpgroups<full,no_score_map,64, HGMMA=16 UTMALDG=2 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<128,false, HGMMA=8 UTMALDG=2 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<128,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<64,false, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<64,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<128,false, HGMMA=12 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<128,true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<64,false, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<64,true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_sum_warpgroups<false, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_sum_warpgroups<true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<true> HGMMA=8 USETMAXREG=2 LDGSTS
@@ -30,9 +30,9 @@
 // budget: 14.1 0 1.38 attention_key_gradient_warpgroups<full, no_score_map, 128,
 // budget: 14.1 0 1.38 attention_key_gradient_warpgroups<causal, no_score_map, 128,
 // budget: 18.9 0 2.07 attention_key_gradient_warpgroups<full, no_score_map, 64,
-// budget: 8.3 0 0 grouped_gemm_warpgroups<
+// budget: 11.5 0 0 grouped_gemm_warpgroups<
 // budget: 11.8 0 0 grouped_sum_warpgroups<
-// budget: 7.6 0 0 grouped_outer_warpgroups<
+// budget: 8.0 0 0 grouped_outer_warpgroups<
 // budget: 9.7 0 0 ring_product
 #include "cuda/ring_product.hpp"
 #include "gate.cuh"

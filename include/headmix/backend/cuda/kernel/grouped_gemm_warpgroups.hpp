@@ -1,10 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One weight matrix per expert with the products of warpgroups. A block has 256 slots of one expert and 64 or 128
-// columns, and goes through the depth 64 columns of x at a time. The four warps of the first warpgroup gather rows of x
-// by asynchronous copies, one of its threads brings the weights by TMA; the other two warpgroups multiply, 128 slots
-// each, while up to three further steps are on their way.
+// One weight matrix per expert with the products of warpgroups. A block goes through tiles of 256 slots of one expert
+// and 64 or 128 columns, and through the depth 64 columns of x at a time. The four warps of the first warpgroup gather
+// rows of x by asynchronous copies, one of its threads brings the weights by TMA; the other two warpgroups multiply,
+// 128 slots each, while up to three further steps are on their way, those of the next tile while they write one.
 
+#include <algorithm>
+#include <cstdint>
 #include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
@@ -59,11 +61,13 @@ struct grouped_gemm_warpgroups {
   static constexpr int panel_rows = transposed ? columns : depth;
   static constexpr int rights_at = stages * left_bytes;
   using ring = stage_ring<stages, rights_at + stages * right_bytes>;
-  static constexpr int rows_at = ring::end, slots_at = rows_at + rows * 4;
-  static constexpr int shared_bytes = slots_at + rows * 4;
+  /// What consumers have to know of a tile, with its first step: its slots, of which there are so many, its first
+  /// column and the steps of its depth, 0 without an expert. A count of 0: there is no further tile.
+  static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
+  static constexpr int tiles_at = (ring::end + 15) / 16 * 16, shared_bytes = tiles_at + stages * tile_bytes;
   static constexpr int producers = 4, consumers = 8;  ///< warps
-  static constexpr int on_their_way = 2;  ///< steps whose rows of x have not arrived when the next one is begun
-  static constexpr int own_barrier = 1;   ///< and the next one: of one consumer
+  static constexpr int on_their_way = 2;   ///< steps whose rows of x have not arrived when the next one is begun
+  static constexpr int bring_barrier = 1;  ///< of the first warpgroup
 
   view<bfloat16> y;
   view<bfloat16 const> x;
@@ -72,139 +76,279 @@ struct grouped_gemm_warpgroups {
   int expert_rows, expert_cols;  ///< from one weight to the next in the map
   TensorMap weights;             ///< tiles of `panel_rows` rows
 
-  [[nodiscard]] Index blocks() const {
-    return tile_bound(slots.count(), slots.experts() + 1, rows) * blocks_for(y.cols, columns);
+  [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(y.cols, columns)); }
+  [[nodiscard]] Index blocks(int processors) const {
+    Index const most = tile_bound(slots.count(), slots.experts() + 1, rows) * across();
+    return (std::min)(Index{processors}, most);
   }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    int const block = static_cast<int>(device.block()), across = static_cast<int>(blocks_for(y.cols, columns));
-    slot_tile const mine(device, slots, block / across, rows);
-    if (mine.count <= 0) return;
-    int const col0 = block % across * columns;
-    int const steps = mine.expert < slots.experts() ? inner / depth : 0;
-
-    auto const row_of = device.template shared<int>(rows_at), slot_of = device.template shared<int>(slots_at);
-    for (int i = device.thread(); i < rows; i += threads) {
-      Int const slot = mine.slot(slots, i);
-      row_of[i] = slots.row_of(slot);
-      slot_of[i] = slot;
-    }
     if (device.thread() == 0) {
       ring::init(device, producers + 1, consumers);
       device.fence_async();  // copies see them
     }
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template give_registers<56>();
-      produce(device, row_of, static_cast<int>(mine.expert), col0, steps);
+      device.template give_registers<72>();
+      produce(device);
     } else {
-      device.template take_registers<224>();
-      consume(device, slot_of, mine.count, col0, steps);
+      device.template take_registers<216>();
+      consume(device);
     }
   }
 
  private:
-  template <class Device, class Rows>
-  HEADMIX_DEVICE void produce(Device& device, Rows const& row_of, int expert, int col0, int steps) const {
-    using copy = tile_copy<rows, depth, warpgroup_threads>;
-    int const thread = device.thread(), chunks_of_row = static_cast<int>(x.row_stride / 8);
-    int chunk[copy::count];  // of x, of 16 bytes: where the thread's part of its rows begins
-    HEADMIX_UNROLL
-    for (int n = 0; n < copy::count; ++n) {
-      chunk[n] = row_of[copy::row(thread, n)] * chunks_of_row + copy::col(thread) / 8;
-    }
+  using copy = tile_copy<rows, depth, warpgroup_threads>;
+  static constexpr int group_rows = 64, copies_of_group = group_rows / copy::rows_at_once;  ///< of a product
+
+  [[nodiscard]] static HEADMIX_HD constexpr int tile_at(int stage) { return tiles_at + stage * tile_bytes; }
+
+  /// Tiles are those of 256 slots, expert after expert, and then the experts' last ones of fewer: so blocks, which have
+  /// every n-th, have about as many of either. Slots without an expert are those of one more.
+  struct counted_tiles {
+    int full = 0, all = 0;
+  };
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE counted_tiles count_tiles(Device& device) const {
+    counted_tiles found;
+    each_32_experts(device, [&](int, Index, int full, int last) {
+      int of_full = 0, of_last = 0;
+      static_cast<void>(device.warp_exclusive_sum(full, of_full));
+      static_cast<void>(device.warp_exclusive_sum(last > 0 ? 1 : 0, of_last));
+      found.full += of_full;
+      found.all += of_full + of_last;
+      return true;
+    });
+    return found;
+  }
+  /// f(first of 32 experts, where the slots of the lane's begin, its full tiles, the slots of its last one) until it is
+  /// false.
+  template <class Device, class F>
+  HEADMIX_DEVICE void each_32_experts(Device& device, F const& f) const {
+    int const all = static_cast<int>(slots.experts()) + 1;
     HEADMIX_NO_UNROLL
-    for (int step = 0; step < steps; ++step) {
-      int const stage = ring::stage_of(step), k0 = step * depth;
-      ring::wait_empty(device, step);
-      if (thread == 0) {
-        device.arrive_expecting(ring::full(device, step), right_bytes);
-        HEADMIX_UNROLL
-        for (int i = 0; i < panels; ++i) {
-          int const n = col0 + i * panel_columns;
-          device.copy_tile(
-              device.template shared<bfloat16>(rights_at + stage * right_bytes + i * (right_bytes / panels)), weights,
-              expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n),
-              ring::full(device, step));
-        }
-      }
-      auto const to = device.template shared<bfloat16>(stage * left_bytes);
-      bfloat16 const* const from = x.data + k0;
-      HEADMIX_UNROLL
-      for (int n = 0; n < copy::count; ++n) {
-        device.copy_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
-                            from + Index{chunk[n]} * 8, true);
-      }
-      device.commit_copies();
-      if (step < on_their_way) continue;
-      device.template wait_copies<on_their_way>();
-      ring::arrive_full(device, step - on_their_way);
+    for (int first = 0; first < all; first += 32) {
+      int const expert = first + device.lane();
+      Index const begin = expert < all ? slots.begin(expert) : 0;
+      int const count = expert < all ? static_cast<int>(slots.end(expert) - begin) : 0;
+      if (!f(first, begin, count / rows, count % rows)) return;
     }
-    device.template wait_copies<0>();
-    for (int step = steps < on_their_way ? 0 : steps - on_their_way; step < steps; ++step)
-      ring::arrive_full(device, step);
   }
 
-  template <class Device, class Slots>
-  HEADMIX_DEVICE void consume(Device& device, Slots const& slot_of, int count, int col0, int steps) const {
-    constexpr int blocks = columns / 8, eight_rows = 8 * panel_row_bytes;
-    int const consumer = device.warpgroup() - 1, lane = device.lane();
-    int const first_row = consumer * own_rows;
-    float sum[2][blocks][4] = {};
+  /// A tile, and two of its slots, those of rows `thread` and `thread` + 128; -1: none. A count of 0: there is no such
+  /// tile.
+  struct tile {
+    int expert, count, col0;
+    Int slot[2];
+  };
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE tile find_tile(Device& device, counted_tiles const& all, int number) const {
+    tile t = {0, 0, number % across() * columns, {-1, -1}};
+    int left = number / across();  // tiles of its kind before it
+    if (left >= all.all) return t;
+    bool const is_full = left < all.full;
+    if (!is_full) left -= all.full;
+    each_32_experts(device, [&](int first, Index begin, int full, int last) {
+      int const mine = is_full ? full : last > 0 ? 1 : 0;
+      int total = 0;
+      int const before = device.warp_exclusive_sum(mine, total);
+      if (left >= total) {
+        left -= total;
+        return true;
+      }
+      int const lane = count_bits(device.ballot(before <= left)) - 1;  // the last one, since those behind it have more
+      t.expert = first + lane;
+      t.count = is_full ? rows : device.shuffle(last, lane);
+      int const within = is_full ? left - device.shuffle(before, lane) : device.shuffle(full, lane);
+      Index const place = device.shuffle(begin, lane) + Index{within} * rows;
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        int const row = i * own_rows + device.thread();
+        if (row < t.count) t.slot[i] = slots.slot(place + row);
+      }
+      return false;
+    });
+    return t;
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void produce(Device& device) const {
+    int const thread = device.thread(), every = static_cast<int>(device.blocks());
+    int step = 0;
+    auto const finish = [&] {
+      device.commit_copies();
+      if (step >= on_their_way) {
+        device.template wait_copies<on_their_way>();
+        ring::arrive_full(device, step - on_their_way);
+      }
+      ++step;
+    };
+    counted_tiles const all = count_tiles(device);
+    int number = static_cast<int>(device.block());
+    tile now = find_tile(device, all, number);
     HEADMIX_NO_UNROLL
-    for (int step = 0; step < steps; ++step) {
+    while (now.count > 0) {
+      tile const next = find_tile(device, all, number += every);  // its slots are read while this one is brought
+      int const steps = static_cast<Index>(now.expert) < slots.experts() ? inner / depth : 0;
+      int chunk[copy::count];  // of x, of 16 bytes: where the thread's part of its rows begins
+      HEADMIX_NO_UNROLL
+      for (int s = 0; s == 0 || s < steps; ++s) {
+        int const stage = ring::stage_of(step);
+        ring::wait_empty(device, step);
+        if (thread == 0) bring_weights(device, now, steps > 0, step, s * depth);
+        if (s == 0) tell(device, now, steps, stage, chunk);
+        auto const to = device.template shared<bfloat16>(stage * left_bytes);
+        bfloat16 const* const from = x.data + s * depth;
+        HEADMIX_UNROLL
+        for (int n = 0; n < copy::count; ++n) {
+          // 64 rows at a time, where one of them is there.
+          if (n % copies_of_group == 0 && (n * copy::rows_at_once >= now.count || steps == 0)) break;
+          device.copy_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
+                              from + Index{chunk[n]} * 8, true);
+        }
+        finish();
+      }
+      now = next;
+    }
+    ring::wait_empty(device, step);
+    if (thread == 0) {
+      device.template shared<int>(tile_at(ring::stage_of(step)))[count_at] = 0;
+      device.arrive(ring::full(device, step));
+    }
+    finish();
+    device.template wait_copies<0>();
+    for (int s = step < on_their_way ? 0 : step - on_their_way; s < step; ++s) ring::arrive_full(device, s);
+  }
+  template <class Device>
+  HEADMIX_DEVICE void bring_weights(Device& device, tile const& now, bool real, int step, int k0) const {
+    auto const full = ring::full(device, step);
+    if (!real) {
+      device.arrive(full);
+      return;
+    }
+    device.arrive_expecting(full, right_bytes);
+    HEADMIX_UNROLL
+    for (int i = 0; i < panels; ++i) {
+      int const n = now.col0 + i * panel_columns;
+      device.copy_tile(
+          device.template shared<bfloat16>(rights_at + ring::stage_of(step) * right_bytes + i * (right_bytes / panels)),
+          weights, now.expert * expert_rows + (transposed ? n : k0), now.expert * expert_cols + (transposed ? k0 : n),
+          full);
+    }
+  }
+  /// Tells consumers, and the first warpgroup itself, what it has to know.
+  template <class Device>
+  HEADMIX_DEVICE void tell(Device& device, tile const& now, int steps, int stage, int (&chunk)[copy::count]) const {
+    int const thread = device.thread(), chunks_of_row = static_cast<int>(x.row_stride / 8);
+    auto const of_tile = device.template shared<int>(tile_at(stage));
+    of_tile[thread] = now.slot[0];
+    of_tile[own_rows + thread] = now.slot[1];
+    if (thread == 0) {
+      of_tile[count_at] = now.count;
+      of_tile[col_at] = now.col0;
+      of_tile[steps_at] = steps;
+    }
+    device.template sync_named<warpgroup_threads>(bring_barrier);
+    HEADMIX_UNROLL
+    for (int n = 0; n < copy::count; ++n) {
+      Int const slot = of_tile[copy::row(thread, n)];  // a row that is not there is that of the first
+      chunk[n] = slots.row_of(slot < 0 ? Int(of_tile[0]) : slot) * chunks_of_row + copy::col(thread) / 8;
+    }
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void consume(Device& device) const {
+    constexpr int blocks = columns / 8;
+    int const first_row = (device.warpgroup() - 1) * own_rows, lane = device.lane();
+    int const own = first_row + device.warp() % 4 * 16 + lane / 4;  // and 8, 64 and 72 rows below
+    float sum[2][blocks][4] = {};
+    int step = 0;
+    HEADMIX_NO_UNROLL
+    for (;;) {
+      ring::wait_full(device, step);
+      auto const of_tile = device.template shared<int>(tile_at(ring::stage_of(step)));
+      int const count = of_tile[count_at];
+      if (count == 0) return;
+      int const col0 = of_tile[col_at], steps = of_tile[steps_at];
+      Int slot[2][2];  // -1: none
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        HEADMIX_UNROLL
+        for (int below = 0; below < 2; ++below) slot[half][below] = of_tile[own + half * group_rows + 8 * below];
+      }
+      if (steps > 0 && first_row + group_rows < count) {
+        multiply<2>(device, sum, step, steps, first_row);
+      } else if (steps > 0 && first_row < count) {
+        multiply<1>(device, sum, step, steps, first_row);
+      } else {
+        HEADMIX_UNROLL
+        for (int i = 0; i < 2 * blocks; ++i) {
+          auto& zeros = sum[i / blocks][i % blocks];
+          zeros[0] = zeros[1] = zeros[2] = zeros[3] = 0;
+        }
+        for (int s = 0; s == 0 || s < steps; ++s, ++step) {
+          if (s > 0) ring::wait_full(device, step);
+          ring::arrive_empty(device, step);
+        }
+      }
+      if (first_row < count) write(device, sum, slot, col0);
+    }
+  }
+
+  /// The products of one or two groups of 64 rows of a tile, from `step` on, which is the one behind them then.
+  template <int groups, class Device>
+  HEADMIX_DEVICE void multiply(Device& device, float (&sum)[2][columns / 8][4], int& step, int steps,
+                               int first_row) const {
+    constexpr int eight_rows = 8 * panel_row_bytes;
+    HEADMIX_NO_UNROLL
+    for (int s = 0; s < steps; ++s, ++step) {
       int const stage = ring::stage_of(step);
       matrix_descriptor const left = device.describe(
           device.template shared<bfloat16>(stage * left_bytes + first_row * panel_row_bytes), 16, eight_rows);
       matrix_descriptor const right = device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes),
                                                       right_bytes / panels, eight_rows);
-      ring::wait_full(device, step);
-      device.fence_products(sum[0], sum[1]);
+      if (s > 0) ring::wait_full(device, step);
+      device.fence_products(sum[0], sum[groups - 1]);
       HEADMIX_UNROLL
       for (int k = 0; k < depth / 16; ++k) {
         HEADMIX_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          matrix_descriptor const a = left.after(half * (own_rows / 2 * panel_row_bytes) + 32 * k);
+        for (int half = 0; half < groups; ++half) {
+          matrix_descriptor const a = left.after(half * (group_rows * panel_row_bytes) + 32 * k);
           if constexpr (transposed) {
-            device.multiply_tiles(sum[half], a, right.after(32 * k), true);
+            device.multiply_tiles(sum[half], a, right.after(32 * k), s > 0 || k > 0);
           } else {
-            device.multiply_across(sum[half], a, right.after(16 * panel_row_bytes * k), true);
+            device.multiply_across(sum[half], a, right.after(16 * panel_row_bytes * k), s > 0 || k > 0);
           }
         }
       }
       device.commit_products();
       device.template wait_products<1>();
-      if (step > 0) ring::arrive_empty(device, step - 1);
+      if (s > 0) ring::arrive_empty(device, step - 1);
     }
-    device.template wait_products<0>(sum[0], sum[1]);
+    device.template wait_products<0>(sum[0], sum[groups - 1]);
+    ring::arrive_empty(device, step - 1);
+  }
 
-    // The sums go where rows of x were, which the products of all four warps have read.
-    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
-    int const own = first_row + device.warp() % 4 * 16;  // and 64 rows below
-    constexpr int chunks = columns / 8, at_once = 32 / chunks;
-    int const chunk = lane % chunks, col = col0 + 8 * chunk, y_stride = static_cast<int>(y.row_stride);
-    int const width = static_cast<int>(y.cols);
+  /// Rows of y, 16 bytes at a time: four lanes have the pairs of each other's eight columns.
+  template <class Device>
+  HEADMIX_DEVICE void write(Device& device, float (&sum)[2][columns / 8][4], Int const (&slot)[2][2], int col0) const {
+    int const width = static_cast<int>(y.cols), y_stride = static_cast<int>(y.row_stride);
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
       HEADMIX_UNROLL
-      for (int j = 0; j < blocks; ++j) {
-        auto const pairs = device.template shared<std::uint32_t>(j / 8 * left_bytes);
+      for (int below = 0; below < 2; ++below) {
+        Int const to = slot[half][below];
         HEADMIX_UNROLL
-        for (int below = 0; below < 2; ++below) {
-          int const r = own + half * (own_rows / 2) + 8 * below + lane / 4;
-          pairs[tile_layout<panel_columns>::offset(r, j % 8) / 2 + lane % 4] =
-              pack(sum[half][j][2 * below], sum[half][j][2 * below + 1]);
-        }
-      }
-      device.sync_warp();
-      auto const made = device.template shared<bfloat16>(chunk / 8 * left_bytes);
-      HEADMIX_UNROLL
-      for (int i = 0; i < 16; i += at_once) {
-        int const r = own + half * (own_rows / 2) + i + lane / chunks;
-        if (r < count && col < width) {
-          device.store16(y.data + Index{slot_of[r]} * y_stride + col,
-                         device.load16(made + tile_layout<panel_columns>::offset(r, chunk % 8)));
+        for (int j = 0; j < columns / 8; j += 4) {
+          words<4> eight;
+          HEADMIX_UNROLL
+          for (int n = 0; n < 4; ++n) {
+            eight.word[n] = pack(sum[half][j + n][2 * below], sum[half][j + n][2 * below + 1]);
+          }
+          transpose_words(device, eight);
+          int const col = col0 + 8 * (j + device.lane() % 4);
+          if (to >= 0 && col < width) device.store16(y.data + Index{to} * y_stride + col, eight);
         }
       }
     }
@@ -225,7 +369,7 @@ bool grouped_gemm_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 co
       using kernel = grouped_gemm_warpgroups<columns, transposed, typename Queue::tensor_map>;
       kernel const k{
           y, x, slots, static_cast<int>(w.rows), all.rows, all.cols, queue.map_tensor(all.matrix, kernel::panel_rows)};
-      queue.launch(k, k.blocks());
+      queue.launch(k, k.blocks(queue.processors()));
     };
     if (y.cols <= 64) {
       launch(std::integral_constant<int, 64>{});

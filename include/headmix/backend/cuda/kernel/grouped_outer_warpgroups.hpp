@@ -1,10 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of one weight matrix per expert with the products of warpgroups. A block has 256 x 128 elements of one
-// expert's matrix, or 128 x 256 where it has few rows, and goes through its slots, or a part of them, 64 at a time. The
-// four warps of the first warpgroup gather rows of x and g by asynchronous copies; the other two multiply, 128 x 128
-// elements each, with slots as the depth.
+// The gradient of one weight matrix per expert with the products of warpgroups. A block goes through tiles of 256 x 128
+// elements of one expert's matrix, or 128 x 256 where it has few rows, and through its slots, or a part of them, 64 at
+// a time. The four warps of the first warpgroup gather rows of x and g by asynchronous copies; the other two multiply,
+// 128 x 128 elements each, with slots as the depth. What the sums are added to comes the same way, behind the slots.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "headmix/backend/cuda/device.hpp"
@@ -33,7 +34,9 @@ struct grouped_outer_warpgroups {
   static constexpr int shared_bytes = ring::end;
   static constexpr int producers = 4, consumers = 8;  ///< warps
   static constexpr int on_their_way = 2;              ///< steps whose rows have not arrived when the next one is begun
-  static constexpr int own_barrier = 1;               ///< and the next one: of one consumer
+  static constexpr int own_rows = 128;                ///< and columns: of one consumer
+  static constexpr int old_panel_bytes = own_rows * panel_row_bytes;
+  static_assert(own_rows / panel_columns * old_panel_bytes <= stage_bytes);
 
   view<bfloat16> y;
   view<bfloat16 const> x, g;
@@ -43,111 +46,153 @@ struct grouped_outer_warpgroups {
   int parts;       ///< blocks that share the slots of a tile
   float* partial;  ///< of more than one part the sums, [parts, experts, y.rows, y.cols]
 
-  [[nodiscard]] Index blocks() const {
-    return y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns) * parts;
+  [[nodiscard]] HEADMIX_HD int tiles() const {
+    return static_cast<int>(y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns)) * parts;
   }
+  [[nodiscard]] Index blocks(int processors) const { return (std::min)(processors, tiles()); }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
-    slots_of_matrix_tile const mine(slots, device.block(), height, width, rows, columns, parts, depth);
-    if (mine.steps == 0 && accumulate && parts == 1) return;
-
     if (device.thread() == 0) {
       ring::init(device, producers, consumers);
       device.fence_async();
     }
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template give_registers<56>();
-      produce(device, mine);
+      device.template give_registers<88>();
+      int step = 0;
+      each_tile(device, [&](slots_of_matrix_tile const& mine) { produce(device, mine, step); });
     } else {
-      device.template take_registers<224>();
-      consume(device, mine);
+      device.template take_registers<208>();
+      int step = 0;
+      each_tile(device, [&](slots_of_matrix_tile const& mine) { consume(device, mine, step); });
     }
   }
 
  private:
+  /// f(tile) for those of the block that have something to do.
+  template <class Device, class F>
+  HEADMIX_DEVICE void each_tile(Device& device, F const& f) const {
+    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    HEADMIX_NO_UNROLL
+    for (int tile = static_cast<int>(device.block()); tile < tiles(); tile += static_cast<int>(device.blocks())) {
+      slots_of_matrix_tile const mine(slots, tile, height, width, rows, columns, parts, depth);
+      if (mine.steps > 0 || !adds()) f(mine);
+    }
+  }
   [[nodiscard]] static HEADMIX_HD constexpr int left_at(int stage, int panel) {
     return stage * stage_bytes + panel * panel_bytes;
   }
   [[nodiscard]] static HEADMIX_HD constexpr int right_at(int stage, int panel) {
     return left_at(stage, left_panels + panel);
   }
+  /// Where the elements of a consumer begin in its tile.
+  [[nodiscard]] static HEADMIX_HD constexpr int own_row(int consumer) { return tall ? consumer * own_rows : 0; }
+  [[nodiscard]] static HEADMIX_HD constexpr int own_col(int consumer) { return tall ? 0 : consumer * own_rows; }
+  /// In the steps behind the last, one for each consumer: what its sums are added to.
+  [[nodiscard]] HEADMIX_HD bool adds() const { return accumulate && parts == 1; }
 
+  /// Brings a tile, from step `at` of all on, which is the one behind it then.
   template <class Device>
-  HEADMIX_DEVICE void produce(Device& device, slots_of_matrix_tile const& mine) const {
+  HEADMIX_DEVICE void produce(Device& device, slots_of_matrix_tile const& mine, int& at) const {
     using copy = tile_copy<depth, panel_columns, warpgroup_threads>;
     int const thread = device.thread(), height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
     int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
     int const col = copy::col(thread);
-    // The slots that this thread copies rows of, read two steps ahead; -1 behind the end. Steps take turns with two
-    // sets of registers: to move one to the other would wait for what is read.
-    Int slots_of_even[copy::count], slots_of_odd[copy::count];
-    auto const read_slots = [&](Int(&slot)[copy::count], int step) {
-      HEADMIX_UNROLL
-      for (int n = 0; n < copy::count; ++n) {
-        int const place = step * depth + copy::row(thread, n);
-        slot[n] = place < mine.count ? slots.slot(mine.begin + place) : Int{-1};
-      }
+    // A warp copies 16 rows of a step. Its lanes read the slots of two steps at once, two steps ahead: half of them one
+    // slot each of the first step, the others of the second one; -1 behind the end.
+    int const lane = device.lane();
+    auto const row_of_lane = [&](int of) {
+      return copy::row(device.warp() * 32, 0) + of % 4 + of / 4 * copy::rows_at_once;
     };
-    auto const bring_step = [&](Int(&slot)[copy::count], int step) {
-      int const stage = ring::stage_of(step);
-      ring::wait_empty(device, step);
+    static_assert(copy::count == 4 && 32 / tile_layout<panel_columns>::chunks == 4);
+    auto const read_slot = [&](int step) {
+      int const place = (step + lane / 16) * depth + row_of_lane(lane % 16);
+      return place < mine.count ? slots.slot(mine.begin + place) : Int{-1};
+    };
+    int arrived = at;  // steps whose rows are there
+    auto const finish = [&] {
+      device.commit_copies();
+      if (at++ - arrived < on_their_way) return;
+      device.template wait_copies<on_their_way>();
+      ring::arrive_full(device, arrived++);
+    };
+    // The rows of x and of g of the lane's slot; -1: none. `second`: of the two steps.
+    auto const bring_step = [&](Int row_of_x, Int row_of_g, int second) {
+      int const stage = ring::stage_of(at);
+      ring::wait_empty(device, at);
       bfloat16 const *of_x[copy::count], *of_g[copy::count];
       bool real[copy::count];
       HEADMIX_UNROLL
       for (int n = 0; n < copy::count; ++n) {
-        real[n] = slot[n] >= 0;
-        Int const known = real[n] ? slot[n] : 0;
-        of_x[n] = x.data + Index{slots.row_of(known)} * x_stride + (mine.row0 + col);
-        of_g[n] = g.data + Index{known / g_per_row} * g_stride + (mine.col0 + col);
+        int const from = 16 * second + 4 * n + lane / tile_layout<panel_columns>::chunks;
+        Int const x_row = device.shuffle(row_of_x, from), g_row = device.shuffle(row_of_g, from);
+        real[n] = x_row >= 0;
+        of_x[n] = x.data + Index{real[n] ? x_row : 0} * x_stride + (mine.row0 + col);
+        of_g[n] = g.data + Index{real[n] ? g_row : 0} * g_stride + (mine.col0 + col);
       }
-      read_slots(slot, step + 2);
       // A panel, of which `left` columns are there.
-      auto const bring = [&](bfloat16 const* const(&of)[copy::count], int i, int at, int left) {
+      auto const bring = [&](bfloat16 const* const(&of)[copy::count], int i, int begin, int left) {
         bool there[copy::count];
         HEADMIX_UNROLL
         for (int n = 0; n < copy::count; ++n) there[n] = real[n] && col < left - i * panel_columns;
-        copy::start_found(device, device.template shared<bfloat16>(at), thread, of, there, i * panel_columns);
+        copy::start_found(device, device.template shared<bfloat16>(begin), thread, of, there, i * panel_columns);
       };
       HEADMIX_UNROLL
       for (int i = 0; i < left_panels; ++i) bring(of_x, i, left_at(stage, i), height - mine.row0);
       HEADMIX_UNROLL
       for (int i = 0; i < right_panels; ++i) bring(of_g, i, right_at(stage, i), width - mine.col0);
-      device.commit_copies();
-      if (step < on_their_way) return;
-      device.template wait_copies<on_their_way>();
-      ring::arrive_full(device, step - on_their_way);
+      finish();
     };
-    read_slots(slots_of_even, 0);
-    read_slots(slots_of_odd, 1);
+    auto const bring_old = [&](int consumer) {
+      using old_copy = tile_copy<own_rows, panel_columns, warpgroup_threads>;
+      int const row0 = mine.row0 + own_row(consumer), col0 = mine.col0 + own_col(consumer);
+      bfloat16 const* const old = y.data + mine.expert * y.stack_stride;
+      ring::wait_empty(device, at);
+      HEADMIX_UNROLL
+      for (int i = 0; i < own_rows / panel_columns; ++i) {
+        int const first = col0 + i * panel_columns;
+        old_copy::start(device,
+                        device.template shared<bfloat16>(ring::stage_of(at) * stage_bytes + i * old_panel_bytes),
+                        thread, height - row0, width - first, [&](int, int r) {
+                          int const row = row0 + r < height ? row0 + r : 0;
+                          return old + row * y.row_stride + (first < width ? first : 0);
+                        });
+      }
+      finish();
+    };
+    Int slot = read_slot(0);
     HEADMIX_NO_UNROLL
     for (int step = 0; step < mine.steps; step += 2) {
-      bring_step(slots_of_even, step);
-      if (step + 1 < mine.steps) bring_step(slots_of_odd, step + 1);
+      Int const next = read_slot(step + 2);
+      Int const row_of_x = slot < 0 ? -1 : slots.row_of(slot), row_of_g = slot < 0 ? -1 : slot / g_per_row;
+      bring_step(row_of_x, row_of_g, 0);
+      if (step + 1 < mine.steps) bring_step(row_of_x, row_of_g, 1);
+      slot = next;
+    }
+    if (adds()) {
+      bring_old(0);
+      bring_old(1);
     }
     device.template wait_copies<0>();
-    for (int step = mine.steps < on_their_way ? 0 : mine.steps - on_their_way; step < mine.steps; ++step)
-      ring::arrive_full(device, step);
+    while (arrived < at) ring::arrive_full(device, arrived++);
   }
 
   template <class Device>
-  HEADMIX_DEVICE void consume(Device& device, slots_of_matrix_tile const& mine) const {
-    constexpr int blocks = 128 / 8, eight_rows = 8 * panel_row_bytes;
+  HEADMIX_DEVICE void consume(Device& device, slots_of_matrix_tile const& mine, int& at) const {
+    constexpr int blocks = own_rows / 8, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
-    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
     // Its panels of 64 rows, and of 64 columns.
     int const first_left = tall ? 2 * consumer : 0, first_right = tall ? 0 : 2 * consumer;
     float sum[2][blocks][4] = {};
     HEADMIX_NO_UNROLL
-    for (int step = 0; step < mine.steps; ++step) {
-      int const stage = ring::stage_of(step);
+    for (int step = 0; step < mine.steps; ++step, ++at) {
+      int const stage = ring::stage_of(at);
       matrix_descriptor const left =
           device.describe(device.template shared<bfloat16>(left_at(stage, first_left)), panel_bytes, eight_rows);
       matrix_descriptor const right =
           device.describe(device.template shared<bfloat16>(right_at(stage, first_right)), panel_bytes, eight_rows);
-      ring::wait_full(device, step);
+      ring::wait_full(device, at);
       device.fence_products(sum[0], sum[1]);
       HEADMIX_UNROLL
       for (int k = 0; k < depth / 16; ++k) {
@@ -159,67 +204,66 @@ struct grouped_outer_warpgroups {
       }
       device.commit_products();
       device.template wait_products<1>();
-      if (step > 0) ring::arrive_empty(device, step - 1);
+      if (step > 0) ring::arrive_empty(device, at - 1);
     }
     device.template wait_products<0>(sum[0], sum[1]);
+    if (mine.steps > 0) ring::arrive_empty(device, at - 1);
 
-    int const own = device.warp() % 4 * 16;  // of 64 rows
-    int const my_row0 = mine.row0 + first_left * panel_columns, my_col0 = mine.col0 + first_right * panel_columns;
-    // f(two sums side by side, their row, their column) for those that there are.
-    auto const each = [&](auto const& f) {
-      HEADMIX_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        HEADMIX_UNROLL
-        for (int below = 0; below < 2; ++below) {
-          int const row = my_row0 + half * panel_columns + own + 8 * below + lane / 4;
-          HEADMIX_UNROLL
-          for (int j = 0; j < blocks; ++j) {
-            int const col = my_col0 + 8 * j + lane % 4 * 2;
-            if (row < height && col < width) f(sum[half][j][2 * below], sum[half][j][2 * below + 1], row, col);
-          }
-        }
+    int const own = device.warp() % 4 * 16 + lane / 4;  // of 64 rows, and 8 rows below
+    if (adds()) {
+      HEADMIX_NO_UNROLL
+      for (int of = 0; of < 2; ++of, ++at) {
+        ring::wait_full(device, at);
+        if (of == consumer) add_old(device, sum, ring::stage_of(at) * stage_bytes, own);
+        ring::arrive_empty(device, at);
       }
-    };
-    if (parts > 1) {
-      float* const to = partial + (mine.part * y.count + mine.expert) * y.rows * y.cols;
-      each([&](float low, float high, int row, int col) {
-        device.store(reinterpret_cast<float_pair*>(to + Index{row} * width + col), float_pair{low, high});
-      });
-      return;
     }
+    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    int const row0 = mine.row0 + own_row(consumer) + own, col0 = mine.col0 + own_col(consumer);
+    float* const to_part = partial + (mine.part * y.count + mine.expert) * y.rows * y.cols;
     bfloat16* const made = y.data + mine.expert * y.stack_stride;
-    if (accumulate) {
-      each([&](float& low, float& high, int row, int col) {
-        std::uint32_t const old = device.load(reinterpret_cast<std::uint32_t const*>(made + row * y.row_stride + col));
-        low += low_of(old);
-        high += high_of(old);
-      });
-    }
-    // Through panels that only this warpgroup reads, whose products have ended, so that whole rows are written.
-    auto const staged_at = [&](int half, int panel) {
-      return tall ? left_at(panel, first_left + half) : right_at(half, first_right + panel);
-    };
-    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
-    int const chunk = lane % 16, col = my_col0 + 8 * chunk;
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
       HEADMIX_UNROLL
-      for (int j = 0; j < blocks; ++j) {
-        auto const pairs = device.template shared<std::uint32_t>(staged_at(half, j / 8));
+      for (int below = 0; below < 2; ++below) {
+        int const row = row0 + half * panel_columns + 8 * below;
+        if (parts > 1) {
+          HEADMIX_UNROLL
+          for (int j = 0; j < blocks; ++j) {
+            int const col = col0 + 8 * j + lane % 4 * 2;
+            if (row >= height || col >= width) continue;
+            device.store(reinterpret_cast<float_pair*>(to_part + Index{row} * width + col),
+                         float_pair{sum[half][j][2 * below], sum[half][j][2 * below + 1]});
+          }
+          continue;
+        }
         HEADMIX_UNROLL
-        for (int below = 0; below < 2; ++below) {
-          pairs[tile_layout<panel_columns>::offset(own + 8 * below + lane / 4, j % 8) / 2 + lane % 4] =
-              pack(sum[half][j][2 * below], sum[half][j][2 * below + 1]);
+        for (int j = 0; j < blocks; j += 4) {
+          words<4> eight;
+          HEADMIX_UNROLL
+          for (int n = 0; n < 4; ++n)
+            eight.word[n] = pack(sum[half][j + n][2 * below], sum[half][j + n][2 * below + 1]);
+          transpose_words(device, eight);
+          int const col = col0 + 8 * (j + lane % 4);
+          if (row < height && col < width) device.store16(made + row * y.row_stride + col, eight);
         }
       }
-      device.sync_warp();
-      auto const staged = device.template shared<bfloat16>(staged_at(half, chunk / 8));
+    }
+  }
+  /// Adds what lies in the panels that begin at `begin`.
+  template <class Device>
+  static HEADMIX_DEVICE void add_old(Device& device, float (&sum)[2][own_rows / 8][4], int begin, int own) {
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
       HEADMIX_UNROLL
-      for (int i = lane / 16; i < 16; i += 2) {
-        int const row = my_row0 + half * panel_columns + own + i;
-        if (row < height && col < width) {
-          device.store16(made + row * y.row_stride + col,
-                         device.load16(staged + tile_layout<panel_columns>::offset(own + i, chunk % 8)));
+      for (int j = 0; j < own_rows / 8; ++j) {
+        auto const pairs = device.template shared<std::uint32_t const>(begin + j / 8 * old_panel_bytes);
+        HEADMIX_UNROLL
+        for (int below = 0; below < 2; ++below) {
+          int const row = half * panel_columns + own + 8 * below;
+          std::uint32_t const old = pairs[tile_layout<panel_columns>::offset(row, j % 8) / 2 + device.lane() % 4];
+          sum[half][j][2 * below] += low_of(old);
+          sum[half][j][2 * below + 1] += high_of(old);
         }
       }
     }
@@ -235,7 +279,7 @@ bool grouped_outer_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 c
   if constexpr (WarpgroupQueue<Queue>) {
     constexpr Index few = 64, many = 128;  // of rows or columns
     if (!queue.warpgroups() || y.rows <= few || y.cols <= few || (y.rows <= many && y.cols <= many)) return false;
-    auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
+    auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks(queue.processors())); };
     if (y.rows > many) {
       launch(grouped_outer_warpgroups<true>{y, x, g, slots, g_per_row, accumulate, parts, partial});
     } else {
