@@ -289,7 +289,8 @@ def main():
         core = 2 * t * t * heads * h * giga
         products = 2 * t * d * h * (2 * heads + 2 * groups) * giga
         at = f"32/8 x 128, {t} tokens"
-        layers = [f"grouped-query {at}", f"MoH 24 of {at}", f"MoH 16 of {at}"]
+        mixtures = [f"MoH {active} of {at}{how}" for how in ("", ", dense projections") for active in (24, 16)]
+        layers = [f"grouped-query {at}", *mixtures]
         for backward in (False, True):
             attention = (3.5 if backward else 1) * core
             alone = attention_alone(cudnn, True, backward, t, h, 1, heads, groups)
