@@ -297,9 +297,13 @@ def main():
             row(f"attention alone, {at}, cuDNN", backward, [], attention, alone)
             block = dense_attention(cudnn, True, backward, t, h, 1, d, heads, groups)
             row(f"grouped-query {at}, cuDNN", backward, layers, (3 if backward else 1) * products + attention, block)
+    for t in (2048, 8192):  # last: they are compiled first
+        at, core = f"32/8 x 128, {t} tokens", 2 * t * t * heads * h * giga
+        for backward in (False, True):
             for active in (24, 16):
+                attention = (3.5 if backward else 1) * core * active / heads
                 flex = flex_over_rows(t, h, groups, t * active // groups, backward)
-                row(f"attention alone, {active} of {at}, FlexAttention", backward, [], attention * active / heads, flex)
+                row(f"attention alone, {active} of {at}, FlexAttention", backward, [], attention, flex)
 
 
 if __name__ == "__main__":
