@@ -27,8 +27,8 @@ struct and_accepts<accepts<Kinds...>, More...> {
 }  // namespace detail
 
 /// W_q and W_o multiply all heads, as dense products, and only attention is of the chosen ones. The result is the same
-/// but for rounding; a weight of a head that is not finite reaches tokens whose head is off. Where half of the heads or
-/// more are on, this is faster on a GPU (bench/README.md).
+/// but for rounding; a weight of a head that is not finite reaches tokens whose head is off. On a GPU this is faster
+/// where most heads are on, and in short sequences where half of them are.
 struct dense_projections : option_kind {
   static constexpr char const *syntax = "dense_projections",
                               *meaning = "W_q and W_o multiply all heads; attention is of the chosen ones",
