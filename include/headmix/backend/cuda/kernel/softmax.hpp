@@ -15,41 +15,36 @@ template <class W>
   return x == minus_infinity<W> ? W(0) : std::exp(x - top);
 }
 
-/// The maximum of a row and the sum of what is above it in exponents.
+/// The maximum of a row, the sum of what is above it in exponents, and the member's first part of that sum.
 template <class W>
 struct row_scale {
-  W top, sum;
+  W top, sum, first;
 };
-/// The same for all members of a team; `real` is false for a team without a row.
+/// The same for all members of a team, but for `first`; `real` is false for a team without a row. A member reads its
+/// first element once, and short rows have no others.
 template <class W, class A, class Device>
 [[nodiscard]] HEADMIX_DEVICE row_scale<W> scale_of_row(Device& device, team members, view<A const> a, Index i,
                                                        bool real) {
-  Index const first = members.member(device), end = real ? a.cols : 0;
-  W top = minus_infinity<W>, sum = 0;
-  for (Index j = first; j < end; j += members.size()) top = larger_number{}(top, static_cast<W>(device.load(&a(i, j))));
+  Index const first = members.member(device), next = first + members.size(), end = real ? a.cols : 0;
+  W const own = first < end ? static_cast<W>(device.load(&a(i, first))) : minus_infinity<W>;
+  W top = own;
+  for (Index j = next; j < end; j += members.size()) top = larger_number{}(top, static_cast<W>(device.load(&a(i, j))));
   top = combined(device, members, top, larger_number{});
-  for (Index j = first; j < end; j += members.size()) sum += exp_below(static_cast<W>(device.load(&a(i, j))), top);
-  return {top, combined(device, members, sum, add_numbers{})};
+  W const part = exp_below(own, top);
+  W sum = part;
+  for (Index j = next; j < end; j += members.size()) sum += exp_below(static_cast<W>(device.load(&a(i, j))), top);
+  return {top, combined(device, members, sum, add_numbers{}), part};
 }
 
 /// Row i of y = softmax(a), if it is `real`.
 template <class W, class T, class A, class Device>
 HEADMIX_DEVICE void softmax_of_row(Device& device, team members, view<T> y, view<A const> a, Index i, bool real) {
-  if (a.cols <= members.size()) {  // the same for an element of each member, which is read once
-    Index const j = members.member(device);
-    bool const mine = real && j < a.cols;
-    W const x = mine ? static_cast<W>(device.load(&a(i, j))) : minus_infinity<W>;
-    W const top = combined(device, members, x, larger_number{}), part = exp_below(x, top);
-    W const sum = combined(device, members, part, add_numbers{});
-    if (mine) device.store(&y(i, j), static_cast<T>(top == minus_infinity<W> ? W(0) : part / sum));
-    return;
-  }
   row_scale<W> const scale = scale_of_row<W>(device, members, a, i, real);
   if (!real) return;
-  for (Index j = members.member(device); j < a.cols; j += members.size()) {
-    W const x = static_cast<W>(device.load(&a(i, j)));
-    W const value = scale.top == minus_infinity<W> ? W(0) : exp_below(x, scale.top) / scale.sum;
-    device.store(&y(i, j), static_cast<T>(value));
+  Index const first = members.member(device);
+  for (Index j = first; j < a.cols; j += members.size()) {
+    W const part = j == first ? scale.first : exp_below(static_cast<W>(device.load(&a(i, j))), scale.top);
+    device.store(&y(i, j), static_cast<T>(scale.top == minus_infinity<W> ? W(0) : part / scale.sum));
   }
 }
 
