@@ -110,11 +110,12 @@ TEST_CASE("MoA with its fused steps and score maps equals MoA step by step") {
   check<bfloat16, Moa<64, 64, SoftmaxTopK<8, 2>, causal, soft_cap<2>, learned_slope>>(uniform(2, 25), 50, 11);
 }
 TEST_CASE("MoH with its fused steps and score maps equals MoH step by step") {
-  check<float, Moh<12, 5, TwoStage<2, 6, 2>, causal, alibi, soft_cap<2>, learned_slope>>(uniform(2, 9), 18, 8);
+  check<float, Moh<12, 5, TwoStage<2, 6, 2>, causal, alibi, soft_cap<2>, learned_slope>>(uniform(2, 9), 18, 9);
 }
 TEST_CASE("MoH with its fused steps equals MoH step by step") {
   std::vector<Int> const offsets{0, 13, 13, 33};
-  check<bfloat16, Moh<64, 64, TwoStage<2, 6, 2>, causal>>(ragged(offsets.data(), 3), 33, 8);
+  check<bfloat16, Moh<64, 64, TwoStage<2, 6, 2>, causal>>(ragged(offsets.data(), 3), 33, 9);
+  check<bfloat16, Moh<64, 64, TwoStage<2, 6, 2>, causal, dense_projections>>(ragged(offsets.data(), 3), 33, 9);
 }
 
 }  // namespace fused_test
