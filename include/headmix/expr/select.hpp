@@ -294,7 +294,8 @@ template <Selection Chosen>
 constexpr auto flat_index(Chosen index) {
   return make<ops::flat_index<domain<Chosen>>>(index);
 }
-/// Every choice in the column that it chose, -1 in the others: Int [R, K] -> Int [R, E], E the number of choices.
+/// Every choice in the column that it chose, -1 in the others: Int [R, K] -> Int [R, E], E the number of choices. No
+/// row may choose a column twice.
 template <Selection Chosen>
 constexpr auto choices_in_place(Chosen index) {
   using all = domain<Chosen>;
