@@ -29,10 +29,18 @@ function(headmix_own_cuda_target target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${cxx}>" "$<$<COMPILE_LANGUAGE:CUDA>:${cuda}>")
 endfunction()
 
+# In the presets for tests all targets have the same flags, and what is precompiled for tests serves programs that link to
+# headmix::compiled, too.
+function(headmix_read_precompiled target)
+  if(HEADMIX_BUILD_TESTS AND CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT HEADMIX_NATIVE AND NOT HEADMIX_ARCH)
+    target_precompile_headers(${target} REUSE_FROM headmix-precompiled)
+  endif()
+endfunction()
+
 # For what is run for its speed. Not for tests: those must hold at the compiler's default instruction set.
 function(headmix_native_target target)
   # Without it std::sqrt may set errno, and the optimiser's update is not vectorised.
-  target_compile_options(${target} PRIVATE -fno-math-errno)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-fno-math-errno>)
   if(HEADMIX_ARCH)
     target_compile_options(${target} PRIVATE -march=${HEADMIX_ARCH} $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   elseif(HEADMIX_NATIVE)

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
 // The main function of every test executable, compiled once.
-#define DOCTEST_CONFIG_IMPLEMENT  // the next line defines it too, but not where the header was precompiled
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>

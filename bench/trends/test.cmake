@@ -10,9 +10,9 @@ file(COPY "${SOURCE}/include/headmix/layer/" DESTINATION "${FOLDER}/text/layers/
 file(COPY "${SOURCE}/CMakeLists.txt" DESTINATION "${FOLDER}/text/layers/validation")
 set(text "${FOLDER}/text")
 file(WRITE "${FOLDER}/list.txt" "
-all --width 8 --context 8 --batch 2 --layers 1 --steps 160 --warmup 10 --validate-every 60 # short
+all --width 8 --context 8 --batch 2 --layers 1 --steps 80 --warmup 10 --validate-every 30 # short
 seeds 1 2
-select 3 --steps 120
+select 3 --steps 60
 family dense 1e-3 3e-3 1e-2
 run dense --attention dense --heads 2
 run wide --attention dense --heads 1 --lr 5e-3
@@ -66,10 +66,10 @@ if(NOT count EQUAL 16) # 2 families choose among 3 rates, 5 runs have 2 seeds
   message(FATAL_ERROR "expected 16 records, found ${count}: ${whole}")
 endif()
 set(choosing ${whole})
-list(FILTER choosing INCLUDE REGEX "--steps 120 .*--seed 3")
+list(FILTER choosing INCLUDE REGEX "--steps 60 .*--seed 3")
 list(LENGTH choosing count)
 if(NOT count EQUAL 6)
-  message(FATAL_ERROR "expected 6 records of 120 steps, found ${count}: ${whole}")
+  message(FATAL_ERROR "expected 6 records of 60 steps, found ${count}: ${whole}")
 endif()
 
 if(NOT whole MATCHES "--text layers [^;]*\"validation_text\": \"layers/validation\"")
@@ -88,7 +88,7 @@ set(write_page "${TRENDS}" "${FOLDER}/list.txt" --program "${LM}" --text "${text
 execute_process(COMMAND ${write_page} "${FOLDER}/page.md" RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
 file(READ "${FOLDER}/page.md" page)
 foreach(regex IN ITEMS "^before\n" "after\n$" "`moa` \\| [0-9.]+ \\([0-9.]+ [0-9.]+\\)" "MoA is better: `moa` < `dense` .*fewer than 3"
-                       "`dense` \\| 1e-3: .*\\*\\*" "trends/moa.svg" "`dense` \\| 120 to 160 \\|" "trends/moa-experts.svg"
+                       "`dense` \\| 1e-3: .*\\*\\*" "trends/moa.svg" "`dense` \\| 60 to 80 \\|" "trends/moa-experts.svg"
                        "0: `\"[^`]*`.* 2: `\"" "6 of 6 trainings .* 10 of 10 reported")
   if(NOT status EQUAL 0 OR NOT page MATCHES "${regex}" OR page MATCHES "old")
     message(FATAL_ERROR "expected ${regex} in the page, found status ${status}, ${errors} and ${page}")

@@ -174,36 +174,19 @@ struct learned_slope : score_map {
 };
 using MappedLayer = MultiHead<24, 4, 16, causal, kv_heads<2>, alibi, learned_slope, soft_cap<3>>;
 
-TEST_CASE("MoA on the CPU equals the reference") {
-  check_close(run_layer<MoaLayer, double>(Cpu<double>{}, 3, 29, {0.1, 0.2}),
-              run_layer<MoaLayer, double>(Reference<double>{}, 3, 29, {0.1, 0.2}), 1e-11);
-}
-TEST_CASE("MoA gives the same bits on one thread, on two, and again") {
+/// A layer is the reference's to rounding, and has the same bits on one thread, on two, and again.
+template <class L>
+void check_layer(std::initializer_list<double> weights = {}) {
+  using Threaded = Cpu<double, thread_pool>;
   thread_pool single(1), pool(2);
-  auto const one = run_layer<MoaLayer, float>(Cpu<float, thread_pool>{single}, 5, 150, {0.1, 0.2});
-  CHECK(run_layer<MoaLayer, float>(Cpu<float, thread_pool>{pool}, 5, 150, {0.1, 0.2}) == one);
-  CHECK(run_layer<MoaLayer, float>(Cpu<float, thread_pool>{pool}, 5, 150, {0.1, 0.2}) == one);
+  auto const one = run_layer<L, double>(Threaded{single}, 2, 131, weights);
+  check_close(one, run_layer<L, double>(Reference<double>{}, 2, 131, weights), 1e-11);
+  CHECK(run_layer<L, double>(Threaded{pool}, 2, 131, weights) == one);
+  CHECK(run_layer<L, double>(Threaded{pool}, 2, 131, weights) == one);
 }
-TEST_CASE("grouped-query attention on the CPU equals the reference") {
-  check_close(run_layer<DenseLayer, double>(Cpu<double>{}, 2, 31, {}),
-              run_layer<DenseLayer, double>(Reference<double>{}, 2, 31, {}), 1e-11);
-}
-TEST_CASE("grouped-query attention gives the same bits on one thread, on two, and again") {
-  thread_pool single(1), pool(2);
-  auto const one = run_layer<DenseLayer, float>(Cpu<float, thread_pool>{single}, 4, 200, {});
-  CHECK(run_layer<DenseLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
-  CHECK(run_layer<DenseLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
-}
-TEST_CASE("attention with score maps on the CPU equals the reference") {
-  check_close(run_layer<MappedLayer, double>(Cpu<double>{}, 2, 31, {}),
-              run_layer<MappedLayer, double>(Reference<double>{}, 2, 31, {}), 1e-11);
-}
-TEST_CASE("attention with score maps gives the same bits on one thread, on two, and again") {
-  thread_pool single(1), pool(2);
-  auto const one = run_layer<MappedLayer, float>(Cpu<float, thread_pool>{single}, 4, 200, {});
-  CHECK(run_layer<MappedLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
-  CHECK(run_layer<MappedLayer, float>(Cpu<float, thread_pool>{pool}, 4, 200, {}) == one);
-}
+TEST_CASE("backends agree on MoA") { check_layer<MoaLayer>({0.1, 0.2}); }
+TEST_CASE("backends agree on grouped-query attention") { check_layer<DenseLayer>(); }
+TEST_CASE("backends agree on attention with score maps") { check_layer<MappedLayer>(); }
 TEST_CASE("gradients of MoA on the CPU by finite differences") {
   using L = Moa<5, 3, SoftmaxTopK<4, 2, gating::raw>, causal>;
   CHECK(gradcheck_on(Cpu<double>{}, L::y, {}, at<tokens>(11)).ok());
@@ -219,8 +202,8 @@ template <class... M>
 std::size_t attention_workspace(Index n, M...) {
   using Y = decltype(attention<causal>(q{}, k{}, v{}, M{}...));
   thread_pool pool(2);
-  Cpu<float, thread_pool> backend(pool);
-  Program<roots<Y>, Cpu<float, thread_pool>> program(backend);
+  Cpu<double, thread_pool> backend(pool);
+  Program<roots<Y>, Cpu<double, thread_pool>> program(backend);
   for_each(typename decltype(program)::leaves{}, [&]<class L>() {
     program.bind(L{}, {nullptr, rows<L>::value == 1 ? 1 : n, cols<L>::value});
   });
@@ -230,7 +213,7 @@ TEST_CASE("attention on the CPU needs no memory that grows with the square of th
   auto const check_growth = [](auto... maps) {
     std::size_t const half = attention_workspace(4096, maps...), all = attention_workspace(8192, maps...);
     CHECK(all <= 2 * half);
-    CHECK(all < std::size_t{8192} * 8192 * sizeof(float) / 3);
+    CHECK(all < std::size_t{8192} * 8192 * sizeof(double) / 3);
   };
   check_growth();
   check_growth(learned_slope{}, soft_cap<30>{});
@@ -240,7 +223,7 @@ TEST_CASE("attention on the CPU needs no memory that grows with the square of th
 template <LayerPolicy L>
 std::size_t layer_workspace(Index n) {
   thread_pool pool(2);
-  Module<L, Cpu<float, thread_pool>> m(1, Cpu<float, thread_pool>(pool));
+  Module<L, Cpu<double, thread_pool>> m(1, Cpu<double, thread_pool>(pool));
   m.program().bind(typename L::x{}, {nullptr, n, 24}, {nullptr, n, 24});
   m.program().bind_tokens(uniform(1, n));
   return m.program().workspace_bytes();

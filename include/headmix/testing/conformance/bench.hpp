@@ -188,6 +188,7 @@ class operand {
   /// Gives the backend what the host has, rounded to T; the host keeps what was rounded.
   void send() {
     std::vector<T> values;
+    values.reserve(host_.size());
     for (H& h : host_) {
       values.push_back(static_cast<T>(h));
       h = static_cast<H>(values.back());
@@ -240,6 +241,8 @@ class operand {
     auto const values = get();
     bench_->digest(values.data(), values.size() * sizeof(T));
     std::vector<double> found, expected;
+    found.reserve(values.size());
+    expected.reserve(values.size());
     std::vector<bool> element(values.size());
     for (Index e = 0; e < view_.count; ++e) {
       for (Index i = 0; i < view_.rows; ++i) {
