@@ -34,6 +34,17 @@ struct sum_block {
   return shape;
 }
 
+/// Columns of y whose weights are in panels at a time: fewer than all where those of all take much memory, and fewer
+/// give the workers enough to do.
+template <class S>
+[[nodiscard]] Index sum_columns_at_once(Index rows, view<S const> const& w, Index workers) {
+  sum_block const shape = sum_blocks(rows, w.cols, w.rows);
+  Index const across = (w.cols + shape.cols - 1) / shape.cols, down = (rows + shape.rows - 1) / shape.rows;
+  Index const bytes = weight_panels<S>::size(w) * static_cast<Index>(sizeof(accumulator_t<S>));
+  Index const parts = (std::min)(bytes / tuning::sum_panel_bytes, down * across / (2 * workers));
+  return parts <= 1 ? w.cols : (across + parts - 1) / parts * shape.cols;
+}
+
 /// What the slots of some rows chose, row by row: -1 for nothing, and for what was added already.
 class slot_choices {
  public:
@@ -134,78 +145,61 @@ struct sum_worker {
   }
 };
 
-}  // namespace detail
-
-/// Scratch that grouped_sum needs, in bytes: the weights in panels, and the rows of a task for each worker.
-template <class S>
-[[nodiscard]] Index grouped_sum_scratch_bytes(view<S> y, view<S const> x, view<S const> w, Index concurrency) {
-  Index const slots = y.rows > 0 ? (x.rows / y.rows) * detail::sum_block{}.rows : 0;
-  return scratch_alignment + scratch_bytes<accumulator_t<S>>(detail::weight_panels<S>::size(w)) +
-         concurrency * detail::sum_worker<S>::bytes(slots, w.rows, w.cols);
-}
-
-/// y.row(r) = the sum over the slots s of row r, s / slots_per_row = r, of x.row(s) w[e], e the expert of the slot; or
-/// += with `accumulate`. Rows without slots of an expert get 0, or keep what they have. A row's slots are added in the
-/// order of the experts, those first whose experts it shares with the rows around it: they make one deep product, while
-/// every other expert reads and writes its rows of y once more.
-template <class S, class Products = products::exact>
-void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
-                 view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
-                 Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
-                 accumulator_t<S>* prepared = nullptr) {
+/// grouped_sum of some columns, in blocks of this shape.
+template <class S, class Products>
+void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<S const> x, view<S const> w,
+                 view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
+                 std::span<std::byte> scratch, accumulator_t<S>* prepared) {
   using T = accumulator_t<S>;
   // Narrow numbers: sums are made in the worker's memory, and rows of x are copied there.
   constexpr bool widens = detail::widens<S>;
-  if (y.rows == 0 || y.cols == 0) return;
-  detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
   scratch_cutter cut(scratch);
   bool const in_place = (widens || (x.col_stride == 1 && y.col_stride == 1)) && w.rows > 0;
-  bool const by_dots = detail::multiplies_pairs<S>() && w.rows > 0;
-  bool const rounds = detail::may_round<S, Products> && detail::rounds_products<Products>() && in_place;
+  bool const by_dots = multiplies_pairs<S>() && w.rows > 0;
+  bool const rounds = may_round<S, Products> && rounds_products<Products>() && in_place;
   bool const packs = !by_dots && !rounds && in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
   // Where rows choose many of the experts, neighbours may well choose the same.
   bool const joins = packs && !widens && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
-  T* const memory = cut.take<T>(detail::weight_panels<S>::size(w));
-  detail::weight_panels<S> const panels(w, prepared || joins, prepared || by_dots ? prepared : memory);
+  T* const memory = cut.take<T>(weight_panels<S>::size(w));
+  weight_panels<S> const panels(w, prepared || joins, prepared || by_dots ? prepared : memory);
   if (packs && !prepared) panels.pack(executor);
   std::byte* const begin = cut.position();
-  Index const slots = slots_per_row * detail::sum_block{}.rows;
-  Index const bytes = detail::sum_worker<S>::bytes(slots, w.rows, w.cols);
+  Index const slots = slots_per_row * sum_block{}.rows;
+  Index const bytes = sum_worker<S>::bytes(slots, w.rows, w.cols);
   Index const across = (y.cols + shape.cols - 1) / shape.cols, down = (y.rows + shape.rows - 1) / shape.rows;
   for_each_task(executor, down * across, [&](Index task, Index worker) {
     Index const first = task / across * shape.rows, rows = (std::min)(shape.rows, y.rows - first);
     Index const col = task % across * shape.cols, cols = (std::min)(shape.cols, y.cols - col);
-    detail::sum_worker<S> own(scratch_cutter(begin + worker * bytes), slots, w.rows, w.cols);
+    sum_worker<S> own(scratch_cutter(begin + worker * bytes), slots, w.rows, w.cols);
     view<S> const result = block(y, first, col, rows, cols);
     view<T> to;
     if constexpr (widens) {
       to = view<T>(own.sums, rows, cols);
-      if (accumulate) detail::convert(to, result);
+      if (accumulate) convert(to, result);
     } else {
       to = result;
     }
     // The first n rows of the lists times the weights of `experts` experts from e on. Rows of y must differ.
     auto const multiply_rows = [&](Index e, Index experts, Index n, bool add) {
-      if constexpr (detail::may_multiply_pairs<S>) {
+      if constexpr (may_multiply_pairs<S>) {
         if (by_dots) {
-          detail::dot_operand<detail::listed_rows<S const>> const left{{own.narrow}};
-          return detail::multiply_dots(n, detail::listed_rows<T>{own.to}, left, w.rows, cols,
-                                       detail::expert_pairs{panels, e, col, {w[e].middle_cols(col, cols)}}, add);
+          dot_operand<listed_rows<S const>> const left{{own.narrow}};
+          return multiply_dots(n, listed_rows<T>{own.to}, left, w.rows, cols,
+                               expert_pairs{panels, e, col, {w[e].middle_cols(col, cols)}}, add);
         }
       }
       if (!in_place) {
         if constexpr (!widens) own.multiply_gathered(n, w[e].middle_cols(col, cols), x.col_stride, y.col_stride);
         return;
       }
-      if constexpr (detail::may_round<S, Products>) {
+      if constexpr (may_round<S, Products>) {
         if (rounds)
-          return detail::multiply_rounded<Products>(n, detail::listed_rows<T>{own.to},
-                                                    detail::listed_rows<T const>{own.from}, w[e].middle_cols(col, cols),
-                                                    add);
+          return multiply_rounded<Products>(n, listed_rows<T>{own.to}, listed_rows<T const>{own.from},
+                                            w[e].middle_cols(col, cols), add);
       }
       if (!packs) {
-        detail::left_operand<detail::listed_rows<T const>> const left{{own.from}};
-        return detail::multiply_panels<T>(n, detail::listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
+        left_operand<listed_rows<T const>> const left{{own.from}};
+        return multiply_panels<T>(n, listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
       }
       panels.multiply(own.to, own.from, n, e, experts, col, cols, add);
     };
@@ -217,11 +211,11 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
         f(e, slot, std::lower_bound(slot, list_end, (first + rows) * slots_per_row));
       }
     };
-    detail::slot_choices const chosen(own.choices, rows, slots_per_row);
+    slot_choices const chosen(own.choices, rows, slots_per_row);
     for_each_list([&](Index e, Int const* slot, Int const* last) {
       for (; slot != last; ++slot) chosen[*slot - first * slots_per_row] = static_cast<Int>(e);
     });
-    if (!joins && !accumulate) detail::clear(to);
+    if (!joins && !accumulate) clear(to);
     if (joins)
       chosen.for_each_group([&](Index group, Index group_end) {
         bool add = accumulate;
@@ -238,7 +232,7 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
           multiply_rows(chosen(group, j), run, group_end - group, std::exchange(add, true));
           for (Index r = group; r < group_end; ++r) std::fill_n(&chosen(r, j), run, Int{-1});
         }
-        if (!add) detail::clear(to.middle_rows(group, group_end - group));
+        if (!add) clear(to.middle_rows(group, group_end - group));
       });
     for_each_list([&](Index e, Int const* slot, Int const* last) {
       bool const copies = by_dots ? x.col_stride != 1 : !in_place || widens;
@@ -247,7 +241,7 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
         Index n = 0, previous = -1;
         for (; slot != last && n < most; ++slot) {
           if (chosen[*slot - first * slots_per_row] < 0) continue;
-          Index const r = detail::row_of(*slot, slots_per_row) - first;
+          Index const r = row_of(*slot, slots_per_row) - first;
           if (r == previous) break;  // the row chose the expert twice
           previous = r;
           if (by_dots) {
@@ -262,8 +256,39 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
         if (n > 0) multiply_rows(e, 1, n, true);
       }
     });
-    if constexpr (widens) detail::convert(result, to);
+    if constexpr (widens) convert(result, to);
   });
+}
+
+}  // namespace detail
+
+/// Scratch that grouped_sum needs, in bytes: weights in panels, and the rows of a task for each worker.
+template <class S>
+[[nodiscard]] Index grouped_sum_scratch_bytes(view<S> y, view<S const> x, view<S const> w, Index concurrency) {
+  Index const slots = y.rows > 0 ? (x.rows / y.rows) * detail::sum_block{}.rows : 0;
+  Index const columns = (std::min)(w.cols, detail::sum_columns_at_once<S>(y.rows, w, concurrency));
+  return scratch_alignment +
+         scratch_bytes<accumulator_t<S>>(detail::weight_panels<S>::size(w.middle_cols(0, columns))) +
+         concurrency * detail::sum_worker<S>::bytes(slots, w.rows, w.cols);
+}
+
+/// y.row(r) = the sum over the slots s of row r, s / slots_per_row = r, of x.row(s) w[e], e the expert of the slot; or
+/// += with `accumulate`. Rows without slots of an expert get 0, or keep what they have. A row's slots are added in the
+/// order of the experts, those first whose experts it shares with the rows around it: they make one deep product, while
+/// every other expert reads and writes its rows of y once more.
+template <class S, class Products = products::exact>
+void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
+                 view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
+                 Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
+                 accumulator_t<S>* prepared = nullptr) {
+  if (y.rows == 0 || y.cols == 0) return;
+  detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
+  Index const step = prepared ? y.cols : detail::sum_columns_at_once<S>(y.rows, w, executor.concurrency());
+  for (Index first = 0; first < y.cols; first += step) {
+    Index const n = (std::min)(step, y.cols - first);
+    detail::sum_columns<S, Products>(executor, shape, y.middle_cols(first, n), x, w.middle_cols(first, n), perm,
+                                     offsets, slots_per_row, accumulate, scratch, prepared);
+  }
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA

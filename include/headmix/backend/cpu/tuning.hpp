@@ -75,6 +75,8 @@ inline constexpr Index outer_least_rows = 48, outer_least_cols = 64, outer_most_
 /// through the experts. Deep products (sum_deep rows of weights and more) read more weights for each of them, so more
 /// rows shall share those.
 inline constexpr Index sum_rows = 1024, sum_cols = 128, sum_deep = 256;
+/// Bytes of weights in panels from which on those of some columns are packed at a time.
+inline constexpr Index sum_panel_bytes = Index{4} << 20;
 /// Those of shallow products, and of the smaller tasks where there are few.
 inline constexpr Index sum_shallow_rows = 512, sum_wide_cols = 256, sum_some_rows = 192, sum_few_rows = 96,
                        sum_few_cols = 64;
