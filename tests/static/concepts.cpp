@@ -161,7 +161,7 @@ static_assert(PackedGemm<Reference<float>> && PackedGemm<Cpu<float>> && !PackedG
 static_assert(StoresProbabilities<Cpu<float>> && !StoresProbabilities<Reference<float>>);
 static_assert(MapsScores<Cpu<float>> && MapsScores<Reference<double>> && !MapsScores<archetype::backend<float>>);
 static_assert(PreparesWeights<Cpu<float>> && !PreparesWeights<Reference<float>>);
-static_assert(!FusedRoute<Cpu<float>> && !FusedGatedAttention<Cpu<float>>);
+static_assert(!FusedRoute<Cpu<float>> && !FusedGatedAttention<Cpu<float>> && AttentionGradientInPlace<Cpu<float>>);
 
 struct two_at_a_time {
   template <class F>

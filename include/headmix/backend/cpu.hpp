@@ -219,6 +219,8 @@ class Cpu {
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cpu::attention<Mask, Products>(executor(), p, scratch);
   }
+  /// AttentionGradientInPlace: a block of rows is read before its part of d_q is written.
+  static constexpr bool attention_gradient_in_place = true;
   template <AttentionMask Mask, class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
     return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes<Products>(p, executor().concurrency()));

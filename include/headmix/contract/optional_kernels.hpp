@@ -40,6 +40,11 @@ concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scala
   b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
 };
 
+/// `static constexpr bool attention_gradient_in_place = true`: d_q of attention_gradient may lie where d_o does. Saves
+/// memory: gates and their gradients then lie where what they are made of did.
+template <class B>
+concept AttentionGradientInPlace = requires { requires B::attention_gradient_in_place; };
+
 /// each_row(rows, steps...): for each of so many rows, the steps (contract/row_steps.hpp) in their order,
 /// each of which may read what those before it have written of the same row. Stands for a kernel for each of them.
 /// Rows are short, and operands have `rows` rows or one.

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention whose rows are gated, and its gradient, in one kernel each, for backends that are FusedGatedAttention.
+// Attention whose rows are gated, and its gradient, as one step each: one kernel where a backend is
+// FusedGatedAttention, and else those that it has, in less memory.
 
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/expr/fusion.hpp"
@@ -8,6 +9,19 @@
 #include "headmix/expr/reduce.hpp"
 
 namespace headmix {
+
+/// What the steps of this file need of a backend.
+template <class B>
+concept GatesAttention = FusedGatedAttention<B> || AttentionGradientInPlace<B>;
+
+namespace detail {
+/// a b, element by element; a column of `a` stands for all.
+template <bool OneCol, class A, class B>
+auto product_of(view<A const> a, view<B const> b) {
+  return tree_node<accumulator_t<B>, ops::multiply, tree_leaf<A, false, OneCol>, tree_leaf<B, false, false>>{{a}, {b}};
+}
+}  // namespace detail
+
 namespace ops {
 
 template <class Spec>
@@ -19,9 +33,16 @@ struct gated_attention : operation {
   static std::size_t scratch(auto const& run, auto o, auto lse, auto p, auto, auto, auto... operands) {
     return attention<Spec>::scratch(run, o, lse, p, operands...);
   }
-  static void eval(auto const& run, auto o, auto lse, auto p, auto gated, auto gate, auto... operands) {
-    run.backend.template gated_attention<typename Spec::mask>(attention<Spec>::problem(run, o, lse, p, operands...),
-                                                              gated, gate, run.scratch);
+  template <class T>
+  static void eval(auto const& run, view<T> o, auto lse, auto p, view<T> gated, auto gate, auto... operands) {
+    auto problem = attention<Spec>::problem(run, o, lse, p, operands...);
+    if constexpr (FusedGatedAttention<std::remove_cvref_t<decltype(run.backend)>>) {
+      run.backend.template gated_attention<typename Spec::mask>(problem, gated, gate, run.scratch);
+    } else {
+      if (!o.data) problem.o = gated;
+      run.backend.template attention<typename Spec::mask>(problem, run.scratch);
+      run.backend.map(gated, detail::product_of<true>(gate, view<T const>(problem.o)), false);
+    }
   }
 };
 template <class Spec>
@@ -39,8 +60,16 @@ struct gated_attention_gradient : operation {
   }
   static void eval(auto const& run, auto d_o, auto d_q, auto d_k, auto d_v, auto d_gate, auto d, auto gate,
                    auto... operands) {
-    run.backend.template gated_attention_gradient<typename Spec::mask>(problem(run, d_o, d_q, d_k, d_v, operands...),
-                                                                       gate, d, d_o, d_gate, run.scratch);
+    auto const gradient = problem(run, d_o, d_q, d_k, d_v, operands...);
+    if constexpr (FusedGatedAttention<std::remove_cvref_t<decltype(run.backend)>>) {
+      run.backend.template gated_attention_gradient<typename Spec::mask>(gradient, gate, d, d_o, d_gate, run.scratch);
+    } else {
+      auto const products = detail::product_of<false>(d, gradient.o);
+      if (d_gate.data)
+        run.backend.row_sum(d_gate, lazy<std::remove_cv_t<decltype(products)>>{products, d.rows, d.cols}, false);
+      run.backend.map(d_o, detail::product_of<true>(gate, d), false);
+      run.backend.template attention_gradient<typename Spec::mask>(gradient, run.scratch);
+    }
   }
 
  private:
@@ -93,7 +122,7 @@ struct gradient_step_of<DO, node<ops::attention<Spec>, Q, K, V, A...>> {
 }  // namespace detail
 
 template <class Backend, class Spec, class... A, class G, class... T>
-requires(FusedGatedAttention<Backend>&& detail::is_gate<G, node<ops::attention<Spec>, A...>>)  //
+requires(GatesAttention<Backend>&& detail::is_gate<G, node<ops::attention<Spec>, A...>>)  //
     struct fusion<Backend, type_list<compute<node<ops::attention<Spec>, A...>>,
                                      store<detail::gated_by<G, node<ops::attention<Spec>, A...>>>, T...>> {
   using o = node<ops::attention<Spec>, A...>;
@@ -104,7 +133,7 @@ requires(FusedGatedAttention<Backend>&& detail::is_gate<G, node<ops::attention<S
 };
 
 template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
-requires(FusedGatedAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)  //
+requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)  //
     struct fusion<
         Backend,
         type_list<store<DO>,
@@ -122,7 +151,7 @@ requires(FusedGatedAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is
 
 /// The same where others that read d_o stand between, as gradients by operands of score maps: they come behind it.
 template <class Backend, class DO, class Next, class... T>
-requires(FusedGatedAttention<Backend>&& requires { typename DO::of; } &&
+requires(GatesAttention<Backend>&& requires { typename DO::of; } &&
          detail::gradient_step_of<DO>::template is_later<Next, T...>)  //
     struct fusion<Backend, type_list<store<DO>, Next, T...>>
     : fusion<Backend, concat<type_list<store<DO>, typename detail::gradient_step_of<DO>::step, Next>,

@@ -10,6 +10,6 @@ namespace headmix {
 /// True when the backend has a kernel that some pattern asks for; to be specialized for a backend with a pattern of its
 /// own. Lists of steps are long: nothing is made of them where it is false.
 template <class Backend>
-inline constexpr bool fuses_steps = FusedRoute<Backend> || FusedGatedAttention<Backend>;
+inline constexpr bool fuses_steps = FusedRoute<Backend> || GatesAttention<Backend>;
 
 }  // namespace headmix

@@ -206,7 +206,7 @@ void add_copies(executor_ref executor, attention_extents const& x, gradient_part
 }  // namespace detail
 
 /// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads or
-/// they have different work, up to 16 copies of d_k and d_v of a head.
+/// they have different work, up to 16 copies of d_k and d_v of a head, or one where there is one worker.
 template <class Products = products::exact, class S, class Map>
 [[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<S, Map> const& a, Index concurrency) {
   using T = accumulator_t<S>;
@@ -218,7 +218,8 @@ template <class Products = products::exact, class S, class Map>
                           2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
            scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
            scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<element>(Operands::keys::size(x)) +
-           scratch_bytes<element>(Operands::values::size(x)) + 2 * scratch_bytes<T>(detail::gradient_parts::copies(a)) +
+           scratch_bytes<element>(Operands::values::size(x)) +
+           2 * scratch_bytes<T>(detail::gradient_parts::copies_memory(a, concurrency)) +
            2 * scratch_bytes<T>(detail::widened_gradient_size<S>(x));
   });
 }
@@ -235,8 +236,8 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
   if (a.d_q.data) for_each_unrouted_row(executor, x, [&](Index row) { clear_row(a.d_q, row, x.head_dim); });
   gradient_parts parts(x, cut.take<gradient_parts::part>(gradient_parts::size(x)));
   Index* const order = cut.take<Index>(gradient_parts::size(x));
-  Index const room = gradient_parts::copies(a);
-  parts.template cut<M>(room, order);
+  parts.template cut<M>(gradient_parts::copies(a), order);
+  bool const alone = executor.concurrency() == 1;
   gradient_panels<Operands> const panels{{x, cut.take<element>(Operands::keys::size(x))},
                                          {x, cut.take<element>(Operands::keys::size(x))},
                                          {x, cut.take<element>(Operands::values::size(x))}};
@@ -246,6 +247,7 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
   if (!stored.on()) panels.keys.pack(executor, a.k);
   if (a.d_k.data || a.d_q.data) panels.values.pack(executor, a.v);
   if (a.d_q.data) panels.key_rows.pack(executor, a.k);
+  Index const room = gradient_parts::copies_memory(a, executor.concurrency());
   T* const copies_k = cut.take<T>(room);
   T* const copies_v = cut.take<T>(room);
   // The sums, of which gradients of narrower numbers are rounded in the end.
@@ -266,7 +268,7 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
   Index const bytes = gradient_worker_bytes<Operands, T, Map>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
 
   for_each_task(executor, parts.count(), [&](Index task, Index worker) {
-    gradient_parts::part const& part = parts[order[task]];
+    gradient_parts::part const& part = parts[alone ? task : order[task]];
     scratch_cutter own(begin + worker * bytes);
     T* const sum_k = own.take<T>(sum_size);
     T* const sum_v = own.take<T>(sum_size);
@@ -278,7 +280,7 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
       view<T> to = whole(v);
       if (!to.data) return to;
       if (part.copy >= 0) {
-        to = view<T>(copies + part.copy, to.rows, to.cols);
+        to = view<T>(copies + (alone ? 0 : part.copy), to.rows, to.cols);
       } else if (sum_size > 0) {
         to = view<T>(sum, to.rows, to.cols);
       }
@@ -295,6 +297,10 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
       clear(d_k);
       clear(d_v);
     }
+    if (part.copy >= 0 && alone) {
+      if (d_k.data) add_copy<T>(whole(d_k_sum), copies_k, 0, d_k.rows);
+      if (d_v.data) add_copy<T>(whole(d_v_sum), copies_v, 0, d_v.rows);
+    }
     if (part.copy >= 0 || sum_size == 0) return;
     auto const put = [](view<T> to, view<T> sum) {
       for (Index i = 0; i < to.rows; ++i) copy_scaled<T>(&to(i, 0), to.col_stride, sum.row(i), 1, to.cols, T(1));
@@ -302,7 +308,7 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
     put(whole(d_k_sum), d_k);
     put(whole(d_v_sum), d_v);
   });
-  add_copies(executor, x, parts, d_k_sum, copies_k, d_v_sum, copies_v);
+  if (!alone) add_copies(executor, x, parts, d_k_sum, copies_k, d_v_sum, copies_v);
   if constexpr (widens<S>) {
     for_each_range(executor, x.keys.rows, x.kv_heads * x.head_dim, [&](Index first, Index last) {
       for (auto const& [to, sum] : {std::pair(a.d_k, d_k_sum), std::pair(a.d_v, d_v_sum)})

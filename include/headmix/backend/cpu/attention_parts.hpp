@@ -36,6 +36,15 @@ class gradient_parts {
     }
     return (chosen ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim;
   }
+  /// Elements of memory for them. A single worker adds each as soon as it is made, so all of them have one place.
+  template <class T, class Map>
+  [[nodiscard]] static Index copies_memory(attention_backward<T, Map> const& a, Index workers) {
+    attention_extents const& x = a.extents;
+    Index const most = copies(a);
+    if (workers > 1 || most == 0) return most;
+    bool const even = !x.queries.offsets && !x.keys.offsets;
+    return (std::min)(most, x.keys.rows / (even ? (std::max)(Index{1}, x.queries.count) : 1) * x.head_dim);
+  }
 
   gradient_parts(attention_extents const& x, part* memory) : x_(x), parts_(memory) {}
 

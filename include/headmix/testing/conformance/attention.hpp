@@ -158,9 +158,7 @@ struct attention_bench {
       f.o = alone.device();
       f.lse.data = nullptr;
       f.probabilities = {};
-      for (Index i = 0; i < rows; ++i) {
-        for (Index j = 0; j < q_cols; ++j) alone.host()(i, j) = o.host()(i, j);
-      }
+      copy(alone, o);
       b.run([&] { b.backend.template attention<Mask>(f, b.scratch(b.backend.attention_scratch(f))); });
       alone.check("o without log-sum-exp");
     }
@@ -178,18 +176,34 @@ struct attention_bench {
     if (g.d_q.data == nullptr) return;
     b.begin("gated_attention_gradient", text, " in place");
     operand<B, T> all(b, rows, q_cols);
-    for (Index i = 0; i < rows; ++i) {
-      for (Index j = 0; j < q_cols; ++j) all.host()(i, j) = d.host()(i, j);
-    }
+    copy(all, d);
     all.send();
-    for (Index i = 0; i < rows; ++i) {
-      for (Index j = 0; j < q_cols; ++j) all.host()(i, j) = d_q.host()(i, j);
-    }
+    copy(all, d_q);
     g.d_q = all.device();
     b.run([&] {
       b.backend.template gated_attention_gradient<Mask>(g, gate.in(), all.in(), all.device(), view<W>{}, scratch);
     });
     all.check_stretches("d_q", stretch(), 10);
+  }
+  /// The gradient where d_q lies where d_o does.
+  template <class Mask>
+  void check_plain_in_place(std::string const& text, attention_backward<T, Map> g, std::span<std::byte> scratch,
+                            operand<B, T> const& d_q) {
+    if (g.d_q.data == nullptr) return;
+    b.begin("attention_gradient", text, " in place");
+    operand<B, T> all(b, rows, q_cols, layout::gaps);
+    copy(all, d_o);
+    all.send();
+    copy(all, d_q);
+    g.d_o = all.in();
+    g.d_q = all.device();
+    b.run([&] { b.backend.template attention_gradient<Mask>(g, scratch); });
+    all.check_stretches("d_q", stretch(), 10);
+  }
+  void copy(operand<B, T>& to, operand<B, T> const& from) const {
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < q_cols; ++j) to.host()(i, j) = from.host()(i, j);
+    }
   }
   template <class Mask>
   void check_gradient(std::string const& text, operand<B, T>& o, operand<B, W>& lse, view<T const> probabilities) {
@@ -257,6 +271,9 @@ struct attention_bench {
     d_gate.check("d_gate", in_scalar);
     if constexpr (FusedGatedAttention<B>) {
       if (variant.gate) check_in_place<Mask>(text, g, scratch, d, d_q);
+    }
+    if constexpr (AttentionGradientInPlace<B>) {
+      if (!variant.gate) check_plain_in_place<Mask>(text, g, scratch, d_q);
     }
     if constexpr (Map::operands == 1) {
       b.begin("attention_operand_gradient", text);
