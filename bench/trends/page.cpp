@@ -207,14 +207,17 @@ class Page {
       if (!is_in(run, families)) continue;
       std::vector<double> falls;
       double from = 0, to = 0;
+      bool validated_once = false;
       for (auto const* r : of(run)) {
         auto const points =
             r == nullptr ? std::vector<double>() : json_numbers(json_value(r->json, "validation_curve"));
+        validated_once = validated_once || points.size() == 2;
         if (points.size() < 4) continue;
         std::size_t const n = points.size();
         from = points[n - 4], to = points[n - 2];
         falls.push_back((points[n - 3] - points[n - 1]) / (to - from) * 1000);
       }
+      if (validated_once) continue;
       s += "| `" + run.name + "` | " + (falls.empty() ? "" : lm::fixed(from, 0) + " to " + lm::fixed(to, 0)) + " | " +
            (falls.empty() ? "not trained yet" : number(statistics(falls).mean, 4)) + " |\n";
     }
