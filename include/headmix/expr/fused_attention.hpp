@@ -30,6 +30,10 @@ struct attention;
 template <class Spec>
 struct gated_attention : operation {
   static constexpr bool needs_scratch = true;
+  static constexpr int sized_output = attention<Spec>::sized_output;
+  static Index columns(auto const& run, auto o, auto lse, auto p, auto, auto, auto... operands) {
+    return attention<Spec>::columns(run, o, lse, p, operands...);
+  }
   static std::size_t scratch(auto const& run, auto o, auto lse, auto p, auto, auto, auto... operands) {
     return attention<Spec>::scratch(run, o, lse, p, operands...);
   }
