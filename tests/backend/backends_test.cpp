@@ -174,15 +174,19 @@ struct learned_slope : score_map {
 };
 using MappedLayer = MultiHead<24, 4, 16, causal, kv_heads<2>, alibi, learned_slope, soft_cap<3>>;
 
-/// A layer is the reference's to rounding, and has the same bits on one thread, on two, and again.
+/// A layer is the reference's to rounding, and has the same bits on one thread, on two, and again; those in float, too.
 template <class L>
 void check_layer(std::initializer_list<double> weights = {}) {
-  using Threaded = Cpu<double, thread_pool>;
   thread_pool single(1), pool(2);
-  auto const one = run_layer<L, double>(Threaded{single}, 2, 131, weights);
-  check_close(one, run_layer<L, double>(Reference<double>{}, 2, 131, weights), 1e-11);
-  CHECK(run_layer<L, double>(Threaded{pool}, 2, 131, weights) == one);
-  CHECK(run_layer<L, double>(Threaded{pool}, 2, 131, weights) == one);
+  auto const check_bits = [&]<class T>(T) {
+    using Threaded = Cpu<T, thread_pool>;
+    auto const one = run_layer<L, T>(Threaded{single}, 5, 150, weights);
+    CHECK(run_layer<L, T>(Threaded{pool}, 5, 150, weights) == one);
+    CHECK(run_layer<L, T>(Threaded{pool}, 5, 150, weights) == one);
+    return one;
+  };
+  check_close(check_bits(double{}), run_layer<L, double>(Reference<double>{}, 5, 150, weights), 1e-11);
+  check_bits(float{});
 }
 TEST_CASE("backends agree on MoA") { check_layer<MoaLayer>({0.1, 0.2}); }
 TEST_CASE("backends agree on grouped-query attention") { check_layer<DenseLayer>(); }

@@ -31,10 +31,10 @@ TEST_CASE("attention over chosen heads equals the reference in float") {
 }
 /// More keys than a tile of the forward pass has, in tiles of which some rows see nothing.
 TEST_CASE("attention over chosen heads of long sequences [slow]") {
-  Case c{{0, 20, 720}, {0, 600, 1300}, 1, 3, 1, 4};
+  Case c{{0, 20, 1120}, {0, 600, 1700}, 1, 3, 1, 4};
   check<causal, double>(c, 1e-11);
   check<sliding_window<70>, double>(c, 1e-11);
-  check<scattered, double>(c, 1e-11);
+  check<scattered, float>(c, 1e-4);
   c.drops = true;
   check<full, double>(c, 1e-11);
   c.chosen = false;
