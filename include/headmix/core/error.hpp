@@ -3,9 +3,10 @@
 // Errors of the host side: every message starts with "headmix: ", names the thing, what was expected and what was
 // found.
 
+#include <concepts>
+#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 #include "headmix/core/config.hpp"
 
@@ -18,19 +19,48 @@
 
 namespace headmix {
 
+namespace detail {
+/// A text or a number as a part of a message, for functions that are compiled once and not for each message. It refers
+/// to its text.
+class text_part {
+ public:
+  // What a caller has becomes one without a word. NOLINTBEGIN(google-explicit-constructor)
+  text_part(char const* text) : text_(text) {}
+  text_part(std::string_view text) : text_(text) {}
+  text_part(std::string const& text) : text_(text) {}
+  text_part(std::signed_integral auto n) : what_(kind::whole), whole_(n) {}
+  text_part(std::unsigned_integral auto n) : what_(kind::natural), natural_(n) {}
+  text_part(std::floating_point auto x) : what_(kind::real), real_(x) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  void append_to(std::string& text) const {
+    if (what_ == kind::text) text += text_;
+    if (what_ == kind::whole) text += std::to_string(whole_);
+    if (what_ == kind::natural) text += std::to_string(natural_);
+    if (what_ == kind::real) text += std::to_string(real_);
+  }
+
+ private:
+  enum class kind { text, whole, natural, real };
+  kind what_ = kind::text;
+  std::string_view text_;
+  union {
+    long long whole_ = 0;
+    unsigned long long natural_;
+    double real_;
+  };
+};
+inline std::string joined_text(std::initializer_list<text_part> parts) {
+  std::string text;
+  for (text_part const& p : parts) p.append_to(text);
+  return text;
+}
+}  // namespace detail
+
 /// Texts and numbers, one after the other.
 template <class... Part>
 std::string message(Part const&... part) {
-  std::string text;
-  auto const append = [&text](auto const& p) {
-    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(p)>>) {
-      text += std::to_string(p);
-    } else {
-      text += p;
-    }
-  };
-  (append(part), ...);
-  return text;
+  return detail::joined_text({part...});
 }
 
 #ifdef HEADMIX_NO_EXCEPTIONS
@@ -44,7 +74,7 @@ inline void (*on_error)(char const* text) = [](char const* text) {
 /// Reports an error whose text is the parts put together.
 template <class... Part>
 [[noreturn]] void fail(Part const&... part) {
-  on_error(message("headmix: ", part...).c_str());
+  on_error(detail::joined_text({"headmix: ", part...}).c_str());
   std::abort();
 }
 #else
@@ -52,11 +82,14 @@ template <class... Part>
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+namespace detail {
+[[noreturn]] inline void throw_error(std::initializer_list<text_part> parts) { throw Error(joined_text(parts)); }
+}  // namespace detail
 
 /// Reports an error whose text is the parts put together.
 template <class... Part>
 [[noreturn]] void fail(Part const&... part) {
-  throw Error(message("headmix: ", part...));
+  detail::throw_error({"headmix: ", part...});
 }
 #endif
 
