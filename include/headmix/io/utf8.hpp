@@ -54,9 +54,10 @@ inline void append_utf8(std::string& text, char32_t c) {
 /// is shown as "...", a byte that is not UTF-8 as `\xHH` (only UTF-8 has a JSON form).
 [[nodiscard]] inline std::string quote(std::string_view text, std::size_t limit = std::string_view::npos) {
   std::string out = "\"";
-  auto const hex = [&out](char const* prefix, char32_t value, int digits) {
-    out += prefix;
-    while (digits-- > 0) out += "0123456789abcdef"[value >> (4 * digits) & 15];
+  auto const hex = [&out](char const* prefix, char32_t value, std::size_t digits) {
+    char digit[4];
+    for (std::size_t i = digits; i-- > 0; value >>= 4) digit[i] = "0123456789abcdef"[value & 15];
+    out.append(prefix).append(digit, digits);
   };
   for (std::size_t at = 0; at < text.size();) {
     if (at >= limit) {
