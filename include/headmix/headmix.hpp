@@ -31,7 +31,8 @@
 #include "headmix/train/sgd.hpp"
 
 #ifdef HEADMIX_COMPILED
-extern template struct headmix::detail::module_memory<headmix::Cpu<float>>;
-extern template struct headmix::detail::module_memory<headmix::Cpu<double>>;
-extern template struct headmix::detail::module_memory<headmix::Cpu<headmix::bfloat16>>;
+HEADMIX_MODULES(extern, headmix::Reference<double>)
+HEADMIX_MODULES(extern, headmix::Cpu<float>)
+HEADMIX_MODULES(extern, headmix::Cpu<double>)
+HEADMIX_MODULES(extern, headmix::Cpu<headmix::bfloat16>)
 #endif

@@ -11,6 +11,9 @@
 
 namespace headmix::detail {
 
+/// The sizes of every program, before those of its layer.
+using standing_sizes = type_list<tokens, context_tokens, sequences, rank_count>;
+
 /// The functions of a call.
 template <class Run>
 struct call_functions {
@@ -262,11 +265,13 @@ class Runner {
     return true;
   }
   /// Completes what call c must not read or overwrite before.
-  void settle(std::size_t c) {
-    for (int const n : plan_.values_of_call(c)) {
-      if (auto const memory = plan_.memory_of(n); !memory.empty()) backend_->settle(memory);
+  void settle([[maybe_unused]] std::size_t c) {
+    if constexpr (GoesOn<Backend>) {
+      for (int const n : plan_.values_of_call(c)) {
+        if (auto const memory = plan_.memory_of(n); !memory.empty()) backend_->settle(memory);
+      }
+      if (auto const scratch = plan_.scratch_of(c); !scratch.empty()) backend_->settle(scratch);
     }
-    if (auto const scratch = plan_.scratch_of(c); !scratch.empty()) backend_->settle(scratch);
   }
   /// Whether no later call adds to the gradient that call c adds to.
   [[nodiscard]] bool is_last_for_leaf(std::size_t c) {

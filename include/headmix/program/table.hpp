@@ -164,7 +164,7 @@ struct program_lists {
   using steps = schedule_gradients<forward_steps, graph_of>;
 
   using bound = bound_nodes<typename graph_of::nodes>;
-  using sizes = unique<concat<type_list<tokens, context_tokens, sequences, rank_count>, typename bound::mentioned>>;
+  using sizes = unique<concat<standing_sizes, typename bound::mentioned>>;
   using run = run_context<sizes, Backend>;
 
   using fused = fused_for<Backend, steps>;

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernels of the CPU that no layer has a part in, by name: with HEADMIX_COMPILED they are compiled once, in a
-// library or a unit of the program's own, and every other unit only calls them. What depends on a layer, as fused trees
-// and scores of the user's do, is compiled where it is used.
+// The kernels of the CPU, and of the reference, that no layer has a part in, by name: with HEADMIX_COMPILED they are
+// compiled once, in a library or a unit of the program's own, and every other unit only calls them. What depends on a
+// layer, as fused trees and scores of the user's do, is compiled where it is used.
 //
 // The CMake target headmix::compiled is that library. Without CMake, one unit has
 //
@@ -22,14 +22,25 @@
 #include "headmix/backend/cpu/grouped_gemm.hpp"
 #include "headmix/backend/cpu/grouped_outer.hpp"
 #include "headmix/backend/cpu/grouped_sum.hpp"
+#include "headmix/backend/cpu/map_reduce.hpp"
 #include "headmix/backend/cpu/quantize.hpp"
 #include "headmix/backend/cpu/sequence.hpp"
 #include "headmix/backend/cpu/softmax.hpp"
 #include "headmix/backend/cpu/ternary_gemm.hpp"
 #include "headmix/backend/cpu/weight_panels.hpp"
+#include "headmix/backend/reference.hpp"
 #include "headmix/contract/mask.hpp"
 
 // clang-format off
+#define HEADMIX_CPU_TREES(PREFIX, T)                                                                                \
+  namespace headmix::cpu::inline HEADMIX_ISA {                                                                      \
+  PREFIX template void map(executor_ref, view<T>, tree_number<accumulator_t<T>> const&, bool);                      \
+  PREFIX template void map(executor_ref, view<T>, tree_numbers<accumulator_t<T>> const&, bool);                     \
+  PREFIX template void map(executor_ref, view<T>, tree_leaf<T, false, false> const&, bool);                         \
+  PREFIX template void row_sum(executor_ref, view<T>, lazy<tree_leaf<T, false, false>> const&, bool);               \
+  PREFIX template void col_sum(executor_ref, view<T>, lazy<tree_leaf<T, false, false>> const&, bool);               \
+  }
+
 #define HEADMIX_CPU_PRODUCTS(PREFIX, T)                                                                             \
   namespace headmix::cpu::inline HEADMIX_ISA {                                                                      \
   PREFIX template class detail::weight_panels<T>;                                                                   \
@@ -61,7 +72,38 @@
                                               std::span<std::byte>);                                                \
   }
 
+#define HEADMIX_REFERENCE_ATTENTION(PREFIX, T, MASK)                                                                \
+  PREFIX template void Reference<T>::attention<MASK>(attention_forward<T> const&, std::span<std::byte>) const;      \
+  PREFIX template void Reference<T>::attention_gradient<MASK>(attention_backward<T> const&, std::span<std::byte>)   \
+      const;
+
+#define HEADMIX_REFERENCE(PREFIX, T)                                                                                \
+  namespace headmix {                                                                                               \
+  PREFIX template void Reference<T>::gemm(view<T>, view<T const>, view<T const>, bool) const;                       \
+  PREFIX template void Reference<T>::softmax(view<T>, view<T const>) const;                                         \
+  PREFIX template void Reference<T>::log_sum_exp(view<T>, view<T const>) const;                                     \
+  PREFIX template void Reference<T>::top_k(view<Int>, view<T const>) const;                                         \
+  PREFIX template void Reference<T>::gather_cols(view<T>, view<T const>, view<Int const>) const;                    \
+  PREFIX template void Reference<T>::scatter_cols(view<T>, view<T const>, view<Int const>) const;                   \
+  PREFIX template void Reference<T>::one_hot(view<T>, view<Int const>) const;                                       \
+  PREFIX template void Reference<T>::gather_rows(view<T>, view<T const>, view<Int const>) const;                    \
+  PREFIX template void Reference<T>::scatter_rows(view<T>, view<T const>, view<Int const>, bool) const;             \
+  PREFIX template void Reference<T>::window_mean(view<T>, view<T const>, segments, Index, bool) const;              \
+  PREFIX template void Reference<T>::grouped_gemm(view<T>, view<T const>, view<T const>, view<Int const>,           \
+                                                  view<Int const>, Index, std::span<std::byte>) const;              \
+  PREFIX template void Reference<T>::grouped_sum(view<T>, view<T const>, view<T const>, view<Int const>,            \
+                                                 view<Int const>, Index, bool, std::span<std::byte>) const;         \
+  PREFIX template void Reference<T>::grouped_outer(view<T>, view<T const>, view<T const>, view<Int const>,          \
+                                                   view<Int const>, Index, Index, bool, std::span<std::byte>) const;\
+  PREFIX template void Reference<T>::rotary(view<T>, view<T const>, view<accumulator_t<T> const>, segments, Index,  \
+                                            bool) const;                                                            \
+  HEADMIX_REFERENCE_ATTENTION(PREFIX, T, full)                                                                      \
+  HEADMIX_REFERENCE_ATTENTION(PREFIX, T, causal)                                                                    \
+  }
+
 #define HEADMIX_CPU_KERNELS(PREFIX, T)              \
+  HEADMIX_REFERENCE(PREFIX, T)                      \
+  HEADMIX_CPU_TREES(PREFIX, T)                      \
   HEADMIX_CPU_PRODUCTS(PREFIX, T)                   \
   HEADMIX_CPU_ATTENTION(PREFIX, T, headmix::full)   \
   HEADMIX_CPU_ATTENTION(PREFIX, T, headmix::causal)
