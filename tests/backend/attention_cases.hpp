@@ -29,15 +29,12 @@ struct Case {
   double scale = 0.3;
 };
 
-/// Uniform ones of variance 1.
 /// @tparam In  what they are rounded to first
 template <class T, class In = T>
 std::vector<T> numbers(Index n, std::uint64_t stream) {
   Random const random(7, stream);
   std::vector<T> v(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < v.size(); ++i) {
-    v[i] = static_cast<T>(static_cast<In>(std::sqrt(12.0) * (random.uniform(i) - 0.5)));
-  }
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(static_cast<In>(random.normal(i)));
   return v;
 }
 

@@ -291,10 +291,9 @@ class Cpu {
     if constexpr (cpu::detail::may_round<Scalar, Products>) {
       if (cpu::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
     }
-    using packed = cpu::detail::weight_panels<Scalar>;
-    auto const [panels, is_new] = prepared->panels(w, packed::size(w));
-    if (is_new) packed(w, true, panels).pack(executor());
-    return panels;
+    using panels = cpu::detail::weight_panels<Scalar>;
+    return prepared->panels(w, panels::size(w),
+                            [&](accumulator_t<Scalar>* memory) { panels(w, true, memory).pack(executor()); });
   }
 
   Index probability_budget_ = 0;

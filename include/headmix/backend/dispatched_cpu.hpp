@@ -198,9 +198,8 @@ class DispatchedCpu : public Cpu<Scalar, Exec> {
   [[nodiscard]] static std::size_t bytes(Index n) { return static_cast<std::size_t>(n); }
   W* panels(prepared_weights* prepared, view<Scalar const> const& w) {
     if (prepared == nullptr) return nullptr;
-    auto const [panels, is_new] = prepared->panels(w, kernels_->panels_size(w));
-    if (is_new) kernels_->pack_panels(executor(), w, panels);
-    return panels;
+    return prepared->panels(w, kernels_->panels_size(w),
+                            [&](W* memory) { kernels_->pack_panels(executor(), w, memory); });
   }
 
   cpu_level level_ = cpu_level::baseline;

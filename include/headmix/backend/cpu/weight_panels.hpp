@@ -163,23 +163,23 @@ class prepared_weights {
     std::erase_if(spans_, [&all](span const& s) { return all.contains(s.begin); });
     spans_.push_back(all);
   }
-  /// Memory for the panels of w, and whether they are to be made.
-  struct place {
-    accumulator_t<T>* panels;
-    bool is_new;
-  };
-  /// Where the panels of w are, `size` numbers. Null for weights in other memory.
-  [[nodiscard]] place panels(view<T const> const& w, Index size) {
-    if (std::none_of(spans_.begin(), spans_.end(), [&w](span const& s) { return s.contains(w.data); })) return {};
+  /// The panels of w, which pack(memory) makes of `size` numbers. Null for weights in other memory.
+  template <class Pack>
+  [[nodiscard]] accumulator_t<T>* panels(view<T const> const& w, Index size, Pack const& pack) {
+    if (std::none_of(spans_.begin(), spans_.end(), [&w](span const& s) { return s.contains(w.data); })) return nullptr;
     auto const same = [&w](entry const& e) {
       return e.w.data == w.data && e.w.count == w.count && e.w.rows == w.rows && e.w.cols == w.cols &&
              e.w.stack_stride == w.stack_stride && e.w.row_stride == w.row_stride && e.w.col_stride == w.col_stride;
     };
-    using number = accumulator_t<T>;
-    auto const found = std::find_if(entries_.begin(), entries_.end(), same);
-    if (found != entries_.end()) return {found->memory.template as<number>(), false};
-    entries_.push_back({w, AlignedBuffer(static_cast<std::size_t>(size) * sizeof(number))});
-    return {entries_.back().memory.template as<number>(), true};
+    auto found = std::find_if(entries_.begin(), entries_.end(), same);
+    if (found == entries_.end()) {
+      using number = accumulator_t<T>;
+      AlignedBuffer memory(static_cast<std::size_t>(size) * sizeof(number));
+      pack(memory.template as<number>());
+      entries_.push_back({w, std::move(memory)});
+      found = entries_.end() - 1;
+    }
+    return found->memory.template as<accumulator_t<T>>();
   }
 
  private:
