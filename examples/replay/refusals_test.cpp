@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 
 #include "headmix/io/safetensors.hpp"
@@ -41,10 +40,10 @@ struct Case {
 struct Refusal {
   char const* name;     ///< of the case that is changed
   char const* culprit;  ///< what the message must contain
-  std::function<void(Case&)> change;
+  void (*change)(Case&);
 };
 
-std::vector<Refusal> const refusals{
+constexpr Refusal refusals[] = {
     {"moa-default", "\"layer\"", [](Case& c) { c.options.erase("layer"); }},
     {"moa-default", "\"layer\"", [](Case& c) { c.options["layer"] = "mha"; }},
     {"moa-default", "\"colour\"", [](Case& c) { c.options["colour"] = "red"; }},
@@ -465,6 +464,6 @@ int main(int argc, char** argv) {
   for (std::size_t i = 0; i < 8; ++i) wrong[i] = '\xff';
   headmix::write_file(test.in(), wrong);
   test.expect_refusal("a header length of 2^64 - 1", "header");
-  std::printf("%zu mistakes, %d not refused as they should\n", refusals.size() + 42, test.failures());
+  std::printf("%zu mistakes, %d not refused as they should\n", std::size(refusals) + 42, test.failures());
   return test.failures() == 0 ? 0 : 1;
 }
