@@ -237,8 +237,8 @@ TEST_CASE("groups: the kernels are among those of backend_conformance") {
   conformance_result result;
   detail::conformance::bench<Joining> b(backend, options, result);
   detail::conformance::check_each_row(b);
-  CHECK(result.checks == 6 * 2 * 9);
-  CHECK(log.kernels == 6 * 2);
+  CHECK(result.checks == 7 * 2 * 9);
+  CHECK(log.kernels == 7 * 2);
   detail::conformance::check_gemm_stack(b);
   CHECK(log.stacks == 4 * 2 * 2);
   CHECK_MESSAGE(result.ok(), result.text());

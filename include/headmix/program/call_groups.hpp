@@ -14,9 +14,13 @@ namespace headmix::detail {
 
 // ---- functions of rows ----
 
+/// Columns of a row that a warp has to itself, whether it is alone in a kernel or not.
+inline constexpr Index most_short_columns = 1024;
+
 /// True where the rows of a value are those counted by Rows, or one, and its columns are few.
 template <class Rows, class E>
-inline constexpr bool has_short_rows = count<E>::value == 1 && 1 <= cols<E>::value&& cols<E>::value <= 256 &&
+inline constexpr bool has_short_rows = count<E>::value == 1 &&
+                                       1 <= cols<E>::value&& cols<E>::value <= most_short_columns &&
                                        (std::is_same_v<rows<E>, Rows> || rows<E>::value == 1);
 template <class Rows, class E>
 inline constexpr bool has_short_rows<Rows, extents_of<E>> = true;

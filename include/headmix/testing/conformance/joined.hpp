@@ -16,8 +16,8 @@ void check_each_row(bench<B>& b) {
     struct sizes {
       Index rows, experts, k;
     };
-    for (auto const& size :
-         {sizes{0, 5, 2}, sizes{1, 1, 1}, sizes{1, 37, 3}, sizes{33, 4, 4}, sizes{65, 41, 3}, sizes{7, 200, 2}}) {
+    for (auto const& size : {sizes{0, 5, 2}, sizes{1, 1, 1}, sizes{1, 37, 3}, sizes{33, 4, 4}, sizes{65, 41, 3},
+                             sizes{7, 200, 2}, sizes{3, 1000, 8}}) {
       Index const rows = size.rows, experts = size.experts, k = size.k;  // lambdas read them
       for (layout const form : {layout::plain, layout::gaps}) {
         b.begin("each_row", rows, " rows, ", k, " of ", experts, " columns");

@@ -5,6 +5,9 @@
 
 #include <type_traits>
 
+#include "headmix/backend/cuda/kernel/float_vector.hpp"
+#include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/backend/cuda/kernel/reduce.hpp"
 #include "headmix/backend/cuda/kernel/select.hpp"
 #include "headmix/backend/cuda/kernel/softmax.hpp"
 #include "headmix/contract/row_steps.hpp"
@@ -33,6 +36,24 @@ struct tree_concat {
 
 // What a team does in row i, which is none where `real` is false.
 
+/// A step whose elements are computed as float_vectors where `vectors` is true.
+template <class S>
+struct vector_step : S {
+  bool vectors;
+};
+template <class W, class S>
+S const& with_vectors(S const& s) {
+  return s;
+}
+template <class W, class T, class Tree>
+requires maps_vectors<W, T, Tree> vector_step<row_step::map<T, Tree>> with_vectors(row_step::map<T, Tree> const& s) {
+  return {s, map_in_vectors<W>(s.y, s.tree)};
+}
+template <class W, class T, class Tree>
+vector_step<row_step::sum<T, Tree>> with_vectors(row_step::sum<T, Tree> const& s) {
+  return {s, rows_are_vectors<W>(s.a.tree, s.a.cols)};
+}
+
 template <class W, class T, class Tree, class Device>
 HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree> const& s, Index i, bool real) {
   if (!real) return;
@@ -44,14 +65,21 @@ HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree>
   }
 }
 template <class W, class T, class Tree, class Device>
-HEADMIX_DEVICE void execute(Device& device, team members, row_step::sum<T, Tree> const& s, Index i, bool real) {
-  W sum = 0;
-  if (real) {
-    auto const row = s.a.tree.row(i);
-    HEADMIX_NO_UNROLL
-    for (Index j = members.member(device); j < s.a.cols; j += members.size()) sum += row.template at<W>(j);
+HEADMIX_DEVICE void execute(Device& device, team members, vector_step<row_step::map<T, Tree>> const& s, Index i,
+                            bool real) {
+  constexpr Index width = float_vector::width;
+  if (!s.vectors) return execute<W>(device, members, static_cast<row_step::map<T, Tree> const&>(s), i, real);
+  if (!real) return;
+  auto const row = s.tree.lazy_row(i);
+  HEADMIX_NO_UNROLL
+  for (Index j = members.member(device) * width; j < s.y.cols; j += members.size() * width) {
+    put_vector(device, s.y.row(i) + j, row, j, s.accumulate);
   }
-  sum = combined(device, members, sum, add_numbers{});
+}
+template <class W, class T, class Tree, class Device>
+HEADMIX_DEVICE void execute(Device& device, team members, vector_step<row_step::sum<T, Tree>> const& s, Index i,
+                            bool real) {
+  W const sum = sum_of_row<W>(device, members, s.a, i, real, s.vectors);
   if (real && members.member(device) == 0) put_element(device, &s.y(i, 0), sum, s.accumulate);
 }
 template <class W, class T, class A, class Device>
@@ -139,7 +167,11 @@ void each_row(Queue& queue, Index rows, S const&... s) {
   Index columns = 1;
   ((columns = widest(s) > columns ? widest(s) : columns), ...);
   team const members = lanes_of_rows(rows, columns);
-  queue.launch(each_row_kernel<W, S...>{list_of(s...), rows, members}, members.blocks(rows));
+  auto const launch = [&](auto const&... step) {
+    queue.launch(each_row_kernel<W, std::remove_cvref_t<decltype(step)>...>{list_of(step...), rows, members},
+                 members.blocks(rows));
+  };
+  launch(with_vectors<W>(s)...);
 }
 
 }  // namespace headmix::gpu

@@ -36,6 +36,18 @@ template <class W, class T, class Tree>
          y.aligned(float_vector::alignment);
 }
 
+/// The float_vector at `to` (+)= elements `col` and following of a lazy row.
+template <class Device, class T, class Row>
+HEADMIX_DEVICE void put_vector(Device& device, T* to, Row const& row, Index col, bool accumulate) {
+  using P = float_vector;
+  // All loads before the first division: the compiler cannot move them across its rare, slow way.
+  typename P::template packed<T> before = {};
+  if (accumulate) before = P::read(device, to);
+  P value = row.template loaded<P>(col).template at<P>(col);
+  if (accumulate) value = value + P(before);
+  value.store(device, to);
+}
+
 /// y (+)= tree, computed in W: rows first_row .. first_row + rows - 1 of all matrices of the stack.
 template <class W, class T, class Tree>
 struct map_kernel {
@@ -83,20 +95,14 @@ struct map_kernel {
  private:
   template <class Device>
   HEADMIX_DEVICE void map_vector(Device& device) const {
-    using P = float_vector;
-    auto const n = static_cast<std::uint32_t>(rows * y.cols / P::width);
-    auto const of_row = static_cast<std::uint32_t>(y.cols / P::width);
+    constexpr int width = float_vector::width;
+    auto const n = static_cast<std::uint32_t>(rows * y.cols / width);
+    auto const of_row = static_cast<std::uint32_t>(y.cols / width);
     auto const e = static_cast<std::uint32_t>(device.block() * threads + device.thread());
     if (e >= n) return;
     std::uint32_t const i = e / of_row;
-    Index const row = first_row + i, col = Index{e - i * of_row} * P::width;
-    T* const to = y.row(row) + col;
-    // All loads before the first division: the compiler cannot move them across its rare, slow way.
-    typename P::template packed<T> before = {};
-    if (accumulate) before = P::read(device, to);
-    P value = tree.lazy_row(row).template loaded<P>(col).template at<P>(col);
-    if (accumulate) value = value + P(before);
-    value.store(device, to);
+    Index const row = first_row + i, col = Index{e - i * of_row} * width;
+    put_vector(device, y.row(row) + col, tree.lazy_row(row), col, accumulate);
   }
 };
 

@@ -15,6 +15,34 @@
 
 namespace headmix::gpu {
 
+/// What a member of a team adds of a row of a tree.
+template <class W, class Tree, class Row>
+[[nodiscard]] HEADMIX_DEVICE W sum_of_member(Row const& row, Index cols, int member, int members, bool vectors) {
+  if constexpr (has_vectors<W, Tree>) {
+    if (vectors) {
+      using P = float_vector;
+      P sum(0);
+      Index const step = Index{members} * P::width;
+      for (Index j = Index{member} * P::width; j < cols; j += step) {
+        sum = sum + row.template loaded<P>(j).template at<P>(j);
+      }
+      return sum.sum();
+    }
+  }
+  W sum = 0;
+  for (Index j = member; j < cols; j += members) sum += row.template at<W>(j);
+  return sum;
+}
+/// The sum of row i of a, the same for all members of a team; `real` is false for a team without a row.
+/// @param vectors  rows_are_vectors
+template <class W, class Tree, class Device>
+[[nodiscard]] HEADMIX_DEVICE W sum_of_row(Device& device, team members, lazy<Tree> const& a, Index i, bool real,
+                                          bool vectors) {
+  W sum = 0;
+  if (real) sum = sum_of_member<W, Tree>(a.tree.row(i), a.cols, members.member(device), members.size(), vectors);
+  return combined(device, members, sum, add_numbers{});
+}
+
 /// Element i of y (+)= the sum of row i of the tree. A team per row.
 template <class W, class T, class Tree>
 struct row_sum_kernel {
@@ -31,29 +59,8 @@ struct row_sum_kernel {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = members.row(device);
-    W sum = 0;
-    if (i < a.rows) sum = sum_of_lane(a.tree.row(i), members.member(device));
-    sum = combined(device, members, sum, add_numbers{});
+    W const sum = sum_of_row<W>(device, members, a, i, i < a.rows, vectors);
     if (i < a.rows && members.member(device) == 0) put_element(device, y.row(i), sum, accumulate);
-  }
-
- private:
-  template <class Row>
-  HEADMIX_DEVICE W sum_of_lane(Row const& row, int member) const {
-    if constexpr (has_vectors<W, Tree>) {
-      if (vectors) {
-        using P = float_vector;
-        P sum(0);
-        Index const step = Index{members.size()} * P::width;
-        for (Index j = Index{member} * P::width; j < a.cols; j += step) {
-          sum = sum + row.template loaded<P>(j).template at<P>(j);
-        }
-        return sum.sum();
-      }
-    }
-    W sum = 0;
-    for (Index j = member; j < a.cols; j += members.size()) sum += row.template at<W>(j);
-    return sum;
   }
 };
 
