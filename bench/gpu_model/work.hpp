@@ -185,10 +185,15 @@ template <class K>
     double const mean = static_cast<double>(k.slots.count()) / (tiles * experts);
     w.macs = tiles * experts * expected_groups(mean, K::group_rows) * K::group_rows * weight;
     w.blocks = static_cast<double>(K::cluster * k.works());
-  } else if constexpr (requires { k.y; k.x; k.slots; k.inner; K::rows; }) {  // without sums, by warpgroups
+  } else if constexpr (requires { k.output.y; k.x; k.slots; k.inner; }) {  // without sums, by warpgroups
     reads(k.x, k.slots.perm);
-    writes(k.y);
-    double const slots = static_cast<double>(k.slots.count()), weight = static_cast<double>(k.inner * k.y.cols);
+    writes(k.output.y);
+    if constexpr (requires { k.output.tree; }) {
+      w.bytes_read += bytes_of_tree(k.output.tree);
+      for (auto const& v : k.output.product) w.bytes_written += v.data == nullptr ? 0 : bytes_of(v);
+    }
+    double const slots = static_cast<double>(k.slots.count());
+    double const weight = static_cast<double>(K::products * k.inner * k.output.y.cols);
     w.bytes_read += static_cast<double>(k.slots.experts()) * weight * sizeof(headmix::bfloat16);
     w.macs = slots * weight;
     w.blocks *= slots / K::rows /

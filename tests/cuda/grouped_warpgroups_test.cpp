@@ -2,7 +2,10 @@
 // The grouped products of the Cuda backend with the products of warpgroups, emulated.
 
 #include "cuda/grouped_test.hpp"
+#include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated_sm90.hpp"
+#include "headmix/testing/conformance/experts.hpp"
+#include "headmix/testing/conformance/joined.hpp"
 
 using namespace headmix;
 
@@ -15,4 +18,15 @@ TEST_CASE("cuda, emulated: grouped_outer of small matrices, by warps where they 
 }
 TEST_CASE("cuda, emulated: grouped_gemm that warpgroups leave to warps") {
   testing::test_aligned_grouped_gemm<EmulatedSm90a>();
+}
+TEST_CASE("cuda, emulated: hidden layers of experts by warpgroups, and those that they leave to others") {
+  using backend_type = Cuda<bfloat16, EmulatedSm90a>;
+  static_assert(FusedExperts<backend_type>);
+  backend_type backend;
+  conformance_options const options;
+  conformance_result result;
+  detail::conformance::bench<backend_type> b(backend, options, result);
+  detail::conformance::check_hidden_layers(b);
+  CHECK(result.checks == 6 * 2 * (5 + 2));
+  CHECK_MESSAGE(result.ok(), result.text());
 }

@@ -75,3 +75,11 @@ TEST_CASE("launches of MH-MoE, 2 heads, 2 of 8 experts") {
   CHECK(c.forward == 12);
   CHECK(c.backward == 21);
 }
+TEST_CASE("launches of MH-MoE, 2 heads, 2 of 8 experts of 512, with kernels for warpgroups") {
+  gpu_model::Recorder::with_warpgroups = true;
+  auto const c = of<MhMoe<1024, 2, SoftmaxTopK<8, 2>, FeedForward<512>>>();
+  gpu_model::Recorder::with_warpgroups = false;
+  CAPTURE(c.all);
+  CHECK(c.forward == 10);
+  CHECK(c.backward == 22);
+}

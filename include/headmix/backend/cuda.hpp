@@ -4,8 +4,10 @@
 // queue, allocates nothing and reads nothing back. On one GPU with one version of cuBLAS, results depend on the
 // operands' extents, strides and values alone.
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "headmix/backend/cuda/kernel/attention.hpp"
@@ -17,6 +19,7 @@
 #include "headmix/backend/cuda/kernel/each_row.hpp"
 #include "headmix/backend/cuda/kernel/gemm.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm_map.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer.hpp"
 #include "headmix/backend/cuda/kernel/grouped_sum.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
@@ -41,6 +44,8 @@ namespace headmix {
 template <class Scalar, class Device>
 class Cuda {
   using wide = accumulator_t<Scalar>;
+  static constexpr bool makes_hidden_layers =
+      std::is_same_v<Scalar, bfloat16> && gpu::WarpgroupQueue<typename Device::queue>;
 
  public:
   using scalar = Scalar;
@@ -181,6 +186,22 @@ class Cuda {
   void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
     gpu::grouped_gemm(queue_, y, x, w, perm, offsets, slots_per_row, scratch);
+  }
+  /// FusedExperts, where warpgroups make the products.
+  template <class Tree, std::size_t n>
+  requires makes_hidden_layers std::size_t grouped_gemm_map_scratch(view<Scalar> y, Tree const& tree,
+                                                                    std::array<view<Scalar>, n> const&,
+                                                                    view<Scalar const>,
+                                                                    std::array<view<Scalar const>, n> const& w) {
+    return gpu::grouped_gemm_map_scratch_bytes(queue_, y, tree, w);
+  }
+  template <class Tree, std::size_t n>
+  requires makes_hidden_layers void grouped_gemm_map(view<Scalar> y, Tree const& tree,
+                                                     std::array<view<Scalar>, n> const& products, view<Scalar const> x,
+                                                     std::array<view<Scalar const>, n> const& w, view<Int const> perm,
+                                                     view<Int const> offsets, Index slots_per_row,
+                                                     std::span<std::byte> scratch) {
+    gpu::grouped_gemm_map(queue_, y, tree, products, x, w, perm, offsets, slots_per_row, scratch);
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
     return gpu::grouped_outer_scratch_bytes(y, x, g);

@@ -217,6 +217,61 @@ struct tree_random {
   }
 };
 
+// ---- trees over products that a kernel makes itself (FusedExperts of contract/optional_kernels.hpp) ----
+
+/// An element of product number Number.
+template <int Number>
+struct row_product {};
+/// Product number Number, of which a kernel knows the elements. The functions below say what the tree is with them.
+template <int Number>
+struct tree_product {
+  static constexpr bool vectorizable = true;
+  static constexpr bool one_col = false;
+  [[nodiscard]] HEADMIX_HD static constexpr bool unit_stride() { return true; }
+  [[nodiscard]] HEADMIX_HD static constexpr bool aligned(std::size_t) { return true; }
+  HEADMIX_HD row_product<Number> row(Index) const { return {}; }
+  HEADMIX_HD row_product<Number> lazy_row(Index) const { return {}; }
+};
+
+/// Element(s) j of a row of a tree, where those of the products are product[0], product[1], ...
+template <class P, class Row>
+HEADMIX_HD P at_products(Row const& row, Index j, P const*) {
+  return row.template at<P>(j);
+}
+template <class P, int Number>
+HEADMIX_HD P at_products(row_product<Number> const&, Index, P const* product) {
+  return product[Number];
+}
+template <class P, class Op, class A>
+HEADMIX_HD P at_products(row_node<Op, A> const& row, Index j, P const* product) {
+  return Op::template f<P>(at_products<P>(row.a, j, product));
+}
+template <class P, class Op, class A, class B>
+HEADMIX_HD P at_products(row_node<Op, A, B> const& row, Index j, P const* product) {
+  return Op::template f<P>(at_products<P>(row.a, j, product), at_products<P>(row.b, j, product));
+}
+
+/// The tree where product n lies in memory at product[n].
+template <class Tree, class T>
+Tree with_products(Tree const& tree, view<T const> const*) {
+  return tree;
+}
+template <int Number, class T>
+tree_leaf<T, false, false> with_products(tree_product<Number> const&, view<T const> const* product) {
+  return {product[Number]};
+}
+template <class W, class Op, class A, class T>
+auto with_products(tree_node<W, Op, A> const& tree, view<T const> const* product) {
+  auto const a = with_products(tree.a, product);
+  return tree_node<W, Op, std::remove_cv_t<decltype(a)>>{a};
+}
+template <class W, class Op, class A, class B, class T>
+auto with_products(tree_node<W, Op, A, B> const& tree, view<T const> const* product) {
+  auto const a = with_products(tree.a, product);
+  auto const b = with_products(tree.b, product);
+  return tree_node<W, Op, std::remove_cv_t<decltype(a)>, std::remove_cv_t<decltype(b)>>{a, b};
+}
+
 /// A fused operand: a tree and its extents (`rows` counts the rows of all matrices of a stack).
 template <class Tree>
 struct lazy {

@@ -3,10 +3,12 @@
 // Kernels that a backend may have. A backend without one runs the steps that it stands for, or does without what it
 // saves; none defines a meaning of its own. Operands as in contract/backend_policy.hpp.
 
+#include <array>
 #include <concepts>
 #include <span>
 
 #include "headmix/contract/attention_problem.hpp"
+#include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/mask.hpp"
 #include "headmix/contract/route_problem.hpp"
 #include "headmix/contract/row_steps.hpp"
@@ -43,7 +45,9 @@ concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scala
 /// `static constexpr bool attention_gradient_in_place = true`: d_q of attention_gradient may lie where d_o does. Saves
 /// memory: gates and their gradients then lie where what they are made of did.
 template <class B>
-concept AttentionGradientInPlace = requires { requires B::attention_gradient_in_place; };
+concept AttentionGradientInPlace = requires {
+  requires B::attention_gradient_in_place;
+};
 
 /// each_row(rows, steps...): for each of so many rows, the steps (contract/row_steps.hpp) in their order,
 /// each of which may read what those before it have written of the same row. Stands for a kernel for each of them.
@@ -60,6 +64,18 @@ concept FusedRows = requires(B& b, Index rows, view<accumulator_t<typename B::sc
 template <class B>
 concept StackedProducts = requires(B& b, view<typename B::scalar> y, view<typename B::scalar const> a, bool flag) {
   b.gemm_stack(y, a, a, flag);
+};
+
+/// grouped_gemm_map(y, tree, products, x, w, perm, offsets, slots_per_row, scratch): y = the tree, in which
+/// tree_product<n> is what grouped_gemm makes of x and w[n], rounded to the scalar. products[n], of y's shape, becomes
+/// this product; it is not wanted when its data is null. Stands for a call of grouped_gemm for each of w, and map.
+template <class B>
+concept FusedExperts = requires(B& b, view<typename B::scalar> y, std::array<view<typename B::scalar>, 2> products,
+                                view<typename B::scalar const> x,
+                                std::array<view<typename B::scalar const>, 2> const& w, view<Int const> perm,
+                                view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
+  { b.grouped_gemm_map_scratch(y, tree_product<1>{}, products, x, w) } -> std::same_as<std::size_t>;
+  b.grouped_gemm_map(y, tree_product<1>{}, products, x, w, perm, offsets, slots_per_row, scratch);
 };
 
 // ---- score maps ----

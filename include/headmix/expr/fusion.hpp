@@ -31,6 +31,10 @@ struct sink {};
 template <class Op, class Nodes, class Further, class Operands>
 struct fused {};
 
+/// What a fused step reads of E, element by element: all but the Products, which the step makes.
+template <Expr E, class Products>
+struct over_products {};
+
 /// How the first steps of a list are done together: `type` is the step, `rest` what is left, and `further` is what the
 /// step writes only if it is read. Without a pattern the first step stays as it is.
 template <class Backend, class Steps>
@@ -66,6 +70,13 @@ requires requires { typename E::terms; }
 struct terms_of<E> {
   using type = typename E::terms;
 };
+
+/// Whether an element of E is computed of the element of P in the same place.
+template <class E, class P>
+inline constexpr bool reads_element = std::is_same_v<E, P>;
+template <class Op, class... A, class P>
+requires(Op::form_of == form::pointwise && !requires { typename Op::repeats; })  //
+    inline constexpr bool reads_element<node<Op, A...>, P> = (reads_element<A, P> || ...);
 
 template <class Step>
 struct is_not {

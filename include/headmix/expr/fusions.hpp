@@ -3,6 +3,7 @@
 // Every pattern of expr/fusion.hpp, so that all programs know the same ones.
 
 #include "headmix/expr/fused_attention.hpp"
+#include "headmix/expr/fused_experts.hpp"
 #include "headmix/expr/fused_route.hpp"
 
 namespace headmix {
@@ -10,6 +11,6 @@ namespace headmix {
 /// True when the backend has a kernel that some pattern asks for; to be specialized for a backend with a pattern of its
 /// own. Lists of steps are long: nothing is made of them where it is false.
 template <class Backend>
-inline constexpr bool fuses_steps = FusedRoute<Backend> || GatesAttention<Backend>;
+inline constexpr bool fuses_steps = FusedRoute<Backend> || GatesAttention<Backend> || FusedExperts<Backend>;
 
 }  // namespace headmix

@@ -124,6 +124,21 @@ struct lowered<node<Op, Key>, Scalar> {
   using values = type_list<extents_of<node<Op, Key>>, memory_of<Key>>;
 };
 
+/// E read element by element by a kernel that makes those of Products itself.
+template <class E, class Scalar, class Products>
+struct lowered_over : lowered<E, Scalar> {};
+template <class E, class Scalar, class... P>
+requires(std::is_same_v<E, P> || ...) struct lowered_over<E, Scalar, type_list<P...>> {
+  using tree = tree_product<position_in<type_list<P...>, E>::value>;
+  using values = type_list<>;
+};
+template <class Op, class... A, class Scalar, class... P>
+requires(Op::form_of == form::pointwise && (reads_element<node<Op, A...>, P> || ...))  //
+    struct lowered_over<node<Op, A...>, Scalar, type_list<P...>> {
+  using tree = tree_node<accumulator_t<Scalar>, Op, typename lowered_over<A, Scalar, type_list<P...>>::tree...>;
+  using values = concat<typename lowered_over<A, Scalar, type_list<P...>>::values...>;
+};
+
 /// The operand A of a kernel that reads memory, or one that fuses.
 template <bool Fuses, class A, class Scalar>
 struct operand {
@@ -141,6 +156,12 @@ template <CacheMemory A, class Scalar>
 struct operand<false, A, Scalar> {
   using type = view<storage_t<A::kind_of, Scalar>>;
   using values = type_list<A>;
+};
+template <class E, class Products, class Scalar>
+struct operand<false, over_products<E, Products>, Scalar> {
+  using lowered = lowered_over<E, Scalar, Products>;
+  using type = lazy<typename lowered::tree>;
+  using values = concat<type_list<extents_of<E>>, typename lowered::values>;
 };
 template <class A, class Scalar>
 struct operand<true, A, Scalar> {
@@ -197,6 +218,10 @@ struct reader<tree_repeat<A>> {
     Index const repeated = from.extents().rows, rows = from.extents().rows;
     return {reader<A>::read(from, sizes), rows == 0 ? 1 : repeated / rows};
   }
+};
+template <int Number>
+struct reader<tree_product<Number>> {
+  static tree_product<Number> read(value_reader&, bound_sizes const&) { return {}; }
 };
 template <class Distribution, std::uint32_t Stream>
 struct reader<tree_random<Distribution, Stream>> {

@@ -14,8 +14,8 @@ struct calls_of<fused<Op, type_list<Node...>, type_list<F...>, type_list<A...>>,
   using buffers = type_list<Node..., F...>;
   using type = type_list<
       call<kernel<Op, type_list<view<storage_t<Node::kind_of, Scalar>>..., view<storage_t<F::kind_of, Scalar>>...>,
-                  type_list<view<storage_t<A::kind_of, Scalar> const>...>>,
-           buffers, type_list<memory_of<A>...>, false, false>>;
+                  type_list<typename operand<false, A, Scalar>::type...>>,
+           buffers, concat<typename operand<false, A, Scalar>::values...>, false, false>>;
 };
 
 template <class Backend, class Done, class Further, class Steps>

@@ -39,6 +39,7 @@ template <AttentionMask... Masks, BackendPolicy B>
     check_experts(b);
     check_each_row(b);
     check_gemm_stack(b);
+    check_hidden_layers(b);
     using first = nth<0, type_list<Masks...>>;
     (check_attention<B, Masks, std::is_same_v<Masks, first>>(b), ...);
     (check_decoding<B, Masks, std::is_same_v<Masks, first>>(b), ...);

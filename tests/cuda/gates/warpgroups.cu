@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The kernels for warpgroups, with their tiles. HGMMA of attention: the first product of scores, a round of the main
 // loop, the last product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64. Of
-// its gradients and of products with experts: a round; of those that are summed on chip, for one group of rows and for
-// two.
+// its gradients and of products with experts, hidden layers among them: a round; of those that are summed on chip, for
+// one group of rows and for two.
 // expect: attention_warpgroups<full,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<causal,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<full,no_score_map,64, HGMMA=24 UTMALDG=2 USETMAXREG=2 LDGSTS
@@ -42,6 +42,8 @@
 #include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_sum_warpgroups.hpp"
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/expr/pointwise.hpp"
 
 template <class Mask, int width>
 using attention = headmix::gpu::attention_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
@@ -66,6 +68,15 @@ using products_128 = products<128, false>;
 using products_128_transposed = products<128, true>;
 using products_64 = products<64, false>;
 using products_64_transposed = products<64, true>;
+template <class... A>
+using times = headmix::tree_node<float, headmix::ops::multiply, A...>;
+/// gate p_0 p_1 sigmoid(p_1)
+using swiglu = times<
+    headmix::tree_leaf<float, false, true>,
+    times<headmix::tree_product<0>,
+          times<headmix::tree_product<1>, headmix::tree_node<float, headmix::ops::sigmoid, headmix::tree_product<1>>>>>;
+using hidden = headmix::gpu::grouped_gemm_warpgroups<128, false, headmix::gpu::tensor_map,
+                                                     headmix::gpu::mapped_products<2, swiglu>>;
 template <bool transposed>
 using sums = headmix::gpu::grouped_sum_warpgroups<transposed, headmix::gpu::tensor_map>;
 using outer = headmix::gpu::grouped_outer_warpgroups<true>;
@@ -84,6 +95,7 @@ HEADMIX_GATE(products_128)
 HEADMIX_GATE(products_128_transposed)
 HEADMIX_GATE(products_64)
 HEADMIX_GATE(products_64_transposed)
+HEADMIX_GATE(hidden)
 HEADMIX_GATE(sums<false>)
 HEADMIX_GATE(sums<true>)
 HEADMIX_GATE(outer)

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: MIT
 // Kernels of experts and routers against the reference.
 
+#include <array>
 #include <utility>
 
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/core/ternary.hpp"
+#include "headmix/expr/pointwise.hpp"
 #include "headmix/testing/conformance/bench.hpp"
 
 namespace headmix::detail::conformance {
@@ -305,6 +307,73 @@ void check_experts(bench<B>& b) {
   check_capacity(b);
   if constexpr (PackedGemm<B>) check_packed(b);
   if constexpr (FusedRoute<B>) check_route(b);
+}
+
+/// What is computed of products with Stacks stacks of weights: sigmoid(the last) times the first, if there are two,
+/// times a gate of the slot, plus a matrix.
+template <std::size_t Stacks, class W, class T>
+auto hidden_tree(view<W const> gate, view<T const> added) {
+  using last = tree_node<W, ops::sigmoid, tree_product<static_cast<int>(Stacks) - 1>>;
+  using all = std::conditional_t<Stacks == 1, last, tree_node<W, ops::multiply, tree_product<0>, last>>;
+  using gated = tree_node<W, ops::multiply, tree_leaf<W, false, true>, all>;
+  return tree_node<W, ops::add, gated, tree_leaf<T, false, false>>{{{gate}, {}}, {added}};
+}
+/// @param wanted  whether products are
+template <std::size_t Stacks, class B>
+void check_hidden(bench<B>& b, Index rows, Index choices, Index experts, Index depth, Index width, layout form,
+                  bool wanted) {
+  using T = typename B::scalar;
+  using W = accumulator_t<T>;
+  Index const slots = rows * choices;
+  b.begin("grouped_gemm_map", rows, " rows of ", choices, " of ", experts, " experts ", Stacks, " x [", depth, ", ",
+          width, "]", wanted ? ", products wanted" : "");
+  routing<B> r(b, rows, choices, experts);
+  operand<B, T> x(b, rows, depth, form), y(b, slots, width, form), added(b, slots, width, form);
+  operand<B, W> gate(b, slots, 1);
+  operand<B, T> w[] = {{b, depth, width, form, experts}, {b, depth, width, form, experts}};
+  operand<B, T> product[] = {{b, slots, width, form}, {b, slots, width, form}};
+  std::array<view<T>, Stacks> products;
+  std::array<view<T const>, Stacks> weights;
+  view<double const> made[Stacks];
+  for (std::size_t p = 0; p < Stacks; ++p) {
+    weights[p] = w[p].in();
+    products[p] = product[p].device();
+    if (!wanted) products[p].data = nullptr;
+  }
+  auto const tree = hidden_tree<Stacks>(gate.in(), added.in());
+  auto const scratch = b.scratch(b.backend.grouped_gemm_map_scratch(y.device(), tree, products, x.in(), weights));
+  b.run([&] {
+    b.backend.grouped_gemm_map(y.device(), tree, products, x.in(), weights, r.perm.in(), r.offsets.in(), choices,
+                               scratch);
+  });
+  for (std::size_t p = 0; p < Stacks; ++p) {
+    b.reference.grouped_gemm(product[p].host(), view<double const>(x.host()), view<double const>(w[p].host()),
+                             view<Int const>(r.perm.host()), view<Int const>(r.offsets.host()), choices, {});
+    made[p] = product[p].host();
+    if (wanted) product[p].check("product");
+  }
+  b.reference.map(
+      y.host(),
+      with_products(hidden_tree<Stacks>(view<double const>(gate.host()), view<double const>(added.host())), made),
+      false);
+  y.check("y", 3);  // products are rounded, too
+}
+template <class B>
+void check_hidden_layers(bench<B>& b) {
+  if constexpr (FusedExperts<B>) {
+    struct sizes {
+      Index rows, choices, experts, depth, width;
+    };
+    for (auto const& s : {sizes{0, 2, 3, 64, 8}, sizes{1, 1, 1, 1, 1}, sizes{33, 3, 5, 64, 72}, sizes{17, 2, 3, 40, 24},
+                          sizes{300, 2, 3, 128, 136}, sizes{9, 2, 3, 64, 20}}) {
+      for (layout const form : {layout::plain, layout::gaps}) {
+        for (bool const wanted : {true, false}) {
+          check_hidden<1>(b, s.rows, s.choices, s.experts, s.depth, s.width, form, wanted);
+          check_hidden<2>(b, s.rows, s.choices, s.experts, s.depth, s.width, form, wanted);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace headmix::detail::conformance

@@ -222,13 +222,13 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
     bool const resident = w.rows <= resident_rows::most_depth && y.cols > resident_rows::columns;
     if (aligned && rows_are_aligned(w)) {
       if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
-      if (grouped_gemm_by_warpgroups<false>(queue, y, x, w, slots)) return;
+      if (grouped_gemm_by_warpgroups<false>(queue, written_product{y}, x, {w}, slots)) return;
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, false>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, false>{y, x, w, slots});
     }
     if (aligned && rows_are_aligned(w.transposed())) {
       if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
-      if (grouped_gemm_by_warpgroups<true>(queue, y, x, w, slots)) return;
+      if (grouped_gemm_by_warpgroups<true>(queue, written_product{y}, x, {w}, slots)) return;
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
     }

@@ -3,13 +3,16 @@
 // One weight matrix per expert with the products of warpgroups. A block goes through tiles of 256 slots of one expert
 // and 64 or 128 columns, and through the depth 64 columns of x at a time. The four warps of the first warpgroup gather
 // rows of x by asynchronous copies, one of its threads brings the weights by TMA; the other two warpgroups multiply,
-// 128 slots each, while up to three further steps are on their way, those of the next tile while they write one.
+// 128 slots each, while up to three further steps are on their way, those of the next tile while they write one. Where
+// a tree is wanted of products with two stacks, a tile has 64 columns of each.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/float_vector.hpp"
 #include "headmix/backend/cuda/kernel/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/stage_ring.hpp"
@@ -47,11 +50,54 @@ struct stack_as_matrix {
   return chunks < most && -chunks < most;
 }
 
-/// bfloat16. Rows of x and y, and of w or of its transpose, are aligned; w has a multiple of 64 rows, and chunks of x
-/// are counted.
-template <int columns, bool transposed, class TensorMap>
+/// What becomes of the product of a slot: it is y's row.
+struct written_product {
+  static constexpr int products = 1;
+  view<bfloat16> y;
+
+  [[nodiscard]] HEADMIX_DEVICE bfloat16* row(Int slot) const {
+    return y.data + Index{slot} * static_cast<int>(y.row_stride);
+  }
+  /// Eight columns of the products, as they are in memory.
+  template <class Device>
+  HEADMIX_DEVICE void put(Device& device, bfloat16* row, Int, int col, words<4> const (&made)[products]) const {
+    device.store16(row + col, made[0]);
+  }
+};
+/// Or y's row is that of a tree over products with n stacks of weights, each of which is written, too, where it has
+/// memory.
+template <int n, class Tree>
+struct mapped_products {
+  static constexpr int products = n;
+  view<bfloat16> y;
+  Tree tree;
+  view<bfloat16> product[n];
+
+  [[nodiscard]] HEADMIX_DEVICE auto row(Int slot) const { return tree.lazy_row(slot); }
+  template <class Device, class Row>
+  HEADMIX_DEVICE void put(Device& device, Row const& row, Int slot, int col, words<4> const (&made)[n]) const {
+    float_vector product_of[n];
+    HEADMIX_UNROLL
+    for (int p = 0; p < n; ++p) {
+      product_of[p] = float_vector(float_vector::packed<bfloat16>{{made[p]}});
+      if (product[p].data != nullptr) device.store16(at(product[p], slot, col), made[p]);
+    }
+    at_products(row, Index{col}, product_of).store(device, at(y, slot, col));
+  }
+
+ private:
+  [[nodiscard]] static HEADMIX_DEVICE bfloat16* at(view<bfloat16> const& v, Int slot, int col) {
+    return v.data + Index{slot} * static_cast<int>(v.row_stride) + col;
+  }
+};
+
+/// bfloat16. Rows of x and of what is written, and of the weights or of their transposes, are aligned; weights have a
+/// multiple of 64 rows and lie alike, and chunks of x are counted.
+template <int columns, bool transposed, class TensorMap, class Output = written_product>
 struct grouped_gemm_warpgroups {
+  static constexpr int products = Output::products, own_columns = columns / products;  ///< of each product
   static_assert(columns == 64 || columns == 128);
+  static_assert(own_columns % panel_columns == 0 && (products == 1 || !transposed));
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int rows = 256, depth = panel_columns, stages = 4;
@@ -69,14 +115,14 @@ struct grouped_gemm_warpgroups {
   static constexpr int on_their_way = 2;   ///< steps whose rows of x have not arrived when the next one is begun
   static constexpr int bring_barrier = 1;  ///< of the first warpgroup
 
-  view<bfloat16> y;
+  Output output;
   view<bfloat16 const> x;
   slot_lists slots;
   int inner;                     ///< rows of a weight
-  int expert_rows, expert_cols;  ///< from one weight to the next in the map
-  TensorMap weights;             ///< tiles of `panel_rows` rows
+  int expert_rows, expert_cols;  ///< from one weight to the next in a map
+  TensorMap weights[products];   ///< tiles of `panel_rows` rows
 
-  [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(y.cols, columns)); }
+  [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(output.y.cols, own_columns)); }
   [[nodiscard]] Index blocks(int processors) const {
     Index const most = tile_bound(slots.count(), slots.experts() + 1, rows) * across();
     return (std::min)(Index{processors}, most);
@@ -144,7 +190,7 @@ struct grouped_gemm_warpgroups {
   };
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE tile find_tile(Device& device, counted_tiles const& all, int number) const {
-    tile t = {0, 0, number % across() * columns, {-1, -1}};
+    tile t = {0, 0, number % across() * own_columns, {-1, -1}};
     int left = number / across();  // tiles of its kind before it
     if (left >= all.all) return t;
     bool const is_full = left < all.full;
@@ -230,11 +276,12 @@ struct grouped_gemm_warpgroups {
     device.arrive_expecting(full, right_bytes);
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
-      int const n = now.col0 + i * panel_columns;
+      constexpr int of_product = transposed ? 1 : own_columns / panel_columns;
+      int const n = now.col0 + i % of_product * panel_columns;
       device.copy_tile(
           device.template shared<bfloat16>(rights_at + ring::stage_of(step) * right_bytes + i * (right_bytes / panels)),
-          weights, now.expert * expert_rows + (transposed ? n : k0), now.expert * expert_cols + (transposed ? k0 : n),
-          full);
+          weights[i / of_product], now.expert * expert_rows + (transposed ? n : k0),
+          now.expert * expert_cols + (transposed ? k0 : n), full);
     }
   }
   /// Tells consumers, and the first warpgroup itself, what it has to know.
@@ -330,49 +377,70 @@ struct grouped_gemm_warpgroups {
     ring::arrive_empty(device, step - 1);
   }
 
-  /// Rows of y, 16 bytes at a time: four lanes have the pairs of each other's eight columns.
+  /// Rows of products, 16 bytes at a time: four lanes have the pairs of each other's eight columns.
   template <class Device>
   HEADMIX_DEVICE void write(Device& device, float (&sum)[2][columns / 8][4], Int const (&slot)[2][2], int col0) const {
-    int const width = static_cast<int>(y.cols), y_stride = static_cast<int>(y.row_stride);
+    int const width = static_cast<int>(output.y.cols);
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
       HEADMIX_UNROLL
       for (int below = 0; below < 2; ++below) {
         Int const to = slot[half][below];
+        auto const row = output.row(to < 0 ? 0 : to);
         HEADMIX_UNROLL
-        for (int j = 0; j < columns / 8; j += 4) {
-          words<4> eight;
+        for (int j = 0; j < own_columns / 8; j += 4) {
+          words<4> eight[products];
           HEADMIX_UNROLL
-          for (int n = 0; n < 4; ++n) {
-            eight.word[n] = pack(sum[half][j + n][2 * below], sum[half][j + n][2 * below + 1]);
+          for (int p = 0; p < products; ++p) {
+            HEADMIX_UNROLL
+            for (int n = 0; n < 4; ++n) {
+              float const(&pair)[4] = sum[half][p * (own_columns / 8) + j + n];
+              eight[p].word[n] = pack(pair[2 * below], pair[2 * below + 1]);
+            }
+            transpose_words(device, eight[p]);
           }
-          transpose_words(device, eight);
           int const col = col0 + 8 * (j + device.lane() % 4);
-          if (to >= 0 && col < width) device.store16(y.data + Index{to} * y_stride + col, eight);
+          if (to >= 0 && col < width) output.put(device, row, to, col, eight);
         }
       }
     }
   }
 };
 
-/// What grouped_gemm_tensor does, by warpgroups; false where they do not do it: the queue has none, the depth is no
-/// multiple of 64, or the weights are no matrix. Rows of x and y, and of w or (`transposed`) of its transpose, are
-/// aligned.
-template <bool transposed, class Queue>
-bool grouped_gemm_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 const> x, view<bfloat16 const> w,
-                                slot_lists const& slots) {
+/// Whether warpgroups do products with weights of these extents.
+template <class Queue>
+[[nodiscard]] bool warpgroups_multiply(Queue const& queue, view<bfloat16 const> const& w) {
   if constexpr (WarpgroupQueue<Queue>) {
-    if (!queue.warpgroups() || w.count == 0 || w.rows % panel_columns != 0 || !chunks_are_counted(x)) return false;
-    stack_as_matrix const all(transposed ? w.transposed() : w);
-    if (all.matrix.data == nullptr) return false;
+    return queue.warpgroups() && w.count > 0 && w.rows % panel_columns == 0;
+  } else {
+    return false;
+  }
+}
+
+/// What becomes of the products of slots with weights of the same extents, by warpgroups; false where they do not do
+/// it: for their extents, because weights are no matrix, or lie otherwise than each other. Rows of x and of what is
+/// written, and of the weights or (`transposed`) of their transposes, are aligned.
+template <bool transposed, class Queue, class Output>
+bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat16 const> x,
+                                std::array<view<bfloat16 const>, Output::products> const& w, slot_lists const& slots) {
+  if constexpr (WarpgroupQueue<Queue>) {
+    if (!warpgroups_multiply(queue, w[0]) || !chunks_are_counted(x)) return false;
+    auto const stack = [](view<bfloat16 const> const& v) { return stack_as_matrix(transposed ? v.transposed() : v); };
+    stack_as_matrix const first = stack(w[0]);
+    for (view<bfloat16 const> const& v : w) {
+      stack_as_matrix const all = stack(v);
+      if (all.matrix.data == nullptr || all.rows != first.rows || all.cols != first.cols) return false;
+    }
     auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
-      using kernel = grouped_gemm_warpgroups<columns, transposed, typename Queue::tensor_map>;
-      kernel const k{
-          y, x, slots, static_cast<int>(w.rows), all.rows, all.cols, queue.map_tensor(all.matrix, kernel::panel_rows)};
+      using kernel = grouped_gemm_warpgroups<columns, transposed, typename Queue::tensor_map, Output>;
+      kernel k{output, x, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
+      for (std::size_t p = 0; p < w.size(); ++p) {
+        k.weights[p] = queue.map_tensor(stack(w[p]).matrix, kernel::panel_rows);
+      }
       queue.launch(k, k.blocks(queue.processors()));
     };
-    if (y.cols <= 64) {
-      launch(std::integral_constant<int, 64>{});
+    if (Output::products == 1 && output.y.cols <= 64) {
+      launch(std::integral_constant<int, 64 * Output::products>{});
     } else {
       launch(std::integral_constant<int, 128>{});
     }
