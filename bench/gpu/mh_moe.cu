@@ -46,9 +46,8 @@ struct choose {
 template <class U, class V>
 auto swiglu(view<float const> gate, U const& u, V const& v) {
   using namespace headmix;
-  using silu = tree_node<float, ops::multiply, V, tree_node<float, ops::sigmoid, V>>;
-  using hidden = tree_node<float, ops::multiply, U, silu>;
-  return tree_node<float, ops::multiply, tree_leaf<float, false, true>, hidden>{{gate}, {u, {v, {v}}}};
+  using hidden = tree_node<float, ops::multiply, U, tree_node<float, ops::silu, V>>;
+  return tree_node<float, ops::multiply, tree_leaf<float, false, true>, hidden>{{gate}, {u, {v}}};
 }
 /// The hidden layer of the experts, of as many tokens as the large layer has: in one kernel and in three.
 void time_hidden(Ceilings const& c) {

@@ -135,17 +135,6 @@ struct estimate {
   return e;
 }
 
-/// How many groups of `rows` slots an expert has in a tile, where it has `mean` slots there, less than 700,
-/// and which ones is chance.
-[[nodiscard]] inline double expected_groups(double mean, int rows) {
-  double groups = 0, chance = std::exp(-mean);  // Poisson
-  for (int n = 0; n < mean + 20 * std::sqrt(mean) + 20; ++n) {
-    groups += chance * ((n + rows - 1) / rows);
-    chance *= mean / (n + 1);
-  }
-  return groups;
-}
-
 // ---- the yardstick ----
 
 /// Dense attention of as many active heads, by published rates: products by cuBLAS, attention by cuDNN on an H200.

@@ -150,12 +150,3 @@ TEST_CASE("attention of FlashAttention-2's structure takes its published time") 
   double const tflops = 2e-6 * w.macs / (estimate_of(h100, w, k).expected - h100.launch_us);
   CHECK(tflops == Approx(370).epsilon(0.02));
 }
-
-TEST_CASE("slots in groups, where the tile of each is chance") {
-  CHECK(expected_groups(0, 64) == 0);
-  CHECK(expected_groups(1e-4, 64) == doctest::Approx(1e-4).epsilon(1e-3));  // nearly always none, else one
-  CHECK(expected_groups(64, 1) == doctest::Approx(64).epsilon(1e-6));
-  // One, and one more where there are more than the mean: nearly half of the time.
-  CHECK(expected_groups(64, 64) == doctest::Approx(1.47).epsilon(0.02));
-  CHECK(expected_groups(256, 64) == doctest::Approx(4.5).epsilon(0.02));
-}

@@ -175,16 +175,6 @@ template <class K>
     w.macs = slots * static_cast<double>(k.w.rows * k.w.cols);
     w.blocks *= slots / K::rows /
                 static_cast<double>(headmix::gpu::tile_bound(k.slots.count(), k.slots.experts() + 1, K::rows));
-  } else if constexpr (requires { k.y; k.x; k.slots; k.inner; K::sums_at; }) {  // the same, summed over rows on chip
-    reads(k.x, k.slots.perm);
-    if (k.accumulate) reads(k.y);
-    writes(k.y);
-    double const experts = static_cast<double>(k.slots.experts()), weight = static_cast<double>(k.inner * k.y.cols);
-    double const tiles = static_cast<double>(headmix::gpu::blocks_for(k.y.rows, K::rows));
-    w.bytes_read += experts * weight * sizeof(headmix::bfloat16);
-    double const mean = static_cast<double>(k.slots.count()) / (tiles * experts);
-    w.macs = tiles * experts * expected_groups(mean, K::group_rows) * K::group_rows * weight;
-    w.blocks = static_cast<double>(K::cluster * k.works());
   } else if constexpr (requires { k.output.y; k.x; k.slots; k.inner; }) {  // without sums, by warpgroups
     reads(k.x, k.slots.perm);
     writes(k.output.y);

@@ -325,6 +325,26 @@ void test_deep_grouped_gemm() {
   }
 }
 
+/// Weights that are not deep and have several tiles of columns: rows of x that stay while these go by.
+template <class Device>
+void test_wide_grouped_gemm() {
+  for (grouped_case c : {
+           grouped_case{1, 1, 64, 136, 1},
+           {1, 2, 256, 300, 3, choices::none},
+           {300, 2, 64, 264, 3, choices::sparse},          // a step: the next rows come at once
+           {600, 1, 256, 392, 2, choices::one, false, 8},  // they come as the last columns leave room
+           {90, 3, 192, 520, 5},                           // few slots of each expert
+           {900, 2, 128, 136, 3},                          // more items than blocks
+           {70, 1, 256, 640, 40},                          // more experts than a warp looks at together
+           {100, 2, 128, 264, 3, choices::random, false, 0, false, true},
+       }) {
+    for (bool const transposed : {false, true}) {
+      c.transposed = transposed;
+      check_grouped_gemm<bfloat16, Device>(c);
+    }
+  }
+}
+
 template <class Device>
 void test_aligned_grouped_sum() {
   for (grouped_case const& c : {
@@ -388,64 +408,7 @@ void test_dense_grouped_outer() {
     }
   }
 }
-/// Sums that stay on chip: any number of blocks finds the same.
-template <bool transposed, class Device>
-void check_sums_on_chip(grouped_case const& c, bool accumulate) {
-  INFO(c.text());
-  CAPTURE(transposed);
-  CAPTURE(accumulate);
-  typename Device::queue queue;
-  host_order const order(c);
-  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
-  operand<bfloat16, Device> const x(queue, 1, 1, c.slots(), c.depth, c.gap);
-  operand<bfloat16, Device> w(queue, 2, c.experts, c.depth, c.width, c.gap, transposed);
-  if (c.blocks) w.interleave();
-  std::vector<bfloat16> before = random_numbers<bfloat16>(c.rows * (c.width + c.gap), 3);
-  if (!accumulate)
-    for (bfloat16& value : before) value = static_cast<bfloat16>(std::numeric_limits<double>::quiet_NaN());
-  gpu::stack_as_matrix const all(transposed ? view<bfloat16 const>(w.device).transposed() : w.device);
-  using kernel = gpu::grouped_sum_warpgroups<transposed, typename Device::queue::tensor_map>;
-  std::vector<bfloat16> by_one;
-  for (int const processors : {1, 2, 1000}) {
-    CAPTURE(processors);
-    operand<bfloat16, Device> y(queue, before, 1, c.rows, c.width, c.gap);
-    kernel const k{y.device,
-                   x.device,
-                   {perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row},
-                   static_cast<int>(c.depth),
-                   all.rows,
-                   all.cols,
-                   queue.map_tensor(all.matrix, kernel::panel_rows),
-                   accumulate};
-    queue.launch(k, k.blocks(processors));
-    if (processors == 1) {
-      by_one = y.array.get();
-      Reference<double>{}.template grouped_sum<double>(
-          y.reference, x.reference, w.reference, view(order.perm.data(), 1, c.slots()),
-          view(order.offsets.data(), 1, c.experts + 1), c.per_row, accumulate, {});
-      CHECK(y.error() <= grouped_tolerance<bfloat16>);
-    }
-    CHECK(relative_error(y.array.get(), by_one) == 0);
-  }
-}
-template <class Device>
-void test_sums_on_chip() {
-  for (grouped_case const& c : {
-           grouped_case{1, 1, 64, 8, 1},
-           {1, 2, 64, 128, 3, choices::none},
-           {300, 2, 64, 64, 3, choices::sparse},             // two tiles of rows, in which some experts have none
-           {520, 3, 128, 136, 5},                            // more tiles than blocks
-           {300, 1, 192, 40, 2, choices::one, false, 8},     // an expert with more slots than an item
-           {70, 2, 320, 72, 2, choices::random, false, 24},  // more steps than there are stages
-           {100, 2, 128, 96, 3, choices::random, false, 0, false, true},
-       }) {
-    for (bool const accumulate : {false, true}) {
-      check_sums_on_chip<false, Device>(c, accumulate);
-      check_sums_on_chip<true, Device>(c, accumulate);
-    }
-  }
-}
-/// What grouped_sum does with extents whose sums stay on chip.
+/// Sums of products of warpgroups.
 template <class Device>
 void test_long_grouped_sum() {
   for (grouped_case c : {
@@ -454,9 +417,6 @@ void test_long_grouped_sum() {
            {270, 2, 64, 136, 2, choices::random, false, 3},       // rows that are not aligned: by parts of the columns
            {270, 2, 64, 72, 2, choices::random, false, 0, true},  // the same by columns that are no neighbours
        }) {
-    using in = view<bfloat16 const>;
-    REQUIRE(gpu::sums_stay_on_chip(typename Device::queue{}, view<bfloat16>(nullptr, c.rows, c.width),
-                                   in(nullptr, c.slots(), c.depth), in(nullptr, c.experts, c.depth, c.width)));
     for (bool const transposed : {false, true}) {
       c.transposed = transposed;
       check_grouped_sum<bfloat16, Device>(c, false);

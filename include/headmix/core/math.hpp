@@ -18,5 +18,11 @@ template <std::floating_point T>
 HEADMIX_HD constexpr T unit_step(T a) {
   return a > T(0) ? T(1) : T(0);
 }
+/// 1 / (1 + e^-a).
+template <class T>
+HEADMIX_HD T logistic(T a) {
+  using std::exp;
+  return T(1) / (T(1) + exp(-a));
+}
 
 }  // namespace headmix

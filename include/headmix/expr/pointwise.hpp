@@ -212,10 +212,25 @@ struct tanh : pointwise {
 struct sigmoid : pointwise {
   template <class T>
   HEADMIX_HD static T f(T a) {
-    using std::exp;
-    return T(1) / (T(1) + exp(-a));
+    return logistic(a);
   }
   static constexpr auto vjp(auto dy, auto, auto y) { return grads(dy * y * (number<1>{} - y)); }
+};
+/// The derivative of silu: s (1 + a (1 - s)), s = sigmoid(a).
+struct silu_slope : pointwise {
+  static constexpr bool differentiable = false;
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    T const s = logistic(a);
+    return s * (T(1) + a * (T(1) - s));
+  }
+};
+struct silu : pointwise {
+  template <class T>
+  HEADMIX_HD static T f(T a) {
+    return a * logistic(a);
+  }
+  static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<silu_slope>(a)); }
 };
 struct relu : pointwise {
   template <class T>
@@ -349,8 +364,8 @@ constexpr auto gelu(A a) {
 }
 /// a sigmoid(a).
 template <Expr A>
-constexpr auto silu(A a) {
-  return a * make<ops::sigmoid>(a);
+constexpr applied<ops::silu, A> silu(A) {
+  return {};
 }
 /// a a.
 template <Expr A>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels with Hopper's own instructions on a GPU that has them: their layouts, products with experts, and attention. bench/gpu.sh runs them
-// apart from the other tests: a barrier that is waited for in vain never ends.
+// Kernels with Hopper's own instructions on a GPU that has them: their layouts, products with experts, and attention.
+// bench/gpu.sh runs them apart from the other tests: a barrier that is waited for in vain never ends.
 
 #include "cuda/attention_test.hpp"
 #include "cuda/device/hopper.hpp"
@@ -18,10 +18,10 @@ TEST_CASE("warpgroups: products through a ring") {
 TEST_CASE("warpgroups: grouped_gemm") {
   if (there_is_no_hopper()) return;
   testing::test_deep_grouped_gemm<Hopper>();
+  testing::test_wide_grouped_gemm<Hopper>();
 }
 TEST_CASE("warpgroups: grouped_sum") {
   if (there_is_no_hopper()) return;
-  testing::test_sums_on_chip<Hopper>();
   testing::test_long_grouped_sum<Hopper>();
 }
 TEST_CASE("warpgroups: grouped_outer") {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The kernels for warpgroups, with their tiles. HGMMA of attention: the first product of scores, a round of the main
 // loop, the last product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64. Of
-// its gradients and of products with experts, hidden layers among them: a round; of those that are summed on chip, for
-// one group of rows and for two.
+// its gradients and of products with experts, hidden layers among them: a round, for one group of rows and for two.
 // expect: attention_warpgroups<full,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<causal,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<full,no_score_map,64, HGMMA=24 UTMALDG=2 USETMAXREG=2 LDGSTS
@@ -16,8 +15,8 @@
 // expect: grouped_gemm_warpgroups<128,true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,false, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_gemm_warpgroups<64,true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
-// expect: grouped_sum_warpgroups<false, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
-// expect: grouped_sum_warpgroups<true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_resident_warpgroups<false, HGMMA=12 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_resident_warpgroups<true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<true> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<false> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: ring_product HGMMA=8 UTMALDG=3 USETMAXREG=3 LDGSTS
@@ -31,7 +30,7 @@
 // budget: 14.1 0 1.38 attention_key_gradient_warpgroups<causal, no_score_map, 128,
 // budget: 18.9 0 2.07 attention_key_gradient_warpgroups<full, no_score_map, 64,
 // budget: 11.5 0 0 grouped_gemm_warpgroups<
-// budget: 11.8 0 0 grouped_sum_warpgroups<
+// budget: 13.0 0 0 grouped_gemm_resident_warpgroups<
 // budget: 8.0 0 0 grouped_outer_warpgroups<
 // budget: 9.7 0 0 ring_product
 #include "cuda/ring_product.hpp"
@@ -39,9 +38,8 @@
 #include "headmix/backend/cuda/kernel/attention_key_gradient_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/attention_query_gradient_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
-#include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm_resident_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_outer_warpgroups.hpp"
-#include "headmix/backend/cuda/kernel/grouped_sum_warpgroups.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/expr/pointwise.hpp"
 
@@ -70,15 +68,15 @@ using products_64 = products<64, false>;
 using products_64_transposed = products<64, true>;
 template <class... A>
 using times = headmix::tree_node<float, headmix::ops::multiply, A...>;
-/// gate p_0 p_1 sigmoid(p_1)
-using swiglu = times<
-    headmix::tree_leaf<float, false, true>,
-    times<headmix::tree_product<0>,
-          times<headmix::tree_product<1>, headmix::tree_node<float, headmix::ops::sigmoid, headmix::tree_product<1>>>>>;
-using hidden = headmix::gpu::grouped_gemm_warpgroups<128, false, headmix::gpu::tensor_map,
-                                                     headmix::gpu::mapped_products<2, swiglu>>;
-template <bool transposed>
-using sums = headmix::gpu::grouped_sum_warpgroups<transposed, headmix::gpu::tensor_map>;
+/// gate p_0 silu(p_1)
+using swiglu =
+    times<headmix::tree_leaf<float, false, true>,
+          times<headmix::tree_product<0>, headmix::tree_node<float, headmix::ops::silu, headmix::tree_product<1>>>>;
+using swiglu_of_products = headmix::gpu::mapped_products<2, swiglu>;
+using hidden = headmix::gpu::grouped_gemm_warpgroups<128, false, headmix::gpu::tensor_map, swiglu_of_products>;
+template <bool transposed, class Output = headmix::gpu::written_product>
+using resident = headmix::gpu::grouped_gemm_resident_warpgroups<transposed, headmix::gpu::tensor_map, Output>;
+using resident_hidden = resident<false, swiglu_of_products>;
 using outer = headmix::gpu::grouped_outer_warpgroups<true>;
 using outer_of_few_rows = headmix::gpu::grouped_outer_warpgroups<false>;
 using ring = headmix::testing::ring_product<headmix::gpu::tensor_map>;
@@ -96,8 +94,9 @@ HEADMIX_GATE(products_128_transposed)
 HEADMIX_GATE(products_64)
 HEADMIX_GATE(products_64_transposed)
 HEADMIX_GATE(hidden)
-HEADMIX_GATE(sums<false>)
-HEADMIX_GATE(sums<true>)
+HEADMIX_GATE(resident<false>)
+HEADMIX_GATE(resident<true>)
+HEADMIX_GATE(resident_hidden)
 HEADMIX_GATE(outer)
 HEADMIX_GATE(outer_of_few_rows)
 HEADMIX_GATE(ring)

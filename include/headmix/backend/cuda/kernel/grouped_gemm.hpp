@@ -10,7 +10,7 @@
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm_resident.hpp"
-#include "headmix/backend/cuda/kernel/grouped_gemm_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/grouped_gemm_resident_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 #include "headmix/backend/cuda/kernel/product_tile.hpp"
@@ -221,14 +221,14 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
     bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
     bool const resident = w.rows <= resident_rows::most_depth && y.cols > resident_rows::columns;
     if (aligned && rows_are_aligned(w)) {
-      if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
       if (grouped_gemm_by_warpgroups<false>(queue, written_product{y}, x, {w}, slots)) return;
+      if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, false>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, false>{y, x, w, slots});
     }
     if (aligned && rows_are_aligned(w.transposed())) {
-      if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
       if (grouped_gemm_by_warpgroups<true>(queue, written_product{y}, x, {w}, slots)) return;
+      if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
     }

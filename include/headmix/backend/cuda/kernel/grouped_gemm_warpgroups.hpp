@@ -7,9 +7,9 @@
 // a tree is wanted of products with two stacks, a tile has 64 columns of each.
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/backend/cuda/kernel/float_vector.hpp"
@@ -55,14 +55,16 @@ struct written_product {
   static constexpr int products = 1;
   view<bfloat16> y;
 
-  [[nodiscard]] HEADMIX_DEVICE bfloat16* row(Int slot) const {
-    return y.data + Index{slot} * static_cast<int>(y.row_stride);
-  }
-  /// Eight columns of the products, as they are in memory.
+  /// What is known of the row of a slot, one that is there, before its products are.
+  struct known {};
+  [[nodiscard]] HEADMIX_DEVICE known row(Int) const { return {}; }
+  /// What y gets of eight columns whose products, as they are in memory, are `made`.
+  [[nodiscard]] HEADMIX_DEVICE words<4> made_of(known, int, words<4> const (&made)[products]) const { return made[0]; }
   template <class Device>
-  HEADMIX_DEVICE void put(Device& device, bfloat16* row, Int, int col, words<4> const (&made)[products]) const {
-    device.store16(row + col, made[0]);
+  HEADMIX_DEVICE void put(Device& device, Int slot, int col, words<4> const& of_y, words<4> const (&)[products]) const {
+    device.store16(y.data + Index{slot} * static_cast<int>(y.row_stride) + col, of_y);
   }
+  static constexpr bool keeps_products = false;
 };
 /// Or y's row is that of a tree over products with n stacks of weights, each of which is written, too, where it has
 /// memory.
@@ -72,48 +74,50 @@ struct mapped_products {
   view<bfloat16> y;
   Tree tree;
   view<bfloat16> product[n];
+  static constexpr bool keeps_products = true;
 
   [[nodiscard]] HEADMIX_DEVICE auto row(Int slot) const { return tree.lazy_row(slot); }
-  template <class Device, class Row>
-  HEADMIX_DEVICE void put(Device& device, Row const& row, Int slot, int col, words<4> const (&made)[n]) const {
+  template <class Row>
+  [[nodiscard]] HEADMIX_DEVICE words<4> made_of(Row const& row, int col, words<4> const (&made)[n]) const {
     float_vector product_of[n];
     HEADMIX_UNROLL
+    for (int p = 0; p < n; ++p) product_of[p] = float_vector(float_vector::packed<bfloat16>{{made[p]}});
+    return at_products(row, Index{col}, product_of).template packed_as<bfloat16>().part[0];
+  }
+  template <class Device>
+  HEADMIX_DEVICE void put(Device& device, Int slot, int col, words<4> const& of_y, words<4> const (&made)[n]) const {
+    HEADMIX_UNROLL
     for (int p = 0; p < n; ++p) {
-      product_of[p] = float_vector(float_vector::packed<bfloat16>{{made[p]}});
-      if (product[p].data != nullptr) device.store16(at(product[p], slot, col), made[p]);
+      if (product[p].data != nullptr) store(device, product[p], slot, col, made[p]);
     }
-    at_products(row, Index{col}, product_of).store(device, at(y, slot, col));
+    store(device, y, slot, col, of_y);
   }
 
  private:
-  [[nodiscard]] static HEADMIX_DEVICE bfloat16* at(view<bfloat16> const& v, Int slot, int col) {
-    return v.data + Index{slot} * static_cast<int>(v.row_stride) + col;
+  template <class Device>
+  static HEADMIX_DEVICE void store(Device& device, view<bfloat16> const& v, Int slot, int col, words<4> const& eight) {
+    device.store16(v.data + Index{slot} * static_cast<int>(v.row_stride) + col, eight);
   }
 };
 
-/// bfloat16. Rows of x and of what is written, and of the weights or of their transposes, are aligned; weights have a
-/// multiple of 64 rows and lie alike, and chunks of x are counted.
-template <int columns, bool transposed, class TensorMap, class Output = written_product>
-struct grouped_gemm_warpgroups {
+/// What kernels have in common in which two warpgroups multiply gathered rows with the weights of experts, 128 of 256
+/// slots each, and a third one brings both. bfloat16. Rows of x and of what is written, and of the weights or of their
+/// transposes, are aligned; weights have a multiple of 64 rows and lie alike, and chunks of x are counted.
+template <int columns, bool transposed, class TensorMap, class Output>
+struct expert_products {
   static constexpr int products = Output::products, own_columns = columns / products;  ///< of each product
   static_assert(columns == 64 || columns == 128);
   static_assert(own_columns % panel_columns == 0 && (products == 1 || !transposed));
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int rows = 256, depth = panel_columns, stages = 4;
-  static constexpr int own_rows = rows / 2;  ///< of a warpgroup, in two products of 64 rows
+  static constexpr int rows = 256, depth = panel_columns;
+  static constexpr int own_rows = rows / 2, group_rows = 64;  ///< of a warpgroup, and of a product
   static constexpr int left_bytes = rows * panel_row_bytes, right_bytes = depth * columns * 2;
   static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
   static constexpr int panel_rows = transposed ? columns : depth;
-  static constexpr int rights_at = stages * left_bytes;
-  using ring = stage_ring<stages, rights_at + stages * right_bytes>;
-  /// What consumers have to know of a tile, with its first step: its slots, of which there are so many, its first
-  /// column and the steps of its depth, 0 without an expert. A count of 0: there is no further tile.
-  static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
-  static constexpr int tiles_at = (ring::end + 15) / 16 * 16, shared_bytes = tiles_at + stages * tile_bytes;
-  static constexpr int producers = 4, consumers = 8;  ///< warps
-  static constexpr int on_their_way = 2;   ///< steps whose rows of x have not arrived when the next one is begun
-  static constexpr int bring_barrier = 1;  ///< of the first warpgroup
+  static constexpr int consumers = 8;  ///< warps
+  using tiles = expert_tiles<rows>;
+  using sums = float[2][columns / 8][4];
 
   Output output;
   view<bfloat16 const> x;
@@ -123,8 +127,157 @@ struct grouped_gemm_warpgroups {
   TensorMap weights[products];   ///< tiles of `panel_rows` rows
 
   [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(output.y.cols, own_columns)); }
+
+ protected:
+  [[nodiscard]] HEADMIX_DEVICE int steps_of(int expert) const {
+    return static_cast<Index>(expert) < slots.experts() ? inner / depth : 0;
+  }
+  /// Rows k0 .. k0 + depth - 1 and the columns from col0 on, by one thread.
+  template <class Device, class Barrier>
+  HEADMIX_DEVICE void bring_weights(Device& device, int to, Barrier const& full, int expert, int col0, int k0) const {
+    constexpr int of_product = transposed ? 1 : own_columns / panel_columns;
+    device.arrive_expecting(full, right_bytes);
+    HEADMIX_UNROLL
+    for (int i = 0; i < panels; ++i) {
+      int const n = col0 + i % of_product * panel_columns;
+      device.copy_tile(device.template shared<bfloat16>(to + i * (right_bytes / panels)), weights[i / of_product],
+                       expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n),
+                       full);
+    }
+  }
+  /// Begins the products of one step of the depth, of one or two groups of rows.
+  template <int groups, class Device>
+  HEADMIX_DEVICE void multiply_step(Device& device, sums& sum, int left_at, int right_at, bool adds) const {
+    constexpr int eight_rows = 8 * panel_row_bytes;
+    matrix_descriptor const left = device.describe(device.template shared<bfloat16>(left_at), 16, eight_rows);
+    matrix_descriptor const right =
+        device.describe(device.template shared<bfloat16>(right_at), right_bytes / panels, eight_rows);
+    device.fence_products(sum[0], sum[groups - 1]);
+    HEADMIX_UNROLL
+    for (int k = 0; k < depth / 16; ++k) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < groups; ++half) {
+        matrix_descriptor const a = left.after(half * (group_rows * panel_row_bytes) + 32 * k);
+        if constexpr (transposed) {
+          device.multiply_tiles(sum[half], a, right.after(32 * k), adds || k > 0);
+        } else {
+          device.multiply_across(sum[half], a, right.after(16 * panel_row_bytes * k), adds || k > 0);
+        }
+      }
+    }
+    device.commit_products();
+  }
+  HEADMIX_DEVICE static void clear(sums& sum) {
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2 * (columns / 8); ++i) {
+      auto& zeros = sum[i / (columns / 8)][i % (columns / 8)];
+      zeros[0] = zeros[1] = zeros[2] = zeros[3] = 0;
+    }
+  }
+  using row_of_output = decltype(std::declval<Output const&>().row(Int{}));
+  /// The rows that a thread has in its sums: in both groups, and eight rows below.
+  struct own_rows_of_tile {
+    Int slot[2][2], other[2][2];  ///< of the row, and of that of the lanes beside; -1: none
+    row_of_output row[2][2];
+  };
+  template <class Device, class Slots>
+  [[nodiscard]] HEADMIX_DEVICE own_rows_of_tile read_rows(Device& device, Slots const& of_tile) const {
+    int const own = (device.warpgroup() - 1) * own_rows + device.warp() % 4 * 16 + device.lane() / 4;
+    auto const slot = [&](int half, int below, int flip) -> Int {
+      return of_tile[(own ^ flip) + half * group_rows + 8 * below];
+    };
+    auto const row = [&](int half, int below) {
+      Int const of = slot(half, below, 0);
+      return output.row(of < 0 ? 0 : of);
+    };
+    return {{{slot(0, 0, 0), slot(0, 1, 0)}, {slot(1, 0, 0), slot(1, 1, 0)}},
+            {{slot(0, 0, 1), slot(0, 1, 1)}, {slot(1, 0, 1), slot(1, 1, 1)}},
+            {{row(0, 0), row(0, 1)}, {row(1, 0), row(1, 1)}}};
+  }
+  /// 16 bytes at a time: four lanes have the pairs of each other's eight columns, and store 128 bytes of a row together
+  /// with the four beside them, whose next row they store then. All of a row is found before any is stored: a warp has
+  /// nobody to wait for it.
+  template <class Device>
+  HEADMIX_DEVICE void write(Device& device, sums const& sum, own_rows_of_tile const& own, int col0) const {
+    constexpr int parts = own_columns / 32;  // of a row, 64 bytes each
+    int const width = static_cast<int>(output.y.cols), lane = device.lane();
+    bool const odd = lane / 4 % 2 != 0;
+    auto const col_of = [&](int part) { return col0 + 32 * part + 8 * (lane % 4); };
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      HEADMIX_UNROLL
+      for (int below = 0; below < 2; ++below) {
+        words<4> made[parts][products], of_y[parts];
+        HEADMIX_UNROLL
+        for (int j = 0; j < parts; ++j) {
+          HEADMIX_UNROLL
+          for (int p = 0; p < products; ++p) {
+            HEADMIX_UNROLL
+            for (int n = 0; n < 4; ++n) {
+              float const(&pair)[4] = sum[half][p * (own_columns / 8) + 4 * j + n];
+              made[j][p].word[n] = pack(pair[2 * below], pair[2 * below + 1]);
+            }
+            transpose_words(device, made[j][p]);
+          }
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < parts; ++j) {
+          int const col = col_of(j);
+          of_y[j] = output.made_of(own.row[half][below], col < width ? col : 0, made[j]);
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < parts; j += 2) {
+          swap_parts(device, odd, of_y[j], of_y[j + 1]);
+          if constexpr (Output::keeps_products) {
+            HEADMIX_UNROLL
+            for (int p = 0; p < products; ++p) swap_parts(device, odd, made[j][p], made[j + 1][p]);
+          }
+        }
+        Int const mine = own.slot[half][below], beside = own.other[half][below];
+        HEADMIX_UNROLL
+        for (int j = 0; j < parts; ++j) {
+          int const col = col_of(j / 2 * 2 + odd);
+          Int const to = odd == (j % 2 != 0) ? mine : beside;
+          if (to >= 0 && col < width) output.put(device, to, col, of_y[j], made[j]);
+        }
+      }
+    }
+  }
+  /// Of two parts of a row each lane keeps one, and gets that of the row beside for the other: the first of both is
+  /// then of the lower row, the second of the upper one.
+  template <class Device>
+  static HEADMIX_DEVICE void swap_parts(Device& device, bool odd, words<4>& first, words<4>& second) {
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      std::uint32_t& low = first.word[i];
+      std::uint32_t& high = second.word[i];
+      std::uint32_t const got = device.shuffle_xor(odd ? low : high, 4);
+      low = odd ? got : low;
+      high = odd ? high : got;
+    }
+  }
+};
+
+/// A ring of stages with rows of x and weights of a step of the depth each.
+template <int columns, bool transposed, class TensorMap, class Output = written_product>
+struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap, Output> {
+  using base = expert_products<columns, transposed, TensorMap, Output>;
+  using base::depth, base::rows, base::own_rows, base::group_rows, base::own_columns, base::left_bytes,
+      base::right_bytes, base::consumers, base::slots, base::x;
+  using typename base::sums, typename base::tiles;
+  static constexpr int stages = 4;
+  static constexpr int rights_at = stages * left_bytes;
+  using ring = stage_ring<stages, rights_at + stages * right_bytes>;
+  /// What consumers have to know of a tile, with its first step: its slots, of which there are so many, its first
+  /// column and the steps of its depth, 0 without an expert. A count of 0: there is no further tile.
+  static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
+  static constexpr int tiles_at = (ring::end + 15) / 16 * 16, shared_bytes = tiles_at + stages * tile_bytes;
+  static constexpr int producers = 4;      ///< warps
+  static constexpr int on_their_way = 2;   ///< steps whose rows of x have not arrived when the next one is begun
+  static constexpr int bring_barrier = 1;  ///< of the first warpgroup
+
   [[nodiscard]] Index blocks(int processors) const {
-    Index const most = tile_bound(slots.count(), slots.experts() + 1, rows) * across();
+    Index const most = tile_bound(slots.count(), slots.experts() + 1, rows) * this->across();
     return (std::min)(Index{processors}, most);
   }
 
@@ -146,41 +299,9 @@ struct grouped_gemm_warpgroups {
 
  private:
   using copy = tile_copy<rows, depth, warpgroup_threads>;
-  static constexpr int group_rows = 64, copies_of_group = group_rows / copy::rows_at_once;  ///< of a product
+  static constexpr int copies_of_group = group_rows / copy::rows_at_once;
 
   [[nodiscard]] static HEADMIX_HD constexpr int tile_at(int stage) { return tiles_at + stage * tile_bytes; }
-
-  /// Tiles are those of 256 slots, expert after expert, and then the experts' last ones of fewer: so blocks, which have
-  /// every n-th, have about as many of either. Slots without an expert are those of one more.
-  struct counted_tiles {
-    int full = 0, all = 0;
-  };
-  template <class Device>
-  [[nodiscard]] HEADMIX_DEVICE counted_tiles count_tiles(Device& device) const {
-    counted_tiles found;
-    each_32_experts(device, [&](int, Index, int full, int last) {
-      int of_full = 0, of_last = 0;
-      static_cast<void>(device.warp_exclusive_sum(full, of_full));
-      static_cast<void>(device.warp_exclusive_sum(last > 0 ? 1 : 0, of_last));
-      found.full += of_full;
-      found.all += of_full + of_last;
-      return true;
-    });
-    return found;
-  }
-  /// f(first of 32 experts, where the slots of the lane's begin, its full tiles, the slots of its last one) until it is
-  /// false.
-  template <class Device, class F>
-  HEADMIX_DEVICE void each_32_experts(Device& device, F const& f) const {
-    int const all = static_cast<int>(slots.experts()) + 1;
-    HEADMIX_NO_UNROLL
-    for (int first = 0; first < all; first += 32) {
-      int const expert = first + device.lane();
-      Index const begin = expert < all ? slots.begin(expert) : 0;
-      int const count = expert < all ? static_cast<int>(slots.end(expert) - begin) : 0;
-      if (!f(first, begin, count / rows, count % rows)) return;
-    }
-  }
 
   /// A tile, and two of its slots, those of rows `thread` and `thread` + 128; -1: none. A count of 0: there is no such
   /// tile.
@@ -189,32 +310,14 @@ struct grouped_gemm_warpgroups {
     Int slot[2];
   };
   template <class Device>
-  [[nodiscard]] HEADMIX_DEVICE tile find_tile(Device& device, counted_tiles const& all, int number) const {
-    tile t = {0, 0, number % across() * own_columns, {-1, -1}};
-    int left = number / across();  // tiles of its kind before it
-    if (left >= all.all) return t;
-    bool const is_full = left < all.full;
-    if (!is_full) left -= all.full;
-    each_32_experts(device, [&](int first, Index begin, int full, int last) {
-      int const mine = is_full ? full : last > 0 ? 1 : 0;
-      int total = 0;
-      int const before = device.warp_exclusive_sum(mine, total);
-      if (left >= total) {
-        left -= total;
-        return true;
-      }
-      int const lane = count_bits(device.ballot(before <= left)) - 1;  // the last one, since those behind it have more
-      t.expert = first + lane;
-      t.count = is_full ? rows : device.shuffle(last, lane);
-      int const within = is_full ? left - device.shuffle(before, lane) : device.shuffle(full, lane);
-      Index const place = device.shuffle(begin, lane) + Index{within} * rows;
-      HEADMIX_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        int const row = i * own_rows + device.thread();
-        if (row < t.count) t.slot[i] = slots.slot(place + row);
-      }
-      return false;
-    });
+  [[nodiscard]] HEADMIX_DEVICE tile find_tile(Device& device, typename tiles::counts const& all, int number) const {
+    auto const found = tiles{slots}.find(device, all, number / this->across());
+    tile t = {found.expert, found.count, number % this->across() * own_columns, {-1, -1}};
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      int const row = i * own_rows + device.thread();
+      if (row < t.count) t.slot[i] = slots.slot(found.begin + row);
+    }
     return t;
   }
 
@@ -230,19 +333,26 @@ struct grouped_gemm_warpgroups {
       }
       ++step;
     };
-    counted_tiles const all = count_tiles(device);
+    auto const all = tiles{slots}.count(device);
     int number = static_cast<int>(device.block());
     tile now = find_tile(device, all, number);
     HEADMIX_NO_UNROLL
     while (now.count > 0) {
       tile const next = find_tile(device, all, number += every);  // its slots are read while this one is brought
-      int const steps = static_cast<Index>(now.expert) < slots.experts() ? inner / depth : 0;
+      int const steps = this->steps_of(now.expert);
       int chunk[copy::count];  // of x, of 16 bytes: where the thread's part of its rows begins
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s) {
         int const stage = ring::stage_of(step);
         ring::wait_empty(device, step);
-        if (thread == 0) bring_weights(device, now, steps > 0, step, s * depth);
+        if (thread == 0) {
+          if (steps > 0) {
+            this->bring_weights(device, rights_at + stage * right_bytes, ring::full(device, step), now.expert, now.col0,
+                                s * depth);
+          } else {
+            device.arrive(ring::full(device, step));
+          }
+        }
         if (s == 0) tell(device, now, steps, stage, chunk);
         auto const to = device.template shared<bfloat16>(stage * left_bytes);
         bfloat16 const* const from = x.data + s * depth;
@@ -266,24 +376,6 @@ struct grouped_gemm_warpgroups {
     device.template wait_copies<0>();
     for (int s = step < on_their_way ? 0 : step - on_their_way; s < step; ++s) ring::arrive_full(device, s);
   }
-  template <class Device>
-  HEADMIX_DEVICE void bring_weights(Device& device, tile const& now, bool real, int step, int k0) const {
-    auto const full = ring::full(device, step);
-    if (!real) {
-      device.arrive(full);
-      return;
-    }
-    device.arrive_expecting(full, right_bytes);
-    HEADMIX_UNROLL
-    for (int i = 0; i < panels; ++i) {
-      constexpr int of_product = transposed ? 1 : own_columns / panel_columns;
-      int const n = now.col0 + i % of_product * panel_columns;
-      device.copy_tile(
-          device.template shared<bfloat16>(rights_at + ring::stage_of(step) * right_bytes + i * (right_bytes / panels)),
-          weights[i / of_product], now.expert * expert_rows + (transposed ? n : k0),
-          now.expert * expert_cols + (transposed ? k0 : n), full);
-    }
-  }
   /// Tells consumers, and the first warpgroup itself, what it has to know.
   template <class Device>
   HEADMIX_DEVICE void tell(Device& device, tile const& now, int steps, int stage, int (&chunk)[copy::count]) const {
@@ -306,10 +398,8 @@ struct grouped_gemm_warpgroups {
 
   template <class Device>
   HEADMIX_DEVICE void consume(Device& device) const {
-    constexpr int blocks = columns / 8;
-    int const first_row = (device.warpgroup() - 1) * own_rows, lane = device.lane();
-    int const own = first_row + device.warp() % 4 * 16 + lane / 4;  // and 8, 64 and 72 rows below
-    float sum[2][blocks][4] = {};
+    int const first_row = (device.warpgroup() - 1) * own_rows;
+    sums sum = {};
     int step = 0;
     HEADMIX_NO_UNROLL
     for (;;) {
@@ -318,137 +408,38 @@ struct grouped_gemm_warpgroups {
       int const count = of_tile[count_at];
       if (count == 0) return;
       int const col0 = of_tile[col_at], steps = of_tile[steps_at];
-      Int slot[2][2];  // -1: none
-      HEADMIX_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        HEADMIX_UNROLL
-        for (int below = 0; below < 2; ++below) slot[half][below] = of_tile[own + half * group_rows + 8 * below];
-      }
+      auto const own = this->read_rows(device, of_tile);
       if (steps > 0 && first_row + group_rows < count) {
         multiply<2>(device, sum, step, steps, first_row);
       } else if (steps > 0 && first_row < count) {
         multiply<1>(device, sum, step, steps, first_row);
       } else {
-        HEADMIX_UNROLL
-        for (int i = 0; i < 2 * blocks; ++i) {
-          auto& zeros = sum[i / blocks][i % blocks];
-          zeros[0] = zeros[1] = zeros[2] = zeros[3] = 0;
-        }
+        base::clear(sum);
         for (int s = 0; s == 0 || s < steps; ++s, ++step) {
           if (s > 0) ring::wait_full(device, step);
           ring::arrive_empty(device, step);
         }
       }
-      if (first_row < count) write(device, sum, slot, col0);
+      if (first_row < count) this->write(device, sum, own, col0);
     }
   }
 
   /// The products of one or two groups of 64 rows of a tile, from `step` on, which is the one behind them then.
   template <int groups, class Device>
-  HEADMIX_DEVICE void multiply(Device& device, float (&sum)[2][columns / 8][4], int& step, int steps,
-                               int first_row) const {
-    constexpr int eight_rows = 8 * panel_row_bytes;
+  HEADMIX_DEVICE void multiply(Device& device, sums& sum, int& step, int steps, int first_row) const {
     HEADMIX_NO_UNROLL
     for (int s = 0; s < steps; ++s, ++step) {
       int const stage = ring::stage_of(step);
-      matrix_descriptor const left = device.describe(
-          device.template shared<bfloat16>(stage * left_bytes + first_row * panel_row_bytes), 16, eight_rows);
-      matrix_descriptor const right = device.describe(device.template shared<bfloat16>(rights_at + stage * right_bytes),
-                                                      right_bytes / panels, eight_rows);
       if (s > 0) ring::wait_full(device, step);
-      device.fence_products(sum[0], sum[groups - 1]);
-      HEADMIX_UNROLL
-      for (int k = 0; k < depth / 16; ++k) {
-        HEADMIX_UNROLL
-        for (int half = 0; half < groups; ++half) {
-          matrix_descriptor const a = left.after(half * (group_rows * panel_row_bytes) + 32 * k);
-          if constexpr (transposed) {
-            device.multiply_tiles(sum[half], a, right.after(32 * k), s > 0 || k > 0);
-          } else {
-            device.multiply_across(sum[half], a, right.after(16 * panel_row_bytes * k), s > 0 || k > 0);
-          }
-        }
-      }
-      device.commit_products();
+      this->template multiply_step<groups>(device, sum, stage * left_bytes + first_row * panel_row_bytes,
+                                           rights_at + stage * right_bytes, s > 0);
       device.template wait_products<1>();
       if (s > 0) ring::arrive_empty(device, step - 1);
     }
     device.template wait_products<0>(sum[0], sum[groups - 1]);
     ring::arrive_empty(device, step - 1);
   }
-
-  /// Rows of products, 16 bytes at a time: four lanes have the pairs of each other's eight columns.
-  template <class Device>
-  HEADMIX_DEVICE void write(Device& device, float (&sum)[2][columns / 8][4], Int const (&slot)[2][2], int col0) const {
-    int const width = static_cast<int>(output.y.cols);
-    HEADMIX_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      HEADMIX_UNROLL
-      for (int below = 0; below < 2; ++below) {
-        Int const to = slot[half][below];
-        auto const row = output.row(to < 0 ? 0 : to);
-        HEADMIX_UNROLL
-        for (int j = 0; j < own_columns / 8; j += 4) {
-          words<4> eight[products];
-          HEADMIX_UNROLL
-          for (int p = 0; p < products; ++p) {
-            HEADMIX_UNROLL
-            for (int n = 0; n < 4; ++n) {
-              float const(&pair)[4] = sum[half][p * (own_columns / 8) + j + n];
-              eight[p].word[n] = pack(pair[2 * below], pair[2 * below + 1]);
-            }
-            transpose_words(device, eight[p]);
-          }
-          int const col = col0 + 8 * (j + device.lane() % 4);
-          if (to >= 0 && col < width) output.put(device, row, to, col, eight);
-        }
-      }
-    }
-  }
 };
-
-/// Whether warpgroups do products with weights of these extents.
-template <class Queue>
-[[nodiscard]] bool warpgroups_multiply(Queue const& queue, view<bfloat16 const> const& w) {
-  if constexpr (WarpgroupQueue<Queue>) {
-    return queue.warpgroups() && w.count > 0 && w.rows % panel_columns == 0;
-  } else {
-    return false;
-  }
-}
-
-/// What becomes of the products of slots with weights of the same extents, by warpgroups; false where they do not do
-/// it: for their extents, because weights are no matrix, or lie otherwise than each other. Rows of x and of what is
-/// written, and of the weights or (`transposed`) of their transposes, are aligned.
-template <bool transposed, class Queue, class Output>
-bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat16 const> x,
-                                std::array<view<bfloat16 const>, Output::products> const& w, slot_lists const& slots) {
-  if constexpr (WarpgroupQueue<Queue>) {
-    if (!warpgroups_multiply(queue, w[0]) || !chunks_are_counted(x)) return false;
-    auto const stack = [](view<bfloat16 const> const& v) { return stack_as_matrix(transposed ? v.transposed() : v); };
-    stack_as_matrix const first = stack(w[0]);
-    for (view<bfloat16 const> const& v : w) {
-      stack_as_matrix const all = stack(v);
-      if (all.matrix.data == nullptr || all.rows != first.rows || all.cols != first.cols) return false;
-    }
-    auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
-      using kernel = grouped_gemm_warpgroups<columns, transposed, typename Queue::tensor_map, Output>;
-      kernel k{output, x, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
-      for (std::size_t p = 0; p < w.size(); ++p) {
-        k.weights[p] = queue.map_tensor(stack(w[p]).matrix, kernel::panel_rows);
-      }
-      queue.launch(k, k.blocks(queue.processors()));
-    };
-    if (Output::products == 1 && output.y.cols <= 64) {
-      launch(std::integral_constant<int, 64 * Output::products>{});
-    } else {
-      launch(std::integral_constant<int, 128>{});
-    }
-    return true;
-  } else {
-    return false;
-  }
-}
 
 }  // namespace headmix::gpu
 

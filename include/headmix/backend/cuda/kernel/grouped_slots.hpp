@@ -58,6 +58,75 @@ struct slot_tile {
   }
 };
 
+/// Tiles of `rows` slots of one expert, or of none: those that are full, expert after expert, and then the experts'
+/// last ones of fewer. So blocks that have every n-th of them have about as many of either. All lanes of a warp call.
+template <int rows>
+struct expert_tiles {
+  slot_lists const& slots;
+
+  struct counts {
+    int full = 0, all = 0;
+  };
+  /// At most `rows` slots from place `begin` of the list on; a count of 0: there is no such tile.
+  struct tile {
+    int expert = 0, count = 0;
+    Index begin = 0;
+  };
+
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE counts count(Device& device) const {
+    counts found;
+    each_32_experts(device, [&](int, Index, int full, int last) {
+      int of_full = 0, of_last = 0;
+      static_cast<void>(device.warp_exclusive_sum(full, of_full));
+      static_cast<void>(device.warp_exclusive_sum(last > 0 ? 1 : 0, of_last));
+      found.full += of_full;
+      found.all += of_full + of_last;
+      return true;
+    });
+    return found;
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE tile find(Device& device, counts const& all, int number) const {
+    tile t;
+    int left = number;  // tiles of its kind before it
+    if (left >= all.all) return t;
+    bool const is_full = left < all.full;
+    if (!is_full) left -= all.full;
+    each_32_experts(device, [&](int first, Index begin, int full, int last) {
+      int const mine = is_full ? full : last > 0 ? 1 : 0;
+      int total = 0;
+      int const before = device.warp_exclusive_sum(mine, total);
+      if (left >= total) {
+        left -= total;
+        return true;
+      }
+      int const lane = count_bits(device.ballot(before <= left)) - 1;  // the last one, since those behind it have more
+      t.expert = first + lane;
+      t.count = is_full ? rows : device.shuffle(last, lane);
+      int const within = is_full ? left - device.shuffle(before, lane) : device.shuffle(full, lane);
+      t.begin = device.shuffle(begin, lane) + Index{within} * rows;
+      return false;
+    });
+    return t;
+  }
+
+ private:
+  /// f(first of 32 experts, where the slots of the lane's begin, its full tiles, the slots of its last one) until it is
+  /// false.
+  template <class Device, class F>
+  HEADMIX_DEVICE void each_32_experts(Device& device, F const& f) const {
+    int const all = static_cast<int>(slots.experts()) + 1;
+    HEADMIX_NO_UNROLL
+    for (int first = 0; first < all; first += 32) {
+      int const expert = first + device.lane();
+      Index const begin = expert < all ? slots.begin(expert) : 0;
+      int const count = expert < all ? static_cast<int>(slots.end(expert) - begin) : 0;
+      if (!f(first, begin, count / rows, count % rows)) return;
+    }
+  }
+};
+
 /// A tile of an expert's matrix, which is a sum over its slots, and which of these a block has: a part, cut into steps.
 struct slots_of_matrix_tile {
   Index expert, begin;

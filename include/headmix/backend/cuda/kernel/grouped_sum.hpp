@@ -1,19 +1,17 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // One weight matrix per expert, summed over the slots of a row: y_r (+)= the sum over the slots s of row r of x_s w_e.
-// Where a row chooses many of the experts it is a dense product. Warpgroups keep the sums on chip. Else the slots'
-// products, the parts, go to scratch memory; the slots of a row lie next to each other there, and are added in order.
+// Where a row chooses many of the experts it is a dense product. Else the slots' products, the parts, go to scratch
+// memory; the slots of a row lie next to each other there, and are added in order.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <type_traits>
 
 #include "headmix/backend/cuda/kernel/grouped_dense.hpp"
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
-#include "headmix/backend/cuda/kernel/grouped_sum_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
@@ -61,64 +59,17 @@ struct slot_sum {
   }
 };
 
-/// Whether grouped_sum keeps sums on chip; by extents alone, which its scratch memory depends on. Weights are read
-/// again for each tile of rows, and rows for each tile of columns: from the second-level cache, while the parts of the
-/// sums that would else be written and read do not fit there. With 8 of 32 experts of 128 x 1024 it is as much as
-/// these, with 8 of 64 it would be 1.5 times.
-template <class Queue, class T>
-[[nodiscard]] bool sums_stay_on_chip(Queue const& queue, view<T> const& y, view<T const> const& x,
-                                     view<T const> const& w) {
-  if constexpr (WarpgroupQueue<Queue> && std::is_same_v<T, bfloat16>) {
-    if (!queue.warpgroups() || w.size() == 0 || w.rows % panel_columns != 0 || y.cols % 8 != 0) return false;
-    if (w.count > sums_on_chip::most_experts || y.rows > (std::numeric_limits<Int>::max)()) return false;
-    Index const read = blocks_for(y.rows, sums_on_chip::cluster * sums_on_chip::rows) * w.size() +
-                       blocks_for(y.cols, sums_on_chip::columns) * x.size();
-    return read <= 2 * 2 * x.rows * y.cols;
-  } else {
-    return false;
-  }
-}
-
-/// y_r (+)= the sum over its slots of x_s w_e, on chip, of extents for which it stays there; false where rows are not
-/// aligned, or the weights are no matrix.
-template <bool transposed, class Queue, class T>
-bool grouped_sum_by_warpgroups(Queue& queue, view<T> y, view<T const> x, view<T const> w, slot_lists const& slots,
-                               bool accumulate) {
-  if constexpr (WarpgroupQueue<Queue> && std::is_same_v<T, bfloat16>) {
-    view<T const> const rows = transposed ? w.transposed() : w;
-    if (x.count != 1 || y.count != 1 || !rows_are_aligned(x) || !rows_are_aligned(y) || !rows_are_aligned(rows))
-      return false;
-    stack_as_matrix const all(rows);
-    if (all.matrix.data == nullptr || !chunks_are_counted(x)) return false;
-    using kernel = grouped_sum_warpgroups<transposed, typename Queue::tensor_map>;
-    kernel const k{y,
-                   x,
-                   slots,
-                   static_cast<int>(w.rows),
-                   all.rows,
-                   all.cols,
-                   queue.map_tensor(all.matrix, kernel::panel_rows),
-                   accumulate};
-    queue.launch(k, k.blocks(queue.processors()));
-    return true;
-  } else {
-    return false;
-  }
-}
-
-/// How many columns of y have their parts in scratch memory at once: a few, where parts are needed only for rows that
-/// are not aligned.
-[[nodiscard]] inline Index columns_of_parts(bool on_chip, Index all) {
-  constexpr Index few = 32;
-  return on_chip && all > few ? few : all;
+/// How many columns of y have their parts in scratch memory at once: as many as make a kernel worth its launch, and a
+/// few where the sum is `dense` and parts are needed only for rows that are not aligned.
+[[nodiscard]] inline Index columns_of_parts(bool dense, Index all) {
+  return (std::min)(all, dense ? Index{32} : Index{1024});
 }
 /// Scratch memory of grouped_sum, in bytes.
 template <class Queue, class T>
-[[nodiscard]] std::size_t grouped_sum_scratch_bytes(Queue const& queue, view<T> y,
-                                                    std::type_identity_t<view<T const>> x,
+[[nodiscard]] std::size_t grouped_sum_scratch_bytes(Queue const&, view<T> y, std::type_identity_t<view<T const>> x,
                                                     std::type_identity_t<view<T const>> w) {
   dense_sum<T> const dense(y, x, w);
-  Index const cols = columns_of_parts(dense.taken || sums_stay_on_chip(queue, y, x, w), y.cols);
+  Index const cols = columns_of_parts(dense.taken, y.cols);
   std::size_t const parts = 16 + static_cast<std::size_t>(x.rows * cols) * sizeof(T);
   return dense.taken ? (std::max)(parts, dense.shape.scratch_bytes(sizeof(T))) : parts;
 }
@@ -135,19 +86,13 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
   auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
   std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
   dense_sum<T> const dense(y, x, w);
-  bool const on_chip = sums_stay_on_chip(queue, y, x, w);
   if constexpr (Half<T>) {
     if (dense.taken && x.count == 1 && y.count == 1 && rows_are_aligned(x)) {
       view<T const> const z = spread(queue, dense.shape, x, slots, aligned);
       return dense_product(queue, y, z, as_one(w, true), accumulate);
     }
   }
-  if (on_chip) {
-    if (grouped_sum_by_warpgroups<false>(queue, y, x, w, slots, accumulate)) return;
-    if (grouped_sum_by_warpgroups<true>(queue, y, x, w, slots, accumulate)) return;
-  }
-
-  Index const at_once = columns_of_parts(dense.taken || on_chip, y.cols);
+  Index const at_once = columns_of_parts(dense.taken, y.cols);
   T* const free = reinterpret_cast<T*>(aligned);
   for (Index col = 0; col < y.cols; col += at_once) {
     Index const cols = y.cols - col < at_once ? y.cols - col : at_once;
