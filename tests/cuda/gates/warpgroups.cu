@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The kernels for warpgroups, with their tiles. HGMMA of attention: the first product of scores, a round of the main
 // loop, the last product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64. Of
-// its gradients and of products with experts, hidden layers among them: a round, for one group of rows and for two.
+// its gradients and of products with experts, hidden layers among them: a round.
 // expect: attention_warpgroups<full,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<causal,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<full,no_score_map,64, HGMMA=24 UTMALDG=2 USETMAXREG=2 LDGSTS
@@ -11,12 +11,12 @@
 // expect: attention_key_gradient_warpgroups<full,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_key_gradient_warpgroups<causal,no_score_map,128, HGMMA=24 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_key_gradient_warpgroups<full,no_score_map,64, HGMMA=16 UTMALDG=2 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<128,false, HGMMA=12 UTMALDG=2 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<128,true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<64,false, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_warpgroups<64,true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_resident_warpgroups<false, HGMMA=12 UTMALDG=2 USETMAXREG=2 LDGSTS
-// expect: grouped_gemm_resident_warpgroups<true, HGMMA=12 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<128,false, HGMMA=8 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<128,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<64,false, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_warpgroups<64,true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_resident_warpgroups<false, HGMMA=8 UTMALDG=2 USETMAXREG=2 LDGSTS
+// expect: grouped_gemm_resident_warpgroups<true, HGMMA=8 UTMALDG=1 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<true> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: grouped_outer_warpgroups<false> HGMMA=8 USETMAXREG=2 LDGSTS
 // expect: ring_product HGMMA=8 UTMALDG=3 USETMAXREG=3 LDGSTS

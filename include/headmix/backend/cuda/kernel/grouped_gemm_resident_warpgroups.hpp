@@ -29,7 +29,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   using base = expert_products<128, transposed, TensorMap, Output>;
   using base::depth, base::rows, base::own_rows, base::group_rows, base::own_columns, base::left_bytes,
       base::right_bytes, base::consumers, base::slots, base::x;
-  using typename base::sums, typename base::tiles;
+  using typename base::sums;
   static constexpr int most_steps = 4, most_depth = most_steps * depth, stages = 5;
   static constexpr int rights_at = most_steps * left_bytes;
   /// Steps of the depth of an item's rows, and of weights.
@@ -41,7 +41,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   static constexpr int count_at = rows, col_at = rows + 1, end_at = rows + 2, steps_at = rows + 3;
   static constexpr int item_bytes = (rows + 4) * 4, items_at = (rights::end + 15) / 16 * 16;
   static constexpr int chunks_at = items_at + most_steps * item_bytes;  ///< where rows of x begin, for those who gather
-  static constexpr int shared_bytes = chunks_at + rows * 4;
+  static_assert(chunks_at + rows * 4 <= base::begins_at);
   static constexpr int gather_threads = 64, gather_barrier = 1;
 
   int groups;  ///< of tiles of columns
@@ -62,6 +62,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
       rights::init(device, 1, consumers);
       device.fence_async();  // copies see them
     }
+    this->read_begins(device);
     device.sync();
     if (device.warpgroup() == 0) {
       device.template give_registers<72>();
@@ -91,11 +92,11 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   template <class Device>
   HEADMIX_DEVICE void bring_all_weights(Device& device) const {
     int const every = static_cast<int>(device.blocks());
-    auto const all = tiles{slots}.count(device);
+    auto const all = this->count_tiles(device);
     int step = 0;
     HEADMIX_NO_UNROLL
     for (int number = static_cast<int>(device.block());; number += every) {
-      auto const now = tiles{slots}.find(device, all, number / groups);
+      auto const now = this->find_slots(device, all, number / groups);
       if (now.count == 0) return;
       int const steps = this->steps_of(now.expert), end = end_col(number);
       HEADMIX_NO_UNROLL
@@ -114,12 +115,12 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
 
   /// A tile, and of the slots of its rows those that a thread tells; -1: none.
   struct item {
-    typename tiles::tile tile;
+    typename base::slots_of_tile tile;
     Int slot[slots_of_thread];
   };
   template <class Device>
-  [[nodiscard]] HEADMIX_DEVICE item find_item(Device& device, typename tiles::counts const& all, int number) const {
-    item i = {tiles{slots}.find(device, all, number / groups), {}};
+  [[nodiscard]] HEADMIX_DEVICE item find_item(Device& device, typename base::tile_counts const& all, int number) const {
+    item i = {this->find_slots(device, all, number / groups), {}};
     HEADMIX_UNROLL
     for (int n = 0; n < slots_of_thread; ++n) {
       int const row = n * gather_threads + device.thread() % gather_threads;
@@ -131,7 +132,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   HEADMIX_DEVICE void gather(Device& device) const {
     int const thread = device.thread() % gather_threads, every = static_cast<int>(device.blocks());
     auto const chunks = device.template shared<int>(chunks_at);
-    auto const all = tiles{slots}.count(device);
+    auto const all = this->count_tiles(device);
     int step = 0, number = static_cast<int>(device.block());
     item now = find_item(device, all, number);
     HEADMIX_NO_UNROLL
@@ -144,8 +145,10 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
         if (s == 0) tell(device, now, number, step, steps);
         auto const to = device.template shared<bfloat16>(lefts::stage_of(step) * left_bytes);
         bfloat16 const* const from = x.data + s * depth + copy::col(thread);
+        // All rows of a warpgroup, where one of them is there.
+        int const end = steps == 0 ? 0 : now.tile.count > own_rows ? rows : own_rows;
         HEADMIX_NO_UNROLL
-        for (int row0 = 0; row0 < now.tile.count && steps > 0; row0 += group_rows) {
+        for (int row0 = 0; row0 < end; row0 += group_rows) {
           HEADMIX_UNROLL
           for (int n = 0; n < copy::count; ++n) {
             int const row = row0 + copy::row(thread, n);
@@ -224,11 +227,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
           sums zeros = {};  // not `sum`: where ways meet that have other numbers there, it does not stay in registers
           this->write(device, zeros, own, col0);
         } else {
-          if (first_row + group_rows < count) {
-            multiply<2>(device, sum, left, right, steps, first_row, last);
-          } else {
-            multiply<1>(device, sum, left, right, steps, first_row, last);
-          }
+          multiply(device, sum, left, right, steps, first_row, last);
           this->write(device, sum, own, col0);
         }
         right += steps;
@@ -242,21 +241,20 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     rights::arrive_empty(device, right);
     if (last) lefts::arrive_empty(device, left);
   }
-  /// The products of one or two groups of 64 rows of an item with a tile of columns.
-  template <int groups_of_rows, class Device>
+  /// The products of an item's rows with a tile of columns.
+  template <class Device>
   HEADMIX_DEVICE void multiply(Device& device, sums& sum, int left, int right, int steps, int first_row,
                                bool last) const {
     HEADMIX_NO_UNROLL
     for (int s = 0; s < steps; ++s) {
       lefts::wait_full(device, left + s);
       rights::wait_full(device, right + s);
-      this->template multiply_step<groups_of_rows>(device, sum,
-                                                   lefts::stage_of(left + s) * left_bytes + first_row * panel_row_bytes,
-                                                   rights_at + rights::stage_of(right + s) * right_bytes, s > 0);
+      this->multiply_step(device, sum, lefts::stage_of(left + s) * left_bytes + first_row * panel_row_bytes,
+                          rights_at + rights::stage_of(right + s) * right_bytes, s > 0);
       device.template wait_products<1>();
       if (s > 0) release(device, left + s - 1, right + s - 1, last);
     }
-    device.template wait_products<0>(sum[0], sum[groups_of_rows - 1]);
+    device.template wait_products<0>(sum[0], sum[1]);
     release(device, left + steps - 1, right + steps - 1, last);
   }
 };

@@ -116,7 +116,8 @@ struct expert_products {
   static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
   static constexpr int panel_rows = transposed ? columns : depth;
   static constexpr int consumers = 8;  ///< warps
-  using tiles = expert_tiles<rows>;
+  /// All that a block can have, of which the last is for where the slots of experts begin, as far as they find room.
+  static constexpr int shared_bytes = 227 * 1024, most_begins = 1024, begins_at = shared_bytes - most_begins * 4;
   using sums = float[2][columns / 8][4];
 
   Output output;
@@ -129,6 +130,78 @@ struct expert_products {
   [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(output.y.cols, own_columns)); }
 
  protected:
+  /// Tiles are those of 256 slots of one expert, or of none, expert after expert, and then the experts' last ones of
+  /// fewer: so blocks, which have every n-th, have about as many of either.
+  struct tile_counts {
+    int full = 0, all = 0;
+  };
+  /// At most 256 slots from place `begin` of the list on; a count of 0: there is no such tile.
+  struct slots_of_tile {
+    int expert = 0, count = 0;
+    int begin = 0;
+  };
+  /// By all threads; the block synchronises behind it.
+  template <class Device>
+  HEADMIX_DEVICE void read_begins(Device& device) const {
+    int const n = static_cast<int>(slots.experts()) + 2;
+    auto const begins = device.template shared<int>(begins_at);
+    for (int e = device.thread(); n <= most_begins && e < n; e += threads) begins[e] = static_cast<int>(slots.begin(e));
+  }
+  /// The next three by all lanes of a warp.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE tile_counts count_tiles(Device& device) const {
+    tile_counts found;
+    each_32_experts(device, [&](int, int, int full, int last) {
+      int of_full = 0, of_last = 0;
+      static_cast<void>(device.warp_exclusive_sum(full, of_full));
+      static_cast<void>(device.warp_exclusive_sum(last > 0 ? 1 : 0, of_last));
+      found.full += of_full;
+      found.all += of_full + of_last;
+      return true;
+    });
+    return found;
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE slots_of_tile find_slots(Device& device, tile_counts const& all, int number) const {
+    slots_of_tile t;
+    int left = number;  // tiles of its kind before it
+    if (left >= all.all) return t;
+    bool const is_full = left < all.full;
+    if (!is_full) left -= all.full;
+    each_32_experts(device, [&](int first, int begin, int full, int last) {
+      int const mine = is_full ? full : last > 0 ? 1 : 0;
+      int total = 0;
+      int const before = device.warp_exclusive_sum(mine, total);
+      if (left >= total) {
+        left -= total;
+        return true;
+      }
+      int const lane = count_bits(device.ballot(before <= left)) - 1;  // the last one, since those behind it have more
+      t.expert = first + lane;
+      t.count = is_full ? rows : device.shuffle(last, lane);
+      int const within = is_full ? left - device.shuffle(before, lane) : device.shuffle(full, lane);
+      t.begin = device.shuffle(begin, lane) + within * rows;
+      return false;
+    });
+    return t;
+  }
+  /// f(first of 32 experts, where the slots of the lane's begin, its full tiles, the slots of its last one) until it is
+  /// false.
+  template <class Device, class F>
+  HEADMIX_DEVICE void each_32_experts(Device& device, F const& f) const {
+    int const all = static_cast<int>(slots.experts()) + 1;
+    auto const begins = device.template shared<int>(begins_at);
+    auto const begin_of = [&](int e) {
+      return all < most_begins ? static_cast<int>(begins[e]) : static_cast<int>(slots.begin(e));
+    };
+    HEADMIX_NO_UNROLL
+    for (int first = 0; first < all; first += 32) {
+      int const expert = first + device.lane();
+      int const begin = expert < all ? begin_of(expert) : 0;
+      int const count = expert < all ? begin_of(expert + 1) - begin : 0;
+      if (!f(first, begin, count / rows, count % rows)) return;
+    }
+  }
   [[nodiscard]] HEADMIX_DEVICE int steps_of(int expert) const {
     return static_cast<Index>(expert) < slots.experts() ? inner / depth : 0;
   }
@@ -145,18 +218,19 @@ struct expert_products {
                        full);
     }
   }
-  /// Begins the products of one step of the depth, of one or two groups of rows.
-  template <int groups, class Device>
+  /// Begins the products of one step of the depth, also of groups without a row: a way for one group alone took a third
+  /// of a short kernel's time, since where ways meet sums do not stay in their registers.
+  template <class Device>
   HEADMIX_DEVICE void multiply_step(Device& device, sums& sum, int left_at, int right_at, bool adds) const {
     constexpr int eight_rows = 8 * panel_row_bytes;
     matrix_descriptor const left = device.describe(device.template shared<bfloat16>(left_at), 16, eight_rows);
     matrix_descriptor const right =
         device.describe(device.template shared<bfloat16>(right_at), right_bytes / panels, eight_rows);
-    device.fence_products(sum[0], sum[groups - 1]);
+    device.fence_products(sum[0], sum[1]);
     HEADMIX_UNROLL
     for (int k = 0; k < depth / 16; ++k) {
       HEADMIX_UNROLL
-      for (int half = 0; half < groups; ++half) {
+      for (int half = 0; half < 2; ++half) {
         matrix_descriptor const a = left.after(half * (group_rows * panel_row_bytes) + 32 * k);
         if constexpr (transposed) {
           device.multiply_tiles(sum[half], a, right.after(32 * k), adds || k > 0);
@@ -264,14 +338,15 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   using base = expert_products<columns, transposed, TensorMap, Output>;
   using base::depth, base::rows, base::own_rows, base::group_rows, base::own_columns, base::left_bytes,
       base::right_bytes, base::consumers, base::slots, base::x;
-  using typename base::sums, typename base::tiles;
+  using typename base::sums;
   static constexpr int stages = 4;
   static constexpr int rights_at = stages * left_bytes;
   using ring = stage_ring<stages, rights_at + stages * right_bytes>;
   /// What consumers have to know of a tile, with its first step: its slots, of which there are so many, its first
   /// column and the steps of its depth, 0 without an expert. A count of 0: there is no further tile.
   static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
-  static constexpr int tiles_at = (ring::end + 15) / 16 * 16, shared_bytes = tiles_at + stages * tile_bytes;
+  static constexpr int tiles_at = (ring::end + 15) / 16 * 16;
+  static_assert(tiles_at + stages * tile_bytes <= base::begins_at);
   static constexpr int producers = 4;      ///< warps
   static constexpr int on_their_way = 2;   ///< steps whose rows of x have not arrived when the next one is begun
   static constexpr int bring_barrier = 1;  ///< of the first warpgroup
@@ -287,6 +362,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
       ring::init(device, producers + 1, consumers);
       device.fence_async();  // copies see them
     }
+    this->read_begins(device);
     device.sync();
     if (device.warpgroup() == 0) {
       device.template give_registers<72>();
@@ -299,7 +375,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
 
  private:
   using copy = tile_copy<rows, depth, warpgroup_threads>;
-  static constexpr int copies_of_group = group_rows / copy::rows_at_once;
+  static constexpr int copies_of_warpgroup = own_rows / copy::rows_at_once;
 
   [[nodiscard]] static HEADMIX_HD constexpr int tile_at(int stage) { return tiles_at + stage * tile_bytes; }
 
@@ -310,8 +386,8 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     Int slot[2];
   };
   template <class Device>
-  [[nodiscard]] HEADMIX_DEVICE tile find_tile(Device& device, typename tiles::counts const& all, int number) const {
-    auto const found = tiles{slots}.find(device, all, number / this->across());
+  [[nodiscard]] HEADMIX_DEVICE tile find_tile(Device& device, typename base::tile_counts const& all, int number) const {
+    auto const found = this->find_slots(device, all, number / this->across());
     tile t = {found.expert, found.count, number % this->across() * own_columns, {-1, -1}};
     HEADMIX_UNROLL
     for (int i = 0; i < 2; ++i) {
@@ -333,7 +409,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
       }
       ++step;
     };
-    auto const all = tiles{slots}.count(device);
+    auto const all = this->count_tiles(device);
     int number = static_cast<int>(device.block());
     tile now = find_tile(device, all, number);
     HEADMIX_NO_UNROLL
@@ -358,8 +434,8 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
         bfloat16 const* const from = x.data + s * depth;
         HEADMIX_UNROLL
         for (int n = 0; n < copy::count; ++n) {
-          // 64 rows at a time, where one of them is there.
-          if (n % copies_of_group == 0 && (n * copy::rows_at_once >= now.count || steps == 0)) break;
+          // All rows of a warpgroup, where one of them is there.
+          if (n % copies_of_warpgroup == 0 && (n * copy::rows_at_once >= now.count || steps == 0)) break;
           device.copy_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
                               from + Index{chunk[n]} * 8, true);
         }
@@ -409,10 +485,8 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
       if (count == 0) return;
       int const col0 = of_tile[col_at], steps = of_tile[steps_at];
       auto const own = this->read_rows(device, of_tile);
-      if (steps > 0 && first_row + group_rows < count) {
-        multiply<2>(device, sum, step, steps, first_row);
-      } else if (steps > 0 && first_row < count) {
-        multiply<1>(device, sum, step, steps, first_row);
+      if (steps > 0 && first_row < count) {
+        multiply(device, sum, step, steps, first_row);
       } else {
         base::clear(sum);
         for (int s = 0; s == 0 || s < steps; ++s, ++step) {
@@ -424,19 +498,19 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     }
   }
 
-  /// The products of one or two groups of 64 rows of a tile, from `step` on, which is the one behind them then.
-  template <int groups, class Device>
+  /// The products of a tile's rows, from `step` on, which is the one behind them then.
+  template <class Device>
   HEADMIX_DEVICE void multiply(Device& device, sums& sum, int& step, int steps, int first_row) const {
     HEADMIX_NO_UNROLL
     for (int s = 0; s < steps; ++s, ++step) {
       int const stage = ring::stage_of(step);
       if (s > 0) ring::wait_full(device, step);
-      this->template multiply_step<groups>(device, sum, stage * left_bytes + first_row * panel_row_bytes,
-                                           rights_at + stage * right_bytes, s > 0);
+      this->multiply_step(device, sum, stage * left_bytes + first_row * panel_row_bytes,
+                          rights_at + stage * right_bytes, s > 0);
       device.template wait_products<1>();
       if (s > 0) ring::arrive_empty(device, step - 1);
     }
-    device.template wait_products<0>(sum[0], sum[groups - 1]);
+    device.template wait_products<0>(sum[0], sum[1]);
     ring::arrive_empty(device, step - 1);
   }
 };
