@@ -68,10 +68,11 @@ using products_64 = products<64, false>;
 using products_64_transposed = products<64, true>;
 template <class... A>
 using times = headmix::tree_node<float, headmix::ops::multiply, A...>;
-/// gate p_0 silu(p_1)
-using swiglu =
+/// gate p_0 silu(p_1), as FeedForward has it: bench/gpu_model looks for this kernel.
+using swiglu = headmix::tree_node<
+    float, headmix::ops::round_to_storage,
     times<headmix::tree_leaf<float, false, true>,
-          times<headmix::tree_product<0>, headmix::tree_node<float, headmix::ops::silu, headmix::tree_product<1>>>>;
+          times<headmix::tree_product<0>, headmix::tree_node<float, headmix::ops::silu, headmix::tree_product<1>>>>>;
 using swiglu_of_products = headmix::gpu::mapped_products<2, swiglu>;
 using hidden = headmix::gpu::grouped_gemm_warpgroups<128, false, headmix::gpu::tensor_map, swiglu_of_products>;
 template <bool transposed, class Output = headmix::gpu::written_product>
