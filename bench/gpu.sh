@@ -317,17 +317,21 @@ case "$name" in
   *H100*) model=h100 ;;
   *) model="" ;;
 esac
-model() { # program
-  [ -x "$build/$1" ] && [ -x "$build/gpu_model" ] || return
+model() { # programs: the one it is about, and more with kernels of its layers
+  local program programs=()
+  for program; do
+    [ -x "$build/$program" ] && [ -x "$build/gpu_model" ] || return
+    programs+=("$build/$program")
+  done
   say "model, $1"
   if [ -n "$model" ]; then
-    measure "model-$1" 30 "$build/gpu_model" "--gpu=$model" --rows "$build/$1"
+    measure "model-$1" 30 "$build/gpu_model" "--gpu=$model" --rows "${programs[@]}"
     conclude "model of $1, $model" "model-$1" $?
   else
     note "model: not run, it knows no $name"
   fi
 }
-if wanted layers; then model moa; fi
+if wanted layers; then model moa mh_moe; fi
 if wanted torch; then
   say "PyTorch"
   if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then

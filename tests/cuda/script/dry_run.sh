@@ -62,7 +62,7 @@ case "$name" in
   moa) [ "${1:-}" = --check ] || { row layer MoA 900 "$forward"; row layer MoA 880 "$graph"; } ;;
   gpu_model) # of the GPU that nvidia-smi names
     of=""
-    case "$*" in "--gpu=h100 --rows "*/moa) ;; "--gpu=h100 --rows "*/moa@mma) of=mma.sync ;; *) echo "unexpected: $*"; exit 2 ;; esac
+    case "$*" in "--gpu=h100 --rows "*/moa\ */mh_moe) ;; "--gpu=h100 --rows "*/moa@mma) of=mma.sync ;; *) echo "unexpected: $*"; exit 2 ;; esac
     row model MoA 800 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 500"
     row model MH-MoE 300 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 200" ;;
   kernels) [ "${1:-}" = --check ] || { row row kernels 20; row kernel "attention, causal" 50; } ;;
