@@ -67,12 +67,13 @@ HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree>
 template <class W, class T, class Tree, class Device>
 HEADMIX_DEVICE void execute(Device& device, team members, vector_step<row_step::map<T, Tree>> const& s, Index i,
                             bool real) {
-  constexpr Index width = float_vector::width;
+  constexpr int width = float_vector::width;  // rows are short: an int counts their columns
   if (!s.vectors) return execute<W>(device, members, static_cast<row_step::map<T, Tree> const&>(s), i, real);
   if (!real) return;
   auto const row = s.tree.lazy_row(i);
   HEADMIX_NO_UNROLL
-  for (Index j = members.member(device) * width; j < s.y.cols; j += members.size() * width) {
+  for (int j = members.member(device) * width, cols = static_cast<int>(s.y.cols); j < cols;
+       j += members.size() * width) {
     put_vector(device, s.y.row(i) + j, row, j, s.accumulate);
   }
 }

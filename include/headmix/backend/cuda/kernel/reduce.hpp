@@ -30,6 +30,7 @@ template <class W, class Tree, class Row>
     }
   }
   W sum = 0;
+  HEADMIX_NO_UNROLL
   for (Index j = member; j < cols; j += members) sum += row.template at<W>(j);
   return sum;
 }
