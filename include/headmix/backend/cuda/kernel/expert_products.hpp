@@ -3,9 +3,7 @@
 // What products with the weights of experts by warpgroups have in common: their operands, which tile a block has, the
 // products of a step, and what becomes of them.
 
-#include <algorithm>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 #include "headmix/backend/cuda/device.hpp"

@@ -112,7 +112,7 @@ struct float_vector {
   friend HEADMIX_HD float_vector exp(float_vector const& a) {
     return of([&](int i) { return std::exp(a.v[i]); });
   }
-  /// Within some units in the last place, 25 for a = -20: exact, it takes five times as many instructions.
+  /// Within some units in the last place, 25 for a = -20: exactly rounded it takes several times as many instructions.
   friend HEADMIX_HD float_vector logistic(float_vector const& a) {
     return of([&](int i) { return fast_logistic(a.v[i]); });
   }
