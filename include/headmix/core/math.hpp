@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Functions without branches that pointwise operations use. Vectors of numbers overload them and those of <cmath>.
 
+#include <cmath>
 #include <concepts>
 
 #include "headmix/core/config.hpp"
