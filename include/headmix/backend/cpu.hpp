@@ -291,9 +291,7 @@ class Cpu {
     if constexpr (cpu::detail::may_round<Scalar, Products>) {
       if (cpu::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
     }
-    using panels = cpu::detail::weight_panels<Scalar>;
-    return prepared->panels(w, panels::size(w),
-                            [&](accumulator_t<Scalar>* memory) { panels(w, true, memory).pack(executor()); });
+    return prepared->panels(executor(), w);
   }
 
   Index probability_budget_ = 0;

@@ -19,6 +19,10 @@ struct range_task {
   void const* object;
   void (*call)(void const*, Index first, Index last);
 };
+template <class F>
+void call_range(void const* f, Index first, Index last) {
+  (*static_cast<F const*>(f))(first, last);
+}
 inline void run_ranges(executor_ref executor, Index n, Index cost, range_task task) {
   Index const each = std::max<Index>(1, tuning::task_elements / std::max<Index>(1, cost));
   Index const tasks = (n + each - 1) / each;
@@ -33,9 +37,7 @@ inline void run_ranges(executor_ref executor, Index n, Index cost, range_task ta
 /// f(first, last) over ranges of `n` items of `cost` elements each.
 template <class F>
 void for_each_range(executor_ref executor, Index n, Index cost, F const& f) {
-  detail::run_ranges(executor, n, cost, {&f, [](void const* object, Index first, Index last) {
-                                           (*static_cast<F const*>(object))(first, last);
-                                         }});
+  detail::run_ranges(executor, n, cost, {&f, detail::call_range<F>});
 }
 
 template <class Tree, class T>

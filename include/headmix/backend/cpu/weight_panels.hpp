@@ -181,6 +181,8 @@ class prepared_weights {
     }
     return found->memory.template as<accumulator_t<T>>();
   }
+  /// The same, made here.
+  [[nodiscard]] accumulator_t<T>* panels(executor_ref executor, view<T const> const& w);
 
  private:
   struct span {
@@ -194,5 +196,10 @@ class prepared_weights {
   std::vector<span> spans_;
   std::vector<entry> entries_;
 };
+template <class T>
+accumulator_t<T>* prepared_weights<T>::panels(executor_ref executor, view<T const> const& w) {
+  using packed = detail::weight_panels<T>;
+  return panels(w, packed::size(w), [&](accumulator_t<T>* memory) { packed(w, true, memory).pack(executor); });
+}
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
