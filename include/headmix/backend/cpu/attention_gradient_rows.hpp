@@ -16,8 +16,8 @@ namespace headmix::cpu::inline HEADMIX_ISA::detail {
 /// products over rows read.
 struct block_pairs {
   static constexpr Index most = gradient_tile::rows / 2;  ///< rows of pairs
-  /// Of a tile: rows do not share places of the cache.
-  static constexpr Index tile_row = gradient_tile::keys + 64 / static_cast<Index>(sizeof(pair));
+  /// From row to row of a tile.
+  static constexpr Index tile_row = odd_lines<pair>(gradient_tile::keys);
   pair *q, *d_o, *tile;
 
   [[nodiscard]] static constexpr Index rows_size(Index dim) { return most * padded<float>(dim); }
@@ -58,9 +58,9 @@ constexpr Index gradient_worker_bytes(Index head_dim) {
   Index const paired = scratch_bytes<bfloat16>(gradient_tile::rows * head_dim);
   return (std::is_same_v<typename Operands::number, T> ? 0 : 2 * paired + block_pairs::bytes(head_dim)) +
          scratch_bytes<block_row>(gradient_tile::rows) + 2 * scratch_bytes<T>(gradient_tile::rows) +
-         2 * scratch_bytes<T>(gradient_tile::rows * padded<T>(head_dim)) +
+         2 * scratch_bytes<T>(gradient_tile::rows * odd_lines<T>(head_dim)) +
          scratch_bytes<T>(gradient_tile::rows * (head_dim + lanes<T>)) +
-         (Map::identity ? 2 : 3) * scratch_bytes<T>(gradient_tile::rows * gradient_tile::keys);
+         (Map::identity ? 2 : 3) * scratch_bytes<T>(gradient_tile::rows * odd_lines<T>(gradient_tile::keys));
 }
 
 /// d = (d - delta) p in the part, 0 outside, where d may be anything. A single key that is seen has probability 1
@@ -102,12 +102,13 @@ struct gradient_rows {
     lse = cut.take<T>(gradient_tile::rows);
     delta = cut.take<T>(gradient_tile::rows);
     for (view<T>* const to : {&q, &d_o}) {
-      *to = view<T>(cut.take<T>(gradient_tile::rows * padded<T>(dim)), 0, dim);
-      to->row_stride = padded<T>(dim);
+      *to = view<T>(cut.take<T>(gradient_tile::rows * odd_lines<T>(dim)), 0, dim);
+      to->row_stride = odd_lines<T>(dim);
     }
-    scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
-    d_scores = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
-    if constexpr (!Map::identity) before = cut.take<T>(gradient_tile::rows * gradient_tile::keys);
+    constexpr Index tile_size = gradient_tile::rows * odd_lines<T>(gradient_tile::keys);
+    scores = cut.take<T>(tile_size);
+    d_scores = cut.take<T>(tile_size);
+    if constexpr (!Map::identity) before = cut.take<T>(tile_size);
     if constexpr (rounds) {
       for (view<number>* const to : {&q_factor, &d_o_factor})
         *to = view<number>(cut.take<number>(gradient_tile::rows * dim), 0, dim);
@@ -132,9 +133,9 @@ struct gradient_rows {
     gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
     // What add_by_keys reads besides: whole vectors.
     for (Index i = 0; i < n; ++i)
-      for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + padded<T>(dim), T(0));
+      for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + to.row_stride, T(0));
     // delta is finite only if d_o is.
-    finite = all_finite(lse, n) && all_finite(delta, n) && all_finite(q.data, n * padded<T>(dim));
+    finite = all_finite(lse, n) && all_finite(delta, n) && all_finite(q.data, n * q.row_stride);
     if constexpr (rounds) {
       q_factor.rows = d_o_factor.rows = n;
       gather_heads<T>(q_factor, a.q, rows, T(1));
@@ -149,7 +150,7 @@ struct gradient_rows {
   [[nodiscard]] tile_rows visible_rows() const { return {rows, count}; }
   [[nodiscard]] view<T> tile(T* data, Index keys) const {
     view<T> v(data, count, keys);
-    v.row_stride = padded<T>(keys);
+    v.row_stride = odd_lines<T>(keys);
     return v;
   }
   /// p = the probabilities of the keys [begin, end), before dropout; map(scores, row, part) maps the scores of a row.

@@ -150,6 +150,13 @@ struct left_matrix {
     return {&a(i, k), a.row_stride, a.col_stride};
   }
 };
+/// Elements that hold n of them: an odd number of cache lines. Rows so far from each other do not share places of the
+/// cache, as those a power of 2 apart do.
+template <class T>
+[[nodiscard]] constexpr Index odd_lines(Index n) {
+  constexpr Index line = line_bytes / static_cast<Index>(sizeof(T));
+  return ((n + line - 1) / line | 1) * line;
+}
 /// A copy of a matrix whose columns lie closer than its rows. A strip has as many rows as a register block, column by
 /// column, so that a product reads it from begin to end, or those columns that a list names.
 template <class T, class Columns = all_columns>
@@ -159,12 +166,8 @@ struct left_strips {
   Index stride;  ///< from strip to strip
   Columns columns = {};
 
-  /// Elements from strip to strip for so many columns: an odd number of cache lines, so that strips do not share places
-  /// of the cache while they are written.
-  [[nodiscard]] static constexpr Index stride_of(Index depth) {
-    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-    return ((depth * rows + line - 1) / line | 1) * line;
-  }
+  /// Elements from strip to strip for so many columns.
+  [[nodiscard]] static constexpr Index stride_of(Index depth) { return odd_lines<T>(depth * rows); }
   [[nodiscard]] static constexpr Index size(Index m, Index depth) { return (m + rows - 1) / rows * stride_of(depth); }
   template <int R>
   [[nodiscard]] left_columns<R, T, Columns> block(Index i, int, Index k) const {
