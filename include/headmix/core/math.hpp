@@ -19,9 +19,9 @@ template <std::floating_point T>
 HEADMIX_HD constexpr T unit_step(T a) {
   return a > T(0) ? T(1) : T(0);
 }
-/// 1 / (1 + e^-a).
+/// 1 / (1 + e^-a). Always inline: a call of it passes vectors through memory.
 template <class T>
-HEADMIX_HD T logistic(T a) {
+__attribute__((always_inline)) HEADMIX_HD inline T logistic(T a) {
   using std::exp;
   return T(1) / (T(1) + exp(-a));
 }
