@@ -29,7 +29,7 @@ void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S 
                   view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                   Index slots_per_row, std::span<std::byte> scratch, accumulator_t<S>* prepared = nullptr) {
   using T = accumulator_t<S>;
-  detail::weight_panels<S> const panels(w, true, prepared);
+  detail::weight_panels<S> const panels(w, prepared);
   if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
   Index tasks = 0, most = 2 * tuning::product_slots;
   while (tasks < tuning::enough_blocks && most > tuning::least_product_slots) {
@@ -69,8 +69,8 @@ void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S 
         }
         if (prepared) return panels.multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
         detail::left_operand<detail::listed_rows<T const>> const left{{from}};
-        auto const ahead = [&](Index k, Index depth, Index j, Index width) {
-          return detail::read_rows_ahead<T>{from, to, k, depth, j, width, end_row - begin_row};
+        auto const ahead = [&](Index k, Index depth, Index j) {
+          return detail::read_rows_ahead<T>{from, k, depth, j, end_row - begin_row};
         };
         return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false, ahead);
       }

@@ -69,21 +69,15 @@ void gather_panel(T* to, S const* const* rows, Index n, Index col, Index cols, I
   }
 }
 
-/// Brings the next rows of dw and of the next panel of dy nearer to the caches while some are multiplied.
+/// Brings the next panel of dy nearer to the caches while one is multiplied.
 template <class T>
 struct read_outer_ahead {
-  view<T> to;
   T const* const* from;
   Index col, width, count;
   Index each;  ///< rows of dy in a step
-  Index row = 0, at = 0;
+  Index at = 0;
 
   rows_to_fetch<T> step() {
-    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
-    row = (std::min)(row + register_block<T>::rows, to.rows);
-    Index const end = (std::min)(row + register_block<T>::rows, to.rows);
-    for (Index i = row; i < end; ++i)
-      for (Index j = 0; j < to.cols; j += line) __builtin_prefetch(to.row(i) + j, 1);
     if (width == 0) return {};
     Index const first = at;
     at = (std::min)(at + each, count);
@@ -284,9 +278,9 @@ void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<
         if constexpr (widens) {
           detail::multiply_panels<T>(m, to_rows, strips, right, add);
         } else {
-          auto const ahead = [&](Index, Index, Index, Index) {
+          auto const ahead = [&](Index, Index, Index) {
             Index const next = c + part, more = dy.col_stride == 1 ? (std::min)(width, n - next) : 0;
-            return detail::read_outer_ahead<T>{to, from, next, more, depth, (depth * strip + m - 1) / m};
+            return detail::read_outer_ahead<T>{from, next, more, depth, (depth * strip + m - 1) / m};
           };
           detail::multiply_panels<T>(m, to_rows, strips, right, add, ahead);
         }

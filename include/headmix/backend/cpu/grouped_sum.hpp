@@ -34,8 +34,21 @@ struct sum_block {
   return shape;
 }
 
-/// Columns of y whose weights are in panels at a time: fewer than all where those of all take much memory, and fewer
-/// give the workers enough to do.
+/// Whether neighbours may well choose the same experts, whose products are then one deeper product: where rows choose
+/// many of them.
+template <class S>
+[[nodiscard]] bool may_join(Index slots_per_row, view<S const> const& w) {
+  return !widens<S> && 2 * slots_per_row >= w.count;
+}
+/// Whether the weights are copied to panels for that at first. Else every task copies them to the cache as it goes,
+/// which takes less time than to write them to memory.
+template <class S>
+[[nodiscard]] bool packs_for_joins(Index slots, Index slots_per_row, view<S const> const& w) {
+  return may_join<S>(slots_per_row, w) && slots > 2 * register_block<accumulator_t<S>>::rows * w.count;
+}
+
+/// Columns of y whose weights are in such panels at a time: fewer than all where those of all take much memory, and
+/// fewer give the workers enough to do.
 template <class S>
 [[nodiscard]] Index sum_columns_at_once(Index rows, view<S const> const& w, Index workers) {
   sum_block const shape = sum_blocks(rows, w.cols, w.rows);
@@ -157,12 +170,12 @@ void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<
   bool const in_place = (widens || (x.col_stride == 1 && y.col_stride == 1)) && w.rows > 0;
   bool const by_dots = multiplies_pairs<S>() && w.rows > 0;
   bool const rounds = may_round<S, Products> && rounds_products<Products>() && in_place;
-  bool const packs = !by_dots && !rounds && in_place && (prepared || x.rows > 2 * register_block<T>::rows * w.count);
-  // Where rows choose many of the experts, neighbours may well choose the same.
-  bool const joins = packs && !widens && x.row_stride == w.rows && 2 * slots_per_row >= w.count;
-  T* const memory = cut.take<T>(weight_panels<S>::size(w));
-  weight_panels<S> const panels(w, prepared || joins, prepared || by_dots ? prepared : memory);
-  if (packs && !prepared) panels.pack(executor);
+  bool const packs = !prepared && packs_for_joins<S>(x.rows, slots_per_row, w);
+  T* const memory = packs ? cut.take<T>(weight_panels<S>::size(w)) : prepared;
+  bool const has_panels = memory && !by_dots && !rounds && in_place;
+  bool const joins = has_panels && x.row_stride == w.rows && may_join<S>(slots_per_row, w);
+  weight_panels<S> const panels(w, memory);
+  if (packs && has_panels) panels.pack(executor);
   std::byte* const begin = cut.position();
   Index const slots = slots_per_row * sum_block{}.rows;
   Index const bytes = sum_worker<S>::bytes(slots, w.rows, w.cols);
@@ -197,7 +210,7 @@ void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<
           return multiply_rounded<Products>(n, listed_rows<T>{own.to}, listed_rows<T const>{own.from},
                                             w[e].middle_cols(col, cols), add);
       }
-      if (!packs) {
+      if (!has_panels) {
         left_operand<listed_rows<T const>> const left{{own.from}};
         return multiply_panels<T>(n, listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
       }
@@ -262,14 +275,17 @@ void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<
 
 }  // namespace detail
 
-/// Scratch that grouped_sum needs, in bytes: weights in panels, and the rows of a task for each worker.
+/// Scratch that grouped_sum needs, in bytes: weights in panels, if it copies them, and the rows of a task for each
+/// worker.
 template <class S>
 [[nodiscard]] Index grouped_sum_scratch_bytes(view<S> y, view<S const> x, view<S const> w, Index concurrency) {
-  Index const slots = y.rows > 0 ? (x.rows / y.rows) * detail::sum_block{}.rows : 0;
+  Index const slots_per_row = y.rows > 0 ? x.rows / y.rows : 0;
   Index const columns = (std::min)(w.cols, detail::sum_columns_at_once<S>(y.rows, w, concurrency));
-  return scratch_alignment +
-         scratch_bytes<accumulator_t<S>>(detail::weight_panels<S>::size(w.middle_cols(0, columns))) +
-         concurrency * detail::sum_worker<S>::bytes(slots, w.rows, w.cols);
+  Index const panels = detail::packs_for_joins<S>(x.rows, slots_per_row, w)
+                           ? detail::weight_panels<S>::size(w.middle_cols(0, columns))
+                           : 0;
+  return scratch_alignment + scratch_bytes<accumulator_t<S>>(panels) +
+         concurrency * detail::sum_worker<S>::bytes(slots_per_row * detail::sum_block{}.rows, w.rows, w.cols);
 }
 
 /// y.row(r) = the sum over the slots s of row r, s / slots_per_row = r, of x.row(s) w[e], e the expert of the slot; or
@@ -283,7 +299,8 @@ void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S c
                  accumulator_t<S>* prepared = nullptr) {
   if (y.rows == 0 || y.cols == 0) return;
   detail::sum_block const shape = detail::sum_blocks(y.rows, y.cols, w.rows);
-  Index const step = prepared ? y.cols : detail::sum_columns_at_once<S>(y.rows, w, executor.concurrency());
+  bool const packs = !prepared && detail::packs_for_joins<S>(x.rows, slots_per_row, w);
+  Index const step = packs ? detail::sum_columns_at_once<S>(y.rows, w, executor.concurrency()) : y.cols;
   for (Index first = 0; first < y.cols; first += step) {
     Index const n = (std::min)(step, y.cols - first);
     detail::sum_columns<S, Products>(executor, shape, y.middle_cols(first, n), x, w.middle_cols(first, n), perm,

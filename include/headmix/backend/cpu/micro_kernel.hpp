@@ -5,6 +5,7 @@
 // neither gathered nor scattered.
 
 #include <algorithm>
+#include <cstddef>
 #include <type_traits>
 
 #include "headmix/backend/cpu/simd.hpp"
@@ -23,6 +24,10 @@ struct register_block {
   static constexpr int bytes = vector_bytes, lanes = bytes / static_cast<int>(sizeof(T));
   static constexpr Index cols = vectors * lanes;
   static constexpr Index depth = tuning::panel_depth;  // of a panel of b
+  /// The depth of panels of a product of so much.
+  [[nodiscard]] static constexpr Index depth_of(Index whole) {
+    return whole > depth ? tuning::deep_panel_depth : depth;
+  }
 };
 
 namespace detail {
@@ -69,16 +74,51 @@ struct all_columns {
   [[nodiscard]] all_columns operator+(Index k) const { return {first + k}; }
 };
 
-/// Rows that come nearer to the caches while others are multiplied: `width` elements of each, from `col` on.
+/// What comes nearer to the caches while others are multiplied.
 template <class T>
 struct rows_to_fetch {
-  T const* const* rows = nullptr;
+  T const* const* rows = nullptr;  ///< `count` of these, `width` elements from `col` on
   Index col = 0, width = 0, count = 0;
+  std::byte const* panel = nullptr;  ///< and `panel_rows` rows, `panel_stride` bytes apart, each some lines
+  Index panel_stride = 0, panel_rows = 0, panel_lines = 0;
+
+  void fetch_panel_row(Index r) const {
+    for (Index l = 0; l < panel_lines; ++l) __builtin_prefetch(panel + r * panel_stride + l * line_bytes);
+  }
+};
+/// Asks for these lines one after another, in the course of a loop over a depth: few can be under way at a time.
+template <class T>
+class line_fetcher {
+ public:
+  line_fetcher(rows_to_fetch<T> const& next, Index depth) : next_(next), depth_(depth) { begin_row(); }
+  /// Asks for some lines, and returns how far to go on before it is called again.
+  Index step(Index k) {
+    if (row_ < next_.count) {
+      __builtin_prefetch(from_);
+      __builtin_prefetch(from_ + line);
+      from_ += 2 * line;
+      if (from_ >= end_) ++row_, begin_row();
+      return 4;
+    }
+    if (panel_row_ == next_.panel_rows) return depth_ - k;
+    next_.fetch_panel_row(panel_row_++);
+    return (std::max)((depth_ - k) / (next_.panel_rows - panel_row_ + 1), Index{4});
+  }
+
+ private:
+  static constexpr Index line = line_bytes / static_cast<Index>(sizeof(T));
+  void begin_row() {
+    if (row_ < next_.count) from_ = next_.rows[row_] + next_.col, end_ = from_ + next_.width;
+  }
+  rows_to_fetch<T> const& next_;
+  Index depth_, row_ = 0, panel_row_ = 0;
+  T const *from_ = nullptr, *end_ = nullptr;
 };
 
 /// c (R rows of V vectors) = or += a b over the given depth. The loops over R and V are unrolled: every sum is a
-/// register. So is a part of the loop over k: what it costs itself would show where two threads share a core. Lines
-/// of the rows to fetch are asked for now and then, as long as there is depth: few can be under way at a time.
+/// register. So is a part of the loop over k: what it costs itself would show where two threads share a core. Lines of
+/// what is to be fetched are asked for now and then, as long as there is depth: few can be under way at a time, and
+/// those of c at the beginning, for the end.
 template <int R, int V, class T, class Left>
 HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T const* b, Index b_row, T* const* c,
                                               bool accumulate, rows_to_fetch<T> const& next = {}) {
@@ -87,12 +127,8 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      if (accumulate) {
-        sum[r][v] = load(c[r] + v * lanes<T>);
-      } else {
-        sum[r][v] = vector<T>{};
-        __builtin_prefetch(c[r] + v * lanes<T>, 1);  // else the stores at the end would wait for the cache lines
-      }
+      sum[r][v] = vector<T>{};
+      __builtin_prefetch(c[r] + v * lanes<T>, 1);
     }
   auto const multiply_add = [&](Index k) __attribute__((always_inline)) {
     vector<T> right[V];
@@ -105,21 +141,19 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
       for (int v = 0; v < V; ++v) sum[r][v] += left * right[v];
     }
   };
-  Index k = 0;
-  if constexpr (R == register_block<T>::rows) {
-    constexpr Index steps = 4, line = 64 / static_cast<Index>(sizeof(T));
-    for (Index r = 0; r < next.count; ++r) {
-      T const *from = next.rows[r] + next.col, *const end = from + next.width;
-      for (; from < end && k + steps <= depth; k += steps, from += 2 * line) {
-        __builtin_prefetch(from);
-        __builtin_prefetch(from + line);
+  line_fetcher<T> fetch(next, depth);
+  for (Index k = 0, n; k < depth; k += n) {
+    n = R == register_block<T>::rows ? (std::min)(fetch.step(k), depth - k) : depth;
 #pragma GCC unroll 4
-        for (Index s = 0; s < steps; ++s) multiply_add(k + s);
-      }
-    }
+    for (Index s = 0; s < n; ++s) multiply_add(k + s);
   }
-#pragma GCC unroll 4
-  for (; k < depth; ++k) multiply_add(k);
+  // Rows that stand in for missing ones are the same memory: all are read before any is written.
+  if (accumulate) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum[r][v] += load(c[r] + v * lanes<T>);
+  }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
@@ -188,18 +222,21 @@ void multiply_block(int rows, Index i, Index k, Index depth, A const& a, T const
   multiply_registers<R, V>(depth, a.template block<R>(i, rows, k), b, b_row, to, accumulate, next);
 }
 
-/// Brings a panel of b nearer to the caches, some rows at every step of another product. A step may leave rows to be
-/// fetched in the course of it.
+/// Brings a panel of b nearer to the caches, some rows in the course of every step of another product.
 /// @tparam B  of the panel, T of the product
 template <class T, class B = T const>
 class read_ahead {
  public:
   read_ahead(view<B> panel, Index steps) : panel_(panel), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
-  rows_to_fetch<T> step() {
-    constexpr Index line = 64 / static_cast<Index>(sizeof(B));
-    for (Index const end = (std::min)(next_ + rows_, panel_.rows); next_ < end; ++next_)
-      for (Index j = 0; j < panel_.cols; j += line) __builtin_prefetch(panel_.row(next_) + j, 0, 2);
-    return {};
+  rows_to_fetch<T> step(rows_to_fetch<T> next = {}) {
+    constexpr Index size = sizeof(B);
+    next.panel_rows = (std::min)(rows_, panel_.rows - next_);
+    if (next.panel_rows == 0) return next;
+    next.panel = reinterpret_cast<std::byte const*>(panel_.row(next_));
+    next.panel_stride = panel_.row_stride * size;
+    next.panel_lines = (panel_.cols * size + line_bytes - 1) / line_bytes;
+    next_ += next.panel_rows;
+    return next;
   }
 
  private:
@@ -214,15 +251,12 @@ template <class T, class B, class Rows>
 struct read_both {
   read_ahead<T, B> panel;
   Rows rows;
-  rows_to_fetch<T> step() {
-    panel.step();
-    return rows.step();
-  }
+  rows_to_fetch<T> step() { return panel.step(rows.step()); }
 };
-/// What multiply_panels reads ahead besides b: a reader for columns [col, col + cols) and a part of the depth.
+/// What multiply_panels reads ahead besides b: a reader for [k, k + depth) and the panel that begins with a column.
 template <class T>
 struct no_rows_ahead {
-  read_nothing<T> operator()(Index, Index, Index, Index) const { return {}; }
+  read_nothing<T> operator()(Index, Index, Index) const { return {}; }
 };
 
 /// c (+)= a[k .. k + depth) b for V vectors of columns, of which only `cols` elements may be written.

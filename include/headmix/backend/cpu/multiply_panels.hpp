@@ -16,8 +16,9 @@ template <class T, class A, class C, class B, class Rows = no_rows_ahead<T>>
 void multiply_panels(Index m, C c, A const& a, view<B> b, bool accumulate, Rows rows_ahead = {}) {
   using block = register_block<T>;
   alignas(64) T packed[block::depth * block::cols];
-  for (Index k = 0; k < b.rows; k += block::depth) {
-    Index const depth = (std::min)(block::depth, b.rows - k);
+  Index const part = block::depth_of(b.rows);
+  for (Index k = 0; k < b.rows; k += part) {
+    Index const depth = (std::min)(part, b.rows - k);
     for (Index j = 0, next; j < b.cols; j = next) {
       int const vectors = panel_vectors<T>(b.cols - j);
       Index const width = vectors * block::lanes, cols = (std::min)(width, b.cols - j);
@@ -40,14 +41,14 @@ void multiply_panels(Index m, C c, A const& a, view<B> b, bool accumulate, Rows 
         if (next < b.cols) {
           ahead = b.middle_rows(k, depth).middle_cols(next, (std::min)(block::cols, b.cols - next));
         } else if (k + depth < b.rows) {
-          ahead = b.middle_rows(k + depth, (std::min)(block::depth, b.rows - k - depth))
+          ahead = b.middle_rows(k + depth, (std::min)(part, b.rows - k - depth))
                       .middle_cols(0, (std::min)(block::cols, b.cols));
         }
       }
       multiply_panel<T>(
           m, cols, vectors, k, depth, a, from, row, [&c, j](Index i) { return c(i) + j; }, accumulate || k > 0,
-          read_both<T, B, decltype(rows_ahead(k, depth, j, cols))>{read_ahead<T, B>(ahead, m / block::rows),
-                                                                   rows_ahead(k, depth, j, cols)});
+          read_both<T, B, decltype(rows_ahead(k, depth, j))>{read_ahead<T, B>(ahead, m / block::rows),
+                                                             rows_ahead(k, depth, j)});
     }
   }
 }

@@ -17,7 +17,9 @@ inline constexpr int block_rows = 6;
 /// Registers in a row of c.
 inline constexpr int block_vectors = vector_bytes == 64 ? 4 : 2;
 /// Rows of a panel of b: 128 KiB of the second-level cache, and c is read and written once per so many multiply-adds.
-inline constexpr Index panel_depth = 512;
+/// A deeper product has panels of fewer rows where that cache may have 512 KiB: a and c take their part, and rows of
+/// weights a power of 2 apart share places.
+inline constexpr Index panel_depth = 512, deep_panel_depth = vector_bytes == 64 ? 512 : 256;
 
 // Dense products.
 

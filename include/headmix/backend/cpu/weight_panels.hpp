@@ -15,29 +15,23 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// Brings the next rows of x and y nearer to the caches while some are multiplied: those of x once, for the first
-/// panel.
+/// Brings the next rows of x nearer to the caches while some are multiplied by the first panel.
 template <class T>
 struct read_rows_ahead {
   T const* const* from;
-  T* const* to;
-  Index k, depth, col, cols, count;
+  Index k, depth, col, count;
   Index next = 0;
 
   rows_to_fetch<T> step() {
-    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    if (col > 0) return {};
     next = (std::min)(next + register_block<T>::rows, count);
     Index const end = (std::min)(next + register_block<T>::rows, count);
-    for (Index i = next; i < end; ++i)
-      for (Index j = 0; j < cols; j += line) __builtin_prefetch(to[i] + col + j, 1);
-    if (col > 0) return {};
     return {from + next, k, depth, end - next};
   }
 };
 
-/// A stack of weights in panels of columns, each as wide as a register block or a part of one. `joined`: the panels of
-/// the same columns of all experts follow each other, so that several experts are as good as a deeper one; else those
-/// of the same expert do.
+/// A stack of weights in panels of columns, each as wide as a register block or a part of one. The panels of the same
+/// columns of all experts follow each other, so that several experts are as good as a deeper one.
 /// @tparam S  the type of the weights; panels are of the type that is calculated with
 template <class S>
 class weight_panels {
@@ -45,7 +39,7 @@ class weight_panels {
   using T = accumulator_t<S>;
   [[nodiscard]] static Index size(view<S const> const& w) { return w.count * deep(w.rows) * padded_cols(w.cols); }
 
-  weight_panels(view<S const> w, bool joined, T* memory) : w_(w), joined_(joined), memory_(memory) {}
+  weight_panels(view<S const> w, T* memory) : w_(w), memory_(memory) {}
 
   void pack(executor_ref executor) const {
     if constexpr (may_multiply_pairs<S>) {
@@ -94,24 +88,25 @@ class weight_panels {
       j += cols;
     }
   }
-  /// Columns [col, col + cols) of the weights of `experts` matrices from e on, as one below the other if they are
-  /// joined: adds the products of n rows to, or writes them from, the beginning of the rows `to`.
+  /// Columns [col, col + cols) of the weights of `experts` matrices from e on, as one below the other: adds the products
+  /// of n rows to, or writes them from, the beginning of the rows `to`.
   void multiply(T* const* to, T const* const* from, Index n, Index e, Index experts, Index col, Index cols,
                 bool accumulate) const {
     left_operand<listed_rows<T const>> const left{{from}};
     // Parts of the depth one after another: a part of the rows stays in the L2 cache for all columns.
-    for (Index k = 0, end = experts * w_.rows; k < end; k += register_block<T>::depth) {
-      Index const depth = (std::min)(register_block<T>::depth, end - k);
+    Index const all = experts * w_.rows, part = register_block<T>::depth_of(all);
+    for (Index k = 0; k < all; k += part) {
+      Index const depth = (std::min)(part, all - k);
       for_each(col, col + cols, [&](Index j, Index width, int vectors, Index panel_width) {
         multiply_panel<T>(n, width, vectors, k, depth, left, panel(e, j, panel_width) + k * panel_width, panel_width,
                           listed_rows<T>{to, j - col}, accumulate || k > 0,
-                          read_rows_ahead<T>{from, to, k, depth, j - col, width, n});
+                          read_rows_ahead<T>{from, k, depth, j - col, n});
       });
     }
   }
   /// The panel of expert e that begins with column j.
   [[nodiscard]] T* panel(Index e, Index j, Index width) const {
-    return memory_ + (joined_ ? j * w_.count + e * width : e * padded_cols(w_.cols) + j) * deep(w_.rows);
+    return memory_ + (j * w_.count + e * width) * deep(w_.rows);
   }
   /// The same in pairs; null without memory for panels.
   [[nodiscard]] pair const* pair_panel(Index e, Index j, Index width) const {
@@ -126,7 +121,6 @@ class weight_panels {
     return (cols + lanes - 1) / lanes * lanes;
   }
   view<S const> w_;
-  bool joined_;
   T* memory_;
 };
 
@@ -199,7 +193,7 @@ class prepared_weights {
 template <class T>
 accumulator_t<T>* prepared_weights<T>::panels(executor_ref executor, view<T const> const& w) {
   using packed = detail::weight_panels<T>;
-  return panels(w, packed::size(w), [&](accumulator_t<T>* memory) { packed(w, true, memory).pack(executor); });
+  return panels(w, packed::size(w), [&](accumulator_t<T>* memory) { packed(w, memory).pack(executor); });
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
