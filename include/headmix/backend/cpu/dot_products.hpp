@@ -150,7 +150,7 @@ void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, 
   constexpr int rows = register_block<float>::rows;
   for (Index i = 0; i < m; i += rows) {
     rows_to_fetch<float> const next = ahead.step();
-    for (Index r = 0; r < next.panel_rows; ++r) next.fetch_panel_row(r);
+    for (Index r = 0; r < next.panel_rows; ++r) next.read_panel_row(r);
     int const n = static_cast<int>((std::min)(Index{rows}, m - i));
     if (n == 1) {
       multiply_pair_block<1, V>(n, i, cols, k, depth, a, b, b_row, from, to);

@@ -74,24 +74,34 @@ struct all_columns {
   [[nodiscard]] all_columns operator+(Index k) const { return {first + k}; }
 };
 
-/// What comes nearer to the caches while others are multiplied.
+/// What is read in the course of a product for the next ones.
 template <class T>
 struct rows_to_fetch {
-  T const* const* rows = nullptr;  ///< `count` of these, `width` elements from `col` on
+  T const* const* rows = nullptr;  ///< `count` of these, `width` elements from `col` on, come nearer to the caches,
   Index col = 0, width = 0, count = 0;
-  std::byte const* panel = nullptr;  ///< and `panel_rows` rows, `panel_stride` bytes apart, each some lines
+  std::byte const* panel = nullptr;  ///< so do `panel_rows` rows, `panel_stride` bytes apart, each some lines,
   Index panel_stride = 0, panel_rows = 0, panel_lines = 0;
+  T* copy = nullptr;  ///< or, where this is memory, are copied there and come nearer some rows before that
 
-  void fetch_panel_row(Index r) const {
-    for (Index l = 0; l < panel_lines; ++l) __builtin_prefetch(panel + r * panel_stride + l * line_bytes);
+  void read_panel_row(Index r) const {
+    std::byte const* const row = panel + r * panel_stride;
+    std::byte const* const fetched = copy ? row + tuning::copy_ahead * panel_stride : row;
+    for (Index l = 0; l < panel_lines; ++l) __builtin_prefetch(fetched + l * line_bytes);
+    if (copy) copy_row(r, reinterpret_cast<T const*>(row));
+  }
+
+ private:
+  HEADMIX_WHOLE_VECTORS void copy_row(Index r, T const* from) const {
+    constexpr Index each = register_block<T>::cols;
+    for (Index j = 0; j < each; j += lanes<T>) store(copy + r * each + j, load(from + j));
   }
 };
-/// Asks for these lines one after another, in the course of a loop over a depth: few can be under way at a time.
+/// Reads it piece by piece, in the course of a loop over a depth: few lines can be under way at a time.
 template <class T>
 class line_fetcher {
  public:
   line_fetcher(rows_to_fetch<T> const& next, Index depth) : next_(next), depth_(depth) { begin_row(); }
-  /// Asks for some lines, and returns how far to go on before it is called again.
+  /// Reads some, and returns how far to go on before it is called again.
   Index step(Index k) {
     if (row_ < next_.count) {
       __builtin_prefetch(from_);
@@ -100,9 +110,14 @@ class line_fetcher {
       if (from_ >= end_) ++row_, begin_row();
       return 4;
     }
-    if (panel_row_ == next_.panel_rows) return depth_ - k;
-    next_.fetch_panel_row(panel_row_++);
-    return (std::max)((depth_ - k) / (next_.panel_rows - panel_row_ + 1), Index{4});
+    Index const left = next_.panel_rows - panel_row_;
+    if (left == 0) return depth_ - k;
+    next_.read_panel_row(panel_row_++);
+    return (std::max)((depth_ - k) / left, Index{4});
+  }
+  /// Reads what is left.
+  void finish() {
+    for (; panel_row_ < next_.panel_rows; ++panel_row_) next_.read_panel_row(panel_row_);
   }
 
  private:
@@ -147,6 +162,7 @@ HEADMIX_WHOLE_VECTORS void multiply_registers(Index depth, Left const& a, T cons
 #pragma GCC unroll 4
     for (Index s = 0; s < n; ++s) multiply_add(k + s);
   }
+  fetch.finish();
   // Rows that stand in for missing ones are the same memory: all are read before any is written.
   if (accumulate) {
 #pragma GCC unroll 8
@@ -222,12 +238,14 @@ void multiply_block(int rows, Index i, Index k, Index depth, A const& a, T const
   multiply_registers<R, V>(depth, a.template block<R>(i, rows, k), b, b_row, to, accumulate, next);
 }
 
-/// Brings a panel of b nearer to the caches, some rows in the course of every step of another product.
+/// Brings a panel of b nearer to the caches, or copies it, some rows in the course of every step of another product.
 /// @tparam B  of the panel, T of the product
 template <class T, class B = T const>
 class read_ahead {
  public:
-  read_ahead(view<B> panel, Index steps) : panel_(panel), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
+  /// @param copy  memory for a copy; null for none
+  read_ahead(view<B> panel, Index steps, T* copy = nullptr)
+      : panel_(panel), copy_(copy), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
   rows_to_fetch<T> step(rows_to_fetch<T> next = {}) {
     constexpr Index size = sizeof(B);
     next.panel_rows = (std::min)(rows_, panel_.rows - next_);
@@ -235,12 +253,14 @@ class read_ahead {
     next.panel = reinterpret_cast<std::byte const*>(panel_.row(next_));
     next.panel_stride = panel_.row_stride * size;
     next.panel_lines = (panel_.cols * size + line_bytes - 1) / line_bytes;
+    if (copy_) next.copy = copy_ + next_ * register_block<T>::cols;
     next_ += next.panel_rows;
     return next;
   }
 
  private:
   view<B> panel_;
+  T* copy_;
   Index rows_, next_ = 0;
 };
 template <class T>

@@ -11,46 +11,48 @@
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
 /// c = a b or c += a b for m rows c(i) of successive elements and any b, also of narrower numbers. Panels of b are
-/// copied to the stack first, unless they lie like that already or are hardly used.
+/// copied to the stack, unless they lie like that already or are hardly used: where many rows use them, in the course
+/// of the product before.
 template <class T, class A, class C, class B, class Rows = no_rows_ahead<T>>
 void multiply_panels(Index m, C c, A const& a, view<B> b, bool accumulate, Rows rows_ahead = {}) {
   using block = register_block<T>;
-  alignas(64) T packed[block::depth * block::cols];
+  constexpr bool same = std::is_same_v<std::remove_const_t<B>, T>;
+  alignas(64) T packed[2][block::depth * block::cols];
+  int buffer = 0;
+  bool is_packed = false;
   Index const part = block::depth_of(b.rows);
-  for (Index k = 0; k < b.rows; k += part) {
-    Index const depth = (std::min)(part, b.rows - k);
+  auto const panel_at = [&b, part](Index k, Index j) {
+    if (j >= b.cols) k += part, j = 0;
+    if (k >= b.rows) return view<B>(nullptr, 0, 0);
+    Index const width = Index{panel_vectors<T>(b.cols - j)} * block::lanes;
+    return b.middle_rows(k, (std::min)(part, b.rows - k)).middle_cols(j, (std::min)(width, b.cols - j));
+  };
+  auto const in_place = [m](view<B> const& panel, Index width) {
+    bool const close = panel.row_stride == width || m <= 2 * block::rows;
+    return same && close && panel.col_stride == 1 && panel.cols == width;
+  };
+  for (Index k = 0; k < b.rows; k += part)
     for (Index j = 0, next; j < b.cols; j = next) {
+      view<B> const panel = panel_at(k, j);
       int const vectors = panel_vectors<T>(b.cols - j);
-      Index const width = vectors * block::lanes, cols = (std::min)(width, b.cols - j);
-      next = j + cols;
-      view<B> const panel = b.middle_rows(k, depth).middle_cols(j, cols);
-      T const* from = packed;
-      Index row = panel.row_stride;
-      bool copies = panel.col_stride != 1 || cols != width || (row != width && m > 2 * block::rows);
-      if constexpr (std::is_same_v<std::remove_const_t<B>, T>) {
-        if (!copies) from = panel.data;
-      } else {
-        copies = true;
+      Index const width = Index{vectors} * block::lanes;
+      next = j + panel.cols;
+      T const* from = packed[buffer];
+      Index row = width;
+      if (in_place(panel, width)) {
+        if constexpr (same) from = panel.data, row = panel.row_stride;
+      } else if (!is_packed) {
+        pack_panel(packed[buffer], width, panel);
       }
-      if (copies) {
-        pack_panel(packed, width, panel);
-        row = width;
-      }
-      view<B> ahead(nullptr, 0, 0);
-      if (b.col_stride == 1) {
-        if (next < b.cols) {
-          ahead = b.middle_rows(k, depth).middle_cols(next, (std::min)(block::cols, b.cols - next));
-        } else if (k + depth < b.rows) {
-          ahead = b.middle_rows(k + depth, (std::min)(part, b.rows - k - depth))
-                      .middle_cols(0, (std::min)(block::cols, b.cols));
-        }
-      }
+      view<B> const ahead = b.col_stride == 1 ? panel_at(k, next) : view<B>(nullptr, 0, 0);
+      is_packed = same && m >= tuning::copy_rows && ahead.cols == block::cols && !in_place(ahead, block::cols);
+      if (is_packed) buffer = 1 - buffer;
+      read_ahead<T, B> const next_panel(ahead, m / block::rows, is_packed ? packed[buffer] : nullptr);
       multiply_panel<T>(
-          m, cols, vectors, k, depth, a, from, row, [&c, j](Index i) { return c(i) + j; }, accumulate || k > 0,
-          read_both<T, B, decltype(rows_ahead(k, depth, j))>{read_ahead<T, B>(ahead, m / block::rows),
-                                                             rows_ahead(k, depth, j)});
+          m, panel.cols, vectors, k, panel.rows, a, from, row, [&c, j](Index i) { return c(i) + j; },
+          accumulate || k > 0,
+          read_both<T, B, decltype(rows_ahead(k, panel.rows, j))>{next_panel, rows_ahead(k, panel.rows, j)});
     }
-  }
 }
 
 /// The same for matrices: c has col_stride 1.

@@ -123,6 +123,8 @@ inline constexpr Index window_rows = 256, window_cols = 64;
 inline constexpr Index strip_ahead = 4;
 /// Of rows to a panel, which is a register block wide.
 inline constexpr Index panel_ahead = 16;
+/// The same in the course of a product of at least copy_rows rows, which copies a row every few multiply-adds.
+inline constexpr Index copy_ahead = 4, copy_rows = 24 * block_rows;
 /// Of heads to a block of attention.
 inline constexpr Index head_ahead = 8;
 /// Of stored probabilities, up to 16 cache lines each.
