@@ -268,6 +268,7 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
   Index const bytes = gradient_worker_bytes<Operands, T, Map>(x.head_dim) + 2 * scratch_bytes<T>(sum_size);
 
   for_each_task(executor, parts.count(), [&](Index task, Index worker) {
+    [[maybe_unused]] typename Operands::in_use const in_use;
     gradient_parts::part const& part = parts[alone ? task : order[task]];
     scratch_cutter own(begin + worker * bytes);
     T* const sum_k = own.take<T>(sum_size);

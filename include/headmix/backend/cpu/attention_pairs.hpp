@@ -12,23 +12,24 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// multiply_keys of panels of pairs: panel_of(key) is the one with that key.
-template <class PanelOf>
+/// multiply_keys of panels of pairs: panel_of(key) is the one with that key. Here and below, a step of `between` is
+/// done after some products of tiles.
+template <class PanelOf, class Between = read_nothing<float>>
 void multiply_key_pairs(view<float> scores, view<bfloat16 const> rows, tile_rows const& visible_rows, Index begin,
-                        PanelOf panel_of) {
+                        PanelOf panel_of, Between between = {}) {
   constexpr Index width = key_panels<float>::width;
   each_seen_panel<float>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
     dot_operand<strided_rows<bfloat16 const>> const left{{rows.row(part.first), rows.row_stride}};
     strided_rows<float> const to{scores.row(part.first) + j, scores.row_stride};
     multiply_pair_columns(vectors, part.last - part.first, cols, 0, rows.cols, left,
-                          panel_of(begin + j) + (begin + j) % width, width, false, to);
+                          panel_of(begin + j) + (begin + j) % width, width, false, to, between);
   });
 }
 /// multiply_values of pairs of rows: rows_of(column, width, key) are those from an even key on, in the panel that
 /// begins with the column.
-template <class RowsOf>
+template <class RowsOf, class Between = read_nothing<float>>
 void multiply_value_pairs(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index begin,
-                          bool accumulate, Index dim, RowsOf rows_of) {
+                          bool accumulate, Index dim, RowsOf rows_of, Between between = {}) {
   visible_rows.each_stretch(
       begin, begin + p.cols, register_block<float>::rows, [&](tile_rows::span part, Index from, Index to) {
         if (from >= to) {
@@ -40,7 +41,8 @@ void multiply_value_pairs(view<float> o, view<bfloat16 const> p, tile_rows const
         each_value_panel<float>(dim, [&](Index j, int vectors, Index width) {
           auto const rows = rows_of(j, width, from);
           multiply_pair_columns(vectors, part.last - part.first, width, from - begin, to - from, left, rows.data,
-                                rows.stride, accumulate, strided_rows<float>{o.row(part.first) + j, o.row_stride});
+                                rows.stride, accumulate, strided_rows<float>{o.row(part.first) + j, o.row_stride},
+                                between);
         });
       });
 }
@@ -70,10 +72,12 @@ class key_pairs {
   }
 
   /// See multiply_keys.
+  template <class Between = read_nothing<float>>
   void multiply(view<float> scores, view<bfloat16 const> rows, tile_rows const& visible_rows, Index sequence,
-                Index head, Index begin) const {
-    multiply_key_pairs(scores, rows, visible_rows, begin,
-                       [&](Index key) { return panel(first(sequence) + key / width, head); });
+                Index head, Index begin, Between between = {}) const {
+    multiply_key_pairs(
+        scores, rows, visible_rows, begin, [&](Index key) { return panel(first(sequence) + key / width, head); },
+        between);
   }
 
  private:
@@ -120,11 +124,15 @@ class value_pairs {
   }
 
   /// See multiply_values.
+  template <class Between = read_nothing<float>>
   void multiply(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index sequence, Index head,
-                Index begin, bool accumulate) const {
-    multiply_value_pairs(o, p, visible_rows, begin, accumulate, x_.head_dim, [&](Index j, Index width, Index key) {
-      return value_rows<pair>{panel(head, j) + (first(sequence) + key / 2) * width, width};
-    });
+                Index begin, bool accumulate, Between between = {}) const {
+    multiply_value_pairs(
+        o, p, visible_rows, begin, accumulate, x_.head_dim,
+        [&](Index j, Index width, Index key) {
+          return value_rows<pair>{panel(head, j) + (first(sequence) + key / 2) * width, width};
+        },
+        between);
   }
   /// See multiply_seen_values.
   template <AttentionMask M, class P>
@@ -155,6 +163,10 @@ struct wide_operands {
   using keys = key_panels<T>;
   using values = value_panels<T>;
   using element = T;  ///< of the memory of keys and values
+  /// Whether exponentials are taken beside products of other rows.
+  [[nodiscard]] static constexpr bool overlaps() { return false; }
+  /// What lives as long as products of a task are made.
+  struct in_use {};
 };
 /// Those of dot products.
 struct paired_operands {
@@ -162,6 +174,14 @@ struct paired_operands {
   using keys = key_pairs;
   using values = value_pairs;
   using element = pair;
+  [[nodiscard]] static bool overlaps() { return has_tiles(); }
+#if defined(HEADMIX_ISA_HAS_TILES)
+  struct in_use : tiles_in_use {
+    in_use() : tiles_in_use(has_tiles()) {}
+  };
+#else
+  struct in_use {};
+#endif
 };
 /// f(operands), with those that are fastest here for numbers of S, of which floats may be rounded.
 template <class S, class Products = products::exact, class F>

@@ -150,9 +150,10 @@ class key_panels {
     });
   }
 
-  /// See multiply_keys.
+  /// See multiply_keys. Nothing is done in between.
+  template <class Between = read_nothing<T>>
   void multiply(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index sequence, Index head,
-                Index begin) const {
+                Index begin, Between const& = {}) const {
     multiply_keys<T>(scores, rows, visible_rows, begin, x_.keys.length(sequence),
                      [&](Index key) { return panel(first(sequence) + key / width, head); });
   }
@@ -197,9 +198,10 @@ class value_panels {
     });
   }
 
-  /// See multiply_values.
+  /// See multiply_values. Nothing is done in between.
+  template <class Between = read_nothing<T>>
   void multiply(view<T> o, view<T const> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
-                bool accumulate) const {
+                bool accumulate, Between const& = {}) const {
     multiply_values<T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
   }
   /// See multiply_seen_values.

@@ -149,8 +149,7 @@ void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, 
                          To to, Ahead& ahead) {
   constexpr int rows = register_block<float>::rows;
   for (Index i = 0; i < m; i += rows) {
-    rows_to_fetch<float> const next = ahead.step();
-    for (Index r = 0; r < next.panel_rows; ++r) next.read_panel_row(r);
+    do_step(ahead);
     int const n = static_cast<int>((std::min)(Index{rows}, m - i));
     if (n == 1) {
       multiply_pair_block<1, V>(n, i, cols, k, depth, a, b, b_row, from, to);
@@ -166,7 +165,7 @@ template <class A, class From, class To, class Ahead = read_nothing<float>>
 void multiply_pair_panel(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
                          From from, To to, Ahead ahead = {}) {
   if constexpr (compiles_tiles) {
-    if (has_tiles()) return multiply_tiles(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to);
+    if (has_tiles()) return multiply_tiles(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to, ahead);
   }
   if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to, ahead);
   if constexpr (register_block<float>::vectors > 2)
@@ -174,16 +173,16 @@ void multiply_pair_panel(int vectors, Index m, Index cols, Index k, Index depth,
   multiply_pair_panel<register_block<float>::vectors>(m, cols, k, depth, a, b, b_row, from, to, ahead);
 }
 /// c = or += a[k .. k + depth) b for m rows of floats and a panel b of any depth.
-template <class A>
+template <class A, class Between = read_nothing<float>>
 void multiply_pair_columns(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b,
-                           Index b_row, bool accumulate, strided_rows<float> c) {
+                           Index b_row, bool accumulate, strided_rows<float> c, Between between = {}) {
   for (Index done = 0; done < depth; done += tuning::pairs_depth) {
     Index const part = (std::min)(tuning::pairs_depth, depth - done);
     pair const* const from = b + done / 2 * b_row;
     if (accumulate || done > 0) {
-      multiply_pair_panel(vectors, m, cols, k + done, part, a, from, b_row, c, c);
+      multiply_pair_panel(vectors, m, cols, k + done, part, a, from, b_row, c, c, between);
     } else {
-      multiply_pair_panel(vectors, m, cols, k, part, a, from, b_row, no_rows{}, c);
+      multiply_pair_panel(vectors, m, cols, k, part, a, from, b_row, no_rows{}, c, between);
     }
   }
 }

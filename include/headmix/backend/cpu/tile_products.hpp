@@ -41,6 +41,13 @@ struct tile_left {
   Index row;  ///< elements from row to row
 };
 
+/// A step of what is done between products: other work, or rows that come nearer to the caches.
+template <class Between>
+void do_step(Between& between) {
+  rows_to_fetch<float> const next = between.step();
+  for (Index r = 0; r < next.panel_rows; ++r) next.read_panel_row(r);
+}
+
 #if defined(HEADMIX_ISA_HAS_TILES)
 
 /// Rows and Cols tiles of sums, registers 0 to 3, of a in 4 and 5, of b in 6 and 7.
@@ -88,19 +95,37 @@ struct tile_block {
   }
 };
 
-/// Tiles for as long as the object lives.
-struct tiles_in_use {
-  tiles_in_use() { tile_unit::begin(); }
-  ~tiles_in_use() { tile_unit::end(); }
+inline constinit thread_local bool thread_has_tiles = false;
+
+/// Tiles for as long as the outermost such object of a thread lives: to begin and to end takes about as long as some
+/// products do.
+class tiles_in_use {
+ public:
+  /// @param wanted  whether products will be made of tiles
+  explicit tiles_in_use(bool wanted = true) : begins_(wanted && !thread_has_tiles) {
+    if (!begins_) return;
+    tile_unit::begin();
+    thread_has_tiles = true;
+  }
+  ~tiles_in_use() {
+    if (!begins_) return;
+    tile_unit::end();
+    thread_has_tiles = false;
+  }
   tiles_in_use(tiles_in_use const&) = delete;
+  tiles_in_use& operator=(tiles_in_use const&) = delete;
+
+ private:
+  bool begins_;
 };
 
 /// A block: sums of n rows and `cols` columns from `from`, or 0, to `to`, rows of floats or bfloat16s.
 /// @param readable  columns of b that may be read
 /// @param left  `depth` elements and zeros behind them, up to whole tiles
-template <int Rows, int Cols, class From, class To>
+/// @param between  other work, a step of it after some products: those take their time beside it
+template <int Rows, int Cols, class From, class To, class Between>
 void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_left left, pair const* b, Index b_row,
-                         From from, To to) {
+                         From from, To to, Between& between) {
   using block = tile_block<Rows, Cols>;
   constexpr Index height = Rows * tile_height, width = Cols * tile_height;
   constexpr bool from_floats = std::is_same_v<From, strided_rows<float>>,
@@ -116,7 +141,9 @@ void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_
     for (Index r = 0; r < n; ++r) convert_row(sums + r * width, from(r), cols);
     block::load(sums, width);
   }
+  constexpr Index some = tuning::tiles_between * tile_depth;
   for (Index k = 0; k < depth; k += tile_depth) {
+    if (k > 0 && k % some == 0) do_step(between);
     pair const* const rows = b + k / 2 * b_row;
     if (k + tile_depth <= depth && readable >= width) {
       block::add(left.data + k, left.row, rows, b_row);
@@ -129,6 +156,7 @@ void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_
       std::copy_n(rows + r * b_row, (std::min)(width, readable), last + r * width);
     block::add(left.data + k, left.row, last, width);
   }
+  do_step(between);
   if (to_floats && whole) {
     if constexpr (to_floats) block::store(to(0), to.stride);
     return;
@@ -138,9 +166,9 @@ void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_
 }
 
 /// m rows of one panel of b, of which `width` columns may be read: see multiply_pair_panel().
-template <class A, class From, class To>
+template <class A, class From, class To, class Between>
 void multiply_tiles(Index m, Index cols, Index width, Index k, Index depth, A const& a, pair const* b, Index b_row,
-                    From from, To to) {
+                    From from, To to, Between& between) {
   alignas(64) bfloat16 copy[tile_side * (tuning::pairs_depth + tile_depth)];
   tiles_in_use const in_use;
   for (Index i = 0; i < m; i += tile_side) {
@@ -150,7 +178,7 @@ void multiply_tiles(Index m, Index cols, Index width, Index k, Index depth, A co
       Index const some = (std::min)(tile_side, cols - j);
       auto const multiply = [&]<int Rows, int Cols>() {
         multiply_tile_block<Rows, Cols>(n, some, width - j, depth, left, b + j, b_row, part_of_rows(from, i, j),
-                                        part_of_rows(to, i, j));
+                                        part_of_rows(to, i, j), between);
       };
       bool const tall = n > tile_height, wide = width - j > tile_height;
       if (tall && wide) {
