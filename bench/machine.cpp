@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "headmix/backend/cpu/dot_products.hpp"
-#include "headmix/backend/cpu/micro_kernel.hpp"
+#include "headmix/backend/cpu/register_block.hpp"
 #include "measure.hpp"
 
 namespace bench {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "headmix/backend/cpu/micro_kernel.hpp"
 #include "headmix/backend/cpu/pairs.hpp"
 #include "headmix/backend/products.hpp"
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "headmix/backend/cpu/micro_kernel.hpp"
+#include "headmix/backend/cpu/left_operand.hpp"
 #include "headmix/backend/cpu/tile_products.hpp"
 #include "headmix/backend/cpu/transpose.hpp"
 #include "headmix/core/scalar.hpp"
@@ -160,7 +160,7 @@ struct dot_rows {
   return both;
 }
 
-/// Left operands, as block<R>(i, rows, k) of micro_kernel.hpp has them, and tiles(i, n, k, depth, copy): n rows from
+/// Left operands, as block<R>(i, rows, k) of left_operand.hpp has them, and tiles(i, n, k, depth, copy): n rows from
 /// row i on and `depth` elements from k on, in place or in memory for a copy; k is even. Rows of successive elements,
 template <class Rows>
 struct dot_operand {

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "headmix/backend/cpu/micro_kernel.hpp"
+#include "headmix/backend/cpu/left_operand.hpp"
+#include "headmix/backend/cpu/read_ahead.hpp"
 #include "headmix/backend/cpu/tiles.hpp"
 #include "headmix/core/scalar.hpp"
 
