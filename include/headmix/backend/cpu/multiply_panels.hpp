@@ -44,8 +44,9 @@ void multiply_panels(Index m, C c, A const& a, view<B> b, bool accumulate, Rows 
       } else if (!is_packed) {
         pack_panel(packed[buffer], width, panel);
       }
-      view<B> const ahead = b.col_stride == 1 ? panel_at(k, next) : view<B>(nullptr, 0, 0);
-      is_packed = same && m >= tuning::copy_rows && ahead.cols == block::cols && !in_place(ahead, block::cols);
+      view<B> const ahead = panel_at(k, next);
+      is_packed = same && ahead.col_stride == 1 && m >= tuning::copy_rows && ahead.cols == block::cols &&
+                  !in_place(ahead, block::cols);
       if (is_packed) buffer = 1 - buffer;
       read_ahead<T, B> const next_panel(ahead, m / block::rows, is_packed ? packed[buffer] : nullptr);
       multiply_panel<T>(

@@ -13,6 +13,10 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
+/// What happens to rows of a panel before they are used: they come to the first-level cache, or to the second, or are
+/// copied.
+enum class panel_reading { first_level, second_level, copied };
+
 /// What is read in the course of a product for the next ones.
 template <class T>
 struct rows_to_fetch {
@@ -20,13 +24,20 @@ struct rows_to_fetch {
   Index col = 0, width = 0, count = 0;
   std::byte const* panel = nullptr;  ///< so do `panel_rows` rows, `panel_stride` bytes apart, each some lines,
   Index panel_stride = 0, panel_rows = 0, panel_lines = 0;
-  T* copy = nullptr;  ///< or, where this is memory, are copied there and come nearer some rows before that
+  panel_reading reading = panel_reading::first_level;
+  T* copy = nullptr;  ///< or are copied there, and come nearer some rows before that
 
   void read_panel_row(Index r) const {
     std::byte const* const row = panel + r * panel_stride;
-    std::byte const* const fetched = copy ? row + tuning::copy_ahead * panel_stride : row;
-    for (Index l = 0; l < panel_lines; ++l) __builtin_prefetch(fetched + l * line_bytes);
-    if (copy) copy_row(r, reinterpret_cast<T const*>(row));
+    if (reading == panel_reading::first_level) {
+      for (Index l = 0; l < panel_lines; ++l) __builtin_prefetch(row + l * line_bytes);
+    } else if (reading == panel_reading::second_level) {
+      for (Index l = 0; l < panel_lines; ++l) __builtin_prefetch(row + l * line_bytes, 0, 2);
+    } else {
+      std::byte const* const later = row + tuning::copy_ahead * panel_stride;
+      for (Index l = 0; l < panel_lines; ++l) __builtin_prefetch(later + l * line_bytes);
+      copy_row(r, reinterpret_cast<T const*>(row));
+    }
   }
 
  private:
@@ -69,14 +80,21 @@ class line_fetcher {
   T const *from_ = nullptr, *end_ = nullptr;
 };
 
-/// Brings a panel of b nearer to the caches, or copies it, some rows in the course of every step of another product.
+/// Brings a panel of b nearer to the caches, or copies it, some rows in the course of every step of another product. Of
+/// one that lies column by column, columns come nearer.
 /// @tparam B  of the panel, T of the product
 template <class T, class B = T const>
 class read_ahead {
  public:
   /// @param copy  memory for a copy; null for none
   read_ahead(view<B> panel, Index steps, T* copy = nullptr)
-      : panel_(panel), copy_(copy), rows_(steps > 0 ? (panel.rows + steps - 1) / steps : 0) {}
+      : panel_(panel.col_stride == 1 ? panel : panel.transposed()),
+        // Columns may lie a power of 2 apart: in the first-level cache they would push each other out.
+        reading_(copy                    ? panel_reading::copied
+                 : panel.col_stride == 1 ? panel_reading::first_level
+                                         : panel_reading::second_level),
+        copy_(copy),
+        rows_(steps > 0 ? (panel_.rows + steps - 1) / steps : 0) {}
   rows_to_fetch<T> step(rows_to_fetch<T> next = {}) {
     constexpr Index size = sizeof(B);
     next.panel_rows = (std::min)(rows_, panel_.rows - next_);
@@ -84,13 +102,21 @@ class read_ahead {
     next.panel = reinterpret_cast<std::byte const*>(panel_.row(next_));
     next.panel_stride = panel_.row_stride * size;
     next.panel_lines = (panel_.cols * size + line_bytes - 1) / line_bytes;
+    next.reading = reading_;
     if (copy_) next.copy = copy_ + next_ * register_block<T>::cols;
     next_ += next.panel_rows;
+    // A column is long: two lines of it at a time.
+    if (reading_ == panel_reading::second_level && next.panel_rows == 1) {
+      next.panel_stride = 2 * line_bytes;
+      next.panel_rows = (next.panel_lines + 1) / 2;
+      next.panel_lines = 2;
+    }
     return next;
   }
 
  private:
   view<B> panel_;
+  panel_reading reading_;
   T* copy_;
   Index rows_, next_ = 0;
 };
