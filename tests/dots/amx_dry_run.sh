@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# amx_dry_run.sh <bench/amx.sh> <folder>: tries the script on any CPU, with a cmake and a Python that only pretend: that
+# every step ends in the page, and that one that fails is said and takes no other with it.
+set -euo pipefail
+script="$1" folder="$2"
+rm -rf "$folder"
+mkdir -p "$folder/tools"
+
+tool() { cat >"$folder/tools/$1"; chmod +x "$folder/tools/$1"; }
+# Builds programs that print what they were asked for; --scalar bfloat16 fails where $BROKEN says so.
+tool cmake <<'TOOL'
+#!/usr/bin/env bash
+[ "$1" = --build ] || exit 0
+case "$*" in
+  *headmix-bench*) program="$2/bench/headmix-bench" ;;
+  *headmix-lm*) program="$2/examples/language_model/headmix-lm" ;;
+esac
+mkdir -p "$(dirname "$program")"
+printf '#!/bin/sh\ncase "$*" in *${BROKEN:-nothing}*) echo "error: broken on purpose"; exit 3 ;; esac\necho "asked: $*"\n' >"$program"
+chmod +x "$program"
+TOOL
+tool python3 <<'TOOL'
+#!/bin/sh
+[ "$1" = -c ] && exit "${NO_TORCH:-0}"
+echo "| a table of $1 |"
+TOOL
+run() { (export PATH="$folder/tools:$PATH" ANY_CPU=1; "$@" "$script" "$folder/out" >"$folder/log" 2>&1) && echo 0 || echo $?; }
+expect() { # <number of times> <text>
+  found="$(cat "$folder"/out/*-cpu.md | grep -c -F -- "$2" || true)"
+  [ "$found" = "$1" ] || { echo "expected $1 times, found $found times: $2"; cat "$folder"/out/*-cpu.md; exit 1; }
+}
+
+[ "$(run env TEXT=text)" = 0 ] || { cat "$folder/log"; exit 1; }
+expect 7 ": passed"
+expect 1 "asked: --benchmark_filter=bfloat16"
+expect 1 "| a table of bench/peers/compare.py |"
+expect 2 "asked: --text text --scalar"
+
+[ "$(run env TEXT=text BROKEN="scalar bfloat16")" = 1 ] || { echo "a step fails, and the script does not"; exit 1; }
+expect 1 "training in bfloat16: FAILED (3): error: broken on purpose"
+expect 6 ": passed"
+
+[ "$(run env NO_TORCH=1 ONLY="peers training")" = 0 ] || { cat "$folder/log"; exit 1; }
+expect 1 "beside PyTorch: skipped"
+expect 1 "training: skipped"
+echo "bench/amx.sh does what it says"
