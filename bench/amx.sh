@@ -10,6 +10,11 @@ set -uo pipefail
 [ $# -eq 1 ] || { echo "usage: bench/amx.sh <folder>" >&2; exit 2; }
 mkdir -p "$1" || exit 2
 out="$(cd "$1" && pwd)"
+if [ -n "${TEXT:-}" ]; then
+  [ -r "$TEXT" ] || { echo "bench/amx.sh: TEXT names no file that can be read: $TEXT" >&2; exit 2; }
+  TEXT="$(realpath "$TEXT")"
+fi
+case "${PYTHON:=python3}" in */*) PYTHON="$(cd "$(dirname "$PYTHON")" && pwd)/$(basename "$PYTHON")" || exit 2 ;; esac
 cd "$(dirname "$0")/.." || exit 2
 
 cpu="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
@@ -45,7 +50,7 @@ conclude() {
     note "$1: passed"
   else
     wrong=1
-    note "$1: FAILED ($3): $(grep -m 1 -i -E 'error|fail' "$out/$2.log" | cut -c1-160)"
+    note "$1: FAILED ($3): $({ grep -m 1 -i -E 'error|fail' "$out/$2.log" || tail -n 1 "$out/$2.log"; } | cut -c1-160)"
   fi
 }
 # step <name> <command>...: all output into <name>.log.
@@ -68,6 +73,10 @@ build="$out/build" bench="$out/build/bench/bench/headmix-bench"
 if wanted rows || wanted peers; then
   step build sh -c "cmake --preset bench -B '$build/bench' && cmake --build '$build/bench' --target headmix-bench -j$(nproc)"
   conclude "headmix-bench" build $?
+  # The kernel may refuse the tiles that the CPU has.
+  products="$("$bench" --on_request </dev/null 2>/dev/null | sed -n 's/^bfloat16_products[[:space:]]*//p')"
+  note "products of bfloat16 are made of: ${products:-unknown}"
+  [ "$kind" = other ] || [ "$products" = "tile products" ] || wrong=1
 fi
 if wanted rows; then
   # Their share of the peak is that of tile products, measured beside each row.
@@ -79,16 +88,15 @@ if wanted rows; then
   conclude "rows over bfloat16" rows $status
 fi
 if wanted peers; then
-  python="${PYTHON:-python3}"
-  if "$python" -c 'import torch' 2>"$out/peers.log"; then
+  if "$PYTHON" -c 'import torch' 2>"$out/peers.log"; then
     peers=(--threads 1 --filter 'S2|S3')
-    step peers "$python" bench/peers/compare.py --headmix "$bench" "${peers[@]}"
+    step peers "$PYTHON" bench/peers/compare.py --headmix "$bench" "${peers[@]}"
     status=$?
     section "Beside PyTorch" "compare.py --headmix headmix-bench ${peers[*]}"
     cat "$out/peers.log" >>"$tables"
     conclude "beside PyTorch" peers $status
   else
-    note "beside PyTorch: skipped, $python has no PyTorch"
+    note "beside PyTorch: skipped, $PYTHON has no PyTorch"
   fi
 fi
 if wanted training; then
