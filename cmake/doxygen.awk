@@ -40,7 +40,8 @@ BEGIN {
   protocol("concurrency parallel_for", "Part of an Executor.")
   protocol("has option_of option_set O block base",
            "What the options of the layer say, or the block that it is made of.")
-  protocol("at row unit_stride one_col", "Part of a lowered tree: see contract/lowered_tree.hpp.")
+  protocol("at row unit_stride one_col aligned lazy_row loaded", "Part of a lowered tree: see contract/lowered_tree.hpp.")
+  protocol("in_row", "One row of the operation, for programs whose rows are worked on one by one.")
   protocol("value", "The number, or the rule of the element.")
   protocol("of", "Its parameters and equations for the given sizes.")
   protocol("validate validates put gradient problem problem_without_outputs", "Part of the operation of attention.")
@@ -48,6 +49,9 @@ BEGIN {
   protocol("cross gated per_sequence every_head is_dynamic left_out routes grouped all",
            "True, or the number, for the options that are given.")
   protocol("matrices linear sum product", "Part of `weights::policy`.")
+  # For tables of pages: a bar, however it is escaped, ends a cell in Doxygen 1.9, so another character stands for it.
+  split("\\ \\\\ \" &quot; < &lt; > &gt; & &amp; # \\# * \\* _ \\_ @ \\@ % \\% | \xe2\x88\xa3", pair, " ")
+  for (i = 1; i in pair; i += 2) entity[pair[i]] = pair[i + 1]
   "pwd -P" | getline root
 }
 
@@ -56,7 +60,7 @@ FNR == 1 {
   equations = FILENAME ~ /\/(layer|router)\/[a-z_]+\.hpp$/
   # Where the comment of a class describes what it has.
   plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/
-  device = FILENAME ~ /\/(emulated\.hpp|sm80\.cuh|stream\.cuh|blas\.cuh)$/
+  device = FILENAME ~ /\/(emulated\.hpp|emulated_sm90\.hpp|sm80\.cuh|stream\.cuh|blas\.cuh)$/
   backend = FILENAME ~ /\/backend\/[a-z_]+\.hpp$/
   reading = 1 # the comment at the head of a header
   described = 0
@@ -108,6 +112,16 @@ function link(text, target,   path, anchor) {
   return text == path ? "`" text "`" : text " (`" path "`)"
 }
 
+# `text` as code. Doxygen 1.9 takes a backslash before a quote or a bar for the end of what is between backticks.
+function quoted(text,   out, i, c) {
+  gsub(/\\\|/, "|", text)
+  for (i = 1; i <= length(text); ++i) {
+    c = substr(text, i, 1)
+    out = out (c in entity ? entity[c] : c)
+  }
+  return "<code>" out "</code>"
+}
+
 page && /^```/ { code = !code }
 page && !code && /^#+ / {
   level = $1
@@ -124,6 +138,12 @@ page && !code && /^#+ / {
 page && !code {
   line = ""
   rest = $0
+  while (/^\|/ && match(rest, /`"([^"`\\]|\\.)*"`/)) {
+    line = line substr(rest, 1, RSTART - 1) quoted(substr(rest, RSTART + 1, RLENGTH - 2))
+    rest = substr(rest, RSTART + RLENGTH)
+  }
+  rest = line rest
+  line = ""
   while (match(rest, /\[[^][]*\]\([^)]*\)/)) {
     part = substr(rest, RSTART + 1, RLENGTH - 2)
     i = index(part, "](")

@@ -195,6 +195,7 @@ class Cuda {
                                                                     std::array<view<Scalar const>, n> const& w) {
     return gpu::grouped_gemm_map_scratch_bytes(queue_, y, tree, w);
   }
+  /// The products and the tree over them, FusedExperts.
   template <class Tree, std::size_t n>
   requires makes_hidden_layers void grouped_gemm_map(view<Scalar> y, Tree const& tree,
                                                      std::array<view<Scalar>, n> const& products, view<Scalar const> x,

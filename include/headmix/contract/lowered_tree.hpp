@@ -238,14 +238,17 @@ template <class P, class Row>
 HEADMIX_HD P at_products(Row const& row, Index j, P const*) {
   return row.template at<P>(j);
 }
+/// Element(s) j of a product.
 template <class P, int Number>
 HEADMIX_HD P at_products(row_product<Number> const&, Index, P const* product) {
   return product[Number];
 }
+/// Element(s) j of a function of one tree.
 template <class P, class Op, class A>
 HEADMIX_HD P at_products(row_node<Op, A> const& row, Index j, P const* product) {
   return Op::template f<P>(at_products<P>(row.a, j, product));
 }
+/// Element(s) j of a function of two trees.
 template <class P, class Op, class A, class B>
 HEADMIX_HD P at_products(row_node<Op, A, B> const& row, Index j, P const* product) {
   return Op::template f<P>(at_products<P>(row.a, j, product), at_products<P>(row.b, j, product));
@@ -256,15 +259,18 @@ template <class Tree, class T>
 Tree with_products(Tree const& tree, view<T const> const*) {
   return tree;
 }
+/// A product as a leaf in memory.
 template <int Number, class T>
 tree_leaf<T, false, false> with_products(tree_product<Number> const&, view<T const> const* product) {
   return {product[Number]};
 }
+/// A function of one tree with products in memory.
 template <class W, class Op, class A, class T>
 auto with_products(tree_node<W, Op, A> const& tree, view<T const> const* product) {
   auto const a = with_products(tree.a, product);
   return tree_node<W, Op, std::remove_cv_t<decltype(a)>>{a};
 }
+/// A function of two trees with products in memory.
 template <class W, class Op, class A, class B, class T>
 auto with_products(tree_node<W, Op, A, B> const& tree, view<T const> const* product) {
   auto const a = with_products(tree.a, product);

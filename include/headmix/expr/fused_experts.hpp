@@ -74,6 +74,7 @@ requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Off
   using rest = type_list<T...>;
 };
 
+/// Two products with the same rows, and a pointwise tree over both: one kernel.
 template <FusedExperts Backend, class Slots, class E, class X, class W, class V, class Perm, class Offsets, class Y,
           class... T>
 requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,

@@ -101,6 +101,7 @@ struct routed_values {
 
 }  // namespace detail
 
+/// A router's product, its scores and the choice among them: one kernel.
 template <class Backend, class X, class W, class... T>
 requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real &&
          detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>, T...>::found)  //

@@ -9,6 +9,7 @@
 #include "headmix/program/runner.hpp"
 #include "headmix/program/unroll.hpp"
 
+/// Instances of the classes of modules on a backend: `PREFIX` is empty where they are compiled, `extern` elsewhere.
 // clang-format off
 #define HEADMIX_MODULES(PREFIX, ...)                                                                                \
   PREFIX template struct headmix::detail::module_memory<__VA_ARGS__>;                                               \

@@ -172,7 +172,8 @@ struct Emulated {
 
   template <int bytes>
   struct exchange_operands {
-    std::array<std::byte, bytes> value, result;
+    std::array<std::byte, bytes> value;
+    std::array<std::byte, bytes> result;
     int from;
   };
   template <int bytes>

@@ -20,6 +20,7 @@ namespace headmix {
 /// larger batches takes new memory, and its recorded passes must be recorded again.
 class cuda_graph {
  public:
+  /// Calls `work` once and records what it puts into the queue. Throws Error for CUDA's default stream.
   template <class Queue, class Work>
   cuda_graph(Queue const& queue, Work&& work) : stream_(queue.stream()), keeps_(std::make_shared<Queue const>(queue)) {
     if (stream_ == nullptr) fail("a graph needs a stream: CUDA's default stream cannot be recorded");
@@ -28,10 +29,12 @@ class cuda_graph {
     record.end();
     gpu::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
   }
+  /// Takes the graph of `other`, which has none afterwards.
   cuda_graph(cuda_graph&& other) noexcept
       : stream_(other.stream_),
         keeps_(std::move(other.keeps_)),
         executable_(std::exchange(other.executable_, nullptr)) {}
+  /// Exchanges graphs with `other`.
   cuda_graph& operator=(cuda_graph&& other) noexcept {
     std::swap(stream_, other.stream_);
     std::swap(keeps_, other.keeps_);
