@@ -102,6 +102,40 @@ void moh_like_a_module() {
          "sequences begin at the offsets");
   right &= fails_with("x: expected [tokens, D] with offsets", [&] { MohOp::apply(x, p, {.offsets = offsets}); });
 
+  // A loader may use its buffer of offsets again before the backward pass.
+  auto const gradient = [&](bool overwrite) {
+    Tensor const rows = x.view({tokens, 64}).detach().clone().requires_grad_(), buffer = offsets.clone();
+    Tensor const y = MohOp::apply(rows, p, {.offsets = buffer, .training = false})[0];
+    if (overwrite) buffer.copy_(torch::tensor({0, 1 << 20, 1 << 25, 27}, torch::kInt32));
+    return torch::autograd::grad({(y * y).sum()}, {rows})[0];
+  };
+  expect(torch::equal(gradient(false), gradient(true)), "offsets may be overwritten between the passes");
+  Tensor const apart = torch::stack({offsets, offsets}, 1).select(1, 0);
+  expect(torch::equal(MohOp::apply(x.view({tokens, 64}), p, {.offsets = apart, .training = false})[0], ragged),
+         "offsets may have a stride");
+  right &= fails_with("offsets: expected a tensor [sequences + 1]", [&] {
+    MohOp::apply(x.view({tokens, 64}), p, {.offsets = offsets.slice(0, 0, 1)});
+  });
+
+  // The registered operator of the backward pass, as a tracer may call it.
+  using Forward = Tensors(Tensor const&, at::TensorList, c10::optional<Tensor> const&, c10::optional<Tensor> const&,
+                          c10::optional<Tensor> const&, c10::optional<Tensor> const&, at::IntArrayRef);
+  using Backward = Tensors(Tensor const&, at::TensorList, Tensor const&, at::TensorList, c10::optional<Tensor> const&,
+                           at::IntArrayRef);
+  auto const part = [](char const* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); };
+  torch::NoGradGuard const no_graph;
+  Tensors const made = part("mine::moh_forward").typed<Forward>().call(x, p, {}, {}, {}, {}, {});
+  auto const backward = [&](Tensors const& gradients, Tensors const& parameters, std::vector<std::int64_t> needed) {
+    part("mine::moh_backward").typed<Backward>().call(made.back(), gradients, x, parameters, {}, needed);
+  };
+  std::vector<std::int64_t> const all(1 + p.size(), 1);
+  backward({dy, torch::zeros({})}, p, all);
+  right &= fails_with("dy: expected 2 tensors, for y and each loss, found 1", [&] { backward({dy}, p, all); });
+  right &= fails_with("parameters: expected 6 (W_h, W_r, W_q, W_k, W_v, W_o), found 1",
+                      [&] { backward({dy, torch::zeros({})}, {p[0]}, all); });
+  right &= fails_with("needed: expected 7 numbers, for x, the parameters and the context, found 2",
+                      [&] { backward({dy, torch::zeros({})}, p, {1, 1}); });
+
   auto const op = c10::Dispatcher::singleton().findSchemaOrThrow("mine::moh", "").typed<decltype(MohOp::call)>();
   auto const drawn = [&](std::uint64_t seed) {
     at::manual_seed(seed);

@@ -172,7 +172,8 @@ class torch_layer {
     torch_threads threads;
     backend<Scalar> on{threads};
     program_type program{on};
-    at::Tensor x, context, offsets, context_offsets, workspace;  // kept alive
+    at::Tensor x, context, workspace;  // kept alive
+    detail::torch_optional offsets, context_offsets;
     randomness random;
     std::vector<std::vector<std::byte>> known;  // constants of the layer
 
@@ -181,12 +182,13 @@ class torch_layer {
       std::size_t i = 0;
       for_each(Sizes{}, [&]<class X>() { program.set(X{}, a.sizes[i++]); });
       if (a.context) context = detail::torch_rows(*a.context, "context");
-      if (a.offsets) offsets = *a.offsets;
-      if (a.context_offsets) context_offsets = *a.context_offsets;
+      // Copies: the caller may write to these before the backward pass, which reads them again.
+      if (a.offsets) offsets = a.offsets->clone();
+      if (a.context_offsets) context_offsets = a.context_offsets->clone();
       if (a.random) random = randomness(static_cast<std::uint64_t>(a.random->template item<std::int64_t>()));
       bind(a.parameters, {});
-      program.bind_tokens(detail::torch_segments(a.x, "x", a.offsets));
-      if (a.context) program.bind_context(detail::torch_segments(*a.context, "context", a.context_offsets));
+      program.bind_tokens(detail::torch_segments(a.x, "x", offsets));
+      if (a.context) program.bind_context(detail::torch_segments(*a.context, "context", context_offsets));
     }
     /// Gradients: of x, the parameters and the context; none, or undefined where they are not wanted.
     void bind(at::TensorList parameters, tensors const& gradients) {
@@ -298,12 +300,25 @@ class torch_layer {
     all.push_back(at::empty({sizeof(detail::torch_state)}, x.options().dtype(at::kByte)));
     return all;
   }
+  static void check_backward(at::TensorList dy, at::TensorList parameters, optional_tensor const& context,
+                             at::IntArrayRef needed) {
+    std::size_t const results = 1 + std::size_t{losses::size}, inputs = 1 + parameters.size() + (context ? 1 : 0);
+    if (dy.size() != results) {
+      fail("dy: expected ", results, " tensors, for y and each loss, found ", dy.size());
+    }
+    check_count("parameters", names(), parameters.size());
+    if (needed.size() != inputs) {
+      fail("needed: expected ", inputs, " numbers, for x, the parameters and the context, found ", needed.size());
+    }
+  }
   static tensors backward(at::Tensor const& state, at::TensorList dy, at::Tensor const& x, at::TensorList parameters,
                           optional_tensor const& context, at::IntArrayRef needed) {
+    check_backward(dy, parameters, context, needed);
     return detail::torch_state::in(&op_name(), state).backward(dy, x, parameters, context, needed);
   }
-  static tensors backward_shapes(at::Tensor const&, at::TensorList, at::Tensor const& x, at::TensorList parameters,
+  static tensors backward_shapes(at::Tensor const&, at::TensorList dy, at::Tensor const& x, at::TensorList parameters,
                                  optional_tensor const& context, at::IntArrayRef needed) {
+    check_backward(dy, parameters, context, needed);
     tensors all;
     for (std::size_t i = 0; i < needed.size(); ++i) {
       if (needed[i] == 0) continue;

@@ -111,7 +111,7 @@ inline segments torch_segments(at::Tensor const& x, char const* name, torch_opti
   if (x.dim() == 3) fail(name, ": expected [tokens, D] with offsets, found [sequences, tokens, D]");
   auto const v = from_torch<Int const>(*offsets, "offsets");
   if (offsets->dim() != 1 || v.cols < 2 || v.col_stride != 1) {
-    fail("offsets: expected a contiguous tensor [sequences + 1] of at least 2 numbers");
+    fail("offsets: expected a tensor [sequences + 1] of at least 2 numbers");
   }
   return ragged(v.data, v.cols - 1);
 }
