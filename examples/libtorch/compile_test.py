@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """compile_test.py CXX HEADMIX EIGEN FOLDER [FLAGS...]: the operator of the page of hosts, in Python: the same results by
 torch.compile, for other shapes too, gradients by differences, checkpoints and an optimiser. Needs PyTorch 2."""
+import os
 import pathlib
 import subprocess
 import sys
 
 import torch
-from torch.utils import cpp_extension
 from torch.utils.checkpoint import checkpoint
 
 compiler, headmix, eigen, folder, *flags = sys.argv[1:]
@@ -14,14 +14,16 @@ page = pathlib.Path(headmix, "interop", "README.md").read_text()
 blocks = [block.split("```")[0] for block in page.split("```cpp\n")[1:] if "TORCH_LIBRARY" in block.split("```")[0]]
 source, library = pathlib.Path(folder, "operator.cpp"), pathlib.Path(folder, "operator.so")
 source.write_text(blocks[0])
-torch_folders = [argument for path in cpp_extension.include_paths() for argument in ("-isystem", path)]
-libraries = [argument for path in cpp_extension.library_paths() for argument in ("-L", path)]
-subprocess.run(
-    [compiler, "-std=c++20", "-O1", "-fPIC", "-shared", *flags, "-Wall", "-Wextra", "-Werror", str(source)]
-    + [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", "-I", str(pathlib.Path(headmix).parent)]
-    + ["-isystem", eigen, *torch_folders, *libraries, "-ltorch", "-ltorch_cpu", "-lc10", "-o", str(library)],
-    check=True,
-)
+build = next(block.split("```")[0] for block in page.split("```sh\n")[1:] if "cpp_extension" in block)
+for line, here in {
+    "python3": sys.executable,
+    "g++ ": f"{compiler} -Wall -Wextra -Werror ",
+    "-O3 -march=native -fopenmp": " ".join(["-O1", *flags]),  # compiles sooner
+}.items():
+    assert line in build, line
+    build = build.replace(line, here)
+root = str(pathlib.Path(headmix).parent.parent)
+subprocess.run(["sh", "-ec", build], cwd=folder, env={**os.environ, "HEADMIX": root, "EIGEN": eigen}, check=True)
 torch.ops.load_library(library)
 exec(next(block.split("```")[0] for block in page.split("```python\n")[1:] if "nn.Module" in block))
 
