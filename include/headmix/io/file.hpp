@@ -221,7 +221,7 @@ class OutputFile {
 /// Writes a whole file as OutputFile does.
 inline void write_file(std::string path, std::string_view content) {
   OutputFile file(std::move(path));
-  file.write(std::as_bytes(std::span(content)));
+  file.write(std::as_bytes(std::span(content.data(), content.size())));
   file.commit();
 }
 

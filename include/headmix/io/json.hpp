@@ -6,7 +6,9 @@
 
 #include <charconv>
 #include <limits>
+#include <locale>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,7 +100,7 @@ class JsonReader {
   [[nodiscard]] double number() {
     auto const text = word();
     double value = 0;
-    if (!is_number(text) || std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) {
+    if (!is_number(text) || !read_double(text, value)) {
       reject("a number in the range of double", found());
     }
     at_ += text.size();
@@ -144,6 +146,17 @@ class JsonReader {
   static constexpr std::size_t max_depth = 64;
 
   [[nodiscard]] static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  /// `value` = the number, which is_number(); false where a double cannot hold it. In no locale.
+  [[nodiscard]] static bool read_double(std::string_view text, double& value) {
+#ifdef __cpp_lib_to_chars
+    return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
+#else  // libc++ before LLVM 20
+    std::istringstream in{std::string(text)};
+    in.imbue(std::locale::classic());
+    return static_cast<bool>(in >> value);
+#endif
+  }
 
   /// The number grammar of RFC 8259, which is narrower than that of from_chars.
   [[nodiscard]] static constexpr bool is_number(std::string_view text) {

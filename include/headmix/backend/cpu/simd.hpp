@@ -63,6 +63,20 @@ HEADMIX_WHOLE_VECTORS void store(T* to, vector<T> v) {
   std::memcpy(to, &v, sizeof v);
 }
 
+/// Elements Index... of a, followed by b.
+template <int... Index, class V>
+V shuffle(V const& a, V const& b) {
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(a, b, Index...);
+#else
+  using element = std::remove_cvref_t<decltype(a[0])>;
+  using number = std::conditional_t<sizeof(element) == 1, signed char,
+                                    std::conditional_t<sizeof(element) == 2, short,
+                                                       std::conditional_t<sizeof(element) == 4, int, long long>>>;
+  return __builtin_shuffle(a, b, typename vector_of<number, sizeof(V)>::type{Index...});
+#endif
+}
+
 /// True where numbers in memory are narrower than those that are calculated with.
 template <class S>
 inline constexpr bool widens = !std::is_same_v<S, accumulator_t<S>>;

@@ -64,7 +64,7 @@ struct rounded_rows {
       for (int k = 0; k < 16; ++k) sum += n[k];
       vector<std::int8_t, 16> b;
       std::memcpy(&b, bytes, sizeof b);
-      b = __builtin_shufflevector(b, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+      b = shuffle<0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15>(b, b);
       std::memcpy(row(i) + j, &b, sizeof b);
     });
     Index const written = (cols + 15) / 16 * 16;

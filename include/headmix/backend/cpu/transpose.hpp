@@ -16,7 +16,7 @@ namespace headmix::cpu::inline HEADMIX_ISA::detail {
 template <int Half, class V, std::size_t... J>
 V interleave(V const& a, V const& b, std::index_sequence<J...>) {
   constexpr std::size_t n = sizeof...(J), begin = Half * n / 2;
-  return __builtin_shufflevector(a, b, (begin + J / 2 + J % 2 * n)...);
+  return shuffle<static_cast<int>(begin + J / 2 + J % 2 * n)...>(a, b);
 }
 
 /// Transposes a square with as many rows as a vector has elements. To interleave the rows with those half the square

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+# cmake -DCOMMAND=<compiler and flags> -DEIGEN=<include> -DROOT=<repository> -DPROGRAM=<path> -P test.cmake: main.cpp compiles
+# without a warning, and what it makes ends with 0.
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND ${COMMAND} -I "${ROOT}/include" -isystem "${EIGEN}" "${ROOT}/tests/compilers/main.cpp" -o "${PROGRAM}"
+                COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${PROGRAM}" COMMAND_ERROR_IS_FATAL ANY)
