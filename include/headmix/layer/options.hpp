@@ -114,10 +114,6 @@ struct rope : option::position {
   static constexpr auto rotate(A a) {
     return rotary<Heads>(a, number<Num, Den>{});
   }
-  template <Expr B>
-  static constexpr auto key_bias(B b) {
-    return b;
-  }
 };
 
 /// The same with theta in a leaf that is bound when the program runs.
@@ -127,10 +123,6 @@ struct rope<dynamic, 1> : option::position {
   template <Extent Heads, Expr A>
   static constexpr auto rotate(A a) {
     return rotary<Heads>(a, theta{});
-  }
-  template <Expr B>
-  static constexpr auto key_bias(B b) {
-    return b;
   }
 };
 
@@ -156,11 +148,6 @@ struct no_position {
   template <Extent, Expr A>
   static constexpr auto rotate(A a) {
     return a;
-  }
-  /// Softmax is shift-invariant, so a key bias has exactly zero gradient.
-  template <Expr B>
-  static constexpr auto key_bias(B b) {
-    return detach(b);
   }
 };
 struct no_probability_dropout {

@@ -198,6 +198,7 @@ struct maps_in;
 template <class Heads, class... M>
 struct maps_in<Heads, type_list<M...>> {
   using type = score_maps<Heads, M...>;
+  using by_score = derivative<score_before, decltype(map_score<Heads, M...>(score_before{}))>;
 };
 }  // namespace detail
 
@@ -208,6 +209,12 @@ struct score_options {
   using Bias = typename Options::template get<option::relative_bias>;
   using Variant = typename Scores::template variant<typename Options::template get<option::mask>>;
   using values = typename Scores::template of<E, H>;
+  using maps = detail::maps_in<E, typename Options::template all<option::score_map>>;
+
+  /// True where a vector that is added to all keys shifts the scores of a query alike: scores are products of queries
+  /// and keys as they are, and the derivative of the maps by the score is 1.
+  static constexpr bool shifted_by_keys =
+      std::is_same_v<Scores, option::scaled_products> && std::is_same_v<typename maps::by_score, number<1>>;
 
   /// Queries of all heads in their order, [T, E H], and keys [S, P H].
   template <Extent Heads, Expr Q>
@@ -225,11 +232,11 @@ struct score_options {
   /// Attention with these scores; Where is nothing or the rows_of_heads.
   template <Extent P, class ProbabilityDropout, Expr Q, Expr K, Expr V, class... Where>
   static constexpr auto attend(Q q, K k, V v, Where... where) {
-    using maps = typename detail::maps_in<E, typename Options::template all<option::score_map>>::type;
     if constexpr (std::is_same_v<Bias, option::no_relative_bias>) {
-      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., maps{});
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., typename maps::type{});
     } else {
-      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., Bias::template of<E>::bias, maps{});
+      return attention<Variant, P, ProbabilityDropout>(q, k, v, where..., Bias::template of<E>::bias,
+                                                       typename maps::type{});
     }
   }
 };
