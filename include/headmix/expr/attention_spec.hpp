@@ -115,14 +115,19 @@ struct scores_with_bias : attention_part {
   static constexpr auto gradient(auto... a) {
     return make<attention_bias_gradient<Spec>>(a...);
   }
-  static void validate(auto const& run, segments k) {
+  /// Fails unless the bias has a number for every query and key of a sequence. Of ragged sequences on a device the
+  /// lengths are not known here: kernels make rows that have a pair without a number NaN.
+  static void validate(auto const& run, segments q, segments k) {
     Index const keys = run.template extent<Keys>();
-    // Of ragged sequences on a device, the lengths are not known here.
-    bool const known =
-        (k.offsets == nullptr && k.past == nullptr) || std::remove_cvref_t<decltype(run.backend)>::host_memory;
+    bool const known = (q.offsets == nullptr && k.offsets == nullptr && k.past == nullptr) ||
+                       std::remove_cvref_t<decltype(run.backend)>::host_memory;
     for (Index b = 0; known && b < k.count; ++b) {
-      Index const length = k.first_position(b) + k.length(b);
+      Index const length = k.first_position(b) + k.length(b), first = length - q.length(b);
       if (length > keys) fail("attention: the score_bias is for ", keys, " keys, sequence ", b, " has ", length);
+      if (first < 0) {
+        fail("attention: the score_bias is for positions from 0; sequence ", b, " has ", q.length(b), " queries for ",
+             length, " keys, and its first query is at position ", first);
+      }
     }
   }
 };
@@ -230,7 +235,7 @@ struct attention_spec {
       fail("attention: queries have ", q_rows, " rows, no multiple of the ", q.rows, " query tokens");
     }
     for_each(type_list<Parts...>{}, [&]<class Part>() {
-      if constexpr (requires { Part::validate(run, k); }) Part::validate(run, k);
+      if constexpr (requires { Part::validate(run, q, k); }) Part::validate(run, q, k);
     });
   }
   template <class Q, class K, class V, class... Further>

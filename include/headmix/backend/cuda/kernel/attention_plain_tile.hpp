@@ -169,27 +169,29 @@ HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, 
   plain_put_row<Mask>(at, i, x.key_length(sequence), rows, cols, sights);
 }
 
-/// The scores of a row, in the unit of `exponential`, from its products with keys.
+/// The scores of a row, in the unit of `exponential`, from its products with keys. A pair for which the bias has no
+/// number, of which only ragged sequences can have some, gets NaN.
 template <class Wide, class T, class Map>
 struct plain_scores {
   attention_scores<T, Map> const& scores;
   Wide scale;
   T const* bias;  ///< of the row's position and head and key 0; null: none
+  int biased;     ///< keys for which the bias has a number in the row
   Index position, head;
 
   HEADMIX_DEVICE plain_scores(attention_scores<T, Map> const& of, Wide by, Index at_position, Index of_head)
-      : scores(of),
-        scale(by),
-        bias(of.bias.data ? &of.bias(at_position * of.bias_keys, of_head) : nullptr),
-        position(at_position),
-        head(of_head) {}
+      : scores(of), scale(by), bias(of.bias.data), biased(0), position(at_position), head(of_head) {
+    Index const first = at_position * of.bias_keys;
+    if (bias == nullptr || first < 0 || first >= of.bias.rows) return;
+    bias = &of.bias(first, of_head);
+    biased = static_cast<int>(of.bias_keys);
+  }
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE Wide operator()(Device& device, Wide product, Index s) const {
     constexpr auto unit = static_cast<Wide>(score_unit<Wide>);
     if constexpr (Map::identity) {
       Wide const score = product * scale;
-      if (bias == nullptr) return score;
-      return score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride)) * unit;
+      return bias == nullptr ? score : score + of_key(device, s) * unit;
     } else {
       return Map::value(scores.row(position, head), before_map(device, product, s), static_cast<Wide>(s)) * unit;
     }
@@ -212,7 +214,12 @@ struct plain_scores {
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE Wide before_map(Device& device, Wide product, Index s) const {
     Wide const score = product * scale;
-    return bias == nullptr ? score : score + static_cast<Wide>(device.load(bias + s * scores.bias.row_stride));
+    return bias == nullptr ? score : score + of_key(device, s);
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Wide of_key(Device& device, Index s) const {
+    if (s >= biased) return not_a_number<Wide>;
+    return static_cast<Wide>(device.load(bias + s * scores.bias.row_stride));
   }
 };
 /// The score of a key; `slope` becomes the derivative of a map.

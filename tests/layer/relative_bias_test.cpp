@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// A bias of scores has a number for every query and key that it is bound to.
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "../error_of.hpp"
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/reference.hpp"
+#include "headmix/layer/moh.hpp"
+#include "headmix/program/module.hpp"
+
+namespace relative_bias_test {
+
+using namespace headmix;
+using namespace headmix::test;
+
+namespace {
+
+/// y of so many queries and keys of each sequence.
+template <class L, class Backend>
+std::string run(segments queries, segments keys) {
+  Module<L, Backend> m(1);
+  std::vector<typename Backend::scalar> const x(static_cast<std::size_t>(queries.rows * 8), 1),
+      context(static_cast<std::size_t>(keys.rows * 6), 1);
+  return error_of([&] {
+    m.forward({x.data(), queries.rows, 8}, queries, {context.data(), keys.rows, 6}, keys);
+    m.backward({x.data(), queries.rows, 8});
+  });
+}
+template <class L, class Backend>
+void check_refusals() {
+  static constexpr Int few[] = {0, 2, 5}, many[] = {0, 2, 8};
+  CHECK(run<L, Backend>(uniform(2, 3), uniform(2, 3)).empty());
+  CHECK(run<L, Backend>(uniform(1, 2), uniform(1, 6)).empty());
+  CHECK(run<L, Backend>(uniform(1, 0), uniform(1, 0)).empty());
+  CHECK(run<L, Backend>(ragged(few, 2), ragged(many, 2)).empty());
+  CHECK(says(run<L, Backend>(uniform(1, 6), uniform(1, 3)),
+             "sequence 0 has 6 queries for 3 keys, and its first query is at position -3"));
+  CHECK(says(run<L, Backend>(ragged(many, 2), ragged(few, 2)),
+             "sequence 1 has 6 queries for 3 keys, and its first query is at position -3"));
+  CHECK(says(run<L, Backend>(uniform(1, 1), uniform(1, 0)), "position -1"));
+  CHECK(says(run<L, Backend>(uniform(1, 2), uniform(1, 7)), "the score_bias is for 6 keys, sequence 0 has 7"));
+}
+
+}  // namespace
+
+TEST_CASE("relative position bias: more queries than keys are refused, and more keys than the bias has") {
+  using Heads = MultiHead<8, 4, 4, causal, context_dim<6>, relative_position_bias<2, 3, 4>>;
+  check_refusals<Heads, Reference<double>>();
+  check_refusals<Heads, Cpu<float>>();
+  check_refusals<Moh<8, 4, TwoStage<1, 3, 1>, sliding_window<4>, context_dim<6>, relative_position_bias<2, 3, 4>>,
+                 Cpu<float>>();
+}
+
+}  // namespace relative_bias_test
