@@ -14,6 +14,7 @@
 #include "headmix/backend/reference_cache.hpp"
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/math.hpp"
 #include "headmix/core/ternary.hpp"
 
 namespace headmix {
@@ -513,16 +514,19 @@ struct Reference {
   void rotary(view<T> y, view<T const> a, view<wide const> theta, segments s, Index heads, bool inverse) const {
     Index const d = a.cols / heads, half = d / 2, rows_per_token = s.rows == 0 ? 1 : a.rows / s.rows;
     for (Index c = 0; c < half; ++c) {
-      wide const turn = std::pow(theta(0, 0), -2 * static_cast<wide>(c) / static_cast<wide>(d));
+      double const turn =
+          std::pow(static_cast<double>(theta(0, 0)), -2.0 * static_cast<double>(c) / static_cast<double>(d));
       for (Index b = 0; b < s.count; ++b) {
-        for (Index i = s.begin(b) * rows_per_token; i < s.end(b) * rows_per_token; ++i) {
-          Index const position = s.first_position(b) + i / rows_per_token - s.begin(b);
-          wide const angle = static_cast<wide>(position) * turn;
+        for (Index t = s.begin(b); t < s.end(b); ++t) {
+          Index const position = s.first_position(b) + t - s.begin(b);
+          wide const angle = static_cast<wide>(within_a_turn(static_cast<double>(position) * turn));
           wide const cosine = std::cos(angle), sine = inverse ? -std::sin(angle) : std::sin(angle);
-          for (Index j = c; j < a.cols; j += d) {
-            wide const u = static_cast<wide>(a(i, j)), v = static_cast<wide>(a(i, j + half));
-            y(i, j) = static_cast<T>(u * cosine - v * sine);
-            y(i, j + half) = static_cast<T>(v * cosine + u * sine);
+          for (Index i = t * rows_per_token; i < (t + 1) * rows_per_token; ++i) {
+            for (Index j = c; j < a.cols; j += d) {
+              wide const u = static_cast<wide>(a(i, j)), v = static_cast<wide>(a(i, j + half));
+              y(i, j) = static_cast<T>(u * cosine - v * sine);
+              y(i, j + half) = static_cast<T>(v * cosine + u * sine);
+            }
           }
         }
       }

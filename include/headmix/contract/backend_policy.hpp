@@ -160,7 +160,8 @@ struct backend {
   template <AttentionMask Mask>
   void attention_bias_gradient(view<scalar> d_bias, attention_backward<scalar> const& p, std::span<std::byte> scratch);
   /// Rotates the pair (i, i + d / 2) of every head by the angle position theta^(-2 i / d), backwards when `inverse`:
-  /// y and a [n s.rows, heads d], theta [1, 1]; n rows of a token have its position in its sequence.
+  /// y and a [n s.rows, heads d], theta [1, 1]; n rows of a token have its position in its sequence. Angles are formed
+  /// in double, and become numbers of `wide` less whole turns (within_a_turn in core/math.hpp).
   void rotary(view<scalar> y, view<scalar const> a, view<wide const> theta, segments s, Index heads, bool inverse);
 };
 

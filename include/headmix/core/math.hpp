@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Functions without branches that pointwise operations use. Vectors of numbers overload them and those of <cmath>.
+// Functions without branches that pointwise operations use, which vectors of numbers overload, as they do those of
+// <cmath>; and angles of far positions.
 
 #include <cmath>
 #include <concepts>
@@ -18,6 +19,13 @@ HEADMIX_HD constexpr T maximum(T a, T b) {
 template <std::floating_point T>
 HEADMIX_HD constexpr T unit_step(T a) {
   return a > T(0) ? T(1) : T(0);
+}
+/// The angle, in radians, less whole turns: in [-3 pi, pi], off by 2e-16 |angle|. Rounded to float only then, an angle
+/// of many turns keeps its digits. Angles of 2^52 turns and more, which have none, stay as they are.
+HEADMIX_HD inline double within_a_turn(double angle) {
+  double const turns = angle * 0.15915494309189535 + 0.5;
+  if (!(turns > -0x1p52 && turns < 0x1p52)) return angle;
+  return angle - 6.283185307179586 * static_cast<double>(static_cast<std::int64_t>(turns));  // std::floor may be a call
 }
 /// 1 / (1 + e^-a). Always inline: a call of it passes vectors through memory.
 template <class T>

@@ -28,6 +28,7 @@ struct rotary : operation {
 }  // namespace ops
 
 /// The heads of each row of a [n T, Heads d_h], turned by their token's position in its sequence; `theta` is [1, 1].
+/// Angles are formed in double: in float, y is off by at most 1e-6 |a| at 2^20 positions.
 template <Extent Heads, Expr A, Expr Theta>
 constexpr auto rotary(A a, Theta theta) {
   static_assert(!Theta::grad, "headmix: rotary has no gradient by theta; give a number or a constant");

@@ -329,6 +329,19 @@ void check_sequences(bench<B>& b) {
       }
     }
   }
+  // Far out, as a decoder gets there.
+  sequences_of<B> s(b, {0, 3, 3, 5});
+  int_operand<B> past(b, {131070, 0, 1048574}, 1, 3);
+  segments host = s.host(), device = s.device();
+  host.past = past.host().data, device.past = past.device().data;
+  for (bool const back : {false, true}) {
+    b.begin("rotary", "positions up to 2^20", back ? ", back" : "");
+    operand<B, T> a(b, 10, 40), y(b, 10, 40);
+    b.run([&] { b.backend.rotary(y.device(), a.in(), theta.in(), device, 2, back); });
+    b.reference.rotary(y.host(), view<double const>(a.host()), view<double const>(theta.host()), host, 2, back);
+    // Angles are off by 2e-16 of their size, and float's cosines by 1e-7.
+    y.check("y", std::is_same_v<T, double> ? 100 : std::is_same_v<T, float> ? 0.05 : 1);
+  }
 }
 
 /// Multiples of 1/16, whose sums are exact and so do not depend on their order.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "headmix/backend/cuda/kernel/sequence.hpp"
+#include "headmix/core/math.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::gpu {
@@ -35,8 +36,8 @@ struct cosine_and_sine {
 template <class W, class T>
 struct rotary_kernel {
   static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  static constexpr int shared_bytes = 0;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = threads * static_cast<int>(sizeof(double));
 
   view<T> y;
   view<T const> a;
@@ -49,12 +50,19 @@ struct rotary_kernel {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const d = a.cols / heads, half = d / 2, rows_per_token = a.rows / tokens.rows;
     Index const e = device.block() * threads + device.thread();
-    if (e >= tokens.rows * half) return;
     Index const t = e / half, c = e % half;
-    W const turn = std::pow(device.load(theta.data), -2 * static_cast<W>(c) / static_cast<W>(d));
+    // Pairs of the same column turn alike: the first threads of a block have one of each.
+    auto const turns = device.template shared<double>(0);
+    if (device.thread() < half) {
+      turns[device.thread()] =
+          std::pow(static_cast<double>(device.load(theta.data)), -2 * static_cast<double>(c) / static_cast<double>(d));
+    }
+    device.sync();
+    if (e >= tokens.rows * half) return;
+    double const turn = turns[static_cast<int>(device.thread() % half)];
     Index const b = sequence_of(tokens, t);
-    W const angle = static_cast<W>(tokens.first_position(b) + t - tokens.begin(b)) * turn;
-    auto const by = turned_by(angle);
+    double const angle = static_cast<double>(tokens.first_position(b) + t - tokens.begin(b)) * turn;
+    auto const by = turned_by(static_cast<W>(within_a_turn(angle)));
     W const cosine = by.cosine, sine = inverse ? -by.sine : by.sine;
     // The heads of all rows of the token, some at a time: all loads of a step before its stores.
     constexpr int step = 4;
