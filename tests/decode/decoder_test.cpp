@@ -124,6 +124,46 @@ TEST_CASE("decoder: a prefill that is refused leaves shared pages shared") {
   }
 }
 
+TEST_CASE("decoder: a pass that fails gives its pages back, and shared pages stay shared") {
+  for (bool const fails : {false, true}) {
+    CAPTURE(fails);
+    Decoding<AllKinds> d({.sequences = 3, .tokens = 4 * page, .page = 1, .pages = 6});
+    auto const prompt = text_of(0, page + 2, 8), next = text_of(80, 3 * page, 8);
+    d.decoder.reorder(std::array{Index{-1}});
+    d.prefill(prompt, uniform(1, page + 2));
+    d.decoder.reorder(std::array{Index{0}, Index{0}, Index{0}});
+    auto const held = [&](Index b) {
+      Int const* const first = &d.decoder.pages().table()(b, 0);
+      return std::vector<Int>(first, first + (d.decoder.length(b) + page - 1) / page);
+    };
+    auto const table = [&] { return std::vector{held(0), held(1), held(2)}; };
+    Int const offsets[] = {0, page, page + 1, 2 * page};  // two of three copy the page that they share
+    auto const before = table();
+    for (int i = 0; fails && i < 4; ++i) {
+      std::vector<float> const wide(9 * 2 * page);
+      CHECK(says(error_of([&] { d.decoder.prefill({wide.data(), 2 * page, 9}, ragged(offsets, 3)); }), "9 columns"));
+      CHECK(says(error_of([&] { d.decoder.prefill({nullptr, 2 * page, 8}, ragged(offsets, 3)); }), "null pointer"));
+      CHECK(says(error_of([&] { d.decoder.step({wide.data(), 3, 9}); }), "9 columns"));
+      CHECK(d.decoder.pages().free_pages() == 4);
+      CHECK(d.decoder.length(2) == page + 2);
+      CHECK(table() == before);
+    }
+    auto const y = d.prefill(next, ragged(offsets, 3));
+    CHECK(d.decoder.pages().free_pages() == 0);
+    for (std::size_t b = 0; b < 3; ++b) {
+      auto whole = prompt;
+      whole.insert(whole.end(), next.begin() + 8 * offsets[b], next.begin() + 8 * offsets[b + 1]);
+      auto const expected = d.of_whole(whole);
+      CHECK(difference<float>({y.begin() + 8 * offsets[b], y.begin() + 8 * offsets[b + 1]},
+                              {expected.begin() + 8 * (page + 2), expected.end()}) < 2e-5);
+    }
+    // The next pages to be taken are those that would have been without the failures.
+    static std::vector<std::vector<Int>> without_failures;
+    if (!fails) without_failures = table();
+    CHECK(table() == without_failures);
+  }
+}
+
 TEST_CASE("decoder: weights of a training, names as in the network, and weights that come later") {
   using L = DecodedNetwork;
   Module<L, Cpu<float>> trained(5, Cpu<float>(), at<decoded_depth>(2));

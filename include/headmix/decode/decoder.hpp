@@ -24,7 +24,8 @@ struct is_cache_memory {
 /// y of the tokens that each pass brings equals their rows of the layer's y over the whole sequences, to rounding. On
 /// the CPU it has the same bits for chunks of any size and any number of threads, wherever the layer's products have.
 ///
-/// After the first pass of a shape nothing allocates. An error leaves the sequences as they were.
+/// After the first pass of a shape nothing allocates. An error leaves the sequences, their pages and what these hold as
+/// they were.
 /// One thread at a time may call a decoder.
 /// @tparam L a layer, or a network of them, whose tokens see only earlier ones; see incremental
 /// @tparam Backend one that is Decodes, as Cpu and Cuda are
@@ -73,7 +74,15 @@ class Decoder {
     if (s.rows != x.rows) fail("Decoder: x has ", x.rows, " rows, the sequences have ", s.rows);
     if (!bound_) fail("Decoder: give the cache its memory first: bind_cache()");
     auto const rows = [&s](Index b) { return s.length(b); };
-    for (auto const& c : pages_.reserve(rows)) copy_page(c);
+    auto const copies = pages_.reserve(rows);
+    struct guard {
+      PageTable& pages;
+      bool completed = false;
+      ~guard() {
+        if (!completed) pages.release_reserved();
+      }
+    } reserved{pages_};
+    for (auto const& c : copies) copy_page(c);
 
     Backend& on = backend_;
     auto& program = module_.program();
@@ -90,6 +99,7 @@ class Decoder {
     }
     auto const y = module_.forward();
     pages_.append(rows);
+    reserved.completed = true;
     return y;
   }
   /// The same with equally many rows of each sequence.

@@ -112,6 +112,19 @@ class PageTable {
     }
     return copies_;
   }
+  /// Takes back the latest reserve(), after which nothing was appended: all pages are where they were before it.
+  void release_reserved() {
+    // In the reverse order, so that the free pages are in theirs again.
+    std::size_t copied = copies_.size();
+    for (Index b = count_; b-- > 0;) {
+      release(b, pages_for(length_[at(b)]));
+      if (owns_[at(b)]) continue;
+      copy const& c = copies_[--copied];
+      free_.push_back(c.to);
+      --users_[at(c.to)], ++users_[at(c.from)];
+      last_page(b) = c.from;
+    }
+  }
   /// Sequence b has rows(b) more positions, for which there is room.
   template <class Rows>
   void append(Rows rows) {
