@@ -56,20 +56,27 @@ void reserve(Memory& memory, std::size_t bytes) {
 template <class Backend>
 class HostInts {
  public:
-  /// The copy of n integers, made again if they differ from those before.
+  /// The copy of n integers, made again if they differ from those before, or if an error kept it from being made.
   Int const* assign(Backend& backend, Int const* from, std::size_t n) {
-    bool const same = host_.size() == n && std::equal(from, from + n, host_.begin());
-    if (!same) host_.assign(from, from + n);
+    bool const same = complete_ && host_.size() == n && std::equal(from, from + n, host_.begin());
+    if (!same) {
+      complete_ = false;
+      host_.assign(from, from + n);
+      if constexpr (!Backend::host_memory) {
+        reserve(memory_, n * sizeof(Int));
+        upload(backend, memory_.template as<Int>(), host_.data(), n);
+      }
+      complete_ = true;
+    }
     if constexpr (Backend::host_memory) {
       return host_.data();
     } else {
-      reserve(memory_, n * sizeof(Int));
-      if (!same) upload(backend, memory_.template as<Int>(), host_.data(), n);
       return memory_.template as<Int>();
     }
   }
 
  private:
+  bool complete_ = false;
   std::vector<Int> host_;
   backend_memory<Backend> memory_;
 };
