@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replaces operator new for an executable, to count: for one of its units.
+// Replaces operator new for an executable, to count, and to fail where a test wants it: for one of its units.
 
 #include <atomic>
 #include <cstddef>
@@ -9,9 +9,15 @@
 
 namespace {
 std::atomic<long> allocations{0};
+/// The number of the allocation that fails, counted from now on; 0 for none.
+std::atomic<long> failing_allocation{0};
 
-void* allocate(std::size_t bytes, std::size_t align) {
+bool is_refused() {
   ++allocations;
+  return failing_allocation > 0 && --failing_allocation == 0;
+}
+void* allocate(std::size_t bytes, std::size_t align) {
+  if (is_refused()) throw std::bad_alloc();
   void* const p = std::aligned_alloc(align, (bytes + align - 1) / align * align + (bytes == 0 ? align : 0));
   if (p == nullptr) throw std::bad_alloc();
   return p;
@@ -27,8 +33,7 @@ void* allocate(std::size_t bytes, std::size_t align) {
   return allocate(bytes, static_cast<std::size_t>(align));
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
-  ++allocations;
-  return std::malloc(bytes);
+  return is_refused() ? nullptr : std::malloc(bytes);
 }
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete[](void* p) noexcept { std::free(p); }

@@ -101,25 +101,24 @@ inline void write_checkpoint(std::string const& path, std::vector<stored_tensor>
   write_safetensors(path, extras.tensors, extras.metadata);
 }
 
-/// The part of a file's tensor that t is.
-inline void read_part(std::byte* to, stored_tensor const& t, tensor_view const& from, std::string const& where,
-                      load_options const& options) {
+/// Reads the part of a file's tensor that t is.
+inline void add_part(TensorReads& reads, stored_tensor const& t, tensor_view const& from, std::string const& where) {
   auto const whole = t.whole();
   std::vector<Index> columns = counted_from_zero(t.cols);
   for (Index& c : columns) c += t.part.first[2];
+  reads.begin(t, std::move(columns));
   auto const each = static_cast<std::size_t>(t.rows * t.cols * info_of(t.type).size);
   for (Index n = 0; n < t.count; ++n) {
     Index const first = ((t.part.first[0] + n) * whole[1] + t.part.first[1]) * whole[2];
-    read_elements(to + static_cast<std::size_t>(n) * each, t.type, from, {first, t.rows, whole[2], columns}, where,
-                  options);
+    reads.add(static_cast<std::size_t>(n) * each, from, first, t.rows, whole[2], where);
   }
 }
 
-/// Checks everything about a file's tensors; with `store`, copies them after that.
-inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> const& tensors, bool has_optimiser,
-                            load_options const& options, bool store) {
+/// Checks everything about a file's tensors; store() of the result copies them.
+[[nodiscard]] inline TensorReads read_checkpoint(Safetensors const& file, std::vector<stored_tensor> const& tensors,
+                                                 bool has_optimiser, load_options const& options) {
   auto const expected = by_name(tensors);
-  std::vector<std::byte> copy;
+  TensorReads reads(options);
   for (auto const& [name, t] : expected) {
     std::string const where = message(file.name(), ": ", shown(name));
     auto const shape = t->shape();
@@ -130,9 +129,7 @@ inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> 
     if (!type || from.shape != shape) {
       fail(where, ": expected ", type_text(t->type, shape), ", found ", type_text(from.type, from.shape));
     }
-    copy.resize(t->bytes());
-    read_part(copy.data(), *t, from, where, options);
-    if (store) t->replace(copy.data());
+    add_part(reads, *t, from, where);
   }
   for (auto const& [name, t] : file.tensors()) {
     bool const other = name.starts_with(extra_prefix) || (!has_optimiser && name.starts_with(optimiser_prefix));
@@ -140,6 +137,7 @@ inline void read_checkpoint(Safetensors const& file, std::vector<stored_tensor> 
     fail(file.name(), ": ", shown(name), ", ", type_text(t.type, t.shape), ": expected the name of a parameter",
          has_optimiser ? " or of an optimiser's state" : "", ", found neither the module's nor anybody's");
   }
+  return reads;
 }
 
 /// What a checkpoint says besides numbers.
@@ -194,16 +192,16 @@ void save(std::string const& path, M const& m, O const&... optimisers) {
 
 /// Reads what save() wrote. Everything is checked first: tensors that are missing or that nobody has, shapes, types,
 /// NaN and infinities. After an error, which names the file, the tensor, what was expected and what was found, nothing
-/// has changed. Optimisers are as many as there were, in their order. Without one, the file's are left alone: a module
-/// for inference loads a training. The seed and the number of passes are the file's then, where it has them: it must
-/// where an optimiser is loaded.
+/// has changed, also where memory runs out (std::bad_alloc). Optimisers are as many as there were, in their order.
+/// Without one, the file's are left alone: a module for inference loads a training. The seed and the number of passes
+/// are the file's then, where it has them: it must where an optimiser is loaded.
 template <HasParameters M, StatefulOptimiser... O>
 void load(Safetensors const& file, load_options const& options, M& m, O&... optimisers) {
   constexpr bool resumes = sizeof...(O) > 0;
   auto const tensors = detail::all_tensors(m, optimisers...);
   std::vector<Index> steps;
   if constexpr (resumes) steps = detail::saved_steps(file, sizeof...(O));
-  detail::read_checkpoint(file, tensors, resumes, options, false);
+  auto reads = detail::read_checkpoint(file, tensors, resumes, options);
   if constexpr (requires { m.passes(); }) {
     auto const seed = file.metadata().find("seed"), passes = file.metadata().find("passes");
     bool const known = seed != file.metadata().end() && passes != file.metadata().end();
@@ -214,7 +212,7 @@ void load(Safetensors const& file, load_options const& options, M& m, O&... opti
       m.continue_from(s, p);
     }
   }
-  detail::read_checkpoint(file, tensors, resumes, options, true);
+  reads.store();
   std::size_t i = 0;
   (static_cast<void>(optimisers.set_steps(steps[i++])), ...);
   static_cast<void>(i);

@@ -71,9 +71,10 @@ class destination {
   [[nodiscard]] bool sync(std::FILE* file) const { return in_place_ || fsync(fileno(file)) == 0; }
   /// Puts a file of the same folder in its place, and waits until the disk knows.
   [[nodiscard]] bool replace_by(std::string const& file) const {
+    std::string const folder_path = folder();  // while there is something to lose, nothing may throw
     if (std::rename(file.c_str(), path_.c_str()) != 0) return false;
     // Some folders cannot be opened, or synchronised: no reason to take back what is in its place.
-    int const fd = open(folder().empty() ? "." : folder().c_str(), O_RDONLY | O_CLOEXEC);
+    int const fd = open(folder_path.empty() ? "." : folder_path.c_str(), O_RDONLY | O_CLOEXEC);
     bool const synced = fd < 0 || fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
     int const error = errno;
     if (fd >= 0) close(fd);

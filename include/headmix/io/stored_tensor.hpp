@@ -9,6 +9,7 @@
 #include <numeric>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "headmix/contract/memory.hpp"
@@ -125,6 +126,55 @@ inline void read_elements(std::byte* to, dtype to_type, tensor_view const& from,
   fail(where, ": element ", at, ": expected a finite number in the range of ", name_of(to_type), ", found ",
        element_text(from, at));
 }
+
+/// Reads of tensors in memory from those of a file: all are checked, and all memory is there, before the first one is
+/// made. So an error changes nothing. It refers to the tensors.
+class TensorReads {
+ public:
+  explicit TensorReads(load_options const& options) : options_(options) {}
+
+  /// The reads that follow are of tensor `to`, whose rows come from these columns.
+  void begin(stored_tensor const& to, std::vector<Index> columns) {
+    targets_.push_back({&to, std::move(columns), reads_.size()});
+    if (numbers_.size() < to.bytes()) numbers_.resize(to.bytes());
+  }
+  /// `rows` rows, to byte `offset` of the tensor, from element `first` on, `row_stride` elements apart.
+  /// @param where  for messages
+  void add(std::size_t offset, tensor_view const& from, Index first, Index rows, Index row_stride,
+           std::string const& where) {
+    auto const& t = targets_.back();
+    element_order const order{first, rows, row_stride, t.columns};
+    read_elements(numbers_.data() + offset, t.to->type, from, order, where, options_);
+    reads_.push_back({offset, &from, order});
+  }
+  /// Makes them. Nothing allocates, so only copies to a device can fail.
+  void store() {
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      auto const& to = *targets_[i].to;
+      std::size_t const end = i + 1 < targets_.size() ? targets_[i + 1].first_read : reads_.size();
+      for (std::size_t r = targets_[i].first_read; r < end; ++r) {
+        static_cast<void>(copy_elements(numbers_.data() + reads_[r].offset, to.type, *reads_[r].from, reads_[r].order));
+      }
+      to.replace(numbers_.data());
+    }
+  }
+
+ private:
+  struct target {
+    stored_tensor const* to;
+    std::vector<Index> columns;
+    std::size_t first_read;
+  };
+  struct read {
+    std::size_t offset;
+    tensor_view const* from;
+    element_order order;
+  };
+  load_options options_;
+  std::vector<target> targets_;
+  std::vector<read> reads_;
+  std::vector<std::byte> numbers_;  // of one tensor
+};
 
 }  // namespace detail
 }  // namespace headmix

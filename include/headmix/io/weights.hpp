@@ -137,12 +137,13 @@ class NamedTensors {
     }
     for (auto const& [name, p] : parameters_) check_source(*p);
   }
-  /// Reads every parameter; with `store`, also replaces it.
-  void read(TensorMap const& tensors, load_options const& options, bool store) const {
-    std::vector<std::byte> numbers;
+  /// Checks the tensors of all parameters; store() of the result copies them.
+  [[nodiscard]] TensorReads reads(TensorMap const& tensors, load_options const& options) const {
+    TensorReads all(options);
     for (auto const& s : sources_) {
-      numbers.resize(s.parameter->bytes());
+      bool begun = false;
       for_each_piece(s, [&](piece const& p) {
+        if (!std::exchange(begun, true)) all.begin(*s.parameter, p.columns);
         auto const found = tensors.find(p.tensor);
         std::string const at = where(p.tensor) + " for " + s.row->parameters;
         if (found == tensors.end()) {
@@ -156,11 +157,12 @@ class NamedTensors {
           fail(at, ": expected ", type_text(t.type, p.written), ", found ", type_text(t.type, t.shape));
         }
         for (Index e = 0; e < p.count; ++e) {
-          read_elements(numbers.data() + p.offset + e * p.matrix_bytes, s.parameter->type, t, p.matrix(e), at, options);
+          auto const m = p.matrix(e);
+          all.add(static_cast<std::size_t>(p.offset + e * p.matrix_bytes), t, m.first, m.rows, m.row_stride, at);
         }
       });
-      if (store) s.parameter->replace(numbers.data());
     }
+    return all;
   }
   /// Writes them to a file, with the module's type.
   void write(std::string const& path) const {
@@ -335,8 +337,9 @@ class NamedTensors {
 /// Fills the parameters of a module from tensors with other names, orders of extents, and floating-point types, which
 /// are rounded to that of the module (from F64 to BF16 by way of F32). Every parameter comes from one tensor, unless
 /// `names` keeps it; every tensor below the names' prefix is used or ignored. Everything is checked first: after an
-/// error, which names the tensor, what was expected and what was found, nothing has changed. NaN, infinities, and
-/// numbers beyond the module's type are errors unless the options allow them.
+/// error, which names the tensor, what was expected and what was found, nothing has changed, also where memory runs out
+/// (std::bad_alloc); only a device that fails while it is written to leaves some parameters changed. NaN, infinities,
+/// and numbers beyond the module's type are errors unless the options allow them.
 /// @param tensors those of a file; or of several, merged into one map
 /// @param file what errors call it
 template <HasParameters M>
@@ -345,8 +348,7 @@ void load(M& m, TensorMap const& tensors, std::string_view file, TensorNames con
   auto const parameters = detail::stored_parameters(m);
   detail::NamedTensors named(parameters, names, file);
   named.find(tensors);
-  named.read(tensors, options, false);
-  named.read(tensors, options, true);
+  named.reads(tensors, options).store();
   if constexpr (requires { m.parameters_changed(); }) m.parameters_changed();
 }
 /// From a file.

@@ -38,7 +38,12 @@ void copy_parameters(From const& from, To& to) {
     return detail::find_parameter(sources, source, "the module that is copied from", among,
                                   "the module that is copied to");
   };
-  // Nothing is copied before everything fits.
+  // Nothing is copied before everything fits, and has memory.
+  struct copy {
+    int parameter, packed;  // which one is copied to; -1 for none
+  };
+  std::vector<copy> copies;
+  std::size_t elements = 0, words = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     auto const& source = given[i];
     auto const& v = source.value;
@@ -46,31 +51,35 @@ void copy_parameters(From const& from, To& to) {
     auto const fits = [&](std::string const& expected) {
       if (found != expected) fail("copy_parameters: ", source.name, " is ", found, " and goes to ", expected);
     };
-    if (int const p = find(i, targets); p >= 0) {
+    copies.push_back({find(i, targets), -1});
+    if (int const p = copies.back().parameter; p >= 0) {
       auto const& value = taken[static_cast<std::size_t>(p)].value;
       fits(text(value.count, value.rows, value.cols));
-    } else if (int const q = find(i, packed); q >= 0) {
+    } else if (int const q = copies.back().packed = find(i, packed); q >= 0) {
       auto const& target = to.packed_parameters()[static_cast<std::size_t>(q)];
       fits(text(target.words.count, target.in, target.out));
+      words = (std::max)(words, static_cast<std::size_t>(target.words.size()));
     } else {
       fail("copy_parameters: ", source.name, " is not among the parameters that are copied to");
     }
+    elements = (std::max)(elements, static_cast<std::size_t>(v.size()));
   }
-  std::vector<T> read;
+  std::vector<T> read(elements);
+  std::vector<U> written(elements);
+  std::vector<Int> packed_words(words);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     auto const& v = given[i].value;
-    read.resize(static_cast<std::size_t>(v.size()));
-    download(from.backend(), read.data(), v.data, read.size());
-    if (int const p = find(i, targets); p >= 0) {
-      std::vector<U> written(read.size());
-      std::transform(read.begin(), read.end(), written.begin(), [](T x) { return static_cast<U>(x); });
-      upload(to.backend(), taken[static_cast<std::size_t>(p)].value.data, written.data(), written.size());
+    auto const n = static_cast<std::size_t>(v.size());
+    download(from.backend(), read.data(), v.data, n);
+    if (int const p = copies[i].parameter; p >= 0) {
+      std::transform(read.data(), read.data() + n, written.data(), [](T x) { return static_cast<U>(x); });
+      upload(to.backend(), taken[static_cast<std::size_t>(p)].value.data, written.data(), n);
     } else {
-      auto const& target = to.packed_parameters()[static_cast<std::size_t>(find(i, packed))];
-      std::vector<Int> words(static_cast<std::size_t>(target.words.size()));
+      auto const& target = to.packed_parameters()[static_cast<std::size_t>(copies[i].packed)];
       view<T const> const matrices(read.data(), v.count, v.rows, v.cols);
-      for (Index e = 0; e < v.count; ++e) packed_ternary::pack(words.data() + e * target.words.cols, matrices[e]);
-      upload(to.backend(), target.words.data, words.data(), words.size());
+      for (Index e = 0; e < v.count; ++e)
+        packed_ternary::pack(packed_words.data() + e * target.words.cols, matrices[e]);
+      upload(to.backend(), target.words.data, packed_words.data(), static_cast<std::size_t>(target.words.size()));
     }
   }
   to.parameters_changed();
