@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: MIT
 # cmake -DCOMPILER=... -DFLAGS=... -DINCLUDES=... -DSOURCE=... -P compile_fail.cmake
-# With -DMUST_FAIL, SOURCE must be refused with a message that matches its first line, "// expect: <regex>".
+# With -DMUST_FAIL, SOURCE must be refused with a message that matches its first line, "// expect: <regex>". Where that
+# is "// expect first of <n> lines: <regex>", it is the first error that must match, and the compiler prints at most so
+# many lines.
 file(STRINGS "${SOURCE}" first_line LIMIT_COUNT 1)
-if(NOT first_line MATCHES "^// expect: (.+)$")
-  message(FATAL_ERROR "${SOURCE}: the first line is not '// expect: <regex>'")
+if(first_line MATCHES "^// expect first of ([0-9]+) lines: (.+)$")
+  set(most "${CMAKE_MATCH_1}")
+  set(expected "${CMAKE_MATCH_2}")
+elseif(first_line MATCHES "^// expect: (.+)$")
+  set(most 0)
+  set(expected "${CMAKE_MATCH_1}")
+else()
+  message(FATAL_ERROR "${SOURCE}: the first line is neither '// expect: <regex>' nor '// expect first of <n> lines: <regex>'")
 endif()
-set(expected "${CMAKE_MATCH_1}")
 
 list(TRANSFORM INCLUDES PREPEND "-I")
 execute_process(COMMAND "${COMPILER}" ${FLAGS} ${INCLUDES} -fsyntax-only -DMUST_FAIL "${SOURCE}"
@@ -13,6 +20,15 @@ execute_process(COMMAND "${COMPILER}" ${FLAGS} ${INCLUDES} -fsyntax-only -DMUST_
 if(result EQUAL 0)
   message(FATAL_ERROR "compiles with MUST_FAIL; expected an error that matches '${expected}'")
 endif()
-if(NOT errors MATCHES "${expected}")
-  message(FATAL_ERROR "no error matches '${expected}':\n${errors}")
+set(found "${errors}")
+if(most)
+  string(REGEX MATCH "[^\n]*error: [^\n]*" found "${errors}")
+  string(REGEX MATCHALL "\n" ends "${errors}")
+  list(LENGTH ends lines)
+  if(lines GREATER most)
+    message(FATAL_ERROR "the compiler prints ${lines} lines, expected at most ${most}:\n${errors}")
+  endif()
+endif()
+if(NOT found MATCHES "${expected}")
+  message(FATAL_ERROR "no error matches '${expected}', found '${found}' in:\n${errors}")
 endif()

@@ -41,6 +41,20 @@ struct edge_in<ops::loss_name<Named>, Prefix> {
   using type = ops::loss_name<loss_in<Named, Prefix>>;
 };
 
+/// Stands for the name of a loss that has none.
+struct a_loss_without_a_name {};
+/// The type that names a loss.
+template <class E>
+struct name_of_loss {
+  using type = a_loss_without_a_name;
+};
+template <class Named, class A>
+struct name_of_loss<node<ops::loss_name<Named>, A>> {
+  using type = Named;
+};
+template <class R, class A>
+struct name_of_loss<node<ops::repeat_total<R>, A>> : name_of_loss<A> {};
+
 /// What the name of a loss is made of (name_source()); null where it has none.
 template <class E>
 inline constexpr char const* loss_name_source = nullptr;

@@ -36,6 +36,8 @@ struct uninitialized {};
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
 template <LayerPolicy L, BackendPolicy Backend, class Mode = training>
 class Module {
+  static_assert(detail::checked_losses<typename L::losses>::value, "headmix: a loss of the layer is no single number");
+
  public:
   using layer = L;
   using scalar = typename Backend::scalar;

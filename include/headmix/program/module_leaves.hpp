@@ -46,6 +46,22 @@ struct is_buffer {
   template <class E>
   static constexpr bool value = ModuleBuffer<E>;
 };
+/// Printed by compilers: the name of a loss and its extents, -1 for one that is not static.
+template <class Name, Index Rows, Index Cols>
+inline constexpr bool is_one_number = Rows == 1 && Cols == 1;
+template <class Name, Index Rows, Index Cols>
+struct checked_loss : std::true_type {
+  static_assert(is_one_number<Name, Rows, Cols>,
+                "headmix: a loss is a single number, [1, 1]; see 'is_one_number<name, rows, columns>', and write the "
+                "mean() or the sum() of these numbers");
+};
+template <class List>
+struct checked_losses;
+template <class... E>
+struct checked_losses<type_list<E...>> {
+  static constexpr bool value =
+      (checked_loss<typename name_of_loss<E>::type, rows<E>::value, cols<E>::value>::value && ...);
+};
 template <class List>
 struct loss_names;
 template <class... E>
