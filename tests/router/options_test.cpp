@@ -186,9 +186,9 @@ TEST_CASE("router options: a single expert has no variation") {
 TEST_CASE("router options: a custom gating") {
   using r = SoftmaxTopK<5, 2, squares>::route<x>;
   check_gradient(r::gate);
-  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::chosen)>>, inference> p(at<tokens>(3));
+  TestProgram<roots<type_of<decltype(r::gate)>, type_of<decltype(r::p_chosen)>>, inference> p(at<tokens>(3));
   auto const gate = p.forward();
-  auto const chosen = p.program.get(r::chosen);
+  auto const chosen = p.program.get(r::p_chosen);
   for (Index t = 0; t < 3; ++t) {
     double const total = chosen(t, 0) * chosen(t, 0) + chosen(t, 1) * chosen(t, 1);
     CHECK(close(gate(t, 0), chosen(t, 0) * chosen(t, 0) / total));

@@ -10,10 +10,12 @@ namespace headmix {
 
 /// A kind of options derives from this and describes itself for the tables of the documentation. It may have
 /// - `standard`: the option that holds where none of the kind is given;
-/// - `several = true`: any number of options, in the order in which they are given;
+/// - `several = true`: any number of options, in the order in which they are given, and with `distinct = true` each
+/// once;
 /// - `accepts<Option>`: which types are of this kind, if they need not derive from it.
 struct option_kind {
   static constexpr bool several = false;
+  static constexpr bool distinct = false;
 };
 
 namespace detail {
@@ -39,6 +41,16 @@ struct contradicting_options : std::true_type {
       "headmix: two options contradict each other; see 'contradicting_options<..., first, second>', and write "
       "only one of them");
 };
+template <bool Ok, class... Options>
+struct repeated_option : std::true_type {
+  static_assert(
+      Ok, "headmix: an option is given twice; see 'repeated_option<..., options...>', and write each of them once");
+};
+template <class List>
+struct distinct_options;
+template <class... Option>
+struct distinct_options<type_list<Option...>>
+    : repeated_option<unique<type_list<Option...>>::size == sizeof...(Option), Option...> {};
 template <class Options, class Kind>
 struct of_kind;
 template <class... Options, class Kind>
@@ -79,9 +91,32 @@ struct at_most_one<type_list<First, Second, More...>> : contradicting_options<fa
 template <class A, class B>
 struct excludes {};
 
-/// The kinds of options that a layer takes, and `excludes` rules among them.
+/// Options of the kind A, which is one of an accepted kind, mean nothing here: Why<true> says the reason as the text of
+/// a static assertion, and Why<false>::value is true.
+template <class A, template <bool Given> class Why>
+struct refuses {};
+
+namespace detail {
+template <class Option, class Rule>
+inline constexpr bool is_refused_by = false;
+template <class Option, class A, template <bool> class Why>
+inline constexpr bool is_refused_by<Option, refuses<A, Why>> = is_of_kind<Option, A>();
+}  // namespace detail
+
+/// The kinds of options that a layer takes, and `excludes` and `refuses` rules among them.
 template <class... Kinds>
 struct accepts {};
+namespace detail {
+template <class Accepts, class... More>
+struct accepting;
+template <class... Kinds, class... More>
+struct accepting<accepts<Kinds...>, More...> {
+  using type = accepts<Kinds..., More...>;
+};
+}  // namespace detail
+/// The kinds and rules of a list, and more of them.
+template <class Accepts, class... More>
+using and_accepts = typename detail::accepting<Accepts, More...>::type;
 
 /// What the options of a layer say: `get`, `has`, `value` and `all` of a kind. Options that the layer does not accept,
 /// two of one kind and two that exclude each other are compile errors.
@@ -108,13 +143,24 @@ struct option_set<accepts<Kinds...>, Options...> {
   static constexpr bool is_known = (detail::is_of_kind<Option, Kinds>() || ...);
   template <class Rule>
   struct holds : std::conditional_t<Rule::several, std::true_type, detail::at_most_one<all<Rule>>> {};
+  template <class Rule>
+  requires(Rule::distinct) struct holds<Rule> : detail::distinct_options<all<Rule>> {
+  };
   template <class A, class B>
   struct holds<excludes<A, B>>
       : detail::at_most_one<std::conditional_t<has<A> && has<B>, concat<all<A>, all<B>>, type_list<>>> {};
+  template <class A, template <bool> class Why>
+  struct holds<refuses<A, Why>> : Why<has<A>> {};
 
  public:
-  static constexpr bool valid =
-      (detail::unknown_option<is_known<Options>, Options, accepted>::value && ...) && (holds<Kinds>::value && ...);
+  /// True for an option that a `refuses` rule names.
+  template <class Option>
+  static constexpr bool is_refused = (detail::is_refused_by<Option, Kinds> || ...);
+
+ private:
+  // By their types, since compilers take no value from a check that has failed and go on without.
+  using checked = type_list<typename detail::unknown_option<is_known<Options>, Options, accepted>::type...,
+                            typename holds<Kinds>::type...>;
 };
 
 /// What an equation adds where an option is absent.

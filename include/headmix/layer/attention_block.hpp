@@ -18,7 +18,6 @@ namespace headmix {
 /// @tparam Options the layer's option_set
 template <class Layer, class Options, Index Width>
 struct token_block {
-  static_assert(Options::valid);
   template <class Option>
   static constexpr bool has = Options::template has<Option>;
   template <class Kind>

@@ -119,7 +119,6 @@ using feed_forward_options = accepts<activation::policy, weights::policy>;
 template <Index Hidden, class... Options>
 struct FeedForward {
   using O = option_set<feed_forward_options, Options...>;
-  static_assert(O::valid);
   using Activation = typename O::template get<activation::policy>;
   using Weights = typename O::template get<weights::policy>;
 

@@ -18,12 +18,6 @@ template <class E, class Chosen>
 inline constexpr bool names_all = false;
 template <class E, Expr Like>
 inline constexpr bool names_all<E, node<ops::iota_cols<size<0>, E, E>, Like>> = true;
-template <class Accepts, class... More>
-struct and_accepts;
-template <class... Kinds, class... More>
-struct and_accepts<accepts<Kinds...>, More...> {
-  using type = accepts<Kinds..., More...>;
-};
 }  // namespace detail
 
 /// W_q and W_o multiply all heads, as dense products, and only attention is of the chosen ones. The result is the same
@@ -36,7 +30,7 @@ struct dense_projections : option_kind {
 };
 
 /// The options of Moh.
-using moh_options = detail::and_accepts<multi_head_options, dense_projections>::type;
+using moh_options = and_accepts<multi_head_options, dense_projections>;
 
 /// x [tokens, d] -> y [tokens, d], with W_q [d, E d_h], W_k and W_v [d, kv_heads d_h], W_o [E d_h, d] as in multi-head
 /// attention with E heads, and the router's parameters. The losses are the router's; the chosen heads can be observed.

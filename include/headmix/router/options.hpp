@@ -104,28 +104,30 @@ struct sampled : option::sampling {
   }
 };
 
-/// Losses of a router, [1, 1] each. Without any, a router has load_balance and z. A custom loss derives from
-/// `loss::policy`; its `of<R>` reads the values of the route R: logits z, probabilities p, index and gate. The policy's
-/// name is the loss's, in weights by name.
+/// Losses of a router, [1, 1] each. Without any, a router has those of its paper. A custom loss derives from
+/// `loss::policy`; its `of<R>` reads the values of the route R: probabilities p [rows, E_r] of the routed experts and
+/// those `chosen`, Int [rows, K_r], among them; but for QueryNorm also the logits z of p, and index and gate of all
+/// experts. The policy's name is the loss's, in weights by name. A loss that means nothing for a router is refused by
+/// the router's options, with the reason.
 namespace loss {
 struct policy : option_kind {
-  static constexpr bool several = true;
+  static constexpr bool several = true, distinct = true;
   static constexpr char const *syntax = "loss::load_balance, loss::z, ... (headmix/router/options.hpp)",
                               *meaning = "the router's losses, in this order", *without = "those of the paper";
 };
-/// E sum_i P_i f_i, 1 at balance.
+/// E_r sum_i P_i f_i over the routed experts, 1 at balance.
 struct load_balance : policy {
   template <class R>
-  static constexpr auto of = headmix::load_balance(R::p, R::index);
+  static constexpr auto of = headmix::load_balance(R::p, R::chosen);
 };
 /// The same where only the first choice of each row counts, for any K: E sum_i P_i f_i with the mean probability P_i.
 /// The published code of MH-MoE.
 struct first_choice_balance : policy {
   template <class R>
   static constexpr auto of = value_of<cols<std::remove_cvref_t<decltype(R::p)>>>{} *
-                             sum(col_mean(R::p) * col_mean(one_hot(first_choice(R::index))));
+                             sum(col_mean(R::p) * col_mean(one_hot(first_choice(R::chosen))));
 };
-/// mean_t (log sum_i exp z_{t,i})^2.
+/// mean_t (log sum_i exp z_{t,i})^2 over the logits of the routed experts.
 struct z : policy {
   template <class R>
   static constexpr auto of = z_loss(R::z);
@@ -135,8 +137,8 @@ struct z_with_padding : policy {
   template <class R>
   static constexpr auto of = z_loss(R::z_all);
 };
-/// E_r sum_i P_i f_i over the routed heads, P_i the mean probability and f_i the share of the rows that chose head i:
-/// K_r at balance. The published code of MoH.
+/// E_r sum_i P_i f_i over the routed experts, P_i the mean probability and f_i the share of the rows that chose expert
+/// i: K_r at balance. The published code of MoH.
 struct head_balance : policy {
   template <class R>
   static constexpr auto of = value_of<cols<std::remove_cvref_t<decltype(R::p)>>>{} *
@@ -147,7 +149,7 @@ struct head_balance_unscaled : policy {
   template <class R>
   static constexpr auto of = sum(col_mean(R::p) * col_mean(one_hot(R::chosen)));
 };
-/// The squared coefficient of variation of the gates' sums.
+/// The squared coefficient of variation of the gates' sums, over all experts.
 struct cv_squared : policy {
   template <class R>
   static constexpr auto of = headmix::cv_squared(R::gate, R::index);
@@ -170,6 +172,12 @@ struct loss_values<Values, type_list<L...>> {
   }
   using type = decltype(list_of(named<L>(L::template of<Values>)...));
 };
+/// True for the losses that a schema of options does not refuse.
+template <class Options>
+struct is_taken_by {
+  template <class L>
+  static constexpr bool value = !Options::template is_refused<L>;
+};
 /// A list of the chosen heads among the routed ones, if there are any.
 template <bool Any, class Values>
 struct chosen_in {
@@ -179,15 +187,13 @@ template <class Values>
 struct chosen_in<true, Values> {
   using type = type_list<std::remove_cvref_t<decltype(Values::chosen)>>;
 };
-/// The losses among the options, or the default ones, of a route's values; none for a route that cannot have any.
-template <bool Any, class Values, class Defaults, class Options>
-struct losses_of {
-  using type = type_list<>;
-};
+/// The losses among the options, or else the default ones, of a route's values. Those that are refused have been
+/// reported.
 template <class Values, class Defaults, class Options>
-struct losses_of<true, Values, Defaults, Options> {
+struct losses_of {
   using given = typename Options::template all<loss::policy>;
-  using type = typename loss_values<Values, std::conditional_t<given::size == 0, Defaults, given>>::type;
+  using taken = filter<unique<given>, is_taken_by<Options>>;
+  using type = typename loss_values<Values, std::conditional_t<given::size == 0, Defaults, taken>>::type;
 };
 }  // namespace detail
 

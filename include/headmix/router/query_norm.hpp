@@ -24,8 +24,25 @@ struct all : policy {};
 struct active : policy {};
 }  // namespace estimator
 
+namespace detail {
+template <bool Given>
+struct query_norm_has_no_logits : std::true_type {
+  static_assert(!Given,
+                "headmix: QueryNorm takes no loss::z and no loss::z_with_padding: its scores are lengths of queries "
+                "divided by their deviation, so there are no logits to keep small; leave the loss out");
+};
+template <bool Given>
+struct query_norm_has_weights_of_one : std::true_type {
+  static_assert(!Given,
+                "headmix: QueryNorm takes no loss::cv_squared: its weights are 0 and 1, whose sums have no gradient; "
+                "write loss::head_balance or loss::load_balance");
+};
+}  // namespace detail
+
 /// The options of QueryNorm. Without losses it has head_balance.
-using query_norm_options = accepts<estimator::policy, loss::policy>;
+using query_norm_options = accepts<estimator::policy, loss::policy, refuses<loss::z, detail::query_norm_has_no_logits>,
+                                   refuses<loss::z_with_padding, detail::query_norm_has_no_logits>,
+                                   refuses<loss::cv_squared, detail::query_norm_has_weights_of_one>>;
 
 /// route<Q>: queries Q [rows, h d_h] of all heads, before any rotation -> index Int [rows, h_s + K_r], the shared heads
 /// 0 .. h_s - 1 and then the chosen ones, best first; their weights `gate` are 1. No parameters.
@@ -41,7 +58,6 @@ using query_norm_options = accepts<estimator::policy, loss::policy>;
 template <Index Shared, Index Routed, Index TopK, class... Options>
 struct QueryNorm {
   using O = option_set<query_norm_options, Options...>;
-  static_assert(O::valid);
   static_assert(Routed == dynamic || Routed >= 2,
                 "headmix: QueryNorm compares the routed heads of a token and needs two or more");
   using Estimator = typename O::template get<estimator::policy>;
@@ -91,7 +107,7 @@ struct QueryNorm {
 
   template <Expr Q, class Tag = void>
   struct route : std::conditional_t<every_head, all_heads<Q, Tag>, active_heads<Q, Tag>> {
-    using losses = typename detail::losses_of<true, values<Q, Tag>, type_list<loss::head_balance>, O>::type;
+    using losses = typename detail::losses_of<values<Q, Tag>, type_list<loss::head_balance>, O>::type;
     using observed = typename detail::chosen_in<true, values<Q, Tag>>::type;
   };
   template <Expr Q, class Tag = void>

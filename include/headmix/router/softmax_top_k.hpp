@@ -21,7 +21,6 @@ using softmax_top_k_options = accepts<gating::policy, option::noise, option::sam
 template <Index Experts, Index TopK, class... Options>
 struct SoftmaxTopK {
   using O = option_set<softmax_top_k_options, Options...>;
-  static_assert(O::valid);
   using Gating = typename O::template get<gating::policy>;
   using Noise = typename O::template get<option::noise>;
   using Choice = typename O::template get<option::sampling>;
@@ -41,15 +40,16 @@ struct SoftmaxTopK {
     static constexpr auto z = either<all>(without_padding_as(X{}, z_all), z_all);  // z_t = q_t W_g (+ noise)
     static constexpr auto p = softmax(z);                        // p_t = softmax(z_t)                        (7)
     static constexpr auto index = Choice::template choose<top_k>(p); // G(t) = top-k of p_t                       (8)
-    static constexpr auto chosen = gather_cols(p, index);               // p_{t,i}, i in G(t)
-    static constexpr auto gate = Gating::weights(chosen);        // w_{t,i} = p_{t,i} / detach(sum_j p_{t,j}) (9)
+    static constexpr auto chosen = index;                        // all experts are routed
+    static constexpr auto p_chosen = gather_cols(p, index);      // p_{t,i}, i in G(t)
+    static constexpr auto gate = Gating::weights(p_chosen);      // w_{t,i} = p_{t,i} / detach(sum_j p_{t,j}) (9)
     static constexpr auto load = load_balance(p, index);         // L_a = E sum_i P_i f_i                     (13)-(15)
     static constexpr auto z_2 = z_loss(z);                       // L_z = mean_t (log sum_i exp z_{t,i})^2    (16)
     // clang-format on
   };
   template <Expr X, class Tag = void>
   struct route : values<X, Tag> {
-    using losses = typename detail::losses_of<true, values<X, Tag>, type_list<loss::load_balance, loss::z>, O>::type;
+    using losses = typename detail::losses_of<values<X, Tag>, type_list<loss::load_balance, loss::z>, O>::type;
   };
 };
 

@@ -50,8 +50,50 @@ struct paper : policy {
 };
 }  // namespace scaling
 
-/// The options of TwoStage. Without losses it has head_balance.
-using two_stage_options = accepts<scaling::policy, loss::policy>;
+namespace detail {
+template <bool Given>
+struct two_stage_has_no_padding : std::true_type {
+  static_assert(
+      !Given,
+      "headmix: TwoStage takes no loss::z_with_padding, which is of the published code of MoA: it sees no rows "
+      "of padding; write loss::z");
+};
+template <bool Given>
+struct two_stage_without_choice : std::true_type {
+  static_assert(!Given,
+                "headmix: TwoStage<shared, 0, 0> takes none of load_balance, first_choice_balance, head_balance, "
+                "head_balance_unscaled and z: all heads are on, so there is no choice to balance; leave the loss out");
+};
+template <bool Given>
+struct two_stage_of_one_head : std::true_type {
+  static_assert(!Given,
+                "headmix: TwoStage<1, 0, 0> takes no loss::cv_squared: its only weight is 1; leave the loss out");
+};
+}  // namespace detail
+
+/// The options of TwoStage. Without losses it has head_balance if it has routed heads, and none else.
+using two_stage_options =
+    accepts<scaling::policy, loss::policy, refuses<loss::z_with_padding, detail::two_stage_has_no_padding>>;
+
+namespace detail {
+/// Those that losses of a choice are refused by, and those of a single head.
+template <Index Shared, Index Routed>
+struct two_stage_accepts {
+  using type = two_stage_options;
+};
+template <Index Shared>
+struct two_stage_accepts<Shared, 0> {
+  using type = and_accepts<two_stage_options, refuses<loss::load_balance, two_stage_without_choice>,
+                           refuses<loss::first_choice_balance, two_stage_without_choice>,
+                           refuses<loss::head_balance, two_stage_without_choice>,
+                           refuses<loss::head_balance_unscaled, two_stage_without_choice>,
+                           refuses<loss::z, two_stage_without_choice>>;
+};
+template <>
+struct two_stage_accepts<1, 0> {
+  using type = and_accepts<two_stage_accepts<2, 0>::type, refuses<loss::cv_squared, two_stage_of_one_head>>;
+};
+}  // namespace detail
 
 /// route<X>: X [rows, d] -> index Int [rows, h_s + K_r], the shared heads 0 .. h_s - 1 and then the chosen ones, best
 /// first, and their weights gate. Parameters W_r [d, E_r] if there are routed heads, W_s [d, h_s] if there are two
@@ -66,8 +108,7 @@ using two_stage_options = accepts<scaling::policy, loss::policy>;
 /// @tparam Options see two_stage_options
 template <Index Shared, Index Routed, Index TopK, class... Options>
 struct TwoStage {
-  using O = option_set<two_stage_options, Options...>;
-  static_assert(O::valid);
+  using O = option_set<typename detail::two_stage_accepts<Shared, Routed>::type, Options...>;
   static_assert((Routed == 0) == (TopK == 0), "headmix: TwoStage chooses no heads exactly if it has no routed ones");
   static_assert(Shared != 0 || Routed != 0, "headmix: TwoStage needs shared or routed heads");
   using Scale = typename O::template get<scaling::policy>;
@@ -171,7 +212,8 @@ struct TwoStage {
    public:
     // clang-format off
     static constexpr auto alpha = softmax(logits_of<size<0>, size<2>>());    // [a_1, a_2] = Softmax(W_h x)      (6)
-    static constexpr auto p = softmax(logits_of<before_routed, routed_heads>());  // Softmax(W_r x)
+    static constexpr auto z = logits_of<before_routed, routed_heads>();      // W_r x
+    static constexpr auto p = softmax(z);                                    // Softmax(W_r x)
     static constexpr auto chosen = best_of_routed();                         // Top-K(W_r x)
     static constexpr auto g_s = weighed<0>(softmax_of_shared());             // a_1 Softmax(W_s x)_i, i <= h_s   (5)
     static constexpr auto g_r = weighed<1>(softmax_of_chosen());             // a_2 Softmax(W_r x)_i, i chosen   (5)
@@ -181,7 +223,8 @@ struct TwoStage {
   };
   template <Expr X, class Tag = void>
   struct route : values<X, Tag> {
-    using losses = typename detail::losses_of<routes, values<X, Tag>, type_list<loss::head_balance>, O>::type;
+    using default_losses = std::conditional_t<routes, type_list<loss::head_balance>, type_list<>>;
+    using losses = typename detail::losses_of<values<X, Tag>, default_losses, O>::type;
     using observed = typename detail::chosen_in<routes, values<X, Tag>>::type;
   };
 };
