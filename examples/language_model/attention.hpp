@@ -43,10 +43,10 @@ struct OneStage {
   };
   template <headmix::Expr X, class Tag = void>
   struct route : values<X, Tag> {
-    using options = headmix::option_set<headmix::accepts<headmix::loss::policy>>;
-    using losses = typename headmix::detail::losses_of<true, values<X, Tag>,
-                                                       headmix::type_list<headmix::loss::head_balance>, options>::type;
-    using observed = typename headmix::detail::chosen_in<true, values<X, Tag>>::type;
+    static constexpr auto balance =
+        headmix::named_loss<"head_balance">(headmix::loss::head_balance::of<values<X, Tag>>);
+    using losses = headmix::type_list<std::remove_cv_t<decltype(balance)>>;
+    using observed = headmix::type_list<std::remove_cv_t<decltype(values<X, Tag>::chosen)>>;
   };
 };
 
