@@ -19,6 +19,10 @@ template <class T, int N>
 struct holder {
   struct inner {};
 };
+template <class T>
+struct of_a_type {};
+template <int N>
+struct of_a_number {};
 struct renamed {
   static constexpr char const* name = "router.weight";
 };
@@ -61,6 +65,12 @@ TEST_CASE("type_name: of a class in a template and of a local class") {
   struct local {};
   CHECK(type_name<some::holder<some::W_q, 3>::inner>() == "inner");
   CHECK(type_name<local>() == "local");
+}
+TEST_CASE("type_name: template arguments that are types are no part of it, numbers are") {
+  CHECK(type_name<some::of_a_type<some::W_q>>() == "of_a_type");
+  CHECK(type_name<some::of_a_type<some::holder<some::W_q, 3>::inner>>() == "of_a_type");
+  CHECK(type_name<some::holder<some::W_q, 3>>() == "holder");
+  CHECK(type_name<some::of_a_number<3>>() == "of_a_number<3>");
 }
 TEST_CASE("type_name: a class may name itself") { CHECK(type_name<some::renamed>() == "router.weight"); }
 TEST_CASE("message: puts texts and numbers together") {

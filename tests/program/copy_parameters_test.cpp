@@ -3,10 +3,13 @@
 
 #include "headmix/program/copy_parameters.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "../error_of.hpp"
 #include "../test_program.hpp"
+#include "headmix/io/checkpoint.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/router/softmax_top_k.hpp"
@@ -22,6 +25,15 @@ using Dense = MultiHead<6, 6, 4, causal, kv_heads<2>, query_bias, output_bias, r
 template <Index Routed, Index TopK, class... Options>
 using Sparse =
     Moh<6, 4, QueryNorm<6 - Routed, Routed, TopK, Options...>, causal, kv_heads<2>, query_bias, output_bias, rope<>>;
+
+/// A learned score map as on the page of layers.
+struct far_is_less : score_map {
+  template <Extent Heads>
+  struct slope : bias_param<Heads> {};
+  static constexpr auto f(auto s, auto heads) {
+    return s - slope<decltype(heads)>{} * abs(query_position{} - key_position{});
+  }
+};
 
 std::vector<double> wave(Index rows) {
   std::vector<double> x(static_cast<std::size_t>(6 * rows));
@@ -139,6 +151,32 @@ TEST_CASE("copied and shared parameters: two leaves of one name are an error whe
   }
   CHECK(error_of([&] { copy_parameters(two, one); }).find("2 parameters of the module that is copied from") !=
         std::string::npos);
+}
+TEST_CASE("copied parameters: the leaf of a score map is found in a layer of other options") {
+  using From = MultiHead<6, 4, 4, causal, far_is_less>;
+  using To = MultiHead<6, 4, 4, causal, far_is_less, rope<>, output_dropout<1, 10>>;
+  Module<From, Reference<double>> from(3);
+  auto const slope_of = [](auto const& m) {
+    auto const p = std::find_if(m.parameters().begin(), m.parameters().end(),
+                                [](auto const& parameter) { return parameter.name == "slope"; });
+    REQUIRE(p != m.parameters().end());
+    return p->value;
+  };
+  for (Index i = 0; i < 4; ++i) slope_of(from)(0, i) = 0.25 * static_cast<double>(i + 1);
+  auto const copied = [&](auto const& m) {
+    for (Index i = 0; i < 4; ++i) CHECK(slope_of(m)(0, i) == 0.25 * static_cast<double>(i + 1));
+  };
+  Module<To, Reference<double>> to(4);
+  copy_parameters(from, to);
+  copied(to);
+  Module<To, Reference<double>> shared(share_parameters{}, from);
+  copied(shared);
+  auto const path = std::filesystem::temp_directory_path() / "headmix_score_map.safetensors";
+  save(path, from);
+  Module<To, Reference<double>> loaded(5);
+  load(path, loaded);
+  std::filesystem::remove(path);
+  copied(loaded);
 }
 
 }  // namespace copy_parameters_test

@@ -30,7 +30,16 @@ constexpr std::string_view name_in(std::string_view text, bool qualified) {
   }
   return text.substr(first, last - first);
 }
-constexpr std::string_view unqualified(std::string_view text) { return name_in(text, false); }
+/// Template arguments that are types are no part of a name: those of `slope<layer<...>::heads>` say all options of a
+/// layer. Numbers are, as in `window<8>`.
+constexpr std::string_view unqualified(std::string_view text) {
+  std::string_view const name = name_in(text, false);
+  std::size_t const arguments = name.find('<');
+  if (arguments == std::string_view::npos || arguments == 0) return name;
+  std::string_view const inside = name.substr(arguments + 1);
+  bool const types = inside.find("::") != std::string_view::npos || inside.find('<') != std::string_view::npos;
+  return types ? name.substr(0, arguments) : name;
+}
 /// What `unqualified` makes a name of. Tables hold this: cutting the name out costs the compiler time, the program
 /// none.
 template <class T>
@@ -43,7 +52,8 @@ constexpr char const* name_source() {
 }
 }  // namespace detail
 
-/// The unqualified name of a type; a class may give another one as `static constexpr char const* name`.
+/// The unqualified name of a type, without template arguments that are types; a class may give another one as `static
+/// constexpr char const* name`.
 template <class T>
 constexpr std::string_view type_name() {
   return detail::unqualified(detail::name_source<T>());

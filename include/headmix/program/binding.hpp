@@ -350,7 +350,7 @@ class basic_binding {
   [[nodiscard]] std::string_view distinct(char const* name_source) const {
     auto const same = [&](leaf_row const& l) { return unqualified(l.name_source) == unqualified(name_source); };
     bool const several = std::count_if(table_->leaves.begin(), table_->leaves.end(), same) > 1;
-    return name_in(name_source, several);
+    return several ? name_in(name_source, true) : unqualified(name_source);
   }
   /// f(formula, extent of the bound memory, its name) for count, rows and columns of a leaf.
   template <class F>

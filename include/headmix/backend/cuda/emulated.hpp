@@ -311,8 +311,8 @@ class Emulated::queue {
   template <class Device, gpu::Kernel K>
   static void launch_on(K const& kernel, Index blocks) {
     constexpr int cluster = gpu::blocks_of_cluster<K>;
-    gpu::emulator::machine::launch({type_name<K>(), K::threads * cluster, K::cooperative, K::shared_bytes, sizeof(K),
-                                    gpu::for_warpgroups<K>, cluster},
+    gpu::emulator::machine::launch({detail::name_in(detail::name_source<K>(), false), K::threads * cluster,
+                                    K::cooperative, K::shared_bytes, sizeof(K), gpu::for_warpgroups<K>, cluster},
                                    &run<Device, K>, &kernel, blocks);
   }
 
