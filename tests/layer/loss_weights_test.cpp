@@ -29,8 +29,50 @@ struct Net {
   using observed = observed_of<first, blocks>;
 };
 
+/// The router of the page on how to add one, with more of the ready-made losses.
+template <Index Experts, Index TopK>
+struct SigmoidTopK {
+  struct experts : size<Experts> {};
+  struct top_k : size<TopK> {};
+  template <Expr X, class Tag = void>
+  struct route {
+    struct W_g : router_param<cols<X>, experts> {
+      using initializer = fan_in_uniform;
+    };
+    static constexpr auto z = upcast(X{} % W_g{});
+    static constexpr auto p = sigmoid(z);
+    static constexpr auto index = arg_top_k<top_k>(p);
+    static constexpr auto gate = gather_cols(p, index);
+    static constexpr auto load = load_balance(p, index);
+    static constexpr auto logits = z_loss(z);
+    static constexpr auto importance = cv_squared(gate, index);
+    static constexpr auto other = named_loss<"other">(load_balance(p, index));
+    static constexpr auto sum = load + number<2>{} * logits;
+    using losses = type_list<std::remove_cv_t<decltype(load)>, std::remove_cv_t<decltype(logits)>,
+                             std::remove_cv_t<decltype(importance)>, std::remove_cv_t<decltype(other)>,
+                             std::remove_cv_t<decltype(sum)>>;
+  };
+};
+
 }  // namespace
 
+TEST_CASE("ready-made losses name themselves, and a message says how to name others") {
+  Module<Smoe<8, SigmoidTopK<3, 2>, FeedForward<4>>, Cpu<double>> m(1);
+  CHECK(m.loss_names() ==
+        std::vector<std::string_view>{"load_balance", "z", "cv_squared", "other", "(a loss without a name)"});
+  std::vector<double> x(5 * 8, 0.5);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = Random(2).normal(i);
+  view<double const> const rows(x.data(), 5, 8);
+  m.forward(rows);
+  CHECK(m.loss<4>() == doctest::Approx(m.loss<0>() + 2 * m.loss<1>()));
+  CHECK(m.loss<3>() == m.loss<0>());
+  CHECK(error_of([&] {
+          m.backward(rows, {{"load_balance", 1}, {"z", 1}, {"cv_squared", 1}, {"other", 1}});
+        }) ==
+        "headmix: backward(): expected a weight for the loss (a loss without a name), found none; the losses are "
+        "load_balance, z, cv_squared, other, (a loss without a name); name it in the layer, "
+        "named_loss<\"name\">(loss), or give weights in this order");
+}
 TEST_CASE("weights by name are those by order") {
   Module<Net, Cpu<float>> m(1);
   CHECK(m.loss_names() == std::vector<std::string_view>{"first.load_balance", "first.router_entropy",

@@ -148,7 +148,7 @@ TEST_CASE("router options: the losses are those that were asked for, in order") 
   constexpr auto cv = loss_at<0>(r::losses{});
   constexpr auto z = loss_at<1>(r::losses{});
   constexpr auto entropy = loss_at<2>(r::losses{});
-  static_assert(std::is_same_v<type_of<decltype(z)>, decltype(make<ops::loss_name<loss::z>>(r::z_2))>);
+  static_assert(std::is_same_v<type_of<decltype(z)>, decltype(headmix::detail::named_as<loss::z>(r::z_2))>);
   TestProgram<roots<type_of<decltype(cv)>, type_of<decltype(z)>, type_of<decltype(entropy)>, type_of<decltype(r::p)>,
                     type_of<decltype(r::index)>>,
               inference>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Losses, composed: scalars of order 1 that the caller weighs.
+// Losses, composed: scalars of order 1 that the caller weighs, by their names (expr/loss_name.hpp).
 
 #include "headmix/expr/loss_name.hpp"
 #include "headmix/expr/select.hpp"
@@ -21,10 +21,11 @@ constexpr auto normalize_sum(A a) {
 }
 
 /// E sum_e P_e f_e, P the share of the probability and f the share of the choices that went to expert e; 1 at balance.
-/// p [R, E], index Int [R, K]. (MoA, equations 13 to 15)
+/// p [R, E], index Int [R, K]. Its name is load_balance. (MoA, equations 13 to 15)
 template <Expr P, Selection Chosen>
 constexpr auto load_balance(P p, Chosen index) {
-  return value_of<cols<P>>{} * sum(normalize_sum(col_sum(p)) * normalize_sum(col_sum(one_hot(index))));
+  return named_loss<"load_balance">(value_of<cols<P>>{} *
+                                    sum(normalize_sum(col_sum(p)) * normalize_sum(col_sum(one_hot(index)))));
 }
 
 /// What share of all gates' sum went to each expert: [1, E].
@@ -32,18 +33,18 @@ template <Expr G, Selection Chosen>
 struct importance : let<decltype(normalize_sum(col_sum(scatter_cols(G{}, Chosen{}))))> {};
 
 /// The squared coefficient of variation of the gates' sums over the experts, 0 for a single expert:
-/// gate [R, K], index Int [R, K]. (Shazeer et al. 2017, equation 7; the published code of MoA)
+/// gate [R, K], index Int [R, K]. Its name is cv_squared. (Shazeer et al. 2017, equation 7; the published code of MoA)
 template <Expr G, Selection Chosen>
 constexpr auto cv_squared(G, Chosen) {
   constexpr auto mean = row_mean(importance<G, Chosen>{});
   constexpr auto variance = row_sum(square(importance<G, Chosen>{} - mean)) / degrees_of_freedom<domain<Chosen>>{};
-  return variance / (square(mean) + number<1, 10'000'000'000>{});
+  return named_loss<"cv_squared">(variance / (square(mean) + number<1, 10'000'000'000>{}));
 }
 
-/// The mean over rows of logsumexp(z)^2, 0 without rows: z [R, E]. (MoA, equation 16)
+/// The mean over rows of logsumexp(z)^2, 0 without rows: z [R, E]. Its name is z. (MoA, equation 16)
 template <Expr Z>
 constexpr auto z_loss(Z logits) {
-  return mean(square(log_sum_exp(logits)));
+  return named_loss<"z">(mean(square(log_sum_exp(logits))));
 }
 
 }  // namespace headmix

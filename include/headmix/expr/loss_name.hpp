@@ -64,10 +64,23 @@ template <class R, class A>
 inline constexpr char const* loss_name_source<node<ops::repeat_total<R>, A>> = loss_name_source<A>;
 }  // namespace detail
 
-/// The loss under a name: `using losses = type_list<decltype(named_loss<"sparsity">(sum(abs(h))))>;`.
+namespace detail {
+/// The loss under the name of type Named, instead of one that it may have.
+template <class Named, Expr A>
+constexpr auto named_as(A loss) {
+  return make<ops::loss_name<Named>>(loss);
+}
+template <class Named, class Old, class A>
+constexpr auto named_as(node<ops::loss_name<Old>, A>) {
+  return make<ops::loss_name<Named>>(A{});
+}
+}  // namespace detail
+
+/// The loss under a name, which stands for the one that it may have: `using losses =
+/// type_list<decltype(named_loss<"sparsity">(sum(abs(h))))>;`.
 template <name_text Name, Expr A>
 constexpr auto named_loss(A loss) {
-  return make<ops::loss_name<detail::named_by_text<Name>>>(loss);
+  return detail::named_as<detail::named_by_text<Name>>(loss);
 }
 
 }  // namespace headmix

@@ -63,8 +63,9 @@ inline void weigh_losses(std::vector<double>& weights, std::span<char const* con
       found = &w;
     }
     if (found == nullptr) {
-      fail("backward(): expected a weight for the loss ", name, ", found none; the losses are ",
-           listed_losses(sources));
+      fail("backward(): expected a weight for the loss ", name, ", found none; the losses are ", listed_losses(sources),
+           sources[i] != nullptr ? ""
+                                 : "; name it in the layer, named_loss<\"name\">(loss), or give weights in this order");
     }
     weights[i] = found->weight;
   }

@@ -164,7 +164,7 @@ struct loss_values<Values, type_list<L...>> {
   /// By value: nvcc 13 keeps the const of decltype(variable template), and an expression is no const type.
   template <class Policy, Expr A>
   static constexpr auto named(A loss) {
-    return make<ops::loss_name<Policy>>(loss);
+    return named_as<Policy>(loss);
   }
   template <Expr... A>
   static constexpr type_list<A...> list_of(A...) {
