@@ -237,4 +237,22 @@ TEST_CASE("DLPack out: an owner that cannot be moved loses nothing") {
   CHECK(alive == 0);
 }
 
+TEST_CASE("DLPack in: extents and strides whose products no Index can hold") {
+  float one = 0;
+  std::int64_t const large = std::int64_t{1} << 32, most = (std::int64_t{1} << 62);
+  Extents shape{large, large}, none{0, 0};
+  auto t = tensor_of(&one, shape, &none);
+  auto const refused = [](std::string const& error) {
+    return error.find("sizes are too large: ") != std::string::npos;
+  };
+  CHECK(refused(error_of([&] { static_cast<void>(from_dlpack<float>(t)); })));
+  CHECK(refused(error_of([&] { static_cast<void>(stack_from_dlpack<float>(t)); })));
+  t.strides = nullptr;
+  CHECK(refused(error_of([&] { static_cast<void>(from_dlpack<float>(t)); })));
+  shape = {2, 4, 1};
+  Extents far{1, most, 1};
+  t = tensor_of(&one, shape, &far);
+  CHECK(refused(error_of([&] { static_cast<void>(from_dlpack<float>(t)); })));
+}
+
 }  // namespace dlpack_test

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "headmix/core/checked.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 
@@ -35,13 +36,12 @@ class ExpertCounts {
  public:
   /// @param tokens numbers of tokens are below it
   ExpertCounts(Index tokens, Index experts)
-      : tokens_(tokens), experts_(experts), count_(static_cast<std::size_t>(tokens * experts)) {}
+      : tokens_(tokens), experts_(experts), count_(elements_of(tokens, experts)) {}
 
   /// Counts a choice; one of -1 is none.
   void add(Index token, Index expert, double weight = 1) {
     if (expert == -1) return;
-    if (0 > token || token >= tokens_) fail("ExpertCounts: expected a token below ", tokens_, ", found ", token);
-    if (0 > expert || expert >= experts_) fail("ExpertCounts: expected an expert below ", experts_, ", found ", expert);
+    check(token, expert);
     count_[static_cast<std::size_t>(token * experts_ + expert)] += weight;
   }
   /// The choices of every token: tokens [n, 1], chosen [n, K].
@@ -60,6 +60,7 @@ class ExpertCounts {
   [[nodiscard]] Index experts() const { return experts_; }
   /// How often the expert had the token.
   [[nodiscard]] double count(Index token, Index expert) const {
+    check(token, expert);
     return count_[static_cast<std::size_t>(token * experts_ + expert)];
   }
   /// How often the token came.
@@ -87,6 +88,19 @@ class ExpertCounts {
   }
 
  private:
+  static std::size_t elements_of(Index tokens, Index experts) {
+    if (0 > tokens || 0 > experts) {
+      fail("ExpertCounts: expected numbers of tokens and experts of at least 0, found ", tokens, " and ", experts);
+    }
+    checked const elements = checked(tokens) * experts;
+    static_cast<void>(checked_bytes(elements, sizeof(double)));
+    return static_cast<std::size_t>(elements.value);
+  }
+  void check(Index token, Index expert) const {
+    if (0 > token || token >= tokens_) fail("ExpertCounts: expected a token below ", tokens_, ", found ", token);
+    if (0 > expert || expert >= experts_) fail("ExpertCounts: expected an expert below ", experts_, ", found ", expert);
+  }
+
   Index tokens_, experts_;
   std::vector<double> count_;
 };

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "headmix/core/checked.hpp"
 #include "headmix/core/config.hpp"
 
 namespace headmix {
@@ -13,8 +14,10 @@ namespace headmix {
 /// Every block begins at a multiple of this.
 inline constexpr std::size_t alignment = 64;
 
-/// The next multiple of `alignment`.
+/// The next multiple of `alignment`; an error where no Index can hold it.
 [[nodiscard]] constexpr std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t most = static_cast<std::size_t>((std::numeric_limits<Index>::max)()) - alignment;
+  if (bytes > most) fail("sizes are too large: ", bytes, " bytes are more than ", most);
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -27,7 +30,7 @@ class AddressPlanner {
   /// `blocks` has room for one block more than will live at a time.
   constexpr explicit AddressPlanner(std::span<block> blocks) : blocks_(blocks) {}
 
-  /// Reserves bytes for block `id` and returns its offset.
+  /// Reserves bytes for block `id` and returns its offset; an error where no Index can hold where it ends.
   constexpr std::size_t acquire(std::size_t id, std::size_t bytes) {
     std::size_t const need = aligned(bytes);
     std::size_t offset = 0, place = 0;
@@ -36,9 +39,10 @@ class AddressPlanner {
       offset = larger(offset, blocks_[place].end);
     }
     for (std::size_t i = live_; i > place; --i) blocks_[i] = blocks_[i - 1];
-    blocks_[place] = {id, offset, offset + need};
+    auto const end = static_cast<std::size_t>((checked(static_cast<Index>(offset)) + static_cast<Index>(need)).value);
+    blocks_[place] = {id, offset, end};
     ++live_;
-    peak_ = larger(peak_, offset + need);
+    peak_ = larger(peak_, end);
     return offset;
   }
   constexpr void release(std::size_t id) {

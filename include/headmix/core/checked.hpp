@@ -10,8 +10,11 @@
 
 namespace headmix {
 
-/// No value of a program may have more elements: sums of all their bytes and of what kernels add fit into an Index.
+/// No value of a program may have more elements, and no extent may be larger: sums of all their bytes and of what
+/// kernels add fit into an Index.
 inline constexpr Index max_elements = (std::numeric_limits<Index>::max)() >> 15;
+/// Sequences and what lists number are numbered by an Int.
+inline constexpr Index max_int = (std::numeric_limits<Int>::max)();
 
 /// A number whose sums, differences and products are errors, with the operands, where no Index can hold them.
 struct checked {
@@ -47,6 +50,12 @@ struct checked {
     fail("sizes are too large: ", a.value, operation, b.value, " is more than ", (std::numeric_limits<Index>::max)());
   }
 };
+
+/// Bytes of n elements of `element` bytes each; an error where no Index can hold them, or n is negative.
+[[nodiscard]] constexpr std::size_t checked_bytes(checked n, std::size_t element) {
+  if (0 > n.value) fail("sizes must not be negative; found ", n.value);
+  return static_cast<std::size_t>((n * static_cast<Index>(element)).value);
+}
 
 namespace detail {
 /// The product of extents of a view: checked on the host. On a GPU views are made of others that were.

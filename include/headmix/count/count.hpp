@@ -126,7 +126,7 @@ constexpr checked visible_pairs(std::type_identity<Mask>, Index queries, Index k
 
 constexpr checked visible_pairs(std::type_identity<full>, Index queries, Index keys) { return checked(queries) * keys; }
 /// 1 + ... + n: what the queries 0 .. n - 1 of a causal mask see.
-constexpr checked triangle(Index n) { return n % 2 == 0 ? checked(n / 2) * (n + 1) : checked(n) * ((n + 1) / 2); }
+constexpr checked triangle(Index n) { return n % 2 == 0 ? checked(n / 2) * (n + 1) : checked(n) * (n / 2 + 1); }
 constexpr checked visible_pairs(std::type_identity<causal>, Index queries, Index keys) {
   return triangle(keys) - triangle((std::max)(keys - queries, Index{0}));
 }

@@ -135,7 +135,7 @@ class Decoder {
   /// Bytes of the cache of all sequences.
   [[nodiscard]] std::size_t cache_bytes() {
     std::size_t bytes = 0;
-    each_cache([&]<class Leaf>(Index time) { bytes += bytes_of<Leaf>(time); });
+    each_cache([&]<class Leaf>(Index time) { bytes = aligned(bytes + cache_bytes_of<Leaf>(time)); });
     return bytes;
   }
   /// Gives the cache memory of the backend's, aligned to `headmix::alignment`, for as long as the decoder runs: where
@@ -153,7 +153,7 @@ class Decoder {
       auto const shape = binding().leaf_shape(number_of<Leaf>(time));
       module_.program().bind(Leaf{}, {reinterpret_cast<scalar*>(memory.data() + offset), shape.rows, shape.cols}, {},
                              time);
-      offset += bytes_of<Leaf>(time);
+      offset += cache_bytes_of<Leaf>(time);
     });
     bound_ = true;
   }
@@ -181,7 +181,7 @@ class Decoder {
     return detail::program_access::unrolled(module_.program()).value(position_in<leaves, Leaf>::value, time);
   }
   template <class Leaf>
-  [[nodiscard]] std::size_t bytes_of(Index time) {
+  [[nodiscard]] std::size_t cache_bytes_of(Index time) {
     return aligned(detail::elements_of(binding(), number_of<Leaf>(time)) * sizeof(scalar)) + alignment;
   }
   /// f<Leaf>(time) for every memory that the cache has.

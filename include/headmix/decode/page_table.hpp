@@ -27,16 +27,18 @@ class PageTable {
  public:
   /// @param granule  of rows of a page
   PageTable(cache_size const& size, Index granule) {
-    check("sequences", size.sequences, 1);
-    check("tokens", size.tokens, 1);
-    check("page", size.page, 0);
-    check("pages", size.pages, 0);
+    check("sequences", size.sequences, 1, max_int);
+    check("tokens", size.tokens, 1, max_int);
+    check("page", size.page, 0, max_elements);
+    check("pages", size.pages, 0, max_int);
     tokens_ = size.tokens;
     Index const rows = size.page == 0 ? size.tokens : (std::min)(size.page, size.tokens);
     page_rows_ = (checked((rows + granule - 1) / granule) * granule).value;
     per_sequence_ = (size.tokens + page_rows_ - 1) / page_rows_;
     Index const all = (checked(size.sequences) * per_sequence_).value;
+    check("sequences times pages of each", all, 1, max_elements);
     pages_ = size.pages == 0 ? all : size.pages;
+    check("pages of all sequences", pages_, 1, max_int);
     table_.assign(static_cast<std::size_t>(all), 0);
     new_table_ = table_;
     length_.assign(static_cast<std::size_t>(size.sequences), 0);
@@ -168,8 +170,9 @@ class PageTable {
 
  private:
   static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-  static void check(char const* what, Index n, Index least) {
+  static void check(char const* what, Index n, Index least, Index most) {
     if (least > n) fail("cache_size: ", what, " is ", n, ", expected at least ", least);
+    if (n > most) fail("cache_size: ", what, " is ", n, ", expected at most ", most);
   }
   void check_sequence(Index b) const {
     if (0 > b || b >= count_) fail("Decoder: there is no sequence ", b, "; there are ", count_);
@@ -200,9 +203,9 @@ class PageTable {
   }
 
   Index tokens_, page_rows_, per_sequence_, pages_, count_;
-  std::vector<Int> table_, new_table_, length_, new_length_, users_, free_;
-  std::vector<Index> held_, new_held_;  // pages of each sequence
-  std::vector<bool> owns_;              // sequences that need not copy their last page
+  std::vector<Int> table_, new_table_, length_, new_length_, free_;
+  std::vector<Index> held_, new_held_, users_;  // pages of each sequence; sequences of each page
+  std::vector<bool> owns_;                      // sequences that need not copy their last page
   std::vector<copy> copies_;
 };
 

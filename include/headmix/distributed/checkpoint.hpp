@@ -46,14 +46,15 @@ template <class C>
   sent[0] = static_cast<Index>(own.size());
   std::size_t total = 0;
   for (std::size_t r = 0; r < size && ranks.rank() == 0; ++r) {
-    received[r] = places[6 * r + 3] * places[6 * r + 4] * places[6 * r + 5] * info_of(t.type).size;
+    received[r] = (checked(places[6 * r + 3]) * places[6 * r + 4] * places[6 * r + 5] * info_of(t.type).size).value;
     total += static_cast<std::size_t>(received[r]);
   }
   std::vector<std::byte> parts(total);
   ranks.all_to_all(parts.data(), received, static_cast<std::byte const*>(own.data()), sent);
   std::vector<std::byte> whole;
   if (ranks.rank() != 0) return whole;
-  whole.resize(static_cast<std::size_t>(t.part.whole[0] * t.part.whole[1] * t.part.whole[2] * info_of(t.type).size));
+  whole.resize(checked_bytes(checked(t.part.whole[0]) * t.part.whole[1] * t.part.whole[2],
+                             static_cast<std::size_t>(info_of(t.type).size)));
   std::byte const* from = parts.data();
   for (std::size_t r = 0; r < size; ++r) {
     Index const* const p = places.data() + 6 * r;

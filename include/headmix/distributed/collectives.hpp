@@ -135,14 +135,14 @@ class collectives {
     Index const ranks = engine().size();
     sum.to = reinterpret_cast<std::byte*>(to), sum.n = n, sum.element = detail::element_kind_of<T>();
     sum.advance = &collectives::advance_sum<T>;
-    auto const bytes = static_cast<std::size_t>(n) * sizeof(T);
+    auto const bytes = checked_bytes(n, sizeof(T));
     bool const at_once = bytes <= few_bytes;
     sum.at = at_once ? stage::all_at_once : stage::scatter;
     // The elements of this rank's share, of all ranks; or all elements.
     sum.first = at_once ? 0 : first_of_share(n, engine().rank(), ranks);
     sum.mine = at_once ? n : share_of(n, engine().rank(), ranks);
-    auto const share = static_cast<std::size_t>(sum.mine) * sizeof(T);
-    reserve_bytes(sum.memory, static_cast<std::size_t>(ranks) * share);
+    auto const share = checked_bytes(sum.mine, sizeof(T));
+    reserve_bytes(sum.memory, checked_bytes(ranks, share));
     for (Index r = 0; r < ranks; ++r) {
       Index const first = at_once ? 0 : first_of_share(n, r, ranks), count = at_once ? n : share_of(n, r, ranks);
       bool const own = r == engine().rank();
@@ -200,8 +200,8 @@ class collectives {
     static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
     check_counts("reduce_scatter", counts);
     Index const ranks = engine().size(), mine = counts[static_cast<std::size_t>(engine().rank())];
-    auto const share = static_cast<std::size_t>(mine) * sizeof(T);
-    reserve_bytes(memory_, static_cast<std::size_t>(ranks) * share);
+    auto const share = checked_bytes(mine, sizeof(T));
+    reserve_bytes(memory_, checked_bytes(ranks, share));
     Index first = 0;
     for (Index r = 0; r < ranks; ++r) {
       Index const n = counts[static_cast<std::size_t>(r)];
@@ -291,7 +291,7 @@ class collectives {
   }
   template <class T>
   static part part_of_memory(T* data, Index n) {
-    return {reinterpret_cast<std::byte*>(data), static_cast<std::size_t>(n) * sizeof(T)};
+    return {reinterpret_cast<std::byte*>(data), checked_bytes(n, sizeof(T))};
   }
   /// What is sent is not written to.
   template <class T>

@@ -71,13 +71,13 @@ class Staged {
 
  private:
   static Index sum_of(std::span<Index const> counts) {
-    Index n = 0;
+    checked n = 0;
     for (Index const c : counts) n += c;
-    return n;
+    return n.value;
   }
   template <class T>
   static T* room(AlignedBuffer& memory, Index n) {
-    reserve(memory, static_cast<std::size_t>(n) * sizeof(T));
+    reserve(memory, checked_bytes(n, sizeof(T)));
     return memory.template as<T>();
   }
   template <class T>

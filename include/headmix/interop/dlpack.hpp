@@ -94,9 +94,10 @@ struct dlpack_extents {
     Index inner = -1;
     for (Index i = last; n.value > 0 && i-- > first;) {
       if (shape(i) == 1) continue;
-      if (inner >= 0 && stride(i) != stride(inner) * shape(inner)) {
+      Index const one = inner < 0 ? 0 : (checked(stride(inner)) * shape(inner)).value;
+      if (inner >= 0 && stride(i) != one) {
         fail(name, ": dimensions ", first, " to ", last - 1, " are not one dimension of rows: expected a stride of ",
-             stride(inner) * shape(inner), " in dimension ", i, ", found ", stride(i), "; make the tensor contiguous");
+             one, " in dimension ", i, ", found ", stride(i), "; make the tensor contiguous");
       }
       if (inner < 0) step = stride(i);
       inner = i;
@@ -170,6 +171,7 @@ requires(DlpackTensor<D> || DlpackManagedTensor<D>)
   v.row_stride = v.cols;
   v.rows = e.folded(0, e.rank() - 1, v.row_stride);
   v.stack_stride = detail::extent_product(v.rows, v.row_stride < 0 ? v.cols : v.row_stride);
+  static_cast<void>(detail::extent_product(v.rows, v.cols));
   return v;
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "headmix/core/checked.hpp"
 #include "headmix/core/config.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
@@ -296,7 +297,8 @@ inline void write_safetensors(std::string const& path, TensorMap const& tensors,
            bytes < 0 ? "a size that fits into memory" : message(bytes, " bytes"), " for ", type_text(t.type, t.shape),
            ", found ", t.bytes.size(), " bytes");
     }
-    std::size_t const begin = std::exchange(end, end + t.bytes.size());
+    std::size_t const begin =
+        std::exchange(end, static_cast<std::size_t>((checked(static_cast<Index>(end)) + bytes).value));
     std::string shape;
     for (Index const n : t.shape) shape += message(shape.empty() ? "" : ",", n);
     add(name, message("{\"dtype\":\"", name_of(t.type), "\",\"shape\":[", shape, "],\"data_offsets\":[", begin, ",",

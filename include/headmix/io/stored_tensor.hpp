@@ -45,7 +45,9 @@ struct stored_tensor {
   std::function<void(std::byte const*)> replace;  ///< by numbers of its type on the host
   tensor_part part = {};
 
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(count * rows * cols * info_of(type).size); }
+  [[nodiscard]] std::size_t bytes() const {
+    return checked_bytes(checked(count) * rows * cols, static_cast<std::size_t>(info_of(type).size));
+  }
   /// Where it is a part, that of the whole.
   [[nodiscard]] std::array<Index, 3> whole() const {
     return part.divided ? part.whole : std::array<Index, 3>{count, rows, cols};

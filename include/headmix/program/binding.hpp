@@ -55,12 +55,22 @@ inline bool same_view(untyped_view const& a, untyped_view const& b) {
 inline bool same_extents(untyped_view const& a, untyped_view const& b) {
   return a.count == b.count && a.rows == b.rows && a.cols == b.cols;
 }
-/// A view without memory; fails if it has more elements than any value may have, before somebody allocates them.
-inline untyped_view without_memory(std::string_view name, Index count, Index rows, Index cols) {
-  if (count > 0 && rows > 0 && cols > 0 && (rows > max_elements / cols || rows * cols > max_elements / count)) {
-    fail(name, " would have the extents ", count == 1 ? "" : message(count, " x "), rows, " x ", cols,
-         ", more than the ", max_elements, " elements that a value may have");
+/// Fails if these extents are negative, or are more than any value may have, before somebody allocates them.
+inline void check_value_extents(std::string_view name, Index count, Index rows, Index cols,
+                                std::string_view before = "") {
+  auto const extents = [&] { return message(count == 1 ? "" : message(count, " x "), rows, " x ", cols); };
+  if (0 > count || 0 > rows || 0 > cols)
+    fail(before, name, " would have the extents ", extents(), ", of which one is negative");
+  bool const empty = count == 0 || rows == 0 || cols == 0;
+  if (count > max_elements || rows > max_elements || cols > max_elements ||
+      (!empty && (rows > max_elements / cols || rows * cols > max_elements / count))) {
+    fail(before, name, " would have the extents ", extents(), ", more than the ", max_elements,
+         " elements that a value may have");
   }
+}
+/// A view without memory, of extents that are checked.
+inline untyped_view without_memory(std::string_view name, Index count, Index rows, Index cols) {
+  check_value_extents(name, count, rows, cols);
   return {nullptr, count, rows, cols};
 }
 struct leaf_row {
@@ -96,7 +106,9 @@ struct binding_table {
 inline void check_segments(char const* name_source, segments const& s, bool readable) {
   auto const what = [&] { return unqualified(name_source); };  // only for messages: it takes time
   if (s.count < 1) fail(what(), ": there must be at least one sequence, found ", s.count);
+  if (s.count > max_int) fail(what(), ": expected at most ", max_int, " sequences, found ", s.count);
   if (0 > s.rows) fail(what(), ": the sequences have a negative number of rows: ", s.rows);
+  if (s.rows > max_elements) fail(what(), ": expected at most ", max_elements, " rows, found ", s.rows);
   if (s.offsets == nullptr) {
     if (s.rows % s.count != 0) {
       fail(what(), ": ", s.rows, " rows do not divide evenly into ", s.count, " sequences; give offsets");
@@ -203,6 +215,7 @@ class basic_binding {
 
   void set_size(std::size_t size, Index n) {
     if (0 > n) fail("size ", size_name(size), " must not be negative; found ", n);
+    if (n > max_elements) fail("size ", size_name(size), ": expected at most ", max_elements, ", found ", n);
     if (given_[size] != n) state_->fall_back(stage::bound, "a size was set");
     given_[size] = sizes_.value[size] = n;
     find_shares();
@@ -389,7 +402,7 @@ class basic_binding {
   }
   void check_extents(std::size_t leaf, untyped_view const& v, char const* what) const {
     if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_text(leaf), " has a negative extent: ", text(v));
-    static_cast<void>(checked(v.count) * v.rows * v.cols);
+    check_value_extents(leaf_text(leaf), v.count, v.rows, v.cols, what);
   }
   void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const {
     if (gradient.data == nullptr) return;

@@ -40,7 +40,7 @@ constexpr Index evaluate(formula const& f, Index const* sizes, bool exact = fals
     case formula::op::sum:
       return (checked(evaluate(*f.a, sizes, exact)) + evaluate(*f.b, sizes, exact)).value;
     case formula::op::difference:
-      return evaluate(*f.a, sizes, exact) - evaluate(*f.b, sizes, exact);
+      return (checked(evaluate(*f.a, sizes, exact)) - evaluate(*f.b, sizes, exact)).value;
     case formula::op::quotient:
       break;
   }

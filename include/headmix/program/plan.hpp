@@ -120,8 +120,8 @@ class basic_plan {
         std::size_t const i = number_of(*b);
         b->laid_out = true;
         b->used = b->last > c || !program_->buffers[i].optional;
-        auto const elements = static_cast<std::size_t>(values[program_->first_buffer() + i].size());
-        b->bytes = elements * program_->buffers[i].element;
+        Index const elements = values[program_->first_buffer() + i].size();
+        b->bytes = checked_bytes(elements, program_->buffers[i].element);
         if (!b->used) continue;
         if (buffer const* const before = place_of(c, i)) {
           b->offset = before->offset;
@@ -140,7 +140,7 @@ class basic_plan {
       }
     }
     weights_ = planner.peak();
-    bytes_ = weights_ + aligned(losses() * sizeof(double));
+    bytes_ = aligned(weights_ + aligned(losses() * sizeof(double)));
   }
   /// Of the workspace.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

@@ -157,14 +157,13 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options, Backend backend)
       : options_(options),
         moved_((check(parameters), std::move(parameters)), options.narrow, options.seed, std::move(backend)) {
-    auto const n = static_cast<std::size_t>(moved_.size());
-    m_ = backend_memory<Backend>(n * sizeof(wide));
-    v_ = backend_memory<Backend>(n * sizeof(wide));
+    m_ = backend_memory<Backend>(checked_bytes(moved_.size(), sizeof(wide)));
+    v_ = backend_memory<Backend>(checked_bytes(moved_.size(), sizeof(wide)));
     if constexpr (!Backend::host_memory) {
-      std::size_t rows = 0;
-      for (auto const& p : moved_.all()) rows += static_cast<std::size_t>(p.value.count * p.value.rows);
-      row_squares_ = backend_memory<Backend>(rows * sizeof(wide));
-      squares_.resize(rows);
+      checked rows = 0;
+      for (auto const& p : moved_.all()) rows += checked(p.value.count) * p.value.rows;
+      row_squares_ = backend_memory<Backend>(checked_bytes(rows, sizeof(wide)));
+      squares_.resize(static_cast<std::size_t>(rows.value));
     }
   }
 

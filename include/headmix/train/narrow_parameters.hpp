@@ -85,8 +85,10 @@ class moved_parameters {
 
   moved_parameters(std::vector<parameter<T>> all, narrow_parameters narrow, std::uint64_t seed, Backend backend)
       : backend_(std::move(backend)), all_(std::move(all)), narrow_(narrow), seed_(seed) {
-    for (auto const& p : all_) size_ += p.value.size();
-    if (has_masters()) weights_ = headmix::backend_memory<Backend>(static_cast<std::size_t>(size_) * sizeof(wide));
+    checked size = 0;
+    for (auto const& p : all_) size += checked(p.value.count) * p.value.rows * p.value.cols;
+    size_ = size.value;
+    if (has_masters()) weights_ = headmix::backend_memory<Backend>(checked_bytes(size_, sizeof(wide)));
     changed();
   }
 

@@ -165,10 +165,11 @@ template <class S, class Products = products::exact>
   using T = accumulator_t<S>;
   return detail::with_operands<S, Products>([&]<class Operands>(Operands) {
     using element = typename Operands::element;
-    return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(extents)) +
-           scratch_bytes<element>(Operands::keys::size(extents)) +
-           scratch_bytes<element>(Operands::values::size(extents)) +
-           concurrency * detail::attention_worker_bytes<T>(extents.head_dim);
+    return (scratch_begins + scratch_bytes<Index>(detail::block_table::size(extents)) +
+            scratch_bytes<element>(Operands::keys::size(extents)) +
+            scratch_bytes<element>(Operands::values::size(extents)) +
+            checked(concurrency) * detail::attention_worker_bytes<T>(extents.head_dim))
+        .value;
   });
 }
 

@@ -27,13 +27,14 @@ template <class S, class Map>
 Index gradient_sum_size(attention_backward<S, Map> const& a) {
   attention_extents const& x = a.extents;
   if (x.kv_heads == 1 && (widens<S> || (a.d_k.col_stride == 1 && a.d_v.col_stride == 1))) return 0;
-  return (x.keys.offsets || x.keys.count == 0 ? x.keys.rows : x.keys.rows / x.keys.count) * x.head_dim;
+  checked const longest = x.keys.offsets || x.keys.count == 0 ? x.keys.rows : x.keys.rows / x.keys.count;
+  return (longest * x.head_dim).value;
 }
 
 /// Numbers of all keys' gradients, where they are summed apart since those of S are narrower.
 template <class S>
 constexpr Index widened_gradient_size(attention_extents const& x) {
-  return widens<S> ? x.keys.rows * x.kv_heads * x.head_dim : 0;
+  return widens<S> ? (checked(x.keys.rows) * x.kv_heads * x.head_dim).value : 0;
 }
 
 /// sum = or += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them. There
@@ -213,14 +214,16 @@ template <class Products = products::exact, class S, class Map>
   attention_extents const& x = a.extents;
   return detail::with_operands<S, Products>([&]<class Operands>(Operands) {
     using element = typename Operands::element;
-    return scratch_alignment +
-           concurrency * (detail::gradient_worker_bytes<Operands, T, Map>(x.head_dim) +
-                          2 * scratch_bytes<T>(detail::gradient_sum_size(a))) +
-           scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
-           scratch_bytes<Index>(detail::gradient_parts::size(x)) + 2 * scratch_bytes<element>(Operands::keys::size(x)) +
-           scratch_bytes<element>(Operands::values::size(x)) +
-           2 * scratch_bytes<T>(detail::gradient_parts::copies_memory(a, concurrency)) +
-           2 * scratch_bytes<T>(detail::widened_gradient_size<S>(x));
+    checked const two = 2;
+    return (scratch_begins +
+            checked(concurrency) * (two * scratch_bytes<T>(detail::gradient_sum_size(a)) +
+                                    detail::gradient_worker_bytes<Operands, T, Map>(x.head_dim)) +
+            scratch_bytes<detail::gradient_parts::part>(detail::gradient_parts::size(x)) +
+            scratch_bytes<Index>(detail::gradient_parts::size(x)) +
+            two * scratch_bytes<element>(Operands::keys::size(x)) + scratch_bytes<element>(Operands::values::size(x)) +
+            two * scratch_bytes<T>(detail::gradient_parts::copies_memory(a, concurrency)) +
+            two * scratch_bytes<T>(detail::widened_gradient_size<S>(x)))
+        .value;
   });
 }
 

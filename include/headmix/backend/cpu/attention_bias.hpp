@@ -56,9 +56,10 @@ template <class S, class Map>
                                                                     Index concurrency) {
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
-  return scratch_alignment + 2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         concurrency * (detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) +
-                        scratch_bytes<T>(detail::bias_tile::size));
+  return (scratch_begins + checked(2) * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
+          checked(concurrency) * (detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) +
+                                  scratch_bytes<T>(detail::bias_tile::size)))
+      .value;
 }
 
 /// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.

@@ -295,15 +295,15 @@ class cached_block {
 /// Tiles that a sequence may have, where tiles are tasks of their own; 1 where blocks of rows are enough for all
 /// threads. It depends on nothing but extents that a step has in common with the next one.
 inline Index split_tiles(attention_extents const& x, cache_pages const& pages, Index concurrency) {
-  Index const rows = x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
-  Index const tiles = pages.per_sequence * cache_tiles(pages).per_page;
+  Index const rows = (checked(x.queries.rows) * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads)).value;
+  Index const tiles = (checked(pages.per_sequence) * cache_tiles(pages).per_page).value;
   return concurrency > 1 && rows <= tuning::split_rows ? tiles : 1;
 }
 /// Numbers that the sums of all tiles of all blocks take, if they are made apart.
 template <class T>
 Index split_sums(attention_extents const& x, Index tiles) {
-  Index const rows = x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
-  return tiles == 1 ? 0 : rows * tiles * row_sums<T>::size(1, value_panels<T>::padded_dim(x));
+  Index const rows = (checked(x.queries.rows) * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads)).value;
+  return tiles == 1 ? 0 : (checked(rows) * tiles * row_sums<T>::size(1, value_panels<T>::padded_dim(x))).value;
 }
 
 }  // namespace detail
@@ -313,11 +313,13 @@ template <class S>
 [[nodiscard]] Index cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages,
                                                    Index concurrency) {
   using T = accumulator_t<S>;
-  return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(x)) +
-         scratch_bytes<T>(detail::split_sums<T>(x, detail::split_tiles(x, pages, concurrency))) +
-         concurrency * detail::with_cache<S>(x.head_dim, [&]<class Cache>(Cache) {
-           return detail::cached_block<full, Cache, S, no_score_map>::bytes(x.head_dim);
-         });
+  auto const own = detail::with_cache<S>(x.head_dim, [&]<class Cache>(Cache) {
+    return detail::cached_block<full, Cache, S, no_score_map>::bytes(x.head_dim);
+  });
+  return (scratch_begins + scratch_bytes<Index>(detail::block_table::size(x)) +
+          scratch_bytes<T>(detail::split_sums<T>(x, detail::split_tiles(x, pages, concurrency))) +
+          checked(concurrency) * own)
+      .value;
 }
 
 namespace detail {

@@ -13,8 +13,8 @@ namespace detail {
 
 /// At most so many blocks are in a block_table.
 inline Index most_blocks(attention_extents const& x) {
-  Index const rows = x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
-  return rows / attention_tile::rows + x.queries.count * x.heads;
+  auto const rows = checked(x.queries.rows) * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
+  return (rows.value / attention_tile::rows + checked(x.queries.count) * x.heads).value;
 }
 /// Heads of the rows of a list.
 inline Index heads_of_list(attention_extents const& x) { return x.heads_are_chosen() ? 1 : x.group(); }
@@ -73,10 +73,11 @@ template <class S, class Map>
 [[nodiscard]] Index attention_operand_gradient_scratch_bytes(attention_backward<S, Map> const& a, Index concurrency) {
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
-  return scratch_alignment + scratch_bytes<Index>(detail::block_table::size(x)) +
-         2 * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-         scratch_bytes<double>((detail::most_blocks(x) * detail::heads_of_list(x) + x.heads) * Map::operands) +
-         concurrency * detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim);
+  auto const sums = (checked(detail::most_blocks(x)) * detail::heads_of_list(x) + x.heads) * Map::operands;
+  return (scratch_begins + scratch_bytes<Index>(detail::block_table::size(x)) +
+          checked(2) * scratch_bytes<T>(detail::key_panels<T>::size(x)) + scratch_bytes<double>(sums.value) +
+          checked(concurrency) * detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim))
+      .value;
 }
 
 /// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.

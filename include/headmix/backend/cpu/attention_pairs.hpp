@@ -54,7 +54,7 @@ class key_pairs {
 
   /// Pairs of all panels.
   [[nodiscard]] static constexpr Index size(attention_extents const& x) {
-    return (x.keys.rows / width + x.keys.count) * x.kv_heads * deep(x) * width;
+    return ((checked(x.keys.rows / width) + x.keys.count) * x.kv_heads * deep(x) * width).value;
   }
 
   key_pairs(attention_extents const& x, pair* memory) : x_(x), memory_(memory) {}
@@ -100,7 +100,7 @@ class value_pairs {
   }
   /// Pairs of all panels.
   [[nodiscard]] static constexpr Index size(attention_extents const& x) {
-    return all_rows(x) * x.kv_heads * padded_dim(x);
+    return (checked(all_rows(x)) * x.kv_heads * padded_dim(x)).value;
   }
 
   value_pairs(attention_extents const& x, pair* memory) : x_(x), memory_(memory) {}

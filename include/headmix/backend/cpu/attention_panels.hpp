@@ -126,7 +126,7 @@ class key_panels {
 
   /// Elements of all panels: every sequence may waste a part of one.
   [[nodiscard]] static constexpr Index size(attention_extents const& x) {
-    return (x.keys.rows / width + x.keys.count) * x.kv_heads * x.head_dim * width;
+    return ((checked(x.keys.rows / width) + x.keys.count) * x.kv_heads * x.head_dim * width).value;
   }
 
   key_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}
@@ -179,7 +179,7 @@ class value_panels {
   }
   /// Elements of all panels.
   [[nodiscard]] static constexpr Index size(attention_extents const& x) {
-    return x.keys.rows * x.kv_heads * padded_dim(x);
+    return (checked(x.keys.rows) * x.kv_heads * padded_dim(x)).value;
   }
 
   value_panels(attention_extents const& x, T* memory) : x_(x), memory_(memory) {}

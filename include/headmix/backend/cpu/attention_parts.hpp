@@ -23,18 +23,21 @@ class gradient_parts {
   };
   static constexpr Index wanted = tuning::gradient_parts;
 
-  [[nodiscard]] static Index size(attention_extents const& x) { return x.queries.count * x.kv_heads + wanted; }
+  [[nodiscard]] static Index size(attention_extents const& x) {
+    return (checked(x.queries.count) * x.kv_heads + wanted).value;
+  }
   /// Elements of the copies of d_k, or of d_v, that there may be, whatever the lists are.
   template <class T, class Map>
   [[nodiscard]] static Index copies(attention_backward<T, Map> const& a) {
     attention_extents const& x = a.extents;
-    Index const sequences = (std::max)(Index{1}, x.queries.count), heads = sequences * x.kv_heads;
+    Index const sequences = (std::max)(Index{1}, x.queries.count), heads = (checked(sequences) * x.kv_heads).value;
     Index const evenly = (wanted + heads - 1) / heads - 1;  // where all heads have the same work
     bool const chosen = a.q.cols != x.heads * x.head_dim;
     if (x.queries.offsets || x.keys.offsets) {
-      return (std::min)(wanted, (std::max)(Index{1}, evenly) * x.kv_heads) * x.keys.rows * x.head_dim;
+      checked const most = (std::min)(wanted, (std::max)(Index{1}, evenly) * x.kv_heads);
+      return (most * x.keys.rows * x.head_dim).value;
     }
-    return (chosen ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim;
+    return (checked(chosen ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim).value;
   }
   /// Elements of memory for them. A single worker adds each as soon as it is made, so all of them have one place.
   template <class T, class Map>

@@ -52,7 +52,9 @@ struct list_blocks {
 class block_table {
  public:
   /// Elements of `memory`, whether heads are chosen or not.
-  [[nodiscard]] static constexpr Index size(attention_extents const& x) { return x.queries.count * x.heads + 1; }
+  [[nodiscard]] static constexpr Index size(attention_extents const& x) {
+    return (checked(x.queries.count) * x.heads + 1).value;
+  }
 
   block_table(attention_extents const& x, Index* memory) : x_(x), begins_(memory) {
     Index n = 0;

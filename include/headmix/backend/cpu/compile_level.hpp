@@ -76,9 +76,7 @@ struct kernels_here final : mixed_products_here<T> {
   }
 
   Index panels_size(view<T const> w) const override { return weight_panels<T>::size(w); }
-  void pack_panels(executor_ref e, view<T const> w, W* memory) const override {
-    weight_panels<T>(w, memory).pack(e);
-  }
+  void pack_panels(executor_ref e, view<T const> w, W* memory) const override { weight_panels<T>(w, memory).pack(e); }
   Index grouped_gemm_scratch(view<T const> w, Index concurrency) const override {
     return grouped_scratch_bytes<T>(w.rows, w.cols, concurrency);
   }

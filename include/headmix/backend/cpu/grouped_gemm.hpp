@@ -17,8 +17,9 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 template <class S>
 [[nodiscard]] constexpr Index grouped_scratch_bytes(Index depth, Index width, Index concurrency) {
   using T = accumulator_t<S>;
-  return scratch_alignment + concurrency * (scratch_bytes<T>(tuning::gathered_rows * depth) +
-                                            scratch_bytes<T>(tuning::gathered_rows * width));
+  return (scratch_begins + checked(concurrency) * (scratch_bytes<T>(tuning::gathered_rows * depth) +
+                                                   scratch_bytes<T>(tuning::gathered_rows * width)))
+      .value;
 }
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert

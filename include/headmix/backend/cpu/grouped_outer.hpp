@@ -43,7 +43,7 @@ struct outer_block {
 /// Scratch that grouped_outer needs for matrices of so many rows, in bytes.
 template <class S>
 [[nodiscard]] constexpr Index grouped_outer_scratch_bytes(Index rows, Index concurrency) {
-  return scratch_alignment + concurrency * detail::outer_block::worker_bytes<S>(rows);
+  return (scratch_begins + checked(concurrency) * detail::outer_block::worker_bytes<S>(rows)).value;
 }
 
 namespace detail {

@@ -284,8 +284,9 @@ template <class S>
   Index const panels = detail::packs_for_joins<S>(x.rows, slots_per_row, w)
                            ? detail::weight_panels<S>::size(w.middle_cols(0, columns))
                            : 0;
-  return scratch_alignment + scratch_bytes<accumulator_t<S>>(panels) +
-         concurrency * detail::sum_worker<S>::bytes(slots_per_row * detail::sum_block{}.rows, w.rows, w.cols);
+  return (scratch_begins + scratch_bytes<accumulator_t<S>>(panels) +
+          checked(concurrency) * detail::sum_worker<S>::bytes(slots_per_row * detail::sum_block{}.rows, w.rows, w.cols))
+      .value;
 }
 
 /// y.row(r) = the sum over the slots s of row r, s / slots_per_row = r, of x.row(s) w[e], e the expert of the slot; or

@@ -69,11 +69,13 @@ void for_each_task(executor_ref executor, Index tasks, F f) {
   });
 }
 
-/// Bytes that `n` elements of T take in a scratch span, rounded up to whole cache lines.
+/// Bytes that `n` elements of T take in a scratch span, rounded up to whole cache lines. How much scratch a kernel
+/// needs is a sum of them, `checked`, so that nothing later can be too large.
 template <class T>
 [[nodiscard]] constexpr Index scratch_bytes(Index n) {
-  return static_cast<Index>(aligned(static_cast<std::size_t>(n) * sizeof(T)));
+  return static_cast<Index>(aligned(checked_bytes(n, sizeof(T))));
 }
+inline constexpr checked scratch_begins = scratch_alignment;
 
 /// Cuts a scratch span into aligned arrays, one after the other.
 class scratch_cutter {

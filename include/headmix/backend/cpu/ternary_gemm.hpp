@@ -33,7 +33,8 @@ struct rounded_rows {
   Index depth;
 
   static constexpr Index bytes(Index rows, Index depth) {
-    return scratch_bytes<std::int8_t>(rows * depth) + scratch_bytes<W>(rows) + scratch_bytes<Int>(rows);
+    return scratch_bytes<std::int8_t>((checked(rows) * depth).value) + scratch_bytes<W>(rows) +
+           scratch_bytes<Int>(rows);
   }
   rounded_rows(scratch_cutter& cut, Index rows, Index depth_)
       : numbers(cut.take<std::int8_t>(rows * depth_)),
@@ -275,9 +276,9 @@ constexpr Index packed_worker_bytes(Index words) {
 template <class Dots = detail::best_dots, class T>
 [[nodiscard]] Index packed_scratch_bytes(view<T const> x, Index concurrency) {
   Index const words = detail::padded_words<Dots>(x.cols);
-  Index const bytes = scratch_alignment +
-                      detail::rounded_rows<accumulator_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word) +
-                      concurrency * detail::packed_worker_bytes<Dots>(words);
+  auto const rounded = detail::rounded_rows<accumulator_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word);
+  Index const bytes =
+      (scratch_begins + rounded + checked(concurrency) * detail::packed_worker_bytes<Dots>(words)).value;
   if constexpr (detail::may_be_refused<Dots>) {
     return (std::max)(bytes, packed_scratch_bytes<typename Dots::otherwise>(x, concurrency));
   } else {

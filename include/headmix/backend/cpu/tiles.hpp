@@ -151,9 +151,7 @@ struct tile_unit {
   /// C += A B, of signed bytes
   template <int C, int A, int B>
   static void multiply_bytes() {
-    asm volatile("{tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbssd tmm%c0, tmm%c1, tmm%c2}"
-                 :
-                 : "i"(C), "i"(A), "i"(B));
+    asm volatile("{tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbssd tmm%c0, tmm%c1, tmm%c2}" : : "i"(C), "i"(A), "i"(B));
   }
 };
 

@@ -40,8 +40,8 @@ inline constexpr Index widened_rows = 96, widened_cols = 128, widened_depth = 12
 /// Depth of a panel of pairs of bfloat16s (128 KiB), and rows whose sums lie on the stack where a product is deeper
 /// (48 KiB).
 inline constexpr Index pairs_depth = 2 * panel_depth, pairs_rows = 192;
-/// Tiles of depth of a block of sums, 16 products, after which other work goes on for a while: they take 128 cycles, and
-/// the work, a row of a tile of scores, about as many instructions as the processor looks ahead.
+/// Tiles of depth of a block of sums, 16 products, after which other work goes on for a while: they take 128 cycles,
+/// and the work, a row of a tile of scores, about as many instructions as the processor looks ahead.
 inline constexpr Index tiles_between = 2;
 /// Elements of rows that are copied for products of tiles, and of rounded floats (288 KiB): panels of b are packed once
 /// for so many.

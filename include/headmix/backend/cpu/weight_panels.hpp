@@ -37,7 +37,9 @@ template <class S>
 class weight_panels {
  public:
   using T = accumulator_t<S>;
-  [[nodiscard]] static Index size(view<S const> const& w) { return w.count * deep(w.rows) * padded_cols(w.cols); }
+  [[nodiscard]] static Index size(view<S const> const& w) {
+    return (checked(w.count) * deep(w.rows) * padded_cols(w.cols)).value;
+  }
 
   weight_panels(view<S const> w, T* memory) : w_(w), memory_(memory) {}
 
@@ -88,8 +90,8 @@ class weight_panels {
       j += cols;
     }
   }
-  /// Columns [col, col + cols) of the weights of `experts` matrices from e on, as one below the other: adds the products
-  /// of n rows to, or writes them from, the beginning of the rows `to`.
+  /// Columns [col, col + cols) of the weights of `experts` matrices from e on, as one below the other: adds the
+  /// products of n rows to, or writes them from, the beginning of the rows `to`.
   void multiply(T* const* to, T const* const* from, Index n, Index e, Index experts, Index col, Index cols,
                 bool accumulate) const {
     left_operand<listed_rows<T const>> const left{{from}};
@@ -168,7 +170,7 @@ class prepared_weights {
     auto found = std::find_if(entries_.begin(), entries_.end(), same);
     if (found == entries_.end()) {
       using number = accumulator_t<T>;
-      AlignedBuffer memory(static_cast<std::size_t>(size) * sizeof(number));
+      AlignedBuffer memory(checked_bytes(size, sizeof(number)));
       pack(memory.template as<number>());
       entries_.push_back({w, std::move(memory)});
       found = entries_.end() - 1;

@@ -52,7 +52,7 @@ template <AttentionMask Mask, int width, class Queue, class T, class Map>
 /// Where the statistics end in the scratch.
 template <class Wide>
 [[nodiscard]] std::size_t attention_statistics_bytes(attention_extents const& x) {
-  auto const bytes = static_cast<std::size_t>(2 * x.queries.rows * x.rows_per_token * heads_of_row(x)) * sizeof(Wide);
+  auto const bytes = checked_bytes(checked(2) * x.queries.rows * x.rows_per_token * heads_of_row(x), sizeof(Wide));
   return (bytes + 15) / 16 * 16;
 }
 /// What lies behind them: the tiles of the lists, then the parts.

@@ -218,9 +218,8 @@ template <class T>
 [[nodiscard]] std::size_t cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages) {
   cached_parts const parts = cached_parts::apart(x, pages);
   if (parts.count == 1) return 0;
-  auto const rows = static_cast<std::size_t>(cached_parts::rows(x));
-  return rows *
-         (2 * sizeof(Index) + static_cast<std::size_t>(parts.count * (x.head_dim + 2)) * sizeof(accumulator_t<T>));
+  auto const of_row = checked_bytes(checked(parts.count) * (x.head_dim + 2), sizeof(accumulator_t<T>));
+  return checked_bytes(cached_parts::rows(x), 2 * sizeof(Index) + of_row);
 }
 
 /// Puts keys and values into the cache; then o = softmax(scores where Mask allows) v over all that it holds of the

@@ -293,7 +293,7 @@ template <class T, class Map>
   attention_extents const& x = p.extents;
   using wide = accumulator_t<T>;
   return attention_statistics_bytes<wide>(x) +
-         static_cast<std::size_t>(x.queries.rows * x.rows_per_token * heads_of_row(x) * Map::operands) * sizeof(wide);
+         checked_bytes(checked(x.queries.rows) * x.rows_per_token * heads_of_row(x) * Map::operands, sizeof(wide));
 }
 
 /// Fills in the sums of all rows that are in a list.

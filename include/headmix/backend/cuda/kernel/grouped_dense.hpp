@@ -115,8 +115,8 @@ struct spread_shape {
            rows * (experts * width / 8) < (std::numeric_limits<Int>::max)();
   }
   [[nodiscard]] std::size_t scratch_bytes(std::size_t element) const {
-    return 16 + static_cast<std::size_t>(rows * experts * width) * element +
-           static_cast<std::size_t>(rows * per_row) * sizeof(Int);
+    return 16 + checked_bytes(checked(rows) * experts * width, element) +
+           checked_bytes(checked(rows) * per_row, sizeof(Int));
   }
 };
 /// Makes them, from `free` on, which is a multiple of 16 bytes. Rows of x are aligned.

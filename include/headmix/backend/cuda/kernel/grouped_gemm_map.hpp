@@ -70,7 +70,7 @@ template <class Tree, class Queue>
 template <class Queue, class Tree, std::size_t n>
 [[nodiscard]] std::size_t grouped_gemm_map_scratch_bytes(Queue const& queue, view<bfloat16> y, Tree const&,
                                                          std::array<view<bfloat16 const>, n> const& w) {
-  return maps_in_registers<Tree>(queue, y, w[0]) ? 0 : (n - 1) * static_cast<std::size_t>(y.size()) * sizeof(bfloat16);
+  return maps_in_registers<Tree>(queue, y, w[0]) ? 0 : checked_bytes(y.size(), (n - 1) * sizeof(bfloat16));
 }
 
 /// See FusedExperts in contract/optional_kernels.hpp.

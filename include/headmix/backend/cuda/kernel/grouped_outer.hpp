@@ -285,7 +285,7 @@ template <class T>
   std::size_t bytes = 0;
   if constexpr (Half<T>) {
     int const parts = grouped_outer_plan(y, x, g).parts;
-    if (parts > 1) bytes = 16 + static_cast<std::size_t>(parts * y.size()) * sizeof(float);
+    if (parts > 1) bytes = 16 + checked_bytes(checked(parts) * y.size(), sizeof(float));
     if (dense_outer<T> const dense(y, x, g); dense.taken)
       bytes = (std::max)(bytes, dense.shape.scratch_bytes(sizeof(T)));
   }

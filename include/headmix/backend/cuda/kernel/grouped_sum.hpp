@@ -70,7 +70,7 @@ template <class Queue, class T>
                                                     std::type_identity_t<view<T const>> w) {
   dense_sum<T> const dense(y, x, w);
   Index const cols = columns_of_parts(dense.taken, y.cols);
-  std::size_t const parts = 16 + static_cast<std::size_t>(x.rows * cols) * sizeof(T);
+  std::size_t const parts = 16 + checked_bytes(checked(x.rows) * cols, sizeof(T));
   return dense.taken ? (std::max)(parts, dense.shape.scratch_bytes(sizeof(T))) : parts;
 }
 

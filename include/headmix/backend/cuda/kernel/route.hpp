@@ -287,11 +287,11 @@ struct padded_weights {
 /// without tensor cores, log_sum.
 template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
-  std::size_t const log_sums = sizeof(accumulator_t<T>) * static_cast<std::size_t>(r.x.rows);
+  std::size_t const log_sums = checked_bytes(r.x.rows, sizeof(accumulator_t<T>));
   if constexpr (Half<T>) {
     Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.p.cols;
-    std::size_t const parts = sizeof(float) * static_cast<std::size_t>((2 * experts + 2) * blocks + experts + 1) +
-                              sizeof(T) * static_cast<std::size_t>(r.w.rows * padded_weights<T>::columns(r.w.cols));
+    std::size_t const parts = checked_bytes((checked(2) * experts + 2) * blocks + experts + 1, sizeof(float)) +
+                              checked_bytes(checked(r.w.rows) * padded_weights<T>::columns(r.w.cols), sizeof(T));
     return parts < log_sums ? log_sums : parts;
   } else {
     return log_sums;
