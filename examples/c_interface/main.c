@@ -67,7 +67,10 @@ int main(void) {
   }
 
   pthread_t other;
-  if (pthread_create(&other, NULL, second_thread, &s) != 0) return EXIT_FAILURE;
+  if (pthread_create(&other, NULL, second_thread, &s) != 0) {
+    fputs("c_interface: cannot start a thread\n", stderr);
+    return EXIT_FAILURE;
+  }
   check(moa_run(s.layer, 0, threads, forward_and_backward, &s)); /* on both */
   if (pthread_join(other, NULL) != 0) return EXIT_FAILURE;
   printf("objective %.6f, after one step of gradient descent %.6f\n", before, s.objective);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "../common.hpp"
@@ -60,7 +61,12 @@ int main() {
     for (auto const& offsets : batches) threads.run(ith, nth, [&] { train(offsets); });
   };
   std::vector<std::thread> others;
-  for (Index ith = 1; ith < nth; ++ith) others.emplace_back(engine, ith);
+  try {
+    for (Index ith = 1; ith < nth; ++ith) others.emplace_back(engine, ith);
+  } catch (std::system_error const& e) {  // those that there are wait for thread 0
+    std::fprintf(stderr, "foreign_buffers: cannot start %td threads: %s\n", nth, e.what());
+    std::_Exit(2);
+  }
   engine(0);
   for (auto& thread : others) thread.join();
   check.weights(dw);

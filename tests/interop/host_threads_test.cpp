@@ -123,7 +123,7 @@ TEST_CASE("host threads: errors reach all callers and nobody waits for ever") {
   });
   for (auto const& f : found) CHECK(f == found[0]);
   CHECK(found[0].find("4") != std::string::npos);
-  CHECK(error_of([] { host_threads none(0); }) == "headmix: host_threads: expected at least 1 thread, found 0");
+  CHECK(error_of([] { host_threads none(0); }) == "headmix: host_threads: expected 1 to 4096 threads, found 0");
   CHECK(error_of([&] { threads.run(0, 4, [] {}); }) == "headmix: host_threads: expected 1 to 3 threads, found nth = 4");
   CHECK(error_of([&] { threads.run(2, 2, [] {}); }) == "headmix: host_threads: expected ith from 0 to 1, found 2");
 }

@@ -4,6 +4,7 @@
 #include "headmix/backend/open_mp.hpp"
 
 #include "../backend/executors.hpp"
+#include "../error_of.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -33,6 +34,12 @@ TEST_CASE("OpenMP: the number of threads is that of the beginning") {
   CHECK(executor.concurrency() == 2);
   check_same_bits(executor);
   omp_set_num_threads(before);
+}
+TEST_CASE("OpenMP: a number of threads that no team has is an error") {
+  for (Index const n : {Index{0}, Index{-1}, Index{4097}, (Index{1} << 32) + 1}) {
+    CHECK(error_of([n] { open_mp const executor(n); }) ==
+          message("headmix: open_mp: expected 1 to 4096 threads, found ", n));
+  }
 }
 TEST_CASE("OpenMP: inside a parallel region of the caller's everything runs on the thread that asks") {
   open_mp executor(2);

@@ -11,13 +11,15 @@
 
 #include "headmix/backend/cpu/eigen.hpp"
 #include "headmix/backend/executor.hpp"
+#include "headmix/backend/threads.hpp"
 #include "headmix/core/config.hpp"
 
 namespace headmix {
 
 /// Runs the tasks of one parallel_for on the threads of a pool and on the calling one, which never waits for a thread
 /// that is busy with something else. A parallel_for that starts while another one is under way on this executor (from
-/// one of its tasks, or from another thread) runs serially.
+/// one of its tasks, or from another thread) runs serially, and so does one in a child of fork(), which has no other
+/// threads. A task must not call fork() itself, unless the child calls exec().
 class eigen_pool {
  public:
   /// Keeps a reference to the pool, and may be destroyed before or after it.
@@ -30,7 +32,7 @@ class eigen_pool {
 
   template <class F>
   void parallel_for(Index n, F&& f) {
-    if (n <= 1 || threads_ == 1 || busy_.test_and_set(std::memory_order_acquire)) {
+    if (n <= 1 || threads_ == 1 || process_ != detail::process_id() || busy_.test_and_set(std::memory_order_acquire)) {
       for (Index i = 0; i < n; ++i) f(i);
       return;
     }
@@ -90,6 +92,7 @@ class eigen_pool {
   Eigen::ThreadPoolInterface* pool_;
   Index threads_ = Index{pool_->NumThreads()} + 1;
   crew* crew_;
+  long process_ = detail::process_id();
   std::atomic_flag busy_;
 };
 

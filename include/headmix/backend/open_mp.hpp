@@ -9,9 +9,8 @@
 
 #include <omp.h>
 
-#include <algorithm>
-
 #include "headmix/backend/executor.hpp"
+#include "headmix/backend/threads.hpp"
 #include "headmix/core/config.hpp"
 
 namespace headmix {
@@ -21,7 +20,10 @@ namespace headmix {
 class open_mp {
  public:
   /// The number of threads, the calling one included, stays what it is now: kernels are given memory for as many.
-  explicit open_mp(Index threads = omp_get_max_threads()) : threads_(static_cast<int>((std::max)(threads, Index{1}))) {}
+  /// Fewer than one and more than 4096 are an Error. Where the system refuses one of them, OpenMP ends the
+  /// process.
+  explicit open_mp(Index threads = omp_get_max_threads())
+      : threads_(static_cast<int>(detail::checked_threads("open_mp", threads))) {}
 
   [[nodiscard]] Index concurrency() const { return threads_; }
 

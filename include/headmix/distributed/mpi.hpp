@@ -35,6 +35,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -105,10 +106,16 @@ class mpi_session {
     std::mutex mutex;
     std::condition_variable changed;
     bool ended = false;
-    std::thread guard([&] {
-      std::unique_lock lock(mutex);
-      if (!changed.wait_for(lock, std::chrono::seconds(3), [&] { return ended; })) std::_Exit(1);
-    });
+    std::thread guard;
+    try {
+      guard = std::thread([&] {
+        std::unique_lock lock(mutex);
+        if (!changed.wait_for(lock, std::chrono::seconds(3), [&] { return ended; })) std::_Exit(1);
+      });
+    } catch (std::system_error const&) {
+      std::fflush(nullptr);
+      std::_Exit(1);  // rather than wait for ever
+    }
     MPI_Finalize();
     {
       std::lock_guard const lock(mutex);

@@ -13,6 +13,7 @@
 
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/executor.hpp"
+#include "headmix/backend/threads.hpp"
 #include "headmix/program/module.hpp"
 
 namespace headmix {
@@ -29,9 +30,8 @@ namespace headmix {
 /// task, runs serially on the thread that asks. Between calls nothing is allocated.
 class host_threads {
  public:
-  /// @param most the largest nth of any call: kernels have memory for as many
-  explicit host_threads(Index most) : most_(most) {
-    if (most < 1) fail("host_threads: expected at least 1 thread, found ", most);
+  /// @param most the largest nth of any call, 1 to 4096: kernels have memory for as many
+  explicit host_threads(Index most) : most_(detail::checked_threads("host_threads", most)) {
     seats_ = std::make_unique<seat[]>(static_cast<std::size_t>(most));
   }
   host_threads(host_threads const&) = delete;
