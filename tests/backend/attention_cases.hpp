@@ -145,7 +145,7 @@ std::vector<T> run(Case const& c, B backend) {
     (std::make_integer_sequence<int, operands>{});
   }
   randomness const key(11, 2, 3);
-  if (c.drops) f.dropout = {key.word, 4, 0.25};
+  if (c.drops) f.dropout = {key.word, random_stream::attention_dropout, 0.25};
   std::vector<T> probabilities;
   f.probabilities = view<T>(nullptr, rows * vl.cols, 0);
   if constexpr (requires { backend.attention_columns(f); }) {

@@ -89,13 +89,17 @@ TEST_CASE("random: an element does not depend on which others were asked for") {
   CHECK(r.uniform(1000001) == late);
   CHECK(Random(1, 2).normal(77) == normal);
 }
-TEST_CASE("random: seeds and streams are different sequences") {
+TEST_CASE("random: seeds, numbers and purposes are different sequences") {
   std::set<std::uint32_t> first;
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    for (std::uint64_t stream = 0; stream < 8; ++stream) first.insert(Random(seed, stream).word(0));
+    for (std::uint64_t number = 0; number < 8; ++number) {
+      for (std::uint32_t s = 0; s < random_streams; ++s) {
+        first.insert(Random(seed, number, static_cast<random_stream>(s)).word(0));
+      }
+    }
   }
-  CHECK(first.size() == 64);
-  CHECK(Random(1).word(0) == Random(1, 0).word(0));
+  CHECK(first.size() == 64 * random_streams);
+  CHECK(Random(1).word(0) == Random(1, 0, random_stream::own).word(0));
   CHECK(Random(std::uint64_t{1} << 40).word(0) != Random(0).word(0));
   CHECK(Random(0, std::uint64_t{1} << 40).word(0) != Random(0).word(0));
 }

@@ -216,8 +216,8 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
   device_array<Int, Device> const key(queue, std::vector<Int>(draws.word, draws.word + 6));
   attention_dropout dropout, host_dropout;
   if (how.dropout > 0) {
-    dropout = {key.data(), 4, how.dropout};
-    host_dropout = {draws.word, 4, how.dropout};
+    dropout = {key.data(), random_stream::attention_dropout, how.dropout};
+    host_dropout = {draws.word, random_stream::attention_dropout, how.dropout};
   }
 
   // Scores with some spread, so that a wrong maximum shows.

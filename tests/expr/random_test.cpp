@@ -50,8 +50,8 @@ constexpr auto whole = attention<causal, size<2>>(q{}, k{}, v{});
 TEST_CASE("random: an element is a known function of key and position") {
   randomness const key(0x123456789abcdef0u, 7, 3, 2);
   auto const found = normals(key, 3);
-  // step and module make the upper bits of the stream, the rows begin with the first token.
-  Random const random(0x123456789abcdef0u, std::uint64_t{7} << 32 | 3 << 8 | 0);
+  // Step and module make the number, the rows begin with the first token.
+  Random const random(0x123456789abcdef0u, std::uint64_t{7} << 32 | 3, random_stream::gating_noise);
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == random.normal(2 * 5 + i));
   // The words behind them are Philox4x32-10's (Salmon et al. 2011): the published answer for zeros.
   philox_block const zeros = philox({{0, 0, 0, 0}}, 0);
@@ -117,8 +117,7 @@ TEST_CASE("random: dropout's gradient goes where its values went") {
   p.backward();
   for (Index i = 0; i < y.size(); ++i) {
     auto const n = static_cast<std::size_t>(i);
-    bool const kept =
-        Random(1, std::uint64_t{static_cast<std::uint32_t>(random_stream::output_dropout)}).uniform(n) >= 1.0 / 3;
+    bool const kept = Random(1, 0, random_stream::output_dropout).uniform(n) >= 1.0 / 3;
     CHECK(close(y.data[i], kept ? 1.5 * p.values(x{})[n] : 0));
     CHECK(close(p.gradients(x{})[n], kept ? 1.5 * p.dy_values[n] : 0));
   }
@@ -129,7 +128,7 @@ TEST_CASE("random: attention's dropout scales or drops probabilities after the s
   options.token_sequences = ragged(offsets.data(), 3);
   TestProgram<roots<type_of<decltype(dropped)>>, inference> p(options);
   auto const y = p.forward();
-  Random const random(1, std::uint64_t{static_cast<std::uint32_t>(random_stream::attention_dropout)});
+  Random const random(1, 0, random_stream::attention_dropout);
   auto const q_ = p.in(q{}), k_ = p.in(k{}), v_ = p.in(v{});
   int kept = 0, seen = 0;
   for (Index b = 0; b < 3; ++b) {
@@ -148,7 +147,7 @@ TEST_CASE("random: attention's dropout scales or drops probabilities after the s
         for (Index c = 0; c < 2; ++c) {
           double o = 0;
           for (Index s = 0; s <= t; ++s) {
-            auto const i = static_cast<std::uint64_t>(row * 2 + head) << 32 | static_cast<std::uint64_t>(s);
+            auto const i = static_cast<std::uint64_t>(row * 2 + head) << 26 | static_cast<std::uint64_t>(s);
             bool const keep = random.uniform(i) >= 1.0 / 3;
             ++seen;
             kept += keep;

@@ -50,7 +50,7 @@ TEST_CASE("router options: noisy logits follow their formula, with the floor and
     TestProgram<roots<type_of<decltype(r::z)>>> p(at<tokens>(6));
     auto const z = p.forward();
     auto const a = p.in(x{});
-    Random const random(1, static_cast<std::uint64_t>(random_stream::gating_noise));
+    Random const random(1, 0, random_stream::gating_noise);
     for (Index t = 0; t < 6; ++t) {
       for (Index e = 0; e < 5; ++e) {
         double clean = 0, width = 0;

@@ -114,9 +114,13 @@ struct operand_gradients {
 /// 1 / (1 - rate). Which one is a function of the key, of the row in the whole batch, and of the position s.
 struct attention_dropout {
   Int const* key = nullptr;  ///< the words of a `randomness`; null without dropout
-  std::uint32_t stream = 0;
+  random_stream stream = random_stream::attention_dropout;
   double rate = 0;
 
+  /// Which block of the stream holds the keys 4 b .. 4 b + 3 of a row: 2^34 rows of 2^26 keys have blocks of their own.
+  [[nodiscard]] HEADMIX_HD static constexpr std::uint64_t block_of(std::uint64_t row, std::uint64_t b) {
+    return row << 24 | b;
+  }
   /// True where elements are dropped.
   [[nodiscard]] HEADMIX_HD bool on() const { return key != nullptr && randomness_is_on(key); }
   /// Calls f(s, factor) for the keys [begin, end) of a sequence, as the query row sees them.
@@ -128,7 +132,7 @@ struct attention_dropout {
                      static_cast<std::uint64_t>(x.lse_col(at));
     double const kept = 1 / (1 - rate);
     for (Index s = begin; s < end;) {
-      auto const four = random.block(row << 30 | static_cast<std::uint64_t>(s) / 4);
+      auto const four = random.block(block_of(row, static_cast<std::uint64_t>(s) / 4));
       for (Index i = s % 4; i < 4 && s < end; ++i, ++s) f(s, four.word[i] * 0x1p-32 < rate ? 0 : kept);
     }
   }

@@ -203,7 +203,7 @@ struct row_random {
 };
 /// Random values; `key` holds the words of a `randomness`. Element (i, j) is number i * cols + j of its stream, where
 /// rows are numbered through all parts of a batch.
-template <class Distribution, std::uint32_t Stream>
+template <class Distribution, random_stream Stream>
 struct tree_random {
   static constexpr bool vectorizable = false;
   static constexpr bool one_col = false;

@@ -3,11 +3,13 @@
 // Philox4x32-10 (Salmon et al. 2011): a random number is a function of a key and a counter, so results depend on
 // neither the thread count nor the order of evaluation, and are the same on every platform.
 
+#include <bit>
 #include <cmath>
 #include <numbers>
 #include <string_view>
 
 #include "headmix/core/config.hpp"
+#include "headmix/core/error.hpp"
 
 namespace headmix {
 
@@ -31,38 +33,98 @@ struct philox_block {
   return counter;
 }
 
-/// What all random values of a program depend on, besides the position of an element: six Ints, so that they can lie
+/// The purposes that random numbers are drawn for. The purpose is a part of Philox's counter, so numbers of different
+/// purposes are never made of the same counter, whatever the seeds are. `user` and the numbers behind it, up to
+/// `random_streams - 1`, are for draws of a layer's own.
+enum class random_stream : std::uint32_t {
+  own,                  ///< of Random(seed, number): a program's own numbers
+  parameters,           ///< starts of parameters; number: the parameter
+  buffers,              ///< starts of buffers; number: the buffer
+  stochastic_rounding,  ///< of optimisers; number: the step
+  names,                ///< named_seed(); number: a hash of the name
+  gating_noise,         ///< this and the following in a pass of a program; number: step, module and use
+  expert_sampling,
+  output_dropout,
+  attention_dropout,
+  user
+};
+/// Number of purposes.
+inline constexpr std::uint32_t random_streams = 64;
+
+/// The counter of Philox for block `n`, below 2^58, of a stream of numbers: 58 bits of n, 6 of the purpose, 64 of the
+/// number. Different arguments are different counters.
+[[nodiscard]] HEADMIX_HD constexpr philox_block random_counter(random_stream stream, std::uint64_t number,
+                                                               std::uint64_t n) {
+  return {{static_cast<std::uint32_t>(n),
+           (static_cast<std::uint32_t>(n >> 32) & 0x3FFFFFFu) | static_cast<std::uint32_t>(stream) << 26,
+           static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)}};
+}
+namespace detail {
+/// True where every bit of a purpose, a number and a block is a bit of its own of the counter, and all are used.
+constexpr bool random_counter_is_bijective() {
+  philox_block seen = {};
+  auto const is_new = [&seen](philox_block c) {
+    int bits = 0;
+    for (int i = 0; i < 4; ++i) {
+      bits += std::popcount(c.word[i]) + 32 * std::popcount(seen.word[i] & c.word[i]);
+      seen.word[i] |= c.word[i];
+    }
+    return bits == 1;
+  };
+  bool good = true;
+  for (std::uint32_t s = 1; s < random_streams; s *= 2)
+    good &= is_new(random_counter(static_cast<random_stream>(s), 0, 0));
+  for (int b = 0; b < 64; ++b) good &= is_new(random_counter(random_stream::own, std::uint64_t{1} << b, 0));
+  for (int b = 0; b < 58; ++b) good &= is_new(random_counter(random_stream::own, 0, std::uint64_t{1} << b));
+  return good;
+}
+}  // namespace detail
+static_assert(detail::random_counter_is_bijective() && static_cast<std::uint32_t>(random_stream::user) < random_streams,
+              "headmix: different purposes, numbers and blocks are different counters");
+
+/// All that random values of a program depend on, besides the position of an element: six Ints, so that they can lie
 /// beside the data they are for.
 struct randomness {
-  Int word[6] = {};
+  /// Modules, and random keys of a program, that draw numbers of their own.
+  static constexpr std::uint32_t modules = 1u << 16;
+
+  Int word[6] = {};  ///< the seed's low and high word, step, use << 16 | module, first token, 1 where it is on
 
   randomness() = default;
   /// @param step  of the training: every step draws anew
-  /// @param module  which of a model's modules this is, so that each draws its own; below 2^24
+  /// @param module  which of a model's modules this is, so that each draws its own; an Error unless it is below 2^16
   /// @param first_token  the number of the program's first token in the whole batch, where a batch is cut into parts
-  HEADMIX_HD explicit constexpr randomness(std::uint64_t seed, std::uint32_t step = 0, std::uint32_t module = 0,
-                                           std::uint32_t first_token = 0)
+  explicit constexpr randomness(std::uint64_t seed, std::uint32_t step = 0, std::uint32_t module = 0,
+                                std::uint32_t first_token = 0)
       : word{static_cast<Int>(static_cast<std::uint32_t>(seed)),
              static_cast<Int>(static_cast<std::uint32_t>(seed >> 32)),
              static_cast<Int>(step),
              static_cast<Int>(module),
              static_cast<Int>(first_token),
-             1} {}
+             1} {
+    if (module >= modules) fail("randomness: module: expected a number below ", modules, ", found ", module);
+  }
   /// No randomness: noise is 0, dropout keeps everything. For evaluation; also what a default-made one is.
   HEADMIX_HD static constexpr randomness off() { return {}; }
+  /// Randomness for a use of a layer in a program, `use` below `modules`: each use draws numbers of its own.
+  [[nodiscard]] constexpr randomness of_use(std::uint32_t use) const {
+    randomness r = *this;
+    r.word[3] = static_cast<Int>((static_cast<std::uint32_t>(word[3]) & (modules - 1)) | use << 16);
+    return r;
+  }
 };
 
-/// A stream of random numbers named by (seed, stream); element i does not depend on the elements before it.
+/// A stream of random numbers named by (seed, number, purpose); element i does not depend on the elements before it.
 class Random {
  public:
-  /// Numbers of a seed; each stream has its own.
-  HEADMIX_HD explicit constexpr Random(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
+  /// Numbers of a seed. Of one seed, streams of other numbers or purposes share no words.
+  HEADMIX_HD explicit constexpr Random(std::uint64_t seed, std::uint64_t number = 0,
+                                       random_stream stream = random_stream::own)
+      : seed_(seed), number_(number), stream_(stream) {}
 
-  /// Words 4 n .. 4 n + 3 of the stream.
+  /// Words 4 n .. 4 n + 3 of the stream, n below 2^58.
   [[nodiscard]] HEADMIX_HD constexpr philox_block block(std::uint64_t n) const {
-    return philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32),
-                    static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)}},
-                  seed_);
+    return philox(random_counter(stream_, number_, n), seed_);
   }
   /// Word i of the stream.
   [[nodiscard]] HEADMIX_HD constexpr std::uint32_t word(std::uint64_t i) const {
@@ -86,7 +148,8 @@ class Random {
   }
 
  private:
-  std::uint64_t seed_, stream_;
+  std::uint64_t seed_, number_;
+  random_stream stream_;
 };
 
 /// A seed for the part of a model that has this name. Modules of one seed are replicas: they start with the same
@@ -95,15 +158,15 @@ class Random {
 [[nodiscard]] constexpr std::uint64_t named_seed(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  auto const b =
-      philox({{static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32), 0x6e616d65, 0}}, seed);
+  auto const b = Random(seed, hash, random_stream::names).block(0);
   return std::uint64_t{b.word[0]} << 32 | b.word[1];
 }
 
-/// The stream of a program's random values that has this number, below 2^8; `key` holds the words of a `randomness`.
-[[nodiscard]] HEADMIX_HD inline Random random_stream_of(Int const* key, std::uint32_t number) {
+/// A program's random values of this purpose; `key` holds the words of a `randomness`. The number is step << 32 |
+/// use << 16 | module.
+[[nodiscard]] HEADMIX_HD inline Random random_stream_of(Int const* key, random_stream stream) {
   auto const word = [key](int n) { return std::uint64_t{static_cast<std::uint32_t>(key[n])}; };
-  return Random(word(0) | word(1) << 32, word(2) << 32 | word(3) << 8 | number);
+  return Random(word(0) | word(1) << 32, word(2) << 32 | word(3), stream);
 }
 /// The number, in the whole batch, of row i of a value with so many rows per token.
 [[nodiscard]] HEADMIX_HD inline std::uint64_t row_in_batch(Int const* key, Index i, Index rows_per_token) {

@@ -84,8 +84,7 @@ struct probability_dropout : attention_part {
   static constexpr int operands = 1;
   template <int At>
   static void put(auto& problem, auto const&, auto const& all) {
-    problem.dropout = {std::get<At>(all).data, static_cast<std::uint32_t>(random_stream::attention_dropout),
-                       Keep::rate};
+    problem.dropout = {std::get<At>(all).data, random_stream::attention_dropout, Keep::rate};
   }
 };
 /// Tokens choose among Heads; slots, offsets of the lists of rows.

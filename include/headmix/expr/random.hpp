@@ -11,9 +11,6 @@ namespace headmix {
 /// The leaf that all random values of a program are drawn with; bind it to the words of a `randomness`.
 struct random_key : leaf<kind::integer, false, size<1>, size<6>> {};
 
-/// Which random values of a program are which: values of different streams are independent.
-enum class random_stream : std::uint32_t { gating_noise, expert_sampling, output_dropout, attention_dropout, user };
-
 namespace draws {
 /// N(0, 1); 0 without randomness.
 struct normal {
@@ -47,6 +44,9 @@ namespace ops {
 template <class Distribution, random_stream Stream, class Rows, class Cols>
 struct draw : operation {
   using draws = Distribution;
+  static_assert(Stream >= random_stream::gating_noise && static_cast<std::uint32_t>(Stream) < random_streams,
+                "headmix: a layer draws for gating_noise, expert_sampling, output_dropout, attention_dropout or user, "
+                "and for numbers behind user");
   static constexpr random_stream stream = Stream;
   static constexpr form form_of = form::pointwise;
   static constexpr bool differentiable = false;

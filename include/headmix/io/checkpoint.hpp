@@ -172,6 +172,10 @@ void describe(std::string const& path, checkpoint_extras& extras, std::vector<st
 /// that is there, as a whole (OutputFile). Tensors have the parameters' names; those of optimisers begin with
 /// "optimiser.". Errors name the path or the tensor; two parameters of one name are one.
 ///
+/// Random numbers are functions of the seed and the pass, and which functions these are is not in the file: a training
+/// that was saved before streams were separated by their purposes (core/random.hpp) goes on with other noise and dropout
+/// than it would have had.
+///
 /// What is not saved: settings (learning rate, betas), selections and inputs, and what set_randomness() said.
 template <HasParameters M, StatefulOptimiser... O>
 void save(std::string const& path, checkpoint_extras extras, M const& m, O const&... optimisers) {

@@ -142,10 +142,13 @@ struct inference_of_all_tokens<L> {
 }  // namespace detail
 
 /// Layer L, every rank of which has its own rows of x and y: with the same dy and weights of losses, what the ranks
-/// compute together is what one process computes of all rows, those of rank 0 first. Sequences are not divided. Noise
-/// and dropout are drawn by the rank's own rows, so ranks need different randomness (Module::set_randomness).
+/// compute together is what one process computes of all rows, those of rank 0 first. Sequences are not divided. Each
+/// rank draws noise and dropout of its own; what one process draws it draws after
+/// `set_randomness(randomness(seed, step, 0, first_token))`, the number of its first token in the whole batch.
 template <LayerPolicy L>
 struct DataParallel : L, detail::inference_of_all_tokens<L> {
+  /// Ranks have tokens of their own.
+  static constexpr bool divides_tokens = true;
   static constexpr auto y = detail::of_all_tokens_t<std::remove_cvref_t<decltype(L::y)>>{};
   using losses = typename detail::all_of_all_tokens<typename L::losses>::type;
   using observed = typename detail::all_of_all_tokens<typename L::observed>::type;

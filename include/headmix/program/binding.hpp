@@ -223,6 +223,8 @@ class basic_binding {
 
   /// Whether the ranks have to tell each other sizes before a forward pass; what this rank adds to these; the sums.
   [[nodiscard]] bool agrees() const { return rank_sizes_.has_sums(); }
+  /// True where ranks send each other rows: they have tokens of their own.
+  [[nodiscard]] bool receives_rows() const { return rank_sizes_.receives_rows(); }
   void own_terms(std::vector<Index>& terms) {
     find_sizes();
     rank_sizes_.own_terms(terms, sizes_.value);

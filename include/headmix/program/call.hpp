@@ -120,7 +120,7 @@ struct lowered<node<Op, A>, Scalar> {
 template <class Op, class Key, class Scalar>
 requires requires { typename Op::draws; }
 struct lowered<node<Op, Key>, Scalar> {
-  using tree = tree_random<typename Op::draws, static_cast<std::uint32_t>(Op::stream)>;
+  using tree = tree_random<typename Op::draws, Op::stream>;
   using values = type_list<extents_of<node<Op, Key>>, memory_of<Key>>;
 };
 
@@ -223,7 +223,7 @@ template <int Number>
 struct reader<tree_product<Number>> {
   static tree_product<Number> read(value_reader&, bound_sizes const&) { return {}; }
 };
-template <class Distribution, std::uint32_t Stream>
+template <class Distribution, random_stream Stream>
 struct reader<tree_random<Distribution, Stream>> {
   static tree_random<Distribution, Stream> read(value_reader& from, bound_sizes const& sizes) {
     untyped_view const& drawn = from.extents();

@@ -120,7 +120,9 @@ class Module {
   /// The same over leaves that were bound with program().bind().
   view<result_scalar const> forward() {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
-      if (!self_->fixed_randomness) self_->memory.random = randomness(self_->memory.seed, self_->passes);
+      if (!self_->fixed_randomness) {
+        self_->memory.random = randomness(self_->memory.seed, self_->passes, module_of_rank());
+      }
     }
     bind_randomness();
     std::size_t const bytes = self_->program.workspace_bytes();
@@ -190,6 +192,7 @@ class Module {
 
   /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
   /// training draws with the module's seed, the number of the forward pass being the step, and inference draws nothing.
+  /// The `module` of a layer that divides tokens among ranks is the rank then, else 0.
   /// Before every launch of a recorded graph, it gives the pass new values. backward() needs a forward pass with the
   /// same randomness, so other values make it fail until there was one.
   void set_randomness(randomness r) {
@@ -288,10 +291,10 @@ class Module {
       : self_(std::make_unique<body>(std::move(backend), seed, sizes...)) {
     auto& memory = self_->memory;
     memory.allocate(memory.parameters, binding(), rows_of<parameter_leaves>(memory.parameters), trains,
-                    weights == initial_weights::by_the_rules, 0);
+                    weights == initial_weights::by_the_rules, random_stream::parameters);
     if constexpr (buffer_leaves::size > 0) {
       memory.allocate(memory.buffers, binding(), rows_of<buffer_leaves>(memory.buffers), false, true,
-                      std::uint64_t{1} << 32);
+                      random_stream::buffers);
     }
     allocate_packed();
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
@@ -316,12 +319,28 @@ class Module {
     return detail::program_access::unrolled(self_->program)
         .times_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
   }
+  /// The rank, where ranks have tokens of their own: their noise and dropout differ. Else 0: they agree.
+  [[nodiscard]] std::uint32_t module_of_rank() const {
+    if constexpr (HasCommunicator<Backend>) {
+      constexpr bool divides_tokens = requires { L::divides_tokens; };
+      if (divides_tokens || binding().receives_rows()) {
+        return static_cast<std::uint32_t>(self_->memory.backend.communicator().rank());
+      }
+    }
+    return 0;
+  }
   void find_random_keys() {
-    for_each(random_keys{}, [this]<class K>() {
+    std::vector<std::size_t> of_uses;
+    for_each(random_keys{}, [&]<class K>() {
       for (Index time = 0; time < times_of<K>(); ++time) {
-        self_->memory.add_random_key(binding(), number_of<K>(time), !std::is_same_v<K, random_key>);
+        if (std::is_same_v<K, random_key>) {
+          self_->memory.random_keys.push_back({number_of<K>(time), 0});
+        } else {
+          of_uses.push_back(number_of<K>(time));
+        }
       }
     });
+    self_->memory.number_random_keys(binding(), of_uses);
   }
   void bind_randomness() {
     if constexpr (draws_randomness) self_->memory.bind_randomness(binding());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
@@ -105,15 +107,16 @@ struct module_memory {
   }
   /// @param trains  false: none gets a gradient
   /// @param draws  false: they are zeros
-  /// @param stream  of random numbers, for the first of them
+  /// @param stream  what they are drawn from, by their numbers
   void allocate(owned_leaves& to, Binding& program, std::span<parameter_row const> rows, bool trains, bool draws,
-                std::uint64_t stream) {
+                random_stream stream) {
     std::size_t bytes = 0;
     for (auto const& row : rows) bytes = aligned(bytes + aligned(elements_of(program, row.leaf) * sizeof(scalar)));
     to.values = memory_type(bytes);
     if (trains) to.gradients = memory_type(bytes);
     std::vector<scalar> start;
     std::size_t offset = 0;
+    std::uint64_t number = 0;
     for (auto const& row : rows) {
       auto const shape = program.leaf_shape(row.leaf);
       view<scalar> const value{to.values.template as<scalar>(offset), shape.count, shape.rows, shape.cols};
@@ -122,7 +125,7 @@ struct module_memory {
       auto const elements = static_cast<std::size_t>(value.size());
       tensor_part const part = program.part_of_leaf(row.leaf);
       if (draws) {
-        Random const numbers(seed, stream++);
+        Random const numbers(seed, number++, stream);
         start.resize(elements);
         std::size_t i = 0;
         for (Index c = 0; c < shape.count; ++c) {
@@ -216,19 +219,24 @@ struct module_memory {
     auto const real = static_cast<std::size_t>(b.valid_rows.rows);
     bind_ints(program, leaf, {numbers.assign(backend, b.valid_rows.data, real), b.valid_rows.rows, 1});
   }
-  /// @param named  of a layer that is used under a name: it draws other numbers than other uses
-  void add_random_key(Binding const& program, std::size_t leaf, bool named) {
-    std::uint32_t hash = 0;
-    for (char const c : program.leaf_name(leaf))
-      hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u + 2166136261u;
-    random_keys.push_back({leaf, named ? hash : 0});
+  /// Random keys of a program draw numbers of their own: that of the program itself is number 0, those of uses are
+  /// numbered in the order of their names. So a repeated layer draws what the same layer used as often does.
+  void number_random_keys(Binding const& program, std::vector<std::size_t> const& keys_of_uses) {
+    std::vector<std::pair<std::string_view, std::size_t>> named;
+    for (std::size_t const leaf : keys_of_uses) named.emplace_back(program.leaf_name(leaf), leaf);
+    std::sort(named.begin(), named.end());
+    if (named.size() >= randomness::modules) {
+      fail("a module: expected random numbers of at most ", randomness::modules - 1, " uses of layers, found ",
+           named.size());
+    }
+    std::uint32_t use = 0;
+    for (auto const& key : named) random_keys.push_back({key.second, ++use});
   }
   void bind_randomness(Binding& program) {
     key_words.clear();
     for (auto const& key : random_keys) {
-      key_words.insert(key_words.end(), std::begin(random.word), std::end(random.word));
-      Int& which = key_words[key_words.size() - 3];  // of the modules of a model
-      which = static_cast<Int>((static_cast<std::uint32_t>(which) + key.module) & 0xffffffu);
+      randomness const r = random.of_use(key.use);
+      key_words.insert(key_words.end(), std::begin(r.word), std::end(r.word));
     }
     Int const* const bound = random_words.assign(backend, key_words.data(), key_words.size());
     for (std::size_t k = 0; k < random_keys.size(); ++k) bind_ints(program, random_keys[k].leaf, {bound + 6 * k, 1, 6});
@@ -246,7 +254,7 @@ struct module_memory {
   gradient_of_input input_gradient, context_gradient;
   struct random_key_leaf {
     std::size_t leaf;
-    std::uint32_t module;
+    std::uint32_t use;
   };
   std::vector<random_key_leaf> random_keys;
   std::vector<Int> key_words;

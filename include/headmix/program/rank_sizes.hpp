@@ -25,6 +25,11 @@ class RankSizes {
   [[nodiscard]] bool has_sums() const {
     return std::any_of(rules_.begin(), rules_.end(), [](size_rule const& r) { return is_sum(r); });
   }
+  /// True where ranks send each other rows: they have tokens of their own.
+  [[nodiscard]] bool receives_rows() const {
+    return std::any_of(rules_.begin(), rules_.end(),
+                       [](size_rule const& r) { return r.what == size_rule::op::received; });
+  }
   /// Shares of what is known; found(size) for each.
   template <class F>
   void find_shares(std::vector<Index>& sizes, F found) const {

@@ -57,16 +57,29 @@ struct move_masters {
     value[i] = static_cast<T>(weight[i]);
   }
 };
-/// The same where it rounds at random; `first` is the number of the parameter's first element.
+/// One update with stochastic rounding, each element by the word of its number.
 template <class T, class Next>
 struct move_at_random {
   T* __restrict value;
   Next next;
   Random random;
-  std::uint64_t first;
   HEADMIX_HD void operator()(Index i) const {
     value[i] = stochastically_rounded(next(i, static_cast<accumulator_t<T>>(value[i])),
-                                      random.word(first + static_cast<std::uint64_t>(i)));
+                                      random.word(static_cast<std::uint64_t>(i)));
+  }
+};
+/// Stochastic rounding of a part of a parameter, matrices of rows x cols in some of whole_rows x whole_cols: an
+/// element's number is that in the whole, in which the part begins with number `first`.
+template <class T, class Next>
+struct move_part_at_random {
+  T* __restrict value;
+  Next next;
+  Random random;
+  Index first, rows, cols, whole_rows, whole_cols;
+  HEADMIX_HD void operator()(Index i) const {
+    Index const row = i / cols, number = first + (row / rows * whole_rows + row % rows) * whole_cols + i % cols;
+    value[i] = stochastically_rounded(next(i, static_cast<accumulator_t<T>>(value[i])),
+                                      random.word(static_cast<std::uint64_t>(number)));
   }
 };
 /// to[i] = from[i].
@@ -122,9 +135,16 @@ class moved_parameters {
     } else if (has_masters()) {
       backend_.for_each(p.value.size(), move_masters<T, Next>{p.value.data, weight(first), next});
     } else {
-      Random const random(seed_, static_cast<std::uint64_t>(step));
-      backend_.for_each(p.value.size(),
-                        move_at_random<T, Next>{p.value.data, next, random, static_cast<std::uint64_t>(first)});
+      // By the parameter's name: however parameters are divided among optimisers and ranks, each draws its own numbers.
+      Random const random(named_seed(seed_, p.name), static_cast<std::uint64_t>(step),
+                          random_stream::stochastic_rounding);
+      if (p.part.divided) {
+        backend_.for_each(p.value.size(),
+                          move_part_at_random<T, Next>{p.value.data, next, random, p.part.number(0, 0, 0), p.value.rows,
+                                                       p.value.cols, p.part.whole[1], p.part.whole[2]});
+      } else {
+        backend_.for_each(p.value.size(), move_at_random<T, Next>{p.value.data, next, random});
+      }
     }
   }
   /// Adds a parameter's master weights to the state of its optimiser, if there are some.

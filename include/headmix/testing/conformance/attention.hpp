@@ -95,7 +95,7 @@ struct attention_bench {
     }
   }
   static attention_dropout dropout_with(Int const* words) {
-    return {words, static_cast<std::uint32_t>(random_stream::attention_dropout), 0.3};
+    return {words, random_stream::attention_dropout, 0.3};
   }
   static std::vector<Int> words_of(randomness const& r) { return {r.word, r.word + 6}; }
   static Index longest_of(std::vector<Int> const& offsets) {

@@ -66,11 +66,17 @@ void check_map(bench<B>& b) {
   randomness const seed(5, 6, 7, 8);
   int_operand<B> key(b, std::vector<Int>(seed.word, seed.word + 6), 1, 6);
   operand<B, W> y(b, 40, 17), z(b, 40, 17);
-  b.run([&] { b.backend.map(y.device(), tree_random<draws::normal, 2>{key.device().data, 17, 4}, false); });
-  b.reference.map(y.host(), tree_random<draws::normal, 2>{key.host().data, 17, 4}, false);
+  b.run([&] {
+    b.backend.map(y.device(), tree_random<draws::normal, random_stream::gating_noise>{key.device().data, 17, 4}, false);
+  });
+  b.reference.map(y.host(), tree_random<draws::normal, random_stream::gating_noise>{key.host().data, 17, 4}, false);
   y.check("y");
-  b.run([&] { b.backend.map(z.device(), tree_random<draws::keep<1, 3>, 3>{key.device().data, 17, 4}, false); });
-  b.reference.map(z.host(), tree_random<draws::keep<1, 3>, 3>{key.host().data, 17, 4}, false);
+  b.run([&] {
+    b.backend.map(z.device(), tree_random<draws::keep<1, 3>, random_stream::output_dropout>{key.device().data, 17, 4},
+                  false);
+  });
+  b.reference.map(z.host(), tree_random<draws::keep<1, 3>, random_stream::output_dropout>{key.host().data, 17, 4},
+                  false);
   z.check("y");
 }
 

@@ -307,7 +307,7 @@ struct dropout_factors {
         kept(static_cast<Wide>(1 / (1 - dropout.rate))) {}
   /// Those of keys s .. s + 3, s a multiple of four.
   HEADMIX_DEVICE void four(Index s, Wide (&factor)[4]) const {
-    philox_block const drawn = random.block(row << 30 | static_cast<std::uint64_t>(s) / 4);
+    philox_block const drawn = random.block(attention_dropout::block_of(row, static_cast<std::uint64_t>(s) / 4));
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) factor[i] = drawn.word[i] * 0x1p-32 < rate ? Wide(0) : kept;
   }
