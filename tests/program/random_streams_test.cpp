@@ -208,9 +208,11 @@ TEST_CASE("random streams: stochastic rounding rounds by words of its own") {
     return Sgd<bfloat16>(std::move(p), {.narrow = narrow_parameters::stochastic_rounding, .seed = seed});
   };
   auto all = draws_of<MultiHead<16, 4, 8, causal, output_dropout<1, 2>>>(7, 6);
-  auto const first = rounds(7, {"W_k", "W_q"}, sgd), second = rounds(7, {"W_v"}, sgd), third = rounds(7, {"W_q"}, sgd);
+  auto const first = rounds(7, {"W_k", "W_q"}, sgd), second = rounds(7, {"W_v"}, sgd), third = rounds(7, {"W_q"}, sgd),
+             twice = rounds(7, {"W_1", "W_1"}, sgd);
   all.insert(all.end(), first.begin(), first.end());
   all.insert(all.end(), second.begin(), second.end());  // of another optimiser with the same seed
+  all.insert(all.end(), twice.begin(), twice.end());    // of two modules
   check_independent(all);
   // A parameter's rounding does not depend on which others the optimiser moves.
   for (std::size_t step = 0; step < 3; ++step) CHECK(first[2 * step + 1].bits == third[step].bits);

@@ -3,7 +3,9 @@
 // How optimisers move parameters, also those whose numbers have fewer digits than their updates need.
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -97,9 +99,14 @@ class moved_parameters {
   using wide = accumulator_t<T>;
 
   moved_parameters(std::vector<parameter<T>> all, narrow_parameters narrow, std::uint64_t seed, Backend backend)
-      : backend_(std::move(backend)), all_(std::move(all)), narrow_(narrow), seed_(seed) {
+      : backend_(std::move(backend)), all_(std::move(all)), narrow_(narrow) {
+    // By the parameter's name: however parameters are divided among optimisers and ranks, each draws its own numbers.
+    std::map<std::string_view, std::uint64_t> same_name;
     checked size = 0;
-    for (auto const& p : all_) size += checked(p.value.count) * p.value.rows * p.value.cols;
+    for (auto const& p : all_) {
+      size += checked(p.value.count) * p.value.rows * p.value.cols;
+      seeds_.push_back(named_seed(named_seed(seed, p.name), std::to_string(same_name[p.name]++)));
+    }
     size_ = size.value;
     if (has_masters()) weights_ = headmix::backend_memory<Backend>(checked_bytes(size_, sizeof(wide)));
     changed();
@@ -127,7 +134,7 @@ class moved_parameters {
       first += p.value.size();
     }
   }
-  /// Moves one of them in that step.
+  /// Moves one of all() in that step.
   template <class Next>
   void move(parameter<T> const& p, Index first, Index step, Next const& next) {
     if constexpr (std::is_same_v<T, wide>) {
@@ -135,8 +142,7 @@ class moved_parameters {
     } else if (has_masters()) {
       backend_.for_each(p.value.size(), move_masters<T, Next>{p.value.data, weight(first), next});
     } else {
-      // By the parameter's name: however parameters are divided among optimisers and ranks, each draws its own numbers.
-      Random const random(named_seed(seed_, p.name), static_cast<std::uint64_t>(step),
+      Random const random(seeds_[static_cast<std::size_t>(&p - all_.data())], static_cast<std::uint64_t>(step),
                           random_stream::stochastic_rounding);
       if (p.part.divided) {
         backend_.for_each(p.value.size(),
@@ -163,7 +169,7 @@ class moved_parameters {
   [[no_unique_address]] Backend backend_;
   std::vector<parameter<T>> all_;
   narrow_parameters narrow_;
-  std::uint64_t seed_;
+  std::vector<std::uint64_t> seeds_;  // of stochastic rounding, by parameter
   Index size_ = 0;
   headmix::backend_memory<Backend> weights_;  // of all of them, one after another
 };
