@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 // The kinds of attention but mae: all heads, experts of attention, heads as experts.
 
+#include <type_traits>
+
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/layer/multi_head.hpp"
