@@ -161,7 +161,7 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
                                           .moves = bcd ? o.fine_tune : headmix::fine_tuning::all};
   Parameters<T> const moved = experts ? moved_by_f_steps(model.groups(), schedule.moves) : model.parameters();
   headmix::AdamW<T, Backend> optimiser(ranks.begin(model.parameters(), moved), {}, backend);
-  headmix::Sgd<T, Backend> gates(bcd ? model.groups().gates : Parameters<T>(), backend);
+  headmix::Sgd<T, Backend> gates(bcd ? moved_by_g_steps(model.groups()) : Parameters<T>(), backend);
   Results results;
   auto const count = [&results](Parameters<T> const& all) {
     for (auto const& p : all) results.parameters += p.whole()[0] * p.whole()[1] * p.whole()[2];

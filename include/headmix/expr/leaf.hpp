@@ -66,6 +66,13 @@ concept RouterParameter = requires(L const& leaf) {
   detail::as_router_param(leaf);
 };
 
+/// A role that a parameter may have besides: W_o and b_o of an attention, which map heads to the model's width. Derive a
+/// leaf from it, `struct W_o : param<H, D>, attention_output {};`; it stays what it is under names and in repetitions.
+struct attention_output {};
+/// A leaf that derives from attention_output.
+template <class L>
+concept AttentionOutput = Leaf<L> && std::is_base_of_v<attention_output, L>;
+
 namespace detail {
 /// (X + 15) / 16, rounded down.
 template <Extent X, bool Static = X::value != dynamic>

@@ -173,9 +173,9 @@ struct multi_head_block : attention_block<Layer, Options, Width, HeadDim, Heads>
   using width_of_heads = times<typename base::own_heads, typename base::head_dim>;
 
   struct W_q : param<typename base::model_dim, width_of_heads> {};
-  struct W_o : param<width_of_heads, typename base::model_dim> {};
+  struct W_o : param<width_of_heads, typename base::model_dim>, attention_output {};
   struct b_q : bias_param<width_of_heads> {};
-  struct b_o : bias_param<typename base::model_dim> {};
+  struct b_o : bias_param<typename base::model_dim>, attention_output {};
 
   static constexpr auto all_q = base::x_q % W_q{} + when<has<query_bias>>(b_q{});
 

@@ -49,9 +49,9 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   using top_k = typename R::top_k;
 
   struct W_q : param<own_experts, model_dim, times<kv_heads, head_dim>> {};
-  struct W_o : param<own_experts, times<kv_heads, head_dim>, model_dim> {};
+  struct W_o : param<own_experts, times<kv_heads, head_dim>, model_dim>, attention_output {};
   struct b_q : bias_param<own_experts, times<kv_heads, head_dim>> {};
-  struct b_o : bias_param<own_experts, model_dim> {};
+  struct b_o : bias_param<own_experts, model_dim>, attention_output {};
 
   /// Choices among all experts as choices among those that are here.
   template <Extent E, Selection Chosen>

@@ -255,6 +255,12 @@ class Module {
     static_assert(contains<buffer_leaves, P>, "headmix: the layer has no such buffer");
     return self_->memory.buffers.at(static_cast<std::size_t>(position_in<buffer_leaves, P>::value), time);
   }
+  /// Number of times that a leaf of the layer has memory of its own: more than 1 in repeat() alone.
+  template <class Leaf>
+  [[nodiscard]] Index times_of() const {
+    return detail::program_access::unrolled(self_->program)
+        .times_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
+  }
   /// Also where they belong to another module.
   void zero_gradients() { self_->memory.zero_gradients(); }
   /// The module's own copy.
@@ -313,11 +319,6 @@ class Module {
   [[nodiscard]] std::size_t number_of(Index time = 0) const {
     return detail::program_access::unrolled(self_->program)
         .value(position_in<typename program_type::leaves, Leaf>::value, time);
-  }
-  template <class Leaf>
-  [[nodiscard]] Index times_of() const {
-    return detail::program_access::unrolled(self_->program)
-        .times_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
   }
   /// The rank, where ranks have tokens of their own: their noise and dropout differ. Else 0: they agree.
   [[nodiscard]] std::uint32_t module_of_rank() const {

@@ -6,44 +6,34 @@
 #include <concepts>
 #include <vector>
 
+#include "headmix/core/error.hpp"
 #include "headmix/expr/leaf.hpp"
 #include "headmix/program/parameter.hpp"
 
 namespace headmix {
 
-namespace detail {
-template <class L, class P>
-inline constexpr bool is_output = false;
-template <class L, class P>
-requires requires {
-  typename L::W_o;
-  typename L::b_o;
-}
-inline constexpr bool is_output<L, P> = std::is_same_v<P, typename L::W_o> || std::is_same_v<P, typename L::b_o>;
-}  // namespace detail
-
 /// The parameters of a model as block coordinate descent moves them.
 template <class T>
 struct ParameterGroups {
   std::vector<parameter<T>> gates;    ///< of routers: leaves that derive from router_param
-  std::vector<parameter<T>> outputs;  ///< W_o and b_o of attention
+  std::vector<parameter<T>> outputs;  ///< W_o and b_o of attention: leaves that derive from attention_output
   /// All others.
   std::vector<parameter<T>> rest;
 
-  /// The parameters of a module; of attention, gates and output matrices are told apart.
+  /// The parameters of a module, of a layer or a network, in their order. Routers of feed-forward mixtures are among
+  /// the gates.
   template <class Module>
   void add(Module const& module) {
-    std::size_t i = 0;
+    auto const& all = module.parameters();
+    std::vector<std::vector<parameter<T>>*> group(all.size(), &rest);
     for_each(typename Module::parameter_leaves{}, [&]<class P>() {
-      auto const& p = module.parameters()[i++];
-      if constexpr (RouterParameter<P>) {
-        gates.push_back(p);
-      } else if constexpr (detail::is_output<typename Module::layer, P>) {
-        outputs.push_back(p);
-      } else {
-        rest.push_back(p);
+      for (Index time = 0; time < module.template times_of<P>(); ++time) {
+        auto const number = static_cast<std::size_t>(&module.template get<P>(time) - all.data());
+        if (RouterParameter<P>) group[number] = &gates;
+        if (AttentionOutput<P>) group[number] = &outputs;
       }
     });
+    for (std::size_t i = 0; i < all.size(); ++i) group[i]->push_back(all[i]);
   }
 };
 
@@ -54,12 +44,28 @@ enum class fine_tuning {
   gates_and_outputs,  ///< FTG+: gates by G steps, output matrices by F steps
 };
 
-/// Those that F steps move.
+/// Those that G steps move. An Error if there are none.
+template <class T>
+[[nodiscard]] std::vector<parameter<T>> moved_by_g_steps(ParameterGroups<T> const& groups) {
+  if (groups.gates.empty()) {
+    fail("G steps: expected parameters of gates, which derive from router_param, found none among ",
+         groups.outputs.size() + groups.rest.size(), " parameters");
+  }
+  return groups.gates;
+}
+/// Those that F steps move. An Error if these, or the gates of a fine-tuning that moves these, are none.
 template <class T>
 [[nodiscard]] std::vector<parameter<T>> moved_by_f_steps(ParameterGroups<T> const& groups, fine_tuning which) {
+  if (which != fine_tuning::all) static_cast<void>(moved_by_g_steps(groups));
   if (which == fine_tuning::gates) return {};
   std::vector<parameter<T>> moved = groups.outputs;
   if (which == fine_tuning::all) moved.insert(moved.end(), groups.rest.begin(), groups.rest.end());
+  if (moved.empty()) {
+    fail("F steps: expected ",
+         which == fine_tuning::all ? "parameters besides those of gates"
+                                   : "output matrices of attention, which derive from attention_output",
+         ", found none among ", groups.gates.size() + groups.rest.size(), " parameters");
+  }
   return moved;
 }
 
