@@ -230,7 +230,7 @@ struct application {
   static_assert(Op::takes_stacks || ((A::extents::count::value == 1) && ...),
                 "headmix: this operation takes matrices, and an operand is a stack of them");
   static_assert(Op::form_of != form::pointwise || ((A::kind_of != kind::integer) && ...),
-                "headmix: there is no arithmetic with selections; see one_hot, take and put");
+                "headmix: there is no arithmetic with selections; see one_hot, gather_cols and scatter_cols");
   static_assert(Op::form_of != form::pointwise || sizeof...(A) <= 2,
                 "headmix: a pointwise operation has one or two operands");
   static_assert(static_checks<Op, typename Op::template checks<A...>>::value);

@@ -46,7 +46,7 @@ class JsonReader {
         at_ = begin;
         reject("every key once", "it again");
       }
-      if (!gather_cols(':')) reject("a colon", found());
+      if (!consume(':')) reject("a colon", found());
       member(*key);
     }
     path_.pop_back();
@@ -65,7 +65,7 @@ class JsonReader {
 
   /// A string, unescaped, in UTF-8.
   [[nodiscard]] std::string string() {
-    if (!gather_cols('"')) reject("a string", found());
+    if (!consume('"')) reject("a string", found());
     std::string out;
     for (;;) {
       if (at_ == text_.size()) reject("the end of a string", "the end of the text");
@@ -185,7 +185,8 @@ class JsonReader {
     while (at_ < text_.size() && std::string_view(" \t\n\r").find(text_[at_]) != std::string_view::npos) ++at_;
   }
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  [[nodiscard]] bool gather_cols(char c) {
+  /// Steps over the character c behind white space. False, and no further, if another one comes next.
+  [[nodiscard]] bool consume(char c) {
     space();
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
@@ -206,13 +207,13 @@ class JsonReader {
   }
 
   void open(char bracket, std::string_view kind) {
-    if (!gather_cols(bracket)) reject(kind, found());
+    if (!consume(bracket)) reject(kind, found());
     if (path_.size() == max_depth) reject(message("at most ", max_depth, " levels"), "more");
     path_.push_back({nullptr, -1});
   }
   [[nodiscard]] bool more(char bracket, bool first) {
-    if (gather_cols(bracket)) return false;
-    if (!first && !gather_cols(',')) {
+    if (consume(bracket)) return false;
+    if (!first && !consume(',')) {
       reject(bracket == '}' ? "a comma or the end of the object" : "a comma or the end of the array", found());
     }
     return true;
