@@ -73,10 +73,18 @@ Claim claim_of(Line const& line, List const& list, std::string const& text) {
   auto const less = text.find('<'), first = text.find(" : "), second = text.find(" : ", first + 1);
   if (less == std::string::npos || first == std::string::npos || second == std::string::npos || less > first)
     line.mistake("BETTER < WORSE : TEXT : PAPER", text);
-  Claim const claim{trimmed(text.substr(0, less)), trimmed(text.substr(less + 1, first - less - 1)),
-                    trimmed(text.substr(first + 3, second - first - 3)), trimmed(text.substr(second + 3))};
-  for (auto const& name : {claim.better, claim.worse})
-    if (list.run(name) == nullptr) line.mistake("the name of a run above", name);
+  Claim claim{trimmed(text.substr(0, less)), trimmed(text.substr(less + 1, first - less - 1)),
+              trimmed(text.substr(first + 3, second - first - 3)), trimmed(text.substr(second + 3))};
+  if (auto const by = claim.worse.find(" by "); by != std::string::npos) {
+    claim.measure = trimmed(claim.worse.substr(by + 4));
+    claim.worse = trimmed(claim.worse.substr(0, by));
+    if (claim.measure != "one_expert" && claim.measure != "gate_entropy" && claim.measure != "largest_share")
+      line.mistake("one_expert, gate_entropy or largest_share behind `by`", claim.measure);
+  }
+  if (list.run(claim.better) == nullptr) line.mistake("the name of a run above", claim.better);
+  if (list.run(claim.worse) != nullptr) return claim;
+  if (claim.measure.empty()) line.mistake("the name of a run above", claim.worse);
+  check_number<double>(line, "the name of a run above, or a number", claim.worse);
   return claim;
 }
 

@@ -10,8 +10,11 @@
 //                                   best
 //   run NAME OPTION...              a configuration; `@NAME` stands for the checkpoint folder of that run, of the same
 //                                   seed
-//   claim BETTER < WORSE : TEXT : PAPER
-//                                   what a paper says of two runs, and its numbers
+//   claim BETTER < WORSE [by MEASURE] : TEXT : PAPER
+//                                   what a paper says of two runs, and its numbers. It is about the validation loss, or
+//                                   about a measure: `one_expert`, what using one expert alone adds to it;
+//                                   `gate_entropy`; `largest_share`, the largest share of an expert in a layer. Of a
+//                                   measure, WORSE can be a number
 //
 // A run with --lr among its options has that rate. Of one with --text NAME, the text is the folder NAME in that of
 // headmix-trends. Text behind a # is a comment.
@@ -36,6 +39,7 @@ struct Family {
 
 struct Claim {
   std::string better, worse, text, paper;
+  std::string measure = {};  ///< empty: the validation loss
 };
 
 struct List {

@@ -66,11 +66,13 @@ class Page {
     if (kind == "table") return table(families);
     if (kind == "rates") return rates(families);
     if (kind == "claims") return claims(families);
+    if (kind == "measures") return measures(families);
     if (kind == "curves" && families.size() == 1) return curves(families.front());
     if (kind == "progress" && families.empty()) return progress();
     if (kind == "ends") return ends(families);
     throw lm::UsageError(
-        path_ + ": expected table, rates, claims, curves, ends, experts or progress behind `<!-- trends`, found " +
+        path_ +
+        ": expected table, rates, claims, measures, curves, ends, experts or progress behind `<!-- trends`, found " +
         lm::in_quotes(joined(mark)));
   }
 
@@ -169,34 +171,84 @@ class Page {
     return s;
   }
 
+  /// A claim that the first numbers are smaller, seed by seed: the mean difference, with half the width of its
+  /// interval, and the verdict.
+  struct Comparison {
+    std::string found, verdict;
+  };
+  static Comparison compared(std::vector<double> const& better, std::vector<double> const& worse) {
+    std::vector<double> differences;
+    for (std::size_t i = 0; i < better.size(); ++i)
+      if (!std::isnan(better[i]) && !std::isnan(worse[i])) differences.push_back(worse[i] - better[i]);
+    auto const d = statistics(differences);
+    double const half = half_interval(d);
+    Comparison c{"not trained yet", "not decided"};
+    if (d.n >= 3 && d.mean - half > 0) c.verdict = "holds";
+    if (d.n >= 3 && d.mean + half < 0) c.verdict = "does not hold";
+    if (d.n < 3) c.verdict = "not decided: fewer than 3 seeds";
+    if (d.n > 0) {
+      c.found = number(d.mean, 4);
+      if (d.n > 1) c.found += " ± " + number(half, 4);
+      c.found += " (" + std::to_string(d.n) + (d.n == 1 ? " seed)" : " seeds)");
+    }
+    return c;
+  }
+  /// By seed; not a number where there is no record.
+  template <class Measure>
+  [[nodiscard]] std::vector<double> by_seed(Run const& run, Measure measure) const {
+    std::vector<double> all;
+    for (auto const* r : of(run)) all.push_back(r == nullptr ? unknown : measure(*r));
+    return all;
+  }
   [[nodiscard]] std::string claims(std::vector<std::string> const& families) const {
     std::string s =
         "| claim | the paper | here: difference of the validation losses, nats per byte | verdict "
         "|\n|---|---|---|---|\n";
+    auto const loss = [](Record const& r) { return r.number("val_loss"); };
     for (auto const& claim : list_.claims) {
-      Run const &better = *list_.run(claim.better), &worse = *list_.run(claim.worse);
-      if (!is_in(better, families)) continue;
-      auto const a = of(better), b = of(worse);
-      std::vector<double> differences;
-      for (std::size_t i = 0; i < a.size(); ++i)
-        if (a[i] != nullptr && b[i] != nullptr)
-          differences.push_back(b[i]->number("val_loss") - a[i]->number("val_loss"));
-      auto const d = statistics(differences);
-      double const half = half_interval(d);
-      std::string verdict = "not decided";
-      if (d.n >= 3 && d.mean - half > 0) verdict = "holds";
-      if (d.n >= 3 && d.mean + half < 0) verdict = "does not hold";
-      std::string found = "not trained yet";
-      if (d.n > 0) {
-        found = number(d.mean, 4);
-        if (d.n > 1) found += " ± " + number(half, 4);
-        found += " (" + std::to_string(d.n) + (d.n == 1 ? " seed)" : " seeds)");
-      }
-      if (d.n < 3) verdict = "not decided: fewer than 3 seeds";
-      s += "| " + claim.text + ": `" + better.name + "` < `" + worse.name + "` | " + claim.paper + " | " + found +
-           " | " + verdict + " |\n";
+      Run const& better = *list_.run(claim.better);
+      if (!is_in(better, families) || !claim.measure.empty()) continue;
+      auto const c = compared(by_seed(better, loss), by_seed(*list_.run(claim.worse), loss));
+      s += "| " + claim.text + ": `" + claim.better + "` < `" + claim.worse + "` | " + claim.paper + " | " + c.found +
+           " | " + c.verdict + " |\n";
     }
     return s;
+  }
+  /// The largest share of an expert in any layer, of 1.
+  static double largest_share(Record const& r) {
+    double largest = unknown;
+    for (auto const& shares : rows(r, "expert_loads")) {
+      double sum = 0;
+      for (double const s : shares) sum += s;
+      for (double const s : shares)
+        if (!(largest >= s / sum)) largest = s / sum;
+    }
+    return largest;
+  }
+  /// Claims of something else than the validation loss.
+  [[nodiscard]] std::string measures(std::vector<std::string> const& families) const {
+    std::string s = "| claim | the paper | here: both means | their difference | verdict |\n|---|---|---|---|---|\n";
+    for (auto const& claim : list_.claims) {
+      Run const &better = *list_.run(claim.better), *const worse = list_.run(claim.worse);
+      if (!is_in(better, families) || claim.measure.empty()) continue;
+      auto const measure = [&](Record const& r) {
+        if (claim.measure == "largest_share") return largest_share(r);
+        if (claim.measure == "one_expert") return r.number("one_expert_val_loss") - r.number("val_loss");
+        return r.number(claim.measure);
+      };
+      auto const a = by_seed(better, measure);
+      auto const b =
+          worse == nullptr ? std::vector<double>(a.size(), std::stod(claim.worse)) : by_seed(*worse, measure);
+      auto const c = compared(a, b);
+      s += "| " + claim.text + ": `" + claim.measure + "` of `" + claim.better + "` < " +
+           (worse == nullptr ? claim.worse : "`" + claim.worse + "`") + " | " + claim.paper + " | " + mean_of(a) +
+           " against " + (worse == nullptr ? claim.worse : mean_of(b)) + " | " + c.found + " | " + c.verdict + " |\n";
+    }
+    return s;
+  }
+  static std::string mean_of(std::vector<double> all) {
+    std::erase_if(all, [](double x) { return std::isnan(x); });
+    return all.empty() ? "not trained yet" : number(statistics(all).mean, 4);
   }
 
   /// How flat validation curves end.

@@ -4,7 +4,8 @@
 //
 //   <!-- trends table FAMILY... -->     a row for each run
 //   <!-- trends rates FAMILY... -->     how the learning rates were chosen
-//   <!-- trends claims FAMILY... -->    the claims about runs of these families
+//   <!-- trends claims FAMILY... -->    the claims about validation losses of runs of these families
+//   <!-- trends measures FAMILY... -->  those about something else
 //   <!-- trends curves FAMILY -->       a picture of the training losses, trends/FAMILY.svg beside the page
 //   <!-- trends ends FAMILY... -->      how flat validation curves are at their ends
 //   <!-- trends experts RUN -->         what the experts of a run do: pictures trends/RUN-experts.svg, typical bytes

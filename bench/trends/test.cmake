@@ -21,6 +21,7 @@ run elsewhere --attention dense --heads 2 --lr 1e-3 --steps 24 --from @dense --t
 family moa 1e-3 3e-3 1e-2
 run moa --attention moa --experts 3 --top-k 2 --head-dim 4
 claim moa < dense : MoA is better : none
+claim moa < 0.9 by largest_share : Shares are even : none
 ")
 
 # The third argument: further options.
@@ -77,7 +78,7 @@ if(NOT whole MATCHES "--text layers [^;]*\"validation_text\": \"layers/validatio
 endif()
 
 # The page, between its marks.
-set(marks "table dense moa" "claims moa" "rates dense" "curves moa" "ends dense" "experts moa" "experts dense" "progress")
+set(marks "table dense moa" "claims moa" "measures moa" "rates dense" "curves moa" "ends dense" "experts moa" "experts dense" "progress")
 set(page "before\n")
 foreach(mark IN LISTS marks)
   string(APPEND page "<!-- trends ${mark} -->\nold\n<!-- end -->\n")
@@ -88,6 +89,7 @@ set(write_page "${TRENDS}" "${FOLDER}/list.txt" --program "${LM}" --text "${text
 execute_process(COMMAND ${write_page} "${FOLDER}/page.md" RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
 file(READ "${FOLDER}/page.md" page)
 foreach(regex IN ITEMS "^before\n" "after\n$" "`moa` \\| [0-9.]+ \\([0-9.]+ [0-9.]+\\)" "MoA is better: `moa` < `dense` .*fewer than 3"
+                       "Shares are even: `largest_share` of `moa` < 0.9 \\| none \\| 0[.][0-9]+ against 0.9 \\| [0-9.-]+ ± [0-9.]+ [(]2 seeds[)] \\| not decided: fewer than 3 seeds"
                        "`dense` \\| 1e-3: .*\\*\\*" "trends/moa.svg" "`dense` \\| 60 to 80 \\|" "trends/moa-experts.svg"
                        "0: `\"[^`]*`.* 2: `\"" "6 of 6 trainings .* 10 of 10 reported")
   if(NOT status EQUAL 0 OR NOT page MATCHES "${regex}" OR page MATCHES "old|not trained yet")
@@ -199,4 +201,7 @@ mistake("run b --attention nothing" "--attention: expected dense, moa, moh or ma
 mistake("run b --attention dense --top-k 3" "--top-k has no effect")
 mistake("run b --checkpoint @c" "expected the name of a run above, found 'c'")
 mistake("claim a < c : text : number" "expected the name of a run above, found 'c'")
+mistake("claim a < 0.5 : text : number" "expected the name of a run above, found '0.5'")
+mistake("claim a < c by largest_share : text : number" "expected the name of a run above, or a number, found 'c'")
+mistake("claim a < a by size : text : number" "expected one_expert, gate_entropy or largest_share behind `by`, found 'size'")
 mistake("claim a is good" "expected BETTER < WORSE : TEXT : PAPER, found")
