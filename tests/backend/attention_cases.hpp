@@ -169,9 +169,9 @@ std::vector<T> run(Case const& c, B backend) {
 
   // Scratch is asked for before the lists are made.
   auto unknown = g;
-  unknown.extents.chosen = {};
+  if (c.chosen) unknown.extents.chosen = {nullptr, nullptr};
   auto unknown_f = f;
-  unknown_f.extents.chosen = {};
+  if (c.chosen) unknown_f.extents.chosen = {nullptr, nullptr};
   AlignedBuffer forward(backend.attention_scratch(unknown_f)),
       backward(backend.template attention_gradient_scratch<M>(unknown)),
       by_bias(backend.attention_bias_gradient_scratch(unknown));

@@ -17,5 +17,15 @@ TEST_CASE("MoH whose products are of all heads, and attention of the chosen ones
   std::vector<Int> const offsets{0, 40, 40, 131};
   check_layer<L>(ragged(offsets.data(), 3), 131);
 }
+// The tiles of the lists take more scratch memory than the statistics of the rows.
+TEST_CASE("MoH with more heads than tokens, over short sequences") {
+  using L = Moh<64, 64, GivenTopK<16, 1>, causal>;
+  for (Index const tokens : {1, 2, 4}) {
+    for (Index const sequences : {1, 5}) {
+      INFO(sequences, " sequences of ", tokens, " tokens");
+      check_layer<L>(uniform(sequences, tokens), sequences * tokens);
+    }
+  }
+}
 
 }  // namespace layers_test

@@ -218,5 +218,21 @@ TEST_CASE("conformance: what lies between the elements is not to be written") {
   CHECK(found.failures[0].kernel == "softmax");
   CHECK(found.text().find("softmax: [1, 1]: y: memory between its elements was written\n") != std::string::npos);
 }
+TEST_CASE("conformance: what lies behind the scratch memory is not to be written") {
+  struct Overrun : Reference<double> {
+    static std::size_t grouped_sum_scratch(view<double>, view<double const>, view<double const>) { return 40; }
+    void grouped_sum(view<double> y, view<double const> x, view<double const> w, view<Int const> perm,
+                     view<Int const> offsets, Index slots_per_row, bool accumulate,
+                     std::span<std::byte> scratch) const {
+      Reference<double>::grouped_sum(y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
+      scratch.data()[scratch.size() + 2] = std::byte{7};
+    }
+  };
+  Overrun backend;
+  auto const found = backend_conformance(backend);
+  REQUIRE(!found.ok());
+  for (auto const& f : found.failures) CHECK(f.kernel == "grouped_sum");
+  CHECK(found.text().find("writes byte 2 behind its 40 bytes of scratch memory\n") != std::string::npos);
+}
 
 }  // namespace

@@ -202,6 +202,7 @@ class Cuda {
                                                      std::array<view<Scalar const>, n> const& w, view<Int const> perm,
                                                      view<Int const> offsets, Index slots_per_row,
                                                      std::span<std::byte> scratch) {
+    check_scratch("grouped_gemm_map", scratch, gpu::grouped_gemm_map_scratch_bytes(queue_, y, tree, w));
     gpu::grouped_gemm_map(queue_, y, tree, products, x, w, perm, offsets, slots_per_row, scratch);
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
@@ -210,6 +211,7 @@ class Cuda {
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
                      view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,
                      std::span<std::byte> scratch) {
+    check_scratch("grouped_outer", scratch, grouped_outer_scratch(y, x, g));
     gpu::grouped_outer(queue_, y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
   }
   std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
@@ -217,6 +219,7 @@ class Cuda {
   }
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
+    check_scratch("grouped_sum", scratch, grouped_sum_scratch(y, x, w));
     gpu::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
@@ -252,6 +255,7 @@ class Cuda {
   }
   template <AttentionMask Mask, class Map>
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
+    check_scratch("attention_gradient", scratch, attention_gradient_scratch<Mask>(p));
     gpu::attention_gradient<Mask>(queue_, p, scratch);
   }
   /// FusedGatedAttention.
@@ -259,6 +263,7 @@ class Cuda {
   void gated_attention_gradient(attention_backward<Scalar, Map> p, view<wide const> gate, view<Scalar const> d,
                                 view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {
     p.d_o = d_o;
+    check_scratch("attention_gradient", scratch, attention_gradient_scratch<Mask>(p));
     gpu::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
   }
   template <class Map>
@@ -268,6 +273,7 @@ class Cuda {
   template <AttentionMask Mask, class Map>
   void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar, Map> const& p,
                                std::span<std::byte> scratch) {
+    check_scratch("attention_bias_gradient", scratch, attention_bias_gradient_scratch(p));
     gpu::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
   }
   template <class Map>
@@ -277,6 +283,7 @@ class Cuda {
   template <AttentionMask Mask, class Map>
   void attention_operand_gradient(operand_gradients<wide, Map::operands> const& d,
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
+    check_scratch("attention_operand_gradient", scratch, attention_operand_gradient_scratch(p));
     gpu::attention_operand_gradient<Mask>(queue_, d, p, scratch);
   }
   /// A tile of keys lies in one page.
@@ -288,6 +295,7 @@ class Cuda {
   template <AttentionMask Mask, class Map>
   void cached_attention(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache,
                         std::span<std::byte> scratch) {
+    check_scratch("cached_attention", scratch, cached_attention_scratch(p, cache));
     gpu::cached_attention<Mask>(queue_, p, cache, scratch);
   }
   void cached_window_mean(view<Scalar> y, view<Scalar const> a, segments s, view<Scalar> cache, cache_pages pages,
@@ -300,6 +308,13 @@ class Cuda {
   }
 
  private:
+  /// Kernels would write beyond it.
+  static void check_scratch(char const* kernel, std::span<std::byte> scratch, std::size_t needed) {
+    if (scratch.size() < needed) {
+      fail(kernel, ": the scratch memory has ", scratch.size(), " bytes, expected ", needed, " or more");
+    }
+  }
+
   queue_type queue_;
 };
 

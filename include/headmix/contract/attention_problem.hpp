@@ -24,13 +24,19 @@ struct query_row {
 /// Which rows each head has, where every token chooses heads: element n of the list of sequence b and head h is slot
 /// slots[offsets[b * heads + h] + n], slot = token * rows_per_token + choice, ascending.
 struct chosen_rows {
-  Int const* slots = nullptr;    ///< null: every head has every row
+  Int const* slots = nullptr;
   Int const* offsets = nullptr;  ///< sequences * heads + 1 numbers
+  bool given = false;            ///< false: every head has every row
+
+  constexpr chosen_rows() = default;
+  /// Tokens choose heads. Both lists are null where scratch memory is asked for: they have no memory then.
+  HEADMIX_HD constexpr chosen_rows(Int const* all_slots, Int const* begins)
+      : slots(all_slots), offsets(begins), given(true) {}
 };
 
 /// Extents of an attention: lists of query rows, each of one sequence and of heads that read the same keys.
 ///
-/// Every head has every row (`chosen` is null): q and o are [rows_per_token * tokens, heads * head_dim], the
+/// Every head has every row (`chosen` is not given): q and o are [rows_per_token * tokens, heads * head_dim], the
 /// log-sum-exp is [rows_per_token * tokens, heads], and a list has the rows of all heads of a key/value head. Heads are
 /// chosen: a row of q and o, [rows_per_token * tokens, head_dim], belongs to the head that its slot chose, the
 /// log-sum-exp is [rows_per_token * tokens, 1], and a list has the rows of one head. The rows of slots that chose
@@ -47,8 +53,8 @@ struct attention_extents {
 
   /// Query heads that share a key/value head.
   [[nodiscard]] HEADMIX_HD constexpr Index group() const { return heads / kv_heads; }
-  /// True where rows name their heads.
-  [[nodiscard]] HEADMIX_HD constexpr bool heads_are_chosen() const { return chosen.slots != nullptr; }
+  /// True where rows name their heads. Known before the lists have memory.
+  [[nodiscard]] HEADMIX_HD constexpr bool heads_are_chosen() const { return chosen.given; }
   /// Row lists of a sequence.
   [[nodiscard]] HEADMIX_HD constexpr Index lists() const { return heads_are_chosen() ? heads : kv_heads; }
   /// Row lists of a sequence that read the same key/value head p: [p * lists_per_kv_head(), ...).

@@ -112,7 +112,8 @@ struct backend {
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s);
   /// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot that chose nothing. x [S /
   /// slots_per_row, D], w [E, D, H], y [S, H]; perm [1, S] and offsets [1, E + 1] are those of sort_by_expert without
-  /// sequences. `scratch` has the bytes that ..._scratch of the same extents says; its content is nobody else's.
+  /// sequences. `scratch` has the bytes that ..._scratch says; its content is nobody else's. A program asks before it
+  /// has memory: the bytes depend on extents, strides and whether sequences have offsets, on no address.
   std::size_t grouped_gemm_scratch(view<scalar> y, view<scalar const> x, view<scalar const> w);
   void grouped_gemm(view<scalar> y, view<scalar const> x, view<scalar const> w, view<Int const> perm,
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch);

@@ -126,6 +126,7 @@ class bench : public record {
     if (options().watch) options().watch(true);
     kernel();
     if (options().watch) options().watch(false);
+    check_guard();
   }
   /// What rounding to T may make of a result.
   template <class T>
@@ -134,8 +135,10 @@ class bench : public record {
     if (options().tolerance > 0) return options().tolerance;
     return std::is_same_v<T, double> ? 1e-11 : std::is_same_v<T, float> ? 2e-5 : 1e-2;
   }
+  /// As many bytes, and behind them a guard that run() checks.
   [[nodiscard]] std::span<std::byte> scratch(std::size_t bytes) {
-    if (scratch_.bytes().size() < bytes) scratch_ = headmix::backend_memory<B>(bytes);
+    if (scratch_.bytes().size() != bytes + guard) scratch_ = headmix::backend_memory<B>(bytes + guard);
+    make_guard();
     return scratch_.bytes().first(bytes);
   }
   [[nodiscard]] std::uint64_t next_stream() { return ++stream_; }
@@ -144,6 +147,27 @@ class bench : public record {
   Reference<double> reference;
 
  private:
+  static constexpr std::size_t guard = 1024;
+  static constexpr unsigned char guard_byte = 0xA5;
+  [[nodiscard]] unsigned char* behind_scratch() {
+    return scratch_.template as<unsigned char>() + (scratch_.bytes().size() - guard);
+  }
+  void make_guard() {
+    std::vector<unsigned char> const untouched(guard, guard_byte);
+    upload(backend, behind_scratch(), untouched.data(), guard);
+  }
+  void check_guard() {
+    if (scratch_.bytes().empty()) return;
+    std::vector<unsigned char> found(guard);
+    download(backend, found.data(), static_cast<unsigned char const*>(behind_scratch()), guard);
+    auto const is_other = [](unsigned char byte) { return byte != guard_byte; };
+    auto const first = std::find_if(found.begin(), found.end(), is_other);
+    if (first == found.end()) return;
+    this->fail(message("writes byte ", first - found.begin(), " behind its ", scratch_.bytes().size() - guard,
+                       " bytes of scratch memory"));
+    make_guard();
+  }
+
   headmix::backend_memory<B> scratch_;
   std::uint64_t stream_ = 0;
 };

@@ -119,7 +119,7 @@ void check_cached_attention(bench<B>& b, decoding_case const& c) {
     b.reference.template cached_attention<Mask>(expected, {pages.host(), keys.host(), values.host()}, {});
     attention_cache<T> const cache{pages.device(), keys.device().middle_rows(0, pages.all_rows()),
                                    values.device().middle_rows(0, pages.all_rows())};
-    auto const scratch = b.scratch(b.backend.cached_attention_scratch(f, cache));
+    auto const scratch = b.scratch(b.backend.cached_attention_scratch(before_memory(f), cache));
     b.run([&] { b.backend.template cached_attention<Mask>(f, cache, scratch); });
     o.check_stretches("o", c.odd ? c.head_dim : 1);
   });
@@ -166,6 +166,7 @@ void check_decoding(bench<B>& b) {
     run({pages, 1, 2, 1, 20});          // rows cross pages
     run({pages, 1, 4, 4, 8, true, 2});  // all heads are chosen
     run({some, 2, 2, 1, 5, false, 1, true});
+    run({{{0, 300}, {0, 1}}, 1, 16, 16, 4, true});  // many heads, of which a token has one
     if constexpr (Maps && MapsScores<B>) {
       check_cached_attention<Mask, scaled_scores>(b, {some, 2, 4, 2, 6});
       check_cached_means(b, some, 7, 1);

@@ -40,13 +40,13 @@ template <class Map, class Queue>
     return false;
   }
 }
-/// The parts of those. Whether heads are chosen the columns say: the lists are not made when scratch is asked for.
+/// The parts of those.
 template <AttentionMask Mask, int width, class Queue, class T, class Map>
 [[nodiscard]] attention_parts attention_gradient_parts(Queue const& queue, attention_backward<T, Map> const& p) {
   using kernel = typename attention_gradient_tensor<full, no_score_map, width>::of_keys;
   attention_extents const& x = p.extents;
   bool const even = std::is_same_v<Mask, full> && x.queries.offsets == nullptr && x.keys.offsets == nullptr &&
-                    p.q.cols == x.heads * x.head_dim && gradient_is_by_warpgroups<Map>(queue, x);
+                    !x.heads_are_chosen() && gradient_is_by_warpgroups<Map>(queue, x);
   return attention_parts_of(x, kernel::keys, kernel::rows, kernel::warps, even);
 }
 /// Where the statistics end in the scratch.

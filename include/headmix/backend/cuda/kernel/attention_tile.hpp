@@ -153,7 +153,7 @@ struct attention_tiles {
           rows,
           attention_tiles_together(x.keys, 1, x.head_dim, bytes) * x.lists_per_kv_head(),
           true,
-          x.chosen.slots ? x.chosen.offsets : nullptr,
+          x.heads_are_chosen() ? x.chosen.offsets : nullptr,
           x.lists_per_kv_head()};
 }
 /// Tiles of keys, and what each of them reads are rows and their gradients.
