@@ -37,10 +37,10 @@ void check_refusals() {
   CHECK(run<L, Backend>(uniform(1, 0), uniform(1, 0)).empty());
   CHECK(run<L, Backend>(ragged(few, 2), ragged(many, 2)).empty());
   CHECK(says(run<L, Backend>(uniform(1, 6), uniform(1, 3)),
-             "sequence 0 has 6 queries for 3 keys, and its first query is at position -3"));
+             "positions 0 .. 5; sequence 0 has 6 queries for 3 keys, at positions -3 .. 2"));
   CHECK(says(run<L, Backend>(ragged(many, 2), ragged(few, 2)),
-             "sequence 1 has 6 queries for 3 keys, and its first query is at position -3"));
-  CHECK(says(run<L, Backend>(uniform(1, 1), uniform(1, 0)), "position -1"));
+             "positions 0 .. 5; sequence 1 has 6 queries for 3 keys, at positions -3 .. 2"));
+  CHECK(says(run<L, Backend>(uniform(1, 1), uniform(1, 0)), "at positions -1 .. -1"));
   CHECK(says(run<L, Backend>(uniform(1, 2), uniform(1, 7)), "the score_bias is for 6 keys, sequence 0 has 7"));
 }
 

@@ -138,7 +138,7 @@ struct Mine {
     reference.attention_bias_gradient<Mask>(d_bias, p, scratch);
     spoil("attention_bias_gradient", d_bias);
   }
-  void rotary(auto y, auto a, auto theta, segments s, Index heads, bool inverse) {
+  void rotary(auto y, auto a, auto theta, row_positions s, Index heads, bool inverse) {
     reference.rotary(y, a, theta, s, heads, inverse);
     spoil("rotary", y);
   }

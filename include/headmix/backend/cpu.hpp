@@ -263,8 +263,8 @@ class Cpu {
                           Index window) {
     reference_.cached_window_mean(y, a, s, cache, pages, window);
   }
-  void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
-              bool inverse) {
+  void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, row_positions s,
+              Index heads, bool inverse) {
     reference_.rotary(y, a, theta, s, heads, inverse);
   }
 

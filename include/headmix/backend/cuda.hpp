@@ -302,8 +302,8 @@ class Cuda {
                           Index window) {
     gpu::cached_window_mean(queue_, y, a, s, cache, pages, window);
   }
-  void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, segments s, Index heads,
-              bool inverse) {
+  void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, row_positions s,
+              Index heads, bool inverse) {
     gpu::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
   }
 

@@ -511,7 +511,7 @@ struct Reference {
 
   /// Turns the pair (i, i + d_h / 2) of every head by position * theta^(-2 i / d_h), backwards when `inverse`.
   template <class T>
-  void rotary(view<T> y, view<T const> a, view<wide const> theta, segments s, Index heads, bool inverse) const {
+  void rotary(view<T> y, view<T const> a, view<wide const> theta, row_positions s, Index heads, bool inverse) const {
     Index const d = a.cols / heads, half = d / 2, rows_per_token = s.rows == 0 ? 1 : a.rows / s.rows;
     for (Index c = 0; c < half; ++c) {
       double const turn =

@@ -4,6 +4,7 @@
 // token on one key/value head), MoH (each head has the rows that chose it) and ragged batches are all the same problem
 // with other lists of query rows.
 
+#include "headmix/contract/position.hpp"
 #include "headmix/contract/score_steps.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
@@ -17,7 +18,7 @@ namespace headmix {
 struct query_row {
   Index row;       ///< row of q and o
   Index col;       ///< first column of the head in q and o
-  Index position;  ///< of its token among the keys of the sequence, for the mask
+  Index position;  ///< of its token in the sequence (contract/position.hpp)
   Index head;      ///< in [0, heads)
 };
 
@@ -50,6 +51,7 @@ struct attention_extents {
   Index kv_heads = 1;  ///< divides `heads`
   Index head_dim = 0;
   chosen_rows chosen = {};
+  bool separate_positions = false;  ///< queries and keys are counted each by itself
 
   /// Query heads that share a key/value head.
   [[nodiscard]] HEADMIX_HD constexpr Index group() const { return heads / kv_heads; }
@@ -67,6 +69,10 @@ struct attention_extents {
   [[nodiscard]] HEADMIX_HD constexpr Index kv_head_of(Index list) const { return list / lists_per_kv_head(); }
   /// The number of keys of sequence b, with those of earlier passes.
   [[nodiscard]] HEADMIX_HD constexpr Index key_length(Index b) const { return keys.first_position(b) + keys.length(b); }
+  /// The position of the first query of sequence b.
+  [[nodiscard]] HEADMIX_HD constexpr Index first_position(Index b) const {
+    return first_query_position(queries, b, queries.length(b), key_length(b), separate_positions);
+  }
   /// Length of a list of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index list_length(Index b, Index list) const {
     if (!heads_are_chosen()) return queries.length(b) * rows_per_token * group();
@@ -80,14 +86,14 @@ struct attention_extents {
   }
   /// Element i of a list of sequence b: token-major, then slot, then head. Positions never fall as i grows.
   [[nodiscard]] HEADMIX_HD constexpr query_row row(Index b, Index list, Index i) const {
-    Index const shift = key_length(b) - queries.length(b);
+    Index const first = first_position(b);
     if (heads_are_chosen()) {
       Index const slot = chosen.slots[chosen.offsets[b * heads + list] + i];
-      return {slot, 0, slot / rows_per_token - queries.begin(b) + shift, list};
+      return {slot, 0, slot / rows_per_token - queries.begin(b) + first, list};
     }
     Index const g = group(), per_token = rows_per_token * g;
     Index const t = i / per_token, slot = i / g % rows_per_token, head = list * g + i % g;
-    return {(queries.begin(b) + t) * rows_per_token + slot, head * head_dim, t + shift, head};
+    return {(queries.begin(b) + t) * rows_per_token + slot, head * head_dim, t + first, head};
   }
 };
 

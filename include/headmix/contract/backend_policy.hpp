@@ -161,9 +161,9 @@ struct backend {
   template <AttentionMask Mask>
   void attention_bias_gradient(view<scalar> d_bias, attention_backward<scalar> const& p, std::span<std::byte> scratch);
   /// Rotates the pair (i, i + d / 2) of every head by the angle position theta^(-2 i / d), backwards when `inverse`:
-  /// y and a [n s.rows, heads d], theta [1, 1]; n rows of a token have its position in its sequence. Angles are formed
-  /// in double, and become numbers of `wide` less whole turns (within_a_turn in core/math.hpp).
-  void rotary(view<scalar> y, view<scalar const> a, view<wide const> theta, segments s, Index heads, bool inverse);
+  /// y and a [n s.rows, heads d], theta [1, 1]; n rows of a token have its position. Angles are formed in double, and
+  /// become numbers of `wide` less whole turns (within_a_turn in core/math.hpp).
+  void rotary(view<scalar> y, view<scalar const> a, view<wide const> theta, row_positions s, Index heads, bool inverse);
 };
 
 }  // namespace archetype
@@ -174,7 +174,8 @@ concept BackendPolicy = requires(B& b, view<typename B::scalar> y, view<typename
                                  view<accumulator_t<typename B::scalar> const> number, view<Int const> index,
                                  lazy<tree_number<accumulator_t<typename B::scalar>>> tree, Index n, bool flag,
                                  std::span<std::byte> scratch, attention_forward<typename B::scalar> forward,
-                                 attention_backward<typename B::scalar> backward, segments sequences) {
+                                 attention_backward<typename B::scalar> backward, segments sequences,
+                                 row_positions positions) {
   { B::host_memory } -> std::convertible_to<bool>;
   b.map(y, tree.tree, flag);
   b.row_sum(y, tree, flag);
@@ -208,7 +209,7 @@ concept BackendPolicy = requires(B& b, view<typename B::scalar> y, view<typename
   b.template attention_gradient<causal>(backward, scratch);
   { b.attention_bias_gradient_scratch(backward) } -> std::same_as<std::size_t>;
   b.template attention_bias_gradient<causal>(y, backward, scratch);
-  b.rotary(y, a, number, sequences, n, flag);
+  b.rotary(y, a, number, positions, n, flag);
 };
 
 static_assert(BackendPolicy<archetype::backend<float>>);

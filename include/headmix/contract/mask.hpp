@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Which keys a query may see: a policy of the attention. Positions count from the start of the sequence; with fewer
-// queries than keys the queries are the last ones (a decoder step).
+// Which keys a query may see: a policy of the attention. What its positions are: contract/position.hpp.
 
 #include <concepts>
 
@@ -17,15 +16,16 @@ struct key_range {
 
 /// A mask says whether the query at position t sees the key at position s.
 /// It may also bound the keys by a range, `Mask::range(t, keys)`, outside of which nothing is computed;
-/// and say by `Mask::dense = true` that a query sees every key of its range, so that no key is tested.
+/// and say by `Mask::dense = true` that a query sees every key of its range, so that no key is tested;
+/// and by `Mask::separate_positions = true` that queries and keys of two sequences are counted each by itself.
 template <class M>
 concept AttentionMask = requires(Index t, Index s) {
   { M::sees(t, s) } -> std::convertible_to<bool>;
 };
 
-/// Every query sees every key.
+/// Every query sees every key. Queries and keys of two sequences are counted each by itself.
 struct full {
-  static constexpr bool dense = true;
+  static constexpr bool dense = true, separate_positions = true;
   HEADMIX_HD static constexpr bool sees(Index, Index) { return true; }
   HEADMIX_HD static constexpr key_range range(Index, Index keys) { return {0, keys}; }
 };

@@ -110,7 +110,7 @@ struct segments {
   Int const* offsets = nullptr;  ///< count + 1 ascending row numbers, or null for equal lengths
   Index count = 1;               ///< number of sequences
   Index rows = 0;                ///< rows in total
-  Int const* past = nullptr;     ///< positions of each sequence that came before its rows (decoding), or null for none
+  Int const* past = nullptr;     ///< positions of each sequence that came before its rows, or null for none
 
   /// First row of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index begin(Index b) const { return offsets ? offsets[b] : b * (rows / count); }

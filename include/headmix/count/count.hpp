@@ -113,7 +113,8 @@ constexpr bool reads_router(type_list<A...>) {
 template <AttentionMask Mask>
 constexpr checked visible_pairs(std::type_identity<Mask>, Index queries, Index keys) {
   checked pairs = 0;
-  for (Index t = keys - queries; t < keys; ++t) {
+  Index const first = first_query_position(segments{}, 0, queries, keys, separate_positions<Mask>);
+  for (Index t = first; t < first + queries; ++t) {
     key_range const range = visible_keys<Mask>(t, keys);
     if constexpr (dense_mask<Mask>) {
       pairs += (std::max)(range.end - range.begin, Index{0});

@@ -26,6 +26,9 @@ struct attention : operation {
   static constexpr bool validates = true;
   template <class...>
   static void validate(auto const& run) {
+    if (run.template segments_of<typename Spec::k_rows>().past != nullptr) {
+      fail("attention: the sequences say what came before their keys (segments::past), which a Decoder alone keeps");
+    }
     Spec::validate(run);
   }
   template <class Q, class...>

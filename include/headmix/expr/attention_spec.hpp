@@ -116,16 +116,18 @@ struct scores_with_bias : attention_part {
   }
   /// Fails unless the bias has a number for every query and key of a sequence. Of ragged sequences on a device the
   /// lengths are not known here: kernels make rows that have a pair without a number NaN.
+  template <AttentionMask Mask>
   static void validate(auto const& run, segments q, segments k) {
     Index const keys = run.template extent<Keys>();
-    bool const known = (q.offsets == nullptr && k.offsets == nullptr && k.past == nullptr) ||
-                       std::remove_cvref_t<decltype(run.backend)>::host_memory;
-    for (Index b = 0; known && b < k.count; ++b) {
-      Index const length = k.first_position(b) + k.length(b), first = length - q.length(b);
+    bool const ragged = q.offsets != nullptr || k.offsets != nullptr || q.past != nullptr || k.past != nullptr;
+    if (ragged && !std::remove_cvref_t<decltype(run.backend)>::host_memory) return;
+    for (Index b = 0; b < k.count; ++b) {
+      Index const length = k.first_position(b) + k.length(b), queries = q.length(b);
       if (length > keys) fail("attention: the score_bias is for ", keys, " keys, sequence ", b, " has ", length);
-      if (first < 0) {
-        fail("attention: the score_bias is for positions from 0; sequence ", b, " has ", q.length(b), " queries for ",
-             length, " keys, and its first query is at position ", first);
+      Index const first = first_query_position(q, b, queries, length, separate_positions<Mask>);
+      if (queries > 0 && (first < 0 || first + queries > keys)) {
+        fail("attention: the score_bias is for positions 0 .. ", keys - 1, "; sequence ", b, " has ", queries,
+             " queries for ", length, " keys, at positions ", first, " .. ", first + queries - 1);
       }
     }
   }
@@ -194,6 +196,7 @@ struct attention_spec {
   using map = typename map_in<Parts...>::type;
   using kv_heads = KvHeads;
   using q_rows = QRows;
+  using k_rows = KRows;
   using chosen = typename heads_in<Parts...>::type;
   static constexpr bool chooses = !std::is_void_v<chosen>;
   /// Where the operands of a part begin among those behind q, k and v.
@@ -214,6 +217,7 @@ struct attention_spec {
     e.kv_heads = run.template extent<KvHeads>();
     e.head_dim = k_cols / e.kv_heads;
     e.rows_per_token = e.queries.rows == 0 ? 1 : run.template extent<QRows>() / e.queries.rows;
+    e.separate_positions = headmix::separate_positions<mask>;
     if constexpr (!chooses) e.heads = q_cols / e.head_dim;
     if constexpr (AttentionMask<Variant>) {
       p.scores.scale = 1 / std::sqrt(static_cast<double>(e.head_dim));
@@ -234,7 +238,7 @@ struct attention_spec {
       fail("attention: queries have ", q_rows, " rows, no multiple of the ", q.rows, " query tokens");
     }
     for_each(type_list<Parts...>{}, [&]<class Part>() {
-      if constexpr (requires { Part::validate(run, q, k); }) Part::validate(run, q, k);
+      if constexpr (requires { Part::template validate<mask>(run, q, k); }) Part::template validate<mask>(run, q, k);
     });
   }
   template <class Q, class K, class V, class... Further>

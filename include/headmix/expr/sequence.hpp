@@ -41,6 +41,13 @@ struct gather_choices : operation {
 /// have sequences; with Padded, a has their padding, too.
 template <class Window, class Rows, bool Transposed, bool Padded>
 struct window_mean : operation {
+  static constexpr bool validates = true;
+  template <class...>
+  static void validate(auto const& run) {
+    if (run.template segments_of<Rows>().past != nullptr) {
+      fail("window_mean: the sequences say what came before their rows (segments::past), which a Decoder alone keeps");
+    }
+  }
   template <class A>
   using shape_of = shape<rows<A>, cols<A>>;
   template <class>

@@ -120,10 +120,20 @@ struct attention_block : token_block<Layer, Options, Width> {
     static constexpr bool cross = attention_block::cross;
   };
 
-  /// Rotary embedding of each of Parts heads side by side.
+  /// The rows of keys that queries are the last ones of; void where both are the same rows, or counted by themselves.
+  using rows_of_keys = std::conditional_t<cross && !separate_positions<option_of<option::mask>>, context_tokens, void>;
+  /// Rotary embedding of each of Parts heads side by side: of keys, and of queries.
   template <Extent Parts, Expr A>
-  static constexpr auto rotate(A a) {
+  static constexpr auto rotate_keys(A a) {
     return option_of<option::position>::template rotate<Parts>(a);
+  }
+  template <Extent Parts, Expr A>
+  static constexpr auto rotate_queries(A a) {
+    if constexpr (std::is_void_v<rows_of_keys>) {
+      return rotate_keys<Parts>(a);
+    } else {
+      return option_of<option::position>::template rotate<Parts, rows_of_keys>(a);
+    }
   }
 
   /// True where heads or experts are divided among ranks, all of which have the same x.
@@ -148,7 +158,7 @@ struct attention_block : token_block<Layer, Options, Width> {
   static constexpr auto x_k = on_each_rank<has<tensor_parallel>>(                    // what keys and values are made of
       either<cross>(x_c, base::x_t));
   static constexpr auto all_k = x_k % W_k{} + when<has<key_bias>>(either<softmax_hides_key_bias>(detach(b_k{}), b_k{}));
-  static constexpr auto k = rotate<kv_heads>(scores::template keys<kv_heads>(all_k));                // K = X W_k
+  static constexpr auto k = rotate_keys<kv_heads>(scores::template keys<kv_heads>(all_k));                // K = X W_k
   static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});                              // V = X W_v
   // clang-format on
 

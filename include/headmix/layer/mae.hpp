@@ -72,7 +72,8 @@ struct Mae
   static constexpr auto scale = value_of<heads>{} / value_of<expert_heads>{};             // h / (h - t)
   static constexpr auto c = scale * upcast(g % upcast(one_hot(heads_of_experts{})));      // sum of g_i h / (h - t) over
                                                                                           //   the experts i with head j
-  static constexpr auto o = block::attend(block::template rotate<own_heads>(block::all_q));  // Attention(q_j, k_j, v_j)
+  static constexpr auto o = block::attend(                                                // Attention(q_j, k_j, v_j)
+      block::template rotate_queries<own_heads>(block::all_q));
   static constexpr auto weighed = merge_rows<own_heads>(
       round_to_storage(split_rows<own_heads>(Pool::of_tokens(block::division::cols(c))) * split_rows<own_heads>(o)));
   static constexpr auto y = block::result(weighed % W_o{});                               // sum_i g_i f_i           (6)
@@ -97,11 +98,12 @@ struct Mae
     /// with them, keys and values of all heads are made.
     static constexpr auto attended() {
       if constexpr (block::template has<option::score_map>) {
-        return block::attend(block::template rotate<size<1>>(q), rows_of_heads(heads_q));
+        return block::attend(block::template rotate_queries<size<1>>(q), rows_of_heads(heads_q));
       } else {
         using dropout = typename O::template get<option::probability_dropout>::keep;
         return split_rows<expert_heads>(attention<Mask, expert_heads, dropout>(
-            block::template rotate<expert_heads>(merge_rows<expert_heads>(q)), block::template rotate<expert_heads>(k), v));
+            block::template rotate_queries<expert_heads>(merge_rows<expert_heads>(q)),
+            block::template rotate_keys<expert_heads>(k), v));
       }
     }
     static constexpr auto o = attended();

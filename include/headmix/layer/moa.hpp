@@ -69,7 +69,7 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   static constexpr auto q = expert_linear(block::x_q, W_q{}, index)          // q_{t,i} = x_t W^q_i, i in G(t)     (10)
                           + when<has<query_bias>>(expert_bias(b_q{}, index));
   static constexpr auto o = block::attend(                                   // softmax(q k^T / sqrt(d_h)) v,  (10)(11)
-      block::template rotate<kv_heads>(q));                                  // K = X W^k, V = X W^v shared by all
+      block::template rotate_queries<kv_heads>(q));                          // K = X W^k, V = X W^v shared by all
   static constexpr auto g = block::on_each_rank(r::gate);                    // w_{t,i}                             (9)
   static constexpr auto sum = expert_linear_combine(                         // y_t = sum_i w_{t,i} E_i,            (6)
       round_to_storage(split_rows<top_k>(g) * o), W_o{}, index)              // E_i = o_{t,i} W^o_i (+ b^o_i)      (12)

@@ -40,7 +40,8 @@ struct MultiHead
   using own_heads = typename block::own_heads;
 
   // clang-format off
-  static constexpr auto q = block::template rotate<own_heads>(block::scores::template queries<own_heads>(block::all_q));
+  static constexpr auto q = block::template rotate_queries<own_heads>(
+      block::scores::template queries<own_heads>(block::all_q));
   static constexpr auto o = block::attend(q);                 // head_i = softmax(q_i k_i^T / sqrt(d_h)) v_i
   static constexpr auto sum = o % typename block::W_o{};      // concat(head_1, ..., head_h) W^O                   (1)
   static constexpr auto y = block::result(sum);

@@ -110,9 +110,9 @@ struct context_dim : option::context_dim {
 /// Rotary embedding of queries and keys with theta = Num / Den (see rotary).
 template <Index Num = 10'000, Index Den = 1>
 struct rope : option::position {
-  template <Extent Heads, Expr A>
+  template <Extent Heads, class Keys = void, Expr A>
   static constexpr auto rotate(A a) {
-    return rotary<Heads>(a, number<Num, Den>{});
+    return rotary<Heads, Keys>(a, number<Num, Den>{});
   }
 };
 
@@ -120,9 +120,9 @@ struct rope : option::position {
 template <>
 struct rope<dynamic, 1> : option::position {
   struct theta : constant<size<1>> {};
-  template <Extent Heads, Expr A>
+  template <Extent Heads, class Keys = void, Expr A>
   static constexpr auto rotate(A a) {
-    return rotary<Heads>(a, theta{});
+    return rotary<Heads, Keys>(a, theta{});
   }
 };
 
@@ -145,7 +145,7 @@ struct output_dropout : option::output_dropout {
 namespace option {
 
 struct no_position {
-  template <Extent, Expr A>
+  template <Extent, class = void, Expr A>
   static constexpr auto rotate(A a) {
     return a;
   }

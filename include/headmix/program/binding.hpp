@@ -124,6 +124,9 @@ inline void check_segments(char const* name_source, segments const& s, bool read
       fail(what(), ": the offsets end at ", s.offsets[s.count], ", there are ", s.rows, " rows");
     }
   }
+  for (Index b = 0; readable && s.past != nullptr && b < s.count; ++b) {
+    if (0 > s.past[b]) fail(what(), ": ", s.past[b], " rows came before those of sequence ", b, "; expected 0 or more");
+  }
 }
 
 /// Memory and sizes of the leaves of the program that `table` describes. It knows leaves by number, for code that

@@ -94,7 +94,7 @@ class Module {
   view<result_scalar const> forward(view<scalar const> x, batch const& b) {
     detail::program_access::state(self_->program).begin_forward();
     self_->program.bind(typename L::x{}, x);
-    self_->program.bind_tokens(self_->memory.carried(detail::name_source<tokens>(), b, self_->memory.offsets));
+    self_->program.bind_tokens(self_->memory.carried(detail::name_source<tokens>(), b, self_->memory.sequences));
     if constexpr (requires { typename L::valid_rows; }) {
       bind_valid_rows<typename L::valid_rows>(b, self_->memory.valid_rows, "x", x.rows);
     } else {
@@ -109,7 +109,7 @@ class Module {
     detail::program_access::state(self_->program).begin_forward();
     self_->program.bind(typename Of::context{}, context);
     self_->program.bind_context(
-        self_->memory.carried(detail::name_source<context_tokens>(), m, self_->memory.context_offsets));
+        self_->memory.carried(detail::name_source<context_tokens>(), m, self_->memory.context_sequences));
     if constexpr (requires { typename Of::context_valid_rows; }) {
       bind_valid_rows<typename Of::context_valid_rows>(m, self_->memory.context_valid_rows, "context", context.rows);
     } else {

@@ -202,14 +202,18 @@ struct module_memory {
       g.latest = bound;
     }
   }
-  /// The sequences, with a copy of the offsets: backward() reads them again.
-  segments carried(char const* name_source, batch const& b, HostInts<Backend>& copy) {
+  struct carried_numbers {
+    HostInts<Backend> offsets, past;
+  };
+  /// The sequences, with a copy of their numbers: backward() reads them again.
+  segments carried(char const* name_source, batch const& b, carried_numbers& copy) {
     segments s = b.sequences;
-    if (s.offsets != nullptr) {
-      // Checked before they are read, and here because a device's program cannot look at them.
-      check_segments(name_source, s, true);
-      s.offsets = copy.assign(backend, s.offsets, static_cast<std::size_t>(s.count) + 1);
-    }
+    if (s.offsets == nullptr && s.past == nullptr) return s;
+    // Checked before they are read, and here because a device's program cannot look at them.
+    check_segments(name_source, s, true);
+    auto const n = static_cast<std::size_t>(s.count);
+    if (s.offsets != nullptr) s.offsets = copy.offsets.assign(backend, s.offsets, n + 1);
+    if (s.past != nullptr) s.past = copy.past.assign(backend, s.past, n);
     return s;
   }
   void bind_valid_rows(Binding& program, std::size_t leaf, batch const& b, HostInts<Backend>& numbers,
@@ -262,7 +266,8 @@ struct module_memory {
   headmix::prepared_weights<Backend> prepared;
   bool is_prepared = false;
   std::vector<memory_type> known;  // what leaves with `element` hold, and packed weights
-  HostInts<Backend> random_words, offsets, context_offsets, valid_rows, context_valid_rows;
+  carried_numbers sequences, context_sequences;
+  HostInts<Backend> random_words, valid_rows, context_valid_rows;
 };
 
 }  // namespace headmix::detail

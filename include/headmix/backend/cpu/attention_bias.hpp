@@ -23,7 +23,7 @@ template <AttentionMask M, class F>
 void each_head_rows(attention_extents const& x, Index sequence, Index head, Index first, Index last, block_row* rows,
                     F f) {
   Index const keys = x.keys.length(sequence), tokens = x.queries.length(sequence), per_token = x.rows_per_token;
-  Index const shift = keys - tokens, begin = x.queries.begin(sequence);
+  Index const shift = x.first_position(sequence), begin = x.queries.begin(sequence);
   Index next = (begin + std::clamp(first - shift, Index{0}, tokens)) * per_token;
   Index const end = (begin + std::clamp(last - shift, Index{0}, tokens)) * per_token;
   Int const *slot = nullptr, *slots_end = nullptr;

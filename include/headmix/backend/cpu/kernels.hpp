@@ -95,8 +95,8 @@
                                                  view<Int const>, Index, bool, std::span<std::byte>) const;         \
   PREFIX template void Reference<T>::grouped_outer(view<T>, view<T const>, view<T const>, view<Int const>,          \
                                                    view<Int const>, Index, Index, bool, std::span<std::byte>) const;\
-  PREFIX template void Reference<T>::rotary(view<T>, view<T const>, view<accumulator_t<T> const>, segments, Index,  \
-                                            bool) const;                                                            \
+  PREFIX template void Reference<T>::rotary(view<T>, view<T const>, view<accumulator_t<T> const>, row_positions,    \
+                                            Index, bool) const;                                                     \
   HEADMIX_REFERENCE_ATTENTION(PREFIX, T, full)                                                                      \
   HEADMIX_REFERENCE_ATTENTION(PREFIX, T, causal)                                                                    \
   }

@@ -26,6 +26,7 @@ struct attention_case {
 /// What of an attention is not plain.
 struct attention_variant {
   bool bias = false, dropout = false, gate = false, even = false;
+  bool separate = false;  ///< queries are counted by themselves
   bool odd = false;       ///< some numbers are not finite
   bool unwanted[4] = {};  ///< the log-sum-exp, d_q, d_k, d_v
 };
@@ -70,7 +71,7 @@ struct attention_bench {
         rows(c.queries.back() * c.rows_per_token),
         q_cols((c.chosen ? 1 : c.heads) * c.head_dim),
         lse_cols(c.chosen ? 1 : c.heads),
-        longest(longest_of(c.keys)),
+        longest((std::max)(longest_of(c.keys), how.separate ? longest_of(c.queries) : 1)),
         index(b, c.chosen ? distinct_choices(c.queries.back(), c.rows_per_token, c.heads) : std::vector<Int>{},
               c.chosen ? c.queries.back() : 0, c.rows_per_token),
         slots(b, 1, rows),
@@ -95,6 +96,7 @@ struct attention_bench {
            c.kv_heads,
            c.head_dim,
            {}};
+      e.separate_positions = how.separate;
       if (how.even) e.queries.offsets = e.keys.offsets = nullptr;
       if (c.chosen) {
         e.chosen = {device ? slots.device().data : slots.host().data, device ? lists.device().data : lists.host().data};
@@ -337,11 +339,11 @@ struct attention_bench {
 
 template <class Mask, class Map, class B>
 void check_attention_case(bench<B>& b, attention_case const& c, attention_variant const& how) {
-  attention_bench<B, Map>(b, c, how).template check<Mask>(
-      message(type_name<Mask>(), Map::identity ? ", " : ", mapped, ", c.queries.back(), " queries of ",
-              c.rows_per_token, " rows, ", c.keys.back(), " keys, ", c.queries.size() - 1, " sequences, ", c.heads,
-              " heads on ", c.kv_heads, " of ", c.head_dim, c.chosen ? ", chosen" : "", how.bias ? ", bias" : "",
-              how.dropout ? ", dropout" : "", how.even ? ", even" : "", how.odd ? ", some not finite" : ""));
+  attention_bench<B, Map>(b, c, how).template check<Mask>(message(
+      type_name<Mask>(), Map::identity ? ", " : ", mapped, ", c.queries.back(), " queries of ", c.rows_per_token,
+      " rows, ", c.keys.back(), " keys, ", c.queries.size() - 1, " sequences, ", c.heads, " heads on ", c.kv_heads,
+      " of ", c.head_dim, c.chosen ? ", chosen" : "", how.bias ? ", bias" : "", how.dropout ? ", dropout" : "",
+      how.even ? ", even" : "", how.separate ? ", separate positions" : "", how.odd ? ", some not finite" : ""));
 }
 /// @tparam Maps  score maps too, if the backend has them
 template <class B, class Mask, bool Maps>
@@ -363,6 +365,11 @@ void check_attention(bench<B>& b) {
   run(even, {.even = true});
   run(ragged, {.bias = true});
   run(heads, {.bias = true});
+  run({{0, 3, 10}, {0, 40, 75}, 1, 4, 2, 8}, {.bias = true});
+  run({{0, 3, 34}, {0, 20, 41}, 1, 4, 2, 8}, {.bias = true, .separate = true});
+  run({{0, 3, 34}, {0, 20, 41}, 2, 4, 2, 6, true}, {.bias = true, .separate = true});
+  run({{0, 20, 90}, {0, 30, 60}, 1, 2, 1, 64}, {.separate = true});
+  run({{0, 20, 90}, {0, 30, 60}, 2, 4, 2, 64, true}, {.separate = true});
   run(ragged, {.dropout = true});
   run(heads, {.dropout = true});
   for (int i = 0; i < 4; ++i) {

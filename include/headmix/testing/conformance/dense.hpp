@@ -322,13 +322,20 @@ void check_sequences(bench<B>& b) {
         b.reference.window_mean(y.host(), view<double const>(a.host()), host, window, back);
         y.check("y");
       }
+      std::vector<Int> more = offsets;  // keys of these queries: one for two of them, and three more
+      for (std::size_t i = 0; i < more.size(); ++i) more[i] = more[i] / 2 + 3 * static_cast<Int>(i);
+      sequences_of<B> keys(b, more);
       for (Index const rows_per_token : {1, 3}) {
         for (Index const heads : {1, 3}) {
-          b.begin("rotary", rows, " tokens, ", rows_per_token, " rows each, ", heads, " heads", back ? ", back" : "");
+          bool const of_keys = rows_per_token == heads;
+          row_positions const there = of_keys ? row_positions(device, keys.device()) : row_positions(device),
+                              here = of_keys ? row_positions(host, keys.host()) : row_positions(host);
+          b.begin("rotary", rows, " tokens, ", rows_per_token, " rows each, ", heads, " heads",
+                  of_keys ? ", queries" : "", back ? ", back" : "");
           operand<B, T> a(b, rows * rows_per_token, heads * 10, layout::gaps),
               y(b, rows * rows_per_token, heads * 10, layout::transposed);
-          b.run([&] { b.backend.rotary(y.device(), a.in(), theta.in(), device, heads, back); });
-          b.reference.rotary(y.host(), view<double const>(a.host()), view<double const>(theta.host()), host, heads,
+          b.run([&] { b.backend.rotary(y.device(), a.in(), theta.in(), there, heads, back); });
+          b.reference.rotary(y.host(), view<double const>(a.host()), view<double const>(theta.host()), here, heads,
                              back);
           y.check("y");
         }

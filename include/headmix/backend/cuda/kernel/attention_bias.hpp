@@ -115,7 +115,7 @@ struct attention_bias_gradient_plain {
   /// The turn-th row of a head at a position of a sequence.
   [[nodiscard]] HEADMIX_DEVICE query_row row_at(Index b, Index head, Index position, Index turn) const {
     attention_extents const& x = p.extents;
-    Index const t = position - (x.keys.length(b) - x.queries.length(b));
+    Index const t = position - x.first_position(b);
     if (t < 0 || t >= x.queries.length(b)) return {-1, 0, 0, 0};
     Index const first = (x.queries.begin(b) + t) * x.rows_per_token;
     if (!x.heads_are_chosen()) return {first + turn, head * x.head_dim, position, head};

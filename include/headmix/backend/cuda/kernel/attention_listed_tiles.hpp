@@ -56,7 +56,7 @@ struct attention_find_tiles {
     Index const b = list / x.heads, first = begins[list] + first_row_of_tile(t, list, begins[list], rows);
     Index const end = begins[list + 1] < first + rows ? begins[list + 1] : first + rows;
     int const keys = static_cast<int>(x.keys.length(b));
-    int const position = keys - static_cast<int>(x.queries.end(b));
+    int const position = static_cast<int>(x.first_position(b) - x.queries.begin(b));
     tile_sight all = sight_of_no_row<Mask>();
     for (Index i = first + device.lane(); i < end; i += 32) {
       key_range const seen = keys_seen<Mask>(position + x.chosen.slots[i] / per_token, keys);

@@ -62,7 +62,8 @@ struct small_row_list {
   HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index list, row_divisors const& by)
       : slots(x.chosen.slots), row(0), head(0), first(0), end(0), position(0) {
     small_segment const queries = by.queries(x, sequence);
-    position = by.keys(x, sequence).length - queries.length;
+    position = static_cast<int>(
+        first_query_position(x.queries, sequence, queries.length, by.keys(x, sequence).length, x.separate_positions));
     if (slots) {
       Int const* const begin = x.chosen.offsets + (sequence * x.heads + list);
       first = begin[0];

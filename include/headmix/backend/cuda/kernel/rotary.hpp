@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "headmix/backend/cuda/kernel/sequence.hpp"
+#include "headmix/contract/position.hpp"
 #include "headmix/core/math.hpp"
 #include "headmix/core/view.hpp"
 
@@ -42,7 +43,7 @@ struct rotary_kernel {
   view<T> y;
   view<T const> a;
   view<W const> theta;
-  segments tokens;
+  row_positions tokens;
   Index heads;
   bool inverse;
 
@@ -85,7 +86,8 @@ struct rotary_kernel {
 };
 
 template <class W, class Queue, class T>
-void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, segments tokens, Index heads, bool inverse) {
+void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, row_positions tokens, Index heads,
+            bool inverse) {
   using kernel = rotary_kernel<W, T>;
   if (tokens.rows == 0) return;
   queue.launch(kernel{y, a, theta, tokens, heads, inverse}, blocks_for(tokens.rows * (a.cols / heads / 2), 256));

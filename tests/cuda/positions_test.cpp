@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Layers of a context on the emulated GPU: queries that are the last ones of ragged sequences, and positions that are
+// counted each by itself.
+
+#include "headmix/backend/cuda/emulated.hpp"
+
+using test_device = headmix::Emulated;
+
+#include "cuda/check_layer.hpp"
+#include "headmix/layer/moh.hpp"
+
+namespace layers_test {
+
+namespace {
+template <class L>
+void check_context() {
+  std::vector<Int> const queries{0, 10, 10, 81}, keys{0, 40, 43, 120};
+  batch const memory(ragged(keys.data(), 3));
+  check_layer<L>(ragged(queries.data(), 3), 81, &memory, Index{120});
+}
+}  // namespace
+
+TEST_CASE("rotary embedding and a score map of queries of a context") {
+  check_context<MultiHead<64, 2, 64, causal, rope<>, alibi, context_dim<32>>>();
+}
+TEST_CASE("a window, rotary embedding and a score map of chosen heads' queries of a context") {
+  check_context<Moh<64, 64, GivenTopK<4, 2>, sliding_window<20>, rope<>, alibi, context_dim<32>>>();
+}
+TEST_CASE("rotary embedding and a score map where each side is counted by itself") {
+  check_context<MultiHead<64, 2, 64, rope<>, alibi, context_dim<32>>>();
+}
+
+}  // namespace layers_test
