@@ -125,18 +125,19 @@ std::vector<T> run(Case const& c, B backend) {
   }
   // Operands of a size that is right for slopes and caps alike.
   constexpr int operands = map::operands;
-  std::vector<std::vector<T>> operand, d_operand;
-  operand_gradients<T, operands == 0 ? 1 : operands> d = {};
+  std::vector<std::vector<T>> operand;
+  std::vector<std::vector<W>> d_operand;
+  operand_gradients<W, operands == 0 ? 1 : operands> d = {};
   if constexpr (operands > 0) {
     for (int i = 0; i < operands; ++i) {
       operand.push_back(numbers<T, In>(Scores::is_for_each_head[static_cast<std::size_t>(i)] ? c.heads : 1,
                                        20 + static_cast<std::uint64_t>(i)));
-      for (T& e : operand.back()) e = T(0.5) + std::abs(e);
-      d_operand.emplace_back(operand.back().size(), T(4));
+      for (T& e : operand.back()) e = static_cast<T>(static_cast<In>(0.5 + std::abs(static_cast<double>(e))));
+      d_operand.emplace_back(operand.back().size(), W(4));
     }
     for (int i = 0; i < operands; ++i) {
       auto const at = static_cast<std::size_t>(i);
-      d.by[i] = view<T>(d_operand[at].data(), 1, static_cast<Index>(d_operand[at].size()));
+      d.by[i] = view<W>(d_operand[at].data(), 1, static_cast<Index>(d_operand[at].size()));
     }
     [&]<int... I>(std::integer_sequence<int, I...>) {
       f.scores.operands =
@@ -193,11 +194,13 @@ std::vector<T> run(Case const& c, B backend) {
   if constexpr (operands > 0) {
     AlignedBuffer by_operands(backend.attention_operand_gradient_scratch(unknown));
     backend.template attention_operand_gradient<M>(d, g, by_operands.bytes());
-    for (auto const& by : d_operand) all.insert(all.end(), by.begin(), by.end());
+    for (auto const& by : d_operand) {
+      for (W const e : by) all.push_back(static_cast<T>(e));
+    }
     // Only the last one is wanted.
     auto const before = d_operand.back();
     for (int i = 0; i + 1 < operands; ++i) d.by[i].data = nullptr;
-    std::fill(d_operand.back().begin(), d_operand.back().end(), T(5));
+    std::fill(d_operand.back().begin(), d_operand.back().end(), W(5));
     backend.template attention_operand_gradient<M>(d, g, by_operands.bytes());
     CHECK(d_operand.back() == before);
   }
@@ -227,6 +230,30 @@ void check(Case const& c, double tolerance) {
     CHECK(worst <= tolerance);
     CHECK(run<M, T, Scores>(c, by_two) == found);
   }
+}
+
+/// Cpu<bfloat16> against double on the same operands. Results are rounded to 8 bits, 0.0011 of them on the mean; where
+/// products are made of pairs, so are probabilities and gradients by scores before they are summed.
+template <AttentionMask M, class Scores = no_scores>
+void check_bfloat16(Case const& c) {
+  CAPTURE(c.queries.back());
+  CAPTURE(c.heads);
+  thread_pool one(1), two(2);
+  auto const expected = run<M, double, Scores, bfloat16>(c, Reference<double>{});
+  auto const found = run<M, bfloat16, Scores>(c, Cpu<bfloat16, thread_pool>(one));
+  REQUIRE(found.size() == expected.size());
+  double difference = 0, norm = 0, worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    double const a = static_cast<double>(found[i]), b = expected[i];
+    if (std::isinf(b) && a == b) continue;
+    difference += (a - b) * (a - b);
+    norm += b * b;
+    double const error = std::abs(a - b) / (1 + std::abs(b));
+    if (!(error <= worst)) worst = error;
+  }
+  CHECK(worst <= 0.05);
+  CHECK(difference <= std::pow(0.004, 2) * norm);
+  CHECK(run<M, bfloat16, Scores>(c, Cpu<bfloat16, thread_pool>(two)) == found);
 }
 
 inline std::vector<Case> cases() {

@@ -55,6 +55,19 @@ TEST_CASE("score maps equal the reference in float") {
   static_assert(scores_after<learned>::map::vectorizable && !scores_after<softened>::map::vectorizable);
   for (Case const& c : some_cases()) check<causal, float, scores_after<learned, soft_cap<1>>>(c, 1e-4);
 }
+TEST_CASE("score maps over bfloat16 equal the reference to a rounding") {
+  for (Case const& c : some_cases()) {
+    check_bfloat16<causal, scores_after<learned>>(c);
+    check_bfloat16<sliding_window<70>, capped>(c);
+    check_bfloat16<scattered, scores_after<softened>>(c);
+  }
+  for (Case c : {Case{{0, 20, 70}, {0, 600, 1120}, 1, 3, 1, 4}, Case{{0, 300}, {0, 300}, 2, 4, 4, 20}}) {
+    check_bfloat16<full, sloped>(c);
+    c.drops = true;
+    c.chosen = false;
+    check_bfloat16<full, sloped>(c);
+  }
+}
 TEST_CASE("score maps equal the reference: more keys than a tile, all heads and chosen ones") {
   Case c{{0, 20, 70}, {0, 600, 1120}, 1, 3, 1, 4};
   check<full, double, scores_after<learned>>(c, 1e-11);

@@ -8,6 +8,7 @@
 #include "../backend/attention_cases.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
+#include "headmix/layer/scores.hpp"
 #include "headmix/testing/backend_conformance.hpp"
 
 namespace {
@@ -30,38 +31,38 @@ TEST_CASE("kernels of dot products do what the reference does, on two threads to
   CHECK(check_kernels(Cpu<bfloat16, thread_pool>(one)) == check_kernels(Cpu<bfloat16, thread_pool>(two)));
 }
 
-/// Against double on the same operands. Results are rounded to 8 bits, 0.0011 of them on the mean; so are probabilities
-/// and gradients by scores before they are summed.
-template <AttentionMask M>
-void check_attention(test::Case const& c) {
-  CAPTURE(c.queries.back());
-  CAPTURE(c.heads);
-  thread_pool one(1), two(2);
-  auto const expected = test::run<M, double, test::no_scores, bfloat16>(c, Reference<double>{});
-  auto const found = test::run<M, bfloat16>(c, Cpu<bfloat16, thread_pool>(one));
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    double const a = static_cast<double>(found[i]), b = expected[i];
-    if (std::isinf(b) && a == b) continue;
-    difference += (a - b) * (a - b);
-    norm += b * b;
-  }
-  CHECK(difference <= std::pow(0.004, 2) * norm);
-  CHECK(test::run<M, bfloat16>(c, Cpu<bfloat16, thread_pool>(two)) == found);
-}
 TEST_CASE("attention by dot products equals the reference to a rounding") {
   for (test::Case const& c : test::cases()) {
-    check_attention<causal>(c);
-    check_attention<sliding_window<70>>(c);
-    check_attention<test::scattered>(c);
+    test::check_bfloat16<causal>(c);
+    test::check_bfloat16<sliding_window<70>>(c);
+    test::check_bfloat16<test::scattered>(c);
   }
   // More keys than a tile has, in tiles of which some rows see nothing.
   test::Case c{{0, 20, 1121}, {0, 601, 1702}, 1, 3, 1, 4};
-  check_attention<sliding_window<70>>(c);
+  test::check_bfloat16<sliding_window<70>>(c);
   c.drops = true;
-  check_attention<full>(c);
+  test::check_bfloat16<full>(c);
   c.chosen = false;
-  check_attention<sliding_window<521>>(c);
+  test::check_bfloat16<sliding_window<521>>(c);
+}
+
+/// A cap and a slope, both learned.
+struct learned : score_map {
+  struct slope : param<size<4>> {};
+  struct cap : param<size<1>> {};
+  static constexpr auto f(auto s) {
+    return cap{} * tanh((s - slope{} * abs(query_position{} - key_position{})) / cap{});
+  }
+};
+template <class... M>
+using scores_after =
+    test::scores_of<decltype(headmix::detail::map_score<size<4>, M...>(headmix::detail::score_before{}))>;
+TEST_CASE("attention by dot products with score maps equals the reference to a rounding") {
+  auto const cases = test::cases();
+  for (std::size_t const i : {0, 3, 4, 6, 9, 11}) {
+    test::check_bfloat16<causal, scores_after<learned>>(cases[i]);
+    test::check_bfloat16<test::scattered, scores_after<alibi, soft_cap<2>>>(cases[i]);
+  }
 }
 
 #if HEADMIX_TEST_TILES

@@ -243,7 +243,7 @@ class Cpu {
     return static_cast<std::size_t>(cpu::attention_operand_gradient_scratch_bytes(p, executor().concurrency()));
   }
   template <AttentionMask Mask, class Map>
-  void attention_operand_gradient(operand_gradients<Scalar, Map::operands> const& d,
+  void attention_operand_gradient(operand_gradients<accumulator_t<Scalar>, Map::operands> const& d,
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     cpu::attention_operand_gradient<Mask>(executor(), d, p, scratch);
   }
@@ -302,6 +302,7 @@ class Cpu {
 
 static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>> && BackendPolicy<Cpu<bfloat16>>);
 static_assert(Decodes<Cpu<float>> && Decodes<Cpu<bfloat16>> && Decodes<Reference<double>> && ChecksPass<Cpu<float>> &&
+              MapsScores<Cpu<float>> && MapsScores<Cpu<double>> && MapsScores<Cpu<bfloat16>> &&
               PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> &&
               ForEach<Cpu<float>>);
 

@@ -208,7 +208,8 @@ class DispatchedCpu : public Cpu<Scalar, Exec> {
 };
 
 static_assert(BackendPolicy<DispatchedCpu<float>> && BackendPolicy<DispatchedCpu<bfloat16>>);
-static_assert(Decodes<DispatchedCpu<float>> && PackedGemm<DispatchedCpu<float>> &&
-              StoresProbabilities<DispatchedCpu<float>> && PreparesWeights<DispatchedCpu<float>>);
+static_assert(Decodes<DispatchedCpu<float>> && PackedGemm<DispatchedCpu<float>> && MapsScores<DispatchedCpu<float>> &&
+              MapsScores<DispatchedCpu<bfloat16>> && StoresProbabilities<DispatchedCpu<float>> &&
+              PreparesWeights<DispatchedCpu<float>>);
 
 }  // namespace headmix::inline HEADMIX_ISA

@@ -82,7 +82,7 @@ template <class S, class Map>
 
 /// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
 template <AttentionMask M, class S, class Map>
-void attention_operand_gradient(executor_ref executor, operand_gradients<S, Map::operands> const& d,
+void attention_operand_gradient(executor_ref executor, operand_gradients<accumulator_t<S>, Map::operands> const& d,
                                 attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
   using T = accumulator_t<S>;
   static_assert(attention_tile::rows <= gradient_tile::rows);
@@ -109,15 +109,15 @@ void attention_operand_gradient(executor_ref executor, operand_gradients<S, Map:
     for (Index i = 0; i < each; ++i) to[i] += sums[task * each + i];
   }
   for (int o = 0; o < Map::operands; ++o) {
-    view<S> const& by = d.by[o];
+    view<T> const& by = d.by[o];
     if (!by.data) continue;
     double all = 0;
     for (Index head = 0; head < x.heads; ++head) {
       double const own = totals[head * Map::operands + o];
-      if (by.cols == x.heads) by(0, head) = static_cast<S>(own);
+      if (by.cols == x.heads) by(0, head) = static_cast<T>(own);
       all += own;
     }
-    if (by.cols == 1) by(0, 0) = static_cast<S>(all);
+    if (by.cols == 1) by(0, 0) = static_cast<T>(all);
   }
 }
 
