@@ -8,7 +8,7 @@
 //
 // It runs the required kernels (contract/backend_policy.hpp) and those of the optional ones that the backend has
 // (contract/optional_kernels.hpp), on extents that divide nothing, on single rows and on nothing, with gaps between
-// elements and transposed, and says by name which kernels differ and where.
+// elements and transposed, and says by name which kernels differ and where, and which ones it does not check.
 
 #include "headmix/testing/conformance/attention.hpp"
 #include "headmix/testing/conformance/decoding.hpp"
@@ -17,6 +17,29 @@
 #include "headmix/testing/conformance/joined.hpp"
 
 namespace headmix {
+
+/// The optional kernels that B lacks, which backend_conformance does not check, by the concepts that B does not
+/// satisfy. Two of the concepts are not about kernels of programs and are not looked at: ChecksPass, ForEach.
+template <BackendPolicy B>
+[[nodiscard]] std::vector<conformance_skip> conformance_skips() {
+  std::vector<conformance_skip> skips;
+  auto const need = [&skips](bool has, char const* kernel, char const* concept_name) {
+    if (!has)
+      skips.push_back({kernel, message("the backend is no ", concept_name, " (contract/optional_kernels.hpp)")});
+  };
+  need(FusedRoute<B>, "route", "FusedRoute");
+  need(FusedGatedAttention<B>, "gated_attention", "FusedGatedAttention");
+  need(AttentionGradientInPlace<B>, "attention_gradient in place", "AttentionGradientInPlace");
+  need(FusedRows<B>, "each_row", "FusedRows");
+  need(StackedProducts<B>, "gemm_stack", "StackedProducts");
+  need(FusedExperts<B>, "grouped_gemm_map", "FusedExperts");
+  need(MapsScores<B>, "attention with score maps", "MapsScores");
+  need(StoresProbabilities<B>, "stored probabilities", "StoresProbabilities");
+  need(PreparesWeights<B>, "prepared weights", "PreparesWeights");
+  need(Decodes<B>, "cached_attention and cached_window_mean", "Decodes");
+  need(PackedGemm<B>, "packed_gemm", "PackedGemm");
+  return skips;
+}
 
 /// Runs all kernels of the backend. Each writes to memory that holds other numbers before.
 /// @tparam Masks  those that attention is tried with, score maps with the first; fewer take less time to compile
@@ -43,6 +66,10 @@ template <AttentionMask... Masks, BackendPolicy B>
     using first = nth<0, type_list<Masks...>>;
     (check_attention<B, Masks, std::is_same_v<Masks, first>>(b), ...);
     (check_decoding<B, Masks, std::is_same_v<Masks, first>>(b), ...);
+    result.skips = conformance_skips<B>();
+    if (StoresProbabilities<B> && !b.stored_probabilities)
+      result.skips.push_back({"stored probabilities", "attention_columns() was 0"});
+    if (!options.large) result.skips.push_back({"sizes of many tiles", "conformance_options::large is false"});
     return result;
   }
 }

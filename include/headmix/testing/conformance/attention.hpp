@@ -159,6 +159,7 @@ struct attention_bench {
       f.probabilities.row_stride = f.probabilities.cols;
       stored = headmix::backend_memory<B>(static_cast<std::size_t>(f.probabilities.size()) * sizeof(T));
       if (f.probabilities.cols > 0) f.probabilities.data = stored.template as<T>();
+      b.stored_probabilities |= f.probabilities.size() > 0;
     }
     b.reference.template attention<Mask>(expected, {});
     auto const scratch = b.scratch(b.backend.attention_scratch(before_memory(f)));

@@ -35,16 +35,23 @@ struct conformance_failure {
   std::string kernel, text;
 };
 
+/// A kernel that is not checked, and why.
+struct conformance_skip {
+  std::string kernel, reason;
+};
+
 struct conformance_result {
   std::vector<conformance_failure> failures;
+  std::vector<conformance_skip> skips;
   Index checks = 0;          ///< operands that were compared
   std::uint64_t digest = 0;  ///< of all that the kernels wrote: a backend gives the same one on every executor
 
   [[nodiscard]] bool ok() const { return failures.empty(); }
-  /// A line for each failure.
+  /// A line for each failure, and for each kernel that was not checked.
   [[nodiscard]] std::string text() const {
     std::string all;
     for (auto const& f : failures) all += f.kernel + ": " + f.text + '\n';
+    for (auto const& s : skips) all += s.kernel + ": not checked, " + s.reason + '\n';
     return all;
   }
 };
@@ -145,6 +152,7 @@ class bench : public record {
 
   B& backend;
   Reference<double> reference;
+  bool stored_probabilities = false;  ///< some attention stored them
 
  private:
   static constexpr std::size_t guard = 1024;
