@@ -89,15 +89,22 @@ namespace detail {
   }
   return all;
 }
-/// Whether * in the pattern can stand for something that makes it `text`.
+/// Whether every * in the pattern can stand for something that makes it `text`. What lies between two of them is taken
+/// where it comes first, which leaves most for the others: a name from a file costs no more than its length times the
+/// pattern's.
 [[nodiscard]] inline bool matches(std::string_view pattern, std::string_view text) {
-  auto const star = pattern.find('*');
+  auto star = pattern.find('*');
   if (star == pattern.npos) return pattern == text;
-  if (text.substr(0, star) != pattern.substr(0, star)) return false;
-  for (std::size_t i = star; i <= text.size(); ++i) {
-    if (matches(pattern.substr(star + 1), text.substr(i))) return true;
+  if (!text.starts_with(pattern.substr(0, star))) return false;
+  text.remove_prefix(star);
+  pattern.remove_prefix(star + 1);
+  for (star = pattern.find('*'); star != pattern.npos; star = pattern.find('*')) {
+    auto const at = text.find(pattern.substr(0, star));
+    if (at == text.npos) return false;
+    text.remove_prefix(at + star);
+    pattern.remove_prefix(star + 1);
   }
-  return false;
+  return text.ends_with(pattern);
 }
 /// `shape` without extents of 1, which say nothing about where elements lie.
 [[nodiscard]] inline std::vector<Index> squeezed(std::vector<Index> shape) {
