@@ -3,15 +3,26 @@
 // What might hang or crash, in a process of its own with a watchdog.
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <exception>
+#include <fstream>
 #include <string>
 
 #include "headmix/core/error.hpp"
+
+// With a sanitizer address space is no measure of what a process has.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HEADMIX_TEST_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define HEADMIX_TEST_SANITIZER 1
+#endif
+#endif
 
 namespace headmix::test {
 
@@ -50,5 +61,17 @@ std::string in_child(F const& f, unsigned seconds = 30) {
   }
   return WEXITSTATUS(status) == 0 ? text : message("it ends with status ", WEXITSTATUS(status));
 }
+
+#if defined(__linux__) && !defined(HEADMIX_TEST_SANITIZER)
+/// From here on this process may have so many bytes more.
+inline void limit_memory(std::size_t more) {
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  REQUIRE(pages > 0);
+  rlim_t const bytes = static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more;
+  rlimit const limit{bytes, RLIM_INFINITY};
+  REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+#endif
 
 }  // namespace headmix::test

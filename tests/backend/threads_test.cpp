@@ -2,12 +2,8 @@
 // Threads that cannot be, and pools in a child of fork(): errors, or the right numbers, and nobody waits for ever.
 
 #include <pthread.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 
@@ -15,15 +11,6 @@
 #include "executors.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/interop/host_threads.hpp"
-
-// With a sanitizer address space is no measure of what a process has.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HEADMIX_TEST_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define HEADMIX_TEST_SANITIZER 1
-#endif
-#endif
 
 namespace threads_test {
 
@@ -40,15 +27,6 @@ std::string refusal(Index threads) {
   });
 }
 #ifndef HEADMIX_TEST_SANITIZER
-/// From here on this process may have so many bytes more.
-void limit_memory(std::size_t more) {
-  long pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  REQUIRE(pages > 0);
-  rlim_t const bytes = static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more;
-  rlimit const limit{bytes, RLIM_INFINITY};
-  REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
-}
 std::ptrdiff_t threads_of_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }

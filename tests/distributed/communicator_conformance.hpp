@@ -10,10 +10,12 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../error_of.hpp"
 #include "headmix/contract/communicator.hpp"
+#include "headmix/core/checked.hpp"
 
 namespace headmix::test {
 
@@ -392,18 +394,52 @@ void check_disagreement(C& c, int number) {
 template <Communicator C>
 void check_refusals(C& c) {
   float x[8]{};
-  auto const refused = [&](char const* part, auto const& f) {
+  auto const refused = [&](std::string const& part, auto const& f) {
     std::string const text = error_of(f);
-    require(says(text, part), message("expected '", part, "' in '", text, "'"));
+    require(says(text, part.c_str()), message("expected '", part, "' in '", text, "'"));
   };
-  std::vector<Index> const longer(static_cast<std::size_t>(c.size()) + 1), good(static_cast<std::size_t>(c.size()));
-  auto negative = good;
-  negative.back() = -1;
-  refused("all_gather: there are numbers of elements for ", [&] { c.all_gather(x, x, longer); });
-  refused("reduce_scatter: a number of elements must not be negative; found -1",
-          [&] { c.reduce_scatter(x, x, negative); });
-  refused("all_to_all: there are numbers of elements for ", [&] { c.all_to_all(x, good, x, longer); });
+  std::vector<Index> const longer(static_cast<std::size_t>(c.size()) + 1), good(static_cast<std::size_t>(c.size())),
+      none;
+  auto negative = good, many = good;
+  negative.back() = -1, many.back() = max_elements + 1;
+  std::string const here = message(" on rank ", c.rank());
+  std::string const less = "a number of elements must not be negative; found -1" + here;
+  std::string const more = message("expected at most ", max_elements, " elements, found ", max_elements + 1, here);
+  for (auto const& counts : {none, longer}) {
+    std::string const found = message("there are numbers of elements for ", counts.size(), " ranks", here);
+    refused("all_gather: " + found, [&] { c.all_gather(x, x, counts); });
+    refused("reduce_scatter: " + found, [&] { c.reduce_scatter(x, x, counts); });
+    refused("all_to_all: " + found, [&] { c.all_to_all(x, good, x, counts); });
+    refused("all_to_all: " + found, [&] { c.all_to_all(x, counts, x, good); });
+  }
+  refused("all_sum: " + less, [&] { c.all_sum(x, x, -1); });
+  refused("all_sum: " + more, [&] { c.all_sum(x, x, max_elements + 1); });
+  refused("broadcast: " + less, [&] { c.broadcast(x, -1, 0); });
+  refused("broadcast: " + more, [&] { c.broadcast(x, max_elements + 1, 0); });
+  for (auto const& [counts, text] : {std::pair(negative, less), std::pair(many, more)}) {
+    refused("all_gather: " + text, [&] { c.all_gather(x, x, counts); });
+    refused("reduce_scatter: " + text, [&] { c.reduce_scatter(x, x, counts); });
+    refused("all_to_all: " + text, [&] { c.all_to_all(x, counts, x, good); });
+    refused("all_to_all: " + text, [&] { c.all_to_all(x, good, x, counts); });
+  }
+  if (c.size() > 1) {  // each of them is possible
+    std::vector<Index> const all(good.size(), max_elements - 1);
+    refused("all_gather: expected at most ", [&] { c.all_gather(x, x, all); });
+    refused("reduce_scatter: expected at most ", [&] { c.reduce_scatter(x, x, all); });
+  }
   refused("broadcast: there is no rank -1 among ", [&] { c.broadcast(x, 1, -1); });
+  refused(message("broadcast: there is no rank ", c.size(), " among "), [&] { c.broadcast(x, 1, c.size()); });
+  if constexpr (Overlaps<C>) {
+    refused("all_sum: " + less, [&] { c.begin_all_sum(x, x, -1); });
+    refused("all_to_all: " + less, [&] { c.begin_all_to_all(x, good, x, negative); });
+    auto const of = [&](Index number) {
+      return message("complete: rank ", c.rank(), " has not begun operation ", number);
+    };
+    for (Index const number : {-1, 77}) refused(of(number), [&] { c.complete(number); });
+    Index const begun = c.begin_all_sum(x, x, 8);
+    c.complete(begun);
+    refused(of(begun), [&] { c.complete(begun); });
+  }
   auto sent = good;
   sent[static_cast<std::size_t>(c.rank())] = 2;
   refused(" sends 2 elements to itself and expects 0", [&] { c.all_to_all(x, good, x, sent); });

@@ -23,6 +23,8 @@ namespace archetype {
 ///
 /// Operations that differ between ranks, by their kind, their type or a number of elements, are an error on every rank,
 /// which names two ranks and what each of them said. When a rank fails, all others do, with its message.
+/// Numbers that cannot be (negative, more than max_elements, not one for each rank, no such root) are an Error on the
+/// rank that gives them, with its number, before anything is sent.
 struct communicator {
   /// The number of this process, from 0.
   [[nodiscard]] Index rank() const;
@@ -74,7 +76,8 @@ static_assert(Communicator<archetype::communicator>);
 /// archetype::communicator, but return a number at once; `to` and `from` are the communicator's until complete(number),
 /// the counts are not. All ranks begin in the same order, and complete in any. advance(): moves on what has begun, as
 /// far as it goes without waiting; for whoever computes, now and then. abandon(): for whoever leaves with an exception
-/// while something goes on: its memory is nobody's any more, and all ranks fail.
+/// while something goes on: its memory is nobody's any more, and all ranks fail. To complete what has not begun is an
+/// Error.
 template <class C>
 concept Overlaps = Communicator<C> &&
     requires(C& c, float* to, float const* from, Index n, std::span<Index const> counts) {

@@ -9,96 +9,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
 #include "headmix/core/aligned_buffer.hpp"
+#include "headmix/core/checked.hpp"
 #include "headmix/core/error.hpp"
+#include "headmix/distributed/announcement.hpp"
 
 namespace headmix {
-
-namespace detail {
-
-/// The names of the operations, as messages have them.
-enum class collective_kind : std::int32_t { all_sum, all_gather, reduce_scatter, all_to_all, broadcast, barrier, end };
-[[nodiscard]] constexpr char const* name_of(collective_kind kind) {
-  constexpr char const* names[] = {"all_sum",   "all_gather", "reduce_scatter",        "all_to_all",
-                                   "broadcast", "barrier",    "the end of the program"};
-  auto const i = static_cast<std::size_t>(kind);
-  return i < std::size(names) ? names[i] : "an unknown operation";
-}
-enum class element_kind : std::int32_t { float32, float64, bfloat16, int32, int64, byte };
-[[nodiscard]] constexpr char const* name_of(element_kind kind) {
-  constexpr char const* names[] = {"float", "double", "bfloat16", "Int", "Index", "std::byte"};
-  auto const i = static_cast<std::size_t>(kind);
-  return i < std::size(names) ? names[i] : "an unknown type";
-}
-template <class T>
-[[nodiscard]] constexpr element_kind element_kind_of() {
-  if constexpr (std::is_same_v<T, float>)
-    return element_kind::float32;
-  else if constexpr (std::is_same_v<T, double>)
-    return element_kind::float64;
-  else if constexpr (std::is_same_v<T, headmix::bfloat16>)
-    return element_kind::bfloat16;
-  else if constexpr (std::is_same_v<T, Int>)
-    return element_kind::int32;
-  else if constexpr (std::is_same_v<T, Index>)
-    return element_kind::int64;
-  else {
-    static_assert(std::is_same_v<T, std::byte>,
-                  "headmix: a communicator moves float, double, bfloat16, Int, Index "
-                  "and std::byte");
-    return element_kind::byte;
-  }
-}
-
-/// What a rank tells another one together with its part of an operation.
-struct announcement {
-  collective_kind kind;
-  element_kind element;
-  Index elements;  ///< of the whole operation, the same on all ranks; of all_to_all 0
-  Index root;      ///< of broadcast
-  Index part;      ///< elements that this rank sends to the other one
-};
-
-/// Fails unless what rank `other` announces is what this rank expects of it.
-inline void check_announcement(announcement const& mine, Index rank, announcement const& other, Index from,
-                               Index expected) {
-  auto const both = [&](auto const& what, auto const& a, auto const& b) {
-    fail("rank ", rank, " and rank ", from, " disagree: ", what, " is ", a, " on rank ", rank, " and ", b, " on rank ",
-         from);
-  };
-  if (mine.kind != other.kind) both("the operation", name_of(mine.kind), name_of(other.kind));
-  std::string const name = name_of(mine.kind);
-  if (mine.element != other.element)
-    both(name + ": the type of elements", name_of(mine.element), name_of(other.element));
-  if (mine.elements != other.elements) both(name + ": the number of elements", mine.elements, other.elements);
-  if (mine.root != other.root) both(name + ": the root", mine.root, other.root);
-  if (other.part != expected) {
-    fail(name, ": rank ", from, " sends ", other.part, " elements to rank ", rank, ", which expects ", expected);
-  }
-}
-
-/// What the others say when a rank has failed with a message.
-[[nodiscard]] inline std::string failure_text(Index rank, std::string_view text) {
-  constexpr std::string_view prefix = "headmix: ";
-  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  return message("rank ", rank, " has failed: ", std::string(text));
-}
-
-/// A part of an operation: what goes to one rank, or comes from it.
-struct bytes_of_rank {
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
-
-}  // namespace detail
 
 /// The operations of a Communicator over an engine that derives from it, whose functions are
 ///
@@ -131,7 +53,8 @@ class collectives {
   template <class T>
   Index begin_all_sum(T* to, T const* from, Index n) {
     static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
-    pending& sum = begin_pending();
+    detail::checked_elements("all_sum", n, engine().rank());
+    pending& sum = next_pending();
     Index const ranks = engine().size();
     sum.to = reinterpret_cast<std::byte*>(to), sum.n = n, sum.element = detail::element_kind_of<T>();
     sum.advance = &collectives::advance_sum<T>;
@@ -142,7 +65,7 @@ class collectives {
     sum.first = at_once ? 0 : first_of_share(n, engine().rank(), ranks);
     sum.mine = at_once ? n : share_of(n, engine().rank(), ranks);
     auto const share = checked_bytes(sum.mine, sizeof(T));
-    reserve_bytes(sum.memory, checked_bytes(ranks, share));
+    reserve_shares<T>(sum.memory, sum.mine);
     for (Index r = 0; r < ranks; ++r) {
       Index const first = at_once ? 0 : first_of_share(n, r, ranks), count = at_once ? n : share_of(n, r, ranks);
       bool const own = r == engine().rank();
@@ -153,10 +76,14 @@ class collectives {
     }
     sum.key = next_key();
     sum.number = engine().begin(sum.key, {kind::all_sum, sum.element, n, 0, 0}, sum.sent, sum.received, sizeof(T));
-    return static_cast<Index>(&sum - pending_.data());
+    return number_of(sum);
   }
   /// See Overlaps.
   void complete(Index number) {
+    if (0 > number || number >= static_cast<Index>(pending_.size()) ||
+        !pending_[static_cast<std::size_t>(number)].taken) {
+      fail("complete: rank ", engine().rank(), " has not begun operation ", number, ", or has completed it");
+    }
     pending& sum = pending_[static_cast<std::size_t>(number)];
     while (sum.at != stage::complete) {
       advance();
@@ -181,7 +108,7 @@ class collectives {
   /// See archetype::communicator.
   template <class T>
   void all_gather(T* to, T const* from, std::span<Index const> counts) {
-    check_counts("all_gather", counts);
+    checked_elements("all_gather", counts);
     Index first = 0;
     for (Index r = 0; r < engine().size(); ++r) {
       Index const n = counts[static_cast<std::size_t>(r)];
@@ -198,10 +125,10 @@ class collectives {
   template <class T>
   void reduce_scatter(T* to, T const* from, std::span<Index const> counts) {
     static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
-    check_counts("reduce_scatter", counts);
+    checked_elements("reduce_scatter", counts);
     Index const ranks = engine().size(), mine = counts[static_cast<std::size_t>(engine().rank())];
     auto const share = checked_bytes(mine, sizeof(T));
-    reserve_bytes(memory_, checked_bytes(ranks, share));
+    reserve_shares<T>(memory_, mine);
     Index first = 0;
     for (Index r = 0; r < ranks; ++r) {
       Index const n = counts[static_cast<std::size_t>(r)];
@@ -223,20 +150,19 @@ class collectives {
   /// See Overlaps.
   template <class T>
   Index begin_all_to_all(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent) {
-    pending& rows = begin_pending();
+    pending& rows = next_pending();
     divide(to, received, from, sent, rows.sent, rows.received);
     rows.advance = &collectives::advance_exchange;
     rows.at = stage::gather;
     rows.number = engine().begin(next_key(), {kind::all_to_all, detail::element_kind_of<T>(), 0, 0, 0}, rows.sent,
                                  rows.received, sizeof(T));
-    return static_cast<Index>(&rows - pending_.data());
+    return number_of(rows);
   }
   /// See archetype::communicator.
   template <class T>
   void broadcast(T* data, Index n, Index root) {
-    if (0 > root || root >= engine().size()) {
-      fail("broadcast: there is no rank ", root, " among ", engine().size());
-    }
+    detail::checked_elements("broadcast", n, engine().rank());
+    detail::check_root(root, engine().size(), engine().rank());
     for (Index r = 0; r < engine().size(); ++r) {
       bool const own = r == engine().rank();
       part_of(sent_, r) = own || engine().rank() != root ? part{} : part_of_memory(data, n);
@@ -245,22 +171,23 @@ class collectives {
     run({kind::broadcast, detail::element_kind_of<T>(), n, root, 0}, sizeof(T));
   }
   /// See archetype::communicator.
-  void barrier() {
-    for (Index r = 0; r < engine().size(); ++r) part_of(sent_, r) = part_of(received_, r) = {};
-    run({kind::barrier, detail::element_kind::byte, 0, 0, 0}, 1);
-  }
+  void barrier() { meet(kind::barrier); }
 
  protected:
   collectives() = default;
   ~collectives() = default;
-  /// Fails unless there is a number for every rank, and none is negative.
-  void check_counts(char const* what, std::span<Index const> counts) {
-    if (static_cast<Index>(counts.size()) != engine().size()) {
-      fail(what, ": there are numbers of elements for ", counts.size(), " ranks, expected ", engine().size());
+  /// The last operation of a program, on all ranks: an error where another one does something else.
+  void end() {
+    for (auto const& sum : pending_) {
+      if (sum.taken && sum.at != stage::complete) {
+        fail("rank ", engine().rank(), " has ended while an operation was going on; see complete()");
+      }
     }
-    for (Index const n : counts) {
-      if (n < 0) fail(what, ": a number of elements must not be negative; found ", n);
-    }
+    meet(kind::end);
+  }
+  /// See detail::checked_elements.
+  Index checked_elements(char const* operation, std::span<Index const> counts) {
+    return detail::checked_elements(operation, counts, engine().size(), engine().rank());
   }
   /// Two for each operation, which has at most so many rounds; operations begin in the same order on all ranks.
   std::uint64_t next_key() { return key_ += 2; }
@@ -282,7 +209,10 @@ class collectives {
   };
 
   Engine& engine() { return static_cast<Engine&>(*this); }
-  static void reserve_bytes(AlignedBuffer& memory, std::size_t bytes) {
+  /// Memory for n elements of each rank.
+  template <class T>
+  void reserve_shares(AlignedBuffer& memory, Index n) {
+    auto const bytes = static_cast<std::size_t>((checked(engine().size()) * n * static_cast<Index>(sizeof(T))).value);
     if (memory.bytes().size() < bytes) memory = AlignedBuffer(bytes);
   }
   part& part_of(std::vector<part>& parts, Index rank) {
@@ -306,8 +236,8 @@ class collectives {
   template <class T>
   void divide(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent,
               std::vector<part>& out_parts, std::vector<part>& in_parts) {
-    check_counts("all_to_all", received);
-    check_counts("all_to_all", sent);
+    checked_elements("all_to_all", received);
+    checked_elements("all_to_all", sent);
     Index first_to = 0, first_from = 0;
     for (Index r = 0; r < engine().size(); ++r) {
       Index const in = received[static_cast<std::size_t>(r)], out = sent[static_cast<std::size_t>(r)];
@@ -318,6 +248,11 @@ class collectives {
       if (own) copy(to + first_to, from + first_from, in);
       first_to += in, first_from += out;
     }
+  }
+  /// An operation without elements.
+  void meet(kind what) {
+    for (Index r = 0; r < engine().size(); ++r) part_of(sent_, r) = part_of(received_, r) = {};
+    run({what, detail::element_kind::byte, 0, 0, 0}, 1);
   }
   void run(detail::announcement const& what, std::size_t element) {
     std::size_t const number = engine().begin(next_key(), what, sent_, received_, element);
@@ -344,11 +279,14 @@ class collectives {
       for (Index i = 0; i < count; ++i) to[first + i] = static_cast<T>(sum[i]);
     }
   }
-  pending& begin_pending() {
+  /// For an operation that begins: it is taken when it has.
+  pending& next_pending() {
     auto const free = std::find_if(pending_.begin(), pending_.end(), [](pending const& p) { return !p.taken; });
-    pending& sum = free != pending_.end() ? *free : pending_.emplace_back();
-    sum.taken = true;
-    return sum;
+    return free != pending_.end() ? *free : pending_.emplace_back();
+  }
+  Index number_of(pending& begun) {
+    begun.taken = true;
+    return static_cast<Index>(&begun - pending_.data());
   }
   void advance_exchange(pending& rows) {
     if (engine().done(rows.number)) rows.at = stage::complete;

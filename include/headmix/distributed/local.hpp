@@ -11,10 +11,10 @@
 #include <exception>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "headmix/backend/threads.hpp"
 #include "headmix/distributed/collectives.hpp"
 
 namespace headmix {
@@ -25,7 +25,7 @@ namespace detail {
 class local_group {
  public:
   explicit local_group(Index size) : size_(size) {
-    if (1 > size) fail("there must be at least one rank; found ", size);
+    if (size < 1 || size > max_threads) fail("run_ranks: expected 1 to ", max_threads, " ranks, found ", size);
     // As many as go on at a time in most programs: others are made when a rank gets ahead.
     for (int i = 0; i < 32; ++i) rounds_.emplace_back().ranks.resize(static_cast<std::size_t>(size));
   }
@@ -83,6 +83,10 @@ class local_group {
     set_failed(rank, text);
     wait_for_copies(lock);
     return failed_rank_ == rank;
+  }
+  bool failed() {
+    std::lock_guard const lock(mutex_);
+    return !failed_.empty();
   }
 
  private:
@@ -164,6 +168,8 @@ class Local : public collectives<Local> {
 
  private:
   friend collectives<Local>;
+  template <class F>
+  friend void run_ranks(Index ranks, F f);
   std::size_t begin(std::uint64_t key, detail::announcement const& what, std::span<detail::bytes_of_rank const> sent,
                     std::span<detail::bytes_of_rank const> received, std::size_t element) {
     return group_->begin(rank_, key, what, sent, received, element);
@@ -178,17 +184,19 @@ class Local : public collectives<Local> {
 static_assert(Overlaps<Local>);
 
 /// Calls f(Local&) on `ranks` threads, one for each rank. When f throws on one, all others fail in their next
-/// operation; the exception is thrown on, when all have ended.
+/// operation; the exception is thrown on, when all have ended. A rank that returns while others go on is such a
+/// failure, too, and so is a thread that the system refuses: then f is called on none.
 template <class F>
 void run_ranks(Index ranks, F const f) {
-  detail::local_group group(ranks);
-  std::exception_ptr first;
-  std::vector<std::thread> threads;
-  for (Index r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      Local mine(group, r);
+  struct {
+    F const& f;
+    detail::local_group group;
+    std::exception_ptr first;
+    void run(Index rank) {
+      Local mine(group, rank);
       try {
         f(mine);
+        if (!group.failed()) mine.end();  // else f has dealt with it
       } catch (...) {
         std::string text = "an exception";
         try {
@@ -197,12 +205,16 @@ void run_ranks(Index ranks, F const f) {
           text = e.what();
         } catch (...) {
         }
-        if (group.fail_all(r, text)) first = std::current_exception();
+        if (group.fail_all(rank, text)) first = std::current_exception();
       }
-    });
-  }
-  for (auto& t : threads) t.join();
-  if (first) std::rethrow_exception(first);
+    }
+  } program{f, detail::local_group(ranks), {}};
+  {
+    auto const threads = detail::waiting_threads("run_ranks", ranks, ranks);
+    // Two words, for which a std::function takes no memory: all begin.
+    for (Index r = 0; r < ranks; ++r) threads[static_cast<std::size_t>(r)]->begin([&program, r] { program.run(r); });
+  }  // all have ended
+  if (program.first) std::rethrow_exception(program.first);
 }
 
 }  // namespace headmix

@@ -536,6 +536,7 @@ class Mpi : public collectives<Mpi> {
   }
   template <class T>
   void all_sum_by_engine(T* to, T const* from, Index n) {
+    detail::checked_elements("all_sum", n, rank_);
     announce({kind::all_sum, detail::element_kind_of<T>(), n, 0, 0}, no_parts_, no_parts_, sizeof(T));
     for (Index first = 0; first < n; first += static_cast<Index>(many)) {
       auto const count = static_cast<int>(std::min(static_cast<Index>(many), n - first));
@@ -548,9 +549,7 @@ class Mpi : public collectives<Mpi> {
   /// False if there are more elements than MPI has numbers for.
   template <class T>
   bool reduce_scatter_by_engine(T* to, T const* from, std::span<Index const> counts) {
-    check_counts("reduce_scatter", counts);
-    Index n = 0;
-    for (Index const c : counts) n += c;
+    Index const n = checked_elements("reduce_scatter", counts);
     if (n > std::numeric_limits<int>::max()) return false;
     auto const me = static_cast<std::size_t>(rank_);
     sent_.resize(counts.size()), received_.resize(counts.size()), counts_.resize(counts.size());
@@ -581,7 +580,7 @@ class Mpi : public collectives<Mpi> {
     std::string text;
     try {
       status = f(*this);
-      announce({kind::end, detail::element_kind::byte, 0, 0, 0}, no_parts_, no_parts_, 1);
+      end();
       return status;
     } catch (std::exception const& e) {
       text = e.what();

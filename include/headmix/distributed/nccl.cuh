@@ -258,7 +258,7 @@ class Nccl {
   template <class T>
   void all_sum(T* to, T const* from, Index n) {
     static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
-    if (n < 0) fail("all_sum: a number of elements must not be negative; found ", n);
+    detail::checked_elements("all_sum", n, rank_);
     begin<T>(kind::all_sum, n, 0, {}, {});
     if (n == 0) return;
     if (how_ == sums::by_engine) {
@@ -293,7 +293,7 @@ class Nccl {
   template <class T>
   void reduce_scatter(T* to, T const* from, std::span<Index const> counts) {
     static_assert(!std::is_same_v<T, std::byte>, "headmix: bytes have no sum");
-    Index const n = sum_of("reduce_scatter", counts), mine = of_rank(counts, rank_);
+    Index const n = checked_elements("reduce_scatter", counts), mine = of_rank(counts, rank_);
     begin<T>(kind::reduce_scatter, n, 0, counts, {mine});
     Index first = 0;
     for (Index r = 0; r < rank_; ++r) first += of_rank(counts, r);
@@ -317,7 +317,7 @@ class Nccl {
   /// See archetype::communicator; `to` and `from` are memory of the device, `counts` of the host.
   template <class T>
   void all_gather(T* to, T const* from, std::span<Index const> counts) {
-    Index const n = sum_of("all_gather", counts), mine = of_rank(counts, rank_);
+    Index const n = checked_elements("all_gather", counts), mine = of_rank(counts, rank_);
     begin<T>(kind::all_gather, n, 0, {mine}, counts);
     Index first = 0, own = 0;
     {
@@ -338,8 +338,8 @@ class Nccl {
   /// See archetype::communicator; `to` and `from` are memory of the device, `received` and `sent` of the host.
   template <class T>
   void all_to_all(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent) {
-    (void)sum_of("all_to_all", received);
-    (void)sum_of("all_to_all", sent);
+    checked_elements("all_to_all", received);
+    checked_elements("all_to_all", sent);
     Index const own = of_rank(sent, rank_);
     if (own != of_rank(received, rank_)) {
       fail("all_to_all: rank ", rank_, " sends ", own, " elements to itself and expects ", of_rank(received, rank_));
@@ -366,8 +366,8 @@ class Nccl {
   /// See archetype::communicator; `data` is memory of the device.
   template <class T>
   void broadcast(T* data, Index n, Index root) {
-    if (n < 0) fail("broadcast: a number of elements must not be negative; found ", n);
-    if (0 > root || root >= size_) fail("broadcast: there is no rank ", root, " among ", size_);
+    detail::checked_elements("broadcast", n, rank_);
+    detail::check_root(root, size_, rank_);
     begin<T>(kind::broadcast, n, root, {}, {});
     if (n == 0) return;
     call(ncclBroadcast(data, data, count(n), detail::nccl_type<T>(), static_cast<int>(root), comm_, stream()),
@@ -416,16 +416,8 @@ class Nccl {
     gpu::check(cudaStreamIsCapturing(stream(), &status), "asking whether a stream is recorded");
     return status != cudaStreamCaptureStatusNone;
   }
-  [[nodiscard]] Index sum_of(char const* what, std::span<Index const> counts) const {
-    if (static_cast<Index>(counts.size()) != size_) {
-      fail(what, ": there are numbers of elements for ", counts.size(), " ranks, expected ", size_);
-    }
-    Index sum = 0;
-    for (Index const n : counts) {
-      if (n < 0) fail(what, ": a number of elements must not be negative; found ", n);
-      sum += n;
-    }
-    return sum;
+  Index checked_elements(char const* operation, std::span<Index const> counts) const {
+    return detail::checked_elements(operation, counts, size_, rank_);
   }
   /// Before each operation; `sent` and `received` are what goes to and comes from the other ranks, where it matters.
   template <class T>
@@ -460,7 +452,7 @@ class Nccl {
 
   template <class T>
   [[nodiscard]] std::size_t bytes_of_others(Index n) const {
-    return static_cast<std::size_t>((size_ - 1) * n) * sizeof(T);
+    return static_cast<std::size_t>((checked(size_ - 1) * n * static_cast<Index>(sizeof(T))).value);
   }
   /// Temporary memory for n elements of each other rank.
   template <class T>

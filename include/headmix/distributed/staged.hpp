@@ -8,6 +8,7 @@
 
 #include "headmix/contract/communicator.hpp"
 #include "headmix/contract/memory.hpp"
+#include "headmix/distributed/announcement.hpp"
 
 namespace headmix {
 
@@ -28,14 +29,14 @@ class Staged {
   /// See archetype::communicator.
   template <class T>
   void all_sum(T* to, T const* from, Index n) {
-    T* const all = fetched(from_, from, n);
+    T* const all = fetched(from_, from, detail::checked_elements("all_sum", n, rank()));
     host_->all_sum(all, static_cast<T const*>(all), n);
     store(to, all, n);
   }
   /// See archetype::communicator.
   template <class T>
   void all_gather(T* to, T const* from, std::span<Index const> counts) {
-    Index const mine = counts[static_cast<std::size_t>(rank())], n = sum_of(counts);
+    Index const n = checked_elements("all_gather", counts), mine = counts[static_cast<std::size_t>(rank())];
     T* const all = room<T>(to_, n);
     host_->all_gather(all, static_cast<T const*>(fetched(from_, from, mine)), counts);
     store(to, all, n);
@@ -43,23 +44,23 @@ class Staged {
   /// See archetype::communicator.
   template <class T>
   void reduce_scatter(T* to, T const* from, std::span<Index const> counts) {
-    Index const mine = counts[static_cast<std::size_t>(rank())];
+    Index const n = checked_elements("reduce_scatter", counts), mine = counts[static_cast<std::size_t>(rank())];
     T* const sums = room<T>(to_, mine);
-    host_->reduce_scatter(sums, static_cast<T const*>(fetched(from_, from, sum_of(counts))), counts);
+    host_->reduce_scatter(sums, static_cast<T const*>(fetched(from_, from, n)), counts);
     store(to, sums, mine);
   }
   /// See archetype::communicator.
   template <class T>
   void all_to_all(T* to, std::span<Index const> received, T const* from, std::span<Index const> sent) {
-    Index const n = sum_of(received);
+    Index const n = checked_elements("all_to_all", received), out = checked_elements("all_to_all", sent);
     T* const all = room<T>(to_, n);
-    host_->all_to_all(all, received, static_cast<T const*>(fetched(from_, from, sum_of(sent))), sent);
+    host_->all_to_all(all, received, static_cast<T const*>(fetched(from_, from, out)), sent);
     store(to, all, n);
   }
   /// See archetype::communicator.
   template <class T>
   void broadcast(T* data, Index n, Index root) {
-    T* const all = fetched(from_, data, n);
+    T* const all = fetched(from_, data, detail::checked_elements("broadcast", n, rank()));
     host_->broadcast(all, n, root);
     store(data, all, n);
   }
@@ -70,10 +71,8 @@ class Staged {
   }
 
  private:
-  static Index sum_of(std::span<Index const> counts) {
-    checked n = 0;
-    for (Index const c : counts) n += c;
-    return n.value;
+  [[nodiscard]] Index checked_elements(char const* operation, std::span<Index const> counts) const {
+    return detail::checked_elements(operation, counts, size(), rank());
   }
   template <class T>
   static T* room(AlignedBuffer& memory, Index n) {

@@ -99,6 +99,7 @@ void check_by_engine() {
   check_moves<float>(c);
   check_sums<bfloat16>(c);
   check_overlap(c);
+  check_refusals(c);
   if (c.size() == 1) return;
   Index const last = c.size() - 1;
   float x[8]{};

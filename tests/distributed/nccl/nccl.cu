@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/device_array.hpp"
+#include "distributed/communicator_conformance.hpp"
 #include "error_of.hpp"
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/graph.cuh"
@@ -252,18 +253,8 @@ TEST_CASE("nccl: temporary memory does not grow while the stream is recorded, an
 }
 
 TEST_CASE("nccl: mistakes of one rank") {
-  on_ranks(sums::ordered, [](Ranks& ranks, Sm80::queue& queue) {
-    on_device<float> const x(queue, 64);
-    std::vector<Index> const too_many(static_cast<std::size_t>(ranks.size()) + 1, 1);
-    std::vector<Index> const negative(static_cast<std::size_t>(ranks.size()), -1);
-    CHECK(says(error_of([&] { ranks.all_gather(x.data(), x.data(), too_many); }), "numbers of elements for"));
-    CHECK(says(error_of([&] { ranks.reduce_scatter(x.data(), x.data(), negative); }), "must not be negative"));
-    CHECK(says(error_of([&] { ranks.all_sum(x.data(), x.data(), -1); }), "must not be negative"));
-    CHECK(says(error_of([&] { ranks.broadcast(x.data(), 1, ranks.size()); }), "there is no rank"));
-    std::vector<Index> sent(static_cast<std::size_t>(ranks.size()), 1), received = sent;
-    received[static_cast<std::size_t>(ranks.rank())] = 2;
-    CHECK(says(error_of([&] { ranks.all_to_all(x.data(), received, x.data(), sent); }), "to itself"));
-  });
+  on_ranks(sums::ordered,
+           [](Ranks& ranks, Sm80::queue&) { CHECK(error_of([&] { headmix::test::check_refusals(ranks); }) == ""); });
 }
 
 TEST_CASE("nccl: operations are compared between the ranks, when asked") {
