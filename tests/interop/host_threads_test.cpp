@@ -2,11 +2,14 @@
 // A layer on the threads of a host, all of which call it.
 #include "headmix/interop/host_threads.hpp"
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../backend/executors.hpp"
+#include "../in_child.hpp"
 
 namespace host_threads_test {
 
@@ -124,8 +127,98 @@ TEST_CASE("host threads: errors reach all callers and nobody waits for ever") {
   for (auto const& f : found) CHECK(f == found[0]);
   CHECK(found[0].find("4") != std::string::npos);
   CHECK(error_of([] { host_threads none(0); }) == "headmix: host_threads: expected 1 to 4096 threads, found 0");
-  CHECK(error_of([&] { threads.run(0, 4, [] {}); }) == "headmix: host_threads: expected 1 to 3 threads, found nth = 4");
-  CHECK(error_of([&] { threads.run(2, 2, [] {}); }) == "headmix: host_threads: expected ith from 0 to 1, found 2");
+}
+
+TEST_CASE("host threads: a call that cannot be is an error on all threads, and nobody waits for ever") {
+  // The calls of three threads, ith and nth of each, and what they end with; in a process with a watchdog.
+  struct call {
+    Index ith, nth;
+  };
+  auto const errors_of = [](std::vector<call> const& calls) {
+    return in_child([&] {
+      host_threads threads(3);
+      std::vector<std::string> found(calls.size());
+      on_threads(static_cast<Index>(calls.size()), [&](Index i) {
+        auto const [ith, nth] = calls[static_cast<std::size_t>(i)];
+        auto const run = [&] { return error_of([&, ith = ith, nth = nth] { threads.run(ith, nth, [] {}); }); };
+        std::string& mine = found[static_cast<std::size_t>(i)];
+        while ((mine = run()) == "no error") {  // others may have found it out later
+        }
+        std::string const again = run();  // for ever
+        if (!again.starts_with("headmix: host_threads: thread ")) mine = "then " + again;
+      });
+      std::string all;
+      for (auto const& f : found) all += f + "\n";
+      return all;
+    });
+  };
+  auto const with = [](Index thread, std::string const& reason) {
+    std::string all;
+    for (Index i = 0; i < 3; ++i) {
+      all +=
+          "headmix: host_threads: " + (i == thread ? "" : message("thread ", thread, " is refused: ")) + reason + "\n";
+    }
+    return all;
+  };
+  for (Index const nth : {9, 0, -1}) {
+    std::string const reason = message("expected 1 to 3 threads, found nth = ", nth);
+    CHECK(errors_of({{0, nth}, {1, 3}, {2, 3}}) == with(0, reason));
+    CHECK(errors_of({{0, 3}, {1, nth}, {2, 3}}) == with(1, reason));
+    CHECK(errors_of({{0, 3}, {1, 3}, {2, nth}}) == with(2, reason));
+  }
+  CHECK(errors_of({{0, 3}, {1, 3}, {2, 2}}) == with(2, "expected ith from 0 to 1, found 2"));
+  CHECK(errors_of({{0, 3}, {1, 2}, {2, 3}}) == with(1, "expected nth = 3 as on thread 0, found 2"));
+  CHECK(errors_of({{0, 2}, {1, 3}, {2, 3}}) == with(1, "expected nth = 2 as on thread 0, found 3"));
+  // All of them, whichever comes first.
+  std::string const found = errors_of({{0, 9}, {1, 9}, {2, 9}});
+  CHECK(found.find("expected 1 to 3 threads, found nth = 9") != std::string::npos);
+  CHECK(found.find("it hangs") == std::string::npos);
+}
+
+TEST_CASE("host threads: two threads with one number, and a pass inside of a pass") {
+  std::string const reason = "it is in a pass already, or there are two of them";
+  // Thread 1 twice: one of them takes part, the other one finds it there.
+  CHECK(in_child([&] {
+          host_threads threads(2);
+          std::atomic<int> refused = 0;
+          on_threads(3, [&](Index i) {
+            Index const ith = i == 0 ? 0 : 1;
+            std::string error;
+            while ((error = error_of([&] {
+                      threads.run(ith, 2, [&] {
+                        while (i == 0 && refused == 0) std::this_thread::yield();
+                      });
+                    })) == "no error") {
+            }
+            if (error == "headmix: host_threads: " + reason) ++refused;
+          });
+          return message(refused.load(), " refused");
+        }) == "1 refused");
+  for (Index const ith : {0, 1}) {
+    CHECK(in_child([&] {
+            host_threads threads(2);
+            std::vector<std::string> found(2);
+            on_threads(2, [&](Index i) {
+              found[static_cast<std::size_t>(i)] = error_of([&] {
+                threads.run(i, 2, [&] {
+                  if (ith == 0) threads.run(0, 2, [] {});
+                  std::atomic<bool> helped = false;
+                  auto const me = std::this_thread::get_id();
+                  // A task on thread 1.
+                  threads.parallel_for(2, [&](Index) {
+                    if (std::this_thread::get_id() == me) {
+                      while (!helped) std::this_thread::yield();
+                      return;
+                    }
+                    helped = true;
+                    threads.run(1, 2, [] {});
+                  });
+                });
+              });
+            });
+            return found[0] + (found[1].ends_with(reason) ? "" : found[1]);
+          }) == "headmix: host_threads: " + reason);
+  }
 }
 
 }  // namespace host_threads_test

@@ -9,6 +9,7 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
+#include <string>
 #include <type_traits>
 
 #include "headmix/backend/cpu.hpp"
@@ -41,14 +42,20 @@ class host_threads {
 
   /// To be called on nth threads at the same time, by each with a number ith of its own; returns on all of them when
   /// the pass has ended, with what it returned. Calls of one thread may follow each other without a barrier of the
-  /// host. nth may differ between passes.
+  /// host. nth may differ between passes, not between the threads of one.
+  ///
+  /// A call that cannot be (nth or ith out of range, another nth than that of thread 0, two threads with one number, a
+  /// run() inside of a pass) is an Error on its thread, and from then on every call on every thread is an Error that
+  /// names it: nobody waits for a thread that has been refused. Make another host_threads then. A thread that never
+  /// comes is waited for.
   /// @param pass called on thread 0, e.g. forward and backward passes of modules with this executor. What it throws,
   ///             thread 0 throws, and every other one an Error with its text
   template <class F>
   auto run(Index ith, Index nth, F&& pass) {
     using result = std::invoke_result_t<F&>;
-    if (nth < 1 || nth > most_) fail("host_threads: expected 1 to ", most_, " threads, found nth = ", nth);
-    if (ith < 0 || ith >= nth) fail("host_threads: expected ith from 0 to ", nth - 1, ", found ", ith);
+    check();
+    if (nth < 1 || nth > most_) refuse(ith, message("expected 1 to ", most_, " threads, found nth = ", nth));
+    if (ith < 0 || ith >= nth) refuse(ith, message("expected ith from 0 to ", nth - 1, ", found ", ith));
     if constexpr (std::is_void_v<result>) {
       run_for<nothing>(ith, nth, [&] {
         pass();
@@ -82,10 +89,12 @@ class host_threads {
 
  private:
   struct nothing {};
-  /// One for each thread but the first: open from the begin of a pass until the thread leaves it.
+  /// One for each thread: closed; the nth of the pass that waits for the thread; taken while it is in the pass; refused
+  /// for ever.
   struct alignas(64) seat {
-    std::atomic<std::uint32_t> open{0};
+    std::atomic<std::uint32_t> state{closed};
   };
+  static constexpr std::uint32_t closed = 0, taken = 1u << 16, refused = 1u << 17;
   struct job {
     void (*call)(void*, Index);
     void* function;
@@ -113,7 +122,7 @@ class host_threads {
 
   template <class Result, class F>
   Result run_for(Index ith, Index nth, F&& pass) {
-    if (ith != 0) return follow<Result>(ith);
+    if (ith != 0) return follow<Result>(ith, nth);
     begin(nth);
 #ifdef HEADMIX_NO_EXCEPTIONS
     Result const result = pass();
@@ -123,7 +132,7 @@ class host_threads {
     try {
       Result result = pass();
       end(nth, &result, nullptr);
-      return result;
+      if (!refused_.load()) return result;
     } catch (std::exception const& e) {
       end(nth, nullptr, e.what());
       throw;
@@ -131,41 +140,87 @@ class host_threads {
       end(nth, nullptr, "headmix: an exception without a text in a pass on the threads of a host");
       throw;
     }
+    fail(refusal_);
 #endif
   }
-  std::atomic<std::uint32_t>& open_of(Index ith) noexcept { return seats_[static_cast<std::size_t>(ith)].open; }
+  std::atomic<std::uint32_t>& state_of(Index ith) noexcept { return seats_[static_cast<std::size_t>(ith)].state; }
   void begin(Index nth) {
+    if (state_of(0).exchange(taken) == taken) refuse(0, "it is in a pass already, or there are two of them");
     over_.store(false);
     for (Index i = 1; i < nth; ++i) {
-      open_of(i).store(1);
-      open_of(i).notify_all();
+      std::uint32_t seen = closed;
+      state_of(i).compare_exchange_strong(seen, static_cast<std::uint32_t>(nth));
+      state_of(i).notify_all();
     }
     helpers_.store(nth - 1);
   }
-  /// Returns when all others have taken the result, or the error, and left.
+  /// Returns when all others have taken the result, or the error, and left, or are refused.
   void end(Index nth, void const* result, char const* error) noexcept {
     helpers_.store(0);
     result_ = result;
     if (error != nullptr) std::snprintf(error_, sizeof error_, "%s", error);
     over_.store(true);
     signal();
-    for (Index i = 1; i < nth; ++i) open_of(i).wait(1);
+    for (Index i = 1; i < nth; ++i) {
+      auto& state = state_of(i);
+      for (std::uint32_t seen; (seen = state.load()) != closed && seen != refused;) state.wait(seen);
+    }
+    state_of(0).store(closed);
+  }
+  void leave(Index ith) noexcept {
+    auto& state = state_of(ith);
+    state.store(closed);
+    if (refused_.load()) state.store(refused);
+    state.notify_all();
+  }
+  void check() const {
+    if (refused_.load()) fail(refusal_);
+  }
+  /// Nobody waits for this thread, or for the others, from here on.
+  [[noreturn]] void refuse(Index ith, std::string const& text) {
+    if (!refusing_.test_and_set()) {
+      std::snprintf(refusal_, sizeof refusal_, "%s",
+                    message("host_threads: thread ", ith, " is refused: ", text).c_str());
+      refused_.store(true);
+      for (Index i = 1; i < most_; ++i) {
+        auto& state = state_of(i);
+        auto seen = state.load();
+        while (seen != taken && seen != refused && !state.compare_exchange_weak(seen, refused)) {
+        }
+        state.notify_all();
+      }
+    }
+    fail("host_threads: ", text);
   }
   void signal() noexcept {
     signal_.fetch_add(1);
     signal_.notify_all();
   }
-  template <class Result>
-  Result follow(Index ith) {
-    struct place {
-      std::atomic<std::uint32_t>& open;
-      ~place() {
-        open.store(0);
-        open.notify_all();
+  /// When thread 0 has begun.
+  void take_seat(Index ith, Index nth) {
+    auto& state = state_of(ith);
+    for (;;) {
+      auto seen = state.load();
+      if (seen == refused) fail(refusal_);
+      if (seen == taken) refuse(ith, "it is in a pass already, or there are two of them");
+      if (seen == closed) {
+        state.wait(closed);
+      } else if (seen != static_cast<std::uint32_t>(nth)) {
+        refuse(ith, message("expected nth = ", seen, " as on thread 0, found ", nth));
+      } else if (state.compare_exchange_strong(seen, taken)) {
+        return;
       }
+    }
+  }
+  template <class Result>
+  Result follow(Index ith, Index nth) {
+    struct place {
+      host_threads& host;
+      Index ith;
+      ~place() { host.leave(ith); }
     };
-    open_of(ith).wait(0);
-    place const until_return{open_of(ith)};
+    take_seat(ith, nth);
+    place const until_return{*this, ith};
     for (;;) {
       auto const seen = signal_.load();  // before looking: what comes later changes it
       if (over_.load()) break;
@@ -177,6 +232,7 @@ class host_threads {
 #ifndef HEADMIX_NO_EXCEPTIONS
     if (result_ == nullptr) throw Error(error_);
 #endif
+    check();
     return *static_cast<Result const*>(result_);
   }
 
@@ -190,6 +246,9 @@ class host_threads {
   std::atomic_flag busy_{};
   void const* result_ = nullptr;
   char error_[1024] = {};
+  std::atomic_flag refusing_{};
+  std::atomic<bool> refused_{false};  // and then refusal_ stays
+  char refusal_[256] = {};
 };
 
 static_assert(Executor<host_threads>);
