@@ -42,11 +42,11 @@ enum class random_stream : std::uint32_t {
   buffers,              ///< starts of buffers; number: the buffer
   stochastic_rounding,  ///< of optimisers; number: the step
   names,                ///< named_seed(); number: a hash of the name
-  gating_noise,         ///< this and the following in a pass of a program; number: step, module and use
-  expert_sampling,
-  output_dropout,
-  attention_dropout,
-  user
+  gating_noise,         ///< of routers; number here and in what follows: step, module and use
+  expert_sampling,      ///< of routers
+  output_dropout,       ///< of a layer's result
+  attention_dropout,    ///< of attention's probabilities
+  user                  ///< of a layer of your own
 };
 /// Number of purposes.
 inline constexpr std::uint32_t random_streams = 64;
