@@ -56,7 +56,13 @@ struct attention_extents {
   /// Query heads that share a key/value head.
   [[nodiscard]] HEADMIX_HD constexpr Index group() const { return heads / kv_heads; }
   /// True where rows name their heads. Known before the lists have memory.
-  [[nodiscard]] HEADMIX_HD constexpr bool heads_are_chosen() const { return chosen.given; }
+  [[nodiscard]] HEADMIX_HD constexpr bool heads_are_chosen() const {
+#ifdef __CUDA_ARCH__
+    return chosen.slots != nullptr;  // lists have memory in a kernel; nvcc 13.0 spills registers for the other question
+#else
+    return chosen.given;
+#endif
+  }
   /// Row lists of a sequence.
   [[nodiscard]] HEADMIX_HD constexpr Index lists() const { return heads_are_chosen() ? heads : kv_heads; }
   /// Row lists of a sequence that read the same key/value head p: [p * lists_per_kv_head(), ...).
