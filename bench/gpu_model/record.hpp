@@ -79,6 +79,7 @@ struct Recorder {
     }
     [[nodiscard]] std::span<std::byte> workspace() const { return scratch->bytes(); }
     [[nodiscard]] static int processors() { return 132; }
+    [[nodiscard]] static int shared_bytes() { return 227 << 10; }
     static void upload(void* device, void const* host, std::size_t bytes) {
       if (bytes > 0) std::memcpy(device, host, bytes);
     }

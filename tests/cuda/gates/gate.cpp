@@ -10,7 +10,12 @@
 //   // budget: <instructions> <LDSM> <clocks of the shared memory> <part of a kernel's name>
 //
 // allows; every kernel with one in a loop needs a budget. Kernels with HMMAs fit at least 8 warps at a time, those with
-// HGMMAs are for sm_90 alone. Where it says
+// HGMMAs are for sm_90 alone. All others find room in the 99 KiB of shared memory that a block has on sm_86, sm_89 and
+// sm_120, but for those, for devices with 163 KiB, of which a line
+//
+//   // large: <part of a kernel's name, without spaces> beside <part of another's>
+//
+// says that there is another one for the rest. Where it says
 //
 //   // fewer: <part of a kernel's name> than <part of another's>
 //
@@ -18,6 +23,7 @@
 // source tells the dynamic shared memory of K, and how many bytes its operands have on the host: they must be as many
 // here.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +52,13 @@ struct kernel {
   int instructions = 0;  ///< without those behind the end
   loop_counts loop;
 };
+
+/// Whether the name, without spaces, has one of the parts in it.
+bool has_part(std::string name, std::vector<std::string> const& parts) {
+  std::erase(name, ' ');
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string const& part) { return name.find(part) != std::string::npos; });
+}
 
 /// What ptxas reported, by mangled name.
 std::map<std::string, kernel> read_log(std::string const& log, std::vector<std::string>& faults) {
@@ -182,6 +195,25 @@ void check_fewer(std::string const& text, std::map<std::string, kernel> const& k
   }
 }
 
+/// The names of kernels behind "// large: ", without spaces. Adds a fault where the one beside it is not there.
+std::vector<std::string> find_large(std::string const& text, std::map<std::string, kernel> const& kernels,
+                                    std::vector<std::string>& faults) {
+  std::vector<std::string> large;
+  std::regex const line_of_pair("// large: (\\S+) beside (\\S+)");
+  std::istringstream source(text);
+  for (std::string line; std::getline(source, line);) {
+    std::smatch m;
+    if (!std::regex_match(line, m, line_of_pair)) continue;
+    large.push_back(m[1]);
+    for (std::string const& part : {m[1].str(), m[2].str()}) {
+      bool const found =
+          std::any_of(kernels.begin(), kernels.end(), [&](auto const& k) { return has_part(k.second.name, {part}); });
+      if (!found) faults.push_back("no kernel is called " + part);
+    }
+  }
+  return large;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -194,6 +226,8 @@ int main(int argc, char** argv) {
   count_instructions(read_file(argv[3]), kernels);
   take_sizes(kernels);
 
+  std::string const text = read_file(argv[1]);
+  std::vector<std::string> const large = find_large(text, kernels, faults);
   int entries = 0;
   std::printf("%9s %7s %8s %6s %6s %6s %6s %6s %6s  kernel\n", "registers", "threads", "shared", "stack", "spills",
               "HMMA", "HGMMA", "LDSM", "LDGSTS");
@@ -211,8 +245,13 @@ int main(int argc, char** argv) {
       faults.push_back(k.name + ": sm_80 has room for " + std::to_string(resident_warps(k)) +
                        " warps of it at a time, not 8");
     }
-    if (k.static_shared + k.shared > (of_warpgroups ? 227 : 163) << 10) {
-      faults.push_back(k.name + ": more shared memory than " + (of_warpgroups ? "sm_90" : "sm_80") + " has");
+    bool const has_small_form = has_part(k.name, large);
+    if (k.static_shared + k.shared > (of_warpgroups ? 227 : has_small_form ? 163 : 99) << 10) {
+      faults.push_back(k.name + ": more shared memory than " +
+                       (of_warpgroups    ? "sm_90"
+                        : has_small_form ? "sm_80"
+                                         : "sm_86") +
+                       " has");
     }
     if (k.host_operands > 0 && k.operands != k.host_operands) {
       faults.push_back(k.name + ": " + std::to_string(k.operands) + " bytes of operands, and " +
@@ -221,7 +260,6 @@ int main(int argc, char** argv) {
   }
   if (entries == 0) faults.push_back("no kernel was compiled");
 
-  std::string const text = read_file(argv[1]);
   check_budgets(text, kernels, faults);
   check_fewer(text, kernels, faults);
   std::istringstream source(text);

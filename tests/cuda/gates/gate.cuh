@@ -27,4 +27,5 @@ struct gate_queue {
   }
   [[nodiscard]] std::span<std::byte> workspace() const { return {}; }
   [[nodiscard]] int processors() const { return 1; }
+  [[nodiscard]] int shared_bytes() const { return 0; }
 };

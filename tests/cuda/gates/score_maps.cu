@@ -4,9 +4,15 @@
 // expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_key_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_operand_sums_tensor HMMA LDSM LDGSTS
+// large: ,128,2,64,2> beside ,128,1,64,2>
+// large: ,128,4,64> beside ,128,2,32>
 // budget: 16.53 0.35 1.67 attention_tensor<
-// budget: 20.32 0.39 2.96 attention_key_gradient_tensor<
-// budget: 23.31 0.43 2.01 attention_query_gradient_tensor<
+// budget: 20.32 0.39 2.96 , 64, 2, 64>
+// budget: 20.32 0.39 2.96 , 128, 4, 64>
+// budget: 12.63 0.52 2.96 , 128, 2, 32>
+// budget: 23.31 0.43 2.01 , 64, 2, 32, 1>
+// budget: 23.31 0.43 2.01 , 128, 2, 64, 2>
+// budget: 15.44 0.69 3.20 , 128, 1, 64, 2>
 // budget: 7.18 0.78 3.84 attention_operand_sums_tensor<
 #include "gate.cuh"
 #include "headmix/backend/cuda/kernel/attention.hpp"

@@ -78,6 +78,36 @@ TEST_CASE("each unit's function of a kernel is allowed its shared memory") {
   CHECK(launches[before + 1].blocks == 2);
 }
 
+TEST_CASE("a kernel with more shared memory than the device has is refused") {
+  stub::state().shared_bytes = 60 << 10;
+  Sm80::queue const queue;
+  CHECK(queue.shared_bytes() == 60 << 10);
+  std::size_t const before = stub::state().launches.size();
+  CHECK_THROWS_WITH_AS(
+      launch_in_one_unit(queue),
+      doctest::Contains("wide_kernel takes 65536 bytes of shared memory, a block of this device has 61440"), Error);
+  CHECK(stub::state().launches.size() == before);
+  stub::state().shared_bytes = 227 << 10;
+}
+
+TEST_CASE("a queue is of the device that was current where it was made") {
+  cudaSetDevice(1);
+  Sm80::queue const queue;
+  CHECK(queue.device() == 1);
+  launch_in_one_unit(queue);
+  cudaSetDevice(0);
+  std::size_t const before = stub::state().launches.size();
+  CHECK_THROWS_WITH_AS(
+      launch_in_one_unit(queue),
+      doctest::Contains("wide_kernel is put into a queue of device 1 while device 0 is current: call cudaSetDevice(1)"),
+      Error);
+  float number = 0;
+  view<float> const one(&number, 1, 1);
+  CHECK_THROWS_WITH_AS(queue.gemm(one, view<float const>(one), view<float const>(one), false),
+                       doctest::Contains("a product is put into a queue of device 1"), Error);
+  CHECK(stub::state().launches.size() == before);
+}
+
 TEST_CASE("a queue's own stream does not wait for the default stream") {
   std::size_t const before = stub::state().stream_flags.size();
   Sm80::queue const queue;

@@ -15,7 +15,7 @@
 namespace {
 
 /// What a kernel has without asking for more.
-constexpr std::size_t shared_without_asking = 48 << 10, shared_at_most = 227 << 10;
+constexpr std::size_t shared_without_asking = 48 << 10;
 
 struct tables {
   std::map<void const*, std::string> kernels;
@@ -146,7 +146,7 @@ cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* c, void const* kernel,
 
 cudaError_t cudaFuncSetAttribute(void const* kernel, cudaFuncAttribute, int value) {
   ++stub::state().attributes;
-  if (fails() || static_cast<std::size_t>(value) > shared_at_most) return result(cudaErrorInvalidValue);
+  if (fails() || value > stub::state().shared_bytes) return result(cudaErrorInvalidValue);
   all().shared[kernel] = static_cast<std::size_t>(value);
   return cudaSuccess;
 }
@@ -170,20 +170,23 @@ cudaError_t cudaGetLastError() {
 }
 cudaError_t cudaPeekAtLastError() { return all().last; }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = 2;
   return fails() ? result(cudaErrorNoDevice) : cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = stub::state().device;
   return fails() ? result(cudaErrorNoDevice) : cudaSuccess;
 }
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaSetDevice(int device) {
+  stub::state().device = device;
+  return cudaSuccess;
+}
 /// Those of an H100.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   if (fails()) return result(cudaErrorInvalidValue);
   *value = attribute == cudaDevAttrMultiProcessorCount            ? 132
            : attribute == cudaDevAttrComputeCapabilityMajor       ? 9
-           : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? static_cast<int>(shared_at_most)
+           : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? stub::state().shared_bytes
                                                                   : 0;
   return cudaSuccess;
 }

@@ -34,6 +34,8 @@ struct runtime {
   int failure_after = -1;
   int calls = 0;                  ///< that may fail, so far
   int compiled_for = 90;          ///< the architecture of the kernels' PTX
+  int shared_bytes = 227 << 10;   ///< that a block may have
+  int device = 0;                 ///< the current one, of two
   std::size_t operand_bytes = 0;  ///< that kernels have in the GPU's code; 0: it does not say
 };
 runtime& state();

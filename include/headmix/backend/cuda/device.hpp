@@ -96,6 +96,7 @@
 //                                        b may be stacks, of as many matrices
 //   std::span<std::byte> workspace()     scratch memory that every call may use until it returns to the next one
 //   int processors()                     multiprocessors of the device
+//   int shared_bytes()                   shared memory that a block of the device may have
 //   void upload(void* device, void const* host, std::size_t bytes)
 //   void download(void* host, void const* device, std::size_t bytes)   waits for the work before it
 //   void synchronize()
@@ -110,6 +111,8 @@
 #include <type_traits>
 
 #include "headmix/core/config.hpp"
+#include "headmix/core/error.hpp"
+#include "headmix/core/type_name.hpp"
 
 // HEADMIX_UNROLL stands before a loop whose trip count the compiler knows and whose body indexes registers,
 // HEADMIX_NO_UNROLL before one whose copies would need registers that there are not.
@@ -155,6 +158,14 @@ template <class K>
 inline constexpr int blocks_of_cluster = 1;
 template <class K>
 requires(K::cluster > 1) inline constexpr int blocks_of_cluster<K> = K::cluster;
+
+/// Fails where a block of the device has less shared memory, in bytes, than the kernel takes.
+template <class K>
+void check_shared(int of_device) {
+  if (K::shared_bytes > of_device) {
+    fail(type_name<K>(), " takes ", K::shared_bytes, " bytes of shared memory, a block of this device has ", of_device);
+  }
+}
 
 /// Blocks that cover n elements by so many each.
 [[nodiscard]] HEADMIX_HD constexpr Index blocks_for(Index n, Index each) { return (n + each - 1) / each; }

@@ -287,9 +287,12 @@ struct Emulated {
 class Emulated::queue {
  public:
   queue() : workspace_(std::make_shared<memory>(std::size_t{1} << 20)) {}
+  /// Of a device whose blocks have less shared memory, in bytes, than Hopper's.
+  explicit queue(int shared_bytes) : queue() { shared_bytes_ = shared_bytes; }
 
   template <gpu::Kernel K>
   void launch(K const& kernel, Index blocks) const {
+    gpu::check_shared<K>(shared_bytes_);
     launch_on<Emulated>(kernel, blocks);
   }
   /// There is no vendor's library.
@@ -299,6 +302,7 @@ class Emulated::queue {
   }
   [[nodiscard]] std::span<std::byte> workspace() const { return workspace_->bytes(); }
   [[nodiscard]] int processors() const { return 4; }
+  [[nodiscard]] int shared_bytes() const { return shared_bytes_; }
   void upload(void* device, void const* host, std::size_t bytes) const {
     if (bytes > 0) std::memcpy(device, host, bytes);
   }
@@ -324,6 +328,7 @@ class Emulated::queue {
   }
 
   std::shared_ptr<memory> workspace_;
+  int shared_bytes_ = gpu::emulator::machine::max_shared_bytes;
 };
 
 }  // namespace headmix

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "headmix/backend/cuda/blas.cuh"
@@ -92,7 +93,8 @@ class memory {
 };
 
 /// A CUDA stream, a cuBLAS handle and scratch memory; copies share them. All that is ever allocated is allocated here,
-/// so that everything can be captured into a graph.
+/// so that everything can be captured into a graph. It belongs to the device that was current where it was made: a
+/// kernel or product that is put into it while another one is current is an Error.
 template <class Device>
 class stream_queue {
  public:
@@ -107,6 +109,9 @@ class stream_queue {
   [[nodiscard]] cudaStream_t stream() const { return shared_->stream; }
   [[nodiscard]] std::span<std::byte> workspace() const { return shared_->workspace; }
   [[nodiscard]] int processors() const { return shared_->processors; }
+  [[nodiscard]] int shared_bytes() const { return shared_->shared_bytes; }
+  /// The device's number in the process.
+  [[nodiscard]] int device() const { return shared_->device; }
 
   template <class K>
   void launch(K const& kernel, Index blocks) const {
@@ -114,9 +119,11 @@ class stream_queue {
     static_assert(K::threads % 32 == 0 && K::threads <= 1024);
     if (blocks <= 0) return;
     if (blocks > (std::numeric_limits<int>::max)()) fail(type_name<K>(), ": ", blocks, " blocks are too many");
+    check_device(type_name<K>());
     check_operands<K>();
     constexpr int static_limit = 48 << 10;
     if constexpr (K::shared_bytes > static_limit) {
+      check_shared<K>(shared_->shared_bytes);
       // More must be asked for. At every launch: each unit has a function of its own for the kernel, and the linker
       // keeps one copy of a flag for all of them.
       check(cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes),
@@ -153,6 +160,7 @@ class stream_queue {
   /// y (+)= a b by cuBLAS; false where the caller must do it.
   template <class T, class A, class B>
   bool gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
+    check_device("a product");
     return blas_gemm(shared_->blas, y, a, b, accumulate);
   }
 
@@ -177,6 +185,15 @@ class stream_queue {
   void synchronize() const { check(cudaStreamSynchronize(shared_->stream), "waiting for the GPU"); }
 
  private:
+  /// CUDA would launch on the current device, whatever the stream is of.
+  void check_device(std::string_view what) const {
+    int current = 0;
+    check(cudaGetDevice(&current), "launching ", what);
+    if (current != shared_->device) {
+      fail(what, " is put into a queue of device ", shared_->device, " while device ", current,
+           " is current: call cudaSetDevice(", shared_->device, ") before");
+    }
+  }
   /// Once for each kernel: that its operands take as many bytes in the GPU's code as here. nvcc 13.0 lays out some
   /// classes with a member that is [[no_unique_address]] otherwise there, without a word.
   template <class K>
@@ -205,17 +222,19 @@ class stream_queue {
     cublasHandle_t blas = nullptr;
     memory scratch;
     std::span<std::byte> workspace;
-    int processors = 0;
+    int device = 0, processors = 0, shared_bytes = 0;
     bool overlaps = false;  ///< kernels wait for those before them, so that their launches need not
     std::string capability;
 
     resources() = default;
     resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace) : resources() {  // as memory
-      int count = 0, device = 0, major = 0, minor = 0;
+      int count = 0, major = 0, minor = 0;
       check(cudaGetDeviceCount(&count), "no CUDA device");
       if (count == 0) fail("no CUDA device");
       check(cudaGetDevice(&device), "no CUDA device");
       check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking the CUDA device");
+      check(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+            "asking the CUDA device");
       check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking the CUDA device");
       check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking the CUDA device");
       capability = message(major, ".", minor);

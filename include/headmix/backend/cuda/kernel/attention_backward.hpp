@@ -5,6 +5,7 @@
 // than one kernel for all would make, but no sum is shared between blocks. Where there are few tiles of keys, several
 // blocks share the rows of one, and their sums are added in order.
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -17,19 +18,37 @@
 
 namespace headmix::gpu {
 
-/// Which kernels on tensor cores make d_k and d_v, and d_q, of heads so wide.
-template <AttentionMask Mask, class Map, int width>
+/// Which kernels on tensor cores make d_k and d_v, and d_q, of heads so wide. Those of `small` tiles find room in the
+/// 99 KiB that compute capability 8.6, 8.9 and 12.0 have for a block.
+template <AttentionMask Mask, class Map, int width, bool small>
 struct attention_gradient_tensor;
-template <AttentionMask Mask, class Map>
-struct attention_gradient_tensor<Mask, Map, 64> {
-  using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 2>;
+template <AttentionMask Mask, class Map, bool small>
+struct attention_gradient_tensor<Mask, Map, 64, small> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 2, 64>;
   using of_queries = attention_query_gradient_tensor<Mask, Map, 64, 2, Map::identity ? 64 : 32, 1>;
 };
 template <AttentionMask Mask, class Map>
-struct attention_gradient_tensor<Mask, Map, 128> {
-  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 4>;
+struct attention_gradient_tensor<Mask, Map, 128, false> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 4, 64>;
   using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 2, 64, 2>;
 };
+template <AttentionMask Mask, class Map>
+struct attention_gradient_tensor<Mask, Map, 128, true> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 2, 32>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 1, 64, 2>;
+};
+/// f(the kernels that a block of the queue's device has room for)
+template <AttentionMask Mask, class Map, int width, class Queue, class F>
+auto with_gradient_kernels(Queue const& queue, F const& f) {
+  using large = attention_gradient_tensor<Mask, Map, width, false>;
+  using small = attention_gradient_tensor<Mask, Map, width, true>;
+  if constexpr (!std::is_same_v<typename large::of_keys, typename small::of_keys>) {
+    if (queue.shared_bytes() < (std::max)(large::of_keys::shared_bytes, large::of_queries::shared_bytes)) {
+      return f(small{});
+    }
+  }
+  return f(large{});
+}
 /// Whether warpgroups make the gradients on a queue that can have them: they do not where scores go through a map, or
 /// there are no keys.
 template <class Map, class Queue>
@@ -40,14 +59,12 @@ template <class Map, class Queue>
     return false;
   }
 }
-/// The parts of those.
-template <AttentionMask Mask, int width, class Queue, class T, class Map>
-[[nodiscard]] attention_parts attention_gradient_parts(Queue const& queue, attention_backward<T, Map> const& p) {
-  using kernel = typename attention_gradient_tensor<full, no_score_map, width>::of_keys;
-  attention_extents const& x = p.extents;
+/// The parts of a kernel of those.
+template <AttentionMask Mask, class Kernel, class Queue, class Map>
+[[nodiscard]] attention_parts attention_gradient_parts(Queue const& queue, attention_extents const& x) {
   bool const even = std::is_same_v<Mask, full> && x.queries.offsets == nullptr && x.keys.offsets == nullptr &&
                     !x.heads_are_chosen() && gradient_is_by_warpgroups<Map>(queue, x);
-  return attention_parts_of(x, kernel::keys, kernel::rows, kernel::warps, even);
+  return attention_parts_of(x, Kernel::keys, Kernel::rows, Kernel::warps, even);
 }
 /// Where the statistics end in the scratch.
 template <class Wide>
@@ -55,10 +72,8 @@ template <class Wide>
   auto const bytes = checked_bytes(checked(2) * x.queries.rows * x.rows_per_token * heads_of_row(x), sizeof(Wide));
   return (bytes + 15) / 16 * 16;
 }
-/// What lies behind them: the tiles of the lists, then the parts.
-template <int width>
-[[nodiscard]] std::size_t attention_tiles_bytes(attention_extents const& x) {
-  constexpr int rows = attention_gradient_tensor<full, no_score_map, width>::of_keys::rows;
+/// What lies behind them: the tiles of the lists, of so many rows, then the parts.
+[[nodiscard]] inline std::size_t attention_tiles_bytes(attention_extents const& x, int rows) {
   return static_cast<std::size_t>(listed_tiles::count(x, rows)) * sizeof(listed_tile);
 }
 
@@ -69,7 +84,11 @@ template <AttentionMask Mask, class Queue, class T, class Map>
   std::size_t bytes = attention_statistics_bytes<accumulator_t<T>>(x);
   if constexpr (Half<T>) {
     auto const add = [&]<int width>(std::integral_constant<int, width>) {
-      bytes += attention_tiles_bytes<width>(x) + attention_gradient_parts<Mask, width>(queue, p).bytes();
+      with_gradient_kernels<Mask, Map, width>(queue, [&]<class Kernels>(Kernels) {
+        using kernel = typename Kernels::of_keys;
+        bytes += attention_tiles_bytes(x, kernel::rows) +
+                 attention_gradient_parts<Mask, kernel, Queue, Map>(queue, x).bytes();
+      });
     };
     if (x.head_dim == 64) add(std::integral_constant<int, 64>{});
     if (x.head_dim == 128) add(std::integral_constant<int, 128>{});
@@ -132,9 +151,9 @@ bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> 
                                 float last_scale, attention_parts const& parts, listed_tiles const& listed) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
-    if (!gradient_is_by_warpgroups<Map>(queue, x)) return false;
     using kernel = attention_key_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
-    static_assert(kernel::rows == Tensor::rows, "headmix: they find the tiles of lists");
+    // Whose tiles of lists they are; Hopper has room for the large ones.
+    if (kernel::rows != Tensor::rows || !gradient_is_by_warpgroups<Map>(queue, x)) return false;
     kernel const k{p,
                    statistics,
                    key_tiles(x, kernel::keys, sizeof(bfloat16)),
@@ -173,33 +192,35 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
       done = true;
       row_divisors const by(x);
       auto const launch = [&]<int width>(std::integral_constant<int, width>) {
-        using kernels = attention_gradient_tensor<Mask, Map, width>;
-        if (of_keys) {
-          using kernel_type = typename kernels::of_keys;
-          std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
-          listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(behind) : nullptr};
-          if (listed.data) {
-            attention_find_tiles<Mask, Map, kernel_type::rows> const tiles{x, by.per_token, listed};
-            queue.launch(tiles, tiles.blocks());
+        with_gradient_kernels<Mask, Map, width>(queue, [&]<class Kernels>(Kernels) {
+          if (of_keys) {
+            using kernel_type = typename Kernels::of_keys;
+            std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
+            listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(behind) : nullptr};
+            if (listed.data) {
+              attention_find_tiles<Mask, Map, kernel_type::rows> const tiles{x, by.per_token, listed};
+              queue.launch(tiles, tiles.blocks());
+            }
+            attention_parts parts = attention_gradient_parts<Mask, kernel_type, Queue, Map>(queue, x);
+            parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes(x, kernel_type::rows));
+            if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, by, scale, last_scale,
+                                                                      parts, listed)) {
+              kernel_type const kernel{
+                  p, statistics, key_tiles(x, kernel_type::keys, sizeof(T)), by, scale, last_scale, parts, listed};
+              queue.launch(kernel, kernel.blocks());
+            }
+            if (parts.count > 1) {
+              attention_add_parts const sums{parts, p.d_k, p.d_v, p.dropout};
+              queue.launch(sums, sums.blocks());
+            }
           }
-          attention_parts parts = attention_gradient_parts<Mask, width>(queue, p);
-          parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes<width>(x));
-          if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, by, scale, last_scale, parts,
-                                                                    listed)) {
-            kernel_type const kernel{
-                p, statistics, key_tiles(x, kernel_type::keys, sizeof(T)), by, scale, last_scale, parts, listed};
+          if (of_queries && !query_gradient_by_warpgroups<Mask, width>(queue, p, statistics, by, scale, last_scale)) {
+            using kernel_type = typename Kernels::of_queries;
+            kernel_type const kernel{p,  statistics, query_tiles(x, kernel_type::rows, sizeof(T)),
+                                     by, scale,      last_scale};
             queue.launch(kernel, kernel.blocks());
           }
-          if (parts.count > 1) {
-            attention_add_parts const sums{parts, p.d_k, p.d_v, p.dropout};
-            queue.launch(sums, sums.blocks());
-          }
-        }
-        if (of_queries && !query_gradient_by_warpgroups<Mask, width>(queue, p, statistics, by, scale, last_scale)) {
-          using kernel_type = typename kernels::of_queries;
-          kernel_type const kernel{p, statistics, query_tiles(x, kernel_type::rows, sizeof(T)), by, scale, last_scale};
-          queue.launch(kernel, kernel.blocks());
-        }
+        });
       };
       if (x.head_dim == 64) launch(std::integral_constant<int, 64>{});
       if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});

@@ -83,15 +83,15 @@ struct seeing_tiles {
   }
 };
 
-/// d_k and d_v in bfloat16 on tensor cores, 64 rows at a time. Two warps share 32 keys, one makes their d_v, the other
-/// one their d_k. Each finds the probabilities, and the gradients by the scores, of half of the rows, keeps those that
-/// its own sums take and hands the others to its partner: so a fragment of keys or rows feeds two products, and sums
-/// of 32 keys fit into the registers. Rows are aligned, the list is small.
-template <AttentionMask Mask, class Map, int width, int pairs>
+/// d_k and d_v in bfloat16 on tensor cores, `row_tile` rows at a time. Two warps share 32 keys, one makes their d_v,
+/// the other one their d_k. Each finds the probabilities, and the gradients by the scores, of half of the rows, keeps
+/// those that its own sums take and hands the others to its partner: so a fragment of keys or rows feeds two products,
+/// and sums of 32 keys fit into the registers. Rows are aligned, the list is small.
+template <AttentionMask Mask, class Map, int width, int pairs, int row_tile>
 struct attention_key_gradient_tensor {
   static constexpr int m = 2, warps = 2 * pairs, threads = 32 * warps;
   static constexpr bool cooperative = true;
-  static constexpr int keys = 16 * m * pairs, rows = 64, own_rows = rows / 2;
+  static constexpr int keys = 16 * m * pairs, rows = row_tile, own_rows = rows / 2;
   static constexpr int key_bytes = keys * width * 2, query_bytes = rows * width * 2;
   static constexpr int handed_bytes = 16 * m * own_rows * 2;  // by a warp, as fragments
   static constexpr int stages_at = 2 * key_bytes;             // queries and gradients of the output, two of each
