@@ -53,24 +53,16 @@ class warpgroup_queue : public stream_queue<Device> {
   /// of 16. What lies outside of the matrix is 0.
   [[nodiscard]] tensor_map map_tensor(view<bfloat16 const> a, int rows,
                                       tile_swizzle swizzle = tile_swizzle::bytes_128) const {
-    // From the driver that runs: the library does not link to it.
-    using encode = CUresult(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*,
-                            cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found),
-          "asking the driver for cuTensorMapEncodeTiled");
-    if (found != cudaDriverEntryPointSuccess || entry == nullptr) fail("the driver has no cuTensorMapEncodeTiled");
+    static encode* const make = find_encode();
     cuuint64_t const extents[] = {static_cast<cuuint64_t>(a.cols), static_cast<cuuint64_t>(a.rows)};
     cuuint64_t const strides[] = {static_cast<cuuint64_t>(a.row_stride) * sizeof(bfloat16)};  // of all but the first
     cuuint32_t const box[] = {panel_columns, static_cast<cuuint32_t>(rows)}, steps[] = {1, 1};
     gpu::tensor_map result;
-    CUresult const status = reinterpret_cast<encode*>(entry)(
-        &result.map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bfloat16*>(a.data), extents, strides, box, steps,
-        CU_TENSOR_MAP_INTERLEAVE_NONE,
-        swizzle == tile_swizzle::none ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    CUresult const status =
+        make(&result.map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bfloat16*>(a.data), extents, strides, box,
+             steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             swizzle == tile_swizzle::none ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {
       fail("cuTensorMapEncodeTiled refuses a matrix of ", a.rows, " x ", a.cols, " with ", a.row_stride,
            " numbers from row to row, in tiles of ", rows, " rows (CUresult ", static_cast<int>(status), ")");
@@ -79,6 +71,18 @@ class warpgroup_queue : public stream_queue<Device> {
   }
 
  private:
+  using encode = CUresult(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*,
+                          cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                          CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  /// From the driver that runs: the library does not link to it.
+  static encode* find_encode() {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found),
+          "asking the driver for cuTensorMapEncodeTiled");
+    if (found != cudaDriverEntryPointSuccess || entry == nullptr) fail("the driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<encode*>(entry);
+  }
   static bool has_warpgroups() {
     int device = 0, major = 0;
     check(cudaGetDevice(&device), "no CUDA device");
