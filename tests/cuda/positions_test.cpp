@@ -7,6 +7,7 @@
 using test_device = headmix::Emulated;
 
 #include "cuda/check_layer.hpp"
+#include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 
 namespace layers_test {
@@ -28,6 +29,12 @@ TEST_CASE("a window, rotary embedding and a score map of chosen heads' queries o
 }
 TEST_CASE("rotary embedding and a score map where each side is counted by itself") {
   check_context<MultiHead<64, 2, 64, rope<>, alibi, context_dim<32>>>();
+}
+
+TEST_CASE("slopes of chosen experts") {
+  std::vector<Int> const offsets{0, 40, 40, 71};
+  check_layer<Moa<64, 64, GivenTopK<3, 2>, causal, alibi>>(ragged(offsets.data(), 3), 71);
+  check_layer<Moa<16, 8, GivenTopK<3, 2>, causal, kv_heads<2>, alibi>>(ragged(offsets.data(), 3), 71);
 }
 
 }  // namespace layers_test

@@ -37,7 +37,7 @@ struct score_before : score_symbol {
 };
 }  // namespace detail
 
-/// Positions of the query and the key in their sequence, as masks count them. For score maps.
+/// The query's position in its sequence, as masks count it (contract/position.hpp). For score maps.
 struct query_position : detail::score_symbol {
   using step = score_step::query_position;
 };
@@ -45,7 +45,7 @@ struct query_position : detail::score_symbol {
 struct key_position : detail::score_symbol {
   using step = score_step::key_position;
 };
-/// The number of the query's head, from 0. For score maps.
+/// The number of the query's head, from 0; in Moa, experts are heads. For score maps.
 struct head_index : detail::score_symbol {
   using step = score_step::head;
 };
@@ -102,6 +102,18 @@ struct only_numbers<node<Op, A...>>
 /// What a kernel reads from memory.
 template <class E>
 inline constexpr bool is_score_operand = !mentions_symbol<E>::value && !only_numbers<E>::value;
+
+/// True for a map that reads the number of the head, or an operand with a number for each.
+template <class E>
+struct depends_on_head : std::bool_constant<std::is_same_v<E, head_index>> {};
+template <class E>
+requires is_score_operand<E>
+struct depends_on_head<E> : std::bool_constant<cols<E>::value != 1> {
+};
+template <class Op, class... A>
+requires(!is_score_operand<node<Op, A...>>) struct depends_on_head<node<Op, A...>>
+    : std::bool_constant<(depends_on_head<A>::value || ...)> {
+};
 
 // ---- derivatives ----
 

@@ -156,6 +156,23 @@ struct flat_index : renumbering {
   }
 };
 
+/// y_{i, k Count + j} = j E + index_ik, -1 where index_ik is
+template <class Count, class E>
+struct heads_of_choices : renumbering {
+  template <class Chosen>
+  using shape_of = shape<rows<Chosen>, times<cols<Chosen>, Count>>;
+  template <class>
+  using domain_of = times<Count, E>;
+  static void eval(auto const& run, auto y, auto index) {
+    Index const step = run.template extent<E>(), count = run.template extent<Count>();
+    for (Index j = 0; j < count; ++j) {
+      view<Int> of_j = y.middle_cols(j, index.cols);
+      of_j.col_stride *= count;
+      run.backend.renumber(of_j, index, j * step, 0);
+    }
+  }
+};
+
 /// y_ij = index_ij - 1, among as many as there are columns; -1 where index_ij is 0.
 struct from_zero : renumbering {
   template <class A>
@@ -293,6 +310,16 @@ constexpr auto offset_cols(Chosen index) {
 template <Selection Chosen>
 constexpr auto flat_index(Chosen index) {
   return make<ops::flat_index<domain<Chosen>>>(index);
+}
+/// The heads of chosen experts, Count of each, Int [R, K] -> [R, K Count]: head j of expert i is number j E + i, E the
+/// number of experts.
+template <Extent Count, Selection Chosen>
+constexpr auto heads_of_choices(Chosen index) {
+  if constexpr (Count::value == 1) {
+    return index;
+  } else {
+    return make<ops::heads_of_choices<Count, domain<Chosen>>>(index);
+  }
 }
 /// Every choice in the column that it chose, -1 in the others: Int [R, K] -> Int [R, E], E the number of choices. No
 /// row may choose a column twice.

@@ -209,10 +209,11 @@ class torch_layer {
         } else if constexpr (std::is_same_v<Leaf, random_key>) {
           program.bind(Leaf{}, {random.word, 1, 6});
         } else if constexpr (detail::is_known::value<Leaf>) {
-          Index const n = rows<Leaf>::value, m = cols<Leaf>::value;
+          Index const n = program.template extent<rows<Leaf>>(), m = program.template extent<cols<Leaf>>();
           auto& bytes = known.emplace_back(static_cast<std::size_t>(n * m) * sizeof(number));
           view<number> const v(reinterpret_cast<number*>(bytes.data()), n, m);
-          for (Index i = 0; i < n * m; ++i) v.data[i] = static_cast<number>(Leaf::element(i / m, i % m));
+          for (Index i = 0; i < n * m; ++i)
+            v.data[i] = static_cast<number>(detail::known_element<Leaf>(i / m, i % m, m));
           program.bind(Leaf{}, v);
         } else {
           static_assert(is_context<Leaf>, "headmix: torch_layer does not know how to bind this leaf");

@@ -98,7 +98,10 @@ struct attention_block : token_block<Layer, Options, Width> {
   /// The heads that are here: all, or this rank's.
   using own_heads = typename division::heads;
   using key_dim = std::conditional_t<cross, context_dim, typename base::model_dim>;
-  using scores = score_options<own_heads, head_dim, Options>;
+  /// What scores are, where score maps count E heads.
+  template <Extent E>
+  using scores_of = score_options<E, head_dim, Options>;
+  using scores = scores_of<own_heads>;
 
   struct context : input<std::conditional_t<has<padded>, padded_context_tokens, context_tokens>, context_dim> {};
   struct context_valid_rows : row_numbers<context_tokens, padded_context_tokens> {};
@@ -164,11 +167,11 @@ struct attention_block : token_block<Layer, Options, Width> {
 
   /// softmax(scores) v, by the mask, the scores and the dropout that the options say; `where` is nothing, or the
   /// rows_of_heads.
-  template <Expr Q, class... Where>
+  template <class Scores = scores, Expr Q, class... Where>
   static constexpr auto attend(Q q, Where... where) {
     using dropout = typename option_of<option::probability_dropout>::keep;
     constexpr bool all_keys = has<expert_parallel>;
-    return scores::template attend<kv_heads, dropout>(q, on_each_rank<all_keys>(k), on_each_rank<all_keys>(v),
+    return Scores::template attend<kv_heads, dropout>(q, on_each_rank<all_keys>(k), on_each_rank<all_keys>(v),
                                                       where...);
   }
 };

@@ -63,12 +63,26 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
     }
   }
 
+  /// Score maps count the heads of all experts: head j of expert i is number j E + i of P E, so that those that read
+  /// the same keys lie side by side, as in grouped-query attention. For maps that are not the same for all heads,
+  /// attention is told which ones a row has.
+  using scores = typename block::template scores_of<times<kv_heads, experts>>;
+  template <Selection Chosen, Expr Q>
+  static constexpr auto attend(Chosen chosen, Q q) {
+    if constexpr (scores::mapped_by_head) {
+      return merge_rows<kv_heads>(
+          block::template attend<scores>(split_rows<kv_heads>(q), rows_of_heads(heads_of_choices<kv_heads>(chosen))));
+    } else {
+      return block::template attend<scores>(q);
+    }
+  }
+
   // clang-format off
   using r = typename R::template route<std::remove_cv_t<decltype(x_t)>>;
   static constexpr auto index = own<experts>(r::index);                      // G(t), or its experts on this rank
   static constexpr auto q = expert_linear(block::x_q, W_q{}, index)          // q_{t,i} = x_t W^q_i, i in G(t)     (10)
                           + when<has<query_bias>>(expert_bias(b_q{}, index));
-  static constexpr auto o = block::attend(                                   // softmax(q k^T / sqrt(d_h)) v,  (10)(11)
+  static constexpr auto o = attend(index,                                    // softmax(q k^T / sqrt(d_h)) v,  (10)(11)
       block::template rotate_queries<kv_heads>(q));                          // K = X W^k, V = X W^v shared by all
   static constexpr auto g = block::on_each_rank(r::gate);                    // w_{t,i}                             (9)
   static constexpr auto sum = expert_linear_combine(                         // y_t = sum_i w_{t,i} E_i,            (6)

@@ -3,6 +3,7 @@
 // Options that say what the scores of attention are, where they are not q k^T / sqrt(d_h). An option's `of<E, H>` has
 // its parameters, and what becomes of queries (a row for each token and head, with the number of its head) and keys.
 
+#include <bit>
 #include <cmath>
 
 #include "headmix/expr/attention.hpp"
@@ -23,7 +24,7 @@ struct score_map : option_kind {
   static constexpr bool several = true;
   template <class Option>
   static constexpr bool accepts = ScoreMap<Option>;
-  static constexpr char const *syntax = "soft_cap<n>, alibi, or a struct that derives from score_map",
+  static constexpr char const *syntax = "soft_cap<n>, alibi, geometric_alibi, or a struct that derives from score_map",
                               *meaning = "what becomes of the scores, one after the other", *without = "nothing";
 };
 struct no_relative_bias;
@@ -155,15 +156,42 @@ struct soft_cap<dynamic, 1> : score_map {
   }
 };
 
-/// ALiBi (Press et al. 2022): head i of E subtracts 2^(-8 (i + 1) / E) |t - s| from the scores of positions t and s.
+namespace detail {
+/// A slope for each of E heads, by Slope::of(head, E). A module fills it.
+template <class Slope, Extent E>
+struct head_slopes : constant<E> {
+  static double element(Index, Index head) requires(E::value != dynamic) { return Slope::of(head, E::value); }
+  static double element(Index, Index head, Index heads) requires(E::value == dynamic) { return Slope::of(head, heads); }
+};
+}  // namespace detail
+
+/// ALiBi as the code of its authors (Press et al. 2022) and published models have it: head i of E subtracts
+/// slope |t - s| from the scores of positions t and s. With m the largest power of two up to E, the slopes are
+/// 2^(-8 (i + 1) / m) for the first m heads, and for the others every second one of 2 m heads, from the first on:
+/// 2^(-4 (2 (i - m) + 1) / m). Of 8 heads they are 2^-1, ..., 2^-8, of 12 these and 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5.
 struct alibi : score_map {
-  /// A module fills it where E is known; else it is bound when the program runs.
+  /// Slope of a head of so many.
+  static double of(Index head, Index heads) {
+    auto const m = static_cast<double>(std::bit_floor(static_cast<std::size_t>(heads)));
+    auto const i = static_cast<double>(head);
+    return i < m ? std::exp2(-8 * (i + 1) / m) : std::exp2(-4 * (2 * (i - m) + 1) / m);
+  }
   template <Extent E>
-  struct slopes : constant<E> {
-    static double element(Index, Index i) requires(E::value != dynamic) {
-      return std::exp2(-8 * static_cast<double>(i + 1) / static_cast<double>(E::value));
-    }
-  };
+  struct slopes : detail::head_slopes<alibi, E> {};
+  template <Expr S, Extent E>
+  static constexpr auto f(S s, E) {
+    return s - slopes<E>{} * abs(query_position{} - key_position{});
+  }
+};
+/// ALiBi as the text of its paper has it for any number of heads: the slope of head i of E is 2^(-8 (i + 1) / E). It is
+/// `alibi` where E is a power of two.
+struct geometric_alibi : score_map {
+  /// Slope of a head of so many.
+  static double of(Index head, Index heads) {
+    return std::exp2(-8 * static_cast<double>(head + 1) / static_cast<double>(heads));
+  }
+  template <Extent E>
+  struct slopes : detail::head_slopes<geometric_alibi, E> {};
   template <Expr S, Extent E>
   static constexpr auto f(S s, E) {
     return s - slopes<E>{} * abs(query_position{} - key_position{});
@@ -198,7 +226,9 @@ struct maps_in;
 template <class Heads, class... M>
 struct maps_in<Heads, type_list<M...>> {
   using type = score_maps<Heads, M...>;
-  using by_score = derivative<score_before, decltype(map_score<Heads, M...>(score_before{}))>;
+  using value = decltype(map_score<Heads, M...>(score_before{}));
+  using by_score = derivative<score_before, value>;
+  static constexpr bool by_head = depends_on_head<value>::value;
 };
 }  // namespace detail
 
@@ -215,6 +245,9 @@ struct score_options {
   /// and keys as they are, and the derivative of the maps by the score is 1.
   static constexpr bool shifted_by_keys =
       std::is_same_v<Scores, option::scaled_products> && std::is_same_v<typename maps::by_score, number<1>>;
+
+  /// True where maps are not the same for all heads.
+  static constexpr bool mapped_by_head = maps::by_head;
 
   /// Queries of all heads in their order, [T, E H], and keys [S, P H].
   template <Extent Heads, Expr Q>

@@ -371,15 +371,18 @@ class Module {
   template <class Leaf>
   void fill(memory_type& memory) {
     using T = storage_t<Leaf::kind_of, scalar>;
-    static_assert(rows<Leaf>::value != dynamic && cols<Leaf>::value != dynamic,
-                  "headmix: a leaf with a function `element` has static extents");
+    static_assert((rows<Leaf>::value != dynamic && cols<Leaf>::value != dynamic) ||
+                      requires { Leaf::element(Index{}, Index{}, Index{}); },
+                  "headmix: a leaf with a function `element(row, column)` has static extents; see `element(row, "
+                  "column, columns)`");
+    Index const n = self_->program.template extent<rows<Leaf>>(), m = self_->program.template extent<cols<Leaf>>();
     std::vector<T> elements;
-    for (Index i = 0; i < rows<Leaf>::value; ++i) {
-      for (Index j = 0; j < cols<Leaf>::value; ++j) elements.push_back(static_cast<T>(Leaf::element(i, j)));
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < m; ++j) elements.push_back(static_cast<T>(detail::known_element<Leaf>(i, j, m)));
     }
     memory = memory_type(elements.size() * sizeof(T));
     upload(self_->memory.backend, memory.template as<T>(), elements.data(), elements.size());
-    self_->program.bind(Leaf{}, {memory.template as<T>(), rows<Leaf>::value, cols<Leaf>::value});
+    self_->program.bind(Leaf{}, {memory.template as<T>(), n, m});
   }
 
   std::unique_ptr<body> self_;

@@ -32,8 +32,18 @@ struct is_known {
   template <class E>
   static constexpr bool value = requires {
     E::element(Index{}, Index{});
-  };
+  }
+  || requires { E::element(Index{}, Index{}, Index{}); };
 };
+/// Element (row, column) of a leaf that is known, in one of so many columns.
+template <class E>
+auto known_element(Index row, Index col, Index cols) {
+  if constexpr (requires { E::element(row, col); }) {
+    return E::element(row, col);
+  } else {
+    return E::element(row, col, cols);
+  }
+}
 struct is_parameter {
   template <class E>
   static constexpr bool value = Parameter<E>;
