@@ -4,8 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "headmix/backend/cpu.hpp"
@@ -125,4 +128,45 @@ TEST_CASE("products of float by those of bfloat16") {
     }
   }
 }
+
+template <class Products>
+void check_outer_products(Index slots, bool accumulate) {
+  Index const rows = 7, cols = 70;
+  std::vector<float> x(static_cast<std::size_t>(slots * rows)), g(static_cast<std::size_t>(slots * cols));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5);  // which bfloat16 has
+  for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(i % 3);
+  std::vector<float> y(static_cast<std::size_t>(rows * cols), 1.0f), expected(y);
+  for (Index i = 0; i < rows; ++i)
+    for (Index j = 0; j < cols; ++j) {
+      double sum = accumulate ? 1 : 0;
+      for (Index s = 0; s < slots; ++s)
+        sum += static_cast<double>((s * rows + i) % 5) * static_cast<double>((s * cols + j) % 3);
+      expected[static_cast<std::size_t>(i * cols + j)] = static_cast<float>(sum);
+    }
+  std::vector<Int> perm(static_cast<std::size_t>(slots));
+  for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<Int>(i);
+  std::vector<Int> const offsets{0, static_cast<Int>(slots)};
+  Cpu<float, serial, Products> backend;
+  view<float const> const vx(x.data(), slots, rows), vg(g.data(), slots, cols);
+  view<float> const vy(y.data(), 1, rows, cols);
+  std::size_t const bytes = backend.grouped_outer_scratch(vy, vx, vg);
+  std::vector<std::byte> memory(bytes + 65536, std::byte{77});
+  backend.grouped_outer(vy, vx, vg, {perm.data(), 1, slots}, {offsets.data(), 1, 2}, 1, 1, accumulate,
+                        std::span<std::byte>(memory.data(), bytes));
+  CHECK(y == expected);
+  CHECK(std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(bytes), memory.end(),
+                    [](std::byte b) { return b == std::byte{77}; }));
+}
+TEST_CASE("outer products of rounded floats stay in their scratch") {
+  for (Index const slots : {0, 1, 384, 385, 1000, 70001}) {
+    for (bool const accumulate : {false, true}) {
+      CAPTURE(slots);
+      CAPTURE(accumulate);
+      check_outer_products<products::bfloat16>(slots, accumulate);
+      check_outer_products<products::bfloat16_x3>(slots, accumulate);
+      check_outer_products<products::exact>(slots, accumulate);
+    }
+  }
+}
+
 }  // namespace

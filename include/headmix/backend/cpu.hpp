@@ -164,8 +164,9 @@ class Cpu {
     cpu::grouped_gemm<Scalar, Products>(executor(), y, x, w, perm, offsets, slots_per_row, scratch,
                                         panels(prepared, w));
   }
-  std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const>, view<Scalar const>) {
-    return static_cast<std::size_t>(cpu::grouped_outer_scratch_bytes<Scalar>(y.rows, executor().concurrency()));
+  std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
+    return static_cast<std::size_t>(
+        cpu::grouped_outer_scratch_bytes<Scalar>(y.rows, (std::max)(x.rows, g.rows), executor().concurrency()));
   }
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
                      view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,

@@ -79,8 +79,8 @@ class DispatchedCpu : public Cpu<Scalar, Exec> {
                     prepared_weights* prepared = nullptr) {
     kernels_->grouped_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch, panels(prepared, w));
   }
-  std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const>, view<Scalar const>) {
-    return bytes(kernels_->grouped_outer_scratch(y, workers()));
+  std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
+    return bytes(kernels_->grouped_outer_scratch(y, (std::max)(x.rows, g.rows), workers()));
   }
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
                      view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,

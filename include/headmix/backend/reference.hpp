@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Reference: every kernel of archetype::backend as the plain loop that defines it. The oracle of the tests and the
-// template for a new backend. Sums run in the accumulator type, in ascending order, and are rounded once. Scalars:
-// double, float, bfloat16.
+// template for a new backend. Sums run in double, in ascending order, and are rounded once; those of attention's
+// gradients in the accumulator type. Scalars: double, float, bfloat16.
 //
 // Another backend may differ from it by rounding, but not where a kernel chooses, orders or counts.
 
@@ -44,16 +44,16 @@ struct Reference {
   void row_sum(view<T> y, lazy<Tree> const& a, bool accumulate) const {
     for (Index i = 0; i < a.rows; ++i) {
       auto const row = a.tree.row(i);
-      wide sum = 0;
-      for (Index j = 0; j < a.cols; ++j) sum += row.template at<wide>(j);
+      double sum = 0;
+      for (Index j = 0; j < a.cols; ++j) sum += static_cast<double>(row.template at<wide>(j));
       put_element(*y.row(i), sum, accumulate);
     }
   }
   template <class T, class Tree>
   void col_sum(view<T> y, lazy<Tree> const& a, bool accumulate) const {
     for (Index j = 0; j < a.cols; ++j) {
-      wide sum = 0;
-      for (Index i = 0; i < a.rows; ++i) sum += a.tree.row(i).template at<wide>(j);
+      double sum = 0;
+      for (Index i = 0; i < a.rows; ++i) sum += static_cast<double>(a.tree.row(i).template at<wide>(j));
       put_element(y(0, j), sum, accumulate);
     }
   }
@@ -62,8 +62,8 @@ struct Reference {
   void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) const {
     for (Index i = 0; i < y.rows; ++i) {
       for (Index j = 0; j < y.cols; ++j) {
-        wide sum = 0;
-        for (Index s = 0; s < n; ++s) sum += a.tree.row(i * n + s).template at<wide>(j);
+        double sum = 0;
+        for (Index s = 0; s < n; ++s) sum += static_cast<double>(a.tree.row(i * n + s).template at<wide>(j));
         put_element(y(i, j), sum, accumulate);
       }
     }
@@ -87,8 +87,7 @@ struct Reference {
   void softmax(view<T> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
       wide const top = row_maximum(a, i);
-      wide sum = 0;
-      for (Index j = 0; j < a.cols; ++j) sum += exp_below(static_cast<wide>(a(i, j)), top);
+      wide const sum = sum_below(a, i, top);
       for (Index j = 0; j < a.cols; ++j) {
         y(i, j) = static_cast<T>(
             top == -std::numeric_limits<wide>::infinity() ? wide(0) : exp_below(static_cast<wide>(a(i, j)), top) / sum);
@@ -101,9 +100,7 @@ struct Reference {
   void log_sum_exp(view<T> y, view<A const> a) const {
     for (Index i = 0; i < a.rows; ++i) {
       wide const top = row_maximum(a, i);
-      wide sum = 0;
-      for (Index j = 0; j < a.cols; ++j) sum += exp_below(static_cast<wide>(a(i, j)), top);
-      y(i, 0) = static_cast<T>(top + std::log(sum));
+      y(i, 0) = static_cast<T>(top + std::log(sum_below(a, i, top)));
     }
   }
 
@@ -167,25 +164,33 @@ struct Reference {
   }
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) const {
-    using sum = accumulator_t<T>;
-    if constexpr (std::is_same_v<sum, T>) {
-      if (!accumulate) zero(y);
-      add_rows(y, a, index, 0);
-    } else {
-      // Narrow numbers are rounded once: some rows and columns of y at a time are summed beside it.
-      constexpr Index rows = 256, cols = 64;
-      sum memory[rows * cols];
-      for (Index first = 0; first < y.rows; first += rows)
-        for (Index col = 0; col < y.cols; col += cols) {
-          view<T> const part =
-              y.middle_rows(first, (std::min)(rows, y.rows - first)).middle_cols(col, (std::min)(cols, y.cols - col));
-          view<sum> const sums(memory, part.rows, part.cols);
-          for (Index i = 0; i < part.rows; ++i)
-            for (Index j = 0; j < part.cols; ++j) sums(i, j) = accumulate ? static_cast<sum>(part(i, j)) : sum(0);
-          add_rows(sums, a.middle_cols(col, part.cols), index, first);
-          for (Index i = 0; i < part.rows; ++i)
-            for (Index j = 0; j < part.cols; ++j) part(i, j) = static_cast<T>(sums(i, j));
-        }
+    // Some rows and columns of y at a time are summed beside it: of narrow numbers, which are rounded once, and where
+    // many rows go to a few ones.
+    constexpr Index rows = 256, cols = 64, counters = 1024;
+    constexpr bool all_beside = !std::is_same_v<wide, T>;
+    Index count[counters] = {};
+    if (!all_beside && a.rows > 4 * block_terms) {
+      for (Index i = 0; i < a.rows; ++i)
+        if (index(i, 0) >= 0) ++count[index(i, 0) / rows % counters];
+    }
+    auto const beside = [&](Index to) { return all_beside || count[to / rows % counters] > 4 * block_terms; };
+    wide memory[rows * cols];
+    double blocks[rows * cols];
+    for (Index first = 0; first < y.rows; first += rows) {
+      if (!beside(first)) continue;
+      for (Index col = 0; col < y.cols; col += cols) {
+        view<T> const part =
+            y.middle_rows(first, (std::min)(rows, y.rows - first)).middle_cols(col, (std::min)(cols, y.cols - col));
+        add_rows(part, a.middle_cols(col, part.cols), index, first, accumulate, view<wide>(memory, rows, part.cols),
+                 view<double>(blocks, rows, part.cols));
+      }
+    }
+    if (all_beside) return;
+    for (Index i = 0; i < y.rows && !accumulate; ++i)
+      if (!beside(i)) zero(y.middle_rows(i, 1));
+    for (Index i = 0; i < a.rows; ++i) {
+      if (index(i, 0) < 0 || beside(index(i, 0))) continue;
+      for (Index j = 0; j < a.cols; ++j) put_element(y(index(i, 0), j), static_cast<wide>(a(i, j)), true);
     }
   }
 
@@ -206,15 +211,16 @@ struct Reference {
       Index const first = s.begin(b), length = s.length(b);
       for (Index t = 0; t < length; ++t) {
         for (Index j = 0; j < y.cols; ++j) {
-          wide sum = 0;
+          double sum = 0;
+          auto const at = [&](Index u) { return static_cast<double>(static_cast<wide>(a(first + u, j))); };
           if (transposed) {
             Index const end = length - t < window ? length : t + window;
-            for (Index u = t; u < end; ++u) sum += static_cast<wide>(a(first + u, j)) / static_cast<wide>(positions(u));
+            for (Index u = t; u < end; ++u) sum += at(u) / static_cast<double>(positions(u));
           } else {
-            for (Index u = t + 1 - positions(t); u <= t; ++u) sum += static_cast<wide>(a(first + u, j));
-            sum /= static_cast<wide>(positions(t));
+            for (Index u = t + 1 - positions(t); u <= t; ++u) sum += at(u);
+            sum /= static_cast<double>(positions(t));
           }
-          y(first + t, j) = static_cast<T>(sum);
+          y(first + t, j) = static_cast<T>(static_cast<wide>(sum));
         }
       }
     }
@@ -271,8 +277,9 @@ struct Reference {
     for (Index i = 0; i < y.rows; ++i) {
       for (Index col = 0; col < y.cols; col += together) {
         view<T> const part = y.middle_rows(i, 1).middle_cols(col, (std::min)(together, y.cols - col));
-        wide sum[together];
-        for (Index j = 0; j < part.cols; ++j) sum[j] = accumulate ? static_cast<wide>(part(0, j)) : wide(0);
+        double sum[together];
+        for (Index j = 0; j < part.cols; ++j)
+          sum[j] = accumulate ? static_cast<double>(static_cast<wide>(part(0, j))) : 0;
         for (Index e = 0; e < w.count; ++e) {
           for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
             Index const s = perm(0, n);
@@ -280,7 +287,7 @@ struct Reference {
             for (Index j = 0; j < part.cols; ++j) sum[j] += dot(x.middle_rows(s, 1), w[e].middle_cols(col + j, 1));
           }
         }
-        for (Index j = 0; j < part.cols; ++j) part(0, j) = static_cast<T>(sum[j]);
+        for (Index j = 0; j < part.cols; ++j) part(0, j) = static_cast<T>(static_cast<wide>(sum[j]));
       }
     }
   }
@@ -295,12 +302,12 @@ struct Reference {
     for (Index e = 0; e < y.count; ++e) {
       for (Index i = 0; i < y.rows; ++i) {
         for (Index j = 0; j < y.cols; ++j) {
-          wide sum = accumulate ? static_cast<wide>(y[e](i, j)) : wide(0);
+          double sum = 0;
           for (Index n = offsets(0, e); n < offsets(0, e + 1); ++n) {
             Index const s = perm(0, n);
-            sum += static_cast<wide>(x(s / x_slots, i)) * static_cast<wide>(g(s / g_slots, j));
+            sum += product(x(s / x_slots, i), g(s / g_slots, j));
           }
-          y[e](i, j) = static_cast<T>(sum);
+          put_element(y[e](i, j), sum, accumulate);
         }
       }
     }
@@ -534,25 +541,47 @@ struct Reference {
   }
 
  private:
-  template <class T>
-  static void put_element(T& y, wide value, bool accumulate) {
-    y = static_cast<T>(accumulate ? static_cast<wide>(y) + value : value);
+  template <class T, class V>
+  static void put_element(T& y, V value, bool accumulate) {
+    y = static_cast<T>(static_cast<wide>(accumulate ? static_cast<V>(static_cast<wide>(y)) + value : value));
   }
-  /// y.row(index_i - first) += a_i, for the rows that are in y.
-  template <class Y, class A>
-  static void add_rows(view<Y> y, view<A> a, view<Int const> index, Index first) {
+  /// Row `to` of y (+)= the sum of the rows a_i with index_i = first + to, in blocks: see block_terms.
+  /// @param sums, blocks  memory for as many rows and columns as y has
+  template <class T, class A>
+  static void add_rows(view<T> y, view<A> a, view<Int const> index, Index first, bool accumulate, view<wide> sums,
+                       view<double> blocks) {
+    constexpr Index most_rows = 256;
+    Index terms[most_rows] = {};
+    bool is_long[most_rows] = {};
+    for (Index i = 0; i < y.rows; ++i)
+      for (Index j = 0; j < y.cols; ++j) sums(i, j) = accumulate ? static_cast<wide>(y(i, j)) : wide(0);
     for (Index i = 0; i < a.rows; ++i) {
       Index const to = index(i, 0) < 0 ? -1 : index(i, 0) - first;
       if (to < 0 || to >= y.rows) continue;
-      for (Index j = 0; j < a.cols; ++j) put_element(y(to, j), static_cast<wide>(a(i, j)), true);
+      for (Index j = 0; j < y.cols; ++j) sums(to, j) += static_cast<wide>(a(i, j));
+      if (++terms[to] < block_terms) continue;
+      terms[to] = 0;
+      for (Index j = 0; j < y.cols; ++j) {
+        blocks(to, j) = (is_long[to] ? blocks(to, j) : 0) + static_cast<double>(sums(to, j));
+        sums(to, j) = 0;
+      }
+      is_long[to] = true;
     }
+    for (Index i = 0; i < y.rows; ++i)
+      for (Index j = 0; j < y.cols; ++j)
+        y(i, j) =
+            static_cast<T>(is_long[i] ? static_cast<wide>(blocks(i, j) + static_cast<double>(sums(i, j))) : sums(i, j));
   }
   /// a b, of a row and a column.
   template <class A, class B>
-  static wide dot(view<A const> a, view<B const> b) {
-    wide sum = 0;
-    for (Index k = 0; k < a.cols; ++k) sum += static_cast<wide>(a(0, k)) * static_cast<wide>(b(k, 0));
+  static double dot(view<A const> a, view<B const> b) {
+    double sum = 0;
+    for (Index k = 0; k < a.cols; ++k) sum += product(a(0, k), b(k, 0));
     return sum;
+  }
+  template <class A, class B>
+  static double product(A a, B b) {
+    return static_cast<double>(static_cast<wide>(a)) * static_cast<double>(static_cast<wide>(b));
   }
   /// What is found where nothing was chosen.
   template <class T>
@@ -583,6 +612,13 @@ struct Reference {
   /// exp(x - top), 0 for x = minus infinity whatever `top` is.
   static wide exp_below(wide x, wide top) {
     return x == -std::numeric_limits<wide>::infinity() ? wide(0) : std::exp(x - top);
+  }
+  /// sum_j exp(a_ij - top)
+  template <class A>
+  static wide sum_below(view<A const> a, Index i, wide top) {
+    double sum = 0;
+    for (Index j = 0; j < a.cols; ++j) sum += static_cast<double>(exp_below(static_cast<wide>(a(i, j)), top));
+    return static_cast<wide>(sum);
   }
   template <class A>
   static bool ranks_before(A first, A second) {

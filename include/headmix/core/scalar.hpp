@@ -62,6 +62,10 @@ concept Half = requires(float x) {
   { word_half<T>::pack(x, x) } -> std::same_as<std::uint32_t>;
 };
 
+/// Terms that a sum adds one after the other in the accumulator type. Longer sums are cut into blocks of so many terms,
+/// and the blocks are added in double: the error of float is that of a block, whatever the number of terms.
+inline constexpr int block_terms = 256;
+
 /// How a value is stored: `real` in the backend's Scalar, `wide` in at least float (router arithmetic, statistics),
 /// `integer` in Int (selections).
 enum class kind { real, accumulator, integer };

@@ -15,6 +15,7 @@
 #include "headmix/testing/conformance/dense.hpp"
 #include "headmix/testing/conformance/experts.hpp"
 #include "headmix/testing/conformance/joined.hpp"
+#include "headmix/testing/conformance/sums.hpp"
 
 namespace headmix {
 
@@ -53,6 +54,7 @@ template <AttentionMask... Masks, BackendPolicy B>
     bench<B> b(backend, options, result);
     check_map(b);
     check_sums(b);
+    check_long_sums(b);
     check_gemm(b);
     check_softmax(b);
     check_choices(b);

@@ -15,6 +15,10 @@ namespace detail {
 /// The positions and keys of a task of attention_bias_gradient.
 struct bias_tile {
   static constexpr Index positions = tuning::bias_positions, keys = gradient_tile::keys, size = positions * keys;
+  /// Numbers of the sums of blocks of sequences, see block_terms.
+  [[nodiscard]] static constexpr Index blocks_size(attention_extents const& x) {
+    return x.queries.count > block_terms ? size : 0;
+  }
 };
 
 /// Calls f(n) for the rows of a head at the positions [first, last) of a sequence, a block of rows at a time, which it
@@ -57,12 +61,14 @@ template <class S, class Map>
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   return (scratch_begins + checked(2) * scratch_bytes<T>(detail::key_panels<T>::size(x)) +
-          checked(concurrency) * (detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) +
-                                  scratch_bytes<T>(detail::bias_tile::size)))
+          checked(concurrency) *
+              (detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) +
+               scratch_bytes<T>(detail::bias_tile::size) + scratch_bytes<double>(detail::bias_tile::blocks_size(x))))
       .value;
 }
 
-/// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order.
+/// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order, in
+/// blocks: see block_terms.
 template <AttentionMask M, class S, class Map>
 void attention_bias_gradient(executor_ref executor, view<S> d_bias, attention_backward<S, Map> const& a,
                              std::span<std::byte> scratch) {
@@ -76,8 +82,8 @@ void attention_bias_gradient(executor_ref executor, view<S> d_bias, attention_ba
   values.pack(executor, a.v);
   std::byte* const begin = cut.position();
   using size = detail::bias_tile;
-  Index const bytes =
-      detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) + scratch_bytes<T>(size::size);
+  Index const bytes = detail::gradient_worker_bytes<detail::wide_operands<T>, T, Map>(x.head_dim) +
+                      scratch_bytes<T>(size::size) + scratch_bytes<double>(size::blocks_size(x));
   Index const across = (bias_keys + size::keys - 1) / size::keys;
   Index const tasks = (positions + size::positions - 1) / size::positions * across;
   for_each_task(executor, tasks, [&](Index task, Index worker) {
@@ -85,11 +91,16 @@ void attention_bias_gradient(executor_ref executor, view<S> d_bias, attention_ba
     Index const tile_begin = task % across * size::keys, tile_end = (std::min)(tile_begin + size::keys, bias_keys);
     scratch_cutter own(begin + worker * bytes);
     view<T> const sums(own.take<T>(size::size), last - first, tile_end - tile_begin);
+    view<double> const blocks(own.take<double>(size::blocks_size(x)), sums.rows, sums.cols);
     detail::gradient_rows<M, S, Map> r(a, own);
     for (Index head = 0; head < x.heads; ++head) {
       detail::clear(sums);
       Index const kv_head = head / x.group();
       for (Index b = 0; b < x.queries.count; ++b) {
+        if (b > 0 && b % block_terms == 0) {
+          detail::add_part(blocks, sums, b > block_terms);
+          detail::clear(sums);
+        }
         Index const end = (std::min)(tile_end, x.keys.length(b));
         if (tile_begin >= end) continue;
         detail::each_head_rows<M>(x, b, head, first, last, r.rows, [&](Index n) {
@@ -105,6 +116,11 @@ void attention_bias_gradient(executor_ref executor, view<S> d_bias, attention_ba
             for (Index j = part.begin; j < part.end; ++j) to[j] += d_s(i, j);
           }
         });
+      }
+      if (x.queries.count > block_terms) {
+        for (Index i = 0; i < sums.rows; ++i)
+          for (Index j = 0; j < sums.cols; ++j)
+            sums(i, j) = static_cast<T>(blocks(i, j) + static_cast<double>(sums(i, j)));
       }
       for (Index t = first; t < last; ++t)
         detail::convert(d_bias.middle_rows(t * bias_keys + tile_begin, sums.cols).middle_cols(head, 1),

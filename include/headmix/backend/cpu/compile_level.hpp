@@ -84,8 +84,8 @@ struct kernels_here final : mixed_products_here<T> {
                     Index slots_per_row, scratch_span scratch, W* panels) const override {
     cpu::grouped_gemm(e, y, x, w, perm, offsets, slots_per_row, scratch, panels);
   }
-  Index grouped_outer_scratch(view<T> y, Index concurrency) const override {
-    return grouped_outer_scratch_bytes<T>(y.rows, concurrency);
+  Index grouped_outer_scratch(view<T> y, Index slots, Index concurrency) const override {
+    return grouped_outer_scratch_bytes<T>(y.rows, slots, concurrency);
   }
   void grouped_outer(executor_ref e, view<T> y, view<T const> x, view<T const> g, index_view perm, index_view offsets,
                      Index x_slots, Index g_slots, bool accumulate, scratch_span scratch) const override {

@@ -185,6 +185,50 @@ void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
   detail::multiply_strided<C, std::remove_const_t<A>, std::remove_const_t<B>>(c, a, b, accumulate);
 }
 
+namespace detail {
+
+/// total = or += part
+template <class T>
+void add_part(view<double> total, view<T> part, bool accumulate) {
+  for (Index i = 0; i < part.rows; ++i)
+    for (Index j = 0; j < part.cols; ++j)
+      total(i, j) = (accumulate ? total(i, j) : 0) + static_cast<double>(part(i, j));
+}
+/// c = or += total, rounded once.
+template <class C>
+void put_total(view<C> c, view<double> total, bool accumulate) {
+  for (Index i = 0; i < c.rows; ++i)
+    for (Index j = 0; j < c.cols; ++j) {
+      auto const old = accumulate ? static_cast<double>(c(i, j)) : 0;
+      c(i, j) = static_cast<C>(static_cast<accumulator_t<C>>(old + total(i, j)));
+    }
+}
+
+/// The same of a deep product, the sum of products of parts of the depth: its error does not grow with their number.
+template <class Products, class C, class A, class B>
+void multiply_deep(view<C> c, view<A> a, view<B> b, bool accumulate) {
+  if (c.col_stride != 1 && c.row_stride == 1)
+    return multiply_deep<Products>(c.transposed(), b.transposed(), a.transposed(), accumulate);
+  using T = std::common_type_t<accumulator_t<C>, accumulator_t<A>, accumulator_t<B>>;
+  constexpr Index height = tuning::widened_rows, width = tuning::widened_cols, most = tuning::product_depth;
+  alignas(64) T part_data[height * width];
+  alignas(64) double total_data[height * width];
+  for (Index i = 0; i < c.rows; i += height)
+    for (Index j = 0; j < c.cols; j += width) {
+      view<C> const result = block(c, i, j, (std::min)(height, c.rows - i), (std::min)(width, c.cols - j));
+      view<T> const part(part_data, result.rows, result.cols);
+      view<double> const total(total_data, result.rows, result.cols);
+      for (Index k = 0; k < a.cols; k += most) {
+        Index const depth = (std::min)(most, a.cols - k);
+        multiply<Products>(part, block(a, i, k, part.rows, depth), block(b, k, j, depth, part.cols), false);
+        add_part(total, part, k > 0);
+      }
+      put_total(result, total, accumulate);
+    }
+}
+
+}  // namespace detail
+
 /// Extents of the tasks that a rows x cols result is cut into: large, but smaller when few tasks would leave threads
 /// without work.
 struct task_shape {
@@ -212,6 +256,9 @@ void gemm(executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulat
   auto const task = [&](Index t) {
     Index const i = t / across * shape.rows, j = t % across * shape.cols;
     Index const m = (std::min)(shape.rows, c.rows - i), n = (std::min)(shape.cols, c.cols - j);
+    if (a.cols > tuning::product_depth)
+      return detail::multiply_deep<Products>(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n),
+                                             accumulate);
     multiply<Products>(block(c, i, j, m, n), a.middle_rows(i, m), b.middle_cols(j, n), accumulate);
   };
   if (tuning::parallel_threshold > c.rows * c.cols * a.cols) {

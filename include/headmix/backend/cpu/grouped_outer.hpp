@@ -25,25 +25,37 @@ struct outer_block {
   [[nodiscard]] static constexpr Index right_size() {
     return slots * register_block<T>::cols;
   }
-  /// Numbers of a task's part of dw, where they are narrower in memory.
+  /// Chunks of slots of a part, which are summed in double: see tuning::product_depth.
+  static constexpr Index chunks_of_part = tuning::product_depth / slots;
+  [[nodiscard]] static constexpr bool ends_part(Index chunk, Index chunks) {
+    return (chunk + 1) % chunks_of_part == 0 || chunk + 1 == chunks;
+  }
+  /// Whether an expert may have more slots than a part.
+  [[nodiscard]] static constexpr bool is_deep(Index all_slots) { return all_slots > tuning::product_depth; }
+  /// Numbers of a task's part of dw, where they are narrower in memory or sums of parts.
   template <class S>
-  [[nodiscard]] static constexpr Index sums_size(Index total) {
-    return widens<S> ? (std::min)(total, rows) * tuning::outer_most_cols : 0;
+  [[nodiscard]] static constexpr Index sums_size(Index total, bool deep) {
+    return widens<S> || deep ? (std::min)(total, rows) * tuning::outer_most_cols : 0;
+  }
+  [[nodiscard]] static constexpr Index totals_size(Index total, bool deep) {
+    return deep ? (std::min)(total, rows) * tuning::outer_most_cols : 0;
   }
   template <class S>
-  [[nodiscard]] static constexpr Index worker_bytes(Index total) {
+  [[nodiscard]] static constexpr Index worker_bytes(Index total, bool deep) {
     using T = accumulator_t<S>;
     return scratch_bytes<T>(left_size<T>(total)) + scratch_bytes<T>(right_size<T>()) +
-           scratch_bytes<T>(sums_size<S>(total));
+           scratch_bytes<T>(sums_size<S>(total, deep)) + scratch_bytes<double>(totals_size(total, deep));
   }
 };
 
 }  // namespace detail
 
-/// Scratch that grouped_outer needs for matrices of so many rows, in bytes.
+/// Scratch that grouped_outer needs for matrices of so many rows and so many slots, in bytes.
 template <class S>
-[[nodiscard]] constexpr Index grouped_outer_scratch_bytes(Index rows, Index concurrency) {
-  return (scratch_begins + checked(concurrency) * detail::outer_block::worker_bytes<S>(rows)).value;
+[[nodiscard]] constexpr Index grouped_outer_scratch_bytes(Index rows, Index slots, Index concurrency) {
+  return (scratch_begins +
+          checked(concurrency) * detail::outer_block::worker_bytes<S>(rows, detail::outer_block::is_deep(slots)))
+      .value;
 }
 
 namespace detail {
@@ -100,7 +112,7 @@ void grouped_outer_of_shared_rows(executor_ref executor, view<T> dw, view<T cons
     Index const i = task / groups * rows, m = (std::min)(rows, dw.rows - i), group = task % groups;
     if (m <= 0) return;
     Index const first_expert = dw.count * group / groups, last_expert = dw.count * (group + 1) / groups;
-    scratch_cutter cut(begin.position() + worker * outer_block::worker_bytes<T>(dw.rows));
+    scratch_cutter cut(begin.position() + worker * outer_block::worker_bytes<T>(dw.rows, false));
     T* const left_data = cut.take<T>(outer_block::left_size<T>(dw.rows));
     T* const right_data = cut.take<T>(outer_block::right_size<T>());
     Int columns[outer_block::slots];
@@ -158,7 +170,8 @@ void grouped_outer_by_dots(executor_ref executor, view<S> dw, view<S const> x, v
   cols = parts(cols, width) * width;
   Index const down = parts(dw.rows, rows), across = parts(dw.cols, cols), tiles = down * across;
   scratch_cutter const begin(scratch);
-  Index const bytes = gathered::worker_bytes<S>(dw.rows);
+  bool const deep = gathered::is_deep((std::max)(x.rows, dy.rows));
+  Index const bytes = gathered::worker_bytes<S>(dw.rows, deep);
   for_each_task(executor, dw.count * tiles, [&](Index task, Index worker) {
     Index const e = task / tiles, i = task % tiles / across * rows, j = task % across * cols;
     view<S> const result = block(dw[e], i, j, (std::min)(rows, dw.rows - i), (std::min)(cols, dw.cols - j));
@@ -170,7 +183,10 @@ void grouped_outer_by_dots(executor_ref executor, view<S> dw, view<S const> x, v
     scratch_cutter cut(begin.position() + worker * bytes);
     pair* const left = cut.take<pair>(gathered::left_size<float>(dw.rows));
     pair* const right = cut.take<pair>(gathered::right_size<float>());
-    float* const sums = cut.take<float>(gathered::sums_size<S>(dw.rows));
+    float* const sums = cut.take<float>(gathered::sums_size<S>(dw.rows, deep));
+    double* const totals = cut.take<double>(gathered::totals_size(dw.rows, deep));
+    bool const in_parts = deep && chunks > gathered::chunks_of_part;
+    view<double> const total_of_parts(totals, result.rows, result.cols);
     for (Index chunk = 0; chunk < chunks; ++chunk) {
       Index const first = total * chunk / chunks, depth = total * (chunk + 1) / chunks - first;
       Int const* const slots = &perm(0, offsets(0, e) + first);
@@ -182,13 +198,21 @@ void grouped_outer_by_dots(executor_ref executor, view<S> dw, view<S const> x, v
         part = (std::min)(panel, result.cols - c);
         pack_pairs<Y>(right, panel, depth, part, dy.col_stride, [&](Index k) { return &dy(row(k, dy_slots), j + c); });
         strided_rows<S> const to{result.data + c, result.row_stride};
-        strided_rows<float> const sum{sums + c, result.cols};
-        multiply_pairs_between(chunk > 0, accumulate, chunk + 1 == chunks, to, sum, [&](auto from, auto end) {
-          multiply_pair_panel(vectors, result.rows, part, 0, depth, dot_columns{left, result.rows}, right, panel, from,
-                              end);
-        });
+        strided_rows<float> sum{sums + c, result.cols};
+        if constexpr (!widens<S>) {
+          if (!in_parts) sum = to;
+        }
+        Index const in_part = chunk % gathered::chunks_of_part;
+        multiply_pairs_between(in_parts ? in_part > 0 : chunk > 0, accumulate && !in_parts,
+                               !in_parts && chunk + 1 == chunks, to, sum, [&](auto from, auto end) {
+                                 multiply_pair_panel(vectors, result.rows, part, 0, depth,
+                                                     dot_columns{left, result.rows}, right, panel, from, end);
+                               });
       }
+      if (in_parts && gathered::ends_part(chunk, chunks))
+        add_part(total_of_parts, view<float>(sums, result.rows, result.cols), chunk >= gathered::chunks_of_part);
     }
+    if (in_parts) put_total(result, total_of_parts, accumulate);
   });
 }
 
@@ -205,9 +229,10 @@ void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<
   constexpr bool widens = detail::widens<S>;
   using gathered = detail::outer_block;
   if (dw.size() == 0) return;
+  bool const deep = gathered::is_deep((std::max)(x.rows, dy.rows));
   if constexpr (!widens) {
     // Where rows choose many of the experts, those share what is packed.
-    if (dy_slots == 1 && x_slots > 1 && 2 * x_slots >= dw.count && x.col_stride == 1 && dw.col_stride == 1)
+    if (!deep && dy_slots == 1 && x_slots > 1 && 2 * x_slots >= dw.count && x.col_stride == 1 && dw.col_stride == 1)
       return detail::grouped_outer_of_shared_rows<T>(executor, dw, x, dy, perm, offsets, x_slots, accumulate, scratch);
   }
   if constexpr (detail::may_multiply_pairs<S>) {
@@ -225,7 +250,7 @@ void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<
   Index rows = gathered::rows, cols = dw.cols;
   auto const parts = [](Index n, Index each) { return (n + each - 1) / each; };
   auto const few = [&](Index n) { return n > dw.count * parts(dw.rows, rows) * parts(dw.cols, cols); };
-  if (widens) cols = parts(dw.cols, parts(dw.cols, tuning::outer_most_cols));
+  if (widens || deep) cols = parts(dw.cols, parts(dw.cols, tuning::outer_most_cols));
   while (few(tuning::enough_outer_tasks) && cols > tuning::outer_most_cols) cols = parts(cols, 2);
   while (few(tuning::enough_tasks) && cols > tuning::outer_least_cols) cols = parts(cols, 2);
   while (few(tuning::enough_tasks) && rows > tuning::outer_least_rows) rows = parts(rows, 2);
@@ -234,7 +259,7 @@ void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<
   rows = parts(dw.rows, down * strip) * strip;
   cols = parts(dw.cols, across * width) * width;
   scratch_cutter const begin(scratch);
-  Index const bytes = gathered::worker_bytes<S>(dw.rows);
+  Index const bytes = gathered::worker_bytes<S>(dw.rows, deep);
   for_each_task(executor, dw.count * tiles, [&](Index task, Index worker) {
     Index const e = task / tiles, i = task % tiles / across * rows, j = task % across * cols;
     Index const m = (std::min)(rows, dw.rows - i), n = (std::min)(cols, dw.cols - j);
@@ -243,20 +268,21 @@ void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<
     scratch_cutter cut(begin.position() + worker * bytes);
     T* const left_data = cut.take<T>(gathered::left_size<T>(dw.rows));
     T* const right_data = cut.take<T>(gathered::right_size<T>());
-    view<T> result;
-    if constexpr (widens) {
-      result = view<T>(cut.take<T>(gathered::sums_size<S>(dw.rows)), m, n);
-      if (accumulate) detail::convert(result, part_of_dw);
-    } else {
-      result = part_of_dw;
-    }
     Index const total = offsets(0, e + 1) - offsets(0, e), chunks = parts(total, gathered::slots);
+    bool const in_parts = deep && chunks > gathered::chunks_of_part, apart = widens || in_parts;
+    view<T> result(cut.take<T>(gathered::sums_size<S>(dw.rows, deep)), m, n);
+    view<double> const total_of_parts(cut.take<double>(gathered::totals_size(dw.rows, deep)), m, n);
+    if constexpr (widens) {
+      if (accumulate && !in_parts) detail::convert(result, part_of_dw);
+    } else {
+      if (!apart) result = part_of_dw;
+    }
     if (total == 0 && !accumulate) detail::clear(result);
     S const* from[gathered::slots];
     for (Index chunk = 0; chunk < chunks; ++chunk) {
       Index const first = total * chunk / chunks, depth = total * (chunk + 1) / chunks - first;
       Int const* const slots = &perm(0, offsets(0, e) + first);
-      bool const add = accumulate || chunk > 0;
+      bool const add = in_parts ? chunk % gathered::chunks_of_part > 0 : accumulate || chunk > 0;
       auto const row = [&](Index k, Index each) { return detail::row_of(slots[k * perm.col_stride], each); };
       for (Index k = 0; k < depth; ++k) from[k] = &dy(row(k, dy_slots), j);
       view<T> const left(left_data, depth, m);
@@ -285,8 +311,14 @@ void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<
           detail::multiply_panels<T>(m, to_rows, strips, right, add, ahead);
         }
       }
+      if (in_parts && gathered::ends_part(chunk, chunks))
+        detail::add_part(total_of_parts, result, chunk >= gathered::chunks_of_part);
     }
-    if constexpr (widens) detail::convert(part_of_dw, result);
+    if (in_parts) {
+      detail::put_total(part_of_dw, total_of_parts, accumulate);
+    } else if constexpr (widens) {
+      detail::convert(part_of_dw, result);
+    }
   });
 }
 

@@ -57,7 +57,7 @@ class kernel_set : public mixed_products<T> {
   [[nodiscard]] virtual Index grouped_gemm_scratch(view<T const> w, Index concurrency) const = 0;
   virtual void grouped_gemm(executor_ref, view<T> y, view<T const> x, view<T const> w, index_view perm,
                             index_view offsets, Index slots_per_row, std::span<std::byte> scratch, W* panels) const = 0;
-  [[nodiscard]] virtual Index grouped_outer_scratch(view<T> y, Index concurrency) const = 0;
+  [[nodiscard]] virtual Index grouped_outer_scratch(view<T> y, Index slots, Index concurrency) const = 0;
   virtual void grouped_outer(executor_ref, view<T> y, view<T const> x, view<T const> g, index_view perm,
                              index_view offsets, Index x_slots, Index g_slots, bool accumulate,
                              std::span<std::byte> scratch) const = 0;

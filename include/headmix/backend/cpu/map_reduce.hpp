@@ -83,22 +83,47 @@ void map(executor_ref executor, view<T> y, Tree const& tree, bool accumulate) {
   });
 }
 
+/// The sum of elements [j, end) of a row, one after the other.
+template <bool Vectors, class W, class Row>
+W row_block(Row const& row, Index j, Index end) {
+  W sum = 0;
+  if constexpr (Vectors) {
+    using P = simd<W>;
+    P total(0.0);
+    for (; j + P::width <= end; j += P::width) total = total + row.template at<P>(j);
+    sum = total.sum();
+  }
+  for (; j < end; ++j) sum += row.template at<W>(j);
+  return sum;
+}
+/// row_sum of long rows, in blocks: see block_terms.
+template <bool Vectors, class T, class Tree>
+void row_sum_of_blocks(executor_ref executor, view<T> y, lazy<Tree> const& a, Index block, bool accumulate) {
+  using W = accumulator_t<T>;
+  for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      auto const row = a.tree.row(i);
+      double total = 0;
+      for (Index j = 0; j < a.cols; j += block)
+        total += static_cast<double>(row_block<Vectors, W>(row, j, (std::min)(a.cols, j + block)));
+      T& element = *y.row(i);
+      auto const sum = static_cast<W>(total);
+      element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
+    }
+  });
+}
+
 template <class T, class Tree>
 void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   using W = accumulator_t<T>;
   choose_way<T>(a.tree, 1, [&](auto vectors) {
+    constexpr bool by_vectors = decltype(vectors)::value;
+    constexpr Index block = block_terms * (by_vectors ? simd<W>::width : 1);
+    if (a.cols > block) return row_sum_of_blocks<by_vectors>(executor, y, a, block, accumulate);
     for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i) {
         auto const row = a.tree.row(i);
-        W sum = 0;
-        Index j = 0;
-        if constexpr (decltype(vectors)::value) {
-          using P = simd<accumulator_t<T>>;
-          P total(0.0);
-          for (; j + P::width <= a.cols; j += P::width) total = total + row.template at<P>(j);
-          sum = total.sum();
-        }
-        for (; j < a.cols; ++j) sum += row.template at<W>(j);
+        W const sum = row_block<by_vectors, W>(row, 0, a.cols);
         T& element = *y.row(i);
         element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
       }
@@ -106,33 +131,69 @@ void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumul
   });
 }
 
-/// Column sums of columns [j, j + width of P) over all rows.
-template <class P, class Tree>
-P column_total(lazy<Tree> const& a, Index j) {
-  P total(0.0);
-  for (Index i = 0; i < a.rows; ++i) total = total + a.tree.row(i).template at<P>(j);
-  return total;
+/// The numbers of P, a vector or one number.
+template <class P>
+inline constexpr Index width_of = 1;
+template <class W, Index Width>
+inline constexpr Index width_of<simd<W, Width>> = Width;
+
+/// The sum of rows [first, first + n) of a tree in column j, or in the columns of a vector from there on; in blocks,
+/// see block_terms.
+template <class P, class W, class Tree>
+P column_total(Tree const& tree, Index first, Index n, Index j) {
+  auto const block = [&](Index begin, Index end) {
+    P sum(0.0);
+    for (Index i = begin; i < end; ++i) sum = sum + tree.row(i).template at<P>(j);
+    return sum;
+  };
+  if (n <= block_terms) return block(first, first + n);
+  constexpr Index width = width_of<P>;
+  double total[width] = {};
+  for (Index i = first; i < first + n; i += block_terms) {
+    P const sum = block(i, (std::min)(first + n, i + block_terms));
+    W number[width];
+    if constexpr (width == 1) {
+      number[0] = sum;
+    } else {
+      sum.store(number);
+    }
+    for (Index c = 0; c < width; ++c) total[c] += static_cast<double>(number[c]);
+  }
+  if constexpr (width == 1) {
+    return static_cast<W>(total[0]);
+  } else {
+    W number[width];
+    for (Index c = 0; c < width; ++c) number[c] = static_cast<W>(total[c]);
+    return P::load(number);
+  }
+}
+
+/// y[j] (+)= the sum of rows [first, first + n) of a tree in column j, for the columns [j, end).
+template <bool Vectors, class T, class Tree>
+void write_column_totals(T* y, Index stride, Tree const& tree, Index first, Index n, Index j, Index end,
+                         bool accumulate) {
+  using W = accumulator_t<T>;
+  if constexpr (Vectors) {
+    using P = simd<W>;
+    for (; j + P::width <= end; j += P::width) {
+      P const total = column_total<P, W>(tree, first, n, j);
+      (accumulate ? P::load(y + j) + total : total).store(y + j);
+    }
+  }
+  for (; j < end; ++j) {
+    W const total = column_total<W, W>(tree, first, n, j);
+    T& element = y[j * stride];
+    element = static_cast<T>(accumulate ? static_cast<W>(element) + total : total);
+  }
 }
 
 template <class T, class Tree>
 void col_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  using W = accumulator_t<T>;
-  constexpr Index block = tuning::column_sums * simd<W>::width;
+  constexpr Index block = tuning::column_sums * simd<accumulator_t<T>>::width;
   choose_way<T>(a.tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, (a.cols + block - 1) / block, a.rows * block, [&](Index first, Index last) {
-      Index j = first * block;
-      Index const end = (std::min)(a.cols, last * block);
-      if constexpr (decltype(vectors)::value) {
-        using P = simd<accumulator_t<T>>;
-        for (; j + P::width <= end; j += P::width) {
-          P const total = column_total<P>(a, j);
-          (accumulate ? P::load(&y(0, j)) + total : total).store(&y(0, j));
-        }
-      }
-      for (; j < end; ++j) {
-        W const total = column_total<W>(a, j);
-        y(0, j) = static_cast<T>(accumulate ? static_cast<W>(y(0, j)) + total : total);
-      }
+      write_column_totals<decltype(vectors)::value>(y.data, y.col_stride, a.tree, 0, a.rows, first * block,
+                                                    (std::min)(a.cols, last * block), accumulate);
     });
   });
 }
@@ -168,8 +229,14 @@ template <class T, class Tree>
 void group_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
   choose_way<T>(a.tree, y.col_stride, [&](auto vectors) {
     for_each_range(executor, y.rows, n * y.cols, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i)
-        write_sum<decltype(vectors)::value>(y.row(i), y.col_stride, a.tree, i * n, n, y.cols, accumulate);
+      for (Index i = first; i < last; ++i) {
+        constexpr bool by_vectors = decltype(vectors)::value;
+        if (n <= block_terms) {
+          write_sum<by_vectors>(y.row(i), y.col_stride, a.tree, i * n, n, y.cols, accumulate);
+        } else {
+          write_column_totals<by_vectors>(y.row(i), y.col_stride, a.tree, i * n, n, 0, y.cols, accumulate);
+        }
+      }
     });
   });
 }

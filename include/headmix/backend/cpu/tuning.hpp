@@ -21,6 +21,10 @@ inline constexpr int block_vectors = vector_bytes == 64 ? 4 : 2;
 /// weights a power of 2 apart share places.
 inline constexpr Index panel_depth = 512, deep_panel_depth = vector_bytes == 64 ? 512 : 256;
 
+/// Depth of a product, and slots of a sum of outer products, whose sums run in their own type: those of deeper ones are
+/// added in double, part by part, which takes an addition for so many.
+inline constexpr Index product_depth = 32768;
+
 // Dense products.
 
 /// Multiply-adds. A product of fewer takes a few microseconds, as does waking another thread.

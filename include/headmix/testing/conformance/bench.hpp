@@ -26,6 +26,8 @@ struct conformance_options {
   double tolerance = 0;
   /// Also sizes of many tiles: minutes on an emulator.
   bool large = false;
+  /// Rows of the longest sums, below 2^31. Kernels that sum one after the other are off at 2^16 rows already.
+  Index sum_rows = Index{1} << 16;
   /// Called before (true) and after (false) every kernel, e.g. to see whether it allocates.
   std::function<void(bool)> watch = {};
 };

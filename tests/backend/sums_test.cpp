@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// Sums of very many rows are as exact as those of few: on the CPU and the reference, of float and of bfloat16, on one
+// thread and on two to the same bits. All backends have 2^16 rows in backend_conformance.
+
+#include "headmix/testing/conformance/sums.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/backend/thread_pool.hpp"
+#include "headmix/contract/mask.hpp"
+
+namespace sums_test {
+
+namespace {
+
+using namespace headmix;
+
+template <class B>
+conformance_result long_sums(B backend, Index rows) {
+  conformance_options options;
+  options.sum_rows = rows;
+  conformance_result result;
+  detail::conformance::bench<B> b(backend, options, result);
+  detail::conformance::check_long_sums(b);
+  return result;
+}
+template <class B>
+void check_long_sums(B backend, Index rows) {
+  conformance_result const found = long_sums(backend, rows);
+  INFO(found.text());
+  CHECK(found.ok());
+  CHECK(found.checks == 16);
+}
+
+TEST_CASE_TEMPLATE("sums of many rows", T, float, bfloat16, double) {
+  check_long_sums(Reference<T>{}, Index{1} << 16);
+  check_long_sums(Cpu<T>{}, Index{1} << 16);
+  check_long_sums(Cpu<T>{}, 40'001);
+  for (Index const rows : {0, 1, 257}) check_long_sums(Cpu<T>{}, rows);
+  thread_pool two(2);
+  CHECK(long_sums(Cpu<T, thread_pool>(two), 70'001).digest == long_sums(Cpu<T>{}, 70'001).digest);
+}
+/// The gradient by a bias of scores, of so many sequences of two queries and two keys, which are all the same.
+template <class B>
+double error_of_bias_gradient(Index sequences) {
+  using T = typename B::scalar;
+  Index const rows = 2 * sequences;
+  B backend;
+  std::vector<T> q(1, static_cast<T>(0.4f)), d_o(1, static_cast<T>(4 / 7.0f)),
+      lse(2, static_cast<T>(0.16f + std::log(2.0f))), values{T(0), static_cast<T>(0.7f)};
+  std::vector<T> v(static_cast<std::size_t>(rows)), d_bias(4), o(1, static_cast<T>(0.35f)), none(4, T(0));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = values[i % 2];
+  auto const repeated = [rows](std::vector<T> const& one) {
+    view<T const> all(one.data(), rows, 1);
+    all.row_stride = 0;
+    return all;
+  };
+  attention_backward<T> p{};
+  p.extents.queries = p.extents.keys = uniform(sequences, 2);
+  p.extents.head_dim = 1;
+  p.scores.scale = 1;
+  p.scores.bias = view<T const>(none.data(), 4, 1);
+  p.scores.bias_keys = 2;
+  p.q = p.k = repeated(q);
+  p.d_o = repeated(d_o);
+  p.v = view<T const>(v.data(), rows, 1);
+  p.o = repeated(o);
+  p.lse = repeated(lse);
+  std::vector<std::byte> scratch(backend.attention_bias_gradient_scratch(p));
+  view<T> const to(d_bias.data(), 4, 1);
+  backend.template attention_bias_gradient<full>(to, p, std::span<std::byte>(scratch));
+  double const expected = 0.1 * static_cast<double>(sequences);
+  return (std::max)(std::abs(static_cast<double>(d_bias[1]) / expected - 1),
+                    std::abs(static_cast<double>(d_bias[0]) / expected + 1));
+}
+TEST_CASE("the gradient by a bias of many sequences") {
+  CHECK(error_of_bias_gradient<Cpu<float>>(1) < 1e-6);
+  CHECK(error_of_bias_gradient<Cpu<float>>(257) < 256 * 0x1p-23);
+  CHECK(error_of_bias_gradient<Cpu<float>>(Index{1} << 16) < 256 * 0x1p-23);
+}
+TEST_CASE("sums of 2^24 rows of float [slow]") { check_long_sums(Cpu<float>{}, Index{1} << 24); }
+TEST_CASE("sums of 2^24 rows of bfloat16 [slow]") { check_long_sums(Cpu<bfloat16>{}, Index{1} << 24); }
+
+}  // namespace
+
+}  // namespace sums_test

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Losses of equal tokens, and gradients by parameters, do not depend on the number of tokens but by rounding: they are
+// means over tokens, or sums that are as many times larger.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "headmix/backend/cpu.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/layer/smoe.hpp"
+#include "headmix/program/module.hpp"
+
+namespace layer_sums_test {
+
+namespace {
+
+using namespace headmix;
+
+struct found {
+  std::vector<double> losses;
+  std::vector<double> gate;                    ///< the gradient of load_balance by W_g
+  std::vector<std::vector<double>> per_token;  ///< gradients by the other parameters, by the number of tokens
+};
+
+/// Tokens that are all the same, in sequences of 64 of which each token sees equal values, with the gradient 0.1 by all
+/// of the result.
+template <class L, class T>
+found step(Index tokens) {
+  Module<L, Cpu<T>> m(1);
+  auto& W = m.template get<typename L::r::W_g>();
+  for (Index i = 0; i < W.value.size(); ++i) W.value.data[i] = static_cast<T>(float(i % 7) * 0.1f - 0.2f);
+  std::vector<T> x(static_cast<std::size_t>(tokens * 4)), dy(x.size(), static_cast<T>(0.1f)), none(x.size(), T(0));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(0.3f * static_cast<float>(i % 4) - 0.2f);
+  m.forward({x.data(), tokens, 4}, uniform(tokens / 64, 64));
+  found result;
+  result.losses = {m.template loss<0>(), m.template loss<1>()};
+  m.zero_gradients();
+  m.backward({none.data(), tokens, 4}, {1., 0.});
+  for (Index i = 0; i < W.gradient.size(); ++i) result.gate.push_back(static_cast<double>(W.gradient.data[i]));
+  m.zero_gradients();
+  m.backward({dy.data(), tokens, 4}, {0., 0.});
+  for (auto const& p : m.parameters()) {
+    result.per_token.emplace_back();
+    for (Index i = 0; i < p.gradient.size(); ++i)
+      result.per_token.back().push_back(static_cast<double>(p.gradient.data[i]) / static_cast<double>(tokens));
+  }
+  return result;
+}
+
+double difference(std::vector<double> const& a, std::vector<double> const& b) {
+  double square = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]), norm += b[i] * b[i];
+  return norm == 0 ? std::sqrt(square) : std::sqrt(square / norm);
+}
+template <class L, class T>
+void check(std::vector<Index> const& sizes) {
+  constexpr double eps = 0x1p-23, stored = std::is_same_v<T, float> ? 256 * eps : 0x1p-7;
+  found const few = step<L, T>(64);
+  for (Index const tokens : sizes) {
+    CAPTURE(tokens);
+    found const many = step<L, T>(tokens);
+    CHECK(difference(many.losses, few.losses) < 256 * eps);
+    CHECK(difference(many.gate, few.gate) < stored);
+    for (std::size_t i = 0; i < few.per_token.size(); ++i) {
+      CAPTURE(i);
+      // Of the gate, and of what only differences between keys reach, it is nothing but rounding.
+      if (difference(few.per_token[i], std::vector<double>(few.per_token[i].size())) < 1e-4) continue;
+      CHECK(difference(many.per_token[i], few.per_token[i]) < stored);
+    }
+  }
+}
+using Attention = Moa<4, 4, SoftmaxTopK<5, 1>, causal, output_bias>;
+using Experts = Smoe<4, SoftmaxTopK<5, 1>, FeedForward<8>>;
+
+TEST_CASE_TEMPLATE("losses and gradients of equal tokens do not depend on their number", T, float, bfloat16) {
+  check<Attention, T>({1 << 12, 1 << 16});
+  check<Experts, T>({1 << 16});
+}
+TEST_CASE("losses and gradients of 2^20 equal tokens [slow]") { check<Attention, float>({1 << 20}); }
+
+}  // namespace
+
+}  // namespace layer_sums_test
