@@ -49,6 +49,20 @@ struct matrix_descriptor {
           field(static_cast<std::uint32_t>(stride)) << 32 | std::uint64_t{1} << 62};
 }
 
+/// 1: all lanes of a warp arrive at a barrier. compute-sanitizer's racecheck wants that: where the compiler has left
+/// out a __syncwarp since a warp runs together anyway, it reports what 32 lanes read before one of them arrives.
+#ifndef HEADMIX_CUDA_RACECHECK
+#define HEADMIX_CUDA_RACECHECK 0
+#endif
+/// Arrivals of a warp at a barrier.
+inline constexpr int warp_arrivals = HEADMIX_CUDA_RACECHECK ? 32 : 1;
+/// By all lanes of a warp: what they did before is done for those who wait.
+template <class Device, class Barrier>
+HEADMIX_DEVICE void arrive_by_warp(Device& device, Barrier const& barrier) {
+  device.sync_warp();
+  if (warp_arrivals == 32 || device.lane() == 0) device.arrive(barrier);
+}
+
 /// Whether kernels for warpgroups may be launched on a queue: a question of the type, and then of the device.
 template <class Queue>
 concept WarpgroupQueue = requires(Queue const& queue) {

@@ -67,7 +67,7 @@ struct attention_key_gradient_warpgroups {
     key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
     if (device.thread() == 0) {
       facts.find(x, mine, all_keys, static_cast<int>(device.block() % parts.count), listed, by, rows);
-      ring::init(device, producers, consumers);
+      ring::init(device, producers, 0, consumers);
       device.init_barrier(keys_full(device), 1);
       device.fence_async();  // copies see them
     }

@@ -87,10 +87,7 @@ struct attention_query_gradient_warpgroups {
       }
       device.commit_products();
     };
-    auto const release = [&](auto const& empty) {
-      device.sync_warp();
-      if (lane == 0) device.arrive(empty);
-    };
+    auto const release = [&](auto const& empty) { arrive_by_warp(device, empty); };
 
     HEADMIX_NO_UNROLL
     for (int tile = 0; tile < count; ++tile) {

@@ -58,9 +58,9 @@ struct attention_ring {
       for (int i = 0; i < stages; ++i) {
         device.init_barrier(keys_full(i), 1);
         device.init_barrier(values_full(i), 1);
-        device.init_barrier(keys_empty(i), consumers + (of_keys ? cleaners : 0));
-        device.init_barrier(values_empty(i), consumers + (of_keys ? 0 : cleaners));
-        device.init_barrier(clean(i), cleaners);
+        device.init_barrier(keys_empty(i), (consumers + (of_keys ? cleaners : 0)) * warp_arrivals);
+        device.init_barrier(values_empty(i), (consumers + (of_keys ? 0 : cleaners)) * warp_arrivals);
+        device.init_barrier(clean(i), cleaners * warp_arrivals);
       }
       device.fence_async();  // copies see them
     }
@@ -133,11 +133,9 @@ struct attention_ring {
           if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
         }
         device.fence_async();
-        device.sync_warp();
-        if (lane == 0) device.arrive(b.clean(stage));
+        arrive_by_warp(device, b.clean(stage));
       }
-      device.sync_warp();
-      if (lane == 0) device.arrive(of_keys ? b.keys_empty(stage) : b.values_empty(stage));
+      arrive_by_warp(device, of_keys ? b.keys_empty(stage) : b.values_empty(stage));
     }
   }
 };

@@ -93,10 +93,7 @@ struct attention_warpgroups {
     };
     auto const take_turn = [&] { device.template sync_named<2 * warpgroup_threads>(turn_barrier + consumer); };
     auto const give_turn = [&] { device.template arrive_named<2 * warpgroup_threads>(turn_barrier + 1 - consumer); };
-    auto const release = [&](auto const& empty) {
-      device.sync_warp();
-      if (lane == 0) device.arrive(empty);
-    };
+    auto const release = [&](auto const& empty) { arrive_by_warp(device, empty); };
     // Scores become exponentials; `shrink` is what the sums so far have to be multiplied by. While a row's maximum has
     // not grown by more than `slack`, its sums stay relative to the older one: exponentials are at most 2^slack then,
     // which neither float nor bfloat16 minds, and where that is so for all rows of a warp nothing is to be multiplied.

@@ -58,8 +58,8 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (device.thread() == 0) {
-      lefts::init(device, gather_threads / 32, consumers);
-      rights::init(device, 1, consumers);
+      lefts::init(device, gather_threads / 32, 0, consumers);
+      rights::init(device, 0, 1, consumers);
       device.fence_async();  // copies see them
     }
     this->read_begins(device);

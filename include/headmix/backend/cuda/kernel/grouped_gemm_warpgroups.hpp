@@ -48,7 +48,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (device.thread() == 0) {
-      ring::init(device, producers + 1, consumers);
+      ring::init(device, producers, 1, consumers);
       device.fence_async();  // copies see them
     }
     this->read_begins(device);

@@ -54,7 +54,7 @@ struct grouped_outer_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (device.thread() == 0) {
-      ring::init(device, producers, consumers);
+      ring::init(device, producers, 0, consumers);
       device.fence_async();
     }
     device.sync();

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
 
 namespace headmix::gpu {
 
@@ -44,13 +44,15 @@ struct stage_ring {
   [[nodiscard]] static HEADMIX_DEVICE auto empty(Device& device, int step) {
     return empty_at(device, stage_of(step));
   }
-  /// By one thread; the block synchronises behind it, and behind a fence_async. A stage is full when `filling` have
-  /// arrived, and empty when `reading` have.
+  /// By one thread; the block synchronises behind it, and behind a fence_async. A stage is full when the warps that
+  /// fill it have arrived, and so many threads besides; empty when the warps that read it have.
   template <class Device>
-  static HEADMIX_DEVICE void init(Device& device, int filling, int reading) {
+  static HEADMIX_DEVICE void init(Device& device, int filling_warps, int filling_threads, int reading_warps) {
     for (int i = 0; i < stages; ++i) {
-      for (int reader = 0; reader < readers; ++reader) device.init_barrier(full(device, i, reader), filling);
-      device.init_barrier(empty(device, i), reading);
+      for (int reader = 0; reader < readers; ++reader) {
+        device.init_barrier(full(device, i, reader), filling_warps * warp_arrivals + filling_threads);
+      }
+      device.init_barrier(empty(device, i), reading_warps * warp_arrivals);
     }
   }
   template <class Device>
@@ -80,14 +82,12 @@ struct stage_ring {
   template <class Device>
   static HEADMIX_DEVICE void arrive_full(Device& device, position const& at, int reader) {
     device.fence_async();
-    device.sync_warp();
-    if (device.lane() == 0) device.arrive(full_at(device, at.stage, reader));
+    arrive_by_warp(device, full_at(device, at.stage, reader));
   }
   /// By all lanes of a warp, which needs the step's stage no more.
   template <class Device>
   static HEADMIX_DEVICE void arrive_empty(Device& device, int step) {
-    device.sync_warp();
-    if (device.lane() == 0) device.arrive(empty(device, step));
+    arrive_by_warp(device, empty(device, step));
   }
 };
 
