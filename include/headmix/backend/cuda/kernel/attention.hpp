@@ -350,8 +350,9 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_ident
   }
   bool done = false;
   if constexpr (Half<T>) {
-    if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.o) &&
-        heads_are_aligned(gated.o) && is_for_tensor_cores(x, p.scores)) {
+    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.o, gated.o)) {
+      tell_plain("attention", why);
+    } else {
       done = true;
       row_divisors const by(x);
       float const scale = score_scale<float>(p.scores);

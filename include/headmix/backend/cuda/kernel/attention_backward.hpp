@@ -186,9 +186,9 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
   bool const of_queries = p.d_q.data && x.queries.rows > 0, of_keys = p.d_k.data || p.d_v.data;
   bool done = false;
   if constexpr (Half<T>) {
-    if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.d_o) &&
-        heads_are_aligned(p.d_q) && heads_are_aligned(p.d_k) && heads_are_aligned(p.d_v) &&
-        is_for_tensor_cores(x, p.scores)) {
+    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.d_o, p.d_q, p.d_k, p.d_v)) {
+      if (wanted) tell_plain("the gradient of attention", why);
+    } else {
       done = true;
       row_divisors const by(x);
       auto const launch = [&]<int width>(std::integral_constant<int, width>) {

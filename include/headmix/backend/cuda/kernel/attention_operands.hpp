@@ -304,8 +304,9 @@ void find_operand_sums(Queue& queue, attention_backward<T, Map> const& p, attent
   Wide const scale = score_scale<Wide>(p.scores);
   bool done = false;
   if constexpr (std::is_same_v<T, bfloat16>) {
-    if (heads_are_aligned(p.q) && heads_are_aligned(p.k) && heads_are_aligned(p.v) && heads_are_aligned(p.d_o) &&
-        is_for_tensor_cores(x, p.scores)) {
+    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.d_o)) {
+      tell_plain("the gradient by operands of score maps", why);
+    } else {
       done = true;
       row_divisors const by(x);
       auto const launch = [&]<class K>(K) {

@@ -8,6 +8,7 @@
 #include "headmix/backend/cuda/kernel/attention_tile.hpp"
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
@@ -146,20 +147,24 @@ struct small_keys {
          x.keys.rows < Index{1} << 30 && x.kv_heads * x.head_dim < Index{1} << 30;
 }
 
-/// Whether kernels on tensor cores do it where rows are aligned. They take the maximum of the products, not of the
-/// scores, unless these go through a map.
-template <class T, class Map>
-[[nodiscard]] bool is_for_tensor_cores(attention_extents const& x, attention_scores<T, Map> const& scores) {
-  return is_small(x) && (x.head_dim == 64 || x.head_dim == 128) && scores.bias.data == nullptr &&
-         (!Map::identity || scores.scale > 0);
-}
-
 /// True when 16 bytes at a time can be copied from a head's rows, or there is nothing to copy.
 template <class T>
 [[nodiscard]] bool heads_are_aligned(view<T> const& a) {
   constexpr Index chunk = 16 / sizeof(T);
   if (a.data == nullptr) return true;
   return a.col_stride == 1 && a.row_stride % chunk == 0 && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
+}
+
+/// Why kernels on tensor cores do not do it, null where they do. They take the maximum of the products, not of the
+/// scores, unless these go through a map.
+template <class T, class Map, class... U>
+[[nodiscard]] char const* why_plain(attention_extents const& x, attention_scores<T, Map> const& scores,
+                                    view<U> const&... operands) {
+  if (x.head_dim != 64 && x.head_dim != 128) return "heads have neither 64 nor 128 columns";
+  if (scores.bias.data != nullptr) return "scores have a bias";
+  if (Map::identity && !(scores.scale > 0)) return "scores are not multiplied by more than 0";
+  if (!is_small(x)) return "there are too many rows, or heads of a token, for numbers of 32 bits";
+  return (heads_are_aligned(operands) && ...) ? nullptr : rows_not_aligned;
 }
 
 // ---- fragments ----

@@ -13,6 +13,7 @@
 #include "headmix/backend/cuda/kernel/grouped_gemm_resident_warpgroups.hpp"
 #include "headmix/backend/cuda/kernel/grouped_slots.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/plain_notice.hpp"
 #include "headmix/backend/cuda/kernel/product_tile.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -232,6 +233,7 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
     }
+    if (w.rows > 0) tell_plain("a product with experts", rows_not_aligned);
   }
   launch(grouped_gemm_plain<T>{y, x, w, slots});
 }

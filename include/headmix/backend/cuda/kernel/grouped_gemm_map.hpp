@@ -99,6 +99,7 @@ void grouped_gemm_map(Queue& queue, view<bfloat16> y, Tree const& tree, std::arr
     }
   }
   if (maps_in_registers<Tree>(queue, y, w[0]) && !each(products, wanted)) {
+    tell_plain("a hidden layer of experts", rows_not_aligned);
     grouped_gemm_map_plain<T, Tree, static_cast<int>(n)> k{y, tree, {}, x, {}, slots};
     for (std::size_t p = 0; p < n; ++p) {
       k.product[p] = products[p];

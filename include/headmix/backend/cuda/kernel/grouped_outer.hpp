@@ -326,6 +326,7 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
       if (parts > 1) launch(grouped_outer_sum<T>{y, partial, parts, accumulate});
       return;
     }
+    tell_plain("the gradient of experts' weights", rows_not_aligned);
   }
   grouped_outer_plain<T> const kernel{y, x, g, slots, g_per_row, accumulate};
   queue.launch(kernel, kernel.blocks());

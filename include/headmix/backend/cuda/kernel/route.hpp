@@ -303,7 +303,11 @@ template <class Queue, class T>
 [[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
   if constexpr (Half<T>) {
     Index const experts = r.p.cols, width = r.w.cols;
-    if (!rows_are_aligned(r.x) || r.x.count != 1 || width > 128 || 1 > experts) return false;
+    if (1 > experts) return false;
+    if (!rows_are_aligned(r.x) || r.x.count != 1 || width > 128) {
+      tell_plain("a router", width > 128 ? "there are more than 128 experts" : rows_not_aligned);
+      return false;
+    }
     bool const orders = r.order.data || r.begins.data;
     view<T> const padded(reinterpret_cast<T*>(scratch.data()), r.w.rows, padded_weights<T>::columns(width));
     view<T const> w = r.w;

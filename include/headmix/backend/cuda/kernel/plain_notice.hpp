@@ -1,0 +1,45 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Says where kernels of 16 bits do without tensor cores, many times slower: once for each kernel, on stderr.
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace headmix::gpu {
+
+/// The kernels that have said so in this process.
+class plain_notices {
+ public:
+  static plain_notices& instance() {
+    static plain_notices all;
+    return all;
+  }
+  /// Says that the kernel does without tensor cores, and why, unless it has said so before.
+  void tell(char const* kernel, char const* why) {
+    std::lock_guard const lock(mutex_);
+    if (has(kernel)) return;
+    told_.emplace_back(kernel);
+    std::fprintf(stderr, "headmix: %s in 16 bits runs without tensor cores, many times slower: %s\n", kernel, why);
+  }
+  [[nodiscard]] bool told(std::string_view kernel) {
+    std::lock_guard const lock(mutex_);
+    return has(kernel);
+  }
+
+ private:
+  [[nodiscard]] bool has(std::string_view kernel) const {
+    return std::find(told_.begin(), told_.end(), kernel) != told_.end();
+  }
+  std::mutex mutex_;
+  std::vector<std::string_view> told_;  // names are literals
+};
+inline void tell_plain(char const* kernel, char const* why) { plain_notices::instance().tell(kernel, why); }
+
+/// The reason that products have.
+inline constexpr char const* rows_not_aligned =
+    "rows do not all begin at multiples of 16 bytes, or an operand is several matrices";
+
+}  // namespace headmix::gpu
