@@ -59,7 +59,8 @@ class order_by_cub {
     while (experts >> bits != 0) ++bits;
     each(queue, n, keys_of_slots{index, experts, keys, slots});
     call_cub(temporary_, [&](void* p, std::size_t& bytes) {
-      return ::cub::DeviceRadixSort::SortPairs(p, bytes, keys, sorted, slots, perm.data, n, 0, bits, queue.stream());
+      return CUB_NS_QUALIFIER::DeviceRadixSort::SortPairs(p, bytes, keys, sorted, slots, perm.data, n, 0, bits,
+                                                          queue.stream());
     });
     each(queue, Index{n} + 1, begins_of_keys{sorted, n, experts, begins.data});
   }
@@ -78,8 +79,8 @@ class order_by_cub {
 inline void count_by_cub(Sm80::queue const& queue, Int* counts, Int const* choices, Index n, Int experts,
                          gpu::memory& temporary) {
   call_cub(temporary, [&](void* p, std::size_t& bytes) {
-    return ::cub::DeviceHistogram::HistogramEven(p, bytes, choices, counts, experts + 1, Int{0}, experts,
-                                                 static_cast<Int>(n), queue.stream());
+    return CUB_NS_QUALIFIER::DeviceHistogram::HistogramEven(p, bytes, choices, counts, experts + 1, Int{0}, experts,
+                                                            static_cast<Int>(n), queue.stream());
   });
 }
 

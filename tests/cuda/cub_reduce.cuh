@@ -42,12 +42,12 @@ struct combine_by_cub {
     // CUB has instructions of its own for this type of sums.
     using combine = std::conditional_t<std::is_same_v<Combine, gpu::add_numbers>, ::cuda::std::plus<>, Combine>;
     if constexpr (shift == 5) {
-      using reduce = ::cub::WarpReduce<float>;
+      using reduce = CUB_NS_QUALIFIER::WarpReduce<float>;
       __shared__ typename reduce::TempStorage storage[threads / 32];
       value = device.shuffle(reduce(storage[device.warp()]).Reduce(value, combine{}), 0);
     } else {
       static_assert(1 << shift == threads);
-      using reduce = ::cub::BlockReduce<float, threads>;
+      using reduce = CUB_NS_QUALIFIER::BlockReduce<float, threads>;
       __shared__ typename reduce::TempStorage storage;
       __shared__ float all;
       value = reduce(storage).Reduce(value, combine{});

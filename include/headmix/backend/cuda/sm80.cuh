@@ -105,14 +105,14 @@ struct sm80 {
   [[nodiscard]] __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(all_lanes, vote); }
   template <class T>
   [[nodiscard]] __device__ T warp_exclusive_sum(T value, T& total) const {
-    using scan = ::cub::WarpScan<T>;
+    using scan = CUB_NS_QUALIFIER::WarpScan<T>;
     __shared__ typename scan::TempStorage storage[32];  // shuffles need none: it is optimised away
     scan(storage[warp()]).ExclusiveSum(value, value, total);
     return value;
   }
   template <int threads, class T, int n>
   __device__ void block_exclusive_sum(T (&values)[n]) const {
-    using scan = ::cub::BlockScan<T, threads, ::cub::BLOCK_SCAN_WARP_SCANS>;
+    using scan = CUB_NS_QUALIFIER::BlockScan<T, threads, CUB_NS_QUALIFIER::BLOCK_SCAN_WARP_SCANS>;
     __shared__ typename scan::TempStorage storage;
     scan(storage).ExclusiveSum(values, values);
     sync();
