@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "../in_child.hpp"
 #include "../io/files.hpp"
 #include "headmix/distributed/checkpoint.hpp"
 #include "headmix/distributed/gradients.hpp"
@@ -163,6 +164,108 @@ TEST_CASE("gradients are summed while the backward pass goes on, from the second
     CHECK(rank[0] == 0);
     CHECK(rank[1] == 4);  // W_q, W_k, W_v and W_o
   }
+}
+namespace {
+
+/// A parameter of n numbers whose gradient lies there.
+parameter<double> parameter_of(char const* name, double* gradient, Index n) {
+  static std::vector<double> value(64);
+  parameter<double> p{};
+  p.name = name;
+  p.value = {value.data(), 1, n}, p.gradient = {gradient, 1, n};
+  return p;
+}
+using Layer = MultiHead<12, 2, 6, causal>;
+/// Adds dy = x on some ranks: so many times the gradient of one.
+void backward(Module<Layer, Ranked>& m, std::vector<double> const& x) {
+  m.forward({x.data(), 5, 12});
+  m.backward({x.data(), 5, 12});
+}
+std::vector<double> gradients_of(Module<Layer, Ranked>& m) {
+  std::vector<double> all;
+  for (auto const& p : m.parameters()) all.insert(all.end(), p.gradient.data, p.gradient.data + p.gradient.size());
+  return all;
+}
+bool is_multiple(std::vector<double> const& a, double factor, std::vector<double> const& one) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::abs(a[i] - factor * one[i]) > 1e-12) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("gradients that no pass makes are summed by their names, wherever they lie") {
+  // A bucket for all, and one for each.
+  for (std::size_t const bucket : {std::size_t{1} << 20, std::size_t{1}}) {
+    CAPTURE(bucket);
+    CHECK(headmix::test::in_child([bucket] {
+            std::string wrong;
+            run_ranks(2, [&](Local& ranks) {
+              std::vector<double> memory(64);
+              bool const first = ranks.rank() == 0;
+              double *const a = memory.data() + (first ? 0 : 32), *const b = memory.data() + (first ? 32 : 0);
+              double* const c = memory.data() + (first ? 16 : 50);
+              std::fill_n(a, 8, 1.), std::fill_n(b, 8, 10.), std::fill_n(c, 3, 100.);
+              std::vector<parameter<double>> all{parameter_of("a", a, 8), parameter_of("b", b, 8),
+                                                 parameter_of("c", c, 3)};
+              if (!first) std::swap(all[0], all[2]);
+              GradientSums<double, Ranked> sums(all, Ranked(ranks), bucket);
+              for (int step = 1; step <= 2; ++step) {
+                sums.complete();
+                for (int i = 0; i < 8; ++i) {
+                  if (a[i] != (1 << step) || b[i] != 10 * (1 << step)) wrong = message("of rank ", ranks.rank());
+                }
+                if (c[2] != 100 * (1 << step)) wrong = "of c";
+              }
+            });
+            return wrong;
+          }) == "");
+  }
+}
+TEST_CASE("ranks that leave out a part of a step are summed with the others") {
+  CHECK(headmix::test::in_child([] {
+          std::atomic<int> right = 0;
+          run_ranks(3, [&](Local& ranks) {
+            Ranked backend(ranks);
+            Module<Layer, Ranked> one(3, backend), other(4, backend);
+            auto all = one.parameters();
+            all.insert(all.end(), other.parameters().begin(), other.parameters().end());
+            auto const x = numbers(60, 1);
+            backward(one, x), backward(other, x);
+            auto const of_one = gradients_of(one), of_other = gradients_of(other);
+            GradientSums<double, Ranked> sums(all, backend, 1);
+            for (int step = 0; step < 4; ++step) {
+              one.zero_gradients(), other.zero_gradients();
+              // In the first step, and in the third one, all ranks make all gradients.
+              bool const all_of_them = step % 2 == 0, leaves = ranks.rank() == 1;
+              if (all_of_them || !leaves) backward(one, x);
+              if (all_of_them || leaves || step == 3) backward(other, x);
+              sums.complete();
+              double const times = all_of_them ? 3 : 2, times_other = all_of_them || step == 3 ? 3 : 1;
+              if (is_multiple(gradients_of(one), times, of_one) &&
+                  is_multiple(gradients_of(other), times_other, of_other))
+                ++right;
+            }
+          });
+          return message(right.load(), " right");
+        }) == "12 right");
+}
+TEST_CASE("a first step that makes other gradients on some rank is an error that names it") {
+  std::string const text = headmix::test::in_child([] {
+    run_ranks(3, [&](Local& ranks) {
+      Ranked backend(ranks);
+      Module<Layer, Ranked> m(3, backend);
+      GradientSums<double, Ranked> sums(m.parameters(), backend);
+      if (ranks.rank() != 2) backward(m, numbers(60, 1));
+      sums.complete();
+    });
+    return std::string("no error");
+  });
+  CAPTURE(text);
+  CHECK(text.find("GradientSums: the digest of the parameters in the order in which the first step makes their "
+                  "gradients must be the same on all ranks; it is ") != text.npos);
+  CHECK(text.find(" on rank 2") != text.npos);
 }
 TEST_CASE("a gradient that is added to after its sum has begun is an error") {
   run_ranks(1, [&](Local& ranks) {

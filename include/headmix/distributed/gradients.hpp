@@ -16,20 +16,27 @@
 //   }
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "headmix/contract/memory.hpp"
+#include "headmix/core/digest.hpp"
 #include "headmix/distributed/distributed.hpp"
+#include "headmix/program/module_memory.hpp"
 #include "headmix/train/adamw.hpp"
 
 namespace headmix {
 
 /// Adds up the gradients of all ranks, for parameters that are not divided among them. Small ones share a bucket; a
 /// bucket's sum begins when the backward pass has made its last gradient, and goes on under the rest of the pass. The
-/// first step finds out in which order gradients are made, and how often a parameter's is added to.
+/// first step finds out in which order gradients are made, and how often a parameter's is added to; those that it does
+/// not make come last, by their names. All ranks must make the same ones in it, in the same order.
 /// @tparam T of the parameters
 /// @tparam Backend a Distributed
 template <class T, class Backend>
@@ -39,10 +46,16 @@ class GradientSums : public gradient_listener {
   /// @param bucket_bytes  a bucket has at least so many, except for the last one
   GradientSums(std::vector<parameter<T>> parameters, Backend backend, std::size_t bucket_bytes = std::size_t{1} << 20)
       : backend_(std::move(backend)), bucket_bytes_(bucket_bytes) {
-    for (auto const& p : parameters) {
-      if (!p.part.divided && p.gradient.size() > 0) all_.push_back({p.gradient.data, p.gradient.size()});
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      auto const& p = parameters[i];
+      if (!p.part.divided && p.gradient.size() > 0) {
+        all_.push_back({p.gradient.data, p.gradient.size(), std::string(p.name), i});
+      }
     }
-    std::sort(all_.begin(), all_.end(), [](entry const& a, entry const& b) { return a.data < b.data; });
+    // For find(). Addresses differ between ranks: nothing that they do together may depend on them.
+    std::sort(all_.begin(), all_.end(), [](entry const& a, entry const& b) {
+      return std::tie(a.data, a.name, a.place) < std::tie(b.data, b.name, b.place);
+    });
     all_.erase(std::unique(all_.begin(), all_.end(), [](entry const& a, entry const& b) { return a.data == b.data; }),
                all_.end());
     backend_.set_listener(this);
@@ -60,7 +73,8 @@ class GradientSums : public gradient_listener {
   /// After the last backward pass of a step: gradients are sums over all ranks when it returns.
   void complete() {
     if (buckets_.empty()) make_buckets();
-    for (bucket& b : buckets_) begin(b);
+    while (next_ < buckets_.size()) begin(buckets_[next_++]);
+    next_ = 0;
     for (bucket& b : buckets_) {
       for (Index const sum : b.sums) backend_.communicator().complete(sum);
       if (b.members.size() > 1) move(b, false);
@@ -86,7 +100,9 @@ class GradientSums : public gradient_listener {
           "GradientSums: a gradient was added to after its sum over the ranks had begun: a step must make gradients as "
           "often as the first one did");
     }
-    if (e->heard == e->expected && --b.missing == 0) begin(b);
+    if (e->heard == e->expected) --b.missing;
+    // In the same order on all ranks, even if one of them leaves out a part of a step.
+    while (next_ < buckets_.size() && buckets_[next_].missing == 0) begin(buckets_[next_++]);
   }
   /// See HearsGradients.
   void between_kernels() override {
@@ -97,6 +113,8 @@ class GradientSums : public gradient_listener {
   struct entry {
     T* data;
     Index size;
+    std::string name;
+    std::size_t place;  // among the parameters that were given
     int heard = 0, expected = 0, order = 0;
     std::size_t bucket = 0;
   };
@@ -114,12 +132,17 @@ class GradientSums : public gradient_listener {
     });
     return at != all_.end() && at->data == gradient ? &*at : nullptr;
   }
-  /// In the order in which they are made; what no pass makes comes last.
+  /// In the order in which they are made; what no pass makes comes last, by names, and then as it was given.
   void make_buckets() {
     std::vector<std::size_t> order(all_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    auto const key = [this](std::size_t i) { return std::pair(all_[i].order == 0 ? heard_ + 1 : all_[i].order, i); };
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+    auto const when = [this](std::size_t i) { return all_[i].order == 0 ? heard_ + 1 : all_[i].order; };
+    std::sort(order.begin(), order.end(), [&](std::size_t i, std::size_t j) {
+      entry const &a = all_[i], &b = all_[j];
+      return std::tuple(when(i), std::string_view(a.name), a.place) <
+             std::tuple(when(j), std::string_view(b.name), b.place);
+    });
+    check_order(order);
     std::size_t bytes = bucket_bytes_;
     Index elements = 0;
     auto const close = [&] {
@@ -140,8 +163,18 @@ class GradientSums : public gradient_listener {
     }
     close();
   }
+  /// What is added up must belong together.
+  void check_order(std::vector<std::size_t> const& order) {
+    std::uint64_t digest = 0;
+    for (std::size_t const i : order) {
+      digest = detail::digest_of(message(all_[i].name, " has ", all_[i].size), digest);
+    }
+    detail::check_equal_on_all_ranks(
+        backend_.communicator(),
+        "GradientSums: the digest of the parameters in the order in which the first step makes their gradients",
+        digest);
+  }
   void begin(bucket& b) {
-    if (b.begun) return;
     b.begun = going_on_ = true;
     auto& ranks = backend_.communicator();
     if (b.members.size() == 1) {
@@ -169,6 +202,7 @@ class GradientSums : public gradient_listener {
   std::size_t bucket_bytes_;
   std::vector<entry> all_;
   std::vector<bucket> buckets_;
+  std::size_t next_ = 0;  // of the buckets
   int heard_ = 0;
   bool going_on_ = false;
 };
