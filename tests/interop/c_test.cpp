@@ -110,4 +110,22 @@ TEST_CASE("C interface: exceptions become statuses") {
   CHECK(error().size() == 1023);
 }
 
+TEST_CASE("C interface: memory that is not aligned to its numbers") {
+  heads* layer = nullptr;
+  REQUIRE(heads_create(&layer, 3, 1, nullptr, 0) == HEADMIX_OK);
+  alignas(8) unsigned char memory[600] = {};
+  auto const at = [&](std::size_t bytes) { return reinterpret_cast<double*>(memory + bytes); };
+  auto const refused = [](headmix_status status, char const* name) {
+    return status == HEADMIX_BAD_INPUT &&
+           error().find(std::string(name) + ": expected memory aligned to 8 bytes") != error().npos;
+  };
+  CHECK(refused(heads_forward(layer, at(4), 2, 1, nullptr, at(128)), "x"));
+  CHECK(refused(heads_forward(layer, at(0), 2, 1, nullptr, at(129)), "y"));
+  CHECK(heads_forward(layer, at(0), 2, 1, nullptr, at(128)) == HEADMIX_OK);
+  CHECK(refused(heads_backward(layer, at(1), nullptr, 0, nullptr), "dy"));
+  CHECK(refused(heads_backward(layer, at(0), nullptr, 0, at(260)), "dx"));
+  CHECK(heads_backward(layer, at(0), nullptr, 0, at(256)) == HEADMIX_OK);
+  heads_destroy(layer);
+}
+
 }  // namespace c_test

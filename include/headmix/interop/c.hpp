@@ -65,6 +65,14 @@ T& c_given(T* p, char const* name) {
   return *p;
 }
 
+/// Numbers that are given, and aligned as such.
+template <class T>
+T* c_numbers(T* p, char const* name) {
+  c_given(p, name);
+  check_alignment(name, p, alignof(T), 1);
+  return p;
+}
+
 /// A backend and the threads that it refers to.
 template <class Backend>
 struct backend_owner {
@@ -111,7 +119,7 @@ class c_layer {
   void forward(scalar const* x, Index tokens, Index sequences, Int const* offsets, scalar* y) {
     if (tokens < 0) fail("tokens: expected at least 0, found ", tokens);
     if (sequences < 1) fail("sequences: expected at least 1, found ", sequences);
-    if (tokens > 0) c_given(x, "x"), c_given(y, "y");
+    if (tokens > 0) c_numbers(x, "x"), c_numbers(y, "y");
     if (offsets == nullptr && tokens % sequences != 0) {
       fail("tokens: ", tokens, " do not divide evenly among ", sequences, " sequences; give their offsets");
     }
@@ -121,13 +129,14 @@ class c_layer {
   }
   void backward(scalar const* dy, double const* weights, std::size_t n, scalar* dx) {
     view<scalar const> const gradient(dy, tokens_, output_width());
-    if (tokens_ > 0) c_given(dy, "dy");
+    if (tokens_ > 0) c_numbers(dy, "dy");
+    if (dx != nullptr) c_numbers(dx, "dx");
     constexpr std::size_t losses = L::losses::size;
     if (n != 0 && n != losses) fail("loss_weights: expected 0 or one per loss, ", losses, "; found ", n);
     if (n == 0) {
       module_->backward(gradient);
     } else {
-      c_given(weights, "loss_weights");
+      c_numbers(weights, "loss_weights");
       module_->backward(gradient, std::span<double const>(weights, n));
     }
     if (dx != nullptr) copy(module_->input_gradient(), dx);

@@ -73,6 +73,13 @@ inline untyped_view without_memory(std::string_view name, Index count, Index row
   check_value_extents(name, count, rows, cols);
   return {nullptr, count, rows, cols};
 }
+/// Fails unless numbers, of which there are some, begin at a multiple of their alignment.
+inline void check_alignment(std::string_view name, void const* data, std::size_t alignment_of_one, Index n,
+                            std::string_view before = "") {
+  if (n == 0 || reinterpret_cast<std::uintptr_t>(data) % alignment_of_one == 0) return;
+  fail(before, name, ": expected memory aligned to ", alignment_of_one, " bytes, found an address that is ",
+       reinterpret_cast<std::uintptr_t>(data) % alignment_of_one, " bytes behind a multiple of that");
+}
 struct leaf_row {
   char const* name_source;
   shape_formula shape;
@@ -109,6 +116,9 @@ inline void check_segments(char const* name_source, segments const& s, bool read
   if (s.count > max_int) fail(what(), ": expected at most ", max_int, " sequences, found ", s.count);
   if (0 > s.rows) fail(what(), ": the sequences have a negative number of rows: ", s.rows);
   if (s.rows > max_elements) fail(what(), ": expected at most ", max_elements, " rows, found ", s.rows);
+  if (reinterpret_cast<std::uintptr_t>(s.offsets) % alignof(Int) != 0) {
+    check_alignment(what(), s.offsets, alignof(Int), s.count, "the offsets of ");
+  }
   if (s.offsets == nullptr) {
     if (s.rows % s.count != 0) {
       fail(what(), ": ", s.rows, " rows do not divide evenly into ", s.count, " sequences; give offsets");
@@ -408,6 +418,9 @@ class basic_binding {
   void check_extents(std::size_t leaf, untyped_view const& v, char const* what) const {
     if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_text(leaf), " has a negative extent: ", text(v));
     check_value_extents(leaf_text(leaf), v.count, v.rows, v.cols, what);
+    if (reinterpret_cast<std::uintptr_t>(v.data) % element_of(leaf) != 0) {
+      check_alignment(leaf_text(leaf), v.data, element_of(leaf), v.size(), what);
+    }
   }
   void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const {
     if (gradient.data == nullptr) return;

@@ -135,7 +135,8 @@ class Program {
   void check_backward(view<type<result> const> dy, std::span<double const> weights = {}) const {
     static_assert(!std::is_same_v<M, inference>, "headmix: a program for inference computes no gradients");
     check_losses(objective{});
-    runner_.check_backward(detail::untyped(get(result{})), detail::untyped(dy), weights.size());
+    detail::check_alignment("dy", dy.data, alignof(type<result>), dy.size());
+    runner_.check_backward(detail::untyped(get(result{})), detail::untyped(dy), weights);
   }
 
   /// A root or another value of the program. Only roots are sure to survive a pass.

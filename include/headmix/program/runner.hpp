@@ -3,6 +3,7 @@
 // The passes over the tables of a program, compiled once for all programs of one backend and the same dynamic sizes.
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
@@ -123,10 +124,15 @@ class Runner {
     state_.reach(stage::forward_done);
   }
   /// Fails unless backward() may run with such arguments.
-  void check_backward(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
+  void check_backward(untyped_view const& result, untyped_view const& dy, std::span<double const> weights) const {
     binding_.check_has_run("backward()");
     if (state_.bar() != nullptr) fail("backward() cannot follow the last forward(): ", state_.bar());
-    plan_.check_seeds(result, dy, weights);
+    plan_.check_seeds(result, dy, weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (!std::isfinite(static_cast<accumulator>(weights[i]))) {
+        fail("backward(): expected a finite weight of loss ", i, ", found ", weights[i]);
+      }
+    }
   }
   /// After check_backward().
   void backward(untyped_view const& dy, std::span<double const> weights) {
