@@ -86,6 +86,7 @@ template <class T>
   return ordered_sum(x, n, [](double e) { return e * e; });
 }
 [[nodiscard]] inline double clip_scale_of(double squares, double max_norm) {
+  if (!(max_norm >= 0)) fail("clip_scale: expected a norm of at least 0, found ", max_norm);
   double const norm = std::sqrt(squares);
   return norm > max_norm ? max_norm / norm : 1.0;
 }
@@ -155,7 +156,7 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
       : AdamW(std::move(parameters), options, Backend{}) {}
   /// The backend is that of the module: its work is ordered.
   AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options, Backend backend)
-      : options_(options),
+      : options_(checked_options(options)),
         moved_((check(parameters), std::move(parameters)), options.narrow, options.seed, std::move(backend)) {
     m_ = backend_memory<Backend>(checked_bytes(moved_.size(), sizeof(wide)));
     v_ = backend_memory<Backend>(checked_bytes(moved_.size(), sizeof(wide)));
@@ -191,9 +192,11 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
     }
   }
 
-  /// One update with the rate `lr`; gradients count `gradient_scale` times (see clip_scale).
+  /// One update with the rate `lr`, which is not negative; gradients count `gradient_scale` times (see clip_scale).
   void step(double lr, double gradient_scale = 1) {
-    ++steps_;
+    detail::check_rate("AdamW", "the rate", lr);
+    detail::check_setting("AdamW", "gradient_scale", gradient_scale, std::isfinite(gradient_scale), "a finite number");
+    steps_ = (checked(steps_) + 1).value;
     auto const t = static_cast<double>(steps_);
     auto const& o = options_;
     detail::adamw_step<wide> c{.scale = static_cast<wide>(gradient_scale),
@@ -215,7 +218,10 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   /// The number of steps taken.
   [[nodiscard]] Index steps() const { return steps_; }
   /// The next step is number `steps` + 1.
-  void set_steps(Index steps) { steps_ = steps; }
+  void set_steps(Index steps) {
+    detail::check_steps("AdamW", steps);
+    steps_ = steps;
+  }
   /// The moments of every parameter and its master weights, where there are some, to be saved or replaced: see
   /// StatefulOptimiser. Their names are the parameter's behind "m.", "v." and "weight.".
   [[nodiscard]] std::vector<state_tensor<wide>> state() const {
@@ -239,6 +245,14 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   [[nodiscard]] AdamWOptions const& options() const { return options_; }
 
  private:
+  static AdamWOptions const& checked_options(AdamWOptions const& o) {
+    constexpr char const* decay = "at least 0 and less than 1";
+    detail::check_setting("AdamW", "beta1", o.beta1, o.beta1 >= 0 && o.beta1 < 1, decay);
+    detail::check_setting("AdamW", "beta2", o.beta2, o.beta2 >= 0 && o.beta2 < 1, decay);
+    detail::check_rate("AdamW", "eps", o.eps);
+    detail::check_rate("AdamW", "weight_decay", o.weight_decay);
+    return o;
+  }
   static void check(std::vector<parameter<T>> const& all) {
     for (auto const& p : all) check(p);
   }

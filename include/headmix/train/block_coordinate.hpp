@@ -56,6 +56,9 @@ template <class T>
 /// Those that F steps move. An Error if these, or the gates of a fine-tuning that moves these, are none.
 template <class T>
 [[nodiscard]] std::vector<parameter<T>> moved_by_f_steps(ParameterGroups<T> const& groups, fine_tuning which) {
+  if (which != fine_tuning::all && which != fine_tuning::gates && which != fine_tuning::gates_and_outputs) {
+    fail("fine_tuning: expected one of its enumerators, found ", static_cast<int>(which));
+  }
   if (which != fine_tuning::all) static_cast<void>(moved_by_g_steps(groups));
   if (which == fine_tuning::gates) return {};
   std::vector<parameter<T>> moved = groups.outputs;

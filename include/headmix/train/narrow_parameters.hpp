@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // How optimisers move parameters, also those whose numbers have fewer digits than their updates need.
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -29,6 +30,19 @@ enum class narrow_parameters {
 };
 
 namespace detail {
+
+/// Fails unless a setting holds what it must.
+inline void check_setting(char const* whose, char const* name, double x, bool holds, char const* expected) {
+  if (!holds) fail(whose, ": ", name, ": expected ", expected, ", found ", x);
+}
+/// Fails unless a rate is finite and not negative.
+inline void check_rate(char const* whose, char const* name, double x) {
+  check_setting(whose, name, x, x >= 0 && std::isfinite(x), "a finite number of at least 0");
+}
+/// Fails unless a number of steps is one.
+inline void check_steps(char const* whose, Index steps) {
+  if (0 > steps) fail(whose, ": set_steps(): expected at least 0, found ", steps);
+}
 
 /// A number between two neighbours of bfloat16 becomes the upper one with a probability of its distance from the lower
 /// one, by a random word. What is not finite stays so.
@@ -100,6 +114,9 @@ class moved_parameters {
 
   moved_parameters(std::vector<parameter<T>> all, narrow_parameters narrow, std::uint64_t seed, Backend backend)
       : backend_(std::move(backend)), all_(std::move(all)), narrow_(narrow) {
+    if (narrow != narrow_parameters::master_weights && narrow != narrow_parameters::stochastic_rounding) {
+      fail("narrow_parameters: expected one of its enumerators, found ", static_cast<int>(narrow));
+    }
     // By the parameter's name: however parameters are divided among optimisers and ranks, each draws its own numbers.
     std::map<std::string_view, std::uint64_t> same_name;
     checked size = 0;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Balancing without a loss (Wang et al. 2024): after a pass, experts with less than the mean load are chosen sooner.
 
+#include <cmath>
 #include <vector>
 
 #include "headmix/contract/memory.hpp"
@@ -16,6 +17,7 @@ namespace headmix {
 /// @param time  of a layer that is repeated
 template <ModuleBuffer Bias, int Which = 0, class M>
 void update_selection_bias(M& m, double rate, Index time = 0) {
+  if (!std::isfinite(rate)) fail("update_selection_bias: expected a finite rate, found ", rate);
   auto const bias = m.template get<Bias>(time).value;
   auto const chosen = m.template observed<Which>(time);
   if (!chosen.contiguous()) fail("update_selection_bias: expected a contiguous selection");

@@ -49,9 +49,10 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
   Sgd(std::vector<parameter<T>> parameters, SgdOptions const& options, Backend backend = {})
       : moved_((check(parameters), std::move(parameters)), options.narrow, options.seed, std::move(backend)) {}
 
-  /// One update with the rate `lr`.
+  /// One update with the rate `lr`, which is not negative.
   void step(double lr) {
-    ++steps_;
+    detail::check_rate("Sgd", "the rate", lr);
+    steps_ = (checked(steps_) + 1).value;
     moved_.each([&](parameter<T> const& p, Index first) {
       moved_.move(p, first, steps_, detail::sgd_update<T>{p.gradient.data, static_cast<wide>(lr)});
     });
@@ -65,7 +66,10 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
   /// The number of steps taken, which with state() is all of its state (StatefulOptimiser).
   [[nodiscard]] Index steps() const { return steps_; }
   /// Sets it.
-  void set_steps(Index steps) { steps_ = steps; }
+  void set_steps(Index steps) {
+    detail::check_steps("Sgd", steps);
+    steps_ = steps;
+  }
   /// Master weights of bfloat16, where there are some, as AdamW has them.
   [[nodiscard]] std::vector<state_tensor<wide>> state() const {
     std::vector<state_tensor<wide>> all;

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Settings of trainings that are no numbers, or out of their range: errors that name them, before anything moves.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "../error_of.hpp"
+#include "headmix/backend/cpu.hpp"
+#include "headmix/layer/moa.hpp"
+#include "headmix/program/module.hpp"
+#include "headmix/router/loss_free_top_k.hpp"
+#include "headmix/train/adamw.hpp"
+#include "headmix/train/block_coordinate.hpp"
+#include "headmix/train/schedule.hpp"
+#include "headmix/train/selection_bias.hpp"
+#include "headmix/train/sgd.hpp"
+
+namespace settings_test {
+
+using namespace headmix;
+using namespace headmix::test;
+
+namespace {
+using L = Moa<4, 2, LossFreeTopK<3, 2>, causal>;
+constexpr double infinite = std::numeric_limits<double>::infinity();
+double const not_a_number = std::nan("");
+
+struct trained {
+  trained() {
+    for (int i = 0; i < 16; ++i) x[i] = static_cast<float>(i) * 0.1f;
+    m.forward({x, 4, 4});
+    m.backward({x, 4, 4});
+  }
+  [[nodiscard]] std::vector<float> values() const {
+    std::vector<float> all;
+    for (auto const& p : m.parameters()) all.insert(all.end(), p.value.data, p.value.data + p.value.size());
+    return all;
+  }
+  float x[16];
+  Module<L, Cpu<float>> m{1};
+};
+}  // namespace
+
+TEST_CASE("settings: of AdamW") {
+  trained const t;
+  auto const error = [&](AdamWOptions const& o) { return error_of([&] { AdamW<float>(t.m.parameters(), o); }); };
+  for (double const x : {not_a_number, infinite, -0.5}) {
+    CHECK(says(error({.beta1 = x}), "AdamW: beta1: expected at least 0 and less than 1, found "));
+    CHECK(says(error({.beta2 = x}), "AdamW: beta2: expected at least 0 and less than 1, found "));
+    CHECK(says(error({.eps = x}), "AdamW: eps: expected a finite number of at least 0, found "));
+    CHECK(says(error({.weight_decay = x}), "AdamW: weight_decay: expected a finite number of at least 0, found "));
+  }
+  CHECK(says(error({.beta1 = 1}), "beta1"));
+  CHECK(says(error({.beta2 = 1}), "beta2"));
+  CHECK(error({.beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0}).empty());
+  CHECK(
+      says(error({.narrow = static_cast<narrow_parameters>(7)}), "narrow_parameters: expected one of its enumerators"));
+}
+TEST_CASE("settings: of steps") {
+  trained const t;
+  AdamW<float> adamw(t.m.parameters());
+  Sgd<float> sgd(t.m.parameters());
+  auto const before = t.values();
+  for (double const x : {not_a_number, infinite, -infinite, -1.0}) {
+    CHECK(says(error_of([&] { adamw.step(x); }), "AdamW: the rate: expected a finite number of at least 0, found "));
+    CHECK(says(error_of([&] { sgd.step(x); }), "Sgd: the rate: expected a finite number of at least 0, found "));
+  }
+  for (double const x : {not_a_number, infinite}) {
+    CHECK(says(error_of([&] { adamw.step(0.1, x); }), "AdamW: gradient_scale: expected a finite number, found "));
+  }
+  for (double const x : {not_a_number, -1.0}) {
+    CHECK(says(error_of([&] { static_cast<void>(adamw.clip_scale(x)); }), "clip_scale: expected a norm of at least 0"));
+  }
+  CHECK(adamw.clip_scale(infinite) == 1);
+  CHECK(says(error_of([&] { adamw.set_steps(-5); }), "AdamW: set_steps(): expected at least 0, found -5"));
+  CHECK(says(error_of([&] { sgd.set_steps(-5); }), "Sgd: set_steps(): expected at least 0, found -5"));
+  CHECK((adamw.steps() == 0 && sgd.steps() == 0));
+  adamw.set_steps((std::numeric_limits<Index>::max)());
+  CHECK(says(error_of([&] { adamw.step(0.1); }), "sizes are too large: "));
+  CHECK(t.values() == before);
+}
+TEST_CASE("settings: of schedules, groups and balancing") {
+  constexpr Index most = (std::numeric_limits<Index>::max)();
+  CHECK(says(error_of([] { static_cast<void>(warmup_cosine(-1, 2, 10, 1, 0)); }), "found -1, 2 and 10"));
+  CHECK(says(error_of([] { static_cast<void>(warmup_cosine(1, -2, 10, 1, 0)); }), "found 1, -2 and 10"));
+  CHECK(says(error_of([] { static_cast<void>(warmup_cosine(1, 2, -10, 1, 0)); }), "found 1, 2 and -10"));
+  CHECK(warmup_cosine(most, 2, 10, 1, 0.25) == 0.25);
+  CHECK(warmup_cosine(0, 0, 0, 1, 0.25) == 0.25);
+  CHECK(warmup_cosine(1, 2, 10, 1, 0.25) == 1);
+  CHECK(warmup_cosine(9, 2, 10, 1, 0.25) == 0.25);
+  CHECK(
+      says(error_of([] { static_cast<void>(moved_by_f_steps(ParameterGroups<float>{}, static_cast<fine_tuning>(9))); }),
+           "fine_tuning: expected one of its enumerators, found 9"));
+  trained t;
+  CHECK(says(error_of([&] { update_selection_bias<L::r::selection_bias>(t.m, not_a_number); }),
+             "update_selection_bias: expected a finite rate"));
+}
+TEST_CASE("settings: weights of losses") {
+  float const x[16] = {1, 2, 3, 4, 5, 6, 7, 8};
+  Module<Moa<4, 2, SoftmaxTopK<3, 2>, causal>, Cpu<float>> m(1);
+  m.forward({x, 4, 4});
+  for (double const w : {not_a_number, infinite, 1e300}) {
+    CHECK(says(error_of([&] { m.backward({x, 4, 4}, {0.1, w}); }), "backward(): expected a finite weight of loss 1"));
+    CHECK(says(error_of([&] {
+                 m.backward({x, 4, 4}, {{"load_balance", w}, {"z", 0.1}});
+               }),
+               "a finite weight of loss 0"));
+  }
+  for (auto const& p : m.parameters()) {
+    for (Index i = 0; i < p.gradient.size(); ++i) REQUIRE(p.gradient.data[i] == 0);
+  }
+}
+
+}  // namespace settings_test
