@@ -35,7 +35,9 @@ inline constexpr std::array<char const*, 5> cpu_level_names{"baseline", "avx2", 
 
 /// "baseline", "avx2", "avx512", "avx512_bf16" or "amx".
 [[nodiscard]] constexpr char const* name_of(cpu_level level) {
-  return cpu_level_names[static_cast<std::size_t>(level)];
+  auto const i = static_cast<std::size_t>(level);
+  if (i >= cpu_level_names.size()) fail("cpu_level: expected one of its enumerators, found ", static_cast<int>(level));
+  return cpu_level_names[i];
 }
 
 namespace detail {

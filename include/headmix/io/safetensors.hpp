@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <span>
@@ -42,7 +43,11 @@ inline constexpr dtype_info dtype_table[] = {
     {"U64", 8}, {"I64", 8}, {"F64", 8}, {"F32", 4}, {"U32", 4}, {"I32", 4}, {"BF16", 2}, {"F16", 2}, {"U16", 2}, {"I16", 2},
     {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}};
 // clang-format on
-[[nodiscard]] constexpr dtype_info const& info_of(dtype type) { return dtype_table[static_cast<std::size_t>(type)]; }
+[[nodiscard]] constexpr dtype_info const& info_of(dtype type) {
+  auto const i = static_cast<std::size_t>(type);
+  if (i >= std::size(dtype_table)) fail("dtype: expected one of its enumerators, found ", static_cast<int>(type));
+  return dtype_table[i];
+}
 
 template <class T>
 consteval dtype arithmetic_dtype() {

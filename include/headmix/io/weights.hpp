@@ -242,6 +242,12 @@ class NamedTensors {
   /// Its parameters, if the module has any of them, come from its tensor.
   void add(tensor_name const& r) {
     if (r.groups < 1) fail(r.tensor, ": expected one group or more, found ", r.groups);
+    if (r.extents != tensor_name::out_in && r.extents != tensor_name::in_out) {
+      fail(r.tensor, ": expected the order out_in or in_out, found ", static_cast<int>(r.extents));
+    }
+    if (r.holds != tensor_name::whole && r.holds != tensor_name::matrix && r.holds != tensor_name::row) {
+      fail(r.tensor, ": expected a piece whole, matrix or row, found ", static_cast<int>(r.holds));
+    }
     std::vector<stored_tensor const*> parts;
     std::string missing;
     for (auto const name : words(r.parameters)) {
