@@ -24,9 +24,13 @@ struct no_capacity {};
 /// A factor below 0 is an error.
 [[nodiscard]] inline Index capacity_rows(double factor, Index rows, Index experts, Index top_k) {
   if (!(factor >= 0)) fail("capacity_rows: a factor must not be negative; found ", factor);
-  Index const even = experts > 0 ? (rows + experts - 1) / experts : 0;
+  if (0 > rows || 0 > experts || 0 > top_k) {
+    fail("capacity_rows: expected numbers of rows, experts and choices of at least 0, found ", rows, ", ", experts,
+         " and ", top_k);
+  }
+  Index const even = experts > 0 ? (checked(rows) + experts - 1).value / experts : 0;
   double const each = std::floor(factor * static_cast<double>(even));
-  return top_k * (each < static_cast<double>(rows) ? static_cast<Index>(each) : rows);
+  return (checked(top_k) * (each < static_cast<double>(rows) ? static_cast<Index>(each) : rows)).value;
 }
 
 /// An option of layers: an expert takes at most C = K floor(Num / Den ceil(rows / E)) rows. Choices are numbered for
@@ -62,7 +66,7 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
       return run.template extent<C>();
     } else {
       Index const even = experts > 0 ? (rows + experts - 1) / experts : 0;
-      return top_k * (Num * even / Den);
+      return (checked(top_k) * ((checked(Num) * even).value / Den)).value;
     }
   }
   static void eval(auto const& run, auto y, auto index, auto perm, auto offsets) {

@@ -292,6 +292,11 @@ struct at_most {
   static constexpr bool holds(Index x, Index y) { return x <= y; }
   static constexpr char const* text = "must be at most";
 };
+/// The first extent is smaller than the second.
+struct less_than {
+  static constexpr bool holds(Index x, Index y) { return x < y; }
+  static constexpr char const* text = "must be less than";
+};
 /// The first extent is a multiple of the second.
 struct multiple_of {
   static constexpr bool holds(Index x, Index y) { return y > 0 && x % y == 0; }
@@ -304,6 +309,8 @@ template <class X, class Y>
 struct equal : rules::equal {};
 template <class X, class Y>
 struct at_most : rules::at_most {};
+template <class X, class Y>
+struct less_than : rules::less_than {};
 template <class X, class Y>
 struct multiple_of : rules::multiple_of {};
 

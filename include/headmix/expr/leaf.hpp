@@ -159,7 +159,8 @@ struct number {
   }
 };
 
-/// The value of an extent, as an expression.
+/// The value of an extent, as an expression. One that derives from it may have `requirements`, as operations have
+/// `checks`: they are checked when a program that has it as an operand is bound.
 template <Extent X>
 struct value_of {
   using counted = X;

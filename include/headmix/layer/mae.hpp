@@ -65,11 +65,17 @@ struct Mae
     }
   };
 
+  /// The heads that an expert keeps: one at least, and not all.
+  struct kept_heads : value_of<expert_heads> {
+    using requirements = type_list<at_most<the<size<1>>, the<expert_heads>>, less_than<the<expert_heads>, the<heads>>,
+                                   at_most<the<size<1>>, the<experts>>>;
+  };
+
   // clang-format off
   using Gate = SequenceGate<experts, O::template value<option::gate_dim, 256>, Pool>;
   using r = typename Gate::template route<std::remove_const_t<decltype(x_t)>>;
   static constexpr auto g = r::gate;                                                      // g(X)                    (7)
-  static constexpr auto scale = value_of<heads>{} / value_of<expert_heads>{};             // h / (h - t)
+  static constexpr auto scale = value_of<heads>{} / kept_heads{};                         // h / (h - t)
   static constexpr auto c = scale * upcast(g % upcast(one_hot(heads_of_experts{})));      // sum of g_i h / (h - t) over
                                                                                           //   the experts i with head j
   static constexpr auto o = block::attend(                                                // Attention(q_j, k_j, v_j)

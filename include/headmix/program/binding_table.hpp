@@ -28,6 +28,16 @@ struct is_uncertain {
   template <class Check>
   static constexpr bool value = !certain<Check>;
 };
+/// The requirements that a number places on extents where it is an operand.
+template <class A>
+struct checks_of_operand {
+  using type = type_list<>;
+};
+template <class A>
+requires requires { typename A::requirements; }
+struct checks_of_operand<A> {
+  using type = typename A::requirements;
+};
 /// The requirements of node E that are to be checked when its program is bound.
 template <class E>
 struct checks_of {
@@ -35,7 +45,7 @@ struct checks_of {
 };
 template <class Op, class... A>
 struct checks_of<node<Op, A...>> {
-  using type = filter<typename Op::template checks<A...>, is_uncertain>;
+  using type = filter<concat<typename Op::template checks<A...>, typename checks_of_operand<A>::type...>, is_uncertain>;
 };
 
 template <class Shape>

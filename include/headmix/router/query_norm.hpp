@@ -71,6 +71,11 @@ struct QueryNorm {
   using experts = plus<shared_heads, routed_heads>;
   using top_k = std::conditional_t<every_head, experts, plus<shared_heads, routed_top_k>>;
 
+  /// Of two routed heads or more.
+  struct freedom : degrees_of_freedom<routed_heads> {
+    using requirements = type_list<at_most<the<size<2>>, the<routed_heads>>>;
+  };
+
   /// The routed heads by their queries.
   template <Expr Q, class Tag>
   struct values {
@@ -84,7 +89,7 @@ struct QueryNorm {
     // clang-format off
     static constexpr auto n = of_routed(lengths);                                                // |W_q^i x|, h_s < i <= h
     static constexpr auto centred = n - row_mean(n);                             // p is the same without the mean
-    static constexpr auto deviation = safe_sqrt(row_sum(square(centred)) / degrees_of_freedom<routed_heads>{});
+    static constexpr auto deviation = safe_sqrt(row_sum(square(centred)) / freedom{});
     static constexpr auto p = softmax(centred / maximum(deviation, number<1, 1'000'000>{}));    // g_i              (8)
     static constexpr auto chosen = arg_top_k<routed_top_k>(p);
     // clang-format on
