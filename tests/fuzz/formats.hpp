@@ -49,7 +49,7 @@ inline void check_taken(Safetensors const& f, std::span<std::byte const> file) {
       promise(n >= 0, "extents are not negative");
       expected *= static_cast<std::size_t>(n);
     }
-    promise(t.bytes.size() == expected, "a tensor has the bytes of its shape");
+    promise(t.type == dtype::other || t.bytes.size() == expected, "a tensor has the bytes of its shape");
     promise(name != "__metadata__", "__metadata__ is no tensor");
     if (!t.bytes.empty()) spans.push_back(t.bytes);
   }
@@ -62,8 +62,11 @@ inline void check_taken(Safetensors const& f, std::span<std::byte const> file) {
   promise(data == text_of(file.subspan(data_begin)), "tensors hold the bytes of the file");
 }
 
-/// Written and read again, it is the same.
+/// Written and read again, it is the same. What nobody knows cannot be written.
 inline void check_round_trip(Safetensors const& f, std::string const& path) {
+  for (auto const& [name, t] : f.tensors()) {
+    if (t.type == dtype::other) return;
+  }
   write_safetensors(path, f.tensors(), f.metadata());
   auto const copy = Safetensors::read(path);
   promise(same(copy.tensors(), f.tensors()) && copy.metadata() == f.metadata(), "what is written is what is read");

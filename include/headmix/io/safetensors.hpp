@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Tensors by name in a safetensors file: 8 bytes of header length, a JSON header, raw data. The reader trusts nothing
-// in a file, and takes all that the format allows except elements that are not whole bytes.
+// in a file. A tensor of a dtype that it does not know has its bytes and its shape, and is no obstacle to others.
 
 #include <bit>
 #include <cstdint>
@@ -29,8 +29,13 @@ namespace headmix {
 static_assert(std::endian::native == std::endian::little, "headmix: safetensors data is little-endian");
 
 /// The type of a tensor's elements, in the order in which a file written by us holds them: larger ones first, so that
-/// every tensor is aligned to its elements.
-enum class dtype { u64, i64, f64, f32, u32, i32, bf16, f16, u16, i16, f8_e4m3, f8_e5m2, i8, u8, boolean };
+/// every tensor is aligned to its elements. `other` is a name in a file that is none of these: such a tensor can be
+/// left alone, and its bytes can be read.
+// clang-format off
+enum class dtype {
+  u64, i64, f64, f32, u32, i32, bf16, f16, u16, i16, f8_e4m3, f8_e5m2, i8, u8, boolean, other
+};
+// clang-format on
 
 namespace detail {
 
@@ -41,7 +46,7 @@ struct dtype_info {
 // clang-format off
 inline constexpr dtype_info dtype_table[] = {
     {"U64", 8}, {"I64", 8}, {"F64", 8}, {"F32", 4}, {"U32", 4}, {"I32", 4}, {"BF16", 2}, {"F16", 2}, {"U16", 2}, {"I16", 2},
-    {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}};
+    {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}, {"UNKNOWN", 1}};
 // clang-format on
 [[nodiscard]] constexpr dtype_info const& info_of(dtype type) {
   auto const i = static_cast<std::size_t>(type);
@@ -78,7 +83,7 @@ struct tensor_view {
   /// What its elements are.
   dtype type = dtype::f32;
   std::vector<Index> shape;          ///< none for a single number
-  std::span<std::byte const> bytes;  ///< as many as `type` and `shape` say
+  std::span<std::byte const> bytes;  ///< as many as `type` and `shape` say, where the type is known
 };
 
 /// "F32 [2, 3]"
@@ -117,9 +122,7 @@ using byte_range = std::pair<Index, Index>;
   for (auto const& info : dtype_table) {
     if (info.name == name) return static_cast<dtype>(&info - dtype_table);
   }
-  std::string known = "one of";
-  for (auto const& info : dtype_table) known += message(" ", info.name);
-  json.reject(known, shown(name));
+  return dtype::other;
 }
 
 [[nodiscard]] inline byte_range read_entry(JsonReader& json, tensor_view& tensor) {
@@ -146,6 +149,12 @@ using byte_range = std::pair<Index, Index>;
   });
   if (!has_dtype || !has_shape || !has_offsets) {
     json.reject("dtype, shape and data_offsets", !has_dtype ? "no dtype" : !has_shape ? "no shape" : "no data_offsets");
+  }
+  if (tensor.type == dtype::other) {
+    if (range.second < range.first) {
+      json.reject("data_offsets that ascend", message("[", range.first, ", ", range.second, "]"));
+    }
+    return range;
   }
   Index const bytes = byte_count(tensor.type, tensor.shape);
   if (bytes < 0) json.reject("a size that fits into memory", type_text(tensor.type, tensor.shape));
@@ -296,6 +305,7 @@ inline void write_safetensors(std::string const& path, TensorMap const& tensors,
   for (auto const& [type, item] : order) {
     auto const& [name, t] = *item;
     if (name == "__metadata__") fail(path, ": \"__metadata__\": expected another name for a tensor");
+    if (t.type == dtype::other) fail(path, ": ", shown(name), ": expected a dtype that has a name, found UNKNOWN");
     Index const bytes = detail::byte_count(t.type, t.shape);
     if (bytes < 0 || t.bytes.size() != static_cast<std::size_t>(bytes)) {
       fail(path, ": ", shown(name), ": expected ",
