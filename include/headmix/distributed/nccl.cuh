@@ -452,7 +452,7 @@ class Nccl {
 
   template <class T>
   [[nodiscard]] std::size_t bytes_of_others(Index n) const {
-    return static_cast<std::size_t>((checked(size_ - 1) * n * static_cast<Index>(sizeof(T))).value);
+    return checked_bytes(checked(size_ - 1) * n, sizeof(T));
   }
   /// Temporary memory for n elements of each other rank.
   template <class T>

@@ -25,8 +25,8 @@ struct within_capacity_of_ranks : within_capacity<Limit, C> {
   template <class Chosen, class Perm, class Offsets>
   using checks = type_list<at_most<the<size<0>>, the<C>>, at_most<rows_of<Chosen>, the<over_ranks<Rows>>>>;
   static std::size_t scratch(auto const& run, view<Int>, view<Int const> index, auto, view<Int const> offsets) {
-    auto const each = static_cast<std::size_t>(index.cols * (offsets.cols - 1));
-    return (static_cast<std::size_t>(run.template extent<rank_count>()) + 1) * each * sizeof(Int);
+    auto const each = checked(index.cols) * (offsets.cols - 1);
+    return checked_bytes((checked(run.template extent<rank_count>()) + 1) * each, sizeof(Int));
   }
   static void eval(auto const& run, view<Int> y, view<Int const> index, auto, view<Int const> offsets) {
     static_assert(std::remove_cvref_t<decltype(run.backend)>::host_memory,
