@@ -146,7 +146,7 @@ struct Emulated {
   void commit_copies() const { machine_.commit_copies(thread_); }
   template <int n>
   void wait_copies() const {
-    static_assert(n >= 0);
+    static_assert(n >= 0, "headmix: wait_copies<n> leaves n groups of copies unfinished, 0 or more");
     machine_.wait_copies(thread_, n);
   }
   [[nodiscard]] words<4> load_matrices(shared_pointer<bfloat16 const> row) const {
@@ -185,7 +185,8 @@ struct Emulated {
   }
   template <class T>
   [[nodiscard]] T exchange(gpu::emulator::warp_function const& function, T const& value, int from) const {
-    static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) <= 4 || sizeof(T) == 8));
+    static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) <= 4 || sizeof(T) == 8),
+                  "headmix: lanes exchange values of up to 4 bytes, or of 8, that are copied as bits");
     exchange_operands<size_of<T>> operands;
     operands.from = from;
     std::memcpy(&operands.value, &value, sizeof(T));

@@ -101,7 +101,8 @@ struct EmulatedSm90a : Emulated {
   void commit_products() const { state().products.commit(thread_); }
   template <int latest, class... Registers>
   void wait_products(Registers&... used) const {
-    static_assert(latest >= 0 && latest < 8);
+    static_assert(latest >= 0 && latest < 8,
+                  "headmix: wait_products<n> leaves n groups of products unfinished, 0 to 7");
     state().products.wait(thread_, latest, list(used...));
   }
 

@@ -168,7 +168,8 @@ struct sm80 {
   /// A shuffle of the bits of a value.
   template <class T, class Shuffle>
   [[nodiscard]] static __device__ T exchange(T const& value, Shuffle const& shuffle) {
-    static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) <= 4 || sizeof(T) == 8));
+    static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) <= 4 || sizeof(T) == 8),
+                  "headmix: lanes exchange values of up to 4 bytes, or of 8, that are copied as bits");
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
       return shuffle(value);
     } else if constexpr (sizeof(T) == 8) {

@@ -115,8 +115,9 @@ class stream_queue {
 
   template <class K>
   void launch(K const& kernel, Index blocks) const {
-    static_assert(Kernel<K>);
-    static_assert(K::threads % 32 == 0 && K::threads <= 1024);
+    static_assert(Kernel<K>, "headmix: a kernel is copied as bits and has threads, cooperative and shared_bytes");
+    static_assert(K::threads % 32 == 0 && K::threads <= 1024,
+                  "headmix: a kernel has whole warps of threads, and at most 1024 of them");
     if (blocks <= 0) return;
     if (blocks > (std::numeric_limits<int>::max)()) fail(type_name<K>(), ": ", blocks, " blocks are too many");
     check_device(type_name<K>());
