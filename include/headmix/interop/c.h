@@ -25,11 +25,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** What makes a function one that a shared library exports, also where it is compiled with -fvisibility=hidden. Define
+ * it before this header for other rules of yours. */
+#ifndef HEADMIX_C_EXPORT
+#if defined(_WIN32)
+#define HEADMIX_C_EXPORT __declspec(dllexport)
+#elif defined(__GNUC__)
+#define HEADMIX_C_EXPORT __attribute__((visibility("default")))
+#else
+#define HEADMIX_C_EXPORT
+#endif
+#endif
+
 /** Before a function that C calls. */
 #ifdef __cplusplus
-#define HEADMIX_C_API extern "C"
+#define HEADMIX_C_API extern "C" HEADMIX_C_EXPORT
 #else
-#define HEADMIX_C_API extern
+#define HEADMIX_C_API extern HEADMIX_C_EXPORT
 #endif
 
 /** What came of a call. */
