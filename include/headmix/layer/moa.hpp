@@ -68,12 +68,12 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   /// attention is told which ones a row has.
   using scores = typename block::template scores_of<times<kv_heads, experts>>;
   template <Selection Chosen, Expr Q>
-  static constexpr auto attend(Chosen chosen, Q q) {
+  static constexpr auto attend(Chosen chosen, Q queries) {
     if constexpr (scores::mapped_by_head) {
-      return merge_rows<kv_heads>(
-          block::template attend<scores>(split_rows<kv_heads>(q), rows_of_heads(heads_of_choices<kv_heads>(chosen))));
+      return merge_rows<kv_heads>(block::template attend<scores>(split_rows<kv_heads>(queries),
+                                                                 rows_of_heads(heads_of_choices<kv_heads>(chosen))));
     } else {
-      return block::template attend<scores>(q);
+      return block::template attend<scores>(queries);
     }
   }
 
