@@ -15,7 +15,8 @@ struct key_range {
 };
 
 /// A mask says whether the query at position t sees the key at position s.
-/// It may also bound the keys by a range, `Mask::range(t, keys)`, outside of which nothing is computed;
+/// It may also bound the keys by a range, `Mask::range(t, keys)`, outside of which nothing is computed: without one,
+/// Cpu looks for the first and the last key that a query sees, and a decoder and a GPU compute with all keys;
 /// and say by `Mask::dense = true` that a query sees every key of its range, so that no key is tested;
 /// and by `Mask::separate_positions = true` that queries and keys of two sequences are counted each by itself.
 template <class M>
@@ -48,10 +49,16 @@ struct sliding_window {
   }
 };
 
+/// True when a mask bounds the keys that a query may see.
+template <AttentionMask M>
+inline constexpr bool bounded_mask = requires(Index t, Index keys) {
+  M::range(t, keys);
+};
+
 /// The keys that position t may see, as a range; all of them for a mask that does not say.
 template <AttentionMask M>
 HEADMIX_HD constexpr key_range visible_keys(Index t, Index keys) {
-  if constexpr (requires { M::range(t, keys); }) {
+  if constexpr (bounded_mask<M>) {
     return M::range(t, keys);
   } else {
     return {0, keys};

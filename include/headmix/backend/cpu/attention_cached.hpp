@@ -212,7 +212,7 @@ class cached_block {
         of_tile_(cut.take<T>(row_sums<T>::size(most_rows, o_cols(a.extents)))),
         keys_(cut.take<T>(Cache::keys::widened_size(a.extents.head_dim))),
         values_(cut.take<T>(Cache::values::widened_size(a.extents.head_dim))),
-        visible_(describe_rows<M>(a.extents, block, rows_)) {
+        visible_(describe_rows<M, seen_from<M>>(a.extents, block, rows_)) {
     gather_heads<T>(q_, a.q, rows_, std::is_same_v<number, T> ? static_cast<T>(a.scores.scale) : T(1));
   }
   static constexpr Index bytes(Index head_dim) {

@@ -117,7 +117,7 @@ class gradient_parts {
   [[nodiscard]] double work_of(row_block const& block) const {
     Index const keys = x_.keys.length(block.sequence);
     auto const seen = [&](Index i) {
-      key_range const range = seen_from<M>(x_.row(block.sequence, block.list, i).position, keys);
+      key_range const range = searched_from<M>(x_.row(block.sequence, block.list, i).position, keys);
       return static_cast<double>(range.end - range.begin);
     };
     // Every row costs something besides its keys.

@@ -89,6 +89,26 @@ key_range seen_from(Index position, Index keys) {
   return seen.begin >= seen.end ? key_range{0, 0} : seen;
 }
 
+/// seen_from, and for a mask without a range the least one with all keys that the query sees, found by testing the
+/// others.
+template <AttentionMask M>
+key_range searched_from(Index position, Index n) {
+  key_range keys = seen_from<M>(position, n);
+  if constexpr (bounded_mask<M>) return keys;
+  constexpr Index several = 64;  // without branches, so that they are tested in vectors
+  auto const sees_none = [position](Index first) {
+    Index seen = 0;
+    for (Index k = 0; k < several; ++k) seen |= static_cast<Index>(static_cast<bool>(M::sees(position, first + k)));
+    return seen == 0;
+  };
+  auto& [begin, end] = keys;
+  while (end - begin >= several && sees_none(begin)) begin += several;
+  while (begin < end && !M::sees(position, begin)) ++begin;
+  while (end - begin >= several && sees_none(end - several)) end -= several;
+  while (begin < end && !M::sees(position, end - 1)) --end;
+  return begin < end ? keys : key_range{0, 0};
+}
+
 /// f(i, row) for the rows of a block. They are found by counting or by short divisions: long ones would show in short
 /// sequences.
 template <class F>
@@ -124,12 +144,13 @@ void each_row(attention_extents const& x, row_block const& block, F f) {
 }
 
 /// Fills in the rows of a block and returns the keys that any of them sees.
-template <AttentionMask M>
+template <AttentionMask M, key_range (*Seen)(Index, Index) = searched_from<M>>
 key_range describe_rows(attention_extents const& x, row_block const& block, block_row* rows) {
   Index const keys = x.key_length(block.sequence);
   key_range all{keys, 0};
   each_row(x, block, [&](Index i, query_row const& at) {
-    rows[i] = {at, seen_from<M>(at.position, keys)};
+    bool const again = i > 0 && rows[i - 1].at.position == at.position;
+    rows[i] = {at, again ? rows[i - 1].keys : Seen(at.position, keys)};
     if (rows[i].keys.end > 0) {
       all = {(std::min)(all.begin, rows[i].keys.begin), (std::max)(all.end, rows[i].keys.end)};
     }

@@ -39,8 +39,7 @@ void hide(T* scores, tile_part const& part, Index position, Index tile_begin,
   std::fill(scores + part.first, scores + part.begin, hidden);
   std::fill(scores + part.end, scores + part.last, hidden);
   if constexpr (!dense_mask<M>) {
-    for (Index s = part.begin; s < part.end; ++s)
-      if (!M::sees(position, tile_begin + s)) scores[s] = hidden;
+    for (Index s = part.begin; s < part.end; ++s) scores[s] = M::sees(position, tile_begin + s) ? scores[s] : hidden;
   }
 }
 

@@ -11,6 +11,8 @@
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
@@ -242,3 +244,5 @@ void group_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, Index n, b
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS

@@ -18,12 +18,12 @@
 
 namespace headmix::gpu {
 
-/// Which kernels on tensor cores make d_k and d_v, and d_q, of heads so wide. Those of `small` tiles find room in the
+/// Which kernels on tensor cores make d_k and d_v, and d_q, of heads so wide. Those of `narrow` tiles find room in the
 /// 99 KiB that compute capability 8.6, 8.9 and 12.0 have for a block.
-template <AttentionMask Mask, class Map, int width, bool small>
+template <AttentionMask Mask, class Map, int width, bool narrow>
 struct attention_gradient_tensor;
-template <AttentionMask Mask, class Map, bool small>
-struct attention_gradient_tensor<Mask, Map, 64, small> {
+template <AttentionMask Mask, class Map, bool narrow>
+struct attention_gradient_tensor<Mask, Map, 64, narrow> {
   using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 2, 64>;
   using of_queries = attention_query_gradient_tensor<Mask, Map, 64, 2, Map::identity ? 64 : 32, 1>;
 };
@@ -40,14 +40,14 @@ struct attention_gradient_tensor<Mask, Map, 128, true> {
 /// f(the kernels that a block of the queue's device has room for)
 template <AttentionMask Mask, class Map, int width, class Queue, class F>
 auto with_gradient_kernels(Queue const& queue, F const& f) {
-  using large = attention_gradient_tensor<Mask, Map, width, false>;
-  using small = attention_gradient_tensor<Mask, Map, width, true>;
-  if constexpr (!std::is_same_v<typename large::of_keys, typename small::of_keys>) {
-    if (queue.shared_bytes() < (std::max)(large::of_keys::shared_bytes, large::of_queries::shared_bytes)) {
-      return f(small{});
+  using wide_tiles = attention_gradient_tensor<Mask, Map, width, false>;
+  using narrow_tiles = attention_gradient_tensor<Mask, Map, width, true>;
+  if constexpr (!std::is_same_v<typename wide_tiles::of_keys, typename narrow_tiles::of_keys>) {
+    if (queue.shared_bytes() < (std::max)(wide_tiles::of_keys::shared_bytes, wide_tiles::of_queries::shared_bytes)) {
+      return f(narrow_tiles{});
     }
   }
-  return f(large{});
+  return f(wide_tiles{});
 }
 /// Whether warpgroups make the gradients on a queue that can have them: they do not where scores go through a map, or
 /// there are no keys.
