@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "../error_of.hpp"
 #include "../in_child.hpp"
 #include "../io/files.hpp"
 #include "headmix/distributed/checkpoint.hpp"
@@ -106,6 +107,61 @@ TEST_CASE("a module that is divided is not saved as one process would") {
     Module<Many, Ranked> m(3, Ranked(c));
     CHECK_THROWS_WITH(save("none.safetensors", m), doctest::Contains("divided among ranks"));
   });
+}
+TEST_CASE("ranks that do not begin a training with the same are an error that names one, and what differs") {
+  headmix::test::Folder folder;
+  train("", folder / "one.safetensors", 0, 3);
+  train("", folder / "same_steps.safetensors", 1, 4);
+  // What all ranks end with, after rank 2 has done something that the others have not.
+  auto const error_after = [&](auto const& change) {
+    std::string text;
+    std::atomic<int> failed = 0;
+    run_ranks(3, [&](Local& c) {
+      Ranked backend(c);
+      Module<Many, Ranked> m(3, backend);
+      DividedParameters<double, Ranked> mine(m.parameters(), backend);
+      AdamW<double, Ranked> optimiser(mine.own(), {}, backend);
+      load(folder / "one.safetensors", m, optimiser);
+      check_equal_on_ranks(c, m, optimiser);  // experts and the optimiser's state are divided
+      if (c.rank() == 2) change(m, optimiser);
+      std::string const mine_ends = headmix::test::error_of([&] { check_equal_on_ranks(c, m, optimiser); });
+      if (!mine_ends.empty()) ++failed;
+      if (c.rank() == 0) text = mine_ends;
+    });
+    CHECK((failed == 3 || (failed == 0 && text.empty())));
+    return text;
+  };
+  auto const is = [](std::string const& text, std::string const& what) {
+    CAPTURE(text);
+    CHECK(text.starts_with("headmix: " + what + " must be the same on all ranks; it is "));
+    CHECK(text.ends_with(" on rank 2"));
+  };
+  CHECK(error_after([](auto&, auto&) {}) == "");
+  is(error_after([](auto& m, auto&) {
+       for (auto const& p : m.parameters()) {
+         double& last = p.value.data[p.value.size() - 1];
+         if (p.name == "W_g") last = std::nextafter(last, 1);
+       }
+     }),
+     "the digest of W_g");
+  is(error_after([](auto&, auto& optimiser) { optimiser.set_steps(2); }), "the number of an optimiser's steps");
+  is(error_after([](auto& m, auto&) { m.continue_from(3, 77); }), "the number of passes");
+  is(error_after([&](auto& m, auto& optimiser) { load(folder / "same_steps.safetensors", m, optimiser); }),
+     "the digest of W_g");
+}
+TEST_CASE("the state of an optimiser that is not divided is the same on all ranks, too") {
+  std::string const text = headmix::test::error_of([] {
+    run_ranks(2, [](Local& c) {
+      Ranked backend(c);
+      Module<One, Ranked> m(3, backend);
+      AdamW<double, Ranked> optimiser(m.parameters(), {}, backend);
+      check_equal_on_ranks(c, m, optimiser);
+      if (c.rank() == 1) optimiser.state().back().value.data[0] = -0.;
+      check_equal_on_ranks(c, m, optimiser);
+    });
+  });
+  CAPTURE(text);
+  CHECK(text.starts_with("headmix: the digest of optimiser."));
 }
 TEST_CASE("modules of different seeds are an error on all ranks") {
   std::atomic<int> caught = 0;

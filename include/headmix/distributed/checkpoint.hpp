@@ -3,12 +3,16 @@
 // Checkpoints of trainings on several ranks: the files of one process (io/checkpoint.hpp), which any number of ranks
 // can go on from. load() of a divided module takes its parts as it is.
 
+#include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
+#include "headmix/core/digest.hpp"
 #include "headmix/io/checkpoint.hpp"
 
 namespace headmix {
@@ -64,7 +68,56 @@ template <class C>
   return whole;
 }
 
+/// Fails on all ranks unless all of them have these numbers, which have names.
+template <class C>
+void check_equal_on_all_ranks(C& ranks, std::vector<std::pair<std::string, std::uint64_t>> const& named) {
+  if constexpr (requires { ranks.on_host(); }) {
+    check_equal_on_all_ranks(ranks.on_host(), named);
+  } else {
+    std::vector<Index> mine;
+    for (auto const& n : named) mine.push_back(static_cast<Index>(n.second));
+    std::vector<Index> const counts(static_cast<std::size_t>(ranks.size()), std::ssize(mine));
+    std::vector<Index> all(mine.size() * counts.size());
+    ranks.all_gather(all.data(), static_cast<Index const*>(mine.data()), counts);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      for (std::size_t r = 1; r < counts.size(); ++r) {
+        Index const first = all[i], other = all[r * mine.size() + i];
+        if (first == other) continue;
+        fail(named[i].first, " must be the same on all ranks; it is ", static_cast<std::uint64_t>(first),
+             " on rank 0 and ", static_cast<std::uint64_t>(other), " on rank ", r);
+      }
+    }
+  }
+}
+
 }  // namespace detail
+
+/// Fails on all ranks, with the names of a tensor and of two ranks, unless all of them have the same bits in what is
+/// not divided: parameters, buffers, the state of optimisers and their steps, the seed and the number of passes. For
+/// the begin of a training, and after load() of files that ranks may not share. All ranks call it.
+template <Communicator C, HasParameters M, StatefulOptimiser... O>
+void check_equal_on_ranks(C& ranks, M const& m, O const&... optimisers) {
+  std::vector<std::pair<std::string, std::uint64_t>> named;
+  if constexpr (requires { m.passes(); }) {
+    named.emplace_back("the seed", m.seed());
+    named.emplace_back("the number of passes", m.passes());
+  }
+  (static_cast<void>(
+       named.emplace_back("the number of an optimiser's steps", static_cast<std::uint64_t>(optimisers.steps()))),
+   ...);
+  std::vector<std::byte> copy;
+  for (auto const& t : detail::all_tensors(m, optimisers...)) {
+    if (t.part.divided) continue;
+    std::span<std::byte const> bytes(t.host, t.bytes());
+    if (t.host == nullptr) {
+      copy.resize(t.bytes());
+      t.download(copy.data());
+      bytes = copy;
+    }
+    named.emplace_back("the digest of " + t.name, detail::digest_of(bytes));
+  }
+  detail::check_equal_on_all_ranks(ranks, named);
+}
 
 /// save() of one process by all ranks together: rank 0 writes the file, in which divided parameters and divided state
 /// of optimisers are whole. Extras are those of rank 0. Returns when the file is there; where it cannot be written, all
