@@ -152,7 +152,7 @@ constexpr long endless = 1'000'000'000;
 /// Two processes that train, and have saved a checkpoint.
 class Ranks {
  public:
-  explicit Ranks(Divided const& t) : mpirun_(mpirun({{2, t.with_data(endless)}})) {
+  explicit Ranks(Divided const& t, Arguments const& more = {}) : mpirun_(mpirun({{2, t.with_data(endless, more)}})) {
     mpirun_.wait_for("step ");
     while (!fs::exists(t.file)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     ids_ = ranks_below(mpirun_.id());
@@ -160,16 +160,16 @@ class Ranks {
   }
   void send(std::size_t rank, int signal) const { kill(ids_[rank], signal); }
   [[nodiscard]] Child& launcher() { return mpirun_; }
-  /// Within ten seconds from now, no process is left.
-  Ended end() {
+  /// Within ten seconds from now, or so many, no process is left.
+  Ended end(std::chrono::seconds limit = std::chrono::seconds(10)) {
     auto const begin = Clock::now();
     Ended const ended = mpirun_.end();
-    while ((runs(ids_[0]) || runs(ids_[1])) && Clock::now() - begin < std::chrono::seconds(10)) {
+    while ((runs(ids_[0]) || runs(ids_[1])) && Clock::now() - begin < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     CHECK_FALSE(runs(ids_[0]));
     CHECK_FALSE(runs(ids_[1]));
-    CHECK(Clock::now() - begin < std::chrono::seconds(10));
+    CHECK(Clock::now() - begin < limit);
     return ended;
   }
 
@@ -226,6 +226,80 @@ TEST_CASE("headmix-lm: mpirun is interrupted, as by Ctrl-C, and all end with a c
   CHECK(ended.status != 0);
   CHECK(said(ended.err).size() <= 1);  // mpirun does not wait long for what its processes say
   t.check_checkpoint(endless);
+}
+
+TEST_CASE("headmix-lm: a process that hangs, as on a machine that does, ends all after --timeout") {
+  for (std::size_t const rank : {std::size_t{0}, std::size_t{1}}) {
+    Divided const t;
+    Ranks ranks(t, {"--timeout", "2"});
+    ranks.send(rank, SIGSTOP);
+    Ended const ended = ranks.end(std::chrono::seconds(30));
+    CAPTURE(ended.err);
+    CHECK(ended.status == 4);
+    CHECK(ended.out.empty());
+    // Behind the progress, where rank 0 is stopped in the middle of its line.
+    std::string const line =
+        message("headmix-lm: rank ", 1 - rank, ": no answer within 2 s from rank ", rank, " in all_");
+    auto const at = ended.err.find("headmix-lm: ");
+    REQUIRE(at != std::string::npos);
+    CHECK(ended.err.substr(at).starts_with(line));
+    CHECK(has(ended.err, message(" of ", endless, " steps\n")));
+    CHECK(ended.err.find("headmix-lm: ", at + 1) == std::string::npos);
+    t.check_checkpoint(endless);
+  }
+}
+
+TEST_CASE("headmix-lm: all processes must begin with the same parameters and the same state") {
+  Divided const t;
+  auto const save_in = [&](std::string const& folder, std::string const& seed) {
+    fs::create_directories(folder);
+    auto const arguments =
+        t.arguments(9, {"--batch", "2", "--checkpoint", folder, "--stop-after", "3", "--seed", seed});
+    CHECK(Child(arguments).end().status == 0);
+  };
+  save_in(t.folder / "a/saved", "1");
+  save_in(t.folder / "b/saved", "2");
+  auto const begin = [&](std::vector<std::string> const& of_first, std::vector<std::string> const& of_second) {
+    Arguments const in_folder{"/bin/sh", "-c", "cd \"$0\" && exec \"$@\""};
+    Arguments first = in_folder, second = in_folder;
+    append(first, {t.folder / "a"});
+    append(second, {t.folder / "b"});
+    append(first, t.arguments(9, {"--batch", "2", "--parallel", "data"}));
+    append(second, t.arguments(9, {"--batch", "2", "--parallel", "data"}));
+    append(first, of_first);
+    append(second, of_second);
+    auto const before = files_in(t.folder.path);
+    Ended ended = Child(mpirun({{1, first}, {1, second}})).end();
+    CHECK(files_in(t.folder.path) == before);
+    return ended;
+  };
+  // Files of one name that are not the same.
+  Ended const other = begin({"--from", "saved"}, {"--from", "saved"});
+  CAPTURE(other.err);
+  CHECK(other.status == 2);
+  CHECK(other.out.empty());
+  auto const lines = said(other.err);
+  REQUIRE(lines.size() == 1);
+  CHECK(has(lines[0], ": the digest of "));
+  CHECK(has(lines[0], " must be the same on all ranks; it is "));
+  CHECK(lines[0].ends_with(" on rank 1"));
+  // One that only some begin with.
+  std::string const same = ": --from: expected the same on all ranks, found ";
+  check_refusal(begin({"--from", "saved"}, {}), {"headmix-lm: rank 0" + same + "saved on rank 0, but not on rank 1",
+                                                 "headmix-lm: rank 1" + same + "none on rank 1, but not on rank 0"});
+  // Two trainings of one seed and as many steps, from other parameters.
+  fs::rename(t.folder / "a/saved", t.folder / "a/start");
+  fs::rename(t.folder / "b/saved", t.folder / "b/start");
+  for (std::string const folder : {"a", "b"}) {
+    auto const from = t.arguments(9, {"--batch", "2", "--checkpoint", t.folder / (folder + "/saved"), "--stop-after",
+                                      "3", "--from", t.folder / (folder + "/start")});
+    CHECK(Child(from).end().status == 0);
+  }
+  Ended const resumed = begin({"--checkpoint", "saved", "--resume"}, {"--checkpoint", "saved", "--resume"});
+  CAPTURE(resumed.err);
+  CHECK(resumed.status == 2);
+  REQUIRE(said(resumed.err).size() == 1);
+  CHECK(has(said(resumed.err)[0], ": the digest of "));
 }
 
 TEST_CASE("headmix-lm: all processes must have the same options") {

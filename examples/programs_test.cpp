@@ -320,6 +320,22 @@ TEST_CASE("headmix-lm: an error in the middle keeps the results of the steps bef
 }
 #endif
 
+#ifdef __linux__
+TEST_CASE("headmix-lm: threads that the system refuses are one line, and nothing is trained") {
+  Training const t;
+  auto const limit_memory = [] {
+    rlimit const gigabyte{1 << 30, 1 << 30};
+    setrlimit(RLIMIT_AS, &gigabyte);
+  };
+  Ended const ended = Child(t.arguments(2, {"--threads", "4096"}), limit_memory).end();
+  CAPTURE(ended.err);
+  CHECK(ended.status == 2);
+  CHECK(ended.out.empty());
+  CHECK(ended.err.starts_with("headmix-lm: thread_pool: expected 4096 threads, found "));
+  CHECK(ended.err.ends_with(": the system refuses the next one (Resource temporarily unavailable)\n"));
+}
+#endif
+
 namespace {
 /// A folder for the output of headmix-replay, and what it should be.
 struct Replay {

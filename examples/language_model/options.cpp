@@ -133,6 +133,8 @@ constexpr std::array table{
         "--parallel", "data|heads|experts", &Options::parallel, 0, 0, all,
         "train in the processes that mpirun starts: each has a part of every batch, or of the heads, or of the experts",
         "none"},
+    Option{"--timeout", "SECONDS", &Options::timeout, 0, 1e9, all,
+           "with --parallel: a process that has waited so long for another one ends all of them (0: never)", ""},
     Option{"--report", "FOLDER", &Options::report, 0, 0, all,
            "write loss.svg, experts.svg, ffn_experts.svg and report.json here", "none"},
     Option{"--checkpoint", "FOLDER", &Options::checkpoint, 0, 0, all,
@@ -469,6 +471,8 @@ void complete(Options& o, Given const& given) {
       if (given[position(option)] && (option == "--g-every" ? o.training != Training::bcd : !gate))
         o.notes.push_back(std::string(option) + " has no effect with --training " + std::string(name(o.training)));
   }
+  if (given[position("--timeout")] && o.parallel == Parallel::none)
+    o.notes.emplace_back("--timeout has no effect without --parallel");
   if (given[position("--threads")] && o.backend != Device::cpu)
     o.notes.push_back("--threads has no effect with --backend " + std::string(name(o.backend)));
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -569,9 +573,9 @@ Options parse_options(std::vector<std::string_view> const& arguments) {
 }
 
 std::vector<std::pair<std::string, std::string>> settings(Options const& options) {
-  constexpr std::array<std::string_view, 12> others{"--text",   "--from",       "--validation-text", "--threads",
-                                                    "--report", "--checkpoint", "--every",           "--stop-after",
-                                                    "--resume", "--sample",     "--progress",        "--parallel"};
+  constexpr std::array<std::string_view, 13> others{
+      "--text",       "--from",   "--validation-text", "--threads",  "--report",   "--checkpoint", "--every",
+      "--stop-after", "--resume", "--sample",          "--progress", "--parallel", "--timeout"};
   std::vector<std::pair<std::string, std::string>> all_of_them;
   for (Option const& o : table) {
     bool const used = (o.use & (bit_of(options.attention) | bit_of(options.ffn))) != 0;

@@ -78,6 +78,7 @@ struct Options {
   double moa_scale = 4;              ///< of the mixture's output, moa only; top_k unless given
   std::uint64_t seed = 1;
   Parallel parallel = Parallel::none;
+  Index timeout = 600;       ///< seconds that a process waits for others; 0: for ever
   Index threads = 1;         ///< parse_options: all hardware threads unless given
   std::string report;        ///< folder; empty: no report
   std::string checkpoint;    ///< folder; empty: no checkpoints

@@ -127,8 +127,9 @@ struct OneProcess {
   [[nodiscard]] std::pair<Index, Index> sequences(Index batch) const { return {0, batch}; }
   /// Whether this process speaks for all.
   [[nodiscard]] bool reports() const { return true; }
-  /// All processes must have done as many steps.
-  void check_steps(Index /*done*/) const {}
+  /// All processes must have done as many steps, and begin with the same parameters and the same state.
+  template <class... Saved>
+  void check_start(Index /*done*/, Saved const&... /*saved*/) const {}
   /// The parts of these parameters that this process moves.
   Parameters<T> const& begin(Parameters<T> const& /*all*/, Parameters<T> const& moved) { return moved; }
   void sum_gradients() {}
@@ -181,7 +182,7 @@ int train(Options const& o, Text const& text, Backend const& backend, MakeSublay
                       ranks.save(path, std::move(extras), saved...);
                     }};
   checkpoint.resume(training);
-  ranks.check_steps(results.steps);
+  ranks.check_start(results.steps, parameters, training.optimiser, training.gates);
   std::string kinds(name(o.attention));
   if (o.ffn != Ffn::dense) kinds.append(" with ").append(name(o.ffn));
   if (ranks.reports())

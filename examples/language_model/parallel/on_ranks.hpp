@@ -43,9 +43,11 @@ class OnRanks {
     return {headmix::first_of_share(batch, rank, size), headmix::share_of(batch, rank, size)};
   }
   [[nodiscard]] bool reports() const { return ranks().rank() == 0; }
-  /// Of a checkpoint that only some processes see.
-  void check_steps(Index done) const {
+  /// Of a checkpoint that only some processes see, or of which each has its own.
+  template <class... Saved>
+  void check_start(Index done, Saved const&... saved) const {
     headmix::detail::check_equal_on_all_ranks(ranks(), "the steps of the checkpoint", static_cast<std::uint64_t>(done));
+    headmix::check_equal_on_ranks(ranks(), saved...);
   }
   Parameters<float> begin(Parameters<float> const& all, Parameters<float> const& moved) {
     all_ = all;

@@ -46,6 +46,7 @@ void check_same_options(headmix::Mpi& ranks, Options const& o) {
   for (auto const& [option, value] : settings(o)) check(option, value);
   check("--report", o.report);
   check("--checkpoint", o.checkpoint);
+  check("--from", o.from);
   check("--every", std::to_string(o.every));
   check("--stop-after", std::to_string(o.stop_after));
   check("--resume", o.resume ? "on" : "off");
@@ -95,6 +96,7 @@ int in_processes(std::function<int()> const& body) {
 
 int train_parallel(Options const& o) {
   headmix::Mpi& ranks = *here;
+  ranks.set_timeout(static_cast<double>(o.timeout));
   check_same_options(ranks, o);
   if (o.parallel == Parallel::heads) check_heads(ranks.size(), o);
   if (ranks.rank() == 0) {
@@ -102,6 +104,8 @@ int train_parallel(Options const& o) {
   }
   Text const text = load_text(o);
   check_same(ranks, "--text", hash_of(text.bytes), headmix::message(text.size(), " bytes"));
+  check_same(ranks, "--validation-text", text.size() - text.train,
+             headmix::message(text.size() - text.train, " bytes"));
   if (ranks.rank() == 0) {
     create_report_folder(o);
     create_checkpoint_folder(o);

@@ -593,8 +593,9 @@ class Mpi : public collectives<Mpi> {
       // The one that has said why ends the others; if it is gone itself, somebody has to.
       if (!names_failure() && !wait_for_others(std::chrono::seconds(2)) && status == 0) complain(text);
       if (unheard_ > 0) {
-        MPI_Abort(ranks_, 1);
-        std::_Exit(1);
+        int const end_with = status == 0 ? 1 : status;
+        MPI_Abort(ranks_, end_with);
+        std::_Exit(end_with);
       }
     }
     return status == 0 ? 1 : status;
