@@ -3,8 +3,14 @@
 
 #include "headmix/backend/open_mp.hpp"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
 #include "../backend/executors.hpp"
 #include "../error_of.hpp"
+#include "../in_child.hpp"
 
 using namespace headmix;
 using namespace headmix::test;
@@ -40,6 +46,42 @@ TEST_CASE("OpenMP: a number of threads that no team has is an error") {
     CHECK(error_of([n] { open_mp const executor(n); }) ==
           message("headmix: open_mp: expected 1 to 4096 threads, found ", n));
   }
+}
+TEST_CASE("OpenMP: a child of fork() does not wait for ever for threads of its parent") {
+  open_mp two(2), one(1);
+  auto const sum_by = [](open_mp& executor) {
+    std::atomic<Index> sum{0};
+    executor.parallel_for(100, [&](Index i) { sum += i; });
+    return message("the sum is ", sum.load());
+  };
+  CHECK(sum_by(two) == "the sum is 4950");
+  auto const parent = getpid();
+  std::string const text = in_child([&] { return sum_by(two); });
+  CAPTURE(text);
+#ifdef __clang__
+  static_cast<void>(parent);
+  CHECK(text == "the sum is 4950");
+#else
+  CHECK(text.starts_with(
+      message("headmix: open_mp: the threads of OpenMP are those of process ", parent, ", and process ")));
+  // One that is made there is no better.
+  CHECK(says(in_child([&] {
+               open_mp another(2);
+               return sum_by(another);
+             }),
+             "those of process"));
+#endif
+  // Serially all goes on, and on threads that are new.
+  CHECK(in_child([&] {
+          std::string on_new;
+          std::thread([&] { on_new = sum_by(two); }).join();
+          return sum_by(one) + ", " + on_new;
+        }) == "the sum is 4950, the sum is 4950");
+  // A thread that has not run any forks a process that may.
+  std::string of_new;
+  std::thread([&] { of_new = in_child([&] { return sum_by(two); }); }).join();
+  CHECK(of_new == "the sum is 4950");
+  CHECK(sum_by(two) == "the sum is 4950");
 }
 TEST_CASE("OpenMP: inside a parallel region of the caller's everything runs on the thread that asks") {
   open_mp executor(2);

@@ -17,6 +17,11 @@ namespace headmix {
 
 /// Runs the tasks of one parallel_for in a parallel region of its own. Inside a parallel region, the caller's or that
 /// of another parallel_for, they run serially on the thread that asks. Several threads may call it at the same time.
+///
+/// A child of fork() has none of OpenMP's threads. LLVM's OpenMP makes new ones, GCC's waits for them for ever: with
+/// it, where the thread that called fork() had run a parallel_for of an open_mp, one in the child is an Error. That it
+/// had run parallel regions of the program's own cannot be told. Use thread_pool in such a program, or exec() in the
+/// child.
 class open_mp {
  public:
   /// The number of threads, the calling one included, stays what it is now: kernels are given memory for as many.
@@ -33,12 +38,26 @@ class open_mp {
       for (Index i = 0; i < n; ++i) f(i);
       return;
     }
+    check_process();
     // As many threads for any n: a runtime may end those that a smaller team leaves over.
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
     for (Index i = 0; i < n; ++i) f(i);
   }
 
  private:
+  /// Before a region of this thread.
+  static void check_process() {
+#ifndef __clang__  // LLVM's OpenMP makes new threads there
+    thread_local long team_of = 0;
+    long const process = detail::process_id();
+    if (team_of != 0 && team_of != process) {
+      fail("open_mp: the threads of OpenMP are those of process ", team_of, ", and process ", process,
+           " is a child of its fork(); use thread_pool, or exec()");
+    }
+    team_of = process;
+#endif
+  }
+
   int threads_;
 };
 

@@ -163,7 +163,7 @@ class GradientSums : public gradient_listener {
     }
     close();
   }
-  /// What is added up must belong together.
+  /// Sums are of one parameter each: all ranks have the same order.
   void check_order(std::vector<std::size_t> const& order) {
     std::uint64_t digest = 0;
     for (std::size_t const i : order) {
