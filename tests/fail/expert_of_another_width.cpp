@@ -1,4 +1,4 @@
-// expect: extents_agree<
+// expect: cols<archetype::mixture_of<X>>::value == dynamic|ExpertPolicy
 // SPDX-License-Identifier: MIT
 #include "headmix/layer/mh_moe.hpp"
 

@@ -1,4 +1,4 @@
-// expect: require_extents<.*2, 1, false>
+// expect first of 60 lines: ((= )?2 must equal .*1|, 2L?, .*equal, 1L?>)
 // SPDX-License-Identifier: MIT
 #include "headmix/expr/attention.hpp"
 

@@ -9,6 +9,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/type_list.hpp"
 #include "headmix/expr/extent.hpp"
+#include "headmix/expr/refused.hpp"
 
 namespace headmix {
 
@@ -98,6 +99,21 @@ struct the {
   using extent = X;
 };
 
+/// Stands for an expression that was refused, whatever it was.
+struct refused : detail::refusal {
+  using args = type_list<>;
+  using extents = shape<size<dynamic>, size<dynamic>, size<dynamic>>;
+  using domain = size<dynamic>;
+  static constexpr kind kind_of = kind::integer;
+  static constexpr form form_of = form::leaf;
+  static constexpr bool grad = false;
+};
+
+namespace detail {
+template <class... A>
+struct missing_gradient;
+}  // namespace detail
+
 /// What most operations have in common; an operation derives from it and hides what differs.
 ///
 /// An operation provides `shape_of<A...>`; a barrier also `eval(run, outputs..., [accumulate,] operands...)`; a
@@ -138,11 +154,18 @@ struct operation {
   static constexpr bool takes_stacks = false;
   /// True when operands arrive as unevaluated trees (see contract/lowered_tree.hpp) instead of views.
   static constexpr bool fuses_operands = false;
+  /// What to write, at the end of the message about operands whose extents do not fit.
+  static constexpr char const* hint = "";
   template <class... A>
   static constexpr kind kind_of = ((A::kind_of == kind::accumulator) || ...) ? kind::accumulator : kind::real;
   /// A list of `equal<>`, `at_most<>`, `multiple_of<>` over `rows_of<A>` and the like.
   template <class... A>
   using checks = type_list<>;
+  /// Found where an operation has none of its own.
+  template <Expr... A>
+  static constexpr auto vjp(A...) {
+    return detail::missing_gradient<A...>::gradients_of_operands();
+  }
 };
 
 namespace detail {
@@ -187,7 +210,7 @@ struct output {
 /// A name for an expression: `struct h : let<decltype(x{} % W{})> {};`. A pointwise value gets a buffer of its own, and
 /// type names stay short.
 template <Expr E>
-struct let : detail::choices_of<E> {
+struct let : detail::choices_of<E>, detail::refusal_of<E> {
   using init = E;
   using args = type_list<E>;
   using extents = typename E::extents;
@@ -210,36 +233,112 @@ constexpr gradients<G...> grads(G...) {
 }
 
 namespace detail {
-/// Named in the compiler's message: the operation, what it found and what it expected.
-template <class Op, Index Found, Index Expected, bool Ok>
-struct require_extents : std::true_type {
-  static_assert(Ok,
-                "headmix: the extents of the operands do not fit; see 'require_extents<operation, found, expected>'");
+/// For the message: operations whose gradient is asked for have one.
+template <class Op>
+inline constexpr bool has_vjp = false;
+template <class... A>
+struct missing_gradient {
+  static constexpr auto gradients_of_operands() {
+    using result = nth<sizeof...(A) - 1, type_list<A...>>;
+    static_assert(
+        has_vjp<typename result::op>,
+        "headmix: an operation has no gradient, see 'has_vjp<operation>': give it static constexpr auto vjp(auto "
+        "dy, auto a, auto y) { return grads(...); } with an a for each operand, or say static constexpr bool "
+        "differentiable = false");
+    return no_gradients(typename result::args{});
+  }
+  template <class... Operand>
+  static constexpr gradients<std::conditional_t<true, none, Operand>...> no_gradients(type_list<Operand...>) {
+    return {};
+  }
 };
-template <class Op, class Checks>
+
+template <class Op, Index Found, class Rule, Index Expected>
+inline constexpr bool extents_fit = false;
+// Assertions stand in functions, and what is refused calls them when it is used: a class whose own assertion failed has
+// no values for clang, and functions whose signatures fail are passed over, with an error at every use in turn.
+
+/// Extents X and Y of the operands A break a rule: GCC prints the text, clang the numbers.
+template <class Op, class Rule, class X, class Y, Index Found, Index Expected, class... A>
+constexpr bool say_extents() {
+#ifdef __clang__
+  static_assert(
+      extents_fit<Op, Found, typename Rule::rule, Expected>,
+      "headmix: the extents of the operands do not fit; see 'extents_fit<operation, found, rule, expected>'. a % "
+      "b is the product of [M, K] and [K, N], and a * b is element by element");
+#else
+  static_assert(sizeof(refused_because<printed_text<extents_message<Op, Rule, X, Y, A...>>()>) > 0,
+                "headmix: the extents of the operands do not fit");
+#endif
+  return true;
+}
+template <class Op, class Rule, class X, class Y, class... A>
+struct refused_extents : refused {
+  using said = std::bool_constant<say_extents<Op, Rule, X, Y, X::extent::value, Y::extent::value, A...>()>;
+};
+template <class Checks>
 struct static_checks;
-template <class Op, template <class, class> class... Rule, class... X, class... Y>
-struct static_checks<Op, type_list<Rule<X, Y>...>> {
-  static constexpr bool value = (require_extents<Op, X::extent::value, Y::extent::value,
-                                                 (X::extent::value == dynamic || Y::extent::value == dynamic ||
-                                                  Rule<X, Y>::holds(X::extent::value, Y::extent::value))>::value &&
+template <template <class, class> class... Rule, class... X, class... Y>
+struct static_checks<type_list<Rule<X, Y>...>> {
+  static constexpr bool value = ((X::extent::value == dynamic || Y::extent::value == dynamic ||
+                                  Rule<X, Y>::holds(X::extent::value, Y::extent::value)) &&
                                  ...);
 };
-template <class Op, class... A>
-struct application {
-  static_assert(Op::takes_stacks || ((A::extents::count::value == 1) && ...),
-                "headmix: this operation takes matrices, and an operand is a stack of them");
-  static_assert(Op::form_of != form::pointwise || ((A::kind_of != kind::integer) && ...),
+
+template <class Op, class Args, class Checks>
+struct first_broken;
+template <class Op, class... A, template <class, class> class Rule, class X, class Y, class... More>
+struct first_broken<Op, type_list<A...>, type_list<Rule<X, Y>, More...>>
+    : std::conditional_t<static_checks<type_list<Rule<X, Y>>>::value,
+                         first_broken<Op, type_list<A...>, type_list<More...>>,
+                         std::type_identity<refused_extents<Op, Rule<X, Y>, X, Y, A...>>> {};
+
+/// What is wrong with the operands A of operation Op.
+enum class problem { none, stack, selection, number_of_operands, extents };
+template <problem Found>
+constexpr bool say_problem() {
+  static_assert(Found != problem::stack, "headmix: this operation takes matrices, and an operand is a stack of them");
+  static_assert(Found != problem::selection,
                 "headmix: there is no arithmetic with selections; see one_hot, gather_cols and scatter_cols");
-  static_assert(Op::form_of != form::pointwise || sizeof...(A) <= 2,
-                "headmix: a pointwise operation has one or two operands");
-  static_assert(static_checks<Op, typename Op::template checks<A...>>::value);
+  static_assert(Found != problem::number_of_operands, "headmix: a pointwise operation has one or two operands");
+  return true;
+}
+template <problem Found, class Op, class... A>
+struct refused_operands : refused {
+  using said = std::bool_constant<say_problem<Found>()>;
+};
+/// What an operation makes of operands.
+template <problem Found, class Op, class... A>
+struct outcome {
+  using type = refused_operands<Found, Op, A...>;
+};
+template <class Op, class... A>
+struct outcome<problem::none, Op, A...> {
   using type = node<Op, A...>;
 };
+template <class Op, class... A>
+struct outcome<problem::extents, Op, A...> : first_broken<Op, type_list<A...>, typename Op::template checks<A...>> {};
+
+template <bool AnyRefused, class Op, class... A>
+struct application_if {
+  using type = refused;
+};
+template <class Op, class... A>
+struct application_if<false, Op, A...> {
+  static constexpr problem found = !Op::takes_stacks && !((A::extents::count::value == 1) && ...) ? problem::stack
+                                   : Op::form_of == form::pointwise && !((A::kind_of != kind::integer) && ...)
+                                       ? problem::selection
+                                   : Op::form_of == form::pointwise && sizeof...(A) > 2 ? problem::number_of_operands
+                                   : !static_checks<typename Op::template checks<A...>>::value ? problem::extents
+                                                                                               : problem::none;
+  using type = typename outcome<found, Op, A...>::type;
+};
+template <class Op, class... A>
+struct application : application_if<(__is_base_of(refusal, A) || ...), Op, A...> {};
 }  // namespace detail
 
 /// What `make` returns: an operation applied to operands. Extents that are known and do not fit are a compile error
-/// that prints both numbers.
+/// that prints both numbers; the result is then `refused`.
 template <class Op, Expr... A>
 using applied = typename detail::application<Op, A...>::type;
 /// Applies an operation.
@@ -251,6 +350,11 @@ constexpr applied<Op, A...> make(A...) {
 /// Buffer `Which` of a barrier.
 template <int Which, Expr Node>
 constexpr output<Which, Node> get_output(Node) {
+  return {};
+}
+/// Nothing that could be computed.
+template <int>
+constexpr refused get_output(refused) {
   return {};
 }
 

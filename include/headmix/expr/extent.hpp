@@ -91,10 +91,13 @@ struct subtracted {
   static constexpr Index value = dynamic;
 };
 namespace detail {
+template <Index A, Index B>
+inline constexpr bool is_at_least = A >= B;
 template <class A, class B>
 constexpr auto subtract() {
   if constexpr (A::value != dynamic && B::value != dynamic) {
-    static_assert(A::value >= B::value, "headmix: this extent is smaller than the other one");
+    static_assert(is_at_least<A::value, B::value>,
+                  "headmix: an extent is smaller than what is taken from it; see 'is_at_least<extent, taken>'");
     return std::type_identity<size<A::value - B::value>>{};
   } else {
     return std::type_identity<subtracted<A, B>>{};
@@ -151,6 +154,8 @@ struct factor_of<product<A, A>, A> : std::true_type {
   using rest = A;
 };
 
+template <Index A, Index B>
+inline constexpr bool is_multiple = B > 0 && A % B == 0;
 template <class A, class B>
 constexpr auto divide() {
   if constexpr (B::value == 1) {
@@ -160,7 +165,8 @@ constexpr auto divide() {
   } else if constexpr (factor_of<A, B>::value) {
     return std::type_identity<typename factor_of<A, B>::rest>{};
   } else if constexpr (A::value != dynamic && B::value != dynamic) {
-    static_assert(B::value > 0 && A::value % B::value == 0, "headmix: this extent is not a multiple of the other one");
+    static_assert(is_multiple<A::value, B::value>,
+                  "headmix: an extent is not a multiple of the other one; see 'is_multiple<extent, divisor>'");
     return std::type_identity<size<A::value / B::value>>{};
   } else {
     return std::type_identity<quotient<A, B>>{};
@@ -284,11 +290,13 @@ inline constexpr bool counts = detail::multiple_of_unit<X, Unit>::value;
 namespace rules {
 /// Both extents are the same.
 struct equal {
+  using rule = equal;  ///< for messages
   static constexpr bool holds(Index x, Index y) { return x == y; }
   static constexpr char const* text = "must equal";
 };
 /// The first extent is no larger than the second.
 struct at_most {
+  using rule = at_most;  ///< for messages
   static constexpr bool holds(Index x, Index y) { return x <= y; }
   static constexpr char const* text = "must be at most";
 };
@@ -299,6 +307,7 @@ struct less_than {
 };
 /// The first extent is a multiple of the second.
 struct multiple_of {
+  using rule = multiple_of;  ///< for messages
   static constexpr bool holds(Index x, Index y) { return y > 0 && x % y == 0; }
   static constexpr char const* text = "must be a multiple of";
 };

@@ -12,6 +12,7 @@ template <kind K>
 struct matmul : operation {
   static constexpr bool accumulates = true;
   /// So that the products of the gradient have operands of one type, which tensor cores multiply.
+  static constexpr char const* hint = "; a % b is the product of [M, K] and [K, N]";
   static constexpr bool rounds_gradient = true;
   template <class...>
   static constexpr kind kind_of = K;

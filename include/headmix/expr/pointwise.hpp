@@ -11,6 +11,7 @@
 
 #include "headmix/core/math.hpp"
 #include "headmix/expr/leaf.hpp"
+#include "headmix/expr/plain_number.hpp"
 
 namespace headmix {
 
@@ -58,6 +59,7 @@ struct extents_to_check<A, B, C, D...> {
 /// Base of the pointwise operations; a user's own derives from it too.
 struct pointwise : operation {
   static constexpr form form_of = form::pointwise;
+  static constexpr char const* hint = "; + - * / are element by element, and a % b is the product of matrices";
   static constexpr bool takes_stacks = true;
   /// False where f is for single numbers only.
   static constexpr bool vectorizable = true;

@@ -9,7 +9,8 @@ namespace headmix {
 namespace archetype {
 struct expert_count : size<4> {};
 struct choices : size<2> {};
-struct width : size<16> {};
+/// Any width, so that messages have the numbers of a layer.
+struct width : size<dynamic> {};
 struct sub_tokens : input<tokens, width> {};
 struct gate : input<tokens, choices> {};
 struct index : selection<tokens, choices, expert_count> {};
@@ -24,7 +25,7 @@ using mixture_of = decltype(X::template experts<expert_count, width>::mixture(su
 /// `experts<E, D, struct second>`, for its parameters to be others.
 template <class X>
 concept ExpertPolicy = Expr<archetype::mixture_of<X>> && std::same_as<rows<archetype::mixture_of<X>>, tokens> &&
-    extents_agree<cols<archetype::mixture_of<X>>::value, archetype::width::value>;
+                       cols<archetype::mixture_of<X>>::value == dynamic;  // as the width is
 
 namespace archetype {
 /// The least that an expert is: one matrix.

@@ -34,7 +34,7 @@ struct uninitialized {};
 /// @tparam L the layer, e.g. Moa
 /// @tparam Backend Cpu, Cuda, Reference or your own
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
-template <LayerPolicy L, BackendPolicy Backend, class Mode = training>
+template <GivenLayer L, BackendPolicy Backend, class Mode = training>
 class Module {
   static_assert(detail::checked_losses<typename L::losses>::value, "headmix: a loss of the layer is no single number");
 

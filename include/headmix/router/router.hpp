@@ -7,12 +7,13 @@
 namespace headmix {
 
 namespace archetype {
-struct D : size<16> {};
+/// Any width, so that messages have the numbers of a layer.
+struct D : size<dynamic> {};
 /// A stand-in for the value that a router reads.
 struct x : input<tokens, D> {};
 /// One for the queries of E heads.
 template <Extent E>
-struct queries : input<tokens, times<E, size<8>>> {};
+struct queries : input<tokens, times<E, D>> {};
 }  // namespace archetype
 
 /// A router that chooses by the queries of all heads, [rows, E d_h], instead of the layer's input.
