@@ -301,10 +301,12 @@ class Cpu {
   [[no_unique_address]] Reference<Scalar> reference_{};
 };
 
-static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>> && BackendPolicy<Cpu<bfloat16>>);
+static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>> && BackendPolicy<Cpu<bfloat16>>,
+              "headmix: Cpu lacks a kernel of BackendPolicy");
 static_assert(Decodes<Cpu<float>> && Decodes<Cpu<bfloat16>> && Decodes<Reference<double>> && ChecksPass<Cpu<float>> &&
-              MapsScores<Cpu<float>> && MapsScores<Cpu<double>> && MapsScores<Cpu<bfloat16>> &&
-              PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> &&
-              ForEach<Cpu<float>>);
+                  MapsScores<Cpu<float>> && MapsScores<Cpu<double>> && MapsScores<Cpu<bfloat16>> &&
+                  PackedGemm<Cpu<float>> && StoresProbabilities<Cpu<float>> && PreparesWeights<Cpu<float>> &&
+                  ForEach<Cpu<float>>,
+              "headmix: a CPU backend lacks an optional kernel");
 
 }  // namespace headmix::inline HEADMIX_ISA

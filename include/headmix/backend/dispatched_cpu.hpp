@@ -207,9 +207,11 @@ class DispatchedCpu : public Cpu<Scalar, Exec> {
   cpu::kernel_set<W> const* wide_ = nullptr;
 };
 
-static_assert(BackendPolicy<DispatchedCpu<float>> && BackendPolicy<DispatchedCpu<bfloat16>>);
-static_assert(Decodes<DispatchedCpu<float>> && PackedGemm<DispatchedCpu<float>> && MapsScores<DispatchedCpu<float>> &&
-              MapsScores<DispatchedCpu<bfloat16>> && StoresProbabilities<DispatchedCpu<float>> &&
-              PreparesWeights<DispatchedCpu<float>>);
+static_assert(BackendPolicy<DispatchedCpu<float>> && BackendPolicy<DispatchedCpu<bfloat16>>,
+              "headmix: DispatchedCpu lacks a kernel of BackendPolicy");
+static_assert(Decodes<DispatchedCpu<float>> && PackedGemm<DispatchedCpu<float>> &&
+                  MapsScores<DispatchedCpu<float>> && MapsScores<DispatchedCpu<bfloat16>> &&
+                  StoresProbabilities<DispatchedCpu<float>> && PreparesWeights<DispatchedCpu<float>>,
+              "headmix: DispatchedCpu lacks an optional kernel that it forwards");
 
 }  // namespace headmix::inline HEADMIX_ISA

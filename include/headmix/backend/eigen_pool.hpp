@@ -96,6 +96,6 @@ class eigen_pool {
   std::atomic_flag busy_;
 };
 
-static_assert(Executor<eigen_pool>);
+static_assert(Executor<eigen_pool>, "headmix: eigen_pool is no Executor");
 
 }  // namespace headmix

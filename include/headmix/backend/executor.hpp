@@ -27,6 +27,6 @@ struct serial {
   }
 };
 
-static_assert(Executor<serial>);
+static_assert(Executor<serial>, "headmix: serial is no Executor");
 
 }  // namespace headmix

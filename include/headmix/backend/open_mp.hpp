@@ -61,6 +61,6 @@ class open_mp {
   int threads_;
 };
 
-static_assert(Executor<open_mp>);
+static_assert(Executor<open_mp>, "headmix: open_mp is no Executor");
 
 }  // namespace headmix

@@ -707,6 +707,7 @@ struct Reference {
   }
 };
 
-static_assert(BackendPolicy<Reference<float>> && BackendPolicy<Reference<double>> && PackedGemm<Reference<double>>);
+static_assert(BackendPolicy<Reference<float>> && BackendPolicy<Reference<double>> && PackedGemm<Reference<double>>,
+              "headmix: Reference lacks a kernel");
 
 }  // namespace headmix

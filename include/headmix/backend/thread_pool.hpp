@@ -68,6 +68,6 @@ class thread_pool {
   eigen_pool executor_{*pool_};
 };
 
-static_assert(Executor<thread_pool>);
+static_assert(Executor<thread_pool>, "headmix: thread_pool is no Executor");
 
 }  // namespace headmix

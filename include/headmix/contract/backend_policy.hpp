@@ -212,6 +212,7 @@ concept BackendPolicy = requires(B& b, view<typename B::scalar> y, view<typename
   b.rotary(y, a, number, positions, n, flag);
 };
 
-static_assert(BackendPolicy<archetype::backend<float>>);
+static_assert(BackendPolicy<archetype::backend<float>>,
+              "headmix: archetype::backend lacks a kernel of BackendPolicy");
 
 }  // namespace headmix

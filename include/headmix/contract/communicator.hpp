@@ -70,7 +70,7 @@ concept Communicator = requires(C& c, C const& asked, float* to, float const* fr
   c.broadcast(bytes, n, n);
   c.barrier();
 };
-static_assert(Communicator<archetype::communicator>);
+static_assert(Communicator<archetype::communicator>, "headmix: archetype::communicator is no Communicator");
 
 /// Operations that go on while the rank computes. begin_all_sum(...) and begin_all_to_all(...): as those of
 /// archetype::communicator, but return a number at once; `to` and `from` are the communicator's until complete(number),

@@ -77,7 +77,8 @@ struct mask {
   static bool sees(Index t, Index s) { return t != s; }
 };
 }  // namespace archetype
-static_assert(AttentionMask<archetype::mask>);
-static_assert(AttentionMask<full> && AttentionMask<causal> && AttentionMask<sliding_window<4>>);
+static_assert(AttentionMask<archetype::mask>, "headmix: archetype::mask is no AttentionMask");
+static_assert(AttentionMask<full> && AttentionMask<causal> && AttentionMask<sliding_window<4>>,
+              "headmix: a ready-made mask is no AttentionMask");
 
 }  // namespace headmix

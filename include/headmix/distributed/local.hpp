@@ -181,7 +181,7 @@ class Local : public collectives<Local> {
   Index rank_;
 };
 
-static_assert(Overlaps<Local>);
+static_assert(Overlaps<Local>, "headmix: Local does not overlap exchanges");
 
 /// Calls f(Local&) on `ranks` threads, one for each rank. When f throws on one, all others fail in their next
 /// operation; the exception is thrown on, when all have ended. A rank that returns while others go on is such a

@@ -66,7 +66,7 @@ struct mpi_header {
   std::uint64_t key;
   announcement what;
 };
-static_assert(std::is_trivially_copyable_v<mpi_header>);
+static_assert(std::is_trivially_copyable_v<mpi_header>, "headmix: the header of a message can be copied as bytes");
 
 /// That a rank takes part in nothing any more, and which rank is the reason.
 struct mpi_notice {
@@ -74,12 +74,12 @@ struct mpi_notice {
   std::int32_t length;
   std::array<char, 2040> text;
 };
-static_assert(std::is_trivially_copyable_v<mpi_notice>);
+static_assert(std::is_trivially_copyable_v<mpi_notice>, "headmix: a notice can be copied as bytes");
 
 /// What to give MPI as the type of T.
 template <class T>
 [[nodiscard]] MPI_Datatype mpi_type() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "headmix: Mpi sums float and double");
   if constexpr (std::is_same_v<T, float>) {
     return MPI_FLOAT;
   } else {
@@ -638,7 +638,7 @@ class Mpi : public collectives<Mpi> {
   AlignedBuffer sum_;
 };
 
-static_assert(Overlaps<Mpi>);
+static_assert(Overlaps<Mpi>, "headmix: Mpi does not overlap exchanges");
 
 template <class F>
 int run_mpi(int* argc, char*** argv, F f, sums how) {

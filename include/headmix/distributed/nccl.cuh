@@ -513,6 +513,6 @@ class Nccl {
   bool checks_ = false, recorded_ = false;
 };
 
-static_assert(Communicator<Nccl<archetype::communicator>>);
+static_assert(Communicator<Nccl<archetype::communicator>>, "headmix: Nccl is no Communicator");
 
 }  // namespace headmix

@@ -41,7 +41,8 @@ struct variant {
   static double scale(Index) { return 0.5; }
 };
 }  // namespace archetype
-static_assert(AttentionVariant<archetype::variant> && AttentionVariant<causal> && AttentionVariant<unscaled<causal>>);
+static_assert(AttentionVariant<archetype::variant> && AttentionVariant<causal> && AttentionVariant<unscaled<causal>>,
+              "headmix: a mask is no AttentionVariant");
 
 namespace detail {
 template <class V>

@@ -86,7 +86,7 @@ struct scalar_op : pointwise {
   static constexpr auto vjp(auto dy, auto, auto) { return grads(dy + dy); }
 };
 }  // namespace archetype
-static_assert(ScalarOp<archetype::scalar_op>);
+static_assert(ScalarOp<archetype::scalar_op>, "headmix: archetype::scalar_op is no ScalarOp");
 
 /// A user's own scalar function of every element: `apply<my_op>(a)`.
 template <ScalarOp Op, Expr A>

@@ -75,7 +75,8 @@ struct map_of_scores : score_map {
   }
 };
 }  // namespace archetype
-static_assert(ScoreMap<archetype::map_of_scores> && !ScoreMap<score_map>);
+static_assert(ScoreMap<archetype::map_of_scores> && !ScoreMap<score_map>,
+              "headmix: archetype::map_of_scores is no ScoreMap, or score_map itself is one");
 
 /// Maps for `attention` in their order, with the extent that their operands count heads by.
 template <Extent Heads, class... M>

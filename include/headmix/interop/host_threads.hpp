@@ -251,7 +251,7 @@ class host_threads {
   char refusal_[256] = {};
 };
 
-static_assert(Executor<host_threads>);
+static_assert(Executor<host_threads>, "headmix: host_threads is no Executor");
 
 /// A module that all threads of a host call together. forward() returns y on every one.
 /// @tparam Backend Cpu<float, host_threads> or Cpu<double, host_threads>

@@ -43,7 +43,7 @@ struct torch_threads {
     });
   }
 };
-static_assert(Executor<torch_threads>);
+static_assert(Executor<torch_threads>, "headmix: torch_threads is no Executor");
 
 /// A tensor of 1 (a row), 2 or 3 (a stack) dimensions as it lies in memory. Keep the tensor for as long as the view.
 /// @tparam T the type of its numbers, const where they are only read

@@ -40,6 +40,6 @@ struct expert {
   };
 };
 }  // namespace archetype
-static_assert(ExpertPolicy<archetype::expert>);
+static_assert(ExpertPolicy<archetype::expert>, "headmix: archetype::expert is no ExpertPolicy");
 
 }  // namespace headmix

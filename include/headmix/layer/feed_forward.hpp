@@ -167,6 +167,7 @@ struct FeedForward {
   };
 };
 
-static_assert(ExpertPolicy<FeedForward<8>> && ExpertPolicy<FeedForward<dynamic, activation::relu, weights::ternary>>);
+static_assert(ExpertPolicy<FeedForward<8>> && ExpertPolicy<FeedForward<dynamic, activation::relu, weights::ternary>>,
+              "headmix: FeedForward is no ExpertPolicy");
 
 }  // namespace headmix

@@ -28,7 +28,8 @@ struct LossFreeTopK {
   };
 };
 
-static_assert(RouterPolicy<LossFreeTopK<8, 2>>);
-static_assert(RouterPolicy<LossFreeTopK<dynamic, dynamic>>);
+static_assert(RouterPolicy<LossFreeTopK<8, 2>>, "headmix: LossFreeTopK is no RouterPolicy");
+static_assert(RouterPolicy<LossFreeTopK<dynamic, dynamic>>,
+              "headmix: LossFreeTopK with dynamic sizes is no RouterPolicy");
 
 }  // namespace headmix

@@ -114,6 +114,6 @@ struct router {
   };
 };
 }  // namespace archetype
-static_assert(RouterPolicy<archetype::router>);
+static_assert(RouterPolicy<archetype::router>, "headmix: archetype::router is no RouterPolicy");
 
 }  // namespace headmix

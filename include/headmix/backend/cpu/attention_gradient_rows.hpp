@@ -193,7 +193,8 @@ struct gradient_rows {
   /// its tiles.
   HEADMIX_WHOLE_VECTORS void read(view<T> p, stored_probabilities<T const> const& stored, Index first, Index begin,
                                   Index end) const {
-    static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0);
+    static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0,
+                  "headmix: tiles of the gradient divide the keys of a tile, and vectors its rows");
     constexpr Index ahead = tuning::stored_ahead;
     alignas(64) T factor[gradient_tile::rows] = {};
     for (Index i = 0; i < count; ++i) factor[i] = stored.shift(first + i, begin) - lse[i];

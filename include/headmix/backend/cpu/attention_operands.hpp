@@ -85,7 +85,8 @@ template <AttentionMask M, class S, class Map>
 void attention_operand_gradient(executor_ref executor, operand_gradients<accumulator_t<S>, Map::operands> const& d,
                                 attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
   using T = accumulator_t<S>;
-  static_assert(attention_tile::rows <= gradient_tile::rows);
+  static_assert(attention_tile::rows <= gradient_tile::rows,
+                "headmix: a tile of attention has no more rows than one of its gradient");
   attention_extents const& x = a.extents;
   Index const in_list = detail::heads_of_list(x), each = in_list * Map::operands;
   scratch_cutter cut(scratch);

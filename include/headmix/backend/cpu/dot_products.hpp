@@ -279,7 +279,7 @@ void multiply_dots(Index m, C c, A const& a, view<bfloat16 const> b, bool accumu
 template <class Products, class Rows, class C>
 void multiply_rounded(Index m, C c, Rows a, view<float const> b, bool accumulate) {
   constexpr Index most = tuning::pairs_depth;
-  static_assert(copied_rows::room(most) > 0);
+  static_assert(copied_rows::room(most) > 0, "headmix: there is no room for a copied row");
   copied_rows copy;
   each_pass<Products>(accumulate, [&]<term A, term B>(bool add) {
     for (Index k = 0; k < b.rows; k += most) {

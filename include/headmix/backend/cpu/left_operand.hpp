@@ -100,7 +100,7 @@ struct left_strips {
   [[nodiscard]] static constexpr Index size(Index m, Index depth) { return (m + rows - 1) / rows * stride_of(depth); }
   template <int R>
   [[nodiscard]] left_columns<R, T, Columns> block(Index i, int, Index k) const {
-    static_assert(R == rows);
+    static_assert(R == rows, "headmix: strips of this operand have its number of rows");
     return {data + i / rows * stride, columns + k};
   }
 };

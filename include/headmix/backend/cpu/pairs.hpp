@@ -34,7 +34,7 @@ namespace headmix::cpu::inline HEADMIX_ISA::detail {
 /// 1.2e-38, for 0.
 template <class To>
 HEADMIX_WHOLE_VECTORS void store_rounded(To* to, vector<float> const& v) {
-  static_assert(std::is_same_v<To, bfloat16>);
+  static_assert(std::is_same_v<To, bfloat16>, "headmix: numbers are rounded to bfloat16 here");
 #if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
   __m256bh const halves = _mm512_cvtneps_pbh((__m512)v);
   std::memcpy(to, &halves, sizeof halves);
@@ -68,7 +68,7 @@ HEADMIX_WHOLE_VECTORS vector<pair> words_of(vector<float> const& v) {
 /// The same of one number.
 template <term P = term::nearest>
 [[nodiscard]] inline pair word_of(bfloat16 x) {
-  static_assert(P == term::nearest);
+  static_assert(P == term::nearest, "headmix: one number is the nearest one alone");
   return x.bits;
 }
 template <term P = term::nearest>

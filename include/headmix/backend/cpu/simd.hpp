@@ -87,7 +87,8 @@ HEADMIX_WHOLE_VECTORS vector<T> load_as(S const* from) {
   if constexpr (std::is_same_v<S, T>) {
     return load(from);
   } else {
-    static_assert(std::is_same_v<S, bfloat16> && std::is_same_v<T, float>);
+    static_assert(std::is_same_v<S, bfloat16> && std::is_same_v<T, float>,
+                  "headmix: stored numbers that are no T are bfloat16, and T is float");
     vector<std::uint16_t, vector_bytes / 2> halves;
     std::memcpy(&halves, from, sizeof halves);
     vector<std::uint32_t> const words = __builtin_convertvector(halves, vector<std::uint32_t>) << 16;
@@ -102,7 +103,8 @@ HEADMIX_WHOLE_VECTORS void store_as(S* to, vector<T> const& v) {
   if constexpr (std::is_same_v<S, T>) {
     store(to, v);
   } else {
-    static_assert(std::is_same_v<S, bfloat16> && std::is_same_v<T, float>);
+    static_assert(std::is_same_v<S, bfloat16> && std::is_same_v<T, float>,
+                  "headmix: stored numbers that are no T are bfloat16, and T is float");
     vector<std::uint32_t> words;
     std::memcpy(&words, &v, sizeof words);
     vector<std::uint32_t> const rounded = (words + 0x7FFFu + (words >> 16 & 1u)) >> 16;

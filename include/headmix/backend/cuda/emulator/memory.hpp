@@ -97,7 +97,7 @@ class memory {
   }
 
  private:
-  static_assert(address_range::gap % alignment == 0);
+  static_assert(address_range::gap % alignment == 0, "headmix: the gap between buffers keeps their alignment");
 
   [[nodiscard]] std::size_t whole_bytes() const {
     return (bytes_ + 3 * address_range::gap - 1) / address_range::gap * address_range::gap;

@@ -103,7 +103,7 @@ class shared_reference {
 /// A thread's pointer to a T in shared memory. Every access is checked, where it points only then.
 template <class T>
 class shared_pointer {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T>, "headmix: shared memory holds what can be copied as bytes");
 
  public:
   shared_pointer() = default;

@@ -21,7 +21,8 @@ namespace headmix::gpu {
 /// keys.
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_key_gradient_warpgroups {
-  static_assert(Map::identity && (width == 64 || width == 128));
+  static_assert(Map::identity && (width == 64 || width == 128),
+                "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int keys = 128, rows = 64, stages = 4, panels = width / panel_columns;

@@ -13,7 +13,7 @@ namespace headmix::gpu {
 /// has the same rows and a half of the keys, and their sums are added in the end. Rows are aligned, the list is small.
 template <AttentionMask Mask, class Map, int width, int m, int keys, int groups>
 struct attention_query_gradient_tensor {
-  static_assert(groups == 1 || groups == 2);
+  static_assert(groups == 1 || groups == 2, "headmix: a block has one or two groups of queries");
   static constexpr int warps = 4 * groups, threads = 32 * warps, own_keys = keys / groups;
   static constexpr bool cooperative = true;
   static constexpr int rows = 16 * m * 4;
@@ -129,7 +129,7 @@ struct attention_query_gradient_tensor {
     device.template wait_copies<0>();
     device.sync();
     if constexpr (groups == 2) {
-      static_assert(rows * width * 4 <= 4 * key_bytes);
+      static_assert(rows * width * 4 <= 4 * key_bytes, "headmix: the result does not fit where keys were");
       auto const others = device.template shared<float>(stages_at) + (device.warp() % 4 * (16 * m) * width + lane * 4);
       auto const each = [&](auto const& f) {
         HEADMIX_UNROLL

@@ -19,7 +19,8 @@ namespace headmix::gpu {
 /// keys.
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_query_gradient_warpgroups {
-  static_assert(Map::identity && (width == 64 || width == 128));
+  static_assert(Map::identity && (width == 64 || width == 128),
+                "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int query_bytes = 128 * width * 2;  ///< also of d_o, which lies behind q
   using block = attention_row_block<Mask, width, cleaned_tiles::keys, 2 * query_bytes>;

@@ -94,7 +94,7 @@ struct small_row_list {
 /// Places of rows in shared memory, `pitch` numbers each.
 template <int pitch, class Ints>
 struct shared_places {
-  static_assert(pitch == 2 || pitch == 3);
+  static_assert(pitch == 2 || pitch == 3, "headmix: the pitch of a tile of attention is 2 or 3");
   Ints at;
 
   HEADMIX_DEVICE void put(int i, small_place const& place) const {
@@ -105,7 +105,7 @@ struct shared_places {
   [[nodiscard]] HEADMIX_DEVICE int row(int i) const { return at[pitch * i]; }
   [[nodiscard]] HEADMIX_DEVICE int col(int i) const { return at[pitch * i + 1]; }
   [[nodiscard]] HEADMIX_DEVICE int position(int i) const {
-    static_assert(pitch == 3);
+    static_assert(pitch == 3, "headmix: this tile of attention has a pitch of 3");
     return at[pitch * i + 2];
   }
   /// Where row i of the tile begins in a matrix, null for none.

@@ -22,7 +22,8 @@ namespace headmix::gpu {
 /// keys.
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_warpgroups {
-  static_assert(Map::identity && (width == 64 || width == 128));
+  static_assert(Map::identity && (width == 64 || width == 128),
+                "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
   static constexpr bool cooperative = true, warpgroups = true;
   using block = attention_row_block<Mask, width, cleaned_tiles::values, 128 * width * 2>;  ///< behind the queries
   using ring = typename block::ring;

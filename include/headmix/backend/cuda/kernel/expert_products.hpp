@@ -101,8 +101,9 @@ struct mapped_products {
 template <int columns, bool transposed, class TensorMap, class Output>
 struct expert_products {
   static constexpr int products = Output::products, own_columns = columns / products;  ///< of each product
-  static_assert(columns == 64 || columns == 128);
-  static_assert(own_columns % panel_columns == 0 && (products == 1 || !transposed));
+  static_assert(columns == 64 || columns == 128, "headmix: a tile of experts' products has 64 or 128 columns");
+  static_assert(own_columns % panel_columns == 0 && (products == 1 || !transposed),
+                "headmix: panels divide a warp's columns, and transposed weights go with one product");
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int rows = 256, depth = panel_columns;

@@ -97,7 +97,7 @@ struct grouped_gemm_tensor {
   static constexpr int rows = 128, depth = columns > 64 ? 32 : 64, stages = columns > 64 ? 5 : 3;
   static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
-  static_assert(rows * columns * 2 <= shared_bytes);
+  static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
 
   view<T> y;
   view<T const> x, w;

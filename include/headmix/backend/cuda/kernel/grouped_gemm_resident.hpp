@@ -63,7 +63,7 @@ struct grouped_gemm_resident : resident_rows {
     int const steps = some ? my_tiles << two : 0;
 
     auto const places = device.template shared<int>(slots_at);
-    static_assert(rows == threads);
+    static_assert(rows == threads, "headmix: each thread has one row");
     places[thread] = mine.slot(slots, thread);
     device.sync();
     if (some) {
@@ -135,7 +135,8 @@ struct grouped_gemm_resident : resident_rows {
       // Through the tile that was multiplied last, a quarter of it for each warp, so that whole rows are written.
       device.sync();
       constexpr int out_rows = 16 * m, out_columns = 8 * n, chunks = out_columns / 8;
-      static_assert(4 * out_rows * out_columns * 2 <= right_bytes);
+      static_assert(4 * out_rows * out_columns * 2 <= right_bytes,
+                    "headmix: the result does not fit where the right operand was");
       int const made_at = stages_at + last * right_bytes + warp * (out_rows * out_columns * 2);
       auto const made = device.template shared<T>(made_at);
       int const chunk = lane % chunks, col = (first_tile + tile) * columns + right + 8 * chunk;

@@ -41,7 +41,8 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   static constexpr int count_at = rows, col_at = rows + 1, end_at = rows + 2, steps_at = rows + 3;
   static constexpr int item_bytes = (rows + 4) * 4, items_at = (rights::end + 15) / 16 * 16;
   static constexpr int chunks_at = items_at + most_steps * item_bytes;  ///< where rows of x begin, for those who gather
-  static_assert(chunks_at + rows * 4 <= base::begins_at);
+  static_assert(chunks_at + rows * 4 <= base::begins_at,
+                "headmix: the numbers of rows reach into the resident weights");
   static constexpr int gather_threads = 64, gather_barrier = 1;
 
   int groups;  ///< of tiles of columns

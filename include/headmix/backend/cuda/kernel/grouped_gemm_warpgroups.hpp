@@ -35,7 +35,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   /// column and the steps of its depth, 0 without an expert. A count of 0: there is no further tile.
   static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
   static constexpr int tiles_at = (ring::end + 15) / 16 * 16;
-  static_assert(tiles_at + stages * tile_bytes <= base::begins_at);
+  static_assert(tiles_at + stages * tile_bytes <= base::begins_at, "headmix: the stages reach into the result");
   static constexpr int producers = 4;      ///< warps
   static constexpr int on_their_way = 2;   ///< steps whose rows of x have not arrived when the next one is begun
   static constexpr int bring_barrier = 1;  ///< of the first warpgroup

@@ -91,7 +91,7 @@ struct grouped_outer_tensor {
   static constexpr int depth = 32, stages = 4;
   static constexpr int left_bytes = depth * rows * 2, right_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
-  static_assert(rows * columns * 2 <= shared_bytes);
+  static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
 
   view<T> y;
   view<T const> x, g;

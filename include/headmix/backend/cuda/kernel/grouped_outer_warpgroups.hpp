@@ -36,7 +36,8 @@ struct grouped_outer_warpgroups {
   static constexpr int on_their_way = 2;              ///< steps whose rows have not arrived when the next one is begun
   static constexpr int own_rows = 128;                ///< and columns: of one consumer
   static constexpr int old_panel_bytes = own_rows * panel_row_bytes;
-  static_assert(own_rows / panel_columns * old_panel_bytes <= stage_bytes);
+  static_assert(own_rows / panel_columns * old_panel_bytes <= stage_bytes,
+                "headmix: the old values do not fit in a stage");
 
   view<bfloat16> y;
   view<bfloat16 const> x, g;
@@ -105,7 +106,8 @@ struct grouped_outer_warpgroups {
     auto const row_of_lane = [&](int of) {
       return copy::row(device.warp() * 32, 0) + of % 4 + of / 4 * copy::rows_at_once;
     };
-    static_assert(copy::count == 4 && 32 / tile_layout<panel_columns>::chunks == 4);
+    static_assert(copy::count == 4 && 32 / tile_layout<panel_columns>::chunks == 4,
+                  "headmix: a thread copies four chunks, and four rows share a panel's chunks");
     auto const read_slot = [&](int step) {
       int const place = (step + lane / 16) * depth + row_of_lane(lane % 16);
       return place < mine.count ? slots.slot(mine.begin + place) : Int{-1};

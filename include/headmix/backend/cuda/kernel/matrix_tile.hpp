@@ -18,7 +18,7 @@ namespace headmix::gpu {
 /// matrix loads meet a bank conflict.
 template <int cols>
 struct tile_layout {
-  static_assert(cols >= 16 && (cols & (cols - 1)) == 0);
+  static_assert(cols >= 16 && (cols & (cols - 1)) == 0, "headmix: a tile's columns are a power of two from 16");
   static constexpr int chunks = cols / 8;  ///< of a row
 
   /// Where chunk c of row i begins, in elements from the tile's beginning.
@@ -85,7 +85,8 @@ struct tile_copy {
   using layout = tile_layout<cols>;
   static constexpr int rows_at_once = threads / layout::chunks;
   static constexpr int count = rows / rows_at_once;  ///< rows of a thread
-  static_assert(threads % layout::chunks == 0 && rows % rows_at_once == 0);
+  static_assert(threads % layout::chunks == 0 && rows % rows_at_once == 0,
+                "headmix: threads divide a tile's rows and chunks evenly");
 
   /// Which row of the tile the thread copies p-th.
   [[nodiscard]] static HEADMIX_HD constexpr int row(int thread, int p) {
@@ -190,7 +191,7 @@ HEADMIX_DEVICE words<4> load_right_transposed(Device& device, Pointer tile,
 template <int m, int n, Half T = bfloat16, class Device>
 HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> const (&a)[m],
                                  words<4> const (&b)[n / 2]) {
-  static_assert(n % 2 == 0);
+  static_assert(n % 2 == 0, "headmix: fragments are loaded two at a time");
   static_assert(std::is_same_v<T, bfloat16>, "headmix: the devices have no matrix instruction for this type yet");
   HEADMIX_UNROLL
   for (int i = 0; i < m; ++i) {

@@ -35,7 +35,8 @@ struct route_tensor {
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
   static constexpr int logit_row = columns + 4;  // so that the rows of a fragment begin in different banks
   static constexpr int p_sums_at = rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
-  static_assert(counts_at + warps * columns * 4 <= shared_bytes);
+  static_assert(counts_at + warps * columns * 4 <= shared_bytes,
+                "headmix: the counts of experts do not fit in shared memory");
 
   view<float> z, p;
   view<Int> index;
