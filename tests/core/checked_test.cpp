@@ -17,6 +17,7 @@
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/train/adamw.hpp"
+#include "headmix/train/sgd.hpp"
 
 namespace checked_test {
 
@@ -148,6 +149,7 @@ TEST_CASE("checked: parameters of an optimiser") {
   p.value.count = p.gradient.count = Index{1} << 32, p.value.rows = p.gradient.rows = Index{1} << 32;
   p.value.stack_stride = p.gradient.stack_stride = Index{1} << 32, p.value.row_stride = p.gradient.row_stride = 1;
   CHECK(says(error_of([&] { AdamW<float>({p}); }), "sizes are too large: "));
+  CHECK(says(error_of([&] { Sgd<float>({p}); }), "sizes are too large: "));
 }
 
 }  // namespace checked_test

@@ -258,6 +258,7 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   }
   static void check(parameter<T> const& p) {
     view<T> const &a = p.value, &b = p.gradient;
+    static_cast<void>(detail::checked_size(a));
     std::string const name(p.name);
     if (a.count != b.count || a.rows != b.rows || a.cols != b.cols)
       fail("AdamW: the gradient of " + name + ": expected the extents of its value, " + detail::extents(a) +

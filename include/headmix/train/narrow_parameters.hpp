@@ -44,6 +44,12 @@ inline void check_steps(char const* whose, Index steps) {
   if (0 > steps) fail(whose, ": set_steps(): expected at least 0, found ", steps);
 }
 
+/// The number of elements; an error where no Index can hold it.
+template <class T>
+[[nodiscard]] Index checked_size(view<T> const& v) {
+  return (checked(v.count) * v.rows * v.cols).value;
+}
+
 /// A number between two neighbours of bfloat16 becomes the upper one with a probability of its distance from the lower
 /// one, by a random word. What is not finite stays so.
 [[nodiscard]] HEADMIX_HD inline bfloat16 stochastically_rounded(float x, std::uint32_t random) {
@@ -121,7 +127,7 @@ class moved_parameters {
     std::map<std::string_view, std::uint64_t> same_name;
     checked size = 0;
     for (auto const& p : all_) {
-      size += checked(p.value.count) * p.value.rows * p.value.cols;
+      size += checked_size(p.value);
       seeds_.push_back(named_seed(named_seed(seed, p.name), std::to_string(same_name[p.name]++)));
     }
     size_ = size.value;

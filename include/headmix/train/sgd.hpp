@@ -80,8 +80,9 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
  private:
   static void check(std::vector<parameter<T>> const& all) {
     for (auto const& p : all) {
-      if (p.gradient.size() == p.value.size()) continue;
-      fail("Sgd: ", p.name, " has ", p.value.size(), " elements, its gradient ", p.gradient.size());
+      Index const elements = detail::checked_size(p.value), gradients = detail::checked_size(p.gradient);
+      if (gradients == elements) continue;
+      fail("Sgd: ", p.name, " has ", elements, " elements, its gradient ", gradients);
     }
   }
 

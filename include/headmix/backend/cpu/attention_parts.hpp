@@ -31,8 +31,8 @@ class gradient_parts {
   [[nodiscard]] static Index copies(attention_backward<T, Map> const& a) {
     attention_extents const& x = a.extents;
     Index const sequences = (std::max)(Index{1}, x.queries.count), heads = (checked(sequences) * x.kv_heads).value;
-    Index const evenly = (wanted + heads - 1) / heads - 1;  // where all heads have the same work
-    bool const chosen = a.q.cols != x.heads * x.head_dim;
+    Index const evenly = (checked(heads) + (wanted - 1)).value / heads - 1;  // where all heads have the same work
+    bool const chosen = a.q.cols != (checked(x.heads) * x.head_dim).value;
     if (x.queries.offsets || x.keys.offsets) {
       checked const most = (std::min)(wanted, (std::max)(Index{1}, evenly) * x.kv_heads);
       return (most * x.keys.rows * x.head_dim).value;
@@ -46,7 +46,8 @@ class gradient_parts {
     Index const most = copies(a);
     if (workers > 1 || most == 0) return most;
     bool const even = !x.queries.offsets && !x.keys.offsets;
-    return (std::min)(most, x.keys.rows / (even ? (std::max)(Index{1}, x.queries.count) : 1) * x.head_dim);
+    checked const longest = x.keys.rows / (even ? (std::max)(Index{1}, x.queries.count) : 1);
+    return (std::min)(most, (longest * x.head_dim).value);
   }
 
   gradient_parts(attention_extents const& x, part* memory) : x_(x), parts_(memory) {}
