@@ -68,7 +68,7 @@ T& c_given(T* p, char const* name) {
 /// Numbers that are given, and aligned as such.
 template <class T>
 T* c_numbers(T* p, char const* name) {
-  c_given(p, name);
+  if (p == nullptr) c_given(p, name);
   check_alignment(name, p, alignof(T), 1);
   return p;
 }
