@@ -71,7 +71,7 @@ struct QueryNorm {
   using experts = plus<shared_heads, routed_heads>;
   using top_k = std::conditional_t<every_head, experts, plus<shared_heads, routed_top_k>>;
 
-  /// Of two routed heads or more.
+  /// E_r - 1, for two routed heads or more.
   struct freedom : degrees_of_freedom<routed_heads> {
     using requirements = type_list<at_most<the<size<2>>, the<routed_heads>>>;
   };

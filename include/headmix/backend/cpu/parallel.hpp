@@ -75,6 +75,7 @@ template <class T>
 [[nodiscard]] constexpr Index scratch_bytes(Index n) {
   return static_cast<Index>(aligned(checked_bytes(n, sizeof(T))));
 }
+/// The first term of such a sum: what it takes to align the span.
 inline constexpr checked scratch_begins = scratch_alignment;
 
 /// Cuts a scratch span into aligned arrays, one after the other.

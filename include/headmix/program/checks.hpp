@@ -1,0 +1,65 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a caller gives to a program, before it is believed: extents, addresses, sequences.
+
+#include <string>
+#include <string_view>
+
+#include "headmix/core/error.hpp"
+#include "headmix/core/type_name.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::detail {
+
+/// Fails if these extents are negative, or are more than any value may have, before somebody allocates them.
+inline void check_value_extents(std::string_view name, Index count, Index rows, Index cols,
+                                std::string_view before = "") {
+  auto const extents = [&] { return message(count == 1 ? "" : message(count, " x "), rows, " x ", cols); };
+  if (0 > count || 0 > rows || 0 > cols)
+    fail(before, name, " would have the extents ", extents(), ", of which one is negative");
+  bool const empty = count == 0 || rows == 0 || cols == 0;
+  if (count > max_elements || rows > max_elements || cols > max_elements ||
+      (!empty && (rows > max_elements / cols || rows * cols > max_elements / count))) {
+    fail(before, name, " would have the extents ", extents(), ", more than the ", max_elements,
+         " elements that a value may have");
+  }
+}
+/// Fails unless numbers, of which there are some, begin at a multiple of their alignment.
+inline void check_alignment(std::string_view name, void const* data, std::size_t alignment_of_one, Index n,
+                            std::string_view before = "") {
+  if (n == 0 || reinterpret_cast<std::uintptr_t>(data) % alignment_of_one == 0) return;
+  fail(before, name, ": expected memory aligned to ", alignment_of_one, " bytes, found an address that is ",
+       reinterpret_cast<std::uintptr_t>(data) % alignment_of_one, " bytes behind a multiple of that");
+}
+
+/// Fails unless the sequences cover their rows; `readable` says whether the host can look at the offsets.
+inline void check_segments(char const* name_source, segments const& s, bool readable) {
+  auto const what = [&] { return unqualified(name_source); };  // only for messages: it takes time
+  if (s.count < 1) fail(what(), ": there must be at least one sequence, found ", s.count);
+  if (s.count > max_int) fail(what(), ": expected at most ", max_int, " sequences, found ", s.count);
+  if (0 > s.rows) fail(what(), ": the sequences have a negative number of rows: ", s.rows);
+  if (s.rows > max_elements) fail(what(), ": expected at most ", max_elements, " rows, found ", s.rows);
+  if (reinterpret_cast<std::uintptr_t>(s.offsets) % alignof(Int) != 0) {
+    check_alignment(what(), s.offsets, alignof(Int), s.count, "the offsets of ");
+  }
+  if (s.offsets == nullptr) {
+    if (s.rows % s.count != 0) {
+      fail(what(), ": ", s.rows, " rows do not divide evenly into ", s.count, " sequences; give offsets");
+    }
+  } else if (readable) {
+    if (s.offsets[0] != 0) fail(what(), ": offsets must begin with 0; offset 0 is ", s.offsets[0]);
+    for (Index b = 0; b < s.count; ++b) {
+      if (s.offsets[b + 1] < s.offsets[b]) {
+        fail(what(), ": offsets must never fall; offset ", b + 1, " is ", s.offsets[b + 1], " after ", s.offsets[b]);
+      }
+    }
+    if (s.offsets[s.count] != s.rows) {
+      fail(what(), ": the offsets end at ", s.offsets[s.count], ", there are ", s.rows, " rows");
+    }
+  }
+  for (Index b = 0; readable && s.past != nullptr && b < s.count; ++b) {
+    if (0 > s.past[b]) fail(what(), ": ", s.past[b], " rows came before those of sequence ", b, "; expected 0 or more");
+  }
+}
+
+}  // namespace headmix::detail
