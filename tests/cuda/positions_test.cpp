@@ -31,10 +31,31 @@ TEST_CASE("rotary embedding and a score map where each side is counted by itself
   check_context<MultiHead<64, 2, 64, rope<>, alibi, context_dim<32>>>();
 }
 
-TEST_CASE("slopes of chosen experts") {
+namespace {
+template <class L>
+void check_chunk() {
+  std::vector<Int> const queries{0, 10, 10, 31}, keys{0, 40, 43, 90}, past{17, 1, 30};
+  segments s = ragged(queries.data(), 3);
+  s.past = past.data();
+  batch const memory(ragged(keys.data(), 3));
+  check_layer<L>(s, 31, &memory, Index{90});
+}
+template <class L>
+void check_ragged() {
   std::vector<Int> const offsets{0, 40, 40, 71};
-  check_layer<Moa<64, 64, GivenTopK<3, 2>, causal, alibi>>(ragged(offsets.data(), 3), 71);
-  check_layer<Moa<16, 8, GivenTopK<3, 2>, causal, kv_heads<2>, alibi>>(ragged(offsets.data(), 3), 71);
+  check_layer<L>(ragged(offsets.data(), 3), 71);
+}
+}  // namespace
+
+TEST_CASE("queries whose sequences say what came before them") {
+  check_chunk<MultiHead<64, 2, 64, causal, rope<>, alibi, context_dim<32>>>();
+}
+TEST_CASE("chosen heads' queries whose sequences say what came before them") {
+  check_chunk<Moh<64, 64, GivenTopK<4, 2>, sliding_window<20>, rope<>, alibi, context_dim<32>>>();
+}
+TEST_CASE("slopes of chosen experts") { check_ragged<Moa<64, 64, GivenTopK<3, 2>, causal, alibi>>(); }
+TEST_CASE("slopes of chosen experts of two heads") {
+  check_ragged<Moa<16, 8, GivenTopK<3, 2>, causal, kv_heads<2>, alibi>>();
 }
 
 }  // namespace layers_test

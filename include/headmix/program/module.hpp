@@ -102,7 +102,8 @@ class Module {
     }
     return forward();
   }
-  /// y of x and of the second input, from which keys and values are made (cross-attention).
+  /// y of x and of the second input, from which keys and values are made (cross-attention). Where queries are among the
+  /// rows of the second input: contract/position.hpp.
   template <class Of = L>
   view<result_scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
