@@ -24,7 +24,8 @@ struct attention_parts {
 };
 /// As many as it takes for 4096 warps, up to eight, unless they become short. The extents alone decide.
 /// `even`: all blocks have as much to do, and a multiprocessor has one at a time. Then they are as few as leave no more
-/// than a tenth of Hopper's 132 multiprocessors idle, if any do.
+/// than a tenth of Hopper's 132 multiprocessors idle, if any do: of 132 whatever the device has, so that sums do not
+/// depend on it.
 [[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows, Index warps,
                                                         bool even) {
   constexpr Index most = 8, processors = 132;
