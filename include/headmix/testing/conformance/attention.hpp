@@ -6,6 +6,7 @@
 #include "headmix/core/type_name.hpp"
 #include "headmix/expr/pointwise.hpp"
 #include "headmix/expr/random.hpp"
+#include "headmix/testing/conformance/before_memory.hpp"
 #include "headmix/testing/conformance/bench.hpp"
 
 namespace headmix {
@@ -35,28 +36,6 @@ struct attention_variant {
 using scaled_scores =
     lowered_score_map<type_list<score_step::operand<0>, score_step::score, score_step::apply<ops::multiply, 0, 1>>,
                       kind_list<kind::real>, 2, 0, 1>;
-
-/// The problem as a program has it where it asks for scratch memory: only what comes from the caller has memory.
-template <class T, class Map>
-attention_forward<T, Map> before_memory(attention_forward<T, Map> p) {
-  p.q.data = p.k.data = p.v.data = nullptr;
-  p.o.data = nullptr;
-  p.lse.data = nullptr;
-  p.probabilities.data = nullptr;
-  p.scores.bias.data = nullptr;
-  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr};
-  return p;
-}
-template <class T, class Map>
-attention_backward<T, Map> before_memory(attention_backward<T, Map> p) {
-  p.q.data = p.k.data = p.v.data = p.o.data = p.d_o.data = nullptr;
-  p.d_q.data = p.d_k.data = p.d_v.data = nullptr;
-  p.lse.data = nullptr;
-  p.probabilities.data = nullptr;
-  p.scores.bias.data = nullptr;
-  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr};
-  return p;
-}
 
 template <class B, class Map = no_score_map>
 struct attention_bench {

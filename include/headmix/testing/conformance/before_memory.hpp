@@ -1,0 +1,31 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention as a program has it where it asks for scratch memory: what its own kernels make has no memory yet.
+
+#include "headmix/contract/attention_problem.hpp"
+
+namespace headmix::detail::conformance {
+
+/// The same extents and strides without an address.
+template <class T, class Map>
+attention_forward<T, Map> before_memory(attention_forward<T, Map> p) {
+  p.q.data = p.k.data = p.v.data = nullptr;
+  p.o.data = nullptr;
+  p.lse.data = nullptr;
+  p.probabilities.data = nullptr;
+  p.scores.bias.data = nullptr;
+  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr};
+  return p;
+}
+template <class T, class Map>
+attention_backward<T, Map> before_memory(attention_backward<T, Map> p) {
+  p.q.data = p.k.data = p.v.data = p.o.data = p.d_o.data = nullptr;
+  p.d_q.data = p.d_k.data = p.d_v.data = nullptr;
+  p.lse.data = nullptr;
+  p.probabilities.data = nullptr;
+  p.scores.bias.data = nullptr;
+  if (p.extents.chosen.given) p.extents.chosen = {nullptr, nullptr};
+  return p;
+}
+
+}  // namespace headmix::detail::conformance
