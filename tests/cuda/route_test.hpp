@@ -96,6 +96,17 @@ struct Routed {
   }
 };
 
+TEST_CASE("a router without scratch memory that it needs is refused") {
+  Routed<bfloat16> aligned(5, 16, 8, 2), odd(5, 16, 7, 2);
+  Cuda<bfloat16, test_device> backend(aligned.queue);
+  auto const route = [&](Routed<bfloat16> const& r) {
+    backend.route(r.z.matrix(5, r.experts), r.p.matrix(5, r.experts), r.index.matrix(5, 2), r.x.matrix(5, 16),
+                  r.w.matrix(16, r.experts));
+  };
+  route(aligned);
+  CHECK_THROWS_WITH_AS(route(odd), doctest::Contains("route: the scratch memory has 0 bytes, expected "), Error);
+}
+
 template <class T>
 void check_route(Index rows, Index width, Index experts, Index k, bool ties = false) {
   CAPTURE(rows);

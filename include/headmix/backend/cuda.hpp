@@ -123,6 +123,8 @@ class Cuda {
   /// FusedRoute.
   std::size_t route_scratch(route_problem<Scalar> const& r) { return gpu::route_scratch_bytes(r); }
   void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
+    bool const sums = r.squares.data || r.p_sum.data || r.chosen_sum.data || r.order.data || r.begins.data;
+    if (sums || (Half<Scalar> && !gpu::rows_are_aligned(r.w))) check_scratch("route", scratch, route_scratch(r));
     if (!gpu::route_on_tensor_cores(queue_, r, scratch)) {
       gemm(r.z, r.x, r.w, false);
       view<wide const> const z(r.z.middle_cols(r.first, r.p.cols)), p(r.p);
@@ -142,7 +144,7 @@ class Cuda {
     }
     if (r.chosen.data) one_hot(r.chosen, view<Int const>(r.index));
   }
-  /// The same without what follows from the choices.
+  /// Logits, probabilities and choices alone. In 16 bits, rows of w begin at multiples of 16 bytes.
   void route(view<wide> z, view<wide> p, view<Int> index, view<Scalar const> x, view<Scalar const> w) {
     route({z, p, index, {}, {}, {}, {}, {}, {}, {}, x, w}, {});
   }

@@ -288,7 +288,7 @@ struct Emulated {
 class Emulated::queue {
  public:
   queue() : workspace_(std::make_shared<memory>(std::size_t{1} << 20)) {}
-  /// Of a device whose blocks have less shared memory, in bytes, than Hopper's.
+  /// A stream of a device whose blocks have so many bytes of shared memory.
   explicit queue(int shared_bytes) : queue() { shared_bytes_ = shared_bytes; }
 
   template <gpu::Kernel K>

@@ -6,7 +6,7 @@
 
 namespace headmix::detail::conformance {
 
-/// The same extents and strides without an address.
+/// Extents and strides of a problem, without an address.
 template <class T, class Map>
 attention_forward<T, Map> before_memory(attention_forward<T, Map> p) {
   p.q.data = p.k.data = p.v.data = nullptr;
