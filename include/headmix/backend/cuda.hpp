@@ -88,6 +88,7 @@ class Cuda {
   }
   template <class T, class Tree>
   void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
+    if (n > block_terms) return gpu::map<wide>(queue_, y, gpu::tree_long_group<Tree>{a.tree, n}, accumulate);
     gpu::map<wide>(queue_, y, gpu::tree_group<Tree>{a.tree, n}, accumulate);
   }
   /// FusedRows.

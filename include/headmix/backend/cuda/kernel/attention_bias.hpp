@@ -55,6 +55,8 @@ struct attention_bias_gradient_plain {
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
     wide sum[2][4] = {};
+    double blocks[2][4] = {};  // of many sequences: see block_terms
+    int terms = 0;
 
     for (Index b = 0; b < x.queries.count; ++b) {
       Index const keys = x.keys.length(b);
@@ -96,6 +98,14 @@ struct attention_bias_gradient_plain {
                                           probability, slope);
           }
         }
+        if (++terms == block_terms) {
+          terms = 0;
+          HEADMIX_UNROLL
+          for (int i = 0; i < 8; ++i) {
+            blocks[i / 4][i % 4] += static_cast<double>(sum[i / 4][i % 4]);
+            sum[i / 4][i % 4] = 0;
+          }
+        }
         device.sync();
       }
     }
@@ -106,7 +116,8 @@ struct attention_bias_gradient_plain {
       for (int j = 0; j < 4; ++j) {
         Index const position = first_position + i0 + i, s = first_key + j0 + j;
         if (position >= positions() || s >= p.scores.bias_keys) continue;
-        device.store(&d_bias(position * p.scores.bias_keys + s, head), static_cast<T>(sum[i][j]));
+        device.store(&d_bias(position * p.scores.bias_keys + s, head),
+                     static_cast<T>(static_cast<wide>(blocks[i][j] + static_cast<double>(sum[i][j]))));
       }
     }
   }

@@ -262,22 +262,31 @@ struct attention_add_operand_sums {
     if (by.data == nullptr || (of_all && head > 0)) return;
 
     Wide sum = 0;
+    double blocks = 0;
+    int terms = 0;
+    auto const add = [&](Wide term) {
+      sum += term;
+      if (++terms < block_terms) return;
+      blocks += static_cast<double>(sum);
+      sum = 0;
+      terms = 0;
+    };
     if (x.heads_are_chosen()) {
       for (Index b = 0; b < x.queries.count; ++b) {
         Int const* const begins = x.chosen.offsets + b * x.heads;
         Index const end = begins[of_all ? x.heads : head + 1];
         for (Index i = begins[head] + thread; i < end; i += threads) {
-          sum += device.load(sums.at(x.chosen.slots[i], 0) + o);
+          add(device.load(sums.at(x.chosen.slots[i], 0) + o));
         }
       }
     } else {
       Index const first = of_all ? 0 : head, last = of_all ? x.heads : head + 1;
       for (Index row = thread; row < x.queries.rows * x.rows_per_token; row += threads) {
-        for (Index h = first; h < last; ++h) sum += device.load(sums.at(row, h) + o);
+        for (Index h = first; h < last; ++h) add(device.load(sums.at(row, h) + o));
       }
     }
     auto const all = device.template shared<Wide>(0);
-    all[thread] = sum;
+    all[thread] = static_cast<Wide>(blocks + static_cast<double>(sum));
     HEADMIX_UNROLL
     for (int n = threads / 2; n > 0; n /= 2) {
       device.sync();

@@ -8,8 +8,10 @@
 // 44, 61 and 80 (tests/cuda/gates/cub.cu compares, load and store included).
 
 #include <limits>
+#include <type_traits>
 
 #include "headmix/backend/cuda/device.hpp"
+#include "headmix/core/scalar.hpp"
 
 namespace headmix::gpu {
 
@@ -91,6 +93,35 @@ struct larger_number {
     return b > a || b != b ? b : a;
   }
 };
+
+/// The sum of term(first), term(first + step), ... below `end`, in blocks: see block_terms. Double takes part only
+/// where there is more than one.
+/// @tparam P  of the terms: W, or vectors of it
+template <class P, class W, bool unrolls = true, class F>
+[[nodiscard]] HEADMIX_DEVICE W sum_in_blocks(Index first, Index end, Index step, F const& term) {
+  Index const block = block_terms * step;
+  bool const is_long = end - first > block;
+  double blocks = 0;
+  for (;;) {
+    Index const last = end - first > block ? first + block : end;
+    P several(0);
+    if constexpr (unrolls) {
+      for (; first < last; first += step) several = several + term(first);
+    } else {
+      HEADMIX_NO_UNROLL
+      for (; first < last; first += step) several = several + term(first);
+    }
+    W sum;
+    if constexpr (std::is_same_v<P, W>) {
+      sum = several;
+    } else {
+      sum = several.sum();
+    }
+    if (!is_long) return sum;
+    blocks += static_cast<double>(sum);
+    if (first >= end) return static_cast<W>(blocks);
+  }
+}
 
 /// *p (+)= value
 template <class T, class W, class Device>

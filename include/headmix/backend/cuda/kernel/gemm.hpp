@@ -3,18 +3,22 @@
 // Dense products of any types and strides, for what the vendor's library does not do.
 
 #include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/backend/cuda/kernel/product_tile.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::gpu {
 
 /// y (+)= a b, or matrix p of the stack y the product over part p of the inner extent. A block makes 64 x 64 elements
-/// of a matrix, a thread 4 x 4 of them; sums run in order.
+/// of a matrix, a thread 4 x 4 of them; sums run in order, in blocks.
 template <class W, class T, class A, class B>
 struct gemm_kernel {
   static constexpr int threads = 256;
   static constexpr bool cooperative = true;
   static constexpr int tile = 64, depth = 16, pitch = tile + 4;
-  static constexpr int shared_bytes = 2 * depth * pitch * static_cast<int>(sizeof(W));
+  static constexpr int block = product_tile::block;
+  static_assert(threads == product_tile::threads && tile == product_tile::size && block % depth == 0);
+  static constexpr int blocks_at = 2 * depth * pitch * static_cast<int>(sizeof(W));
+  static constexpr int shared_bytes = blocks_at + tile * tile * static_cast<int>(sizeof(W));
 
   view<T> y;
   view<A const> a;
@@ -36,7 +40,9 @@ struct gemm_kernel {
     view<T> const to = y[part];
     int const mine_row = device.thread() / 16, mine_col = device.thread() % 16;  // and every 16th after it
     W sum[4][4] = {};
+    auto const blocks = device.template shared<W>(blocks_at + device.thread() * static_cast<int>(sizeof(W)));
     for (Index k = begin; k < end; k += depth) {
+      if (k > begin && (k - begin) % block == 0) product_tile::add_block(blocks, sum, k - begin == block, false);
       stage(device, tile_a, a.transposed(), k, end, first_row);
       stage(device, tile_b, b, k, end, first_col);
       device.sync();
@@ -52,6 +58,7 @@ struct gemm_kernel {
       }
       device.sync();
     }
+    if (end - begin > block) product_tile::add_block(blocks, sum, false, true);
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 4; ++j) {
         Index const row = first_row + mine_row + 16 * i, col = first_col + mine_col + 16 * j;
@@ -96,12 +103,13 @@ struct tree_stack_sum {
 /// Few elements that are long sums, as of a router's gradient, are made in parts, for more blocks to work on them.
 template <class W, class Queue, class T, class A, class B>
 void gemm(Queue& queue, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
-  constexpr Index enough_blocks = 512, least_depth = 256;
+  constexpr Index enough_blocks = 512, least_depth = 256, most_depth = 1 << 18;
   using kernel = gemm_kernel<W, T, A, B>;
   Index const blocks = kernel::blocks(y.rows, y.cols);
   if (blocks == 0) return;
   Index const room = static_cast<Index>(queue.workspace().size() / sizeof(W)) / (y.rows * y.cols);
-  Index parts = enough_blocks / blocks;
+  Index parts = enough_blocks / blocks, least_parts = a.cols / most_depth;
+  if (parts < least_parts) parts = least_parts;
   for (Index const most : {a.cols / least_depth, room}) parts = parts < most ? parts : most;
   if (parts <= 1) return queue.launch(kernel{y, a, b, accumulate, a.cols}, blocks);
   Index const part_depth = blocks_for(blocks_for(a.cols, parts), kernel::depth) * kernel::depth;

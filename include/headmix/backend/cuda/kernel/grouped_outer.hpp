@@ -29,7 +29,9 @@ template <class T>
 struct grouped_outer_plain {
   static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
   static constexpr bool cooperative = true;
-  static constexpr int shared_bytes = 2 * depth * tile * static_cast<int>(sizeof(accumulator_t<T>));
+  static constexpr int blocks_at = 2 * depth * tile * static_cast<int>(sizeof(accumulator_t<T>));
+  static constexpr int shared_bytes = blocks_at + tile * tile * static_cast<int>(sizeof(accumulator_t<T>));
+  static constexpr Index block = product_tile::block;
 
   view<T> y;
   view<T const> x, g;
@@ -51,8 +53,11 @@ struct grouped_outer_plain {
     auto const left = device.template shared<wide>(0);
     auto const other = device.template shared<wide>(depth * tile * static_cast<int>(sizeof(wide)));
 
+    auto const blocks = device.template shared<wide>(blocks_at + thread * static_cast<int>(sizeof(wide)));
     wide sum[4][4] = {};
     for (Index first = begin; first < end; first += depth) {
+      if (first > begin && (first - begin) % block == 0)
+        product_tile::add_block(blocks, sum, first - begin == block, false);
       HEADMIX_UNROLL
       for (int p = 0; p < tile * depth / threads; ++p) {
         int const k = thread / tile + p * (threads / tile), i = thread % tile;
@@ -68,6 +73,7 @@ struct grouped_outer_plain {
       own.multiply_add(sum, left, tile, other);
       device.sync();
     }
+    if (end - begin > block) product_tile::add_block(blocks, sum, false, true);
     view<T> const made = y[expert];
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) {

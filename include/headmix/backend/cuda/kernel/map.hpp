@@ -147,6 +147,31 @@ struct tree_group {
   HEADMIX_HD group lazy_row(Index i) const { return row(i); }
 };
 
+/// The same of more rows than block_terms.
+template <class Tree>
+struct tree_long_group {
+  static constexpr bool is_loop = true;
+  Tree tree;
+  Index n;
+
+  struct group {
+    Tree const& tree;
+    Index first, n;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      double blocks = 0;
+      for (Index s = 0; s < n;) {
+        Index const end = n - s < block_terms ? n : s + block_terms;
+        P sum(0);
+        for (; s < end; ++s) sum = sum + tree.row(first + s).template at<P>(j);
+        blocks += static_cast<double>(sum);
+      }
+      return static_cast<P>(blocks);
+    }
+  };
+  HEADMIX_HD group row(Index i) const { return {tree, i * n, n}; }
+};
+
 /// f(i) for all i < n. F is what a kernel may be: trivially copyable, its call marked HEADMIX_DEVICE or HEADMIX_HD.
 template <class F>
 struct each_kernel {

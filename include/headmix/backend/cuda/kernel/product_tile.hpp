@@ -4,14 +4,16 @@
 // products (gemm.hpp) have one of their own, which nvcc unrolls as it likes.
 
 #include "headmix/backend/cuda/device.hpp"
+#include "headmix/core/scalar.hpp"
 
 namespace headmix::gpu {
 
 struct product_tile {
   static constexpr int threads = 256;
-  static constexpr int size = 64;   ///< rows, and columns
-  static constexpr int depth = 16;  ///< of a step
-  int down, right;                  ///< the thread's first row and column; it has every 16th from there on
+  static constexpr int size = 64;                ///< rows, and columns
+  static constexpr int depth = 16;               ///< of a step
+  static constexpr int block = 4 * block_terms;  ///< products that a sum adds one after the other
+  int down, right;                               ///< the thread's first row and column; it has every 16th from there on
 
   HEADMIX_DEVICE explicit product_tile(int thread) : down(thread / 16), right(thread % 16) {}
 
@@ -30,6 +32,23 @@ struct product_tile {
       for (int i = 0; i < 4; ++i) {
         HEADMIX_UNROLL
         for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
+      }
+    }
+  }
+
+  /// Adds the sums of a thread to those of the blocks before, if there are some, and sets them to zero, or to all after
+  /// the last block. Blocks are in shared memory, for registers are few.
+  /// @param blocks  the thread's first of size * size numbers
+  template <class W, class Shared>
+  HEADMIX_DEVICE static void add_block(Shared const& blocks, W (&sum)[4][4], bool is_first, bool is_last) {
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      HEADMIX_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        int const at = (4 * i + j) * threads;
+        W const total = is_first ? sum[i][j] : W(blocks[at]) + sum[i][j];
+        if (!is_last) blocks[at] = total;
+        sum[i][j] = is_last ? total : W(0);
       }
     }
   }

@@ -21,18 +21,11 @@ template <class W, class Tree, class Row>
   if constexpr (has_vectors<W, Tree>) {
     if (vectors) {
       using P = float_vector;
-      P sum(0);
-      Index const step = Index{members} * P::width;
-      for (Index j = Index{member} * P::width; j < cols; j += step) {
-        sum = sum + row.template loaded<P>(j).template at<P>(j);
-      }
-      return sum.sum();
+      return sum_in_blocks<P, W>(Index{member} * P::width, cols, Index{members} * P::width,
+                                 [&](Index j) { return row.template loaded<P>(j).template at<P>(j); });
     }
   }
-  W sum = 0;
-  HEADMIX_NO_UNROLL
-  for (Index j = member; j < cols; j += members) sum += row.template at<W>(j);
-  return sum;
+  return sum_in_blocks<W, W, false>(member, cols, members, [&](Index j) { return row.template at<W>(j); });
 }
 /// The sum of row i of a, the same for all members of a team; `real` is false for a team without a row.
 /// @param vectors  rows_are_vectors
@@ -95,7 +88,7 @@ struct col_sum_kernel {
     if (j < a.cols) {
       Index const begin = chunk * rows_per_chunk, left = a.rows - begin;
       Index const end = begin + (left < rows_per_chunk ? left : rows_per_chunk);
-      for (Index i = begin + first_row; i < end; i += step) sum += a.tree.row(i).template at<W>(j);
+      sum = sum_in_blocks<W, W>(begin + first_row, end, step, [&](Index i) { return a.tree.row(i).template at<W>(j); });
     }
     auto const partial = device.template shared<W>(0);
     partial[device.thread()] = sum;

@@ -224,8 +224,8 @@ struct route_sums {
     Int const expert = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
     bool const real = expert < p_sum.cols;
     auto const add_up = [&](float const* parts, float* to) {
-      float sum = 0;
-      for (Index c = device.lane(); c < pass.chunks; c += 32) sum += device.load(parts + c);
+      float sum =
+          sum_in_blocks<float, float>(device.lane(), pass.chunks, 32, [&](Index c) { return device.load(parts + c); });
       sum = combined(device, team{5}, sum, add_numbers{});
       if (device.lane() == 0) device.store(to, sum);
     };

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "headmix/backend/cuda/kernel/collective.hpp"
 #include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 
 namespace headmix::gpu {
 
-/// y_v (+)= the rows order[begins[v]] .. order[begins[v + 1] - 1] of a, added in order. A warp for 128 columns of a
-/// row.
+/// y_v (+)= the rows order[begins[v]] .. order[begins[v + 1] - 1] of a, added in order, in blocks. A warp for 128
+/// columns of a row.
 template <class W, class T>
 struct scatter_kernel {
   static constexpr int threads = 256, columns = 128;
@@ -35,6 +36,22 @@ struct scatter_kernel {
     Int const begin = device.load(begins + v), end = device.load(begins + v + 1);
     if (accumulate && begin == end) return;
     Index const left = y.cols - first;  // columns first, first + 32, ... below it
+    if (end - begin > block_terms) {
+      HEADMIX_NO_UNROLL
+      for (Index j = 0; j < left && j < columns; j += 32) {
+        double blocks = 0;
+        HEADMIX_NO_UNROLL
+        for (Int p = begin; p < end;) {
+          Int const last = end - p > block_terms ? p + block_terms : end;
+          W sum = 0;
+          HEADMIX_NO_UNROLL
+          for (; p < last; ++p) sum += static_cast<W>(device.load(&a(device.load(order + p), first + j)));
+          blocks += static_cast<double>(sum);
+        }
+        put_element(device, &y(v, first + j), static_cast<W>(blocks), accumulate);
+      }
+      return;
+    }
     W sum[4] = {};
     for (Int p = begin; p < end; ++p) {
       T const* const row = a.row(device.load(order + p)) + first * a.col_stride;
@@ -69,9 +86,8 @@ struct scatter_long_kernel {
     Int const begin = device.load(begins + v), end = device.load(begins + v + 1);
     W sum = 0;
     if (j < y.cols) {
-      for (Int p = begin + device.warp(); p < end; p += warps) {
-        sum += static_cast<W>(device.load(&a(device.load(order + p), j)));
-      }
+      sum = sum_in_blocks<W, W>(begin + device.warp(), end, warps,
+                                [&](Index p) { return static_cast<W>(device.load(&a(device.load(order + p), j))); });
     }
     auto const partial = device.template shared<W>(0);
     partial[device.thread()] = sum;

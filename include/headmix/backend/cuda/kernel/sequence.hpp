@@ -81,12 +81,12 @@ struct window_mean_kernel {
         anew = sum - sum != 0;  // what is not finite does not leave by being subtracted
       }
       if (anew) {
-        sum = 0;
         // The rows of the window besides i.
         if (transposed) {
-          for (Index k = (end - i < window ? end : i + window) - 1; k > i; --k) sum += share(k) * value(k);
+          Index const behind_all = end - i < window ? end : i + window;
+          sum = sum_in_blocks<W, W>(i + 1, behind_all, 1, [&](Index k) { return share(k) * value(k); });
         } else {
-          for (Index k = i - begin < window ? begin : i - window + 1; k < i; ++k) sum += value(k);
+          sum = sum_in_blocks<W, W>(i - begin < window ? begin : i - window + 1, i, 1, value);
         }
       }
       sum += transposed ? share(i) * value(i) : value(i);
