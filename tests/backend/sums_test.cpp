@@ -47,6 +47,37 @@ TEST_CASE_TEMPLATE("sums of many rows", T, float, bfloat16, double) {
   thread_pool two(2);
   CHECK(long_sums(Cpu<T, thread_pool>(two), 70'001).digest == long_sums(Cpu<T>{}, 70'001).digest);
 }
+/// y (+)= a b of depths around that of a part, in some tiles, in any layout of y and a.
+template <class T>
+void check_deep_product(Index rows, Index depth, Index cols, bool of_columns, bool accumulate) {
+  CAPTURE(depth);
+  CAPTURE(of_columns);
+  CAPTURE(accumulate);
+  Cpu<T> backend;
+  conformance_options const options;
+  conformance_result result;
+  using namespace detail::conformance;
+  {
+    bench<Cpu<T>> b(backend, options, result);
+    auto const form = of_columns ? layout::transposed : layout::plain;
+    b.begin("gemm", rows, " x ", depth, " x ", cols);
+    operand<Cpu<T>, T> y(b, rows, cols, form), left(b, rows, depth, form), right(b, depth, cols);
+    backend.gemm(y.device(), left.in(), right.in(), accumulate);
+    b.reference.gemm(y.host(), view<double const>(left.host()), view<double const>(right.host()), accumulate);
+    y.check("y");
+  }
+  INFO(result.text());
+  CHECK(result.ok());
+}
+TEST_CASE_TEMPLATE("products deeper than a part", T, float, bfloat16, double) {
+  for (bool const of_columns : {false, true}) {
+    for (bool const accumulate : {false, true}) {
+      check_deep_product<T>(2, 32769, 270, of_columns, accumulate);
+      check_deep_product<T>(200, 65601, 2, of_columns, accumulate);
+    }
+  }
+}
+
 /// The gradient by a bias of scores, of so many sequences of two queries and two keys, which are all the same.
 template <class B>
 double error_of_bias_gradient(Index sequences) {

@@ -204,27 +204,41 @@ void put_total(view<C> c, view<double> total, bool accumulate) {
     }
 }
 
-/// The same of a deep product, the sum of products of parts of the depth: its error does not grow with their number.
+/// The same of a deep product of at most gemm_rows x gemm_cols: products of parts of the depth are made one by one and
+/// added, in double where c is narrow. So the error is that of a part, and of as many additions as there are parts.
 template <class Products, class C, class A, class B>
 void multiply_deep(view<C> c, view<A> a, view<B> b, bool accumulate) {
   if (c.col_stride != 1 && c.row_stride == 1)
     return multiply_deep<Products>(c.transposed(), b.transposed(), a.transposed(), accumulate);
   using T = std::common_type_t<accumulator_t<C>, accumulator_t<A>, accumulator_t<B>>;
-  constexpr Index height = tuning::widened_rows, width = tuning::widened_cols, most = tuning::product_depth;
+  constexpr bool narrow = !std::is_same_v<C, T>;
+  constexpr Index height = narrow ? tuning::widened_rows : (std::max)(tuning::gemm_rows, tuning::gemm_cols);
+  constexpr Index width = narrow ? tuning::widened_cols : tuning::gemm_rows, most = tuning::product_depth;
   alignas(64) T part_data[height * width];
-  alignas(64) double total_data[height * width];
-  for (Index i = 0; i < c.rows; i += height)
-    for (Index j = 0; j < c.cols; j += width) {
-      view<C> const result = block(c, i, j, (std::min)(height, c.rows - i), (std::min)(width, c.cols - j));
-      view<T> const part(part_data, result.rows, result.cols);
-      view<double> const total(total_data, result.rows, result.cols);
-      for (Index k = 0; k < a.cols; k += most) {
-        Index const depth = (std::min)(most, a.cols - k);
-        multiply<Products>(part, block(a, i, k, part.rows, depth), block(b, k, j, depth, part.cols), false);
-        add_part(total, part, k > 0);
-      }
-      put_total(result, total, accumulate);
+  auto const each_part = [&](view<C> result, Index i, Index j, Index first, auto add) {
+    view<T> const part(part_data, result.rows, result.cols);
+    for (Index k = first; k < a.cols; k += most) {
+      Index const depth = (std::min)(most, a.cols - k);
+      multiply<Products>(part, block(a, i, k, part.rows, depth), block(b, k, j, depth, part.cols), false);
+      add(part, k > 0);
     }
+  };
+  if constexpr (narrow) {
+    alignas(64) double total_data[height * width];
+    for (Index i = 0; i < c.rows; i += height)
+      for (Index j = 0; j < c.cols; j += width) {
+        view<C> const result = block(c, i, j, (std::min)(height, c.rows - i), (std::min)(width, c.cols - j));
+        view<double> const total(total_data, result.rows, result.cols);
+        each_part(result, i, j, 0, [&](view<T> part, bool add) { add_part(total, part, add); });
+        put_total(result, total, accumulate);
+      }
+  } else {
+    multiply<Products>(c, a.middle_cols(0, most), b.middle_rows(0, most), accumulate);
+    each_part(c, 0, 0, most, [&](view<T> part, bool) {
+      for (Index i = 0; i < c.rows; ++i)
+        for (Index j = 0; j < c.cols; ++j) c(i, j) += part(i, j);
+    });
+  }
 }
 
 }  // namespace detail
