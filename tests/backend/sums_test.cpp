@@ -116,6 +116,14 @@ TEST_CASE("the gradient by a bias of many sequences") {
   CHECK(error_of_bias_gradient<Cpu<float>>(257) < 256 * 0x1p-23);
   CHECK(error_of_bias_gradient<Cpu<float>>(Index{1} << 16) < 256 * 0x1p-23);
 }
+TEST_CASE("the log-sum-exp of many columns") {
+  // One score of 0, and so many that add 0.1 each.
+  std::vector<float> scores((Index{1} << 20) + 1, std::log(0.1f));
+  scores.back() = 0;
+  float found = 0;
+  Cpu<float>{}.log_sum_exp(view<float>(&found, 1, 1), view<float const>(scores.data(), 1, (Index{1} << 20) + 1));
+  CHECK(std::abs(static_cast<double>(found) - std::log(1 + 0.1 * 0x1p20)) < 1e-5);
+}
 TEST_CASE("sums of 2^24 rows of float [slow]") { check_long_sums(Cpu<float>{}, Index{1} << 24); }
 TEST_CASE("sums of 2^24 rows of bfloat16 [slow]") { check_long_sums(Cpu<bfloat16>{}, Index{1} << 24); }
 

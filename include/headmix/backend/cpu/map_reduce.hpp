@@ -99,33 +99,43 @@ W row_block(Row const& row, Index j, Index end) {
   return sum;
 }
 /// row_sum of long rows, in blocks: see block_terms.
-template <bool Vectors, class T, class Tree>
-void row_sum_of_blocks(executor_ref executor, view<T> y, lazy<Tree> const& a, Index block, bool accumulate) {
+template <class T, class Tree>
+void row_sum_of_blocks(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   using W = accumulator_t<T>;
-  for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i) {
-      auto const row = a.tree.row(i);
-      double total = 0;
-      for (Index j = 0; j < a.cols; j += block)
-        total += static_cast<double>(row_block<Vectors, W>(row, j, (std::min)(a.cols, j + block)));
-      T& element = *y.row(i);
-      auto const sum = static_cast<W>(total);
-      element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
-    }
+  choose_way<T>(a.tree, 1, [&](auto vectors) {
+    constexpr bool by_vectors = decltype(vectors)::value;
+    constexpr Index block = block_terms * (by_vectors ? simd<W>::width : 1);
+    for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
+      for (Index i = first; i < last; ++i) {
+        auto const row = a.tree.row(i);
+        double total = 0;
+        for (Index j = 0; j < a.cols; j += block)
+          total += static_cast<double>(row_block<by_vectors, W>(row, j, (std::min)(a.cols, j + block)));
+        T& element = *y.row(i);
+        auto const sum = static_cast<W>(total);
+        element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
+      }
+    });
   });
 }
 
 template <class T, class Tree>
 void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
+  if (a.cols > block_terms) return row_sum_of_blocks(executor, y, a, accumulate);
   using W = accumulator_t<T>;
   choose_way<T>(a.tree, 1, [&](auto vectors) {
-    constexpr bool by_vectors = decltype(vectors)::value;
-    constexpr Index block = block_terms * (by_vectors ? simd<W>::width : 1);
-    if (a.cols > block) return row_sum_of_blocks<by_vectors>(executor, y, a, block, accumulate);
     for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i) {
         auto const row = a.tree.row(i);
-        W const sum = row_block<by_vectors, W>(row, 0, a.cols);
+        W sum = 0;
+        Index j = 0;
+        if constexpr (decltype(vectors)::value) {
+          using P = simd<accumulator_t<T>>;
+          P total(0.0);
+          for (; j + P::width <= a.cols; j += P::width) total = total + row.template at<P>(j);
+          sum = total.sum();
+        }
+        for (; j < a.cols; ++j) sum += row.template at<W>(j);
         T& element = *y.row(i);
         element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
       }

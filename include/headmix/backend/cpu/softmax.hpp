@@ -36,6 +36,14 @@ T shifted_sum(T const* a, Index n, T top) {
   return sum;
 }
 
+/// The same of a long row, in blocks: see block_terms.
+template <class T>
+T shifted_sum_of_blocks(T const* a, Index n, T top, Index block) {
+  double blocks = 0;
+  for (Index j = 0; j < n; j += block) blocks += static_cast<double>(shifted_sum(a + j, (std::min)(block, n - j), top));
+  return static_cast<T>(blocks);
+}
+
 template <class T, class A>
 void softmax(executor_ref executor, view<T> y, view<A const> a) {
   if constexpr (std::is_same_v<T, A> && std::is_same_v<T, accumulator_t<T>>) {
@@ -73,13 +81,20 @@ template <class T, class A>
 void log_sum_exp(executor_ref executor, view<T> y, view<A const> a) {
   if constexpr (std::is_same_v<T, A> && std::is_same_v<T, accumulator_t<T>>) {
     if (a.col_stride == 1) {
-      for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {
-        for (Index i = first; i < last; ++i) {
-          T const top = row_maximum(a.row(i), a.cols);
-          y(i, 0) =
-              top == -std::numeric_limits<T>::infinity() ? top : top + std::log(shifted_sum(a.row(i), a.cols, top));
-        }
-      });
+      constexpr Index block = block_terms * simd<T>::width;
+      auto const each_row = [&](auto sum) {
+        for_each_range(executor, a.rows, 8 * a.cols, [&](Index first, Index last) {
+          for (Index i = first; i < last; ++i) {
+            T const top = row_maximum(a.row(i), a.cols);
+            y(i, 0) = top == -std::numeric_limits<T>::infinity() ? top : top + std::log(sum(a.row(i), top));
+          }
+        });
+      };
+      if (a.cols <= block) {
+        each_row([&](T const* row, T top) { return shifted_sum(row, a.cols, top); });
+      } else {
+        each_row([&](T const* row, T top) { return shifted_sum_of_blocks(row, a.cols, top, block); });
+      }
       return;
     }
   }
