@@ -2,6 +2,21 @@
 // SPDX-License-Identifier: MIT
 // Everything for the CPU.
 
+// Names that are macros elsewhere: of Qt (slots, emit), complex.h (I), AssertMacros.h (check), Arduino (word) and programs
+// with constants (E). They are macros again behind this header.
+#pragma push_macro("E")
+#undef E
+#pragma push_macro("I")
+#undef I
+#pragma push_macro("check")
+#undef check
+#pragma push_macro("emit")
+#undef emit
+#pragma push_macro("slots")
+#undef slots
+#pragma push_macro("word")
+#undef word
+
 #include "headmix/analysis/experts.hpp"
 #include "headmix/backend/build_info.hpp"
 #include "headmix/backend/cpu.hpp"
@@ -36,3 +51,10 @@ HEADMIX_MODULES(extern, headmix::Cpu<float>)
 HEADMIX_MODULES(extern, headmix::Cpu<double>)
 HEADMIX_MODULES(extern, headmix::Cpu<headmix::bfloat16>)
 #endif
+
+#pragma pop_macro("E")
+#pragma pop_macro("I")
+#pragma pop_macro("check")
+#pragma pop_macro("emit")
+#pragma pop_macro("slots")
+#pragma pop_macro("word")

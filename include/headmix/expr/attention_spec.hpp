@@ -139,8 +139,8 @@ struct mapped_scores : attention_part {
   static constexpr int operands = Map::operands;
   template <int At, class Problem>
   static void put(Problem& problem, auto const&, auto const& all) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      problem.scores.operands = decltype(problem.scores.operands)(std::get<At + I>(all)...);
+    [&]<int... Which>(std::integer_sequence<int, Which...>) {
+      problem.scores.operands = decltype(problem.scores.operands)(std::get<At + Which>(all)...);
     }
     (std::make_integer_sequence<int, operands>{});
   }
@@ -287,9 +287,9 @@ struct attention_spec {
       return gradient_in<Which - Part::operands, More...>(a...);
     }
   }
-  template <class Part, class Heads, int At, class All, int... I>
-  static constexpr auto checks_of_part(std::integer_sequence<int, I...>) {
-    return Part::template checks<Heads, nth<At + I, All>...>();
+  template <class Part, class Heads, int At, class All, int... Which>
+  static constexpr auto checks_of_part(std::integer_sequence<int, Which...>) {
+    return Part::template checks<Heads, nth<At + Which, All>...>();
   }
   template <class Heads, int At, class All, class... P>
   struct part_checks {

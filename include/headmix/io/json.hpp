@@ -85,7 +85,7 @@ class JsonReader {
 
   /// A whole number from 0 to the largest Index, written without fraction and exponent.
   [[nodiscard]] Index count() {
-    auto const text = word();
+    auto const text = next_word();
     Index value = 0;
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     bool const plain = !text.empty() && is_digit(text[0]) && (text[0] != '0' || text.size() == 1);
@@ -98,7 +98,7 @@ class JsonReader {
 
   /// A number that a double can hold, rounded to the nearest.
   [[nodiscard]] double number() {
-    auto const text = word();
+    auto const text = next_word();
     double value = 0;
     if (!is_number(text) || !read_double(text, value)) {
       reject("a number in the range of double", found());
@@ -109,7 +109,7 @@ class JsonReader {
 
   /// Any value, which is checked and forgotten.
   void skip() {
-    auto const text = word();
+    auto const text = next_word();
     if (is_number(text) || text == "true" || text == "false" || text == "null") {
       at_ += text.size();
     } else if (peek() == '{') {
@@ -193,13 +193,13 @@ class JsonReader {
     return true;
   }
   /// The characters up to the next structural one: a number or a literal, if one comes next.
-  [[nodiscard]] std::string_view word() {
+  [[nodiscard]] std::string_view next_word() {
     space();
     auto const rest = text_.substr(at_);
     return rest.substr(0, rest.find_first_of(" \t\n\r,:\"{}[]"));
   }
   [[nodiscard]] std::string found() {
-    auto const text = word();
+    auto const text = next_word();
     if (at_ == text_.size()) return "the end of the text";
     if (!text.empty()) return shown(text);
     char const c = text_[at_];

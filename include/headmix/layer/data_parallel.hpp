@@ -79,13 +79,13 @@ inline constexpr bool counts_tokens =
 template <class X>
 using over_ranks_if_tokens = std::conditional_t<counts_tokens<named_sizes<X>>, over_ranks<X>, X>;
 
-/// E where tokens are divided among ranks.
-template <class E>
+/// Value where tokens are divided among ranks.
+template <class Value>
 struct of_all_tokens {
-  using type = E;
+  using type = Value;
 };
-template <class E>
-using of_all_tokens_t = typename of_all_tokens<E>::type;
+template <class Value>
+using of_all_tokens_t = typename of_all_tokens<Value>::type;
 
 template <class X>
 struct of_all_tokens<value_of<X>> {
@@ -117,17 +117,17 @@ template <int Which, class Node>
 struct of_all_tokens<output<Which, Node>> {
   using type = output<Which, of_all_tokens_t<Node>>;
 };
-template <class E>
-struct let_of_all_tokens : let<of_all_tokens_t<typename E::init>> {};
-template <Expr E>
-requires(E::form_of == form::let) struct of_all_tokens<E> {
-  using type = let_of_all_tokens<E>;
+template <class Value>
+struct let_of_all_tokens : let<of_all_tokens_t<typename Value::init>> {};
+template <Expr Value>
+requires(Value::form_of == form::let) struct of_all_tokens<Value> {
+  using type = let_of_all_tokens<Value>;
 };
 template <class List>
 struct all_of_all_tokens;
-template <class... E>
-struct all_of_all_tokens<type_list<E...>> {
-  using type = type_list<of_all_tokens_t<E>...>;
+template <class... Value>
+struct all_of_all_tokens<type_list<Value...>> {
+  using type = type_list<of_all_tokens_t<Value>...>;
 };
 
 template <class L>

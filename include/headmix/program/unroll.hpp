@@ -227,7 +227,7 @@ class basic_unrolled {
     return first + static_cast<int>(time);
   }
 
-  void emit(std::size_t c, Index time, bool again, bool accumulate) {
+  void add_call_of(std::size_t c, Index time, bool again, bool accumulate) {
     call_row row = from_->calls[c];
     auto const numbers = numbers_of(c);
     row.begin = static_cast<int>(numbers_.size());
@@ -241,18 +241,18 @@ class basic_unrolled {
       for (std::size_t const c : p.forward) {
         repeat_edge const edge = from_->calls[c].edge;
         if (edge == repeat_edge::end && time + 1 < times(r)) continue;
-        emit(c, time, false, edge == repeat_edge::total && time > 0);
+        add_call_of(c, time, false, edge == repeat_edge::total && time > 0);
       }
     }
   }
   void emit_backward(part const& p, int r) {
     for (Index time = times(r); time-- > 0;) {
       for (std::size_t const c : p.forward) {
-        if (makes_again(p, c)) emit(c, time, true, false);
+        if (makes_again(p, c)) add_call_of(c, time, true, false);
       }
       for (std::size_t const c : p.backward) {
         if (from_->calls[c].edge == repeat_edge::gradient_end && time > 0) continue;
-        emit(c, time, true, false);
+        add_call_of(c, time, true, false);
       }
     }
   }
@@ -278,7 +278,7 @@ class basic_unrolled {
       emit_needed(c);
       // The gradient comes in at the last time.
       call_row const& row = from_->calls[c];
-      emit(c, row.edge == repeat_edge::gradient_begin ? times(row.repeat) - 1 : 0, false, false);
+      add_call_of(c, row.edge == repeat_edge::gradient_begin ? times(row.repeat) - 1 : 0, false, false);
       return;
     }
     bool const forward = c < from_->forward_calls;
