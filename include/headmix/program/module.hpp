@@ -372,8 +372,8 @@ class Module {
   template <class Leaf>
   void fill(memory_type& memory) {
     using T = storage_t<Leaf::kind_of, scalar>;
-    static_assert((rows<Leaf>::value != dynamic && cols<Leaf>::value != dynamic) ||
-                      requires { Leaf::element(Index{}, Index{}, Index{}); },
+    constexpr bool takes_columns = requires { Leaf::element(Index{}, Index{}, Index{}); };
+    static_assert(takes_columns || (rows<Leaf>::value != dynamic && cols<Leaf>::value != dynamic),
                   "headmix: a leaf with a function `element(row, column)` has static extents; see `element(row, "
                   "column, columns)`");
     Index const n = self_->program.template extent<rows<Leaf>>(), m = self_->program.template extent<cols<Leaf>>();

@@ -16,7 +16,8 @@ struct gemm_kernel {
   static constexpr bool cooperative = true;
   static constexpr int tile = 64, depth = 16, pitch = tile + 4;
   static constexpr int block = product_tile::block;
-  static_assert(threads == product_tile::threads && tile == product_tile::size && block % depth == 0);
+  static_assert(threads == product_tile::threads && tile == product_tile::size && block % depth == 0,
+                "headmix: a block of sums ends where a step of the depth does, in the tile of product_tile");
   static constexpr int blocks_at = 2 * depth * pitch * static_cast<int>(sizeof(W));
   static constexpr int shared_bytes = blocks_at + tile * tile * static_cast<int>(sizeof(W));
 

@@ -63,8 +63,8 @@ struct spread_slots {
   int per_row;
   divisor of_row, of_expert;  ///< chunks of 8 elements
 
-  // There are less than 2^31 chunks (spread_shape::possible), and so no thread has a number of 2^31 or more.
-  static_assert((Index{1} << 31) % threads == 0);
+  static_assert((Index{1} << 31) % threads == 0,
+                "headmix: of fewer than 2^31 chunks (spread_shape::possible) no thread has a number of 2^31 or more");
   [[nodiscard]] Index chunks() const { return rows * of_row.n; }
   [[nodiscard]] Index blocks() const { return blocks_for(chunks(), threads); }
 
