@@ -14,7 +14,7 @@ template <class L, Expr G>
 constexpr auto composed(G) {
   using heads = typename L::heads;
   using S = typename L::scores;
-  constexpr auto q = L::template rotate<heads>(S::template queries<heads>(L::all_q));
+  constexpr auto q = L::template rotate_queries<heads>(S::template queries<heads>(L::all_q));
   constexpr auto o = S::template attend<typename L::kv_heads, void>(q, L::k, L::v);
   constexpr auto mixed =
       merge_rows<heads>(round_to_storage(split_rows<heads>(G{}) * split_rows<heads>(o))) % typename L::W_o{} +
