@@ -58,7 +58,7 @@ inline bool same_extents(untyped_view const& a, untyped_view const& b) {
 }
 /// A view without memory, of extents that are checked.
 inline untyped_view without_memory(std::string_view name, Index count, Index rows, Index cols) {
-  check_value_extents(name, count, rows, cols);
+  check_extents_of(name, count, rows, cols);
   return {nullptr, count, rows, cols};
 }
 struct leaf_row {
@@ -151,7 +151,7 @@ class basic_binding {
   }
 
   void bind_leaf(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) {
-    check_extents(leaf, value, "");
+    check_memory_of(leaf, value, "");
     check_gradient(leaf, value, gradient);
     untyped_view& mine = values_[leaf];
     if (!bound_[leaf] || !same_extents(mine, value) || mine.contiguous() != value.contiguous()) {
@@ -366,16 +366,17 @@ class basic_binding {
     mine = s;
     sizes_.value[size] = s.rows;
   }
-  void check_extents(std::size_t leaf, untyped_view const& v, char const* what) const {
+  /// A leaf's name is looked for only where there is an error: passes bind leaves, too.
+  void check_memory_of(std::size_t leaf, untyped_view const& v, char const* what) const {
     if (0 > v.count || 0 > v.rows || 0 > v.cols) fail(what, leaf_text(leaf), " has a negative extent: ", text(v));
-    check_value_extents(leaf_text(leaf), v.count, v.rows, v.cols, what);
-    if (reinterpret_cast<std::uintptr_t>(v.data) % element_of(leaf) != 0) {
+    if (!can_be_extents(v.count, v.rows, v.cols)) check_extents_of(leaf_text(leaf), v.count, v.rows, v.cols, what);
+    if (!is_aligned(v.data, element_of(leaf))) {
       check_alignment(leaf_text(leaf), v.data, element_of(leaf), v.size(), what);
     }
   }
   void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const {
     if (gradient.data == nullptr) return;
-    check_extents(leaf, gradient, "the gradient of ");
+    check_memory_of(leaf, gradient, "the gradient of ");
     if (!same_extents(value, gradient)) {
       fail("the gradient of ", leaf_text(leaf), " has extents ", text(gradient), ", its value has ", text(value));
     }

@@ -1,35 +1,44 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a caller gives to a program, before it is believed: extents, addresses, sequences.
+// Checks of extents, addresses and sequences that a caller gives to a program.
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "headmix/core/checked.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/type_name.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix::detail {
 
-/// Fails if these extents are negative, or are more than any value may have, before somebody allocates them.
-inline void check_value_extents(std::string_view name, Index count, Index rows, Index cols,
-                                std::string_view before = "") {
-  auto const extents = [&] { return message(count == 1 ? "" : message(count, " x "), rows, " x ", cols); };
-  if (0 > count || 0 > rows || 0 > cols)
-    fail(before, name, " would have the extents ", extents(), ", of which one is negative");
-  bool const empty = count == 0 || rows == 0 || cols == 0;
-  if (count > max_elements || rows > max_elements || cols > max_elements ||
-      (!empty && (rows > max_elements / cols || rows * cols > max_elements / count))) {
-    fail(before, name, " would have the extents ", extents(), ", more than the ", max_elements,
-         " elements that a value may have");
-  }
+/// True where no extent is negative or larger than max_elements, and neither is their product.
+[[nodiscard]] constexpr bool can_be_extents(Index count, Index rows, Index cols) {
+  if (0 > count || 0 > rows || 0 > cols) return false;
+  if (count > max_elements || rows > max_elements || cols > max_elements) return false;
+  return count == 0 || rows == 0 || cols == 0 || (rows <= max_elements / cols && rows * cols <= max_elements / count);
 }
-/// Fails unless numbers, of which there are some, begin at a multiple of their alignment.
-inline void check_alignment(std::string_view name, void const* data, std::size_t alignment_of_one, Index n,
+/// Fails unless a value can have these extents, before somebody allocates it.
+inline void check_extents_of(std::string_view name, Index count, Index rows, Index cols, std::string_view before = "") {
+  if (can_be_extents(count, rows, cols)) return;
+  bool const negative = 0 > count || 0 > rows || 0 > cols;
+  fail(before, name, " would have the extents ", count == 1 ? "" : message(count, " x "), rows, " x ", cols,
+       negative ? ", of which one is negative"
+                : message(", more than the ", max_elements, " elements that a value may have"));
+}
+
+/// True where an address is a multiple of so many bytes.
+[[nodiscard]] inline bool is_aligned(void const* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
+/// Fails unless n numbers of so many bytes begin at a multiple of them; where n is 0, nothing lies there.
+inline void check_alignment(std::string_view name, void const* data, std::size_t bytes, Index n,
                             std::string_view before = "") {
-  if (n == 0 || reinterpret_cast<std::uintptr_t>(data) % alignment_of_one == 0) return;
-  fail(before, name, ": expected memory aligned to ", alignment_of_one, " bytes, found an address that is ",
-       reinterpret_cast<std::uintptr_t>(data) % alignment_of_one, " bytes behind a multiple of that");
+  if (n == 0 || is_aligned(data, bytes)) return;
+  fail(before, name, ": expected memory aligned to ", bytes, " bytes, found an address that is ",
+       reinterpret_cast<std::uintptr_t>(data) % bytes, " bytes behind a multiple of that");
 }
 
 /// Fails unless the sequences cover their rows; `readable` says whether the host can look at the offsets.
@@ -39,7 +48,7 @@ inline void check_segments(char const* name_source, segments const& s, bool read
   if (s.count > max_int) fail(what(), ": expected at most ", max_int, " sequences, found ", s.count);
   if (0 > s.rows) fail(what(), ": the sequences have a negative number of rows: ", s.rows);
   if (s.rows > max_elements) fail(what(), ": expected at most ", max_elements, " rows, found ", s.rows);
-  if (reinterpret_cast<std::uintptr_t>(s.offsets) % alignof(Int) != 0) {
+  if (!is_aligned(s.offsets, alignof(Int))) {
     check_alignment(what(), s.offsets, alignof(Int), s.count, "the offsets of ");
   }
   if (s.offsets == nullptr) {
