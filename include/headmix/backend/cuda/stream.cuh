@@ -10,7 +10,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "headmix/backend/cuda/blas.cuh"
@@ -120,15 +119,16 @@ class stream_queue {
                   "headmix: a kernel has whole warps of threads, and at most 1024 of them");
     if (blocks <= 0) return;
     if (blocks > (std::numeric_limits<int>::max)()) fail(type_name<K>(), ": ", blocks, " blocks are too many");
-    check_device(type_name<K>());
+    check_device(headmix::detail::name_source<K>());
     check_operands<K>();
     constexpr int static_limit = 48 << 10;
     if constexpr (K::shared_bytes > static_limit) {
       check_shared<K>(shared_->shared_bytes);
       // More must be asked for. At every launch: each unit has a function of its own for the kernel, and the linker
       // keeps one copy of a flag for all of them.
-      check(cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes),
-            type_name<K>(), " with ", K::shared_bytes, " bytes of shared memory");
+      cudaError_t const allowed =
+          cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes);
+      if (allowed != cudaSuccess) check(allowed, type_name<K>(), " with ", K::shared_bytes, " bytes of shared memory");
     }
     cudaLaunchAttribute attributes[2];
     unsigned count = 0;
@@ -155,7 +155,7 @@ class stream_queue {
       fail(type_name<K>(), " was not compiled for compute capability ", shared_->capability,
            "; add it to CMAKE_CUDA_ARCHITECTURES (or -arch)");
     }
-    check(status, "launching ", type_name<K>());
+    if (status != cudaSuccess) check(status, "launching ", type_name<K>());
   }
 
   /// y (+)= a b by cuBLAS; false where the caller must do it.
@@ -186,12 +186,13 @@ class stream_queue {
   void synchronize() const { check(cudaStreamSynchronize(shared_->stream), "waiting for the GPU"); }
 
  private:
-  /// CUDA would launch on the current device, whatever the stream is of.
-  void check_device(std::string_view what) const {
+  /// Fails unless the queue's device is the current one, on which CUDA launches whatever the stream is of.
+  /// @param name_source  of what is put into the queue; the name is cut out of it for the error, which takes time
+  void check_device(char const* name_source) const {
     int current = 0;
-    check(cudaGetDevice(&current), "launching ", what);
+    check(cudaGetDevice(&current), "asking for the current CUDA device");
     if (current != shared_->device) {
-      fail(what, " is put into a queue of device ", shared_->device, " while device ", current,
+      fail(headmix::detail::unqualified(name_source), " is put into a queue of device ", shared_->device, " while device ", current,
            " is current: call cudaSetDevice(", shared_->device, ") before");
     }
   }
