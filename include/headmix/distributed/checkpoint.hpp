@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
+#include "headmix/contract/equal_on_ranks.hpp"
 #include "headmix/core/digest.hpp"
 #include "headmix/io/checkpoint.hpp"
 
@@ -66,28 +66,6 @@ template <class C>
     from += received[r];
   }
   return whole;
-}
-
-/// Fails on all ranks unless all of them have these numbers, which have names.
-template <class C>
-void check_equal_on_all_ranks(C& ranks, std::vector<std::pair<std::string, std::uint64_t>> const& named) {
-  if constexpr (requires { ranks.on_host(); }) {
-    check_equal_on_all_ranks(ranks.on_host(), named);
-  } else {
-    std::vector<Index> mine;
-    for (auto const& n : named) mine.push_back(static_cast<Index>(n.second));
-    std::vector<Index> const counts(static_cast<std::size_t>(ranks.size()), std::ssize(mine));
-    std::vector<Index> all(mine.size() * counts.size());
-    ranks.all_gather(all.data(), static_cast<Index const*>(mine.data()), counts);
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      for (std::size_t r = 1; r < counts.size(); ++r) {
-        Index const first = all[i], other = all[r * mine.size() + i];
-        if (first == other) continue;
-        fail(named[i].first, " must be the same on all ranks; it is ", static_cast<std::uint64_t>(first),
-             " on rank 0 and ", static_cast<std::uint64_t>(other), " on rank ", r);
-      }
-    }
-  }
 }
 
 }  // namespace detail

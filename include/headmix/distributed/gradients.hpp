@@ -25,10 +25,10 @@
 #include <utility>
 #include <vector>
 
+#include "headmix/contract/equal_on_ranks.hpp"
 #include "headmix/contract/memory.hpp"
 #include "headmix/core/digest.hpp"
 #include "headmix/distributed/distributed.hpp"
-#include "headmix/program/module_memory.hpp"
 #include "headmix/train/adamw.hpp"
 
 namespace headmix {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "headmix/contract/communicator.hpp"
+#include "headmix/contract/equal_on_ranks.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/contract/memory.hpp"
 #include "headmix/core/padding.hpp"
@@ -34,24 +35,6 @@ inline std::size_t elements_of(Binding const& program, std::size_t leaf) {
 }
 inline void refuse_padding(batch const& b, char const* input) {
   if (b.has_padding) fail(input, " is given with Padding, but the layer has not the option `padded`");
-}
-
-/// Fails on all ranks unless they have the same number.
-template <class C>
-void check_equal_on_all_ranks(C& communicator, char const* what, std::uint64_t number) {
-  if constexpr (requires { communicator.on_host(); }) {
-    check_equal_on_all_ranks(communicator.on_host(), what, number);
-  } else {
-    std::vector<Index> const each(static_cast<std::size_t>(communicator.size()), 1);
-    std::vector<Index> all(each.size());
-    auto const mine = static_cast<Index>(number);
-    communicator.all_gather(all.data(), &mine, each);
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      if (all[r] == all[0]) continue;
-      fail(what, " must be the same on all ranks; it is ", static_cast<std::uint64_t>(all[0]), " on rank 0 and ",
-           static_cast<std::uint64_t>(all[r]), " on rank ", r);
-    }
-  }
 }
 
 template <class Backend>
