@@ -15,6 +15,7 @@
 #include "headmix/testing/conformance/dense.hpp"
 #include "headmix/testing/conformance/experts.hpp"
 #include "headmix/testing/conformance/joined.hpp"
+#include "headmix/testing/conformance/sequences.hpp"
 #include "headmix/testing/conformance/sums.hpp"
 
 namespace headmix {

@@ -3,8 +3,9 @@
 // Long sums: their error does not grow with the number of terms. Equal terms round to the same side each time, which
 // one sum after the other makes 1 % of 2^20 terms of 0.1f.
 
-#include <algorithm>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "headmix/testing/conformance/bench.hpp"
