@@ -4,9 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <string>
 #include <vector>
 
 #include "headmix/backend/cpu.hpp"
+#include "headmix/core/error.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/program/module.hpp"
 
@@ -21,6 +24,14 @@ void check_runs_every_task_once(E& executor) {
         n, [&](Index i) { executor.parallel_for(3, [&](Index j) { ++hits[static_cast<std::size_t>(i * 3 + j)]; }); });
     CHECK(hits == std::vector<int>(hits.size(), 1));
   }
+}
+
+/// "the sum is 4950" where each of 100 tasks has run once.
+template <Executor E>
+std::string sum_of_tasks(E& executor) {
+  std::atomic<Index> sum{0};
+  executor.parallel_for(100, [&](Index i) { sum += i; });
+  return message("the sum is ", sum.load());
 }
 
 /// The result and all gradients of a layer, one after another.

@@ -3,9 +3,11 @@
 
 #include <pthread.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <string>
 
 #include "../in_child.hpp"
 #include "executors.hpp"
@@ -31,11 +33,6 @@ std::ptrdiff_t threads_of_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 #endif
-std::string sum_of_tasks(thread_pool& pool) {
-  std::atomic<Index> sum{0};
-  pool.parallel_for(100, [&](Index i) { sum += i; });
-  return message("the sum is ", sum.load());
-}
 
 }  // namespace
 

@@ -61,7 +61,7 @@ TEST_CASE("Local: when one rank throws, the others fail with its text, and its e
 }
 
 namespace {
-/// What run_ranks ends with, in a process that does not wait for ever.
+/// The text that run_ranks ends with, in a process that does not wait for ever.
 template <class F>
 std::string ranks_end_with(Index ranks, F const& f) {
   return in_child([&] {

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include <atomic>
+#include <string>
 #include <thread>
 
 #include "../backend/executors.hpp"
@@ -49,14 +49,9 @@ TEST_CASE("OpenMP: a number of threads that no team has is an error") {
 }
 TEST_CASE("OpenMP: a child of fork() does not wait for ever for threads of its parent") {
   open_mp two(2), one(1);
-  auto const sum_by = [](open_mp& executor) {
-    std::atomic<Index> sum{0};
-    executor.parallel_for(100, [&](Index i) { sum += i; });
-    return message("the sum is ", sum.load());
-  };
-  CHECK(sum_by(two) == "the sum is 4950");
+  CHECK(sum_of_tasks(two) == "the sum is 4950");
   auto const parent = getpid();
-  std::string const text = in_child([&] { return sum_by(two); });
+  std::string const text = in_child([&] { return sum_of_tasks(two); });
   CAPTURE(text);
 #ifdef __clang__
   static_cast<void>(parent);
@@ -67,21 +62,21 @@ TEST_CASE("OpenMP: a child of fork() does not wait for ever for threads of its p
   // One that is made there is no better.
   CHECK(says(in_child([&] {
                open_mp another(2);
-               return sum_by(another);
+               return sum_of_tasks(another);
              }),
              "those of process"));
 #endif
   // Serially all goes on, and on threads that are new.
   CHECK(in_child([&] {
           std::string on_new;
-          std::thread([&] { on_new = sum_by(two); }).join();
-          return sum_by(one) + ", " + on_new;
+          std::thread([&] { on_new = sum_of_tasks(two); }).join();
+          return sum_of_tasks(one) + ", " + on_new;
         }) == "the sum is 4950, the sum is 4950");
   // A thread that has not run any forks a process that may.
   std::string of_new;
-  std::thread([&] { of_new = in_child([&] { return sum_by(two); }); }).join();
+  std::thread([&] { of_new = in_child([&] { return sum_of_tasks(two); }); }).join();
   CHECK(of_new == "the sum is 4950");
-  CHECK(sum_by(two) == "the sum is 4950");
+  CHECK(sum_of_tasks(two) == "the sum is 4950");
 }
 TEST_CASE("OpenMP: inside a parallel region of the caller's everything runs on the thread that asks") {
   open_mp executor(2);
