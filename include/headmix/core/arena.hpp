@@ -4,6 +4,7 @@
 // allocates nothing itself; the owner of the memory asks `peak()` how much is needed.
 
 #include <array>
+#include <limits>
 #include <span>
 
 #include "headmix/core/checked.hpp"

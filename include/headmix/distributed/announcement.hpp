@@ -50,7 +50,7 @@ template <class T>
   }
 }
 
-/// What a rank tells another one together with its part of an operation.
+/// Tells another rank which operation this rank does, together with its part of it.
 struct announcement {
   collective_kind kind;
   element_kind element;
@@ -101,7 +101,7 @@ inline void check_root(Index root, Index ranks, Index rank) {
     fail("broadcast: there is no rank ", root, " among ", ranks, "; asked for on rank ", rank);
 }
 
-/// What the others say when a rank has failed with a message.
+/// The message of the other ranks when one has failed with this text.
 [[nodiscard]] inline std::string failure_text(Index rank, std::string_view text) {
   constexpr std::string_view prefix = "headmix: ";
   if (text.starts_with(prefix)) text.remove_prefix(prefix.size());

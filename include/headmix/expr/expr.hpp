@@ -154,7 +154,7 @@ struct operation {
   static constexpr bool takes_stacks = false;
   /// True when operands arrive as unevaluated trees (see contract/lowered_tree.hpp) instead of views.
   static constexpr bool fuses_operands = false;
-  /// What to write, at the end of the message about operands whose extents do not fit.
+  /// Advice at the end of the message about operands whose extents do not fit.
   static constexpr char const* hint = "";
   template <class... A>
   static constexpr kind kind_of = ((A::kind_of == kind::accumulator) || ...) ? kind::accumulator : kind::real;
@@ -293,7 +293,7 @@ struct first_broken<Op, type_list<A...>, type_list<Rule<X, Y>, More...>>
                          first_broken<Op, type_list<A...>, type_list<More...>>,
                          std::type_identity<refused_extents<Op, Rule<X, Y>, X, Y, A...>>> {};
 
-/// What is wrong with the operands A of operation Op.
+/// Reasons to refuse the operands of an operation.
 enum class problem { none, stack, selection, number_of_operands, extents };
 template <problem Found>
 constexpr bool say_problem() {
@@ -307,7 +307,7 @@ template <problem Found, class Op, class... A>
 struct refused_operands : refused {
   using said = std::bool_constant<say_problem<Found>()>;
 };
-/// What an operation makes of operands.
+/// The result of an operation: a node, or why its operands are refused.
 template <problem Found, class Op, class... A>
 struct outcome {
   using type = refused_operands<Found, Op, A...>;

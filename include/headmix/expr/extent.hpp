@@ -302,6 +302,7 @@ struct at_most {
 };
 /// The first extent is smaller than the second.
 struct less_than {
+  using rule = less_than;  ///< for messages
   static constexpr bool holds(Index x, Index y) { return x < y; }
   static constexpr char const* text = "must be less than";
 };

@@ -10,8 +10,8 @@ namespace headmix {
 
 /// A kind of options derives from this and describes itself for the tables of the documentation. It may have
 /// - `standard`: the option that holds where none of the kind is given;
-/// - `several = true`: any number of options, in the order in which they are given, and with `distinct = true` each
-/// once;
+/// - `several = true`: any number of options, in the order in which they are given;
+/// - `distinct = true`, beside `several`: each option once;
 /// - `accepts<Option>`: which types are of this kind, if they need not derive from it.
 struct option_kind {
   static constexpr bool several = false;

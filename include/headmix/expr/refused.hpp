@@ -61,7 +61,7 @@ consteval auto printed_text() {
 template <printed Text>
 struct refused_because;
 
-/// What a leaf, a let or an operation is called: "W_q", "softmax".
+/// The name of a leaf, a let or an operation: "W_q", "softmax".
 template <class E>
 constexpr std::string_view name_of_value() {
   if constexpr (requires { typename E::op; }) {

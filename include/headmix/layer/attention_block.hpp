@@ -98,7 +98,7 @@ struct attention_block : token_block<Layer, Options, Width> {
   /// The heads that are here: all, or this rank's.
   using own_heads = typename division::heads;
   using key_dim = std::conditional_t<cross, context_dim, typename base::model_dim>;
-  /// What scores are, where score maps count E heads.
+  /// The options of scores, where score maps count E heads.
   template <Extent E>
   using scores_of = score_options<E, head_dim, Options>;
   using scores = scores_of<own_heads>;

@@ -94,7 +94,7 @@ struct module_memory {
   void allocate(owned_leaves& to, Binding& program, std::span<parameter_row const> rows, bool trains, bool draws,
                 random_stream stream) {
     std::size_t bytes = 0;
-    for (auto const& row : rows) bytes = aligned(bytes + aligned(elements_of(program, row.leaf) * sizeof(scalar)));
+    for (auto const& row : rows) bytes = aligned(bytes + elements_of(program, row.leaf) * sizeof(scalar));
     to.values = memory_type(bytes);
     if (trains) to.gradients = memory_type(bytes);
     std::vector<scalar> start;

@@ -140,7 +140,7 @@ class basic_plan {
       }
     }
     weights_ = planner.peak();
-    bytes_ = aligned(weights_ + aligned(losses() * sizeof(double)));
+    bytes_ = aligned(weights_ + losses() * sizeof(double));
   }
   /// Of the workspace.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

@@ -204,8 +204,9 @@ void put_total(view<C> c, view<double> total, bool accumulate) {
     }
 }
 
-/// The same of a deep product of at most gemm_rows x gemm_cols: products of parts of the depth are made one by one and
-/// added, in double where c is narrow. So the error is that of a part, and of as many additions as there are parts.
+/// c = or += a b for a c of at most gemm_rows x gemm_cols and a depth of more than product_depth: products of parts of
+/// the depth are made one by one and added, in double where c is narrow. So the error is that of a part, and of as many
+/// additions as there are parts.
 template <class Products, class C, class A, class B>
 void multiply_deep(view<C> c, view<A> a, view<B> b, bool accumulate) {
   if (c.col_stride != 1 && c.row_stride == 1)

@@ -30,7 +30,7 @@ struct outer_block {
   [[nodiscard]] static constexpr bool ends_part(Index chunk, Index chunks) {
     return (chunk + 1) % chunks_of_part == 0 || chunk + 1 == chunks;
   }
-  /// Whether an expert may have more slots than a part.
+  /// True where an expert may have more slots than a part.
   [[nodiscard]] static constexpr bool is_deep(Index all_slots) { return all_slots > tuning::product_depth; }
   /// Numbers of a task's part of dw, where they are narrower in memory or sums of parts.
   template <class S>

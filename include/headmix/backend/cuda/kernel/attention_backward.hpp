@@ -72,7 +72,7 @@ template <class Wide>
   auto const bytes = checked_bytes(checked(2) * x.queries.rows * x.rows_per_token * heads_of_row(x), sizeof(Wide));
   return (bytes + 15) / 16 * 16;
 }
-/// What lies behind them: the tiles of the lists, of so many rows, then the parts.
+/// Bytes of the tiles of the lists, of so many rows each; they lie behind the statistics, and the parts behind them.
 [[nodiscard]] inline std::size_t attention_tiles_bytes(attention_extents const& x, int rows) {
   return static_cast<std::size_t>(listed_tiles::count(x, rows)) * sizeof(listed_tile);
 }

@@ -147,7 +147,7 @@ struct tree_group {
   HEADMIX_HD group lazy_row(Index i) const { return row(i); }
 };
 
-/// The same of more rows than block_terms.
+/// Sums of each n rows of a tree, n > block_terms, in blocks.
 template <class Tree>
 struct tree_long_group {
   static constexpr bool is_loop = true;
