@@ -15,7 +15,7 @@ namespace {
 template <class L>
 struct constant_sum {
   struct c : constant<tokens, size<1>> {};
-  static constexpr auto chosen = L::r::chosen;
+  static constexpr auto chosen = L::r::p_chosen;
   static constexpr auto y = combine(chosen / c{}, expert_linear(L::o, typename L::W_o{}, L::r::index));
 };
 
@@ -43,7 +43,7 @@ TEST_CASE("moa: the detached gate has the gradients of a gate divided by a const
   for (Index const rows : {0, 1, 7}) {
     TestProgram<moa_roots<L>> p(at<tokens>(rows));
     TestProgram<roots<type_of<decltype(twin::y)>>> q(at<tokens>(rows));
-    TestProgram<roots<type_of<decltype(row_sum(L::r::chosen))>>, inference> s(at<tokens>(rows));
+    TestProgram<roots<type_of<decltype(row_sum(L::r::p_chosen))>>, inference> s(at<tokens>(rows));
     auto const copy = [&](auto leaf) { q.values(leaf) = p.values(leaf); };
     copy(L::x{});
     copy(L::W_q{});

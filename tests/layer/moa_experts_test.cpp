@@ -63,7 +63,7 @@ TEST_CASE("moa: equal experts are single-head attention times the sum of the gat
   using Raw = Moa<6, 4, SoftmaxTopK<5, 2, gating::raw>, causal>;
   using M = MultiHead<6, 1, 4, causal>;
   TestProgram<moa_roots<L>> p(at<tokens>(7));
-  TestProgram<roots<type_of<decltype(Raw::y)>, type_of<decltype(Raw::r::chosen)>>, inference> raw(at<tokens>(7));
+  TestProgram<roots<type_of<decltype(Raw::y)>, type_of<decltype(Raw::r::p_chosen)>>, inference> raw(at<tokens>(7));
   TestProgram<roots<type_of<decltype(M::y)>>, inference> q(at<tokens>(7));
   q.values(M::x{}) = p.values(L::x{});
   q.values(M::W_k{}) = p.values(L::W_k{});
@@ -81,7 +81,7 @@ TEST_CASE("moa: equal experts are single-head attention times the sum of the gat
   raw.values(Raw::W_v{}) = p.values(L::W_v{});
   raw.values(Raw::W_o{}) = p.values(L::W_o{});
   auto const y = p.forward(), z = q.forward(), r = raw.forward();
-  auto const chosen = raw.program.get(Raw::r::chosen);
+  auto const chosen = raw.program.get(Raw::r::p_chosen);
   for (Index i = 0; i < 7; ++i) {
     for (Index j = 0; j < 6; ++j) {
       CHECK(close(y(i, j), z(i, j)));

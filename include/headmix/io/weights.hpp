@@ -27,9 +27,9 @@ namespace headmix {
 struct tensor_name {
   /// Which extent of the file's matrices comes first: that of the result, as in torch.nn.Linear, or that of the input,
   /// as here and in JAX. Makes no difference to a vector.
-  enum order { out_in, in_out };
+  enum order : int { out_in, in_out };
   /// What a tensor holds: the parameter, or one matrix of its stack, or one of its rows.
-  enum piece { whole, matrix, row };
+  enum piece : int { whole, matrix, row };
 
   /// A name; or several with spaces between them, whose columns the tensor holds side by side.
   std::string parameters;

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "../count_allocations.hpp"
-#include "files.hpp"
+#include "../io/files.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/decode/decoder.hpp"
 #include "headmix/io/checkpoint.hpp"
