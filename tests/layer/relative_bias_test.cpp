@@ -53,5 +53,29 @@ TEST_CASE("relative position bias: more queries than keys are refused, and more 
   check_refusals<Moh<8, 4, TwoStage<1, 3, 1>, sliding_window<4>, context_dim<6>, relative_position_bias<2, 3, 4>>,
                  Cpu<float>>();
 }
+TEST_CASE("relative position bias: other sequences of as many rows are looked at in every pass") {
+  using Self = MultiHead<8, 4, 4, relative_position_bias<2, 3, 4>>;
+  using Heads = MultiHead<8, 4, 4, causal, context_dim<6>, relative_position_bias<2, 3, 4>>;
+  static constexpr Int fits[] = {0, 4, 9}, long_one[] = {0, 2, 9}, near[] = {3}, far[] = {5}, farthest[] = {2147483647};
+  std::vector<float> const x(9 * 8, 1), context(6 * 6, 1);
+  Module<Self, Cpu<float>> self(1);
+  auto const of_self = [&](segments s) { return error_of([&] { self.forward({x.data(), 9, 8}, s); }); };
+  CHECK(of_self(ragged(fits, 2)).empty());
+  CHECK(says(of_self(ragged(long_one, 2)), "the score_bias is for 6 keys, sequence 1 has 7"));
+  CHECK(of_self(ragged(fits, 2)).empty());
+
+  Module<Heads, Cpu<float>> heads(1);
+  auto const of_heads = [&](Int const* past, Int const* past_of_keys = nullptr) {
+    segments queries = uniform(1, 3), keys = uniform(1, 6);
+    queries.past = past, keys.past = past_of_keys;
+    return error_of([&] { heads.forward({x.data(), 3, 8}, queries, {context.data(), 6, 6}, keys); });
+  };
+  CHECK(of_heads(nullptr).empty());
+  CHECK(says(of_heads(far), "at positions 5 .. 7"));
+  CHECK(of_heads(near).empty());
+  CHECK(says(of_heads(farthest), "at positions 2147483647 .. 2147483649"));
+  CHECK(says(of_heads(nullptr, near), "segments::past"));
+  CHECK(of_heads(nullptr).empty());
+}
 
 }  // namespace relative_bias_test

@@ -68,6 +68,21 @@ TEST_CASE("misuse: offsets that do not end at the last row") {
   auto const e = error_of([&] { p.program.bind_tokens({offsets, 2, 4}); });
   CHECK(says(e, "the offsets end at 2, there are 4 rows"));
 }
+TEST_CASE("misuse: offsets that were written since they were bound") {
+  auto p = over(attention<full>(x{}, x{}, x{}));
+  double v[20] = {};
+  Int offsets[] = {0, 2, 5};
+  p.program.bind(x{}, {v, 5, 4});
+  p.program.bind_tokens(ragged(offsets, 2));
+  AlignedBuffer workspace(p.program.workspace_bytes());
+  p.program.bind_workspace(workspace.bytes());
+  auto const pass = [&] { return error_of([&] { p.program.forward(); }); };
+  CHECK(pass().empty());
+  offsets[1] = 40'000'000;
+  CHECK(says(pass(), "offsets must never fall; offset 2 is 5 after 40000000"));
+  offsets[1] = 3;
+  CHECK(pass().empty());
+}
 TEST_CASE("misuse: set() and the sequences disagree about the tokens") {
   auto p = over(exp(x{}));
   double v[8] = {};

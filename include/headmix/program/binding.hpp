@@ -266,7 +266,10 @@ class basic_binding {
       }
     }
   }
-  void check_selections() const {
+  /// Fails unless sequences and selections are what they say: they may have been written since they were bound.
+  void check_numbers() const {
+    if (sizes_.tokens.count > 0) check_segments(table_->sizes[tokens_size], sizes_.tokens, true);
+    if (sizes_.context.count > 0) check_segments(table_->sizes[context_size], sizes_.context, true);
     for (std::size_t l = 0; l < bound_.size(); ++l) {
       if (table_->leaves[l].domain == nullptr) continue;
       auto const v = typed<Int const>(values_[l]);

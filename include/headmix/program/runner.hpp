@@ -119,7 +119,7 @@ class Runner {
       state_.reach(stage::placed);
     }
     binding_.check_memory();
-    if constexpr (Backend::host_memory) binding_.check_selections();
+    check_numbers();
     run(0, program_->forward_calls);
     state_.reach(stage::forward_done);
   }
@@ -189,9 +189,17 @@ class Runner {
   [[nodiscard]] Run context(std::span<std::byte> scratch) const {
     return {*backend_, binding_.sizes(), scratch, prepared_};
   }
+  /// What no plan depends on: where sequences begin, what came before them, what is selected.
+  void check_numbers() const {
+    if constexpr (Backend::host_memory) binding_.check_numbers();
+    validate();
+  }
+  void validate() const {
+    for (auto const validator : functions_->validators) validator(context({}));
+  }
   void plan() {
     binding_.resolve();
-    for (auto const validate : functions_->validators) validate(context({}));
+    validate();
     plan_.shape_values(binding_);
     derive();
     std::size_t const calls = program_->calls.size();
