@@ -105,7 +105,7 @@ function link(text, target,   path, anchor) {
     if (anchor == "") return "[" text "](@ref " (path == "README.md" ? "index" : identifier(path)) ")"
     return "[" text "](@ref " identifier(path) "_" anchor ")"
   }
-  if (path ~ /^include\/.*\.(hpp|cuh)$/ && path !~ /backend\/cpu\/|cuda\/(kernel|emulator)\//) {
+  if (path ~ /^include\/.*\.(hpp|cuh)$/ && path !~ /backend\/cpu\/|cuda\/(kernel|emulator)\/|testing\/conformance\//) {
     sub(/^include\//, "", path)
     return "[" text "](@ref " path ")"
   }

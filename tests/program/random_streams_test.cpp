@@ -187,7 +187,8 @@ TEST_CASE("random streams: stochastic rounding rounds by words of its own") {
   // Half of the distance between two numbers of bfloat16 is added: up, or not.
   auto const rounds = [](std::uint64_t seed, std::vector<std::string_view> const& names, auto make) {
     std::vector<Drawn> all;
-    std::vector<std::vector<bfloat16>> w(names.size(), std::vector<bfloat16>(512, bfloat16(1.F))), g = w;
+    std::vector<std::vector<bfloat16>> w(names.size(), std::vector<bfloat16>(512, bfloat16(1.F))),
+        g(names.size(), std::vector<bfloat16>(512, bfloat16(-1.F)));
     std::vector<parameter<bfloat16>> parameters;
     for (std::size_t i = 0; i < names.size(); ++i) {
       parameters.push_back({names[i], view<bfloat16>(w[i].data(), 16, 32), view<bfloat16>(g[i].data(), 16, 32)});
@@ -195,7 +196,7 @@ TEST_CASE("random streams: stochastic rounding rounds by words of its own") {
     auto optimiser = make(parameters, seed);
     for (int step = 0; step < 3; ++step) {
       for (auto& v : w) std::fill(v.begin(), v.end(), bfloat16(1.F));
-      optimiser.step(-0x1p-8);  // half of 2^-7
+      optimiser.step(0x1p-8);  // half of 2^-7
       for (std::size_t i = 0; i < names.size(); ++i) {
         Bits bits;
         for (auto const x : w[i]) bits.push_back(static_cast<float>(x) > 1.F);
@@ -219,13 +220,13 @@ TEST_CASE("random streams: stochastic rounding rounds by words of its own") {
 }
 TEST_CASE("random streams: parts of a parameter are rounded as the whole is") {
   Index const count = 3, rows = 5, cols = 6;
-  std::vector<bfloat16> const g(90, bfloat16(1.F));
+  std::vector<bfloat16> const g(90, bfloat16(-1.F));
   auto const rounded = [&](parameter<bfloat16> p, std::vector<bfloat16>& w) {
     w.assign(90, bfloat16(1.F));
     std::vector<bfloat16> gradient = g;
     p.value.data = w.data(), p.gradient = p.value, p.gradient.data = gradient.data();
     Sgd<bfloat16> optimiser({p}, {.narrow = narrow_parameters::stochastic_rounding, .seed = 3});
-    optimiser.step(-0x1p-8);
+    optimiser.step(0x1p-8);
   };
   std::vector<bfloat16> whole, part;
   rounded({"W", view<bfloat16>(nullptr, count, rows, cols), {}}, whole);

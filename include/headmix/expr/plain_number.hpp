@@ -24,27 +24,35 @@ struct refused_number : refused {
 };
 }  // namespace detail
 
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator+(Number, A) { return {}; }
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator+(A, Number) { return {}; }
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator-(Number, A) { return {}; }
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator-(A, Number) { return {}; }
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator*(Number, A) { return {}; }
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator*(A, Number) { return {}; }
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator/(Number, A) { return {}; }
+/// Refused.
 template <class Number, Expr A>
 requires std::is_arithmetic_v<Number>
 constexpr detail::refused_number<Number> operator/(A, Number) { return {}; }
