@@ -25,8 +25,7 @@ namespace headmix {
 class open_mp {
  public:
   /// The number of threads, the calling one included, stays what it is now: kernels are given memory for as many.
-  /// Fewer than one and more than 4096 are an Error. Where the system refuses one of them, OpenMP ends the
-  /// process.
+  /// Fewer than one and more than 4096 are an Error. Where the system refuses one of them, OpenMP ends the process.
   explicit open_mp(Index threads = omp_get_max_threads())
       : threads_(static_cast<int>(detail::checked_threads("open_mp", threads))) {}
 

@@ -55,9 +55,9 @@ class thread_pool {
     Index const others = detail::checked_threads("thread_pool", threads) - 1;
     auto all = detail::waiting_threads("thread_pool", others, threads);
     // Eigen's pool does not look whether it gets the memory it asks for: 41 KiB for each thread, and for each two of
-    // them two numbers. What is volatile no compiler leaves out.
-    auto const n = static_cast<std::size_t>(others);
-    void* volatile memory = ::operator new(n*(65536 + 4 * n), std::nothrow);
+    // them two numbers. So as much is asked for before; a volatile pointer keeps the compiler from leaving that out.
+    auto const n = static_cast<std::size_t>(others), bytes = n * (65536 + 4 * n);
+    void* volatile memory = ::operator new(bytes, std::nothrow);
     if (memory == nullptr) fail("thread_pool: there is not enough memory for ", threads, " threads");
     ::operator delete(memory);
     return std::make_unique<pool>(static_cast<int>(others), environment(all));

@@ -78,8 +78,8 @@ class waiting_thread {
   };
 };
 
-/// n threads, and an error, of which no thread is left, if the system refuses one.
-/// @param asked for in the message: the number of threads that the caller of `who` has asked for
+/// n threads. An Error if the system refuses one of them; none is left then.
+/// @param asked  for the message: the number of threads that `who` was asked for, the caller's own among them
 inline std::vector<std::unique_ptr<waiting_thread>> waiting_threads([[maybe_unused]] char const* who, Index n,
                                                                     [[maybe_unused]] Index asked) {
   std::vector<std::unique_ptr<waiting_thread>> threads;

@@ -192,8 +192,8 @@ class stream_queue {
     int current = 0;
     check(cudaGetDevice(&current), "asking for the current CUDA device");
     if (current != shared_->device) {
-      fail(headmix::detail::unqualified(name_source), " is put into a queue of device ", shared_->device, " while device ", current,
-           " is current: call cudaSetDevice(", shared_->device, ") before");
+      fail(headmix::detail::unqualified(name_source), " is put into a queue of device ", shared_->device,
+           " while device ", current, " is current: call cudaSetDevice(", shared_->device, ") before");
     }
   }
   /// Once for each kernel: that its operands take as many bytes in the GPU's code as here. nvcc 13.0 lays out some
