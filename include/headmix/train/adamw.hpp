@@ -24,6 +24,7 @@
 #include "headmix/expr/pointwise.hpp"
 #include "headmix/program/parameter.hpp"
 #include "headmix/train/narrow_parameters.hpp"
+#include "headmix/train/settings.hpp"
 
 namespace headmix {
 

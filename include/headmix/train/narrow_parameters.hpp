@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // How optimisers move parameters, also those whose numbers have fewer digits than their updates need.
 
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,6 +13,8 @@
 
 #include "headmix/contract/memory.hpp"
 #include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/checked.hpp"
+#include "headmix/core/error.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/program/parameter.hpp"
@@ -30,19 +32,6 @@ enum class narrow_parameters {
 };
 
 namespace detail {
-
-/// Fails unless a setting holds what it must.
-inline void check_setting(char const* whose, char const* name, double x, bool holds, char const* expected) {
-  if (!holds) fail(whose, ": ", name, ": expected ", expected, ", found ", x);
-}
-/// Fails unless a rate is finite and not negative.
-inline void check_rate(char const* whose, char const* name, double x) {
-  check_setting(whose, name, x, x >= 0 && std::isfinite(x), "a finite number of at least 0");
-}
-/// Fails unless a number of steps is one.
-inline void check_steps(char const* whose, Index steps) {
-  if (0 > steps) fail(whose, ": set_steps(): expected at least 0, found ", steps);
-}
 
 /// The number of elements; an error where no Index can hold it.
 template <class T>
@@ -123,14 +112,10 @@ class moved_parameters {
     if (narrow != narrow_parameters::master_weights && narrow != narrow_parameters::stochastic_rounding) {
       fail("narrow_parameters: expected one of its enumerators, found ", static_cast<int>(narrow));
     }
-    // By the parameter's name: however parameters are divided among optimisers and ranks, each draws its own numbers.
-    std::map<std::string_view, std::uint64_t> same_name;
     checked size = 0;
-    for (auto const& p : all_) {
-      size += checked_size(p.value);
-      seeds_.push_back(named_seed(named_seed(seed, p.name), std::to_string(same_name[p.name]++)));
-    }
+    for (auto const& p : all_) size += checked_size(p.value);
     size_ = size.value;
+    if (rounds_at_random()) find_seeds(seed);
     if (has_masters()) weights_ = headmix::backend_memory<Backend>(checked_bytes(size_, sizeof(wide)));
     changed();
   }
@@ -187,12 +172,22 @@ class moved_parameters {
   [[nodiscard]] bool has_masters() const {
     return !std::is_same_v<T, wide> && narrow_ == narrow_parameters::master_weights;
   }
+  [[nodiscard]] bool rounds_at_random() const {
+    return !std::is_same_v<T, wide> && narrow_ == narrow_parameters::stochastic_rounding;
+  }
+  /// By the parameters' names: however these are divided among optimisers and ranks, each draws its own numbers.
+  void find_seeds(std::uint64_t seed) {
+    std::map<std::string_view, std::uint64_t> same_name;
+    for (auto const& p : all_) {
+      seeds_.push_back(named_seed(named_seed(seed, p.name), std::to_string(same_name[p.name]++)));
+    }
+  }
   [[nodiscard]] wide* weight(Index first) const { return weights_.template as<wide>() + first; }
 
   [[no_unique_address]] Backend backend_;
   std::vector<parameter<T>> all_;
   narrow_parameters narrow_;
-  std::vector<std::uint64_t> seeds_;  // of stochastic rounding, by parameter
+  std::vector<std::uint64_t> seeds_;  // of stochastic rounding, by parameter; none without it
   Index size_ = 0;
   headmix::backend_memory<Backend> weights_;  // of all of them, one after another
 };

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "headmix/contract/optional_kernels.hpp"
+#include "headmix/core/checked.hpp"
+#include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/program/parameter.hpp"
 #include "headmix/train/adamw.hpp"
+#include "headmix/train/settings.hpp"
 
 namespace headmix {
 
