@@ -3,6 +3,7 @@
 torch.compile, for other shapes too, gradients by differences, checkpoints and an optimiser. Needs PyTorch 2."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 compiler, headmix, eigen, folder, *flags = sys.argv[1:]
 page = pathlib.Path(headmix, "interop", "README.md").read_text()
 blocks = [block.split("```")[0] for block in page.split("```cpp\n")[1:] if "TORCH_LIBRARY" in block.split("```")[0]]
-source, library = pathlib.Path(folder, "operator.cpp"), pathlib.Path(folder, "operator.so")
+source, library = pathlib.Path(folder, "mine.cpp"), pathlib.Path(folder, "libmine.so")
 source.write_text(blocks[0])
 build = next(block.split("```")[0] for block in page.split("```sh\n")[1:] if "cpp_extension" in block)
 for line, here in {
@@ -24,6 +25,9 @@ for line, here in {
     build = build.replace(line, here)
 root = str(pathlib.Path(headmix).parent.parent)
 subprocess.run(["sh", "-ec", build], cwd=folder, env={**os.environ, "HEADMIX": root, "EIGEN": eigen}, check=True)
+# Beside the library, where Python looks for modules, too.
+load = re.search(r"`(torch\.ops\.load_library\(.*?\))`", page)[1]
+subprocess.run([sys.executable, "-c", f"import torch; {load}"], cwd=folder, check=True)
 torch.ops.load_library(library)
 exec(next(block.split("```")[0] for block in page.split("```python\n")[1:] if "nn.Module" in block))
 
