@@ -5,12 +5,14 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "../error_of.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/layer/mae.hpp"
 #include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/moh.hpp"
+#include "headmix/layer/use.hpp"
 #include "headmix/program/module.hpp"
 #include "headmix/router/query_norm.hpp"
 
@@ -55,6 +57,37 @@ TEST_CASE("sizes at run time: capacities") {
   CHECK(says(error_of([] { static_cast<void>(capacity_rows(1e300, most / 2, 2, 4)); }), "sizes are too large: "));
   CHECK(says(error_of([] { static_cast<void>(capacity_rows(1, most, 2, 1)); }), "sizes are too large: "));
   CHECK(capacity_rows(1, 5, 2, 2) == 6);
+}
+using Capped = MultiHead<8, 2, 4, causal, soft_cap<dynamic>>;
+using Turned = MultiHead<8, 2, 4, causal, rope<dynamic>>;
+struct Network {
+  struct x : input<tokens, size<8>> {};
+  static constexpr auto capped = use<Capped, "attn">(x{});
+  static constexpr auto y = capped.y;
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+/// Errors of a layer whose leaf is bound to each of these numbers.
+template <class L, class Number, class T>
+void check_positive_alone(char const* text) {
+  Module<L, Cpu<T>> m(1);
+  std::vector<T> const x(3 * 8, T(1));
+  double const most = std::numeric_limits<double>::infinity();
+  for (double const number : {2., 0.125, 0., -1., most, -most, std::nan("")}) {
+    CAPTURE(number);
+    auto const value = static_cast<T>(number);
+    m.program().bind(Number{}, {&value, 1, 1});
+    auto const error = error_of([&] { m.forward({x.data(), 3, 8}); });
+    if (number > 0 && number < most) CHECK(error.empty());
+    if (!(number > 0 && number < most)) CHECK(says(error, text));
+  }
+}
+TEST_CASE("numbers at run time: a cap of scores and theta of rotary embedding are finite and above 0") {
+  check_positive_alone<Capped, soft_cap<dynamic>::cap, float>("cap: expected finite numbers above 0, found ");
+  check_positive_alone<Capped, soft_cap<dynamic>::cap, bfloat16>("cap: expected finite numbers above 0, found ");
+  check_positive_alone<Turned, rope<dynamic>::theta, double>("theta: expected finite numbers above 0, found ");
+  using cap = decltype(Network::capped)::as<soft_cap<dynamic>::cap>;
+  check_positive_alone<Network, cap, float>("cap: expected finite numbers above 0, found ");
 }
 
 }  // namespace run_time_sizes_test

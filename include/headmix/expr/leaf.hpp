@@ -66,8 +66,9 @@ concept RouterParameter = requires(L const& leaf) {
   detail::as_router_param(leaf);
 };
 
-/// A role that a parameter may have besides: W_o and b_o of an attention, which map heads to the model's width. Derive a
-/// leaf from it, `struct W_o : param<H, D>, attention_output {};`; it stays what it is under names and in repetitions.
+/// A role that a parameter may have besides: W_o and b_o of an attention, which map heads to the model's width. Derive
+/// a leaf from it, `struct W_o : param<H, D>, attention_output {};`; it stays what it is under names and in
+/// repetitions.
 struct attention_output {};
 /// A leaf that derives from attention_output.
 template <class L>
@@ -111,6 +112,19 @@ struct buffer : leaf<kind::real, false, X...> {
 /// A value without a gradient.
 template <Extent... X>
 struct constant : leaf<kind::real, false, X...> {};
+
+/// A constant of finite numbers above 0. A forward pass refuses others, where the host can read them.
+template <Extent... X>
+struct positive_constant : constant<X...> {};
+namespace detail {
+template <Extent... X>
+void as_positive_constant(positive_constant<X...> const&);
+}  // namespace detail
+/// A leaf that derives from positive_constant.
+template <class L>
+concept PositiveConstant = Leaf<L> && requires(L const& leaf) {
+  detail::as_positive_constant(leaf);
+};
 
 /// Memory that operations read and write, for what later passes need of this one: what a decoder keeps. An operation
 /// gets it as a view that it may write to.

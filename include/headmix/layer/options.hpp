@@ -107,9 +107,10 @@ struct context_dim : option::context_dim {
   static constexpr Index value = Width;
 };
 
-/// Rotary embedding of queries and keys with theta = Num / Den (see rotary).
+/// Rotary embedding of queries and keys with theta = Num / Den > 0 (see rotary).
 template <Index Num = 10'000, Index Den = 1>
 struct rope : option::position {
+  static_assert(Num > 0 && Den > 0, "headmix: rope<n, d> has theta = n / d > 0; see rope<dynamic>");
   template <Extent Heads, class Keys = void, Expr A>
   static constexpr auto rotate(A a) {
     return rotary<Heads, Keys>(a, number<Num, Den>{});
@@ -119,7 +120,7 @@ struct rope : option::position {
 /// The same with theta in a leaf that is bound when the program runs.
 template <>
 struct rope<dynamic, 1> : option::position {
-  struct theta : constant<size<1>> {};
+  struct theta : positive_constant<size<1>> {};
   template <Extent Heads, class Keys = void, Expr A>
   static constexpr auto rotate(A a) {
     return rotary<Heads, Keys>(a, theta{});

@@ -146,10 +146,10 @@ struct soft_cap : score_map {
     return number<Num, Den>{} * tanh(number<Den, Num>{} * s);
   }
 };
-/// The same with c in a leaf that is bound when the program runs.
+/// The same with c > 0 in a leaf that is bound when the program runs.
 template <>
 struct soft_cap<dynamic, 1> : score_map {
-  struct cap : constant<size<1>> {};
+  struct cap : positive_constant<size<1>> {};
   template <Expr S>
   static constexpr auto f(S s) {
     return cap{} * tanh(s / cap{});

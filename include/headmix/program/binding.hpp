@@ -66,8 +66,9 @@ struct leaf_row {
   shape_formula shape;
   kind kind_of;
   bool grad;
-  formula const* domain;  ///< of a selection, else null
-  int repeat = -1;        ///< which repetition it belongs to
+  formula const* domain;                           ///< of a selection, else null
+  int repeat = -1;                                 ///< which repetition it belongs to
+  double (*positive)(std::byte const*) = nullptr;  ///< reads a number, of a leaf whose numbers are above 0; else null
 };
 /// A requirement of a node on its operands.
 struct check_row {
@@ -121,6 +122,7 @@ class basic_binding {
 
   [[nodiscard]] std::size_t leaf_count() const { return table_->leaves.size(); }
   [[nodiscard]] kind leaf_kind(std::size_t leaf) const { return table_->leaves[leaf].kind_of; }
+  [[nodiscard]] bool leaf_is_positive(std::size_t leaf) const { return table_->leaves[leaf].positive != nullptr; }
   [[nodiscard]] bool leaf_has_gradient(std::size_t leaf) const { return table_->leaves[leaf].grad; }
   /// What a selection chooses from; 0 for a leaf that is none.
   [[nodiscard]] Index leaf_domain(std::size_t leaf) const {
@@ -266,11 +268,16 @@ class basic_binding {
       }
     }
   }
-  /// Fails unless sequences and selections are what they say: they may have been written since they were bound.
+  /// Fails unless sequences, positive constants and selections are that: they may have been written since they were
+  /// bound.
   void check_numbers() const {
     if (sizes_.tokens.count > 0) check_segments(table_->sizes[tokens_size], sizes_.tokens, true);
     if (sizes_.context.count > 0) check_segments(table_->sizes[context_size], sizes_.context, true);
     for (std::size_t l = 0; l < bound_.size(); ++l) {
+      if (auto const read = table_->leaves[l].positive; read != nullptr) {
+        double const first = first_not_positive(values_[l], element_of(l), read);
+        if (!is_positive(first)) fail(leaf_text(l), ": expected finite numbers above 0, found ", first);
+      }
       if (table_->leaves[l].domain == nullptr) continue;
       auto const v = typed<Int const>(values_[l]);
       Index const limit = value_of(*table_->leaves[l].domain);

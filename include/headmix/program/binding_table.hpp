@@ -196,11 +196,22 @@ template <class... X>
 constexpr auto names_of_sizes(type_list<X...>) {
   return std::array<char const*, sizeof...(X)>{name_source<X>()...};
 }
-template <class Sizes, class Repetitions, class... L>
+/// How a number of leaf L is read, where its numbers must be above 0.
+template <class L, class Scalar>
+constexpr auto read_positive() -> double (*)(std::byte const*) {
+  if constexpr (PositiveConstant<L>) {
+    return [](std::byte const* at) {
+      return static_cast<double>(*reinterpret_cast<storage_t<L::kind_of, Scalar> const*>(at));
+    };
+  } else {
+    return nullptr;
+  }
+}
+template <class Scalar, class Sizes, class Repetitions, class... L>
 constexpr auto rows_of_leaves(type_list<L...>) {
   return std::array<leaf_row, sizeof...(L)>{leaf_row{name_source<L>(), shape_formula_of<Sizes, typename L::extents>,
                                                      L::kind_of, L::grad, domain_formula<L, Sizes>(),
-                                                     repetition_number<Repetitions, L>}...};
+                                                     repetition_number<Repetitions, L>, read_positive<L, Scalar>()}...};
 }
 template <class Sizes, class... E, class... Check>
 constexpr auto rows_of_checks(type_list<std::pair<E, Check>...>) {
@@ -222,7 +233,7 @@ struct binding_arrays {
   using leaf_list = typename P::leaves;
   using repetitions = repetitions_in<leaf_list>;
   static constexpr auto names = names_of_sizes(sizes{});
-  static constexpr auto leaves = rows_of_leaves<sizes, repetitions>(leaf_list{});
+  static constexpr auto leaves = rows_of_leaves<typename P::scalar, sizes, repetitions>(leaf_list{});
   static constexpr auto checks = rows_of_checks<sizes>(typename P::bound::checks{});
   static constexpr auto rules = rules_of<sizes>(filter<sizes, has_rule>{});
   static constexpr auto reshaped = numbers_of_leaves<leaf_list>(unique<typename P::bound::reshaped>{});

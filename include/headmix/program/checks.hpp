@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Checks of extents, addresses and sequences that a caller gives to a program.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -39,6 +40,22 @@ inline void check_alignment(std::string_view name, void const* data, std::size_t
   if (n == 0 || is_aligned(data, bytes)) return;
   fail(before, name, ": expected memory aligned to ", bytes, " bytes, found an address that is ",
        reinterpret_cast<std::uintptr_t>(data) % bytes, " bytes behind a multiple of that");
+}
+
+/// True for finite numbers above 0.
+inline bool is_positive(double number) { return number > 0 && std::isfinite(number); }
+/// The first number of a view that is not positive, or 1 where all are. Elements have so many bytes.
+inline double first_not_positive(view<std::byte> const& v, std::size_t bytes, double (*read)(std::byte const*)) {
+  for (Index c = 0; c < v.count; ++c) {
+    for (Index i = 0; i < v.rows; ++i) {
+      for (Index j = 0; j < v.cols; ++j) {
+        Index const element = c * v.stack_stride + i * v.row_stride + j * v.col_stride;
+        double const number = read(v.data + element * static_cast<Index>(bytes));
+        if (!is_positive(number)) return number;
+      }
+    }
+  }
+  return 1;
 }
 
 /// Fails unless the sequences cover their rows; `readable` says whether the host can look at the offsets.

@@ -100,6 +100,9 @@ class LeafMemory {
     for (std::size_t i = 0; i < n; ++i) {
       m.value[i] = static_cast<T>(options.low + (options.high - options.low) * random.uniform(i));
     }
+    if (program.leaf_is_positive(l)) {
+      for (T& v : m.value) v = std::abs(v) + T{1} / 2;
+    }
     if (program.leaf_has_gradient(l)) m.gradient.resize(n);
     auto const matrix = [&](std::vector<T>& v) {
       return untyped(view<T>(v.data(), shape.count, shape.rows, shape.cols));
