@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "../error_of.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 #include "headmix/core/random.hpp"
 
@@ -99,6 +100,11 @@ TEST_CASE("planner: runs in a constant expression") {
   CHECK(aligned(0) == 0);
   CHECK(aligned(1) == 64);
   CHECK(aligned(64) == 64);
+}
+TEST_CASE("buffer: more bytes than can be counted are refused") {
+  for (std::size_t const bytes : {~std::size_t{0}, ~std::size_t{0} / 2 + 2, ~std::size_t{0} - 4096}) {
+    CHECK(test::says(test::error_of([&] { AlignedBuffer const b(bytes); }), "sizes are too large"));
+  }
 }
 TEST_CASE("buffer: is aligned, zeroed, and moves without copying") {
   for (std::size_t const bytes : {std::size_t{1000}, std::size_t{5} << 20}) {  // the second in huge pages

@@ -20,9 +20,8 @@ namespace headmix {
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  /// Zeros.
-  explicit AlignedBuffer(std::size_t bytes)
-      : data_(bytes ? static_cast<std::byte*>(::operator new(bytes, alignment_of(bytes))) : nullptr), bytes_(bytes) {
+  /// Zeros; an error for more bytes than an Index can count.
+  explicit AlignedBuffer(std::size_t bytes) : data_(bytes ? allocate(bytes) : nullptr), bytes_(bytes) {
 #if defined(MADV_HUGEPAGE)
     if (bytes >= large) madvise(data_, bytes, MADV_HUGEPAGE);  // if it is refused, nothing is lost
 #endif
@@ -53,6 +52,10 @@ class AlignedBuffer {
   static constexpr std::size_t huge_page = std::size_t{1} << 21, large = 2 * huge_page;
   [[nodiscard]] static constexpr std::align_val_t alignment_of(std::size_t bytes) {
     return std::align_val_t{bytes >= large ? huge_page : alignment};
+  }
+  [[nodiscard]] static std::byte* allocate(std::size_t bytes) {
+    static_cast<void>(aligned(bytes));  // the operator new of libstdc++ rounds sizes up, to 0 where they wrap around
+    return static_cast<std::byte*>(::operator new(bytes, alignment_of(bytes)));
   }
 
   std::byte* data_ = nullptr;
