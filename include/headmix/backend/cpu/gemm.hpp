@@ -12,6 +12,8 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
+HEADMIX_QUIET_BOUNDS
+
 namespace headmix::cpu::inline HEADMIX_ISA {
 
 /// Rows i .. i + m - 1 and columns j .. j + n - 1.
@@ -284,3 +286,5 @@ void gemm(executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulat
 }
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA
+
+HEADMIX_END_QUIET_BOUNDS
