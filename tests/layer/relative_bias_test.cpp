@@ -8,6 +8,7 @@
 #include "../error_of.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/reference.hpp"
+#include "headmix/decode/decoder.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/program/module.hpp"
 
@@ -76,6 +77,21 @@ TEST_CASE("relative position bias: other sequences of as many rows are looked at
   CHECK(says(of_heads(farthest), "at positions 2147483647 .. 2147483649"));
   CHECK(says(of_heads(nullptr, near), "segments::past"));
   CHECK(of_heads(nullptr).empty());
+}
+TEST_CASE("relative position bias: a decoder refuses the token behind the last one that the bias has") {
+  Decoder<MultiHead<8, 4, 4, causal, relative_position_bias<2, 3, 4>>, Cpu<float>> decoder(
+      {.sequences = 2, .tokens = 64, .page = 8}, 1);
+  std::vector<float> const x(4 * 8, 1);
+  auto const of_rows = [&](Index each) { return error_of([&] { decoder.prefill({x.data(), 2 * each, 8}); }); };
+  for (int step = 0; step < 5; ++step) CHECK(of_rows(1).empty());
+  CHECK(says(of_rows(2), "the score_bias is for 6 keys, sequence 0 has 7"));
+  CHECK(of_rows(1).empty());
+  CHECK(says(of_rows(1), "the score_bias is for 6 keys, sequence 0 has 7"));
+  CHECK((decoder.length(0) == 6 && decoder.length(1) == 6));
+  decoder.rewind(0, 3);
+  CHECK(says(of_rows(1), "the score_bias is for 6 keys, sequence 1 has 7"));
+  decoder.rewind(1, 2);
+  CHECK(of_rows(1).empty());
 }
 
 }  // namespace relative_bias_test
