@@ -100,6 +100,12 @@ TEST_CASE("state: a backward pass is refused with the reason") {
   f.program.bind_tokens(uniform(3, 1));
   CHECK_REFUSED(f, "other sequences were bound");
   f.program.forward();
+  Int const past[] = {0, 2, 1};
+  segments later = uniform(3, 1);
+  later.past = past;
+  f.program.bind_tokens(later);
+  CHECK_REFUSED(f, "other sequences were bound");
+  f.program.forward();
   f.program.set(tokens{}, 3);
   CHECK_REFUSED(f, "a size was set");
 }

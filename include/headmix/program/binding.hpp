@@ -370,7 +370,7 @@ class basic_binding {
     bool const same_form = (mine.offsets == nullptr) == (s.offsets == nullptr);
     if (mine.rows != s.rows || mine.count != s.count || !same_form) {
       state_->fall_back(stage::bound, "other sequences were bound");
-    } else if (mine.offsets != s.offsets) {
+    } else if (mine.offsets != s.offsets || mine.past != s.past) {
       state_->fall_back(stage::placed, "other sequences were bound");
     }
     mine = s;
