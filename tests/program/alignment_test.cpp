@@ -32,6 +32,9 @@ TEST_CASE("alignment: of inputs, gradients, leaves and offsets") {
                m.forward(x, segments{offsets, 1, 4});
              }),
              "the offsets of tokens: expected memory aligned"));
+  segments later = uniform(1, 4);
+  later.past = offsets;
+  CHECK(says(error_of([&] { m.forward(x, later); }), "the positions of tokens: expected memory aligned"));
   m.forward(view<float const>(far(2), 0, 4));  // nothing lies there
   Decoder<L, Cpu<bfloat16>> d({.tokens = 8}, 1);
   CHECK(says(error_of([&] {

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "../error_of.hpp"
 #include "headmix/backend/cpu.hpp"
@@ -57,6 +59,23 @@ TEST_CASE("settings: of AdamW") {
   CHECK(error({.beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0}).empty());
   CHECK(
       says(error({.narrow = static_cast<narrow_parameters>(7)}), "narrow_parameters: expected one of its enumerators"));
+}
+TEST_CASE("settings: parameters that optimisers cannot move") {
+  alignas(float) std::byte memory[64] = {};
+  auto const at_byte = [&](std::size_t n) { return view<float>(reinterpret_cast<float*>(memory + n), 2, 3); };
+  auto const refused = [](view<float> const& value, view<float> const& gradient, char const* text) {
+    std::vector<parameter<float>> const all{{"block.W_q", value, gradient}};
+    CHECK(says(error_of([&] { AdamW<float> const o(all); }), (std::string("AdamW: ") + text).c_str()));
+    CHECK(says(error_of([&] { Sgd<float> const o(all); }), (std::string("Sgd: ") + text).c_str()));
+  };
+  view<float> const good = at_byte(0), null(nullptr, 2, 3);
+  refused(good, view<float>(good.data, 3, 2),
+          "the gradient of block.W_q: expected the extents of its value, [1, 2, 3], found [1, 3, 2]");
+  refused(good, view<float>(good.data, 3, 2).transposed(), "block.W_q: expected a contiguous value and gradient");
+  refused(good, null, "block.W_q: expected memory for value and gradient, found a null pointer");
+  refused(null, good, "block.W_q: expected memory for value and gradient, found a null pointer");
+  refused(at_byte(1), good, "block.W_q: expected memory aligned to 4 bytes");
+  refused(good, at_byte(2), "the gradient of block.W_q: expected memory aligned to 4 bytes");
 }
 TEST_CASE("settings: of steps") {
   trained const t;

@@ -83,6 +83,9 @@ inline void check_segments(char const* name_source, segments const& s, bool read
       fail(what(), ": the offsets end at ", s.offsets[s.count], ", there are ", s.rows, " rows");
     }
   }
+  if (reinterpret_cast<std::uintptr_t>(s.past) % alignof(Int) != 0) {
+    check_alignment(what(), s.past, alignof(Int), s.count, "the positions of ");
+  }
   for (Index b = 0; readable && s.past != nullptr && b < s.count; ++b) {
     if (0 > s.past[b]) fail(what(), ": ", s.past[b], " rows came before those of sequence ", b, "; expected 0 or more");
   }

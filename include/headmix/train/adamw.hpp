@@ -92,13 +92,6 @@ template <class T>
   return norm > max_norm ? max_norm / norm : 1.0;
 }
 
-template <class T>
-[[nodiscard]] std::string extents(view<T> const& v) {
-  std::string s = "[";
-  s += std::to_string(v.count) + ", " + std::to_string(v.rows) + ", " + std::to_string(v.cols) + "]";
-  return s;
-}
-
 }  // namespace detail
 
 /// Weight decay is for matrices and stacks of them; biases, gains and other single rows or columns are left alone.
@@ -158,7 +151,8 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
   /// The backend is that of the module: its work is ordered.
   AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options, Backend backend)
       : options_(checked_options(options)),
-        moved_((check(parameters), std::move(parameters)), options.narrow, options.seed, std::move(backend)) {
+        moved_((detail::check_parameters("AdamW", parameters), std::move(parameters)), options.narrow, options.seed,
+               std::move(backend)) {
     m_ = backend_memory<Backend>(checked_bytes(moved_.size(), sizeof(wide)));
     v_ = backend_memory<Backend>(checked_bytes(moved_.size(), sizeof(wide)));
     if constexpr (!Backend::host_memory) {
@@ -253,21 +247,6 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
     detail::check_rate("AdamW", "eps", o.eps);
     detail::check_rate("AdamW", "weight_decay", o.weight_decay);
     return o;
-  }
-  static void check(std::vector<parameter<T>> const& all) {
-    for (auto const& p : all) check(p);
-  }
-  static void check(parameter<T> const& p) {
-    view<T> const &a = p.value, &b = p.gradient;
-    static_cast<void>(detail::checked_size(a));
-    std::string const name(p.name);
-    if (a.count != b.count || a.rows != b.rows || a.cols != b.cols)
-      fail("AdamW: the gradient of " + name + ": expected the extents of its value, " + detail::extents(a) +
-           ", found " + detail::extents(b));
-    if (!a.contiguous() || !b.contiguous())
-      fail("AdamW: " + name + ": expected a contiguous value and gradient, found gaps or a transpose");
-    if (a.size() != 0 && (a.data == nullptr || b.data == nullptr))
-      fail("AdamW: " + name + ": expected memory for value and gradient, found a null pointer");
   }
 
   AdamWOptions options_;

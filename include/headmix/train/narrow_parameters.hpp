@@ -17,6 +17,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
+#include "headmix/program/checks.hpp"
 #include "headmix/program/parameter.hpp"
 
 namespace headmix {
@@ -37,6 +38,32 @@ namespace detail {
 template <class T>
 [[nodiscard]] Index checked_size(view<T> const& v) {
   return (checked(v.count) * v.rows * v.cols).value;
+}
+
+template <class T>
+[[nodiscard]] std::string extents(view<T> const& v) {
+  std::string s = "[";
+  s += std::to_string(v.count) + ", " + std::to_string(v.rows) + ", " + std::to_string(v.cols) + "]";
+  return s;
+}
+
+/// Fails unless values and gradients are of the same extents, and are memory for their numbers without gaps.
+template <class T>
+void check_parameters(std::string const& whose, std::vector<parameter<T>> const& all) {
+  for (auto const& p : all) {
+    view<T> const &a = p.value, &b = p.gradient;
+    static_cast<void>(checked_size(a));
+    std::string const name(p.name);
+    if (a.count != b.count || a.rows != b.rows || a.cols != b.cols)
+      fail(whose, ": the gradient of ", name, ": expected the extents of its value, ", extents(a), ", found ",
+           extents(b));
+    if (!a.contiguous() || !b.contiguous())
+      fail(whose, ": ", name, ": expected a contiguous value and gradient, found gaps or a transpose");
+    if (a.size() != 0 && (a.data == nullptr || b.data == nullptr))
+      fail(whose, ": ", name, ": expected memory for value and gradient, found a null pointer");
+    check_alignment(name, a.data, alignof(T), a.size(), whose + ": ");
+    check_alignment(name, b.data, alignof(T), b.size(), whose + ": the gradient of ");
+  }
 }
 
 /// A number between two neighbours of bfloat16 becomes the upper one with a probability of its distance from the lower

@@ -50,7 +50,8 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
       : Sgd(std::move(parameters), {}, std::move(backend)) {}
   /// The same with settings.
   Sgd(std::vector<parameter<T>> parameters, SgdOptions const& options, Backend backend = {})
-      : moved_((check(parameters), std::move(parameters)), options.narrow, options.seed, std::move(backend)) {}
+      : moved_((detail::check_parameters("Sgd", parameters), std::move(parameters)), options.narrow, options.seed,
+               std::move(backend)) {}
 
   /// One update with the rate `lr`, which is not negative.
   void step(double lr) {
@@ -81,14 +82,6 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
   }
 
  private:
-  static void check(std::vector<parameter<T>> const& all) {
-    for (auto const& p : all) {
-      Index const elements = detail::checked_size(p.value), gradients = detail::checked_size(p.gradient);
-      if (gradients == elements) continue;
-      fail("Sgd: ", p.name, " has ", elements, " elements, its gradient ", gradients);
-    }
-  }
-
   detail::moved_parameters<T, Backend> moved_;
   Index steps_ = 0;
 };
