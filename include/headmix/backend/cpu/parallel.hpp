@@ -87,10 +87,11 @@ class scratch_cutter {
     auto const misplaced = static_cast<Index>(reinterpret_cast<std::uintptr_t>(next_) % scratch_alignment);
     if (misplaced != 0) next_ += scratch_alignment - misplaced;
   }
+  /// n numbers, which take scratch_bytes<T>(n). Tasks call it, and the span was made for it: nothing is checked again.
   template <class T>
   [[nodiscard]] T* take(Index n) {
     T* const result = reinterpret_cast<T*>(next_);
-    next_ += scratch_bytes<T>(n);
+    next_ += (static_cast<std::size_t>(n) * sizeof(T) + alignment - 1) / alignment * alignment;
     return result;
   }
   [[nodiscard]] std::byte* position() const { return next_; }
