@@ -168,12 +168,16 @@ struct Reference {
     // many rows go to a few ones.
     constexpr Index rows = 256, cols = 64, counters = 1024;
     constexpr bool all_beside = !std::is_same_v<wide, T>;
-    Index count[counters] = {};
-    if (!all_beside && a.rows > 4 * block_terms) {
+    Index count[counters];  // of rows of a, by the block of y that they go to
+    bool const counted = !all_beside && a.rows > 4 * block_terms;
+    if (counted) {
+      std::fill_n(count, counters, Index{0});
       for (Index i = 0; i < a.rows; ++i)
         if (index(i, 0) >= 0) ++count[index(i, 0) / rows % counters];
     }
-    auto const beside = [&](Index to) { return all_beside || count[to / rows % counters] > 4 * block_terms; };
+    auto const beside = [&](Index to) {
+      return all_beside || (counted && count[to / rows % counters] > 4 * block_terms);
+    };
     wide memory[rows * cols];
     double blocks[rows * cols];
     for (Index first = 0; first < y.rows; first += rows) {
