@@ -24,37 +24,49 @@ struct refused_number : refused {
 };
 }  // namespace detail
 
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator+(Number, A) { return {}; }
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator+(A, Number) { return {}; }
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator-(Number, A) { return {}; }
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator-(A, Number) { return {}; }
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator*(Number, A) { return {}; }
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator*(A, Number) { return {}; }
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator/(Number, A) { return {}; }
-/// Refused.
-template <class Number, Expr A>
-requires std::is_arithmetic_v<Number>
-constexpr detail::refused_number<Number> operator/(A, Number) { return {}; }
+/// A number of C++, which no expression is made of.
+template <class Number>
+concept PlainNumber = std::is_arithmetic_v<Number>;
+
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator+(Number, A) {
+  return {};
+}
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator+(A, Number) {
+  return {};
+}
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator-(Number, A) {
+  return {};
+}
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator-(A, Number) {
+  return {};
+}
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator*(Number, A) {
+  return {};
+}
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator*(A, Number) {
+  return {};
+}
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator/(Number, A) {
+  return {};
+}
+/// Refused: a number in an equation is a type, number<n, d>{}.
+template <PlainNumber Number, Expr A>
+constexpr detail::refused_number<Number> operator/(A, Number) {
+  return {};
+}
 
 }  // namespace headmix
