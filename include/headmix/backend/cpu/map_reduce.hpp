@@ -98,46 +98,33 @@ W row_block(Row const& row, Index j, Index end) {
   for (; j < end; ++j) sum += row.template at<W>(j);
   return sum;
 }
-/// row_sum of long rows, in blocks: see block_terms.
+/// The sum of a row of more than a block, see block_terms; a function of its own, so that those of others stay small.
+template <bool Vectors, class W, class Row>
+[[gnu::noinline]] W row_total(Row const& row, Index cols, Index block) {
+  double total = 0;
+  for (Index j = 0; j < cols; j += block)
+    total += static_cast<double>(row_block<Vectors, W>(row, j, (std::min)(cols, j + block)));
+  return static_cast<W>(total);
+}
+
 template <class T, class Tree>
-void row_sum_of_blocks(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
+void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
   using W = accumulator_t<T>;
   choose_way<T>(a.tree, 1, [&](auto vectors) {
     constexpr bool by_vectors = decltype(vectors)::value;
     constexpr Index block = block_terms * (by_vectors ? simd<W>::width : 1);
     for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i) {
-        auto const row = a.tree.row(i);
-        double total = 0;
-        for (Index j = 0; j < a.cols; j += block)
-          total += static_cast<double>(row_block<by_vectors, W>(row, j, (std::min)(a.cols, j + block)));
-        T& element = *y.row(i);
-        auto const sum = static_cast<W>(total);
-        element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
-      }
-    });
-  });
-}
-
-template <class T, class Tree>
-void row_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, bool accumulate) {
-  if (a.cols > block_terms) return row_sum_of_blocks(executor, y, a, accumulate);
-  using W = accumulator_t<T>;
-  choose_way<T>(a.tree, 1, [&](auto vectors) {
-    for_each_range(executor, a.rows, a.cols, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i) {
-        auto const row = a.tree.row(i);
-        W sum = 0;
-        Index j = 0;
-        if constexpr (decltype(vectors)::value) {
-          using P = simd<accumulator_t<T>>;
-          P total(0.0);
-          for (; j + P::width <= a.cols; j += P::width) total = total + row.template at<P>(j);
-          sum = total.sum();
+      auto const put = [&](auto const& sum_of) {
+        for (Index i = first; i < last; ++i) {
+          W const sum = sum_of(a.tree.row(i));
+          T& element = *y.row(i);
+          element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
         }
-        for (; j < a.cols; ++j) sum += row.template at<W>(j);
-        T& element = *y.row(i);
-        element = static_cast<T>(accumulate ? static_cast<W>(element) + sum : sum);
+      };
+      if (a.cols <= block) {
+        put([&](auto const& row) { return row_block<by_vectors, W>(row, 0, a.cols); });
+      } else {
+        put([&](auto const& row) { return row_total<by_vectors, W>(row, a.cols, block); });
       }
     });
   });
@@ -149,21 +136,21 @@ inline constexpr Index width_of = 1;
 template <class W, Index Width>
 inline constexpr Index width_of<simd<W, Width>> = Width;
 
-/// The sum of rows [first, first + n) of a tree in column j, or in the columns of a vector from there on; in blocks,
-/// see block_terms.
+/// The sum of rows [begin, end) of a tree in column j, or in the columns of a vector from there on, one after the other.
+template <class P, class Tree>
+P column_block(Tree const& tree, Index begin, Index end, Index j) {
+  P sum(0.0);
+  for (Index i = begin; i < end; ++i) sum = sum + tree.row(i).template at<P>(j);
+  return sum;
+}
+/// The same of more rows than a block, see block_terms; a function of its own, so that those of others stay small.
 template <class P, class W, class Tree>
-P column_total(Tree const& tree, Index first, Index n, Index j) {
-  auto const block = [&](Index begin, Index end) {
-    P sum(0.0);
-    for (Index i = begin; i < end; ++i) sum = sum + tree.row(i).template at<P>(j);
-    return sum;
-  };
-  if (n <= block_terms) return block(first, first + n);
+[[gnu::noinline]] P column_total_of_blocks(Tree const& tree, Index begin, Index end, Index j) {
   constexpr Index width = width_of<P>;
   double total[width] = {};
-  for (Index i = first; i < first + n; i += block_terms) {
-    P const sum = block(i, (std::min)(first + n, i + block_terms));
-    W number[width];
+  W number[width];
+  for (Index i = begin; i < end; i += block_terms) {
+    P const sum = column_block<P>(tree, i, (std::min)(end, i + block_terms), j);
     if constexpr (width == 1) {
       number[0] = sum;
     } else {
@@ -171,13 +158,18 @@ P column_total(Tree const& tree, Index first, Index n, Index j) {
     }
     for (Index c = 0; c < width; ++c) total[c] += static_cast<double>(number[c]);
   }
+  for (Index c = 0; c < width; ++c) number[c] = static_cast<W>(total[c]);
   if constexpr (width == 1) {
-    return static_cast<W>(total[0]);
+    return number[0];
   } else {
-    W number[width];
-    for (Index c = 0; c < width; ++c) number[c] = static_cast<W>(total[c]);
     return P::load(number);
   }
+}
+/// The sum of rows [first, first + n).
+template <class P, class W, class Tree>
+P column_total(Tree const& tree, Index first, Index n, Index j) {
+  return n <= block_terms ? column_block<P>(tree, first, first + n, j)
+                          : column_total_of_blocks<P, W>(tree, first, first + n, j);
 }
 
 /// y[j] (+)= the sum of rows [first, first + n) of a tree in column j, for the columns [j, end).
