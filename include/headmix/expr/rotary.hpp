@@ -10,7 +10,7 @@
 namespace headmix {
 namespace ops {
 
-/// Of Rows; where these are queries of other rows, Keys are those, else void.
+/// Positions of Rows; Keys are the rows that these are queries of, or void.
 template <class Heads, class Rows, bool Inverse, class Keys>
 struct rotary : operation {
   static constexpr bool validates = !std::is_void_v<Keys>;

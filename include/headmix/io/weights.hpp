@@ -89,7 +89,7 @@ namespace detail {
   }
   return all;
 }
-/// Whether every * in the pattern can stand for something that makes it `text`. What lies between two of them is taken
+/// True where every * in the pattern can stand for something that makes it `text`. What lies between two of them is taken
 /// where it comes first, which leaves most for the others: a name from a file costs no more than its length times the
 /// pattern's.
 [[nodiscard]] inline bool matches(std::string_view pattern, std::string_view text) {

@@ -146,7 +146,7 @@ struct soft_cap : score_map {
     return number<Num, Den>{} * tanh(number<Den, Num>{} * s);
   }
 };
-/// The same with c > 0 in a leaf that is bound when the program runs.
+/// A soft cap with c > 0 in a leaf that is bound when the program runs.
 template <>
 struct soft_cap<dynamic, 1> : score_map {
   struct cap : positive_constant<size<1>> {};

@@ -196,7 +196,7 @@ template <class... X>
 constexpr auto names_of_sizes(type_list<X...>) {
   return std::array<char const*, sizeof...(X)>{name_source<X>()...};
 }
-/// How a number of leaf L is read, where its numbers must be above 0.
+/// Reads a number of leaf L, whose numbers must be above 0.
 template <class L, class Scalar>
 constexpr auto read_positive() -> double (*)(std::byte const*) {
   if constexpr (PositiveConstant<L>) {

@@ -189,7 +189,7 @@ class Runner {
   [[nodiscard]] Run context(std::span<std::byte> scratch) const {
     return {*backend_, binding_.sizes(), scratch, prepared_};
   }
-  /// What no plan depends on: where sequences begin, what came before them, what is selected.
+  /// Checks of numbers that no plan depends on: where sequences begin, what came before them, what is selected.
   void check_numbers() const {
     if constexpr (Backend::host_memory) binding_.check_numbers();
     validate();

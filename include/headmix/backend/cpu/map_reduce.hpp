@@ -143,7 +143,7 @@ P column_block(Tree const& tree, Index begin, Index end, Index j) {
   for (Index i = begin; i < end; ++i) sum = sum + tree.row(i).template at<P>(j);
   return sum;
 }
-/// The same of more rows than a block, see block_terms; a function of its own, so that those of others stay small.
+/// The sum of rows [begin, end), more than a block: see block_terms. A function of its own, so that others stay small.
 template <class P, class W, class Tree>
 [[gnu::noinline]] P column_total_of_blocks(Tree const& tree, Index begin, Index end, Index j) {
   constexpr Index width = width_of<P>;

@@ -36,7 +36,7 @@ T shifted_sum(T const* a, Index n, T top) {
   return sum;
 }
 
-/// The same of a long row, in blocks: see block_terms.
+/// A long row in blocks: see block_terms.
 template <class T>
 T shifted_sum_of_blocks(T const* a, Index n, T top, Index block) {
   double blocks = 0;
