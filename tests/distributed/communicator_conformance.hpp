@@ -416,7 +416,9 @@ void check_refusals(C& c) {
   refused("all_sum: " + more, [&] { c.all_sum(x, x, max_elements + 1); });
   refused("broadcast: " + less, [&] { c.broadcast(x, -1, 0); });
   refused("broadcast: " + more, [&] { c.broadcast(x, max_elements + 1, 0); });
-  for (auto const& [counts, text] : {std::pair(negative, less), std::pair(many, more)}) {
+  for (auto const& wrong : {std::pair(negative, less), std::pair(many, more)}) {
+    auto const& counts = wrong.first;
+    auto const& text = wrong.second;
     refused("all_gather: " + text, [&] { c.all_gather(x, x, counts); });
     refused("reduce_scatter: " + text, [&] { c.reduce_scatter(x, x, counts); });
     refused("all_to_all: " + text, [&] { c.all_to_all(x, counts, x, good); });

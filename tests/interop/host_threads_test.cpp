@@ -139,8 +139,8 @@ TEST_CASE("host threads: a call that cannot be is an error on all threads, and n
       host_threads threads(3);
       std::vector<std::string> found(calls.size());
       on_threads(static_cast<Index>(calls.size()), [&](Index i) {
-        auto const [ith, nth] = calls[static_cast<std::size_t>(i)];
-        auto const run = [&] { return error_of([&, ith = ith, nth = nth] { threads.run(ith, nth, [] {}); }); };
+        call const& own = calls[static_cast<std::size_t>(i)];
+        auto const run = [&] { return error_of([&] { threads.run(own.ith, own.nth, [] {}); }); };
         std::string& mine = found[static_cast<std::size_t>(i)];
         while ((mine = run()) == "no error") {  // others may have found it out later
         }

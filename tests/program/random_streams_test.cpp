@@ -117,7 +117,7 @@ std::vector<Drawn> draws_of(std::uint64_t seed, std::uint32_t passes) {
 }  // namespace
 
 TEST_CASE("random streams: starts of parameters and masks of passes are independent") {
-  for (std::uint64_t const seed : {7, 8}) {
+  for (std::uint64_t const seed : {7U, 8U}) {
     check_independent(draws_of<MultiHead<16, 4, 8, causal, output_dropout<1, 2>>>(seed, 6));
   }
 }
@@ -149,17 +149,17 @@ TEST_CASE("random streams: no two draws of a seed share a block of Philox") {
   auto const add = [&](Random const& random, std::uint64_t seed, std::string const& what) {
     for (std::uint64_t const n : {0ULL, 1ULL, 2ULL, 1ULL << 24, 1ULL << 57, (1ULL << 58) - 1}) {
       philox_block const b = random.block(n);
-      auto const [at, is_new] = seen.insert({{b.word[0], b.word[1], b.word[2], b.word[3]}, what});
+      auto const added = seen.insert({{b.word[0], b.word[1], b.word[2], b.word[3]}, what});
       CAPTURE(seed);
       CAPTURE(n);
       CAPTURE(what);
-      CAPTURE(at->second);
-      CHECK(is_new);
+      CAPTURE(added.first->second);
+      CHECK(added.second);
     }
   };
   std::uint32_t const numbers[] = {0, 1, 2, 3, 4, 5, 256, 65535}, steps[] = {0, 1, 2, 0xFFFFFFFF};
   // The counter is a bijection of what it is made of; here are the numbers that are put into it.
-  for (std::uint64_t const seed : {0, 7}) {
+  for (std::uint64_t const seed : {0U, 7U}) {
     for (std::uint32_t s = 0; s < static_cast<std::uint32_t>(random_stream::gating_noise); ++s) {
       for (auto const number : numbers) {
         add(Random(seed, number, static_cast<random_stream>(s)), seed, message("purpose ", s, ", number ", number));
