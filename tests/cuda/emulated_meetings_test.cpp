@@ -130,7 +130,7 @@ TEST_CASE("cuda, emulated: blocks that no device can run are refused") {
   check_has(error_of([&] { run<1056>(nothing); }), "found 1056");
   check_has(error_of([&] { run<0>(nothing); }), "found 0");
   check_has(error_of([&] { run<32, 227 * 1024 + 1>(nothing); }),
-            "expected at most 232448 bytes of shared memory, found 232449");
+            "takes 232449 bytes of shared memory, a block of this device has 232448");
   check_has(error_of([&] { run(nothing, -1); }), "expected 0 to 2147483647 blocks, found -1");
   big_probe const big{};
   check_has(error_of([&] { Emulated::queue().launch(big, 1); }),

@@ -3,6 +3,7 @@
 // Rotary position embedding: a thread turns one pair of columns of a token, in all heads of all its rows.
 
 #include <cmath>
+#include <type_traits>
 
 #include "headmix/backend/cuda/kernel/sequence.hpp"
 #include "headmix/contract/position.hpp"
@@ -34,6 +35,18 @@ struct cosine_and_sine {
   return {n == 1 || n == 2 ? -along : along, n >= 2 ? -across : across};
 }
 
+/// theta^(-2 c / d). On a GPU the pow of doubles is no inline function; exp2 is, and off by 2e-15, which no float sees at
+/// 2^20 positions.
+template <class W>
+HEADMIX_DEVICE double turn_of_pair(double theta, Index c, Index d) {
+  double const exponent = -2 * static_cast<double>(c) / static_cast<double>(d);
+  if constexpr (std::is_same_v<W, double>) {
+    return std::pow(theta, exponent);
+  } else {
+    return std::exp2(exponent * std::log2(theta));
+  }
+}
+
 template <class W, class T>
 struct rotary_kernel {
   static constexpr int threads = 256;
@@ -55,8 +68,7 @@ struct rotary_kernel {
     // Pairs of the same column turn alike: the first threads of a block have one of each.
     auto const turns = device.template shared<double>(0);
     if (device.thread() < half) {
-      turns[device.thread()] =
-          std::pow(static_cast<double>(device.load(theta.data)), -2 * static_cast<double>(c) / static_cast<double>(d));
+      turns[device.thread()] = turn_of_pair<W>(static_cast<double>(device.load(theta.data)), c, d);
     }
     device.sync();
     if (e >= tokens.rows * half) return;
