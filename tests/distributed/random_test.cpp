@@ -3,6 +3,8 @@
 #include "headmix/layer/data_parallel.hpp"
 #include "on_ranks.hpp"
 
+namespace distributed_random_test {
+
 using namespace on_ranks;
 
 namespace {
@@ -71,3 +73,5 @@ TEST_CASE("random: with the numbers of their first tokens, ranks draw what one p
   }
   CHECK(together == kept<Dense>({0}, ranks_here * rows_of_rank)[0]);
 }
+
+}  // namespace distributed_random_test
