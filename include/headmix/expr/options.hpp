@@ -94,16 +94,16 @@ struct excludes {};
 /// Options of the kind A, which is one of an accepted kind, mean nothing here: Why<true> says the reason as the text of
 /// a static assertion, and Why<false>::value is true.
 template <class A, template <bool Given> class Why>
-struct refuses {};
+struct refuses_kind {};
 
 namespace detail {
 template <class Option, class Rule>
 inline constexpr bool is_refused_by = false;
 template <class Option, class A, template <bool> class Why>
-inline constexpr bool is_refused_by<Option, refuses<A, Why>> = is_of_kind<Option, A>();
+inline constexpr bool is_refused_by<Option, refuses_kind<A, Why>> = is_of_kind<Option, A>();
 }  // namespace detail
 
-/// The kinds of options that a layer takes, and `excludes` and `refuses` rules among them.
+/// The kinds of options that a layer takes, and `excludes` and `refuses_kind` rules among them.
 template <class... Kinds>
 struct accepts {};
 namespace detail {
@@ -150,10 +150,10 @@ struct option_set<accepts<Kinds...>, Options...> {
   struct holds<excludes<A, B>>
       : detail::at_most_one<std::conditional_t<has<A> && has<B>, concat<all<A>, all<B>>, type_list<>>> {};
   template <class A, template <bool> class Why>
-  struct holds<refuses<A, Why>> : Why<has<A>> {};
+  struct holds<refuses_kind<A, Why>> : Why<has<A>> {};
 
  public:
-  /// True for an option that a `refuses` rule names.
+  /// True for an option that a `refuses_kind` rule names.
   template <class Option>
   static constexpr bool is_refused = (detail::is_refused_by<Option, Kinds> || ...);
 

@@ -40,9 +40,10 @@ struct query_norm_has_weights_of_one : std::true_type {
 }  // namespace detail
 
 /// The options of QueryNorm. Without losses it has head_balance.
-using query_norm_options = accepts<estimator::policy, loss::policy, refuses<loss::z, detail::query_norm_has_no_logits>,
-                                   refuses<loss::z_with_padding, detail::query_norm_has_no_logits>,
-                                   refuses<loss::cv_squared, detail::query_norm_has_weights_of_one>>;
+using query_norm_options =
+    accepts<estimator::policy, loss::policy, refuses_kind<loss::z, detail::query_norm_has_no_logits>,
+            refuses_kind<loss::z_with_padding, detail::query_norm_has_no_logits>,
+            refuses_kind<loss::cv_squared, detail::query_norm_has_weights_of_one>>;
 
 /// route<Q>: queries Q [rows, h d_h] of all heads, before any rotation -> index Int [rows, h_s + K_r], the shared heads
 /// 0 .. h_s - 1 and then the chosen ones, best first; their weights `gate` are 1. No parameters.

@@ -73,7 +73,7 @@ struct two_stage_of_one_head : std::true_type {
 
 /// The options of TwoStage. Without losses it has head_balance if it has routed heads, and none else.
 using two_stage_options =
-    accepts<scaling::policy, loss::policy, refuses<loss::z_with_padding, detail::two_stage_has_no_padding>>;
+    accepts<scaling::policy, loss::policy, refuses_kind<loss::z_with_padding, detail::two_stage_has_no_padding>>;
 
 namespace detail {
 /// Those that losses of a choice are refused by, and those of a single head.
@@ -83,15 +83,15 @@ struct two_stage_accepts {
 };
 template <Index Shared>
 struct two_stage_accepts<Shared, 0> {
-  using type = and_accepts<two_stage_options, refuses<loss::load_balance, two_stage_without_choice>,
-                           refuses<loss::first_choice_balance, two_stage_without_choice>,
-                           refuses<loss::head_balance, two_stage_without_choice>,
-                           refuses<loss::head_balance_unscaled, two_stage_without_choice>,
-                           refuses<loss::z, two_stage_without_choice>>;
+  using type = and_accepts<two_stage_options, refuses_kind<loss::load_balance, two_stage_without_choice>,
+                           refuses_kind<loss::first_choice_balance, two_stage_without_choice>,
+                           refuses_kind<loss::head_balance, two_stage_without_choice>,
+                           refuses_kind<loss::head_balance_unscaled, two_stage_without_choice>,
+                           refuses_kind<loss::z, two_stage_without_choice>>;
 };
 template <>
 struct two_stage_accepts<1, 0> {
-  using type = and_accepts<two_stage_accepts<2, 0>::type, refuses<loss::cv_squared, two_stage_of_one_head>>;
+  using type = and_accepts<two_stage_accepts<2, 0>::type, refuses_kind<loss::cv_squared, two_stage_of_one_head>>;
 };
 }  // namespace detail
 
