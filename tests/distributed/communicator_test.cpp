@@ -83,9 +83,10 @@ TEST_CASE("Local: a rank that returns while others go on is an error on all of t
     CHECK(says(text, message("the end of the program on rank ", leaves).c_str()));
     CHECK(says(text, "all_sum on rank "));
   }
-  // Its sum is not complete, and the memory may be gone.
-  std::string const text = ranks_end_with(2, [](Local& c) {
-    std::vector<float> x(100000);
+  // Its sum is not complete. The memory stays: others may be reading it.
+  std::vector<std::vector<float>> of_ranks(2, std::vector<float>(100000));
+  std::string const text = ranks_end_with(2, [&of_ranks](Local& c) {
+    auto& x = of_ranks[static_cast<std::size_t>(c.rank())];
     Index const sum = c.begin_all_sum(x.data(), x.data(), 100000);
     if (c.rank() == 0) c.complete(sum);
   });

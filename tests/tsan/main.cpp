@@ -86,7 +86,7 @@ std::vector<float> results(chosen_executor& executor) {
 }
 
 /// Bad input is an error while others compute on the same pool.
-bool refuses(chosen_executor& executor) {
+bool is_refused(chosen_executor& executor) {
   Module<Layer, Backend> m(3, Backend(executor));
   std::vector<float> const x(5 * width);
   int errors = 0;
@@ -134,7 +134,7 @@ int main() {
     expect(results(on_four) == expected, "a layer on four threads has the bits of one");
     expect(results(on_own) == expected, "a layer on a user's executor has the bits of one thread");
     bool right[4] = {};
-    on_threads(4, [&](int i) { right[i] = i == 3 ? refuses(on_four) : results(on_four) == expected; });
+    on_threads(4, [&](int i) { right[i] = i == 3 ? is_refused(on_four) : results(on_four) == expected; });
     expect(right[0] && right[1] && right[2], "modules of several threads share a pool");
     expect(right[3], "errors on one thread do not disturb the others");
   }
