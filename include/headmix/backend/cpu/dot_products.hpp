@@ -85,19 +85,13 @@ HEADMIX_WHOLE_VECTORS inline vector<float> add_dots(vector<float> sum, vector<pa
 #endif
 }
 
-/// R rows of V vectors of sums: = 0 or what `from` has, then the products, to `to`. Each is of floats or bfloat16s;
-/// a null `from` is zeros.
+/// R rows of V vectors to `to`: the products' sum, and what `from` has added to it, so that the error of a deep product
+/// is that of its parts and of their number. Each is of floats or bfloat16s; a null `from` is zeros.
 /// @param b_row  pairs from row to row of b
 template <int R, int V, class From, class To>
 HEADMIX_WHOLE_VECTORS void multiply_pairs(Index depth, dot_rows<R> const& a, pair const* b, Index b_row,
                                           From const* const* from, To* const* to) {
-  vector<float> sum[R][V];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      sum[r][v] = from ? load_as<float>(from[r] + v * lanes<float>) : vector<float>{};
-    }
+  vector<float> sum[R][V] = {};
   auto const add_pair = [&](Index at, pair const* row, auto element) __attribute__((always_inline)) {
     vector<pair> right[V];
 #pragma GCC unroll 8
@@ -115,6 +109,11 @@ HEADMIX_WHOLE_VECTORS void multiply_pairs(Index depth, dot_rows<R> const& a, pai
   if (depth % 2 != 0) add_pair(at, b, first_element);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+      if (from) sum[r][v] += load_as<float>(from[r] + v * lanes<float>);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)  // rows may be the same
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) store_as<To, float>(to[r] + v * lanes<float>, sum[r][v]);
 }
@@ -162,11 +161,13 @@ void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, 
   }
 }
 /// The same for a number of vectors that panel_vectors() returned.
+/// @param apart  tiles, too, add `from` to the products' sum, rather than begin with it, which takes less time
 template <class A, class From, class To, class Ahead = read_nothing<float>>
 void multiply_pair_panel(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
-                         From from, To to, Ahead ahead = {}) {
+                         From from, To to, Ahead ahead = {}, [[maybe_unused]] bool apart = false) {
   if constexpr (compiles_tiles) {
-    if (has_tiles()) return multiply_tiles(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to, ahead);
+    if (has_tiles())
+      return multiply_tiles(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to, ahead, apart);
   }
   if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to, ahead);
   if constexpr (register_block<float>::vectors > 2)
@@ -188,7 +189,7 @@ void multiply_pair_columns(int vectors, Index m, Index cols, Index k, Index dept
   }
 }
 
-/// multiply(from, to) for a part of the depth: sums start with nothing, with c, or where it is not the first part with
+/// multiply(from, to) for a part of the depth: sums are added to nothing, to c, or where it is not the first part to
 /// `sums`, and go there unless it is the last one.
 template <class C, class Sums, class F>
 void multiply_pairs_between(bool goes_on, bool accumulate, bool is_last, C c, Sums sums, F multiply) {
@@ -265,7 +266,7 @@ void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels 
                              : panel_of.ahead(0, (std::min)(most, depth), j + cols),
             n / block::rows);
         multiply_pairs_between(k > 0, accumulate, k + part == depth, rows, sums, [&](auto from, auto to) {
-          multiply_pair_panel(vectors, n, cols, k, part, left, panel, width, from, to, ahead);
+          multiply_pair_panel(vectors, n, cols, k, part, left, panel, width, from, to, ahead, true);
         });
       }
     }

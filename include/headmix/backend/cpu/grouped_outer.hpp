@@ -203,10 +203,12 @@ void grouped_outer_by_dots(executor_ref executor, view<S> dw, view<S const> x, v
           if (!in_parts) sum = to;
         }
         Index const in_part = chunk % gathered::chunks_of_part;
+        constexpr Index chunks_of_tiles = tuning::pairs_depth / gathered::slots;
         multiply_pairs_between(in_parts ? in_part > 0 : chunk > 0, accumulate && !in_parts,
                                !in_parts && chunk + 1 == chunks, to, sum, [&](auto from, auto end) {
                                  multiply_pair_panel(vectors, result.rows, part, 0, depth,
-                                                     dot_columns{left, result.rows}, right, panel, from, end);
+                                                     dot_columns{left, result.rows}, right, panel, from, end,
+                                                     read_nothing<float>{}, chunk % chunks_of_tiles == 0);
                                });
       }
       if (in_parts && gathered::ends_part(chunk, chunks))

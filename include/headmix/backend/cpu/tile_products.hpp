@@ -20,7 +20,7 @@ using pair = std::uint32_t;
 inline constexpr Index tile_side = 2 * tile_height, tile_depth = 2 * tile_height;
 [[nodiscard]] constexpr Index tile_padded(Index n, Index each) { return (n + each - 1) / each * each; }
 
-/// What sums start with where they start with nothing.
+/// What sums are added to where that is nothing.
 struct no_rows {
   [[nodiscard]] float const* operator()(Index) const { return nullptr; }
 };
@@ -120,20 +120,21 @@ class tiles_in_use {
   bool begins_;
 };
 
-/// A block: sums of n rows and `cols` columns from `from`, or 0, to `to`, rows of floats or bfloat16s.
+/// A block: sums of n rows and `cols` columns from `from`, or 0, to `to`, rows of floats or bfloat16s. Where `apart`,
+/// they start with 0, and what `from` has is added in the end.
 /// @param readable  columns of b that may be read
 /// @param left  `depth` elements and zeros behind them, up to whole tiles
 /// @param between  other work, a step of it after some products: those take their time beside it
 template <int Rows, int Cols, class From, class To, class Between>
 void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_left left, pair const* b, Index b_row,
-                         From from, To to, Between& between) {
+                         From from, To to, Between& between, bool apart) {
   using block = tile_block<Rows, Cols>;
   constexpr Index height = Rows * tile_height, width = Cols * tile_height;
-  constexpr bool from_floats = std::is_same_v<From, strided_rows<float>>,
+  constexpr bool starts = !std::is_same_v<From, no_rows>, from_floats = std::is_same_v<From, strided_rows<float>>,
                  to_floats = std::is_same_v<To, strided_rows<float>>;
-  bool const whole = n == height && cols == width;
+  bool const whole = n == height && cols == width, adds = starts && apart;
   alignas(64) float sums[height * width];
-  if constexpr (std::is_same_v<From, no_rows>) {
+  if (!starts || apart) {
     block::zero();
   } else if (from_floats && whole) {
     if constexpr (from_floats) block::load(from(0), from.stride);
@@ -158,18 +159,26 @@ void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_
     block::add(left.data + k, left.row, last, width);
   }
   do_step(between);
-  if (to_floats && whole) {
+  if (to_floats && whole && !adds) {
     if constexpr (to_floats) block::store(to(0), to.stride);
     return;
   }
   block::store(sums, width);
-  for (Index r = 0; r < n; ++r) convert_row(to(r), sums + r * width, cols);
+  for (Index r = 0; r < n; ++r) {
+    float* const sum = sums + r * width;
+    if (adds) {
+      float start[width];
+      convert_row(start, from(r), cols);
+      for (Index c = 0; c < cols; ++c) sum[c] += start[c];
+    }
+    convert_row(to(r), sum, cols);
+  }
 }
 
 /// m rows of one panel of b, of which `width` columns may be read: see multiply_pair_panel().
 template <class A, class From, class To, class Between>
 void multiply_tiles(Index m, Index cols, Index width, Index k, Index depth, A const& a, pair const* b, Index b_row,
-                    From from, To to, Between& between) {
+                    From from, To to, Between& between, bool apart) {
   alignas(64) bfloat16 copy[tile_side * (tuning::pairs_depth + tile_depth)];
   tiles_in_use const in_use;
   for (Index i = 0; i < m; i += tile_side) {
@@ -179,7 +188,7 @@ void multiply_tiles(Index m, Index cols, Index width, Index k, Index depth, A co
       Index const some = (std::min)(tile_side, cols - j);
       auto const multiply = [&]<int Rows, int Cols>() {
         multiply_tile_block<Rows, Cols>(n, some, width - j, depth, left, b + j, b_row, part_of_rows(from, i, j),
-                                        part_of_rows(to, i, j), between);
+                                        part_of_rows(to, i, j), between, apart);
       };
       bool const tall = n > tile_height, wide = width - j > tile_height;
       if (tall && wide) {
