@@ -2,7 +2,7 @@
 # cmake -DCOMPILER=... -DFLAGS=... -DINCLUDES=... -DSOURCE=... -P compile_fail.cmake
 # With -DMUST_FAIL, SOURCE must be refused with a message that matches its first line, "// expect: <regex>". Where that
 # is "// expect first of <n> lines: <regex>", it is the first error that must match, and the compiler prints at most so
-# many lines.
+# many lines, and 20,000 bytes.
 file(STRINGS "${SOURCE}" first_line LIMIT_COUNT 1)
 if(first_line MATCHES "^// expect first of ([0-9]+) lines: (.+)$")
   set(most "${CMAKE_MATCH_1}")
@@ -27,6 +27,10 @@ if(most)
   list(LENGTH ends lines)
   if(lines GREATER most)
     message(FATAL_ERROR "the compiler prints ${lines} lines, expected at most ${most}:\n${errors}")
+  endif()
+  string(LENGTH "${errors}" bytes)
+  if(bytes GREATER 20000)
+    message(FATAL_ERROR "the compiler prints ${bytes} bytes, expected at most 20000:\n${errors}")
   endif()
 endif()
 if(NOT found MATCHES "${expected}")

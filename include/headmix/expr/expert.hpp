@@ -34,7 +34,7 @@ struct sort_by_expert : operation {
   static constexpr bool validates = true;
   template <class Chosen>
   static void validate(auto const& run) {
-    Index const slots = run.template extent<times<cols<Chosen>, rows<Chosen>>>();
+    Index const slots = run.template extent<times<typename Chosen::cols, typename Chosen::rows>>();
     if (slots > (std::numeric_limits<Int>::max)()) {
       fail("sort_by_expert: ", slots, " slots are more than the ", (std::numeric_limits<Int>::max)(),
            " that an Int can number");

@@ -148,7 +148,8 @@ struct operation {
   /// True when row i of the result is made of row i of the operands, or of their only one, and `in_row(run, output,
   /// [accumulate,] operands...)` says how, as a step (contract/row_steps.hpp).
   static constexpr bool is_row_local = false;
-  /// True when `validate(run)` checks, before anything runs, what extents alone do not say.
+  /// True when `validate<Extents...>(run)` checks, before anything runs, what extents alone do not say: those of the
+  /// operands, each a shape.
   static constexpr bool validates = false;
   /// True when an operand may be a stack of matrices; others refuse it.
   static constexpr bool takes_stacks = false;
@@ -176,12 +177,13 @@ requires requires { typename Op::template domain_of<A...>; }
 struct choices<Op, type_list<A...>> {
   using domain = typename Op::template domain_of<A...>;
 };
-template <class E>
+/// Of a let, whose expression is Definition::type.
+template <class Definition>
 struct choices_of {};
-template <class E>
-requires requires { typename E::domain; }
-struct choices_of<E> {
-  using domain = typename E::domain;
+template <class Definition>
+requires requires { typename Definition::type::domain; }
+struct choices_of<Definition> {
+  using domain = typename Definition::type::domain;
 };
 }  // namespace detail
 
@@ -207,17 +209,23 @@ struct output {
   static constexpr bool grad = false;
 };
 
+namespace detail {
+/// A let for the expression Definition::type, which is not spelled out in names of types.
+template <class Definition>
+struct let_by : choices_of<Definition>, refusal_of<Definition> {
+  using init = typename Definition::type;
+  using args = type_list<init>;
+  using extents = typename init::extents;
+  static constexpr kind kind_of = init::kind_of;
+  static constexpr form form_of = form::let;
+  static constexpr bool grad = init::grad;
+};
+}  // namespace detail
+
 /// A name for an expression: `struct h : let<decltype(x{} % W{})> {};`. A pointwise value gets a buffer of its own, and
 /// type names stay short.
 template <Expr E>
-struct let : detail::choices_of<E>, detail::refusal_of<E> {
-  using init = E;
-  using args = type_list<E>;
-  using extents = typename E::extents;
-  static constexpr kind kind_of = E::kind_of;
-  static constexpr form form_of = form::let;
-  static constexpr bool grad = E::grad;
-};
+struct let : detail::let_by<std::type_identity<E>> {};
 
 /// The gradient of an operand that has none.
 struct none {};

@@ -18,11 +18,13 @@ namespace headmix::detail {
 struct refusal {};
 template <class E>
 concept Refused = __is_base_of(refusal, E);
-/// A base of a name for E.
-template <class E>
+/// A base of a name for Definition::type.
+template <class Definition>
 struct refusal_of {};
-template <Refused E>
-struct refusal_of<E> : refusal {};
+template <class Definition>
+requires Refused<typename Definition::type>
+struct refusal_of<Definition> : refusal {
+};
 
 /// A text that is put together when it is compiled.
 struct compiled_text {

@@ -51,10 +51,14 @@ struct rewritten {
 template <class Leaves, class E>
 using rewritten_as = typename rewritten<Leaves, E>::type;
 
+template <class Leaves, Expr E>
+struct definition_in {
+  using type = rewritten_as<Leaves, typename E::init>;
+};
 /// What a let becomes. Its name does not spell out what it stands for: names of expressions that mention others several
 /// times would grow with every use.
 template <class Leaves, Expr E>
-struct let_in : let<rewritten_as<Leaves, typename E::init>> {};
+struct let_in : let_by<definition_in<Leaves, E>> {};
 
 template <class Leaves, Leaf P>
 struct rewritten<Leaves, P> {

@@ -62,7 +62,10 @@ struct layer_repeat {
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
 
-  struct result : let<applied<ops::at_edge<R, repeat_edge::end>, as<std::remove_cvref_t<decltype(L::y)>>>> {};
+  struct definition {
+    using type = applied<ops::at_edge<R, repeat_edge::end>, as<std::remove_cvref_t<decltype(L::y)>>>;
+  };
+  struct result : detail::let_by<definition> {};
   /// The result of the last time.
   static constexpr auto y = result{};
   /// The sums of the losses of all times.
@@ -71,11 +74,23 @@ struct layer_repeat {
   using observed = typename detail::all_rewritten<leaves, typename L::observed>::type;
 };
 
+namespace detail {
+template <class L, class R, class X>
+struct repeated {
+  using type = layer_repeat<L, R, X>;
+};
+template <class L, class R, class X>
+requires(RefusedLayer<L> || Refused<X>) struct repeated<L, R, X> {
+  using type = refused_use;
+};
+}  // namespace detail
+
 /// Layer L on x, then on what that gave, `Count` times: parameters are named `Name.0.W_q`, `Name.1.W_q` and so on. A
 /// number that is known when the module is made is an extent, `struct depth : size<dynamic> {};`, whose value the
 /// constructor gets: `at<depth>(12)`. The result has `y`, `losses`, `observed` and `as<Leaf>`.
 template <Extent Count, LayerPolicy L, name_text Name, class... Options, Expr X>
-constexpr layer_repeat<L, repetition<Count, Name, (std::is_same_v<Options, recompute> || ...)>, X> repeat(X) {
+constexpr typename detail::repeated<L, repetition<Count, Name, (std::is_same_v<Options, recompute> || ...)>, X>::type
+repeat(X) {
   static_assert((std::is_same_v<Options, recompute> && ...), "headmix: the only option of repeat is `recompute`");
   return {};
 }

@@ -12,9 +12,9 @@
 //     using observed = observed_of<attn>;
 //   };
 
+#include "headmix/expr/layer_policy.hpp"
 #include "headmix/expr/padding.hpp"
 #include "headmix/expr/repeat.hpp"
-#include "headmix/expr/layer_policy.hpp"
 
 namespace headmix {
 
@@ -94,7 +94,10 @@ struct layer_use : detail::inference_in_use<L, detail::leaves_in_use<L, Name, X,
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
 
-  struct result : let<as<std::remove_cvref_t<decltype(L::y)>>> {};
+  struct definition {
+    using type = as<std::remove_cvref_t<decltype(L::y)>>;
+  };
+  struct result : detail::let_by<definition> {};
   /// The layer's result.
   static constexpr auto y = result{};
   /// Its losses and its selections, as a network lists them.
@@ -102,15 +105,36 @@ struct layer_use : detail::inference_in_use<L, detail::leaves_in_use<L, Name, X,
   using observed = typename detail::all_rewritten<leaves, typename L::observed>::type;
 };
 
+namespace detail {
+/// A use of a layer that was refused, or on a value that was: nothing else is reported.
+struct refused_use {
+  static constexpr refused y{};
+  using losses = type_list<>;
+  using observed = type_list<>;
+  template <class>
+  using as = refused;
+};
+template <class L>
+concept RefusedLayer = Refused<std::remove_cvref_t<decltype(L::y)>>;
+template <class L, name_text Name, class X, class Context = void>
+struct used {
+  using type = layer_use<L, Name, X, Context>;
+};
+template <class L, name_text Name, class X, class Context>
+requires(RefusedLayer<L> || Refused<X> || __is_base_of(refusal, Context)) struct used<L, Name, X, Context> {
+  using type = refused_use;
+};
+}  // namespace detail
+
 /// Layer L on the value x, with parameters and random numbers of its own, whose names begin with `Name`: two uses of a
 /// layer under the same name share them. The result has `y`, the lists `losses` and `observed`, and `as<Leaf>`.
 template <LayerPolicy L, name_text Name, Expr X>
-constexpr layer_use<L, Name, X> use(X) {
+constexpr typename detail::used<L, Name, X>::type use(X) {
   return {};
 }
 /// A layer with a second input, of which it makes keys and values.
 template <LayerPolicy L, name_text Name, Expr X, Expr Context>
-constexpr layer_use<L, Name, X, Context> use(X, Context) {
+constexpr typename detail::used<L, Name, X, Context>::type use(X, Context) {
   return {};
 }
 

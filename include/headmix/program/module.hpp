@@ -42,9 +42,11 @@ class Module {
   using layer = L;
   using scalar = typename Backend::scalar;
   using memory_type = backend_memory<Backend>;
-  /// The layer's values; a class of its own, so that the names of types do not spell them out.
-  struct layer_roots
-      : detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses, typename L::observed>::type {};
+  /// The layer's values, as `roots`; a class of its own, so that the names of types do not spell them out.
+  struct layer_roots {
+    using list = typename detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses,
+                                               typename L::observed>::type::list;
+  };
   using program_type = Program<layer_roots, Backend, Mode>;
   /// Of y and dy: `scalar`, or accumulator_t of it for what is never rounded to it, as a loss is.
   using result_scalar = typename program_type::template type<typename program_type::result>;
@@ -76,10 +78,10 @@ class Module {
     static_assert(std::is_same_v<typename Owner::memory_type, memory_type>,
                   "headmix: modules share parameters where their backends have the same memory");
     auto& memory = self_->memory;
-    memory.adopt(memory.parameters, binding(), rows_of<parameter_leaves>(memory.parameters), owner.parameters(),
+    memory.adopt(memory.parameters, binding(), of_all_times(parameter_rows, memory.parameters), owner.parameters(),
                  trains);
     if constexpr (buffer_leaves::size > 0) {
-      memory.adopt(memory.buffers, binding(), rows_of<buffer_leaves>(memory.buffers), owner.buffers(), false);
+      memory.adopt(memory.buffers, binding(), of_all_times(buffer_rows, memory.buffers), owner.buffers(), false);
     }
     static_assert(packed_leaves::size == 0, "headmix: a layer with packed weights cannot share parameters");
     fill_known(filter<typename program_type::leaves, detail::is_known>{});
@@ -217,7 +219,7 @@ class Module {
   [[nodiscard]] double loss() const {
     static_assert(Which >= 0 && Which < L::losses::size, "headmix: the layer has no such loss");
     require_forward("loss()");
-    auto const loss = self_->program.get(nth<Which, typename L::losses>{});
+    auto const loss = detail::program_access::value<detail::root_of<layer_roots, 1 + Which>>(self_->program);
     std::remove_const_t<std::remove_reference_t<decltype(*loss.data)>> number;
     download(self_->memory.backend, &number, loss.data, 1);
     return static_cast<double>(number);
@@ -228,7 +230,8 @@ class Module {
   [[nodiscard]] view<Int const> observed(Index time = 0) const {
     static_assert(Which >= 0 && Which < L::observed::size, "headmix: the layer observes no such selection");
     require_forward("observed()");
-    return self_->program.get(nth<Which, typename L::observed>{}, time);
+    constexpr int root = 1 + L::losses::size + Which;
+    return detail::program_access::value<detail::root_of<layer_roots, root>>(self_->program, time);
   }
 
   /// Name, value and gradient of every parameter; in a module for inference the gradients are empty.
@@ -275,6 +278,8 @@ class Module {
   using random_keys = filter<typename program_type::leaves, detail::is_random_key>;
   using loss_sources = detail::loss_names<filter<typename L::losses, detail::has_gradient>>;
   enum class initial_weights { none, by_the_rules };
+  static constexpr auto parameter_rows = detail::parameter_rows_of<typename program_type::leaves>(parameter_leaves{});
+  static constexpr auto buffer_rows = detail::parameter_rows_of<typename program_type::leaves>(buffer_leaves{});
 
   template <class Leaf>
   static constexpr bool has_leaf = contains<typename program_type::leaves, Leaf>;
@@ -297,10 +302,10 @@ class Module {
   Module(initial_weights weights, std::uint64_t seed, Backend backend, size_value<X>... sizes)
       : self_(std::make_unique<body>(std::move(backend), seed, sizes...)) {
     auto& memory = self_->memory;
-    memory.allocate(memory.parameters, binding(), rows_of<parameter_leaves>(memory.parameters), trains,
+    memory.allocate(memory.parameters, binding(), of_all_times(parameter_rows, memory.parameters), trains,
                     weights == initial_weights::by_the_rules, random_stream::parameters);
     if constexpr (buffer_leaves::size > 0) {
-      memory.allocate(memory.buffers, binding(), rows_of<buffer_leaves>(memory.buffers), false, true,
+      memory.allocate(memory.buffers, binding(), of_all_times(buffer_rows, memory.buffers), false, true,
                       random_stream::buffers);
     }
     allocate_packed();
@@ -310,11 +315,10 @@ class Module {
   }
 
   [[nodiscard]] detail::Binding& binding() const { return detail::binding_of(self_->program); }
-  template <class Leaves, class Owned>
-  [[nodiscard]] std::vector<detail::parameter_row> rows_of(Owned& owned) {
-    using table = detail::parameter_table<typename program_type::leaves, Leaves>;
-    return self_->memory.rows_of_all_times(table::value, detail::program_access::unrolled(self_->program),
-                                           owned.places);
+  template <class Owned, std::size_t Rows>
+  [[nodiscard]] std::vector<detail::parameter_row> of_all_times(std::array<detail::parameter_row, Rows> const& rows,
+                                                                Owned& owned) {
+    return self_->memory.rows_of_all_times(rows, detail::program_access::unrolled(self_->program), owned.places);
   }
   template <class Leaf>
   [[nodiscard]] std::size_t number_of(Index time = 0) const {
@@ -387,6 +391,36 @@ class Module {
   }
 
   std::unique_ptr<body> self_;
+};
+
+namespace detail {
+/// Stands for a layer whose equations were refused.
+template <class L>
+struct refused_layer {
+  using x = typename L::x;
+  static constexpr auto y = x{};
+  using losses = type_list<>;
+  using observed = type_list<>;
+};
+}  // namespace detail
+
+/// Of a layer that the compiler has refused: nothing else is reported.
+template <GivenLayer L, BackendPolicy Backend, class Mode>
+requires detail::Refused<std::remove_cvref_t<decltype(L::y)>>
+class Module<L, Backend, Mode> : public Module<detail::refused_layer<L>, Backend, Mode> {
+  using base = Module<detail::refused_layer<L>, Backend, Mode>;
+
+ public:
+  using base::base;
+  /// As of any layer.
+  template <int>
+  [[nodiscard]] double loss() const;
+  /// As of any layer.
+  template <int = 0>
+  [[nodiscard]] view<Int const> observed(Index = 0) const;
+  /// As of any layer.
+  template <class>
+  [[nodiscard]] parameter<typename base::scalar> const& get(Index = 0) const;
 };
 
 }  // namespace headmix

@@ -86,13 +86,11 @@ struct is_random_key {
   template <class E>
   static constexpr bool value = std::is_base_of_v<random_key, E>;
 };
-template <class Leaves, class Parameters>
-struct parameter_table;
 template <class Leaves, class... P>
-struct parameter_table<Leaves, type_list<P...>> {
-  static constexpr std::array<parameter_row, sizeof...(P)> value = {
+consteval auto parameter_rows_of(type_list<P...>) {
+  return std::array<parameter_row, sizeof...(P)>{
       parameter_row{position_in<Leaves, P>::value, &initial_value<typename P::initializer>}...};
-};
+}
 }  // namespace detail
 
 }  // namespace headmix

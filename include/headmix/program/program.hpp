@@ -16,6 +16,25 @@
 namespace headmix {
 
 namespace detail {
+/// True where all objectives but the result are losses, [1, 1].
+template <class Result, class Objective>
+inline constexpr bool are_numbers = false;
+template <class Result, class... R>
+inline constexpr bool are_numbers<Result, type_list<R...>> =
+    ((std::is_same_v<R, Result> || (rows<R>::value == 1 && cols<R>::value == 1)) && ...);
+/// Places of a value: an expression, a root by its number, and what the view in a place reads.
+template <class E>
+struct expression_of {
+  using type = E;
+};
+template <class Roots, int Number>
+struct root_of {
+  using type = nth<Number, typename Roots::list>;
+};
+template <class Place>
+struct source_place {
+  using type = source_of<memory_of<typename Place::type>>;
+};
 /// The leaves of a program, for code that handles those of all programs alike.
 struct program_access {
   template <class P>
@@ -25,6 +44,10 @@ struct program_access {
   template <class P>
   static auto const& unrolled(P& program) {
     return program.runner_.unrolled();
+  }
+  template <class Place, class P>
+  static auto value(P const& program, Index time = 0) {
+    return program.template get_as<Place>(time);
   }
   template <class P>
   static State& state(P& program) {
@@ -116,7 +139,7 @@ class Program {
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
   view<type<result> const> forward() {
     runner_.forward();
-    return get(result{});
+    return get_as<result_place>();
   }
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
   /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
@@ -134,22 +157,16 @@ class Program {
   template <class M = Mode>
   void check_backward(view<type<result> const> dy, std::span<double const> weights = {}) const {
     static_assert(!std::is_same_v<M, inference>, "headmix: a program for inference computes no gradients");
-    check_losses(objective{});
+    static_assert(detail::are_numbers<result, objective>, "headmix: a loss is a single number, [1, 1]");
     detail::check_alignment("dy", dy.data, alignof(type<result>), dy.size());
-    runner_.check_backward(detail::untyped(get(result{})), detail::untyped(dy), weights);
+    runner_.check_backward(detail::untyped(get_as<result_place>()), detail::untyped(dy), weights);
   }
 
   /// A root or another value of the program. Only roots are sure to survive a pass.
   /// @param time  of a value that is made several times
   template <Expr E>
   [[nodiscard]] view<type<E> const> get(E, Index time = 0) const {
-    using M = detail::memory_of<E>;
-    if constexpr (M::form_of == form::view) {
-      return M::op::apply(*this, get(source_of<M>{}, time));
-    } else {
-      return detail::typed<type<E> const>(
-          runner_.binding().values()[runner_.unrolled().value(position_in<typename program::values, M>::value, time)]);
-    }
+    return get_as<detail::expression_of<E>>(time);
   }
   /// How far the program has come. After an error, forward() begins where the last step completed.
   [[nodiscard]] stage state() const { return runner_.state().at(); }
@@ -157,6 +174,18 @@ class Program {
   [[nodiscard]] bool has_run() const { return runner_.state().has_run(); }
 
  private:
+  using result_place = detail::root_of<Roots, 0>;
+  /// The value Place::type. Names of functions have its place and not the expression.
+  template <class Place>
+  [[nodiscard]] auto get_as(Index time = 0) const {
+    using M = detail::memory_of<typename Place::type>;
+    if constexpr (M::form_of == form::view) {
+      return M::op::apply(*this, get_as<detail::source_place<Place>>(time));
+    } else {
+      constexpr int number = position_in<typename program::values, M>::value;
+      return detail::typed<type<M> const>(runner_.binding().values()[runner_.unrolled().value(number, time)]);
+    }
+  }
   template <Extent X>
   void set_size(X, Index n) {
     static_assert(X::value == dynamic, "headmix: this size is static; it needs no value");
@@ -196,12 +225,6 @@ class Program {
   detail::Runner<typename program::run,
                  std::conditional_t<program::repetitions::size == 0, detail::PlainTables, detail::Unrolled>>
       runner_;
-
-  template <class... R>
-  static constexpr void check_losses(type_list<R...>) {
-    static_assert(((std::is_same_v<R, result> || (rows<R>::value == 1 && cols<R>::value == 1)) && ...),
-                  "headmix: a loss is a single number, [1, 1]");
-  }
 };
 
 }  // namespace headmix

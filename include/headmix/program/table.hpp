@@ -133,16 +133,19 @@ constexpr std::array<call_row, Calls> with_begins(std::array<call_row, Calls> ro
   return rows;
 }
 
-/// validate() of an operation applied to operands.
-template <class E>
-struct validator;
-template <class Op, class... A>
-struct validator<node<Op, A...>> {
+/// validate() of an operation, by the extents of its operands: names of functions do not spell expressions out, since
+/// debug information describes every type that such a name has.
+template <class Op, class... Extents>
+struct validator {
   template <class Run>
   static void check(Run const& run) {
-    Op::template validate<A...>(run);
+    Op::template validate<Extents...>(run);
   }
 };
+template <class E>
+struct validator_of;
+template <class Op, class... A>
+struct validator_of<node<Op, A...>> : validator<Op, typename A::extents...> {};
 template <class Step>
 inline constexpr bool validates = false;
 template <class E>
@@ -228,7 +231,7 @@ constexpr auto memory_of_roots(type_list<R...>) {
 }
 template <class Run, class... E>
 constexpr auto validators_of(type_list<compute<E>...>) {
-  return std::array<void (*)(Run const&), sizeof...(E)>{&validator<E>::template check<Run>...};
+  return std::array<void (*)(Run const&), sizeof...(E)>{&validator_of<E>::template check<Run>...};
 }
 
 /// The tables of the calls that Of lists, of the lists P.
