@@ -14,15 +14,14 @@
 //   parameters  MoA         (2 E + 2) d_h d                 (20)
 //
 // What runs differs from them: q k^T and p v are a T^2 term each, where they have one for both; a mask leaves scores
-// out; and the router has T d E MACs and d E parameters, which they omit. The flags of `counted` leave terms out.
+// out; and the router has T d E MACs and d E parameters, which they omit. The flags of `counted` leave terms out. The
+// cost of each operation is in expr/macs.hpp.
 
 #include <algorithm>
 #include <type_traits>
 
 #include "headmix/core/error.hpp"
-#include "headmix/expr/attention_ops.hpp"
-#include "headmix/expr/expert.hpp"
-#include "headmix/expr/quantize.hpp"
+#include "headmix/expr/macs.hpp"
 #include "headmix/expr/repeat.hpp"
 #include "headmix/program/formula.hpp"
 #include "headmix/program/steps.hpp"
@@ -107,110 +106,12 @@ constexpr bool reads_router(type_list<A...>) {
   return (all_of_router(leaves_of<roots<A>>{}) || ...);
 }
 
-/// Pairs of a query and a key that it sees, in a sequence; with fewer queries than keys the queries are the last ones.
-/// Masks of the library have a closed form; another one is asked for the keys of every query or, unless it is dense,
-/// for every pair.
-template <AttentionMask Mask>
-constexpr checked visible_pairs(std::type_identity<Mask>, Index queries, Index keys) {
-  checked pairs = 0;
-  Index const first = first_query_position(segments{}, 0, queries, keys, separate_positions<Mask>);
-  for (Index t = first; t < first + queries; ++t) {
-    key_range const range = visible_keys<Mask>(t, keys);
-    if constexpr (dense_mask<Mask>) {
-      pairs += (std::max)(range.end - range.begin, Index{0});
-    } else {
-      for (Index s = range.begin; s < range.end; ++s) pairs += Mask::sees(t, s) ? 1 : 0;
-    }
-  }
-  return pairs;
-}
-
-constexpr checked visible_pairs(std::type_identity<full>, Index queries, Index keys) { return checked(queries) * keys; }
-/// 1 + ... + n: what the queries 0 .. n - 1 of a causal mask see.
-constexpr checked triangle(Index n) { return n % 2 == 0 ? checked(n / 2) * (n + 1) : checked(n) * (n / 2 + 1); }
-constexpr checked visible_pairs(std::type_identity<causal>, Index queries, Index keys) {
-  return triangle(keys) - triangle((std::max)(keys - queries, Index{0}));
-}
-template <Index Window>
-constexpr checked visible_pairs(std::type_identity<sliding_window<Window>>, Index queries, Index keys) {
-  auto const seen_before = [](Index t) { return triangle(t) - triangle((std::max)(t - Window, Index{0})); };
-  return seen_before(keys) - seen_before((std::max)(keys - queries, Index{0}));
-}
-
 /// The values that a module of the layer has parameters for.
 template <class L>
 struct layer_roots {
   using list = concat<type_list<std::remove_cvref_t<decltype(L::y)>>, typename L::losses, typename L::observed>;
 };
 
-}  // namespace detail
-
-// What a node costs: `macs`, and `attention_macs` for what the flag attention_term is about. A node that has neither
-// costs nothing. Such a function beside an operation of your own makes it count; `sizes` answers as `run` does.
-
-/// [R, K] % [K, C]: R K C.
-template <kind K, Expr A, Expr B>
-constexpr Index macs(node<ops::matmul<K>, A, B>, auto const& sizes) {
-  return (checked(sizes.template extent<rows<A>>()) * sizes.template extent<cols<A>>() *
-          sizes.template extent<cols<B>>())
-      .value;
-}
-/// One row times one matrix for every slot, also for one that chose nothing.
-template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
-constexpr Index macs(node<ops::expert_linear<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
-  return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
-          sizes.template extent<cols<W>>())
-      .value;
-}
-/// The same of a sum over the slots of a row.
-template <class SlotsPerRow, class E, Expr X, Expr W, Expr... Order>
-constexpr Index macs(node<ops::expert_linear_combine<SlotsPerRow, E>, X, W, Order...>, auto const& sizes) {
-  return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() *
-          sizes.template extent<cols<W>>())
-      .value;
-}
-/// Packed weights: as many products of integers.
-template <class SlotsPerRow, class E, class Out, Expr X, Expr W, Expr... Order>
-constexpr Index macs(node<ops::packed_expert_linear<SlotsPerRow, E, Out>, X, W, Order...>, auto const& sizes) {
-  return (checked(sizes.template extent<times<SlotsPerRow, rows<X>>>()) * sizes.template extent<cols<X>>() *
-          sizes.template extent<Out>())
-      .value;
-}
-/// The same without experts.
-template <class Out, Expr X, Expr W>
-constexpr Index macs(node<ops::packed_linear<Out>, X, W>, auto const& sizes) {
-  return (checked(sizes.template extent<rows<X>>()) * sizes.template extent<cols<X>>() * sizes.template extent<Out>())
-      .value;
-}
-namespace detail {
-/// The rows of q that are attended: all, or where choices are in_place, as many as there are choices.
-template <class Q, class... Further>
-struct attended_rows {
-  using type = rows<Q>;
-};
-template <class Q, class... A>
-struct chosen_rows : attended_rows<Q> {};
-template <class Q, class Ones, class Chosen>
-struct chosen_rows<Q, node<ops::from_zero, node<ops::scatter_cols<domain<Chosen>>, Ones, Chosen>>> {
-  using type = times<cols<Chosen>, rows<Chosen>>;
-};
-template <class Q, class V, class E, class Rows, class Chosen, class... More>
-struct attended_rows<Q, V, node<ops::sort_by_expert<E, Rows>, Chosen>, More...> : chosen_rows<Q, Chosen> {};
-}  // namespace detail
-/// 2 d_h, for q k^T and p v, for every score that the mask lets through. A row of q holds the d_h columns of every
-/// head, or, where tokens choose heads, of the one that its slot chose.
-template <class Spec, Expr Q, Expr K, Expr... Further>
-constexpr Index attention_macs(node<ops::attention<Spec>, Q, K, Further...>, auto const& sizes) {
-  using attended = typename detail::attended_rows<Q, Further...>::type;
-  segments const queries = sizes.template segments_of<rows<Q>>(), keys = sizes.template segments_of<rows<K>>();
-  Index const rows_per_token = queries.rows == 0 ? 0 : sizes.template extent<attended>() / queries.rows;
-  return (checked(2) * queries.count *
-          detail::visible_pairs(std::type_identity<typename Spec::mask>{}, queries.length(0), keys.length(0)) *
-          rows_per_token * sizes.template extent<cols<Q>>())
-      .value;
-}
-
-namespace detail {
 /// How often a parameter is there.
 template <class P>
 constexpr Index times_of(auto const& sizes) {
