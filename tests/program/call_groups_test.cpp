@@ -8,6 +8,7 @@
 
 #include "headmix/backend/reference.hpp"
 #include "headmix/headmix.hpp"
+#include "headmix/program/listing.hpp"
 #include "headmix/testing/conformance/joined.hpp"
 
 namespace call_groups_test {
@@ -193,6 +194,21 @@ TEST_CASE("groups: what reads other rows ends a group") {
   // Even where it has as many rows.
   constexpr auto q = softmax(square_w{});
   run<std::remove_cv_t<decltype(softmax(t(q)) + q)>>(transposed);
+}
+TEST_CASE("groups: a listing says what a kernel does at once") {
+  Joining backend;
+  constexpr auto p = softmax(x{} + w{});
+  using y = std::remove_cv_t<decltype(softmax(p + softmax(x{})))>;
+  Program<roots<y>, Joining, inference> const rows(backend);
+  Listing const of_rows = listing(rows);
+  REQUIRE(of_rows.calls.size() == 1);
+  CHECK(of_rows.calls[0].kernel == "each_row");
+  CHECK(of_rows.calls[0].text ==
+        "add(x, w); softmax(add#0); softmax(x); add(softmax#0.1, softmax#0.2); softmax(add#0.3)");
+  Module<MultiHead<6, 3, 2>, Joining, inference> m(1, backend);
+  Listing const of_products = listing(m);
+  CHECK(of_products.calls[0].kernel == "gemm_stack");
+  CHECK(of_products.calls[0].text == "matmul(x, W_q); matmul(x, W_k); matmul(x, W_v)");
 }
 TEST_CASE("groups: products of one left operand are one, of several weights") {
   Log const three = check<MultiHead<6, 3, 2>>();  // of queries, keys and values, in two passes

@@ -30,6 +30,13 @@ constexpr auto joined_name() {
   std::copy(second.begin(), second.end(), joined.begin() + first.size() + dot);
   return joined;
 }
+template <name_text Name>
+struct given_name {
+  static constexpr char const* name = Name.text;
+};
+/// "Prefix.Name"
+template <name_text Prefix, name_text Name>
+inline constexpr auto name_under = joined_name<given_name<Name>, Prefix>();
 }  // namespace detail
 
 /// Leaf P of a layer, where the layer is used under a name: `attn.W_q`.

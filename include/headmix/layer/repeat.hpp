@@ -31,6 +31,8 @@ struct leaves_in_repeat {
   using of = decltype(leaf_for<P>());
   template <class Op>
   using operation = typename edge_in<Op, with_star(R::text)>::type;
+  /// The first part of the names of values.
+  static constexpr auto prefix = with_star(R::text);
 };
 
 template <class R, class List>
@@ -56,16 +58,25 @@ struct layer_repeat {
                     extents_agree<cols<std::remove_cvref_t<decltype(L::y)>>::value, cols<X>::value>,
                 "headmix: a layer that is repeated is as wide in x and y as what it is used on");
   static_assert(X::grad, "headmix: a layer is repeated on a value that has a gradient, of an input or a parameter");
-  struct carried : let<applied<ops::at_edge<R, repeat_edge::begin>, X>> {};
+  /// The input of a time: x, or the result of the time before.
+  struct carried : let<applied<ops::at_edge<R, repeat_edge::begin>, X>> {
+    /// As in listings.
+    static constexpr char const* name = detail::name_under<detail::with_star(R::text), "x">.data();
+  };
   using leaves = detail::leaves_in_repeat<L, R, carried>;
   /// What an expression or a leaf of the layer is here.
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
 
+  /// L::y here, for the last time.
   struct definition {
     using type = applied<ops::at_edge<R, repeat_edge::end>, as<std::remove_cvref_t<decltype(L::y)>>>;
   };
-  struct result : detail::let_by<definition> {};
+  /// The result of the last time as a value of its own.
+  struct result : detail::let_by<definition> {
+    /// As in listings.
+    static constexpr char const* name = detail::name_under<R::text, "y">.data();
+  };
   /// The result of the last time.
   static constexpr auto y = result{};
   /// The sums of the losses of all times.

@@ -69,6 +69,8 @@ struct leaves_in_use {
   using of = decltype(leaf_for<P>());
   template <class Op>
   using operation = typename edge_in<Op, Name>::type;
+  /// The first part of the names of values.
+  static constexpr auto prefix = Name;
 };
 
 template <class L, class Leaves>
@@ -94,10 +96,15 @@ struct layer_use : detail::inference_in_use<L, detail::leaves_in_use<L, Name, X,
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
 
+  /// L::y here.
   struct definition {
     using type = as<std::remove_cvref_t<decltype(L::y)>>;
   };
-  struct result : detail::let_by<definition> {};
+  /// The layer's result as a value of its own.
+  struct result : detail::let_by<definition> {
+    /// As in listings.
+    static constexpr char const* name = detail::name_under<Name, "y">.data();
+  };
   /// The layer's result.
   static constexpr auto y = result{};
   /// Its losses and its selections, as a network lists them.

@@ -303,6 +303,18 @@ class basic_binding {
   [[nodiscard]] std::span<untyped_view const> values() const { return values_; }
   [[nodiscard]] Index value_of(formula const& f) const { return evaluate(f, sizes_.value.data()); }
   [[nodiscard]] bound_sizes const& sizes() const { return sizes_; }
+  /// The sizes that are certain: all of them once a pass is planned, before it those that set() and sequences say and
+  /// shares of these. Others are `dynamic`.
+  [[nodiscard]] bound_sizes certain_sizes() const {
+    bound_sizes certain = sizes_;
+    if (state_->at() >= stage::planned) return certain;
+    certain.value = given_;
+    if (certain.tokens.count > 0) certain.value[tokens_size] = certain.tokens.rows;
+    if (certain.context.count > 0) certain.value[context_size] = certain.context.rows;
+    certain.value[ranks_size] = rank_sizes_.ranks();
+    rank_sizes_.find_shares(certain.value, [](std::size_t) {});
+    return certain;
+  }
 
  private:
   /// Finds the value of every size that follows from what is bound, given and agreed on.

@@ -4,6 +4,7 @@
 // parts (program/unroll.hpp).
 
 #include <span>
+#include <vector>
 
 #include "headmix/program/plan.hpp"
 
@@ -15,6 +16,13 @@ inline void check_time(Index time, Index times) {
     fail("there is no time ", time, " of a value that is made ", times, times == 1 ? " time" : " times");
   }
 }
+
+/// Which value of the original tables a value is.
+struct value_origin {
+  int value;
+  Index time;  ///< of a repeated part
+  bool again;  ///< as the backward pass computes it anew
+};
 
 /// The tables of a program without repeated parts: what Unrolled is for others.
 class PlainTables {
@@ -30,6 +38,11 @@ class PlainTables {
   [[nodiscard]] std::size_t call_of(std::size_t c) const { return c; }
   [[nodiscard]] std::size_t derived_of(std::size_t d) const { return d; }
   [[nodiscard]] std::size_t derived_in_order(std::size_t i) const { return i; }
+  [[nodiscard]] std::vector<value_origin> origins() const {
+    std::vector<value_origin> all;
+    for (std::size_t v = 0; v < table_->values(); ++v) all.push_back({static_cast<int>(v), 0, false});
+    return all;
+  }
 
  private:
   program_table const* table_;

@@ -58,11 +58,20 @@ struct program_table {
 template <class = void>
 class basic_plan {
  public:
+  /// The memory of a value of the program.
+  struct buffer {
+    std::size_t writer = 0, last = 0;  ///< the first and the last call that use it; their number for none, and for ever
+    std::size_t offset = 0, bytes = 0;
+    bool used = false, laid_out = false;
+  };
+
   explicit basic_plan(program_table const& table)
       : program_(&table),
         scratch_(table.calls.size()),
         buffers_(table.buffers.size()),
-        living_(table.buffers.size() + 2) {}
+        living_(table.buffers.size() + 2) {
+    find_lifetimes();
+  }
 
   /// Gives the values that have no memory yet their extents.
   void shape_values(Binding& binding) const {
@@ -89,29 +98,7 @@ class basic_plan {
   /// Lays out the buffers and the scratch memory of the calls; the bytes of the latter are known.
   void lay_out(std::span<untyped_view const> values) {
     std::size_t const calls = program_->calls.size();
-    for (buffer& b : buffers_) b.writer = calls, b.laid_out = false;
-    for (std::size_t c = 0; c < calls; ++c) {
-      for (int const n : values_of_call(c)) {
-        buffer* const b = buffer_below(n);
-        if (b == nullptr) continue;
-        if (b->writer == calls) {
-          b->writer = b->last = c;
-        } else if (b->last != calls) {
-          // What the forward pass made and the backward pass reads survives: a backward pass can be repeated.
-          b->last = b->writer < program_->forward_calls && c >= program_->forward_calls ? calls : c;
-        }
-      }
-    }
-    for (int const root : program_->roots) {
-      if (buffer* const b = buffer_below(root)) b->last = calls;
-    }
-    for (std::size_t c = calls; c-- > 0;) {
-      if (!program_->calls[c].goes_on) continue;
-      buffer const* const result = buffer_below(values_of_call(c)[0]);
-      for (int const n : values_of_call(c)) {
-        if (buffer* const b = buffer_below(n)) b->last = (std::max)(b->last, result->last);
-      }
-    }
+    for (buffer& b : buffers_) b.laid_out = false;
     AddressPlanner planner(living_);
     for (std::size_t c = 0; c < calls; ++c) {
       for (int const n : values_of_call(c)) {
@@ -190,13 +177,38 @@ class basic_plan {
   [[nodiscard]] std::span<std::byte> scratch_of(std::size_t c) const {
     return workspace_.subspan(scratch_[c].offset, scratch_[c].bytes);
   }
+  /// Bytes of scratch memory that call c has, once a pass is planned.
+  [[nodiscard]] std::size_t scratch_bytes(std::size_t c) const { return scratch_[c].bytes; }
+  /// The buffers, in the order of the table; where they lie is known once a pass is planned.
+  [[nodiscard]] std::span<buffer const> buffers() const { return buffers_; }
 
  private:
-  struct buffer {
-    std::size_t writer = 0, last = 0;  // calls; their number for a buffer that survives them all
-    std::size_t offset = 0, bytes = 0;
-    bool used = false, laid_out = false;
-  };
+  void find_lifetimes() {
+    std::size_t const calls = program_->calls.size();
+    for (buffer& b : buffers_) b.writer = calls;
+    for (std::size_t c = 0; c < calls; ++c) {
+      for (int const n : values_of_call(c)) {
+        buffer* const b = buffer_below(n);
+        if (b == nullptr) continue;
+        if (b->writer == calls) {
+          b->writer = b->last = c;
+        } else if (b->last != calls) {
+          // What the forward pass made and the backward pass reads survives: a backward pass can be repeated.
+          b->last = b->writer < program_->forward_calls && c >= program_->forward_calls ? calls : c;
+        }
+      }
+    }
+    for (int const root : program_->roots) {
+      if (buffer* const b = buffer_below(root)) b->last = calls;
+    }
+    for (std::size_t c = calls; c-- > 0;) {
+      if (!program_->calls[c].goes_on) continue;
+      buffer const* const result = buffer_below(values_of_call(c)[0]);
+      for (int const n : values_of_call(c)) {
+        if (buffer* const b = buffer_below(n)) b->last = (std::max)(b->last, result->last);
+      }
+    }
+  }
   [[nodiscard]] std::size_t number_of(buffer const& b) const { return static_cast<std::size_t>(&b - buffers_.data()); }
   /// The buffer whose memory buffer i, which call c writes, takes over; null if there is none. Nothing else that the
   /// call reads may lie there.

@@ -50,6 +50,10 @@ struct program_access {
     return program.template get_as<Place>(time);
   }
   template <class P>
+  static Plan const& memory_plan(P& program) {
+    return program.runner_.memory_plan();
+  }
+  template <class P>
   static State& state(P& program) {
     return program.runner_.state();
   }

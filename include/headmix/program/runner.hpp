@@ -92,6 +92,8 @@ class Runner {
 
   /// Where values of the original tables are.
   [[nodiscard]] Tables const& unrolled() const { return unrolled_; }
+  /// Where values lie.
+  [[nodiscard]] Plan const& memory_plan() const { return plan_; }
   [[nodiscard]] Binding& binding() { return binding_; }
   [[nodiscard]] Binding const& binding() const { return binding_; }
   [[nodiscard]] State& state() { return state_; }

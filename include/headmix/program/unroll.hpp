@@ -51,6 +51,15 @@ class basic_unrolled {
   [[nodiscard]] std::size_t derived_of(std::size_t d) const { return derived_of_[d]; }
   /// The derived values in an order in which they can be made.
   [[nodiscard]] std::size_t derived_in_order(std::size_t i) const { return order_[i]; }
+  /// For every value here: the value of the original tables that it is, and its time.
+  [[nodiscard]] std::vector<value_origin> origins() const {
+    std::vector<value_origin> all(count_);
+    each_place(0, from_->values(), [&](std::size_t v, Index time, bool again) {
+      int const first = again ? again_[v] : first_[v];
+      all[static_cast<std::size_t>(first) + static_cast<std::size_t>(time)] = {static_cast<int>(v), time, again};
+    });
+    return all;
+  }
 
  private:
   static constexpr int not_repeated = -1;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Listings of attention whose experts tokens choose, and of the dense baseline.
+
+#include "listings.hpp"
+
+namespace listing_moa_test {
+namespace {
+
+using namespace headmix;
+using namespace headmix::test;
+
+TEST_CASE("listing: Moa") { check_listing(listing_of<Moa<16, 4, SoftmaxTopK<4, 2>, causal>>(), "moa"); }
+TEST_CASE("listing: MultiHead") { check_listing(listing_of<MultiHead<16, 4, 4, causal, rope<>>>(), "multi_head"); }
+
+}  // namespace
+}  // namespace listing_moa_test
