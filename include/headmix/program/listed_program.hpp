@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,7 @@ struct Listing {
     bool accumulates = false;            ///< adds to its output
     Index scratch = -1;                  ///< bytes
     Index macs = -1;                     ///< multiply-adds; 0 of an operation that has none
+    double seconds = -1;
   };
 
   std::string name;  ///< of the layer, the mode and the backend
@@ -52,6 +54,14 @@ struct Listing {
   std::size_t forward_calls = 0;
   std::vector<std::string> checks;  ///< of extents, when memory is bound
   Index workspace = -1;             ///< bytes
+
+  /// Gives each call its time, see seconds_of_calls() in program/observe.hpp.
+  void add_seconds(std::vector<double> const& seconds) {
+    if (seconds.size() != calls.size()) {
+      fail("listing: expected the seconds of ", calls.size(), " calls, found those of ", seconds.size());
+    }
+    for (std::size_t c = 0; c < calls.size(); ++c) calls[c].seconds = seconds[c];
+  }
 
   /// A table of leaves, two lines for each call (what it writes, and how), and the checks. 120 columns, where names are
   /// no longer than theirs.
@@ -117,6 +127,7 @@ struct Listing {
       if (c.accumulates) all += ", \"accumulates\": true";
       add_member(all, "scratch", c.scratch);
       add_member(all, "macs", c.macs);
+      if (c.seconds >= 0) all += ", \"seconds\": " + decimal("%.9f", c.seconds);
       all += '}';
     });
     all += "],\n\"checks\": [";
@@ -176,6 +187,11 @@ struct Listing {
     for (std::size_t i = s.size(); i > 3; i -= 3) s.insert(i - 3, 1, ',');
     return s;
   }
+  static std::string decimal(char const* format, double x) {
+    char text[64];
+    std::snprintf(text, sizeof(text), format, x);
+    return text;
+  }
   static std::string extents_of(value const& v) {
     auto const& x = v.extents;
     return (x[0] == "1" ? "[" : "[" + x[0] + ", ") + x[1] + ", " + x[2] + "]";
@@ -222,8 +238,9 @@ struct Listing {
     for (std::size_t c = begin; c < end; ++c) {
       call const& k = calls[c];
       for (std::size_t i = 0; i < k.outputs.size(); ++i) {
-        std::string macs = i > 0 || k.macs == 0 ? "" : number(k.macs);
-        add_value(all, i == 0 ? std::to_string(c) : "", values[index(k.outputs[i])], macs);
+        std::string cost = i > 0 || k.macs == 0 ? "" : number(k.macs);
+        if (i == 0 && k.seconds >= 0) cost += (cost.empty() ? "" : ", ") + decimal("%.3f ms", 1000 * k.seconds);
+        add_value(all, i == 0 ? std::to_string(c) : "", values[index(k.outputs[i])], cost);
       }
       std::string how = (k.accumulates ? "+= " : "= ") + k.text;
       for (std::string const& m : k.makes) how += (&m == k.makes.data() ? " [fuses " : ", ") + m;

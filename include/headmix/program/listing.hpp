@@ -81,13 +81,12 @@ struct number_text<number<Num, Den>> {
 
 /// The words of a value: a name, or the operation that makes it.
 struct value_words {
-  enum class by { name, operation, output, gradient } what = by::operation;
-  char const* kind = "value";
+  enum class by { name, operation, output, gradient } what;
+  char const* group;                  ///< Listing::value::kind
+  kind kind_of;                       ///< of its elements
   char const* name_source = nullptr;  ///< of the operation
   std::string (*name)() = nullptr;
-  int of = -1;     ///< the value that it is another output of, or the gradient by
-  int output = 0;  ///< which one
-  char const* type = "";
+  int of = -1;  ///< the value that it is another output of, or the gradient by
 };
 
 template <class L>
@@ -118,78 +117,40 @@ constexpr int number_or_none() {
     return -1;
   }
 }
-template <class Values, class Scalar, class E, form = E::form_of>
-struct words_of_value {
-  static constexpr value_words words{value_words::by::operation, "value", name_source<typename E::op>()};
-  using type = storage_t<E::kind_of, Scalar>;
-};
-template <class Values, class Scalar, class E>
-struct words_of_value<Values, Scalar, E, form::view> {
-  static constexpr value_words words{value_words::by::operation, "view", name_source<typename E::op>()};
-  using type = storage_t<E::kind_of, Scalar>;
-};
-template <class Values, class Scalar, class E>
-struct words_of_value<Values, Scalar, E, form::leaf> {
-  static constexpr value_words words{value_words::by::name, kind_of_leaf<E>()};
-  using type = storage_t<E::kind_of, Scalar>;
-};
-template <class Values, class Scalar, class R>
-struct words_of_value<Values, Scalar, seed<R>, form::leaf> {
-  static constexpr value_words words{value_words::by::gradient, "gradient", nullptr, nullptr,
-                                     number_or_none<Values, typename memory_below<R>::type>()};
-  using type = storage_t<R::kind_of, Scalar>;
-};
-template <class Values, class Scalar, class E>
-struct words_of_value<Values, Scalar, E, form::immediate> {
-  static constexpr value_words words{value_words::by::name, "number", nullptr, &number_text<E>::text};
-  using type = double;
-};
-template <class Values, class Scalar, int Which, class Node>
-struct words_of_value<Values, Scalar, output<Which, Node>, form::output> {
-  static constexpr value_words words{value_words::by::output,        "value", name_source<typename Node::op>(), nullptr,
-                                     number_or_none<Values, Node>(), Which};
-  using type = storage_t<output<Which, Node>::kind_of, Scalar>;
-};
-template <class Values, class Scalar, class E>
-struct words_of_value<Values, Scalar, E, form::let> {
-  static constexpr value_words words{value_words::by::name, "value", nullptr, &let_name<E>::text};
-  using type = storage_t<E::kind_of, Scalar>;
-};
-template <class Values, class Scalar, class E>
-requires requires { typename E::of; }
-struct words_of_value<Values, Scalar, E, form::let> {
-  static constexpr value_words words{value_words::by::gradient, "gradient", nullptr, nullptr,
-                                     number_or_none<Values, memory_of<typename E::of>>()};
-  using type = storage_t<E::kind_of, Scalar>;
-};
-/// The gradient of a leaf.
 template <class E>
-struct leaf_below_gradient;
+struct leaf_of_gradient;
 template <class L>
-struct leaf_below_gradient<gradient_of_leaf<L>> {
+struct leaf_of_gradient<gradient_of_leaf<L>> {
   using type = L;
 };
-template <class Values, class Scalar, class E>
+template <class Values, class E>
 constexpr value_words make_value_words() {
-  if constexpr (requires { typename leaf_below_gradient<E>::type; }) {
-    using L = typename leaf_below_gradient<E>::type;
-    return {value_words::by::gradient,
-            "gradient",
-            nullptr,
-            nullptr,
-            number_or_none<Values, L>(),
-            0,
-            name_source<storage_t<L::kind_of, Scalar>>()};
+  using by = value_words::by;
+  if constexpr (requires { typename leaf_of_gradient<E>::type; }) {
+    using L = typename leaf_of_gradient<E>::type;
+    return {by::gradient, "gradient", L::kind_of, nullptr, nullptr, number_or_none<Values, L>()};
+  } else if constexpr (requires { typename E::seed_of; }) {
+    using R = typename memory_below<typename E::seed_of>::type;
+    return {by::gradient, "gradient", E::kind_of, nullptr, nullptr, number_or_none<Values, R>()};
+  } else if constexpr (E::form_of == form::leaf) {
+    return {by::name, kind_of_leaf<E>(), E::kind_of};
+  } else if constexpr (E::form_of == form::immediate) {
+    return {by::name, "number", kind::real, nullptr, &number_text<E>::text};
+  } else if constexpr (E::form_of == form::output) {
+    using Node = operand_of<E>;
+    return {by::output, "value", E::kind_of, name_source<typename Node::op>(), nullptr, number_or_none<Values, Node>()};
+  } else if constexpr (E::form_of == form::let && requires { typename E::of; }) {
+    using of = memory_of<typename E::of>;
+    return {by::gradient, "gradient", E::kind_of, nullptr, nullptr, number_or_none<Values, of>()};
+  } else if constexpr (E::form_of == form::let) {
+    return {by::name, "value", E::kind_of, nullptr, &let_name<E>::text};
   } else {
-    using of = words_of_value<Values, Scalar, E>;
-    value_words words = of::words;
-    words.type = name_source<typename of::type>();
-    return words;
+    return {by::operation, E::form_of == form::view ? "view" : "value", E::kind_of, name_source<typename E::op>()};
   }
 }
 template <class P, class... E>
 constexpr auto words_of_values(type_list<E...>) {
-  return std::array<value_words, sizeof...(E)>{make_value_words<typename P::values, typename P::scalar, E>()...};
+  return std::array<value_words, sizeof...(E)>{make_value_words<typename P::values, E>()...};
 }
 /// A let that has no memory of its own names that of what it stands for.
 struct value_name {
@@ -470,18 +431,26 @@ inline std::string formula_text(formula const& f, bound_sizes const& sizes, bool
   return in_product ? "(" + both + ")" : both;
 }
 
+struct element_type {
+  std::string_view name;
+  std::size_t bytes;
+};
+template <class T>
+constexpr element_type element_type_of() {
+  return {type_name<T>(), sizeof(T)};
+}
 /// Makes the listing of a program from its tables and their words.
 class listing_maker {
  public:
   listing_maker(program_table const& table, Plan const& plan, Binding const& binding, bool planned,
-                std::vector<value_origin> origins, std::array<std::size_t, 3> const& bytes)
+                std::vector<value_origin> origins, std::array<element_type, 3> const& elements)
       : table_(&table),
         plan_(&plan),
         binding_(&binding),
         sizes_(binding.certain_sizes()),
         planned_(planned),
         origins_(std::move(origins)),
-        bytes_(bytes) {}
+        elements_(elements) {}
 
   /// @param call_of  the call of the original tables that a call is
   Listing made(std::string name, std::span<value_words const> words, std::span<value_name const> names,
@@ -561,12 +530,12 @@ class listing_maker {
     if (!given.empty()) return origin.again ? "again(" + given + ")" : given;
     if (w.what == value_words::by::gradient) return w.of < 0 ? "gradient" : "d(" + name_of(at_time(w.of, origin)) + ")";
     std::string const operation = call_words::operation_name(w.name_source);
-    std::string const of = w.of < 0 ? "" : given_name(w.of, words_[index(w.of)], origin.time);
-    if (!of.empty()) return message(of, ".", w.output);
     if (writer_[v] < 0) return operation;
     auto const values = plan_->values_of_call(index(writer_[v]));
     auto const place = std::find(values.begin(), values.end(), static_cast<int>(v)) - values.begin();
-    return place == 0 ? message(operation, "#", writer_[v]) : message(operation, "#", writer_[v], ".", place);
+    std::string const of = w.of < 0 ? "" : given_name(w.of, words_[index(w.of)], origin.time);
+    std::string const node = of.empty() ? message(operation, "#", writer_[v]) : of;
+    return place == 0 ? node : message(node, ".", place);
   }
   /// The name of value n of the original tables, if it has one.
   std::string given_name(int n, value_words const& w, Index time) {
@@ -593,9 +562,9 @@ class listing_maker {
     for (std::size_t v = 0; v < list_.values.size(); ++v) {
       Listing::value& value = list_.values[v];
       value_words const& w = words_of(v);
-      value.kind = w.kind;
+      value.kind = w.group;
       value.source = source_of(v);
-      if (value.kind != "number") value.type = unqualified(w.type);
+      if (value.kind != "number") value.type = elements_[static_cast<std::size_t>(w.kind_of)].name;
       untyped_view const& bound = binding_->values()[v];
       auto const& extent = shape_of(v).extent;
       bool known = true;
@@ -618,7 +587,7 @@ class listing_maker {
     }
   }
   [[nodiscard]] std::size_t element_of(std::size_t leaf) const {
-    return bytes_[static_cast<std::size_t>(table_->binding.leaves[leaf].kind_of)];
+    return elements_[static_cast<std::size_t>(table_->binding.leaves[leaf].kind_of)].bytes;
   }
 
   void add_call(std::size_t c, call_description const& description) {
@@ -675,7 +644,7 @@ class listing_maker {
   bound_sizes sizes_;
   bool planned_;
   std::vector<value_origin> origins_;
-  std::array<std::size_t, 3> bytes_;
+  std::array<element_type, 3> elements_;
   std::span<value_words const> words_;
   std::span<value_name const> names_;
   std::vector<std::vector<int>> at_times_;  // the values that each of the original tables is, by time
@@ -696,11 +665,12 @@ template <class Roots, class Backend, class Mode>
   using words = detail::program_words<Roots, Backend, Mode>;
   using scalar = typename Backend::scalar;
   auto const& unrolled = detail::program_access::unrolled(program);
-  detail::listing_maker maker(unrolled.table(), detail::program_access::memory_plan(program),
+  detail::listing_maker maker(unrolled.table(), detail::program_access::runner(program).memory_plan(),
                               detail::program_access::binding(program), program.state() >= stage::planned,
                               unrolled.origins(),
-                              {sizeof(storage_t<kind::real, scalar>), sizeof(storage_t<kind::accumulator, scalar>),
-                               sizeof(storage_t<kind::integer, scalar>)});
+                              {detail::element_type_of<storage_t<kind::real, scalar>>(),
+                               detail::element_type_of<storage_t<kind::accumulator, scalar>>(),
+                               detail::element_type_of<storage_t<kind::integer, scalar>>()});
   std::string const backend = detail::call_words::operation_name(detail::name_source<Backend>());
   return maker.made(message(name, ", ", type_name<Mode>(), " on ", backend, " of ", type_name<scalar>()), words::values,
                     words::names, words::calls, [&](std::size_t c) { return unrolled.call_of(c); });

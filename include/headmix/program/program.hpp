@@ -50,8 +50,8 @@ struct program_access {
     return program.template get_as<Place>(time);
   }
   template <class P>
-  static Plan const& memory_plan(P& program) {
-    return program.runner_.memory_plan();
+  static auto& runner(P& program) {
+    return program.runner_;
   }
   template <class P>
   static State& state(P& program) {

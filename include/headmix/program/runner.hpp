@@ -73,6 +73,7 @@ class Runner {
   using accumulator = accumulator_t<scalar>;
 
  public:
+  using run_type = Run;
   /// @param times  how often each repeated part is done
   Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend,
          std::span<Index const> times)
@@ -94,6 +95,10 @@ class Runner {
   [[nodiscard]] Tables const& unrolled() const { return unrolled_; }
   /// Where values lie.
   [[nodiscard]] Plan const& memory_plan() const { return plan_; }
+  /// The functions of calls, which others may stand in for between two passes (program/observe.hpp).
+  [[nodiscard]] program_functions<Run> const& functions() const { return *functions_; }
+  void set_functions(program_functions<Run> const& functions) { functions_ = &functions; }
+  [[nodiscard]] Backend& backend() { return *backend_; }
   [[nodiscard]] Binding& binding() { return binding_; }
   [[nodiscard]] Binding const& binding() const { return binding_; }
   [[nodiscard]] State& state() { return state_; }
