@@ -204,11 +204,11 @@ TEST_CASE("groups: a listing says what a kernel does at once") {
   REQUIRE(of_rows.calls.size() == 1);
   CHECK(of_rows.calls[0].kernel == "each_row");
   CHECK(of_rows.calls[0].text ==
-        "add(x, w); softmax(add#0); softmax(x); add(softmax#0.1, softmax#0.2); softmax(add#0.3)");
+        "each_row: add(x, w); softmax(add#0); softmax(x); add(softmax#0.1, softmax#0.2); softmax(add#0.3)");
   Module<MultiHead<6, 3, 2>, Joining, inference> m(1, backend);
   Listing const of_products = listing(m);
   CHECK(of_products.calls[0].kernel == "gemm_stack");
-  CHECK(of_products.calls[0].text == "matmul(x, W_q); matmul(x, W_k); matmul(x, W_v)");
+  CHECK(of_products.calls[0].text == "gemm_stack: matmul(x, W_q); matmul(x, W_k); matmul(x, W_v)");
 }
 TEST_CASE("groups: products of one left operand are one, of several weights") {
   Log const three = check<MultiHead<6, 3, 2>>();  // of queries, keys and values, in two passes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The listing of a network whose block is repeated.
 
+#include "headmix/headmix.hpp"
 #include "listings.hpp"
 
 namespace listing_network_test {
@@ -28,7 +29,7 @@ struct Network {
   using observed = observed_of<blocks>;
 };
 
-TEST_CASE("listing: a network that repeats a block") { check_listing(listing_of<Network>(), "network"); }
+TEST_CASE("listing: a network that repeats a block") { check_listing(listing_of<Network, Cpu<float>>(), "network"); }
 
 }  // namespace
 }  // namespace listing_network_test

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "headmix/count/count.hpp"
+#include "headmix/headmix.hpp"
 #include "headmix/io/json.hpp"
 #include "listings.hpp"
 
@@ -127,7 +127,7 @@ TEST_CASE("listing: what is checked when memory is bound") {
 
 TEST_CASE("listing: multiply-adds are those of count_macs") {
   using Layer = MultiHead<8, 2, 4, causal>;
-  Listing const l = listing_of<Layer>();
+  Listing const l = listing_of<Layer, Cpu<float>>();
   Index forward = 0, backward = 0;
   for (std::size_t c = 0; c < l.calls.size(); ++c) (c < l.forward_calls ? forward : backward) += l.calls[c].macs;
   CHECK(forward == count_macs<Layer>(at<tokens>(6)));

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include "headmix/headmix.hpp"
 #include "headmix/program/listing.hpp"
+#include "headmix/program/module.hpp"
 
 namespace headmix::test {
 
@@ -41,13 +41,13 @@ inline void check_listing(Listing const& listing, std::string const& name) {
   if (std::getenv("HEADMIX_RENEW_LISTINGS") != nullptr) std::ofstream(path) << found;
   std::string const expected = text_of_file(path);
   INFO("tests/program/listings/" << name << ".txt, " << first_difference(found, expected));
-  INFO("HEADMIX_RENEW_LISTINGS=1 headmix-test-program -tc='*listing*' writes what is found; look at git diff");
+  INFO("the test program with HEADMIX_RENEW_LISTINGS=1 -tc='*listing*' writes what is found; look at git diff");
   CHECK((found == expected));
 }
 
 /// The listing of a layer over 6 tokens: their number is set, no pass is run, so no address nor scratch memory is in
 /// it, which differ between machines.
-template <class L, class Backend = Cpu<float>, class Mode = training, Extent... X>
+template <class L, class Backend, class Mode = training, Extent... X>
 Listing listing_of(size_value<X>... sizes) {
   Module<L, Backend, Mode> m(uninitialized{}, Backend(), sizes...);
   m.program().set(tokens{}, 6);

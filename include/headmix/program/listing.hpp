@@ -184,7 +184,8 @@ class call_words {
     text() += ')';
     first_ = false;
   }
-  /// The next one of calls that a kernel does at once.
+  /// A kernel that does several calls at once, which follow.
+  void group(std::string const& kernel) { text() += kernel + ": "; }
   void next_call(bool accumulates = false) {
     if (!first_) text() += "; ";
     if (accumulates) text() += "+= ";
@@ -298,12 +299,16 @@ struct kernel_words<map_kernel<T, Tree>> {
 template <class Rows, class... Kernel, bool... Accumulate>
 struct kernel_words<row_kernel<Rows, row_part<Kernel, Accumulate>...>> {
   static std::string name() { return "each_row"; }
-  static void add(call_words& to) { ((to.next_call(Accumulate), kernel_words<Kernel>::add(to)), ...); }
+  static void add(call_words& to) {
+    to.group(name());
+    ((to.next_call(Accumulate), kernel_words<Kernel>::add(to)), ...);
+  }
 };
 template <class T, class A, class B, bool Accumulate, std::size_t Count>
 struct kernel_words<stacked_product<T, A, B, Accumulate, Count>> {
   static std::string name() { return "gemm_stack"; }
   static void add(call_words& to) {
+    to.group(name());
     for (std::size_t i = 0; i < Count; ++i) {
       to.next_call();
       to.begin("matmul");
@@ -604,7 +609,9 @@ class listing_maker {
       if (w.what != value_words::by::operation) continue;
       call.makes.push_back(call_words::operation_name(w.name_source));
     }
-    if (call.makes.size() == 1 && (call.makes[0] == call.kernel || call.kernel == "map")) call.makes.clear();
+    bool const is_group = call.text.starts_with(call.kernel + ": ");
+    bool const is_one = call.makes.size() == 1 && (call.makes[0] == call.kernel || call.kernel == "map");
+    if (is_group || is_one) call.makes.clear();
     call.accumulates = row.accumulate;
     call.macs = description.macs(sizes_);
     if (planned_) call.scratch = static_cast<Index>(plan_->scratch_bytes(c));
