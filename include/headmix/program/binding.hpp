@@ -14,16 +14,12 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 #include "headmix/program/checks.hpp"
-#include "headmix/program/describe.hpp"
-#include "headmix/program/formula.hpp"
 #include "headmix/program/overlap.hpp"
 #include "headmix/program/rank_sizes.hpp"
+#include "headmix/program/rows.hpp"
 #include "headmix/program/state.hpp"
 
 namespace headmix::detail {
-
-/// A view whose element type the program knows; strides count elements.
-using untyped_view = view<std::byte>;
 
 template <class T>
 untyped_view untyped(view<T> const& v) {
@@ -61,35 +57,6 @@ inline untyped_view without_memory(std::string_view name, Index count, Index row
   check_extents_of(name, count, rows, cols);
   return {nullptr, count, rows, cols};
 }
-struct leaf_row {
-  char const* name_source;
-  shape_formula shape;
-  kind kind_of;
-  bool grad;
-  formula const* domain;                           ///< of a selection, else null
-  int repeat = -1;                                 ///< which repetition it belongs to
-  double (*positive)(std::byte const*) = nullptr;  ///< reads a number, of a leaf whose numbers are above 0; else null
-};
-/// A requirement of a node on its operands.
-struct check_row {
-  formula const *x, *y;
-  bool (*holds)(Index, Index);
-  char const* text;
-  description const* node;
-  side_description x_side, y_side;
-};
-/// The first sizes of every program; the others follow.
-enum : std::size_t { tokens_size, context_size, sequences_size, ranks_size };
-
-struct binding_table {
-  std::span<char const* const> sizes;  ///< their names
-  bool mentions[2];                    ///< tokens and context_tokens
-  bool keys_from_context;
-  std::span<leaf_row const> leaves;
-  std::span<check_row const> checks;
-  std::span<int const> reshaped;  ///< leaves whose rows must follow each other
-  std::span<size_rule const> rules;
-};
 
 /// Memory and sizes of the leaves of the program that `table` describes. It knows leaves by number, for code that
 /// handles those of all programs alike.

@@ -15,28 +15,6 @@ namespace headmix::detail {
 /// The sizes of every program, before those of its layer.
 using standing_sizes = type_list<tokens, context_tokens, sequences, rank_count>;
 
-/// The functions of a call.
-template <class Run>
-struct call_functions {
-  void (*run)(Run const&, value_reader, bool accumulate);
-  std::size_t (*scratch)(Run const&, value_reader);
-  int sized_output;  ///< 0 for none
-  Index (*columns)(Run const&, value_reader);
-  Index (*received)(Run const&, value_reader);  ///< null unless it finds out the rows of its result
-};
-/// How a derived value is made when a pass begins.
-template <class Run>
-struct derived_row {
-  untyped_view (*view)(Run const&, untyped_view const& source);
-  double (*number)(Run const&);
-};
-template <class Run>
-struct program_functions {
-  std::span<call_functions<Run> const> calls;
-  std::span<derived_row<Run> const> derived;
-  std::span<void (*const)(Run const&)> validators;
-};
-
 /// Which of how many ranks a backend is on: the only one, unless it has a communicator.
 template <class Backend>
 Index rank_of(Backend& backend) {
