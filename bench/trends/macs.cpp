@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
-#include "count.hpp"
+// headmix-trends-macs OPTION...: multiply-accumulates of a token in the forward pass of headmix-lm with these options,
+// the mean over a sequence of --context bytes. Exit status 2 and one line on stderr for options that headmix-lm refuses
+// or ignores.
+
+#include <cstdio>
+#include <string_view>
+#include <vector>
 
 #include "../../examples/language_model/attention.hpp"
 #include "../../examples/language_model/feed_forward_variants.hpp"
 #include "../../examples/language_model/mae.hpp"
+#include "../../examples/language_model/options.hpp"
+#include "../../examples/program.hpp"
 #include "headmix/count/count.hpp"
 
-namespace trends {
 namespace {
 
 using headmix::at, headmix::count_macs, headmix::Index;
@@ -76,12 +83,19 @@ Index network(Options const& o, Index layer) {
                        at<L::network::hidden_dim>(o.hidden));
 }
 
-}  // namespace
-
 double macs_per_token(Options const& o) {
   Index macs = count_macs<lm::Probabilities>(at<headmix::tokens>(o.context), at<lm::Stream::D>(o.width));
   for (Index layer = 0; layer < o.layers; ++layer) macs += attention(o) + network(o, layer);
   return static_cast<double>(macs) / static_cast<double>(o.context);
 }
 
-}  // namespace trends
+}  // namespace
+
+int main(int argc, char** argv) {
+  return program::run("headmix-trends-macs", [&] {
+    Options const options = lm::parse_options({argv + (argc > 0 ? 1 : 0), argv + argc});
+    if (!options.notes.empty()) throw lm::UsageError(options.notes.front());
+    std::printf("%.0f\n", macs_per_token(options));
+    return program::done;
+  });
+}
