@@ -154,13 +154,12 @@ build_programs() {
     blas=("$library" -Xlinker "-rpath,$(dirname "$library")")
     note "cuBLAS: $library"
   fi
-  # Not compressed, so that gpu_model can read the kernels.
-  flags=(-std=c++20 -O1 --no-compress -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
+  flags=(-std=c++20 -O1 -gencode "arch=compute_$architecture,code=sm_$architecture" -Iinclude -Itests ${blas_headers[@]+"${blas_headers[@]}"})
   doctest="${DOCTEST_INCLUDE:-}"
   for folder in /usr/include /usr/local/include build/_deps/doctest/include build/_deps/doctest; do
     [ -z "$doctest" ] && [ -f "$folder/doctest/doctest.h" ] && doctest="$folder"
   done
-  sources=(bench/gpu/*.cu bench/gpu_model/main.cpp)
+  sources=(bench/gpu/*.cu)
   if [ -n "$doctest" ]; then
     [ "$doctest" = /usr/include ] || flags+=(-isystem "$doctest")
     sources+=(tests/cuda/device/*.cu tests/cuda/device/*.cpp)
@@ -188,7 +187,6 @@ build_programs() {
   for program in ceilings kernels heads moa moa_64 moh moh_llama mh_moe; do
     link "$program" "$(object "bench/gpu/$program.cu")"
   done
-  link gpu_model "$(object bench/gpu_model/main.cpp)"
   for program in kernels moa; do
     if [ "$architecture" = 90a ]; then link "$program@mma" "$(object "bench/gpu/$program.cu@mma")"; fi
   done
@@ -311,27 +309,6 @@ for layer in moa moh mh_moe moa_64 moh_llama; do
     conclude "layers, $layer" "layers-$layer" $?
   fi
 done
-# What the model says beside it, of the GPUs that it knows. Nothing is measured here.
-case "$name" in
-  *H200*) model=h200 ;;
-  *H100*) model=h100 ;;
-  *) model="" ;;
-esac
-model() { # programs: the one it is about, and more with kernels of its layers
-  local program programs=()
-  for program; do
-    [ -x "$build/$program" ] && [ -x "$build/gpu_model" ] || return
-    programs+=("$build/$program")
-  done
-  say "model, $1"
-  if [ -n "$model" ]; then
-    measure "model-$1" 30 "$build/gpu_model" "--gpu=$model" --rows "${programs[@]}"
-    conclude "model of $1, $model" "model-$1" $?
-  else
-    note "model: not run, it knows no $name"
-  fi
-}
-if wanted layers; then model moa mh_moe; fi
 if wanted torch; then
   say "PyTorch"
   if step torch-import 60 python3 -c 'import torch; assert torch.cuda.is_available()'; then
@@ -349,7 +326,6 @@ if wanted mma && [ "$architecture" = 90a ]; then
     measure "$program-mma" 60 "$build/$program@mma" "${ceilings[@]}"
     conclude "$program, mma.sync" "$program-mma" $?
   done
-  model moa@mma
 fi
 
 # ---- why it is not faster ----

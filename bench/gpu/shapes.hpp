@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The layers that bench/gpu times and bench/gpu_model models, and what their rows are called.
+// The layers that bench/gpu times, and what their rows are called.
 
 #include <string>
 

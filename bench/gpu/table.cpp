@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // table FILE: the rows that gpu.sh has collected, lines of JSON, as tables in Markdown. For the host.
 //
-// A row has "group" (ceiling, determinism, kernel, layer, torch, model) and "name"; what else it has is said where it
-// is printed: common.cuh, baselines.py, gpu_model. Rows are the same work where name, pass, graph and device are. What
+// A row has "group" (ceiling, determinism, kernel, layer, torch) and "name"; what else it has is said where it
+// is printed: common.cuh, baselines.py. Rows are the same work where name, pass, graph and device are. What
 // a row is compared with it says itself, by names: "over" of a row of headmix is another one of headmix, "of" of a row
 // of PyTorch lists rows of headmix.
 
@@ -20,7 +20,7 @@ struct Row {
   std::string group, name, pass, device, over;
   std::vector<std::string> of;
   bool graph, in_l2;
-  double us, tflops, floor_us, bound_us;
+  double us, tflops, floor_us;
 
   explicit Row(std::string const& json)
       : group(bench::json_text(json, "group")),
@@ -32,8 +32,7 @@ struct Row {
         in_l2(bench::json_value(json, "in_l2") == "true"),
         us(bench::json_number(json, "us")),
         tflops(bench::json_number(json, "tflops")),
-        floor_us(bench::json_number(json, "floor_us")),
-        bound_us(bench::json_number(json, "bound_us")) {
+        floor_us(bench::json_number(json, "floor_us")) {
     std::string const list = bench::json_value(json, "of");
     for (std::size_t at = 1; at + 1 < list.size();) {
       std::size_t const n = bench::length_of_json(std::string_view(list).substr(at));
@@ -64,28 +63,10 @@ class Rows {
   void print_all() const {
     std::puts("| | what | us | TFLOP/s | floor us | floor / time |\n|---|---|---|---|---|---|");
     for (Row const& r : all_) {
-      if (r.group == "model") continue;
       std::printf("| %s | %s | %s | %s | %s | %s |\n", r.group.c_str(), r.text().c_str(), number(r.us, 1).c_str(),
                   number(r.tflops, 0).c_str(), number(r.floor_us, 1).c_str(), number(r.floor_us / r.us, 2).c_str());
     }
     std::puts("");
-  }
-
-  void print_models() const {
-    bool any = false;
-    for (Row const& m : all_) {
-      if (m.group != "model") continue;
-      if (!any)
-        std::puts(
-            "| layer (a graph, where there is one) | bound us | model us | measured us | measured / model |\n"
-            "|---|---|---|---|---|");
-      any = true;
-      double us = time_of("layer", m.name, m.pass, true, m.device);
-      if (!(us > 0)) us = time_of("layer", m.name, m.pass, false, m.device);
-      std::printf("| %s | %s | %s | %s | %s |\n", m.text().c_str(), number(m.bound_us, 0).c_str(),
-                  number(m.us, 0).c_str(), number(us, 1).c_str(), number(us / m.us, 2).c_str());
-    }
-    if (any) std::puts("\nBound and model are calculated from the compiled kernels (bench/gpu_model), not measured.\n");
   }
 
   void print_beside_torch() const {
@@ -155,7 +136,6 @@ int main(int argc, char** argv) {
   }
   Rows const rows(std::move(all));
   rows.print_all();
-  rows.print_models();
   rows.print_beside_torch();
   rows.print_beside_ours();
 }

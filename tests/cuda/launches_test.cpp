@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include "../../bench/gpu_model/record.hpp"
-#include "headmix/backend/cuda.hpp"
+#include "cuda/recorder.hpp"
 #include "headmix/layer/feed_forward.hpp"
 #include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/moa.hpp"
@@ -23,10 +22,10 @@ struct counts {
 /// Of a layer of width 1024 with 8 sequences of 2048 tokens, from the second pass on.
 template <class Layer>
 counts of() {
-  auto const found = gpu_model::record<Layer>(1024, uniform(8, 2048));
+  auto const found = testing::record<Layer>(1024, uniform(8, 2048));
   counts c{found.forward.size(), found.backward.size(), found.workspace, {}};
   for (auto const* const pass : {&found.forward, &found.backward}) {
-    for (auto const& launch : *pass) c.all += launch.kernel.substr(0, 100) + "\n";
+    for (auto const& kernel : *pass) c.all += kernel.substr(0, 100) + "\n";
   }
   return c;
 }
@@ -43,9 +42,9 @@ TEST_CASE("launches of MoA, 8 of 32 experts of 128") {
   CHECK(c.workspace == 458293888);
 }
 TEST_CASE("launches of MoA, 8 of 32 experts of 128, with kernels for warpgroups") {
-  gpu_model::Recorder::with_warpgroups = true;
+  testing::Recorder::with_warpgroups = true;
   auto const c = of<Moa<1024, 128, SoftmaxTopK<32, 8>>>();
-  gpu_model::Recorder::with_warpgroups = false;
+  testing::Recorder::with_warpgroups = false;
   CAPTURE(c.all);
   CHECK(c.forward == 10);
   CHECK(c.backward == 17);
@@ -76,9 +75,9 @@ TEST_CASE("launches of MH-MoE, 2 heads, 2 of 8 experts") {
   CHECK(c.backward == 21);
 }
 TEST_CASE("launches of MH-MoE, 2 heads, 2 of 8 experts of 512, with kernels for warpgroups") {
-  gpu_model::Recorder::with_warpgroups = true;
+  testing::Recorder::with_warpgroups = true;
   auto const c = of<MhMoe<1024, 2, SoftmaxTopK<8, 2>, FeedForward<512>>>();
-  gpu_model::Recorder::with_warpgroups = false;
+  testing::Recorder::with_warpgroups = false;
   CAPTURE(c.all);
   CHECK(c.forward == 10);
   CHECK(c.backward == 22);

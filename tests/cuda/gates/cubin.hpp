@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernels in what nvcc made: cubins, or objects and programs that hold some (nvcc --no-compress). No tool of CUDA
-// is needed.
+// The kernels in a cubin, as nvcc made it. No tool of CUDA is needed.
 
 #include <cxxabi.h>
 
@@ -63,27 +62,14 @@ struct compiled_kernel {
   std::vector<instruction> code;
 };
 
-/// The kernels of a cubin, an ELF file of 64 bits that begins at byte `start`.
+/// The kernels of a cubin, an ELF file of 64 bits.
 class cubin {
  public:
-  explicit cubin(std::string const& bytes, std::size_t start = 0) : bytes_(bytes), start_(start) {
-    if (bytes.compare(start, magic.size(), magic) != 0) {
+  explicit cubin(std::string const& bytes) : bytes_(bytes) {
+    if (!bytes.starts_with("\177ELF\2")) {
       std::fputs("the cubin is no ELF file of 64 bits\n", stderr);
       std::exit(2);
     }
-  }
-  /// Whether the ELF file that begins there is one for a GPU of NVIDIA, by its machine.
-  static bool begins_at(std::string const& bytes, std::size_t start) {
-    return cubin(bytes, start).number<std::uint16_t>(0x12) == 190;
-  }
-  /// All cubins in a file.
-  static std::vector<compiled_kernel> kernels_in(std::string const& bytes) {
-    std::vector<compiled_kernel> all;
-    for (std::size_t at = 0; (at = bytes.find(magic, at)) != std::string::npos; at += magic.size()) {
-      if (bytes.size() - at < 0x40 || !begins_at(bytes, at)) continue;
-      for (auto& k : cubin(bytes, at).kernels()) all.push_back(std::move(k));
-    }
-    return all;
   }
 
   [[nodiscard]] std::vector<compiled_kernel> kernels() const {
@@ -115,14 +101,9 @@ class cubin {
   }
 
  private:
-  static inline std::string const magic =
-      "\x7F"
-      "ELF\x02";
-
   template <class T>
   [[nodiscard]] T number(std::uint64_t at) const {
     T value{};
-    at += start_;
     if (at > bytes_.size() || bytes_.size() - at < sizeof(T)) {
       std::fputs("the cubin is cut short\n", stderr);
       std::exit(2);
@@ -135,7 +116,7 @@ class cubin {
   }
   [[nodiscard]] std::string section_name(unsigned i) const {
     auto const names = number<std::uint64_t>(header(number<std::uint16_t>(0x3E)) + 0x18);
-    return bytes_.c_str() + start_ + names + number<std::uint32_t>(header(i));
+    return bytes_.c_str() + names + number<std::uint32_t>(header(i));
   }
   /// Section .nv.info, and those of kernels behind whose names theirs stand, are lists of attributes: format and name,
   /// a byte each, and two bytes that are its value or, in format 4, the length of what follows. Attribute 0x2F has the
@@ -153,7 +134,6 @@ class cubin {
   }
 
   std::string const& bytes_;
-  std::size_t start_;
 };
 
 /// Blocks of a kernel that a multiprocessor has at a time: of its shared memory each takes 1 KiB more than it asks for,

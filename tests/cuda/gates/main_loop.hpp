@@ -62,14 +62,12 @@ struct instruction {
 /// What a kernel meets on its way round a loop.
 struct loop_counts {
   int instructions = 0, products = 0, ldsm = 0, shared_clocks = 0;
-  int copied = 0;  ///< bytes that asynchronous copies bring from global memory, all lanes of a warp together
 
   void add(instruction const& i) {
     ++instructions;
     products += i.is_product();
     ldsm += i.operation() == opcode::ldsm;
     shared_clocks += i.shared_clocks();
-    if (i.operation() == opcode::ldgsts) copied += 128 * i.shared_clocks();
   }
   [[nodiscard]] double per_product(int n) const { return static_cast<double>(n) / products; }
 };

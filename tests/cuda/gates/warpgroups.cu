@@ -68,7 +68,7 @@ using products_64 = products<64, false>;
 using products_64_transposed = products<64, true>;
 template <class... A>
 using times = headmix::tree_node<float, headmix::ops::multiply, A...>;
-/// gate p_0 silu(p_1), as FeedForward has it: bench/gpu_model looks for this kernel.
+/// gate p_0 silu(p_1), as FeedForward has it.
 using swiglu = headmix::tree_node<
     float, headmix::ops::round_to_storage,
     times<headmix::tree_leaf<float, false, true>,

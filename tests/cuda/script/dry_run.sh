@@ -60,11 +60,6 @@ case "$name" in
     } ;;
   moa@mma) row row moa@mma 20; row layer MoA 1200 "$graph, \"device\": \"mma.sync\"" ;;
   moa) [ "${1:-}" = --check ] || { row layer MoA 900 "$forward"; row layer MoA 880 "$graph"; } ;;
-  gpu_model) # of the GPU that nvidia-smi names
-    of=""
-    case "$*" in "--gpu=h100 --rows "*/moa\ */mh_moe) ;; "--gpu=h100 --rows "*/moa@mma) of=mma.sync ;; *) echo "unexpected: $*"; exit 2 ;; esac
-    row model MoA 800 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 500"
-    row model MH-MoE 300 "\"pass\": \"forward\", \"device\": \"$of\", \"bound_us\": 200" ;;
   kernels) [ "${1:-}" = --check ] || { row row kernels 20; row kernel "attention, causal" 50; } ;;
   *) [ "${1:-}" = --check ] || row row "$name" 20 ;;
 esac
@@ -105,8 +100,7 @@ lacks() { ! grep -q -- "$1" "$table" || fail "the table has: $1" "$table"; }
 run all 0
 for row in ceilings: '| ceiling | copy | 10.0 | 1 | 10.0 | 1.00 |' 'layouts against the device: passed' 'tests on the device: passed' \
   'bit by bit: passed' '| row | kernels | 20' '| row | heads | 20' '| layer | MoA, forward | 900' \
-  '| row | moh | 20' '| row | mh_moe | 20' 'model of moa, h100: passed' '| MoA, forward | 500 | 800 | 880.0 | 1.10 |' \
-  '| MH-MoE, forward | 200 | 300 | - | - |' '| MoA, forward, mma.sync | 500 | 800 | 1200.0 | 1.50 |' \
+  '| row | moh | 20' '| row | mh_moe | 20' '| layer | MoA, forward, graph, mma.sync | 1200' \
   '| MoA 8 of 32 x 64, causal, T=8192, forward, over dense 8 x 64, causal, T=8192, cuDNN | 2.00 | 1.50 |' \
   '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens, cuDNN | 0.90 | - |' \
   '| MoH 24 of 32/8 x 128, 8192 tokens, forward, over grouped-query 32/8 x 128, 8192 tokens | 0.75 | - |' \
@@ -115,7 +109,6 @@ for row in ceilings: '| ceiling | copy | 10.0 | 1 | 10.0 | 1.00 |' 'layouts agai
   '| row | kernels@mma | 20' '| row | moa@mma | 20'; do
   has "$row"
 done
-lacks '| model |' # in a table of its own
 echo '{"name": "of no group"}' >"$folder/bad.jsonl"
 "$folder/all/build/table" "$folder/bad.jsonl" 2>"$folder/bad.err" && fail "bad.jsonl: a row without a group is taken"
 grep -q 'bad.jsonl:1: expected a row with group and name' "$folder/bad.err" || fail "bad.jsonl" "$folder/bad.err"

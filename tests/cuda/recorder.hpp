@@ -13,22 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "../../tests/cuda/gates/cubin.hpp"
+#include "cuda/gates/cubin.hpp"
+#include "headmix/backend/cuda.hpp"
 #include "headmix/program/module.hpp"
-#include "work.hpp"
 
-namespace headmix::gpu {
-/// By this name compiled kernels know the map of a matrix that TMA copies tiles of.
-struct tensor_map {};
-}  // namespace headmix::gpu
-
-namespace gpu_model {
-
-struct recorded_launch {
-  std::string kernel;  ///< as the demangler writes it; "cuBLAS"
-  int threads, shared_bytes;
-  work todo;
-};
+namespace headmix::testing {
 
 /// A device whose kernels are recorded; cuBLAS does the products that it would.
 struct Recorder {
@@ -63,18 +52,17 @@ struct Recorder {
   };
 
   struct queue {
-    std::shared_ptr<std::vector<recorded_launch>> launches = std::make_shared<std::vector<recorded_launch>>();
+    /// Names of kernels, as the demangler writes them, and "cuBLAS".
+    std::shared_ptr<std::vector<std::string>> launches = std::make_shared<std::vector<std::string>>();
 
-    template <headmix::gpu::Kernel K>
-    void launch(K const& kernel, Index blocks) const {
-      if (blocks > 0)
-        launches->push_back({readable(typeid(K).name()), K::threads, K::shared_bytes, work_of(kernel, blocks)});
+    template <gpu::Kernel K>
+    void launch(K const&, Index blocks) const {
+      if (blocks > 0) launches->push_back(readable(typeid(K).name()));
     }
     template <class T, class A, class B>
-    [[nodiscard]] bool gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
-      if (!std::is_same_v<A, B> || !(std::is_same_v<T, A> || (std::is_same_v<T, float> && headmix::Half<A>)))
-        return false;
-      launches->push_back({"cuBLAS", 0, 0, work_of_library(y, a, b, accumulate)});
+    [[nodiscard]] bool gemm(view<T>, view<A const>, view<B const>, bool /*accumulate*/) const {
+      if (!std::is_same_v<A, B> || !(std::is_same_v<T, A> || (std::is_same_v<T, float> && Half<A>))) return false;
+      launches->emplace_back("cuBLAS");
       return true;
     }
     [[nodiscard]] std::span<std::byte> workspace() const { return scratch->bytes(); }
@@ -85,29 +73,28 @@ struct Recorder {
     }
     static void download(void* host, void const* device, std::size_t bytes) { upload(host, device, bytes); }
     static void synchronize() {}
-    using tensor_map = headmix::gpu::tensor_map;
+    struct tensor_map {};
     [[nodiscard]] static bool warpgroups() { return with_warpgroups; }
-    [[nodiscard]] static tensor_map map_tensor(view<headmix::bfloat16 const>, int) { return {}; }
+    [[nodiscard]] static tensor_map map_tensor(view<bfloat16 const>, int) { return {}; }
 
     std::shared_ptr<memory> scratch = std::make_shared<memory>(std::size_t{32} << 20);
   };
 };
 
-struct passes {
-  std::vector<recorded_launch> forward, backward;
+struct recorded_passes {
+  std::vector<std::string> forward, backward;
   std::size_t workspace = 0;  ///< bytes
 };
-/// Of a layer over bfloat16, from its second pass on.
+/// Launches of a layer over bfloat16, from its second pass on.
 template <class Layer>
-passes record(Index width, headmix::segments sizes) {
-  using headmix::bfloat16;
+recorded_passes record(Index width, segments sizes) {
+  using Backend = Cuda<bfloat16, Recorder>;
   Recorder::queue const queue;
-  headmix::Module<Layer, headmix::Cuda<bfloat16, Recorder>> m(headmix::uninitialized{},
-                                                              headmix::Cuda<bfloat16, Recorder>(queue));
+  Module<Layer, Backend> m(uninitialized{}, Backend(queue));
   Recorder::memory const memory(static_cast<std::size_t>(sizes.rows * width) * sizeof(bfloat16));
   view<bfloat16 const> const x(memory.as<bfloat16>(), sizes.rows, width);
   std::vector<double> const weights(static_cast<std::size_t>(Layer::losses::size), 0.01);
-  passes found;
+  recorded_passes found;
   for (int pass = 0; pass < 2; ++pass) {
     queue.launches->clear();
     m.forward(x, sizes);
@@ -119,4 +106,4 @@ passes record(Index width, headmix::segments sizes) {
   return found;
 }
 
-}  // namespace gpu_model
+}  // namespace headmix::testing
