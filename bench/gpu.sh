@@ -138,7 +138,7 @@ in_packages() {
 }
 build_programs() {
   # On the host, and first: all that follows goes into its tables.
-  "${CXX:-c++}" -std=c++20 -O1 bench/gpu/table.cpp -o "$build/table" >"$out/table.log" 2>&1 ||
+  "${CXX:-c++}" -std=c++20 -O1 -Iinclude bench/gpu/table.cpp -o "$build/table" >"$out/table.log" 2>&1 ||
     { note "does not compile: bench/gpu/table.cpp: $(reason "$out/table.log")"; wrong=1; }
   # cuBLAS of the toolkit, or else that of a Python package.
   blas=(-lcublas) blas_headers=()

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "../json.hpp"
 #include "headmix/headmix.cuh"
 
 namespace bench {
@@ -110,6 +109,13 @@ inline bool cached(double megabytes) {
   headmix::gpu::check(cudaGetDevice(&device), "asking the CUDA device");
   headmix::gpu::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "asking the CUDA device");
   return megabytes > 0 && 3e6 * megabytes < bytes;
+}
+
+/// A string of JSON, of text without control characters.
+inline std::string json_quoted(std::string const& text) {
+  std::string s = "\"";
+  for (char const c : text) s.append(c == '"' || c == '\\' ? "\\" : "").push_back(c);
+  return s + '"';
 }
 
 /// What is timed.

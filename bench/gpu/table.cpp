@@ -8,37 +8,42 @@
 
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "../json.hpp"
+#include "headmix/io/json.hpp"
 
 namespace {
 
 struct Row {
   std::string group, name, pass, device, over;
   std::vector<std::string> of;
-  bool graph, in_l2;
-  double us, tflops, floor_us;
+  bool graph = false, in_l2 = false;
+  double us = std::nan(""), tflops = us, floor_us = us;
 
-  explicit Row(std::string const& json)
-      : group(bench::json_text(json, "group")),
-        name(bench::json_text(json, "name")),
-        pass(bench::json_text(json, "pass")),
-        device(bench::json_text(json, "device")),
-        over(bench::json_text(json, "over")),
-        graph(bench::json_value(json, "graph") == "true"),
-        in_l2(bench::json_value(json, "in_l2") == "true"),
-        us(bench::json_number(json, "us")),
-        tflops(bench::json_number(json, "tflops")),
-        floor_us(bench::json_number(json, "floor_us")) {
-    std::string const list = bench::json_value(json, "of");
-    for (std::size_t at = 1; at + 1 < list.size();) {
-      std::size_t const n = bench::length_of_json(std::string_view(list).substr(at));
-      of.push_back(list.substr(at + 1, n - 2));
-      at = list.find_first_not_of(", ", at + n);
-    }
+  /// Reads a line; `where` is what errors call it.
+  Row(std::string const& line, std::string const& where) {
+    headmix::JsonReader json(line, where);
+    json.object([&](std::string const& key) {
+      std::pair<char const*, std::string*> const texts[] = {
+          {"group", &group}, {"name", &name}, {"pass", &pass}, {"device", &device}, {"over", &over}};
+      std::pair<char const*, double*> const numbers[] = {{"us", &us}, {"tflops", &tflops}, {"floor_us", &floor_us}};
+      for (auto const& [name_of, text] : texts) {
+        if (key == name_of) return void(*text = json.string());
+      }
+      for (auto const& [name_of, number] : numbers) {
+        if (key == name_of) return void(*number = json.number());
+      }
+      if (key == "graph") return void(graph = json.boolean());
+      if (key == "in_l2") return void(in_l2 = json.boolean());
+      if (key == "of") return json.array([&] { of.push_back(json.string()); });
+      json.skip();
+    });
+    json.end();
+    if (group.empty() || name.empty()) headmix::fail(where, ": expected a row with group and name, found ", line);
   }
   /// As it is printed.
   [[nodiscard]] std::string text() const {
@@ -126,13 +131,13 @@ int main(int argc, char** argv) {
   }
   std::vector<Row> all;
   int number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    all.emplace_back(line);
-    if (all.back().group.empty() || all.back().name.empty()) {
-      std::fprintf(stderr, "%s:%d: expected a row with group and name, found %s\n", argv[1], number, line.c_str());
-      return 2;
+  try {
+    for (std::string line; std::getline(file, line);) {
+      all.emplace_back(line, std::string(argv[1]) + ":" + std::to_string(++number));
     }
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 2;
   }
   Rows const rows(std::move(all));
   rows.print_all();

@@ -117,6 +117,17 @@ TEST_CASE("json: numbers") {
   }
 }
 
+TEST_CASE("json: true and false") {
+  auto const boolean = [](std::string_view text) {
+    return read(text, [](JsonReader& json) { return json.boolean(); });
+  };
+  CHECK(boolean(" true "));
+  CHECK_FALSE(boolean("false"));
+  for (auto const* text : {"", "True", "truefalse", "1", "null", "\"true\"", "[true]"}) {
+    CHECK_THROWS_WITH_AS(boolean(text), doctest::Contains("expected true or false, found "), Error);
+  }
+}
+
 TEST_CASE("json: arrays") {
   CHECK(counts_in("[]").empty());
   CHECK(counts_in(" [ \n] ").empty());

@@ -107,6 +107,13 @@ class JsonReader {
     return value;
   }
 
+  [[nodiscard]] bool boolean() {
+    auto const text = next_word();
+    if (text != "true" && text != "false") reject("true or false", found());
+    at_ += text.size();
+    return text == "true";
+  }
+
   /// Any value, which is checked and forgotten.
   void skip() {
     auto const text = next_word();
