@@ -2,10 +2,9 @@
 #include "configuration.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <stdexcept>
 #include <string_view>
 
+#include "../../examples/command_line.hpp"
 #include "../machine.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/subsets.hpp"
@@ -13,30 +12,21 @@
 namespace bench {
 namespace {
 
-using headmix::message;
+using command_line::mistake, headmix::message;
 
 constexpr Index most_experts = 4096;  // of mae
 
-[[noreturn]] void mistake(std::string_view option, std::string_view expected, std::string_view found) {
-  throw std::invalid_argument(message(option, ": expected ", expected, ", found ", found));
-}
-Index number(std::string_view option, std::string_view text, Index least, Index most) {
-  Index value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    mistake(option, message("a whole number from ", least, " to ", most), message("'", text, "'"));
-  }
-  return value;
-}
-std::vector<Index> numbers(std::string_view option, std::string_view text) {
-  std::vector<Index> all;
-  while (true) {
-    auto const comma = text.find(',');
-    all.push_back(number(option, text.substr(0, comma), 1, 1 << 20));
-    if (comma == text.npos) break;
-    text.remove_prefix(comma + 1);
-  }
-  return all;
+/// Numbers from 1 on with commas between them.
+command_line::Value numbers_in(std::vector<Index>& numbers) {
+  return {"N,N,...",
+          [&numbers](std::string_view option, std::string_view text) {
+            numbers.clear();
+            for (std::size_t begin = 0, end = 0; end != text.npos; begin = end + 1) {
+              end = text.find(',', begin);
+              numbers.push_back(command_line::to_number<Index>(option, text.substr(begin, end - begin), 1, 1 << 20));
+            }
+          },
+          {}};
 }
 bool is_moh(Configuration const& c) { return c.layer == "moh" || c.layer == "moh_query_norm"; }
 
@@ -59,48 +49,30 @@ std::string Configuration::title() const {
 }
 
 Configuration parse_configuration(std::vector<std::string> const& arguments) {
+  using namespace command_line;
   Configuration c;
-  bool has_active = false, has_shared = false;
-  for (std::size_t i = 0; i < arguments.size(); i += 2) {
-    std::string const& option = arguments[i];
-    if (i + 1 == arguments.size()) mistake(option, "a value", "the end of the command line");
-    std::string const& value = arguments[i + 1];
-    if (option == "--layer") {
-      if (value != "moh" && value != "moh_query_norm" && value != "moa" && value != "mae") {
-        mistake(option, "moh, moh_query_norm, moa or mae", message("'", value, "'"));
-      }
-      c.layer = value;
-    } else if (option == "--heads") {
-      c.heads = number(option, value, 2, 1024);
-    } else if (option == "--active") {
-      c.active = number(option, value, 1, 1024), has_active = true;
-    } else if (option == "--shared") {
-      c.shared = number(option, value, 0, 1024), has_shared = true;
-    } else if (option == "--head_dim") {
-      c.head_dim = number(option, value, 1, 1 << 16);
-    } else if (option == "--model_dim") {
-      c.model_dim = number(option, value, 1, 1 << 20);
-    } else if (option == "--lengths") {
-      c.lengths = numbers(option, value);
-    } else if (option == "--threads") {
-      c.threads = number(option, value, 1, cpus());
-    } else if (option == "--mask") {
-      if (value != "full" && value != "causal") mistake(option, "full or causal", message("'", value, "'"));
-      c.causal = value == "causal";
-    } else if (option == "--svg") {
-      c.svg = value;
-    } else {
-      mistake("--layer",
-              "--heads, --active, --shared, --head_dim, --model_dim, --mask, --lengths, --threads or --svg with it",
-              message("'", option, "'"));
-    }
-  }
+  std::string mask = "causal";
+  std::vector<Option> const table = {
+      {"--layer", choice_in(c.layer, "moh|moh_query_norm|moa|mae")},
+      {"--heads", number_in(c.heads, 2, 1024)},
+      {"--active", number_in(c.active, 1, 1024)},
+      {"--shared", number_in(c.shared, 0, 1024)},
+      {"--head_dim", number_in(c.head_dim, 1, 1 << 16)},
+      {"--model_dim", number_in(c.model_dim, 1, 1 << 20)},
+      {"--mask", choice_in(mask, "full|causal")},
+      {"--lengths", numbers_in(c.lengths)},
+      {"--threads", number_in(c.threads, 1, cpus())},
+      {"--svg", text_in(c.svg, "FILE")},
+  };
+  Given const given = parse(table, arguments);
+  c.causal = mask == "causal";
   if (c.model_dim == 0) c.model_dim = c.heads * c.head_dim;
-  if (!has_active) c.active = c.layer == "mae" ? c.heads - 1 : (c.heads + 1) / 2;
+  if (!given.contains("--active")) c.active = c.layer == "mae" ? c.heads - 1 : (c.heads + 1) / 2;
   if (!is_moh(c)) {
-    if (has_shared && c.shared != 0) mistake("--shared", message("0 with --layer ", c.layer), message(c.shared));
+    if (given.contains("--shared") && c.shared != 0)
+      mistake("--shared", message("0 with --layer ", c.layer), message(c.shared));
     c.shared = 0;
-  } else if (!has_shared) {
+  } else if (!given.contains("--shared")) {
     c.shared = c.active <= c.heads ? c.active / 4 : 0;
   }
   Index const least = least_active(c), most = most_active(c);

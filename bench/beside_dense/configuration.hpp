@@ -34,7 +34,7 @@ struct Configuration {
 };
 
 /// Reads the options of a configuration, of which one is --layer.
-/// @throws std::invalid_argument that names the option, what was expected and what was found
+/// @throws command_line::UsageError
 [[nodiscard]] Configuration parse_configuration(std::vector<std::string> const& arguments);
 /// Numbers of active heads that the configuration's layer can have, in ascending order: eighths, and its own.
 [[nodiscard]] std::vector<Index> active_heads(Configuration const& c);

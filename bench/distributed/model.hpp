@@ -149,7 +149,7 @@ struct Machine {
   double efficiency;                 ///< assumed
   Network network;
 };
-/// @throws std::invalid_argument that names the file and the line, what was expected and what was found
+/// @throws command_line::UsageError that names the file and the line, what was expected and what was found
 [[nodiscard]] Machine find_machine(std::string const& file, std::string const& name);
 
 }  // namespace bench

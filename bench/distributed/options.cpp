@@ -4,101 +4,54 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <limits>
 #include <sstream>
-#include <stdexcept>
-#include <string_view>
 
+#include "../../examples/command_line.hpp"
 #include "headmix/core/error.hpp"
 
 namespace bench {
-namespace {
 
-using headmix::message;
-
-[[noreturn]] void mistake(std::string_view where, std::string_view expected, std::string_view found) {
-  throw std::invalid_argument(message(where, ": expected ", expected, ", found ", found));
-}
-std::string quoted(std::string_view text) { return message("'", text, "'"); }
-
-Index number(std::string_view option, std::string_view text, Index least, Index most) {
-  Index value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    mistake(option, message("a whole number from ", least, " to ", most), quoted(text));
-  }
-  return value;
-}
-std::string names_of_layers() {
-  std::string names = "all";
-  for (auto const& l : layers()) names += message(", ", l.name);
-  return names;
-}
-
-struct SizeOption {
-  char const* name;
-  Index Sizes::*size;
-  Index least, quick;
-};
-constexpr SizeOption size_options[] = {
-    {"--tokens", &Sizes::tokens, 1, 64}, {"--sequences", &Sizes::sequences, 1, 4}, {"--width", &Sizes::width, 2, 32},
-    {"--heads", &Sizes::heads, 4, 4},    {"--head_dim", &Sizes::head_dim, 1, 8},   {"--experts", &Sizes::experts, 1, 8},
-    {"--top_k", &Sizes::top_k, 1, 2},    {"--hidden", &Sizes::hidden, 1, 16},
-};
-constexpr Index most_of_a_size = Index{1} << 24;
-
-}  // namespace
+using command_line::in_quotes, command_line::mistake, headmix::message;
 
 Options parse_options(std::vector<std::string> const& arguments) {
+  using namespace command_line;
   Options o;
-  char const* of_machine = nullptr;  // an option that has a meaning with --machine alone, or without it
-  char const* of_run = nullptr;
+  Sizes& s = o.sizes;
   o.quick = std::find(arguments.begin(), arguments.end(), "--quick") != arguments.end();
   if (o.quick) {
-    for (auto const& s : size_options) o.sizes.*s.size = s.quick;
+    s.tokens = 64, s.sequences = 4, s.width = 32, s.heads = 4, s.head_dim = 8, s.experts = 8, s.top_k = 2,
+    s.hidden = 16;
     o.timing = {1, 0};
-    of_run = "--quick";
   }
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::string const& option = arguments[i];
-    if (option == "--quick") continue;
-    auto const value = [&]() -> std::string const& {
-      if (i + 1 == arguments.size()) mistake(option, "a value", "the end of the command line");
-      return arguments[++i];
-    };
-    auto const* const size = std::find_if(std::begin(size_options), std::end(size_options),
-                                          [&](SizeOption const& s) { return option == s.name; });
-    if (size != std::end(size_options)) {
-      o.sizes.*size->size = number(option, value(), size->least, most_of_a_size);
-    } else if (option == "--layer") {
-      o.layer = value();
-      auto const all = layers();
-      bool const known = std::any_of(all.begin(), all.end(), [&](Layer const& l) { return o.layer == l.name; });
-      if (o.layer != "all" && !known) mistake(option, names_of_layers(), quoted(o.layer));
-    } else if (option == "--repetitions") {
-      o.timing.repetitions = static_cast<int>(number(option, value(), 1, 1000));
-      of_run = "--repetitions";
-    } else if (option == "--machine") {
-      o.machine = value();
-      if (o.machine.empty()) mistake(option, "a name", "''");
-    } else if (option == "--machines") {
-      o.machines = value(), of_machine = "--machines";
-    } else if (option == "--ranks") {
-      o.ranks = number(option, value(), 1, 1 << 20), of_machine = "--ranks";
-    } else if (option == "--type") {
-      std::string const& type = value();
-      if (type != "bfloat16" && type != "float") mistake(option, "bfloat16 or float", quoted(type));
-      o.bfloat16 = type == "bfloat16", of_machine = "--type";
-    } else {
-      mistake("the command line",
-              "--tokens, --sequences, --width, --heads, --head_dim, --experts, --top_k, --hidden, --layer, --quick, "
-              "--repetitions or --machine with --machines, --ranks, --type",
-              quoted(option));
-    }
+  std::string all_layers = "all", type = "bfloat16";
+  for (auto const& l : layers()) all_layers.append("|").append(l.name);
+  constexpr Index most = Index{1} << 24;
+  std::vector<Option> const table = {
+      {"--tokens", number_in(s.tokens, 1, most)},
+      {"--sequences", number_in(s.sequences, 1, most)},
+      {"--width", number_in(s.width, 2, most)},
+      {"--heads", number_in(s.heads, 4, most)},
+      {"--head_dim", number_in(s.head_dim, 1, most)},
+      {"--experts", number_in(s.experts, 1, most)},
+      {"--top_k", number_in(s.top_k, 1, most)},
+      {"--hidden", number_in(s.hidden, 1, most)},
+      {"--layer", choice_in(o.layer, all_layers)},
+      {"--quick", flag_in(o.quick)},
+      {"--repetitions", number_in(o.timing.repetitions, 1, 1000)},
+      {"--machine", text_in(o.machine, "NAME")},
+      {"--machines", text_in(o.machines, "FILE")},
+      {"--ranks", number_in(o.ranks, 1, 1 << 20)},
+      {"--type", choice_in(type, "bfloat16|float")},
+  };
+  Given const given = parse(table, arguments);
+  o.bfloat16 = type == "bfloat16";
+  bool const runs = o.machine.empty();
+  for (std::string_view const option : {"--machines", "--ranks", "--type"}) {
+    if (runs && given.contains(option)) mistake(option, "--machine with it", "none");
   }
-  if (o.machine.empty() && of_machine) mistake(of_machine, "--machine with it", "none");
-  if (!o.machine.empty() && of_run) mistake(of_run, "no --machine with it", "--machine " + o.machine);
-  Sizes const& s = o.sizes;
+  for (std::string_view const option : {"--quick", "--repetitions"}) {
+    if (!runs && given.contains(option)) mistake(option, "no --machine with it", "--machine " + o.machine);
+  }
   if (s.tokens % s.sequences != 0) {
     mistake("--sequences", message("a number that divides the ", s.tokens, " tokens"), message(s.sequences));
   }
@@ -109,7 +62,7 @@ Options parse_options(std::vector<std::string> const& arguments) {
 
 Machine find_machine(std::string const& file, std::string const& name) {
   std::ifstream in(file);
-  if (!in) mistake("--machines", "a file that can be read", quoted(file));
+  if (!in) mistake("--machines", "a file that can be read", in_quotes(file));
   std::string line, names;
   for (int n = 1; std::getline(in, line); ++n) {
     line = line.substr(0, line.find('#'));
@@ -125,14 +78,14 @@ Machine find_machine(std::string const& file, std::string const& name) {
       char const* const last = word[i].data() + word[i].size();
       auto const [end, error] = std::from_chars(word[i].data(), last, value);
       if (error != std::errc() || end != last || !(value > 0) || value > 1e9) {
-        mistake(where, "a positive number", quoted(word[i]));
+        mistake(where, "a positive number", in_quotes(word[i]));
       }
       numbers.push_back(value);
     }
     if (numbers[0] != static_cast<double>(static_cast<Index>(numbers[0]))) {
-      mistake(where, "a whole number of ranks per node", quoted(word[1]));
+      mistake(where, "a whole number of ranks per node", in_quotes(word[1]));
     }
-    if (numbers[3] > 1) mistake(where, "an efficiency of at most 1", quoted(word[4]));
+    if (numbers[3] > 1) mistake(where, "an efficiency of at most 1", in_quotes(word[4]));
     names += (names.empty() ? "" : ", ") + word[0];
     if (word[0] != name) continue;
     return {
@@ -142,7 +95,7 @@ Machine find_machine(std::string const& file, std::string const& name) {
         numbers[3],
         {static_cast<Index>(numbers[0]), {numbers[4] * 1e-6, numbers[5] * 1e9}, {numbers[6] * 1e-6, numbers[7] * 1e9}}};
   }
-  mistake("--machine", message("one of ", file, ": ", names), quoted(name));
+  mistake("--machine", message("one of ", file, ": ", names), in_quotes(name));
 }
 
 }  // namespace bench

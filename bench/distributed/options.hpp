@@ -20,7 +20,7 @@ struct Options {
   bool quick = false;
 };
 
-/// @throws std::invalid_argument that names the option, what was expected and what was found
+/// @throws command_line::UsageError
 [[nodiscard]] Options parse_options(std::vector<std::string> const& arguments);
 
 }  // namespace bench

@@ -1,15 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The command line of headmix-lm. One table (options.cpp) holds every option with its range and help text; a mistake is
-// a UsageError with one line that names the option, what was expected and what was found.
+// The command line of headmix-lm. One table (options.cpp) holds every option with its range and help text.
 
+#include <array>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "../command_line.hpp"
 #include "headmix/core/config.hpp"
 #include "headmix/train/block_coordinate.hpp"
 
@@ -18,10 +18,7 @@ namespace lm {
 using headmix::fine_tuning;
 using headmix::Index;
 
-/// A mistake of the caller (options, files): a line on stderr and exit status 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using command_line::UsageError, command_line::in_quotes, command_line::name;
 
 enum class Attention { dense, moa, moh, mae };
 enum class HeadRouter { two_stage, one_stage, query_norm };
@@ -99,20 +96,9 @@ struct Options {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> settings(Options const& options);
 /// The text of --help, with all defaults.
 [[nodiscard]] std::string help_text();
-[[nodiscard]] std::string_view name(Attention attention);
-[[nodiscard]] std::string_view name(Device device);
-[[nodiscard]] std::string_view name(Scalar scalar);
-[[nodiscard]] std::string_view name(HeadRouter router);
-[[nodiscard]] std::string_view name(Training training);
-[[nodiscard]] std::string_view name(fine_tuning which);
 [[nodiscard]] std::string name(Pool pool);
-[[nodiscard]] std::string_view name(Ffn ffn);
-[[nodiscard]] std::string_view name(FfnVariant variant);
-[[nodiscard]] std::string_view name(FfnInit init);
-[[nodiscard]] std::string_view name(Weights weights);
 /// The inner width of one SwiGLU network that costs what a dense network of 4 times the width does.
 [[nodiscard]] Index dense_hidden(Options const& options);
-[[nodiscard]] std::string_view name(Parallel parallel);
 /// Whether the feed-forward network of that layer, from 0, is the mixture of --ffn: of every N-th one, the N-th first.
 [[nodiscard]] constexpr bool has_mixture(Options const& o, Index layer) {
   return o.ffn != Ffn::dense && (layer + 1) % o.ffn_every == 0;
@@ -123,7 +109,36 @@ struct Options {
   return o.parallel == Parallel::data || (o.parallel == Parallel::experts && o.ffn != Ffn::dense);
 }
 
-/// 'text', shortened and with everything but printable ASCII replaced, so that messages stay one line.
-[[nodiscard]] std::string in_quotes(std::string_view text);
-
 }  // namespace lm
+
+namespace command_line {
+
+template <size_t n>
+using Names = std::array<std::string_view, n>;
+template <>
+inline constexpr Names<4> names<lm::Attention>{"dense", "moa", "moh", "mae"};
+template <>
+inline constexpr Names<3> names<lm::HeadRouter>{"two_stage", "one_stage", "query_norm"};
+template <>
+inline constexpr Names<3> names<lm::Training>{"bcd", "joint", "uniform"};
+template <>
+inline constexpr Names<3> names<lm::fine_tuning>{"all", "gates", "gates_and_outputs"};
+template <>
+inline constexpr Names<3> names<lm::Ffn>{"dense", "smoe", "mh_moe"};
+template <>
+inline constexpr Names<6> names<lm::FfnVariant>{"none",    "renormalized", "shared_expert",
+                                                "no_head", "no_merge",     "no_head_no_merge"};
+template <>
+inline constexpr Names<2> names<lm::FfnInit>{"module", "normal"};
+template <>
+inline constexpr Names<2> names<lm::Weights>{"real", "ternary"};
+template <>
+inline constexpr Names<2> names<lm::Scalar>{"float", "bfloat16"};
+template <>
+inline constexpr Names<3> names<lm::Device>{"cpu", "cuda", "emulated"};
+template <>
+inline constexpr Names<4> names<lm::Parallel>{"none", "data", "heads", "experts"};
+template <>
+inline constexpr Names<3> names<lm::ProgressMode>{"auto", "on", "off"};
+
+}  // namespace command_line
