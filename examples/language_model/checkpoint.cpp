@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "headmix/core/digest.hpp"
 #include "headmix/io/checkpoint.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -38,8 +39,8 @@ bool is_left_over([[maybe_unused]] std::string const& name) {
 
 /// The text, for comparison: FNV-1a of its bytes.
 std::string text_setting(Text const& text) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (std::uint8_t const byte : text.bytes) hash = (hash ^ byte) * 0x100000001B3u;
+  std::uint64_t hash = headmix::detail::fnv1a_basis;
+  for (std::uint8_t const byte : text.bytes) hash = headmix::detail::fnv1a(hash, byte);
   std::array<char, 16> digits;
   auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), hash, 16).ptr;
   return std::to_string(text.size()) + " bytes with hash " + std::string(digits.data(), end);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "headmix/backend/cpu.hpp"
+#include "headmix/core/digest.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/program/module.hpp"
 
@@ -20,10 +21,9 @@ std::uint64_t PART() {
     dy[i] = static_cast<float>(random.normal(i + x.size()));
   }
   Module<Moa<width, 24, SoftmaxTopK<6, 2>, causal>, Cpu<float>> m(1);
-  std::uint64_t digest = 1469598103934665603u;
+  std::uint64_t digest = detail::fnv1a_basis;
   auto const add = [&](view<float const> v) {
-    for (Index i = 0; i < v.size(); ++i)
-      digest = (digest ^ __builtin_bit_cast(std::uint32_t, v.data[i])) * 1099511628211u;
+    for (Index i = 0; i < v.size(); ++i) digest = detail::fnv1a(digest, __builtin_bit_cast(std::uint32_t, v.data[i]));
   };
   add(m.forward({x.data(), rows, width}));
   m.backward({dy.data(), rows, width}, {1, 1});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "headmix/backend/reference.hpp"
+#include "headmix/core/digest.hpp"
 #include "headmix/layer/mae.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
@@ -30,7 +31,7 @@ class Digest {
  public:
   void add(double number) {
     auto word = static_cast<std::uint64_t>(std::llround(number * 0x1p24));
-    for (int byte = 0; byte < 8; ++byte, word >>= 8) hash_ = (hash_ ^ (word & 0xff)) * 0x100000001b3u;
+    for (int byte = 0; byte < 8; ++byte, word >>= 8) hash_ = detail::fnv1a(hash_, word & 0xff);
   }
   template <class T>
   void add(view<T> v) {
@@ -43,7 +44,7 @@ class Digest {
   [[nodiscard]] std::uint64_t value() const { return hash_; }
 
  private:
-  std::uint64_t hash_ = 0xcbf29ce484222325u;
+  std::uint64_t hash_ = detail::fnv1a_basis;
 };
 
 /// Kernels of the forward pass and of both, bytes of workspace, and the digest of all numbers.

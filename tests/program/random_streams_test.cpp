@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "headmix/backend/cpu.hpp"
+#include "headmix/core/digest.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/layer/repeat.hpp"
@@ -178,8 +179,8 @@ TEST_CASE("random streams: no two draws of a seed share a block of Philox") {
     }
   }
   // The seeds of names are no words of a program's own streams.
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (char const c : std::string_view("0.attn")) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::uint64_t hash = detail::fnv1a_basis;
+  for (char const c : std::string("0.attn")) hash = detail::fnv1a(hash, static_cast<unsigned char>(c));
   auto const b = Random(7, 0x6e616d65).block(hash);
   CHECK(named_seed(7, "0.attn") != (std::uint64_t{b.word[0]} << 32 | b.word[1]));
 }

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "../training.hpp"
+#include "headmix/core/digest.hpp"
 #include "on_ranks.hpp"
 #include "sublayers.hpp"
 
@@ -18,12 +20,9 @@ namespace {
 
 headmix::Mpi* here = nullptr;  // while in_processes() runs
 
-/// FNV-1a.
 template <class Bytes>
 Index hash_of(Bytes const& bytes) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (auto const byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3u;
-  return static_cast<Index>(hash);
+  return static_cast<Index>(headmix::detail::digest_of(std::as_bytes(std::span(bytes))));
 }
 /// All processes must have the same value, of which this is the hash.
 void check_same(headmix::Mpi& ranks, std::string_view option, Index hash, std::string_view value) {

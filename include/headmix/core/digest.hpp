@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A number that tells whether several processes have the same.
+// FNV-1a, a number that tells whether two things are the same: against accidents, not against anybody who tries.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,20 +10,24 @@
 
 namespace headmix::detail {
 
-/// The digest of what `before` is the digest of, and of these bytes: FNV-1a of words of 8 bytes, and of the bytes left
-/// over. Against accidents, not against anybody who tries.
-inline std::uint64_t digest_of(std::span<std::byte const> bytes, std::uint64_t before = 0xCBF29CE484222325u) {
-  constexpr std::uint64_t prime = 0x100000001B3u;
-  std::uint64_t digest = (before ^ bytes.size()) * prime;
+inline constexpr std::uint64_t fnv1a_basis = 0xCBF29CE484222325u;  ///< the digest of nothing
+/// The digest of what `before` is the digest of, and of a word more: a byte in FNV-1a as it is published.
+[[nodiscard]] constexpr std::uint64_t fnv1a(std::uint64_t before, std::uint64_t word) {
+  return (before ^ word) * 0x100000001B3u;
+}
+
+/// The digest of what `before` is the digest of, and of these bytes: by words of 8 bytes, and by the bytes left over.
+inline std::uint64_t digest_of(std::span<std::byte const> bytes, std::uint64_t before = fnv1a_basis) {
+  std::uint64_t digest = fnv1a(before, bytes.size());
   for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data(), sizeof word);
-    digest = (digest ^ word) * prime;
+    digest = fnv1a(digest, word);
   }
-  for (std::byte const byte : bytes) digest = (digest ^ static_cast<std::uint64_t>(byte)) * prime;
+  for (std::byte const byte : bytes) digest = fnv1a(digest, static_cast<std::uint64_t>(byte));
   return digest;
 }
-inline std::uint64_t digest_of(std::string_view text, std::uint64_t before) {
+inline std::uint64_t digest_of(std::string_view text, std::uint64_t before = fnv1a_basis) {
   return digest_of(std::as_bytes(std::span(text)), before);
 }
 

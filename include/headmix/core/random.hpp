@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "headmix/core/config.hpp"
+#include "headmix/core/digest.hpp"
 #include "headmix/core/error.hpp"
 
 namespace headmix {
@@ -156,8 +157,8 @@ class Random {
 /// parameters and draw the same noise and dropout. Those with names of their own do not:
 /// `Module<Layer, Backend> m(named_seed(seed, "0.attn"))`.
 [[nodiscard]] constexpr std::uint64_t named_seed(std::uint64_t seed, std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::uint64_t hash = detail::fnv1a_basis;
+  for (char const c : name) hash = detail::fnv1a(hash, static_cast<unsigned char>(c));
   auto const b = Random(seed, hash, random_stream::names).block(0);
   return std::uint64_t{b.word[0]} << 32 | b.word[1];
 }

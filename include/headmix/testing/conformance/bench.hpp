@@ -16,6 +16,7 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/contract/memory.hpp"
+#include "headmix/core/digest.hpp"
 #include "headmix/core/error.hpp"
 
 namespace headmix {
@@ -112,7 +113,7 @@ class record {
   }
   void digest(void const* data, std::size_t bytes) {
     auto const* const p = static_cast<unsigned char const*>(data);
-    for (std::size_t i = 0; i < bytes; ++i) result_->digest = (result_->digest ^ p[i]) * 0x100000001b3u;
+    for (std::size_t i = 0; i < bytes; ++i) result_->digest = headmix::detail::fnv1a(result_->digest, p[i]);
   }
 
  private:
