@@ -2,18 +2,17 @@
 // SPDX-License-Identifier: MIT
 // What an error says.
 
+#include <exception>
 #include <string>
-
-#include "headmix/core/error.hpp"
 
 namespace headmix::test {
 
-/// The text of the Error that f ends with, or nothing.
+/// The text of the exception that f ends with, or nothing.
 template <class F>
 std::string error_of(F const& f) {
   try {
     f();
-  } catch (Error const& e) {
+  } catch (std::exception const& e) {
     return e.what();
   }
   return {};

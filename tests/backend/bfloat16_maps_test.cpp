@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <vector>
 
 #include "../decode/decoding.hpp"
+#include "../difference.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/layer/mae.hpp"
@@ -21,6 +21,7 @@ namespace bfloat16_maps_test {
 namespace {
 
 using namespace headmix;
+using headmix::test::relative_error;
 
 /// A learned slope for each head, and a learned cap.
 struct learned : score_map {
@@ -70,15 +71,6 @@ std::vector<double> all_of(Backend backend = {}) {
   keep(m.input_gradient());
   for (auto const& p : m.parameters()) keep(p.gradient);
   return all;
-}
-double relative_error(std::vector<double> const& found, std::vector<double> const& expected) {
-  REQUIRE(found.size() == expected.size());
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
 }
 
 TEST_CASE_TEMPLATE("layers with score maps over bfloat16 equal those over double to the precision of the storage", L,

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../difference.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/backend/thread_pool.hpp"
@@ -24,6 +25,7 @@ namespace bfloat16_test {
 namespace {
 
 using namespace headmix;
+using headmix::test::relative_error;
 
 using L = Moa<16, 8, NoisyTopK<4, 2, loss::load_balance, loss::z, loss::cv_squared>, causal, query_bias, output_bias,
               rope<10000>, padded, probability_dropout<1, 10>, output_dropout<1, 10>>;
@@ -66,15 +68,6 @@ struct Outcome {
     for (auto const& p : m.parameters()) keep(gradients, p.gradient);
   }
 };
-
-double relative_error(std::vector<double> const& found, std::vector<double> const& expected) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
-}
 
 using Experts = MhMoe<16, 2, SoftmaxTopK<5, 2, loss::load_balance>, FeedForward<12>, padded>;
 

@@ -3,12 +3,11 @@
 // What the tests of device kernels share: numbers in the memory of a device, made and compared on the host. Works for
 // every Device, whether the host may read its memory or not.
 
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <utility>
 #include <vector>
 
+#include "../difference.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
@@ -76,23 +75,6 @@ std::vector<To> converted(std::vector<From> const& values) {
   return result;
 }
 
-/// || found - expected || / || expected ||, Frobenius; the absolute norm where the expected one is 0. Numbers that are
-/// not finite have to be the same, otherwise infinity.
-template <class A, class B>
-double relative_error(std::vector<A> const& found, std::vector<B> const& expected) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (found.size() != expected.size()) return infinity;
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    auto const a = static_cast<double>(found[i]), b = static_cast<double>(expected[i]);
-    if (!std::isfinite(a) || !std::isfinite(b)) {
-      if (!(a == b || (std::isnan(a) && std::isnan(b)))) return infinity;
-      continue;
-    }
-    difference += (a - b) * (a - b);
-    norm += b * b;
-  }
-  return norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
-}
+using test::relative_error;
 
 }  // namespace headmix::testing

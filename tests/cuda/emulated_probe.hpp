@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../error_of.hpp"
 #include "headmix/backend/cuda/emulated.hpp"
 
 namespace headmix::test {
@@ -36,15 +37,6 @@ void run_alone(body const& f, Index blocks = 1) {  // threads that do not meet
   Emulated::queue().launch(probe<threads, 0, false>{&f}, blocks);
 }
 
-/// The message of the error that f ends with, empty if it does not.
-inline std::string error_of(std::function<void()> const& f) {
-  try {
-    f();
-  } catch (Error const& error) {
-    return error.what();
-  }
-  return "";
-}
 inline void check_has(std::string const& text, std::string const& part) {
   CHECK_MESSAGE(text.find(part) != std::string::npos, "'", text, "' lacks '", part, "'");
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../difference.hpp"
 #include "../error_of.hpp"
 #include "headmix/backend/build_info.hpp"
 #include "headmix/backend/dispatched_cpu.hpp"
@@ -20,7 +21,7 @@
 namespace {
 
 using namespace headmix;
-using headmix::test::error_of;
+using headmix::test::error_of, headmix::test::relative_error;
 
 std::vector<cpu_level> levels() {
   std::vector<cpu_level> all{cpu_level::baseline};
@@ -69,15 +70,6 @@ std::vector<double> step_of(Backend backend) {
   keep(m.input_gradient());
   for (auto const& p : m.parameters()) keep(p.gradient);
   return all;
-}
-double relative_error(std::vector<double> const& found, std::vector<double> const& expected) {
-  REQUIRE(found.size() == expected.size());
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "../difference.hpp"
 #include "../test_program.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
@@ -22,11 +23,6 @@ std::vector<double> numbers(Index n, std::uint64_t stream) {
   std::vector<double> v(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = 2 * Random(11, stream).uniform(i) - 1;
   return v;
-}
-double largest_difference(view<double const> a, view<double const> b) {
-  double d = 0;
-  for (Index i = 0; i < a.size(); ++i) d = (std::max)(d, std::abs(a.data[i] - b.data[i]));
-  return d;
 }
 template <class M, class P>
 void fill(M& m, double scale, std::uint64_t stream, P which) {

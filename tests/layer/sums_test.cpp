@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../difference.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/smoe.hpp"
@@ -19,6 +20,7 @@ namespace layer_sums_test {
 namespace {
 
 using namespace headmix;
+using headmix::test::relative_error;
 
 struct found {
   std::vector<double> losses;
@@ -51,11 +53,6 @@ found step(Index tokens) {
   return result;
 }
 
-double difference(std::vector<double> const& a, std::vector<double> const& b) {
-  double square = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]), norm += b[i] * b[i];
-  return norm == 0 ? std::sqrt(square) : std::sqrt(square / norm);
-}
 template <class L, class T>
 void check(std::vector<Index> const& sizes) {
   constexpr double eps = 0x1p-23, stored = std::is_same_v<T, float> ? 256 * eps : 0x1p-7;
@@ -63,13 +60,13 @@ void check(std::vector<Index> const& sizes) {
   for (Index const tokens : sizes) {
     CAPTURE(tokens);
     found const many = step<L, T>(tokens);
-    CHECK(difference(many.losses, few.losses) < 256 * eps);
-    CHECK(difference(many.gate, few.gate) < stored);
+    CHECK(relative_error(many.losses, few.losses) < 256 * eps);
+    CHECK(relative_error(many.gate, few.gate) < stored);
     for (std::size_t i = 0; i < few.per_token.size(); ++i) {
       CAPTURE(i);
       // Of the gate, and of what only differences between keys reach, it is nothing but rounding.
-      if (difference(few.per_token[i], std::vector<double>(few.per_token[i].size())) < 1e-4) continue;
-      CHECK(difference(many.per_token[i], few.per_token[i]) < stored);
+      if (relative_error(few.per_token[i], std::vector<double>(few.per_token[i].size())) < 1e-4) continue;
+      CHECK(relative_error(many.per_token[i], few.per_token[i]) < stored);
     }
   }
 }

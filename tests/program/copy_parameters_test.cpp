@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "../difference.hpp"
 #include "../error_of.hpp"
 #include "../test_program.hpp"
 #include "headmix/io/checkpoint.hpp"
@@ -39,11 +40,6 @@ std::vector<double> wave(Index rows) {
   std::vector<double> x(static_cast<std::size_t>(6 * rows));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.7 * static_cast<double>(i + 1));
   return x;
-}
-double largest_difference(view<double const> a, view<double const> b) {
-  double d = 0;
-  for (Index i = 0; i < a.size(); ++i) d = (std::max)(d, std::abs(a.data[i] - b.data[i]));
-  return d;
 }
 
 }  // namespace
