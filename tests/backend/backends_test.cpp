@@ -4,13 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <vector>
 
-#include "headmix/backend/cpu.hpp"
-#include "headmix/backend/thread_pool.hpp"
-#include "headmix/expr/norm.hpp"
-#include "headmix/expr/rotary.hpp"
+#include "../programs.hpp"
+#include "against_reference.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/testing/gradcheck.hpp"
@@ -20,89 +17,33 @@ namespace backends_test {
 namespace {
 
 using namespace headmix;
+using test::check_close;
 
-struct D : headmix::size<dynamic> {};
-struct H : headmix::size<37> {};
-struct E : headmix::size<5> {};
-struct K : headmix::size<2> {};
-struct x : input<tokens, D> {};
-struct W : param<D, H> {};
-struct U : param<D, H> {};
-struct V : param<D, headmix::size<24>> {};
-struct b : param<H> {};
-struct g : param<H> {};
-struct W_e : param<E, D, H> {};
-struct table : param<E, H> {};
-struct id : selection<tokens, headmix::size<1>, E> {};
-struct choice : selection<tokens, K, E> {};
-struct positive : let<decltype(exp(x{} % W{}))> {};
-
-/// The result and all gradients of y, one after another.
-template <class Scalar, class Backend, Expr Y>
-std::vector<Scalar> run(Backend backend, Y, Index n, Index width = 7) {
-  Program<roots<Y>, Backend> program(backend);
-  program.set(tokens{}, n);
-  program.set(D{}, width);
-  std::vector<AlignedBuffer> memory;
-  std::vector<view<Scalar>> gradients;
-  for_each(typename decltype(program)::leaves{}, [&]<class L>() {
-    Index const c = program.template extent<count<L>>(), r = program.template extent<rows<L>>(),
-                w = program.template extent<cols<L>>();
-    Random const random(3, memory.size());
-    memory.emplace_back(static_cast<std::size_t>(c * r * w) * sizeof(double));
-    if constexpr (Selection<L>) {
-      Int* const p = memory.back().template as<Int>();
-      for (Index i = 0; i < r * w; ++i) p[i] = static_cast<Int>(random.below(static_cast<std::uint64_t>(i), 5));
-      program.bind(L{}, {p, c, r, w});
-    } else {
-      Scalar* const p = memory.back().template as<Scalar>();
-      for (Index i = 0; i < c * r * w; ++i) {
-        p[i] = static_cast<Scalar>(random.uniform(static_cast<std::uint64_t>(i)) - 0.4);
-      }
-      memory.emplace_back(static_cast<std::size_t>(c * r * w) * sizeof(double));
-      gradients.push_back({memory.back().template as<Scalar>(), c, r, w});
-      program.bind(L{}, {p, c, r, w}, gradients.back());
-    }
-  });
-  AlignedBuffer workspace(program.workspace_bytes());
-  program.bind_workspace(workspace.bytes());
-  auto const y = program.forward();
-  std::vector<Scalar> all(y.data, y.data + y.size());
-  std::vector<Scalar> dy(all.size());
-  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<Scalar>(Random(9).uniform(i) - 0.5);
-  program.backward({dy.data(), y.rows, y.cols});
-  for (auto const& d : gradients) all.insert(all.end(), d.data, d.data + d.size());
-  return all;
-}
-
-template <class Scalar>
-void check_close(std::vector<Scalar> const& found, std::vector<Scalar> const& expected, double tolerance) {
-  REQUIRE(found.size() == expected.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    double const error = std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i])) /
-                         std::fmax(1, std::abs(static_cast<double>(expected[i])));
-    if (!(error <= worst)) worst = error;
-  }
-  CHECK(worst <= tolerance);
-}
+using test::programs::x, test::programs::W, test::programs::U, test::programs::V, test::programs::b, test::programs::g,
+    test::programs::W_e, test::programs::table, test::programs::id, test::programs::choice, test::programs::positive,
+    test::programs::run;
 
 /// Cpu equals Reference for empty, single and many rows, and two threads equal one.
-template <Expr Y>
-void check_backends(Y y) {
+template <class T, Expr Y>
+void check(Y y, std::initializer_list<Index> rows, double tolerance) {
   thread_pool one(1), two(2);
-  using Threaded = Cpu<double, thread_pool>;
-  for (Index const n : {Index{0}, Index{1}, Index{7}, Index{900}}) {
+  using Threaded = Cpu<T, thread_pool>;
+  for (Index const n : rows) {
     CAPTURE(n);
-    auto const serially = run<double>(Threaded{one}, y, n);
-    check_close(serially, run<double>(Reference<double>{}, y, n), 1e-11);
-    CHECK(run<double>(Threaded{two}, y, n) == serially);
+    auto const serially = run<T>(Threaded{one}, y, n), expected = run<T>(Reference<T>{}, y, n);
+    REQUIRE(serially.size() == expected.size());
+    for (std::size_t i = 0; i < serially.size(); ++i) check_close(serially[i], expected[i], tolerance);
+    CHECK(run<T>(Threaded{two}, y, n) == serially);
   }
 }
-/// The same in float, whose vector functions are others than double's.
+template <Expr Y>
+void check_backends(Y y) {
+  check<double>(y, {0, 1, 7, 900}, 1e-11);
+}
+/// In float, whose vector functions are others than double's.
 template <Expr Y>
 void check_float(Y y) {
-  check_close(run<float>(Cpu<float>{}, y, 70), run<float>(Reference<float>{}, y, 70), 2e-4);
+  check<float>(y, {70}, 2e-4);
 }
 
 TEST_CASE("backends agree on arithmetic") {
