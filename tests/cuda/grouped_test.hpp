@@ -40,36 +40,35 @@ struct grouped_case {
   }
 };
 
-/// The expert order of some choices, as the Cuda backend makes it.
-struct host_order {
-  std::vector<Int> perm, offsets;
-
-  explicit host_order(grouped_case const& c) {
-    std::vector<Int> index(static_cast<std::size_t>(c.slots()));
-    Random const random(5, 0);
-    for (std::size_t s = 0; s < index.size(); ++s) {
-      auto const expert = static_cast<Int>(random.uniform(s) * static_cast<double>(c.experts));
-      switch (c.chosen) {
-        case choices::random:
-          index[s] = expert;
-          break;
-        case choices::sparse:
-          index[s] = expert % 2 == 1 || s % 7 == 3 ? Int{-1} : expert;
-          break;  // odd ones get none
-        case choices::one:
-          index[s] = static_cast<Int>(c.experts - 1);
-          break;
-        case choices::none:
-          index[s] = -1;
-          break;
-      }
+/// The slots of a case by expert, on the host and on the device.
+template <class Device>
+struct slots_by_expert {
+  explicit slots_by_expert(typename Device::queue queue, grouped_case const& c)
+      : host_perm(static_cast<std::size_t>(c.slots())),
+        host_offsets(static_cast<std::size_t>(c.experts + 1)),
+        device_perm(queue, host_perm),
+        device_offsets(queue, host_offsets) {
+    std::vector<Int> index;
+    for (std::size_t s = 0; s < host_perm.size(); ++s) {
+      auto const expert = static_cast<Int>(Random(5, 0).uniform(s) * static_cast<double>(c.experts));
+      bool const is_left_out =
+          c.chosen == choices::none || (c.chosen == choices::sparse && (expert % 2 == 1 || s % 7 == 3));
+      index.push_back(is_left_out ? -1 : c.chosen == choices::one ? static_cast<Int>(c.experts - 1) : expert);
     }
-    for (Index e = 0; e <= c.experts; ++e) {
-      offsets.push_back(static_cast<Int>(perm.size()));
-      for (std::size_t s = 0; s < index.size(); ++s)
-        if (index[s] == (e < c.experts ? e : -1)) perm.push_back(static_cast<Int>(s));
-    }
+    Reference<double>{}.sort_by_expert(view<Int>(host_perm.data(), 1, c.slots()),
+                                       view<Int>(host_offsets.data(), 1, c.experts + 1),
+                                       view<Int const>(index.data(), c.slots(), 1), uniform(1, c.slots()));
+    device_perm.set(host_perm);
+    device_offsets.set(host_offsets);
   }
+  [[nodiscard]] view<Int const> perm() const { return device_perm.matrix(1, device_perm.size()); }
+  [[nodiscard]] view<Int const> offsets() const { return device_offsets.matrix(1, device_offsets.size()); }
+  [[nodiscard]] view<Int const> on_host() const { return {host_perm.data(), 1, device_perm.size()}; }
+  [[nodiscard]] view<Int const> begins_on_host() const { return {host_offsets.data(), 1, device_offsets.size()}; }
+
+ private:
+  std::vector<Int> host_perm, host_offsets;
+  device_array<Int, Device> device_perm, device_offsets;
 };
 
 /// A matrix or a stack of them on the device and its copy on the host.
@@ -124,32 +123,44 @@ constexpr double grouped_tolerance = std::is_same_v<T, float>    ? 1e-5
                                      : std::is_same_v<T, double> ? 1e-12
                                                                  : 4e-3;
 
-/// Runs the case twice, and both times find the same.
+/// The numbers of a result before: those that are added to, or such as must be overwritten.
+template <class T>
+std::vector<T> numbers_before(Index n, bool accumulate) {
+  if (accumulate) return random_numbers<T>(n, 3);
+  return std::vector<T>(static_cast<std::size_t>(n), static_cast<T>(std::numeric_limits<double>::quiet_NaN()));
+}
+/// run(scratch) twice: both times it finds what the reference does, and the same.
+template <class T, class Device, class F>
+void check_twice(operand<T, Device>& y, double tolerance, typename Device::queue queue, std::size_t scratch_bytes,
+                 F run) {
+  device_array<std::byte, Device> const scratch(queue, scratch_bytes);
+  auto const before = y.array.get();
+  std::vector<T> found;
+  for (bool const again : {false, true}) {
+    y.array.set(before);
+    run(std::span<std::byte>(scratch.data(), scratch_bytes));
+    CHECK(y.error() <= tolerance);
+    if (again) CHECK(relative_error(y.array.get(), found) == 0);
+    found = y.array.get();
+  }
+}
+
 template <class T, class Device>
 void check_grouped_gemm(grouped_case const& c) {
   INFO(c.text());
   typename Device::queue queue;
-  host_order const order(c);
-  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  slots_by_expert<Device> const slots(queue, c);
   operand<T, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap, false, c.scattered ? 2 : 1);
   operand<T, Device> w(queue, 2, c.experts, c.depth, c.width, c.gap, c.transposed);
   if (c.blocks) w.interleave();
-  // Never written: gaps. All else must be.
-  std::vector<T> const poison(static_cast<std::size_t>(c.slots() * (c.width + c.gap)),
-                              static_cast<T>(std::numeric_limits<double>::quiet_NaN()));
-  operand<T, Device> y(queue, poison, 1, c.slots(), c.width, c.gap), again(queue, poison, 1, c.slots(), c.width, c.gap);
-  device_array<std::byte, Device> const scratch(queue,
-                                                gpu::grouped_gemm_scratch_bytes<T>(y.device, x.device, w.device));
-  for (operand<T, Device>* const result : {&y, &again}) {
-    gpu::grouped_gemm<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
-                                                 offsets.matrix(1, offsets.size()), c.per_row,
-                                                 {scratch.data(), static_cast<std::size_t>(scratch.size())});
-  }
-  Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference,
-                                                    view(order.perm.data(), 1, c.slots()),
-                                                    view(order.offsets.data(), 1, c.experts + 1), c.per_row, {});
-  CHECK(y.error() <= grouped_tolerance<T>);
-  CHECK(relative_error(again.array.get(), y.array.get()) == 0);
+  operand<T, Device> y(queue, numbers_before<T>(c.slots() * (c.width + c.gap), false), 1, c.slots(), c.width, c.gap);
+  Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference, slots.on_host(),
+                                                    slots.begins_on_host(), c.per_row, {});
+  check_twice(y, grouped_tolerance<T>, queue, gpu::grouped_gemm_scratch_bytes<T>(y.device, x.device, w.device),
+              [&](auto scratch) {
+                gpu::grouped_gemm<typename Device::queue, T>(queue, y.device, x.device, w.device, slots.perm(),
+                                                             slots.offsets(), c.per_row, scratch);
+              });
 }
 
 template <class T, class Device>
@@ -157,27 +168,19 @@ void check_grouped_sum(grouped_case const& c, bool accumulate) {
   INFO(c.text());
   CAPTURE(accumulate);
   typename Device::queue queue;
-  host_order const order(c);
-  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  slots_by_expert<Device> const slots(queue, c);
   operand<T, Device> const x(queue, 1, 1, c.slots(), c.depth, c.gap, false, c.scattered ? 2 : 1);
   operand<T, Device> w(queue, 2, c.experts, c.depth, c.width, c.gap, c.transposed);
   if (c.blocks) w.interleave();
-  std::vector<T> before = random_numbers<T>(c.rows * (c.width + c.gap), 3);
-  if (!accumulate)
-    for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
-  operand<T, Device> y(queue, before, 1, c.rows, c.width, c.gap), again(queue, before, 1, c.rows, c.width, c.gap);
-  device_array<std::byte, Device> const scratch(queue,
-                                                gpu::grouped_sum_scratch_bytes(queue, y.device, x.device, w.device));
-  for (operand<T, Device>* const result : {&y, &again}) {
-    gpu::grouped_sum<typename Device::queue, T>(queue, result->device, x.device, w.device, perm.matrix(1, perm.size()),
-                                                offsets.matrix(1, offsets.size()), c.per_row, accumulate,
-                                                {scratch.data(), static_cast<std::size_t>(scratch.size())});
-  }
-  Reference<double>{}.template grouped_sum<double>(
-      y.reference, x.reference, w.reference, view(order.perm.data(), 1, c.slots()),
-      view(order.offsets.data(), 1, c.experts + 1), c.per_row, accumulate, {});
-  CHECK(y.error() <= 2 * grouped_tolerance<T>);  // what is added is rounded, too
-  CHECK(relative_error(again.array.get(), y.array.get()) == 0);
+  operand<T, Device> y(queue, numbers_before<T>(c.rows * (c.width + c.gap), accumulate), 1, c.rows, c.width, c.gap);
+  Reference<double>{}.template grouped_sum<double>(y.reference, x.reference, w.reference, slots.on_host(),
+                                                   slots.begins_on_host(), c.per_row, accumulate, {});
+  // What is added is rounded, too.
+  check_twice(y, 2 * grouped_tolerance<T>, queue, gpu::grouped_sum_scratch_bytes(queue, y.device, x.device, w.device),
+              [&](auto scratch) {
+                gpu::grouped_sum<typename Device::queue, T>(queue, y.device, x.device, w.device, slots.perm(),
+                                                            slots.offsets(), c.per_row, accumulate, scratch);
+              });
 }
 
 /// Of x there is a row for each row of the choices, or for each slot; of g the other way round, or for each slot.
@@ -187,33 +190,20 @@ void check_grouped_outer(grouped_case const& c, bool accumulate, Index x_slots =
   INFO(c.text());
   CAPTURE(accumulate);
   typename Device::queue queue;
-  host_order const order(c);
-  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
-  operand<T, Device> const x(queue, 1, 1, c.slots() / x_slots, c.depth, c.gap, false, c.scattered ? 2 : 1);
-  operand<T, Device> const g(queue, 2, 1, c.slots() / g_slots, c.width, c.gap);
+  slots_by_expert<Device> const slots(queue, c);
   using result_type = operand<T, Device>;
-  std::vector<T> before =
-      random_numbers<T>(c.experts * result_type::elements(c.depth, c.width, c.gap, c.transposed, 1), 3);
-  if (!accumulate)
-    for (T& value : before) value = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
-  result_type y(queue, before, c.experts, c.depth, c.width, c.gap, c.transposed);
-  result_type again(queue, before, c.experts, c.depth, c.width, c.gap, c.transposed);
-  if (c.blocks) {
-    y.interleave();
-    again.interleave();
-  }
-  device_array<std::byte, Device> const scratch(queue,
-                                                gpu::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device));
-  for (result_type* const result : {&y, &again}) {
-    gpu::grouped_outer<typename Device::queue, T>(
-        queue, result->device, x.device, g.device, perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()),
-        x_slots, g_slots, accumulate, {scratch.data(), static_cast<std::size_t>(scratch.size())});
-  }
-  Reference<double>{}.template grouped_outer<double>(
-      y.reference, x.reference, g.reference, view(order.perm.data(), 1, c.slots()),
-      view(order.offsets.data(), 1, c.experts + 1), x_slots, g_slots, accumulate, {});
-  CHECK(y.error() <= grouped_tolerance<T>);
-  CHECK(relative_error(again.array.get(), y.array.get()) == 0);
+  result_type const x(queue, 1, 1, c.slots() / x_slots, c.depth, c.gap, false, c.scattered ? 2 : 1),
+      g(queue, 2, 1, c.slots() / g_slots, c.width, c.gap);
+  Index const elements = c.experts * result_type::elements(c.depth, c.width, c.gap, c.transposed, 1);
+  result_type y(queue, numbers_before<T>(elements, accumulate), c.experts, c.depth, c.width, c.gap, c.transposed);
+  if (c.blocks) y.interleave();
+  Reference<double>{}.template grouped_outer<double>(y.reference, x.reference, g.reference, slots.on_host(),
+                                                     slots.begins_on_host(), x_slots, g_slots, accumulate, {});
+  check_twice(y, grouped_tolerance<T>, queue, gpu::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device),
+              [&](auto scratch) {
+                gpu::grouped_outer<typename Device::queue, T>(queue, y.device, x.device, g.device, slots.perm(),
+                                                              slots.offsets(), x_slots, g_slots, accumulate, scratch);
+              });
 }
 
 /// Sizes that divide nothing, and whatever else the kernels for aligned rows leave over.
@@ -245,25 +235,22 @@ template <bool transposed, class Device>
 void check_resident_rows(grouped_case const& c) {
   INFO(c.text());
   typename Device::queue queue;
-  host_order const order(c);
-  device_array<Int, Device> const perm(queue, order.perm), offsets(queue, order.offsets);
+  slots_by_expert<Device> const by_expert(queue, c);
   operand<bfloat16, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap),
       w(queue, 2, c.experts, c.depth, c.width, c.gap, transposed);
-  std::vector<bfloat16> const poison(static_cast<std::size_t>(c.slots() * (c.width + c.gap)),
-                                     static_cast<bfloat16>(std::numeric_limits<double>::quiet_NaN()));
-  gpu::slot_lists const slots(perm.matrix(1, perm.size()), offsets.matrix(1, offsets.size()), c.per_row);
+  gpu::slot_lists const slots(by_expert.perm(), by_expert.offsets(), c.per_row);
+  auto const before = numbers_before<bfloat16>(c.slots() * (c.width + c.gap), false);
   std::vector<bfloat16> one_tile;
   for (int const tiles : {1, 2, 3, 4}) {
     CAPTURE(tiles);
-    operand<bfloat16, Device> y(queue, poison, 1, c.slots(), c.width, c.gap);
+    operand<bfloat16, Device> y(queue, before, 1, c.slots(), c.width, c.gap);
     gpu::grouped_gemm_resident<bfloat16, transposed> kernel(y.device, x.device, w.device, slots);
     kernel.tiles = tiles;
     queue.launch(kernel, kernel.blocks());
     if (tiles == 1) {
       one_tile = y.array.get();
-      Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference,
-                                                        view(order.perm.data(), 1, c.slots()),
-                                                        view(order.offsets.data(), 1, c.experts + 1), c.per_row, {});
+      Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference, by_expert.on_host(),
+                                                        by_expert.begins_on_host(), c.per_row, {});
       CHECK(y.error() <= grouped_tolerance<bfloat16>);
     }
     CHECK(relative_error(y.array.get(), one_tile) == 0);
