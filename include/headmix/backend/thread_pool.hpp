@@ -24,8 +24,10 @@ class thread_pool {
   explicit thread_pool(Index threads) : pool_(made(threads)) {}
   thread_pool(thread_pool const&) = delete;
   thread_pool& operator=(thread_pool const&) = delete;
+  /// In a child of fork() the pool's memory is not freed: its mutexes and condition variables belong to threads that
+  /// are not in this process, and to destroy them would wait for those.
   ~thread_pool() {
-    if (process_ != detail::process_id()) pool_->Cancel();  // what waits for threads that are not in this process
+    if (process_ != detail::process_id()) (void)pool_.release();
   }
 
   [[nodiscard]] Index concurrency() const { return executor_.concurrency(); }

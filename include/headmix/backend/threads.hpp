@@ -57,10 +57,8 @@ class waiting_thread {
   waiting_thread& operator=(waiting_thread const&) = delete;
   /// Returns when the task has ended, or at once if there was none.
   ~waiting_thread() {
-    if (process_ != process_id()) return;  // it is a thread of the parent
     if (!begun_.load()) begin({});
     thread_.join();
-    thread_.~thread();
   }
   /// Once.
   void begin(std::function<void()> task) {
@@ -70,12 +68,9 @@ class waiting_thread {
   }
 
  private:
-  long process_ = process_id();
   std::atomic<bool> begun_{false};
   std::function<void()> task_;
-  union {
-    std::thread thread_;
-  };
+  std::thread thread_;
 };
 
 /// n threads. An Error if the system refuses one of them; none is left then.
