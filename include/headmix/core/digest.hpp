@@ -28,7 +28,7 @@ inline std::uint64_t digest_of(std::span<std::byte const> bytes, std::uint64_t b
   return digest;
 }
 inline std::uint64_t digest_of(std::string_view text, std::uint64_t before = fnv1a_basis) {
-  return digest_of(std::as_bytes(std::span(text)), before);
+  return digest_of(std::as_bytes(std::span<char const>(text.data(), text.size())), before);
 }
 
 }  // namespace headmix::detail
