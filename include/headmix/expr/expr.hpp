@@ -177,7 +177,7 @@ requires requires { typename Op::template domain_of<A...>; }
 struct choices<Op, type_list<A...>> {
   using domain = typename Op::template domain_of<A...>;
 };
-/// Of a let, whose expression is Definition::type.
+/// The `domain` of a let for the expression Definition::type, if that is a selection.
 template <class Definition>
 struct choices_of {};
 template <class Definition>

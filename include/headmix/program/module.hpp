@@ -404,7 +404,7 @@ struct refused_layer {
 };
 }  // namespace detail
 
-/// Of a layer that the compiler has refused: nothing else is reported.
+/// A module of a layer that the compiler has refused. It reports nothing more.
 template <GivenLayer L, BackendPolicy Backend, class Mode>
 requires detail::Refused<std::remove_cvref_t<decltype(L::y)>>
 class Module<L, Backend, Mode> : public Module<detail::refused_layer<L>, Backend, Mode> {

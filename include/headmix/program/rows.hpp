@@ -115,7 +115,7 @@ struct call_functions {
   Index (*columns)(Run const&, value_reader);
   Index (*received)(Run const&, value_reader);  ///< null unless it finds out the rows of its result
 };
-/// How a derived value is made when a pass begins.
+/// A derived value: the function that makes it when a pass begins.
 template <class Run>
 struct derived_row {
   untyped_view (*view)(Run const&, untyped_view const& source);

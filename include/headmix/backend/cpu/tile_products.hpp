@@ -20,7 +20,7 @@ using pair = std::uint32_t;
 inline constexpr Index tile_side = 2 * tile_height, tile_depth = 2 * tile_height;
 [[nodiscard]] constexpr Index tile_padded(Index n, Index each) { return (n + each - 1) / each * each; }
 
-/// What sums are added to where that is nothing.
+/// No rows: sums that are added to nothing.
 struct no_rows {
   [[nodiscard]] float const* operator()(Index) const { return nullptr; }
 };
