@@ -144,14 +144,13 @@ namespace headmix {
 template <>
 inline constexpr bool fuses_steps<fuse_test::BothAtOnce> = true;
 template <class A, class B, class... T>
-struct fusion<fuse_test::BothAtOnce,
-              type_list<compute<node<ops::matmul<kind::real>, A, B>>,
-                        compute<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>> {
-  using z = node<ops::matmul<kind::real>, A, B>;
-  using type = fused<fuse_test::softmax_of_product, type_list<z, node<ops::softmax, z>>, type_list<>, type_list<A, B>>;
-  using further = type_list<>;
-  using rest = type_list<T...>;
-};
+inline constexpr fused_as<
+    fused<fuse_test::softmax_of_product,
+          type_list<node<ops::matmul<kind::real>, A, B>, node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>,
+          type_list<>, type_list<A, B>>,
+    type_list<>, type_list<T...>>
+    fusion<fuse_test::BothAtOnce, type_list<compute<node<ops::matmul<kind::real>, A, B>>,
+                                            compute<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>>{};
 }  // namespace headmix
 
 namespace fuse_test {

@@ -17,6 +17,40 @@ struct type_list {
 };
 
 namespace detail {
+
+// With -g a compiler spells out the name of every class template that it completes, without it that of every function
+// that has a body, and lists are long. So what is said of lists are functions of pointers to them that are only
+// declared, and aliases in classes of short names. The functions are called by qualified names: a search by argument
+// would complete the list and all its types, and so would a conversion to a pointer to another list.
+
+/// An argument from which a function deduces the types of list L.
+template <class L>
+using pack = L*;
+template <class L>
+L listed(L*);
+/// The list that a function of packs returned.
+template <class Pack>
+using list_of = decltype(detail::listed(Pack{}));
+
+template <bool Condition>
+struct choose {
+  template <class A, class>
+  using type = A;
+};
+template <>
+struct choose<false> {
+  template <class, class B>
+  using type = B;
+};
+/// A where the condition holds, else B, none of which is completed.
+template <bool Condition, class A, class B>
+using either = typename choose<Condition>::template type<A, B>;
+
+template <class... T>
+std::integral_constant<int, sizeof...(T)> count_types(type_list<T...>*);
+template <class H, class... T>
+H first_type(type_list<H, T...>*);
+
 template <class T>
 struct tagged {};
 template <class L>
@@ -33,111 +67,120 @@ struct positions<std::integer_sequence<int, Which...>, type_list<T...>> : at_pos
 template <class T, int Which>
 std::integral_constant<int, Which> position_of(at_position<Which, T> const*);
 template <int Which, class T>
-std::type_identity<T> type_at(at_position<Which, T> const*);
+T type_at(at_position<Which, T> const*);
 template <class L>
-using positions_in = positions<std::make_integer_sequence<int, L::size>, L>;
+using positions_in = positions<std::make_integer_sequence<int, decltype(detail::count_types(pack<L>{}))::value>, L>;
 
+/// Joins `Lists` lists, eight at a time: compilers bound how deep instantiations are nested, nvcc 13 at 200.
+template <std::size_t Lists>
+struct join {
+  template <class... A, class... B, class... C, class... D, class... E, class... F, class... G, class... H, class... L>
+  static auto all(type_list<A...>*, type_list<B...>*, type_list<C...>*, type_list<D...>*, type_list<E...>*,
+                  type_list<F...>*, type_list<G...>*, type_list<H...>*, L*...)
+      -> decltype(join<Lists - 7>::all(pack<type_list<A..., B..., C..., D..., E..., F..., G..., H...>>{},
+                                       pack<L>{}...));
+};
+template <std::size_t Lists>
+requires(2 <= Lists && Lists < 8) struct join<Lists> {
+  template <class... A, class... B, class... L>
+  static auto all(type_list<A...>*, type_list<B...>*, L*...)
+      -> decltype(join<Lists - 1>::all(pack<type_list<A..., B...>>{}, pack<L>{}...));
+};
+template <>
+struct join<1> {
+  template <class L>
+  static L* all(L*);
+};
+template <>
+struct join<0> {
+  static type_list<>* all();
+};
+
+/// True in a list that grows, where `contains` would cost a class for each length.
+template <class T, class... L>
+std::bool_constant<(__is_same(L, T) || ...)> is_among(type_list<L...>*);
+template <class T, class... L>
+type_list<L..., T>* append(type_list<L...>*);
+template <class T, class... L>
+either<(__is_same(L, T) || ...), type_list<L...>, type_list<L..., T>>* append_new(type_list<L...>*);
 template <class L, class T>
-struct append;
-template <class... L, class T>
-struct append<type_list<L...>, T> {
-  using type = type_list<L..., T>;
+using appended_new = list_of<decltype(detail::append_new<T>(pack<L>{}))>;
+
+/// Appends `Count` types that are not there yet, four at a time.
+template <std::size_t Count>
+struct append_each {
+  template <class L, class A, class B, class C, class D, class... T>
+  static auto to(type_list<A, B, C, D, T...>*)
+      -> decltype(append_each<Count - 4>::template to<
+                  appended_new<appended_new<appended_new<appended_new<L, A>, B>, C>, D>>(pack<type_list<T...>>{}));
+};
+template <std::size_t Count>
+requires(0 < Count && Count < 4) struct append_each<Count> {
+  template <class L, class A, class... T>
+  static auto to(type_list<A, T...>*)
+      -> decltype(append_each<Count - 1>::template to<appended_new<L, A>>(pack<type_list<T...>>{}));
+};
+template <>
+struct append_each<0> {
+  template <class L>
+  static L* to(type_list<>*);
 };
 
-template <class... L>
-struct joined {
-  using type = type_list<>;
-};
-template <class... A>
-struct joined<type_list<A...>> {
-  using type = type_list<A...>;
-};
-template <class... A, class... B>
-struct joined<type_list<A...>, type_list<B...>> {
-  using type = type_list<A..., B...>;
-};
-template <class... A, class... B, class... C, class... L>
-struct joined<type_list<A...>, type_list<B...>, type_list<C...>, L...> : joined<type_list<A..., B..., C...>, L...> {};
-/// Eight at a time: each step names all lists that are left.
-template <class... A, class... B, class... C, class... D, class... E, class... F, class... G, class... H, class... L>
-struct joined<type_list<A...>, type_list<B...>, type_list<C...>, type_list<D...>, type_list<E...>, type_list<F...>,
-              type_list<G...>, type_list<H...>, L...>
-    : joined<type_list<A..., B..., C..., D..., E..., F..., G..., H...>, L...> {};
-
-template <class L>
-struct reversed {
-  using type = type_list<>;
-};
-template <class H, class... T>
-struct reversed<type_list<H, T...>> : joined<typename reversed<type_list<T...>>::type, type_list<H>> {};
+template <bool Keep, class T>
+using kept = either<Keep, type_list<T>, type_list<>>;
 }  // namespace detail
 
-/// True when T is in the list (whose types are distinct).
+/// Number of types in the list, an integral constant.
+template <class L>
+using count_of_types = decltype(detail::count_types(detail::pack<L>{}));
+
+/// True when T is in the list, whose types are distinct.
 template <class L, class T>
 concept contains = __is_base_of(detail::tagged<T>, detail::tags<L>);
 
 /// The list with T at its end, unless T is there already.
 template <class L, class T>
-using push_unique = typename std::conditional_t<contains<L, T>, std::type_identity<L>, detail::append<L, T>>::type;
-
-namespace detail {
-template <class L, class... T>
-struct united {
-  using type = L;
-};
-template <class L, class H, class... T>
-struct united<L, H, T...> : united<push_unique<L, H>, T...> {};
-/// Four at a time: nvcc 13 follows 200 instantiations inside of each other.
-template <class L, class A, class B, class C, class D, class... T>
-struct united<L, A, B, C, D, T...> : united<push_unique<push_unique<push_unique<push_unique<L, A>, B>, C>, D>, T...> {};
-template <class L>
-struct distinct;
-template <class... T>
-struct distinct<type_list<T...>> : united<type_list<>, T...> {};
-}  // namespace detail
+using push_unique = detail::appended_new<L, T>;
 
 /// The list without repetitions.
 template <class L>
-using unique = typename detail::distinct<L>::type;
+using unique = detail::list_of<decltype(detail::append_each<static_cast<std::size_t>(
+                                            count_of_types<L>::value)>::template to<type_list<>>(detail::pack<L>{}))>;
 
 /// The elements of all lists.
 template <class... L>
-using concat = typename detail::joined<L...>::type;
+using concat = detail::list_of<decltype(detail::join<sizeof...(L)>::all(detail::pack<L>{}...))>;
 
 namespace detail {
-template <bool Keep>
-struct kept {
-  template <class T>
-  using type = type_list<T>;
-};
-template <>
-struct kept<false> {
-  template <class>
-  using type = type_list<>;
-};
-template <class L, class Keep>
-struct filtered;
-template <class... T, class Keep>
-struct filtered<type_list<T...>, Keep> {
-  using type = concat<typename kept<Keep::template value<T>>::template type<T>...>;
-};
+template <class Keep, class... T>
+concat<kept<Keep::template value<T>, T>...>* filtered(type_list<T...>*);
 }  // namespace detail
-
-/// The elements from the last to the first.
-template <class L>
-using reverse = typename detail::reversed<L>::type;
 
 /// The elements T of the list for which Keep::value<T>.
 template <class L, class Keep>
-using filter = typename detail::filtered<L, Keep>::type;
+using filter = detail::list_of<decltype(detail::filtered<Keep>(detail::pack<L>{}))>;
 
-/// Where T stands in the list, an integral constant.
+/// What stands first in the list.
+template <class L>
+using first_in = decltype(detail::first_type(detail::pack<L>{}));
+
+/// Where T stands in the list, whose types are distinct, an integral constant.
 template <class L, class T>
 using position_in = decltype(detail::position_of<T>(static_cast<detail::positions_in<L> const*>(nullptr)));
 
 /// What stands at a position of the list.
 template <int Position, class L>
-using nth = typename decltype(detail::type_at<Position>(static_cast<detail::positions_in<L> const*>(nullptr)))::type;
+using nth = decltype(detail::type_at<Position>(static_cast<detail::positions_in<L> const*>(nullptr)));
+
+namespace detail {
+template <class L, int... Which>
+type_list<nth<static_cast<int>(sizeof...(Which)) - 1 - Which, L>...>* reversed(std::integer_sequence<int, Which...>);
+}  // namespace detail
+
+/// The elements from the last to the first, of a list whose types are distinct.
+template <class L>
+using reverse =
+    detail::list_of<decltype(detail::reversed<L>(std::make_integer_sequence<int, count_of_types<L>::value>{}))>;
 
 /// Calls `f.template operator()<T>()` for every T of the list, in order.
 template <class... T, class F>

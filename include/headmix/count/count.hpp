@@ -175,7 +175,7 @@ constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
   for_each(nodes_of<roots<Y>>{}, [&]<class A>() {
     if constexpr (edge_at<A> == repeat_edge::end || edge_at<A> == repeat_edge::begin) {
       Index const more = sizes.template extent<typename A::op::repeated_by::count>() - 1;
-      Index const below = macs_once(typename first_of<typename A::args>::type{}, what, sizes);
+      Index const below = macs_once(first_in<typename A::args>{}, what, sizes);
       n += checked(edge_at<A> == repeat_edge::end ? more : -more) * below;
     }
   });

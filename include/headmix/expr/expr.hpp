@@ -34,7 +34,7 @@ struct shape {
 
 /// An empty type with a shape, a kind of scalar, a form and operands.
 template <class E>
-concept Expr = std::is_empty_v<E> && requires {
+concept Expr = __is_empty(E) && requires {
   typename E::extents;
   typename E::args;
   { E::kind_of } -> std::convertible_to<kind>;
@@ -170,13 +170,28 @@ struct operation {
 };
 
 namespace detail {
-template <class Op, class Args>
-struct choices {};
 template <class Op, class... A>
-requires requires { typename Op::template domain_of<A...>; }
-struct choices<Op, type_list<A...>> {
-  using domain = typename Op::template domain_of<A...>;
+concept HasDomain = requires {
+  typename Op::template domain_of<A...>;
 };
+template <class Domain>
+struct with_domain {
+  using domain = Domain;
+};
+struct without_domain {};
+template <bool Chooses>
+struct domain_base {
+  template <class Op, class... A>
+  using type = with_domain<typename Op::template domain_of<A...>>;
+};
+template <>
+struct domain_base<false> {
+  template <class, class...>
+  using type = without_domain;
+};
+/// Base of a node, which has the `domain` of one that is a selection.
+template <class Op, class... A>
+using choices = typename domain_base<HasDomain<Op, A...>>::template type<Op, A...>;
 /// The `domain` of a let for the expression Definition::type, if that is a selection.
 template <class Definition>
 struct choices_of {};
@@ -189,7 +204,7 @@ struct choices_of<Definition> {
 
 /// An operation applied to operands.
 template <class Op, Expr... A>
-struct node : detail::choices<Op, type_list<A...>> {
+struct node : detail::choices<Op, A...> {
   using op = Op;
   using args = type_list<A...>;
   using extents = typename Op::template shape_of<A...>;
@@ -284,14 +299,14 @@ template <class Op, class Rule, class X, class Y, class... A>
 struct refused_extents : refused {
   using said = std::bool_constant<say_extents<Op, Rule, X, Y, X::extent::value, Y::extent::value, A...>()>;
 };
-template <class Checks>
-struct static_checks;
 template <template <class, class> class... Rule, class... X, class... Y>
-struct static_checks<type_list<Rule<X, Y>...>> {
-  static constexpr bool value = ((X::extent::value == dynamic || Y::extent::value == dynamic ||
-                                  Rule<X, Y>::holds(X::extent::value, Y::extent::value)) &&
-                                 ...);
-};
+auto check_statically(type_list<Rule<X, Y>...>*)
+    -> std::bool_constant<((X::extent::value == dynamic || Y::extent::value == dynamic ||
+                            Rule<X, Y>::holds(X::extent::value, Y::extent::value)) &&
+                           ...)>;
+/// True where no requirement of the list is broken by extents that are known.
+template <class Checks>
+using static_checks = decltype(detail::check_statically(pack<Checks>{}));
 
 template <class Op, class Args, class Checks>
 struct first_broken;
@@ -315,40 +330,47 @@ template <problem Found, class Op, class... A>
 struct refused_operands : refused {
   using said = std::bool_constant<say_problem<Found>()>;
 };
+template <class Op, class... A>
+auto find_problem() -> std::integral_constant<
+    problem, !Op::takes_stacks && !((A::extents::count::value == 1) && ...)              ? problem::stack
+             : Op::form_of == form::pointwise && !((A::kind_of != kind::integer) && ...) ? problem::selection
+             : Op::form_of == form::pointwise && (sizeof...(A) > 2)                      ? problem::number_of_operands
+             : !static_checks<typename Op::template checks<A...>>::value                 ? problem::extents
+                                                                                         : problem::none>;
 /// The result of an operation: a node, or why its operands are refused.
-template <problem Found, class Op, class... A>
+template <problem Found>
 struct outcome {
+  template <class Op, class... A>
   using type = refused_operands<Found, Op, A...>;
 };
-template <class Op, class... A>
-struct outcome<problem::none, Op, A...> {
+template <>
+struct outcome<problem::none> {
+  template <class Op, class... A>
   using type = node<Op, A...>;
 };
-template <class Op, class... A>
-struct outcome<problem::extents, Op, A...> : first_broken<Op, type_list<A...>, typename Op::template checks<A...>> {};
-
-template <bool AnyRefused, class Op, class... A>
-struct application_if {
+template <>
+struct outcome<problem::extents> {
+  template <class Op, class... A>
+  using type = typename first_broken<Op, type_list<A...>, typename Op::template checks<A...>>::type;
+};
+template <class... A>
+std::bool_constant<(__is_base_of(refusal, A) || ...)> any_refused();
+template <bool IsRefused>
+struct application {
+  template <class Op, class... A>
+  using type = typename outcome<decltype(detail::find_problem<Op, A...>())::value>::template type<Op, A...>;
+};
+template <>
+struct application<true> {
+  template <class, class...>
   using type = refused;
 };
-template <class Op, class... A>
-struct application_if<false, Op, A...> {
-  static constexpr problem found = !Op::takes_stacks && !((A::extents::count::value == 1) && ...) ? problem::stack
-                                   : Op::form_of == form::pointwise && !((A::kind_of != kind::integer) && ...)
-                                       ? problem::selection
-                                   : Op::form_of == form::pointwise && sizeof...(A) > 2 ? problem::number_of_operands
-                                   : !static_checks<typename Op::template checks<A...>>::value ? problem::extents
-                                                                                               : problem::none;
-  using type = typename outcome<found, Op, A...>::type;
-};
-template <class Op, class... A>
-struct application : application_if<(__is_base_of(refusal, A) || ...), Op, A...> {};
 }  // namespace detail
 
 /// What `make` returns: an operation applied to operands. Extents that are known and do not fit are a compile error
 /// that prints both numbers; the result is then `refused`.
 template <class Op, Expr... A>
-using applied = typename detail::application<Op, A...>::type;
+using applied = typename detail::application<decltype(detail::any_refused<A...>())::value>::template type<Op, A...>;
 /// Applies an operation.
 template <class Op, Expr... A>
 constexpr applied<Op, A...> make(A...) {

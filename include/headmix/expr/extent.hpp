@@ -37,7 +37,7 @@ struct padded_context_tokens : size<dynamic> {};
 struct sequences : size<dynamic> {};
 
 template <class X>
-concept Extent = std::is_empty_v<X> && requires {
+concept Extent = __is_empty(X) && requires {
   { X::value } -> std::convertible_to<Index>;
 };
 

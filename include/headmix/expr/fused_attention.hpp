@@ -123,43 +123,49 @@ struct gradient_step_of<DO, node<ops::attention<Spec>, Q, K, V, A...>> {
       gated_gradient<O, terms<DO>>::is_one && !std::is_same_v<Next, step> && contains<type_list<T...>, step>;
 };
 
+template <class Spec, class O, class G, class... A>
+using gated_attention_step = fused<ops::gated_attention<Spec>, type_list<O, output<1, O>, output<2, O>, gated_by<G, O>>,
+                                   type_list<>, type_list<G, A...>>;
+
+/// DQ makes the gradients of attention with the result O, at which DO arrives, G of which the rows were gated.
+template <class Spec, class DO, class DQ, class O, class Operands, class G = gated_gradient<O, terms<DO>>>
+struct gated_attention_gradient_step;
+template <class Spec, class DO, class DQ, class O, class... A, class G>
+struct gated_attention_gradient_step<Spec, DO, DQ, O, type_list<A...>, G> {
+  using d_gate = node<ops::row_sum, node<ops::multiply, typename G::d, O>>;
+  using type = fused<ops::gated_attention_gradient<Spec>, type_list<DO, DQ, output<1, DQ>, output<2, DQ>>,
+                     type_list<d_gate>, type_list<typename G::d, typename G::gate, A...>>;
+  template <class... T>
+  using head = fused_as<type, type_list<d_gate>, filter<type_list<T...>, is_not<compute<d_gate>>>>;
+};
+
 }  // namespace detail
 
 template <class Backend, class Spec, class... A, class G, class... T>
 requires(GatesAttention<Backend>&& detail::is_gate<G, node<ops::attention<Spec>, A...>>)  //
-    struct fusion<Backend, type_list<compute<node<ops::attention<Spec>, A...>>,
-                                     store<detail::gated_by<G, node<ops::attention<Spec>, A...>>>, T...>> {
-  using o = node<ops::attention<Spec>, A...>;
-  using further = type_list<>;
-  using type = fused<ops::gated_attention<Spec>, type_list<o, output<1, o>, output<2, o>, detail::gated_by<G, o>>,
-                     further, type_list<G, A...>>;
-  using rest = type_list<T...>;
-};
+    inline constexpr fused_as<
+        detail::gated_attention_step<Spec, node<ops::attention<Spec>, A...>, G, A...>, type_list<>,
+        type_list<T...>> fusion<Backend,
+                                type_list<compute<node<ops::attention<Spec>, A...>>,
+                                          store<detail::gated_by<G, node<ops::attention<Spec>, A...>>>, T...>>{};
 
 template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
 requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)  //
-    struct fusion<
-        Backend,
-        type_list<store<DO>,
-                  compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>,
-                  T...>> {
-  using d = typename detail::gated_gradient<O, terms<DO>>::d;
-  using gate = typename detail::gated_gradient<O, terms<DO>>::gate;
-  using d_gate = node<ops::row_sum, node<ops::multiply, d, O>>;
-  using d_q = node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>;
-  using further = type_list<d_gate>;
-  using type = fused<ops::gated_attention_gradient<Spec>, type_list<DO, d_q, output<1, d_q>, output<2, d_q>>, further,
-                     type_list<d, gate, Q, K, V, O, output<1, O>, output<2, O>, A...>>;
-  using rest = filter<type_list<T...>, detail::is_not<compute<d_gate>>>;
-};
+    inline constexpr typename detail::gated_attention_gradient_step<
+        Spec, DO, node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>, O,
+        type_list<Q, K, V, O, output<1, O>, output<2, O>, A...>>::
+        template head<T...> fusion<
+            Backend,
+            type_list<store<DO>,
+                      compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>,
+                      T...>>{};
 
-/// The same where others that read d_o stand between, as gradients by operands of score maps: they come behind it.
+/// Where other steps that read d_o stand between, as gradients by operands of score maps do, they come behind it.
 template <class Backend, class DO, class Next, class... T>
 requires(GatesAttention<Backend>&& requires { typename DO::of; } &&
          detail::gradient_step_of<DO>::template is_later<Next, T...>)  //
-    struct fusion<Backend, type_list<store<DO>, Next, T...>>
-    : fusion<Backend, concat<type_list<store<DO>, typename detail::gradient_step_of<DO>::step, Next>,
-                             filter<type_list<T...>, detail::is_not<typename detail::gradient_step_of<DO>::step>>>> {
-};
+    inline constexpr auto fusion<Backend, type_list<store<DO>, Next, T...>> =
+        fusion<Backend, concat<type_list<store<DO>, typename detail::gradient_step_of<DO>::step, Next>,
+                               filter<type_list<T...>, detail::is_not<typename detail::gradient_step_of<DO>::step>>>>;
 
 }  // namespace headmix

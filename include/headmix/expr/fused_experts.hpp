@@ -62,31 +62,35 @@ inline constexpr bool is_map_of = Pointwise<Y>&& Y::kind_of == kind::real&& coun
                                   ((std::is_same_v<typename Y::extents, typename P::extents> &&
                                     reads_element<Y, P>)&&...);
 
+template <class Slots, class Y, class Products, class... Operands>
+using expert_map =
+    fused<ops::expert_linear_map<Slots>, type_list<Y>, Products, type_list<over_products<Y, Products>, Operands...>>;
+
 }  // namespace detail
 
 template <FusedExperts Backend, class Slots, class E, class X, class W, class Perm, class Offsets, class Y, class... T>
 requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>)  //
-    struct fusion<Backend,
-                  type_list<compute<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>, store<Y>, T...>> {
-  using further = type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>;
-  using type = fused<ops::expert_linear_map<Slots>, type_list<Y>, further,
-                     type_list<over_products<Y, further>, X, W, Perm, Offsets>>;
-  using rest = type_list<T...>;
-};
+    inline constexpr fused_as<
+        detail::expert_map<Slots, Y, type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>, X, W, Perm,
+                           Offsets>,
+        type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
+        type_list<T...>> fusion<Backend, type_list<compute<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
+                                                   store<Y>, T...>>{};
 
 /// Two products with the same rows, and a pointwise tree over both: one kernel.
 template <FusedExperts Backend, class Slots, class E, class X, class W, class V, class Perm, class Offsets, class Y,
           class... T>
 requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
                            node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>)  //
-    struct fusion<Backend,
-                  type_list<compute<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
-                            compute<node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>, store<Y>, T...>> {
-  using further = type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
-                            node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>;
-  using type = fused<ops::expert_linear_map<Slots>, type_list<Y>, further,
-                     type_list<over_products<Y, further>, X, W, V, Perm, Offsets>>;
-  using rest = type_list<T...>;
-};
+    inline constexpr fused_as<
+        detail::expert_map<Slots, Y,
+                           type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
+                                     node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
+                           X, W, V, Perm, Offsets>,
+        type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
+                  node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
+        type_list<T...>> fusion<Backend, type_list<compute<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
+                                                   compute<node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
+                                                   store<Y>, T...>>{};
 
 }  // namespace headmix

@@ -61,19 +61,38 @@ struct columns_of<Z, node<ops::gather_cols, Z, node<ops::iota_cols<First, Count,
   static constexpr bool found = true;
   using first = First;
 };
-/// The choice among columns of Z that the steps make first.
-template <class Z, class... Steps>
-struct choice_from {
-  static constexpr bool found = false;
-};
-template <class Z, class K, class S, class... More>
-requires(columns_of<Z, S>::found) struct choice_from<Z, compute<node<ops::top_k<K>, node<ops::softmax, S>>>, More...> {
-  static constexpr bool found = true;
+/// The best K of the columns S of a product.
+template <class S, class K>
+struct choice {
   using columns = S;
   using count = K;
 };
-template <class Z, class Other, class... More>
-struct choice_from<Z, Other, More...> : choice_from<Z, More...> {};
+/// The choice among columns of Z that the steps make first, as a pointer to `choice`; nothing where they make none.
+template <class Z, class Step>
+inline constexpr decltype(nullptr) choice_in{};
+template <class Z, class K, class S>
+requires(columns_of<Z, S>::found)  //
+    inline constexpr choice<S, K>* choice_in<Z, compute<node<ops::top_k<K>, node<ops::softmax, S>>>>{};
+template <class Z, class Step, class... More>
+constexpr auto first_choice() {
+  if constexpr (std::is_pointer_v<std::remove_cv_t<decltype(choice_in<Z, Step>)>>) {
+    return choice_in<Z, Step>;
+  } else if constexpr (sizeof...(More) > 0) {
+    return detail::first_choice<Z, More...>();
+  } else {
+    return nullptr;
+  }
+}
+template <class Z, class... Steps>
+constexpr auto choice_from(type_list<Steps...>*) {
+  if constexpr (sizeof...(Steps) == 0) {
+    return nullptr;
+  } else {
+    return detail::first_choice<Z, Steps...>();
+  }
+}
+template <class Z, class Steps>
+concept IsRouted = std::is_pointer_v<decltype(detail::choice_from<Z>(pack<Steps>{}))>;
 
 /// The values of a router: z = x w, p = softmax(s) of columns s of z and the best K columns of p. What else follows
 /// from them alone is done with them wherever it stands in the list, since its operands are there.
@@ -99,21 +118,24 @@ struct routed_values {
   };
 };
 
+/// How a router with the product Z = x w is done, of which the steps make a choice.
+template <class Z, class X, class W, class Steps, class S, class K>
+constexpr auto fused_route(choice<S, K>*) {
+  using values = routed_values<Z, S, K>;
+  return fused_as<
+      fused<ops::route<typename columns_of<Z, S>::first>, type_list<Z, typename values::p, typename values::index>,
+            typename values::further, type_list<X, W>>,
+      typename values::further, filter<Steps, typename values::is_left>>{};
+}
+
 }  // namespace detail
 
 /// A router's product, its scores and the choice among them: one kernel.
 template <class Backend, class X, class W, class... T>
 requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real &&
-         detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>, T...>::found)  //
-    struct fusion<Backend, type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>, T...>> {
-  using z = node<ops::matmul<kind::accumulator>, X, W>;
-  using choice = detail::choice_from<z, T...>;
-  using s = typename choice::columns;
-  using values = detail::routed_values<z, s, typename choice::count>;
-  using further = typename values::further;
-  using type = fused<ops::route<typename detail::columns_of<z, s>::first>,
-                     type_list<z, typename values::p, typename values::index>, further, type_list<X, W>>;
-  using rest = filter<type_list<T...>, typename values::is_left>;
-};
+         detail::IsRouted<node<ops::matmul<kind::accumulator>, X, W>, type_list<T...>>)  //
+    inline constexpr auto fusion<Backend, type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>, T...>> =
+        detail::fused_route<node<ops::matmul<kind::accumulator>, X, W>, X, W, type_list<T...>>(
+            detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>>(detail::pack<type_list<T...>>{}));
 
 }  // namespace headmix

@@ -5,11 +5,9 @@
 // A new pattern is one specialization of `fusion`, beside its operation, in a header that expr/fusions.hpp lists:
 //
 //   template <MyFused Backend, class A, class... T>  // MyFused: see contract/optional_kernels.hpp
-//   struct fusion<Backend, type_list<compute<first<A>>, compute<second<first<A>>>, T...>> {
-//     using type = fused<ops::both, type_list<first<A>, second<first<A>>>, type_list<>, type_list<A>>;
-//     using further = type_list<>;
-//     using rest = type_list<T...>;
-//   };
+//   inline constexpr fused_as<fused<ops::both, type_list<first<A>, second<first<A>>>, type_list<>, type_list<A>>,
+//                          type_list<>, type_list<T...>>
+//       fusion<Backend, type_list<compute<first<A>>, compute<second<first<A>>>, T...>>{};
 //
 // ops::both is an operation whose eval() receives the outputs and then the operands; it calls the kernel.
 
@@ -35,25 +33,18 @@ struct fused {};
 template <Expr E, class Products>
 struct over_products {};
 
-/// How the first steps of a list are done together: `type` is the step, `rest` what is left, and `further` is what the
-/// step writes only if it is read. Without a pattern the first step stays as it is.
+/// The first steps of a list are done as `Step`, which writes the values `Further` only if they are read; the steps
+/// `Rest` are left. A pointer to a class without a definition: lists of steps are long, see core/type_list.hpp.
+template <class Step, class Further, class Rest>
+struct fused_head;
+template <class Step, class Further, class Rest>
+using fused_as = fused_head<Step, Further, Rest> const*;
+
+/// How the first steps of the list are done together: `fused_as`, or nothing where no pattern begins with them.
 template <class Backend, class Steps>
-struct fusion;
-template <class Backend, class H, class... T>
-struct fusion<Backend, type_list<H, T...>> {
-  using type = H;
-  using further = type_list<>;
-  using rest = type_list<T...>;
-};
+inline constexpr decltype(nullptr) fusion{};
 
 namespace detail {
-
-template <class L>
-struct first_of;
-template <class H, class... T>
-struct first_of<type_list<H, T...>> {
-  using type = H;
-};
 
 /// What a let stands for, as a sum of terms. A gradient (program/gradient.hpp) lists its terms itself.
 template <class E>

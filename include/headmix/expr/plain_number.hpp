@@ -26,7 +26,7 @@ struct refused_number : refused {
 
 /// A number of C++, which no expression is made of.
 template <class Number>
-concept PlainNumber = std::is_arithmetic_v<Number>;
+concept PlainNumber = !__is_class(Number) && std::is_arithmetic_v<Number>;
 
 /// Refused: a number in an equation is a type, number<n, d>{}.
 template <PlainNumber Number, Expr A>

@@ -30,30 +30,29 @@ struct broadcast<S, T, U...>
                       wider<typename S::count, typename T::count>>,
                 U...> {};
 template <class X, class Y>
-using same_or_one =
-    std::conditional_t<X::extent::value == 1 || Y::extent::value == 1, type_list<>, type_list<equal<X, Y>>>;
+using same_or_one = kept<X::extent::value != 1 && Y::extent::value != 1, equal<X, Y>>;
 /// A row that is repeated down every matrix of a stack.
 template <class A>
 inline constexpr bool is_one_row = rows<A>::value == 1 && count<A>::value == 1;
 /// Rows and columns may be repeated; a stack meets a stack of the same extents, or one row.
-template <class... A>
-struct extents_to_check {
-  using type = type_list<>;
+template <bool Stacks>
+struct extents_of_two {
+  template <class A, class B>
+  using to_check = concat<same_or_one<cols_of<A>, cols_of<B>>, same_or_one<rows_of<A>, rows_of<B>>>;
+};
+template <>
+struct extents_of_two<true> {
+  template <class A, class B>
+  using to_check = concat<same_or_one<cols_of<A>, cols_of<B>>,
+                          type_list<equal<count_of<A>, count_of<B>>, equal<rows_of<A>, rows_of<B>>>>;
 };
 template <class A, class B>
-struct extents_to_check<A, B> {
-  using type = concat<same_or_one<cols_of<A>, cols_of<B>>, same_or_one<rows_of<A>, rows_of<B>>>;
-};
-template <class A, class B>
-requires(!is_one_row<A> && !is_one_row<B> &&
-         (count<A>::value != 1 || count<B>::value != 1)) struct extents_to_check<A, B> {
-  using type = concat<same_or_one<cols_of<A>, cols_of<B>>,
-                      type_list<equal<count_of<A>, count_of<B>>, equal<rows_of<A>, rows_of<B>>>>;
-};
-template <class A, class B, class C, class... D>
-struct extents_to_check<A, B, C, D...> {
-  using type = concat<typename extents_to_check<A, B>::type, typename extents_to_check<A, C, D...>::type>;
-};
+using extents_to_check =
+    typename extents_of_two<!is_one_row<A> && !is_one_row<B> &&
+                            (count<A>::value != 1 || count<B>::value != 1)>::template to_check<A, B>;
+/// The first operand against each of the others.
+template <class A, class... B>
+concat<extents_to_check<A, B>...> all_extents_to_check();
 }  // namespace detail
 
 /// Base of the pointwise operations; a user's own derives from it too.
@@ -66,7 +65,7 @@ struct pointwise : operation {
   template <class... A>
   using shape_of = typename detail::broadcast<typename A::extents...>::type;
   template <class... A>
-  using checks = typename detail::extents_to_check<A...>::type;
+  using checks = decltype(detail::all_extents_to_check<A...>());
 };
 
 /// A pointwise operation of one argument: `template <class T> static T f(T)` and `vjp(dy, a, y)`.

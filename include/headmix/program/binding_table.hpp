@@ -7,7 +7,7 @@
 
 #include "headmix/expr/repeat.hpp"
 #include "headmix/program/binding.hpp"
-#include "headmix/program/steps.hpp"
+#include "headmix/program/gradient.hpp"
 
 namespace headmix::detail {
 
@@ -68,15 +68,11 @@ requires requires { typename E::counted; }
 struct sizes_of_number<E> {
   using type = named_sizes<typename E::counted>;
 };
-/// The dynamic sizes that a list of expressions mentions.
-template <class Nodes>
-struct sizes_in;
-template <class... E>
-struct sizes_in<type_list<E...>> {
-  using type =
-      concat<concat<typename sizes_of_shape<typename E::extents>::type,
-                    typename sizes_of_checks<typename checks_of<E>::type>::type, typename sizes_of_number<E>::type>...>;
-};
+/// The dynamic sizes that an expression mentions.
+template <class E>
+using sizes_of_node =
+    concat<typename sizes_of_shape<typename E::extents>::type,
+           typename sizes_of_checks<typename checks_of<E>::type>::type, typename sizes_of_number<E>::type>;
 
 /// The leaf whose rows must follow each other because E is a reshape of it, or none.
 template <class E, form = E::form_of>
@@ -88,7 +84,7 @@ struct leaf_below<E, form::leaf> {
   using type = type_list<E>;
 };
 template <Alias E>
-struct leaf_below<E, form::let> : leaf_below<typename first_of<terms<E>>::type> {};
+struct leaf_below<E, form::let> : leaf_below<first_in<terms<E>>> {};
 template <class E>
 struct reshaped_leaf {
   using type = type_list<>;
@@ -188,12 +184,12 @@ template <class Sizes, class Plan, class X>
 inline constexpr size_rule rule_of<Sizes, received_rows<Plan, X>> = {
     size_rule::op::received, position_in<Sizes, received_rows<Plan, X>>::value, formula_for<Sizes, X>};
 template <class Sizes, class... X>
-constexpr auto rules_of(type_list<X...>) {
+constexpr auto rules_of(type_list<X...>*) {
   return std::array<size_rule, sizeof...(X)>{rule_of<Sizes, X>...};
 }
 
 template <class... X>
-constexpr auto names_of_sizes(type_list<X...>) {
+constexpr auto names_of_sizes(type_list<X...>*) {
   return std::array<char const*, sizeof...(X)>{name_source<X>()...};
 }
 /// Reads a number of leaf L, whose numbers must be above 0.
@@ -208,51 +204,50 @@ constexpr auto read_positive() -> double (*)(std::byte const*) {
   }
 }
 template <class Scalar, class Sizes, class Repetitions, class... L>
-constexpr auto rows_of_leaves(type_list<L...>) {
+constexpr auto rows_of_leaves(type_list<L...>*) {
   return std::array<leaf_row, sizeof...(L)>{leaf_row{name_source<L>(), shape_formula_of<Sizes, typename L::extents>,
                                                      L::kind_of, L::grad, domain_formula<L, Sizes>(),
                                                      repetition_number<Repetitions, L>, read_positive<L, Scalar>()}...};
 }
 template <class Sizes, class... E, class... Check>
-constexpr auto rows_of_checks(type_list<std::pair<E, Check>...>) {
+constexpr auto rows_of_checks(type_list<std::pair<E, Check>...>*) {
   return std::array<check_row, sizeof...(Check)>{check_texts<E, Check>::template row<Sizes>...};
 }
 template <class Leaves, class... R>
-constexpr auto numbers_of_leaves(type_list<R...>) {
+constexpr auto numbers_of_leaves(type_list<R...>*) {
   return std::array<int, sizeof...(R)>{position_in<Leaves, R>::value...};
 }
 template <class... L>
-constexpr bool any_in_context(type_list<L...>) {
+constexpr bool any_in_context(type_list<L...>*) {
   return (counts<rows<L>, context_tokens> || ...);
 }
 
-/// What the lists P bind. Arrays have names of P alone: to spell out lists would take kilobytes for each.
+template <class E, class... C>
+type_list<std::pair<E, C>...>* checks_with_node(type_list<C...>*);
+template <class... E>
+unique<concat<sizes_of_node<E>...>>* sizes_of_nodes(type_list<E...>*);
+template <class... E>
+auto checks_of_nodes(type_list<E...>*)
+    -> concat<list_of<decltype(detail::checks_with_node<E>(pack<typename checks_of<E>::type>{}))>...>*;
+template <class... E>
+concat<typename reshaped_leaf<E>::type...>* reshaped_leaves(type_list<E...>*);
+template <class Graph>
+using mentioned_sizes = list_of<decltype(detail::sizes_of_nodes(pack<nodes_in<Graph>>{}))>;
+
+/// What a program P binds.
 template <class P>
 struct binding_arrays {
   using sizes = typename P::sizes;
   using leaf_list = typename P::leaves;
   using repetitions = repetitions_in<leaf_list>;
-  static constexpr auto names = names_of_sizes(sizes{});
-  static constexpr auto leaves = rows_of_leaves<typename P::scalar, sizes, repetitions>(leaf_list{});
-  static constexpr auto checks = rows_of_checks<sizes>(typename P::bound::checks{});
-  static constexpr auto rules = rules_of<sizes>(filter<sizes, has_rule>{});
-  static constexpr auto reshaped = numbers_of_leaves<leaf_list>(unique<typename P::bound::reshaped>{});
-  static constexpr bool keys_from_context = any_in_context(leaf_list{});
-};
-
-template <class E, class Checks = typename checks_of<E>::type>
-struct checks_with_node;
-template <class E, class... C>
-struct checks_with_node<E, type_list<C...>> {
-  using type = type_list<std::pair<E, C>...>;
-};
-template <class Nodes>
-struct bound_nodes;
-template <class... E>
-struct bound_nodes<type_list<E...>> {
-  using mentioned = unique<typename sizes_in<type_list<E...>>::type>;
-  using checks = concat<typename checks_with_node<E>::type...>;
-  using reshaped = concat<typename reshaped_leaf<E>::type...>;
+  static constexpr auto names = detail::names_of_sizes(pack<sizes>{});
+  static constexpr auto leaves = detail::rows_of_leaves<typename P::scalar, sizes, repetitions>(pack<leaf_list>{});
+  static constexpr auto checks = detail::rows_of_checks<sizes>(
+      pack<list_of<decltype(detail::checks_of_nodes(pack<nodes_in<typename P::graph_of>>{}))>>{});
+  static constexpr auto rules = detail::rules_of<sizes>(pack<filter<sizes, has_rule>>{});
+  static constexpr auto reshaped = detail::numbers_of_leaves<leaf_list>(
+      pack<unique<list_of<decltype(detail::reshaped_leaves(pack<nodes_in<typename P::graph_of>>{}))>>>{});
+  static constexpr bool keys_from_context = detail::any_in_context(pack<leaf_list>{});
 };
 
 }  // namespace headmix::detail

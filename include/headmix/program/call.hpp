@@ -72,15 +72,19 @@ namespace detail {
 
 // ---- what an expression becomes, and the values that it reads ----
 
+template <bool IsAlias>
+struct memory {
+  template <class E>
+  using of = E;
+};
+template <>
+struct memory<true> {
+  template <class E>
+  using of = typename memory<Alias<first_in<terms<E>>>>::template of<first_in<terms<E>>>;
+};
 /// The value whose memory holds E: E itself, unless it is another name for it.
 template <class E>
-struct in_memory {
-  using type = E;
-};
-template <Alias E>
-struct in_memory<E> : in_memory<typename first_of<terms<E>>::type> {};
-template <class E>
-using memory_of = typename in_memory<E>::type;
+using memory_of = typename memory<Alias<E>>::template of<E>;
 
 /// A value of which only the extents are looked at.
 template <class E>
@@ -349,15 +353,32 @@ struct map_kernel : plain_kernel {
   static constexpr bool is_row_local = true;
 };
 
-/// One call: outputs and operands are lists of values.
+/// One call: outputs and operands are lists of values. Without a definition: it is long, see core/type_list.hpp.
 template <class Kernel, class Outputs, class Operands, bool Accumulate, bool IntoLeaf>
-struct call {
-  using kernel = Kernel;
-  using outputs = Outputs;
-  using operands = Operands;
-  using values = concat<Outputs, Operands>;
+struct call;
+template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
+K kernel_in(call<K, Y, V, Accumulate, IntoLeaf>*);
+template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
+Y outputs_in(call<K, Y, V, Accumulate, IntoLeaf>*);
+template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
+V operands_in(call<K, Y, V, Accumulate, IntoLeaf>*);
+template <bool Accumulate, bool IntoLeaf>
+struct call_effect {
   static constexpr bool accumulate = Accumulate, into_leaf = IntoLeaf;
 };
+template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
+call_effect<Accumulate, IntoLeaf> effect_in(call<K, Y, V, Accumulate, IntoLeaf>*);
+template <class Call>
+using kernel_of_call = decltype(detail::kernel_in(pack<Call>{}));
+template <class Call>
+using outputs_of_call = decltype(detail::outputs_in(pack<Call>{}));
+template <class Call>
+using operands_of_call = decltype(detail::operands_in(pack<Call>{}));
+template <class Call>
+using effect_of_call = decltype(detail::effect_in(pack<Call>{}));
+/// Outputs, then operands.
+template <class Call>
+using values_of_call = concat<outputs_of_call<Call>, operands_of_call<Call>>;
 
 template <class Node, class Numbers>
 struct buffers_of_node;
@@ -420,10 +441,10 @@ template <class Node, class Scalar>
 struct calls_of<compute<Node>, Scalar> {
   using buffers = written_by<Node>;
   template <class... B>
-  static auto call_for(type_list<B...>) ->
-      typename kernel_of<Node, Scalar, buffers, type_list<storage_t<B::kind_of, Scalar>...>>::template call_with<false,
-                                                                                                                 false>;
-  using type = type_list<decltype(call_for(buffers{}))>;
+  static auto calls_for(type_list<B...>*)
+      -> type_list<typename kernel_of<Node, Scalar, buffers, type_list<storage_t<B::kind_of, Scalar>...>>::  //
+                   template call_with<false, false>>;
+  using type = decltype(calls_for(pack<buffers>{}));
 };
 template <class E, class Scalar>
 struct calls_of<store<E>, Scalar> {

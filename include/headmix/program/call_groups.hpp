@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "headmix/expr/linear.hpp"
-#include "headmix/program/call.hpp"
 #include "headmix/program/call_order.hpp"
+#include "headmix/program/program_lists.hpp"
 
 namespace headmix::detail {
 
@@ -57,9 +57,9 @@ struct same_rows {
   using step = decltype(Kernel::in_row(std::declval<Run const&>(), std::declval<value_reader&>(),
                                        std::declval<value_reader&>(), false));
   template <class Run, class Call>
-  static constexpr double share = sizeof(step<Run, typename Call::kernel>) / most_bytes;
+  static constexpr double share = sizeof(step<Run, kernel_of_call<Call>>) / most_bytes;
   template <class... C>
-  using kernel = row_kernel<Rows, row_part<typename C::kernel, C::accumulate>...>;
+  using kernel = row_kernel<Rows, row_part<kernel_of_call<C>, effect_of_call<C>::accumulate>...>;
 };
 
 // ---- products ----
@@ -123,11 +123,12 @@ struct common_of {
   using type = void;
 };
 template <class Call, class Backend>
-requires(FusedRows<Backend>&& Call::kernel::is_row_local && !Call::into_leaf && Call::outputs::size == 1)  //
+requires(FusedRows<Backend>&& kernel_of_call<Call>::is_row_local && !effect_of_call<Call>::into_leaf &&
+         count_of_types<outputs_of_call<Call>>::value == 1)  //
     struct common_of<Call, Backend> {
-  using rows_of_result = rows<typename first_of<typename Call::outputs>::type>;
+  using rows_of_result = rows<first_in<outputs_of_call<Call>>>;
   using type =
-      std::conditional_t<have_short_rows<rows_of_result, typename Call::values>, same_rows<rows_of_result>, void>;
+      std::conditional_t<have_short_rows<rows_of_result, values_of_call<Call>>, same_rows<rows_of_result>, void>;
 };
 template <kind K, class T, class A, class B, class Y, class Left, class Right, bool Accumulate, class Backend>
 requires(StackedProducts<Backend>)  //
@@ -152,66 +153,55 @@ inline constexpr bool is_fixed<kernel<Op, Out, type_list<In...>>> = edge_of<Op>:
 template <class Run, class All, class Call, class Common>
 constexpr call_role role_of() {
   if constexpr (std::is_void_v<Common>) {
-    return {-1, 0, false, is_fixed<typename Call::kernel>};
+    return {-1, 0, false, is_fixed<kernel_of_call<Call>>};
   } else {
     return {position_in<All, Common>::value, Common::template share<Run, Call>, Common::in_parallel,
-            is_fixed<typename Call::kernel>};
+            is_fixed<kernel_of_call<Call>>};
   }
 }
 template <class Run, class... C>
-constexpr auto roles_of(type_list<C...>) {
+constexpr auto roles_of(type_list<C...>*) {
   using backend = typename Run::backend_type;
   using all = unique<type_list<typename common_of<C, backend>::type...>>;
   return std::array<call_role, sizeof...(C)>{role_of<Run, all, C, typename common_of<C, backend>::type>()...};
 }
 
-template <class Backend, class... C>
-struct together {
-  using common = typename common_of<typename first_of<type_list<C...>>::type, Backend>::type;
-  using type = call<typename common::template kernel<C...>, concat<typename C::outputs...>,
-                    concat<typename C::operands...>, false, false>;
-};
+/// Several calls that have something in common, as one; one call is itself.
+template <class Backend, class C, class... More>
+auto together(type_list<C, More...>*) -> call<typename common_of<C, Backend>::type::template kernel<C, More...>,
+                                              concat<outputs_of_call<C>, outputs_of_call<More>...>,
+                                              concat<operands_of_call<C>, operands_of_call<More>...>, false, false>*;
 template <class Backend, class C>
-struct together<Backend, C> {
-  using type = C;
-};
-template <class Backend, class Calls, class Order, std::size_t First, class Members>
-struct group_of_calls;
-template <class Backend, class Calls, class Order, std::size_t First, std::size_t... Member>
-struct group_of_calls<Backend, Calls, Order, First, std::index_sequence<Member...>>
-    : together<Backend, nth<Order::value.call[First + Member], Calls>...> {};
-template <class Backend, class Calls, class Order, class Groups>
-struct calls_in_order;
+C* together(type_list<C>*);
+template <class Calls, class Order, std::size_t First, std::size_t... Member>
+auto members_of_group(std::index_sequence<Member...>) -> type_list<nth<Order::value.call[First + Member], Calls>...>*;
+template <class Calls, class Order, std::size_t Group>
+using group_of_calls =
+    list_of<decltype(detail::members_of_group<Calls, Order, static_cast<std::size_t>(Order::value.begin[Group])>(
+        std::make_index_sequence<Order::value.begin[Group + 1] - Order::value.begin[Group]>{}))>;
 template <class Backend, class Calls, class Order, std::size_t... Group>
-struct calls_in_order<Backend, Calls, Order, std::index_sequence<Group...>> {
-  template <std::size_t G>
-  using group = group_of_calls<Backend, Calls, Order, static_cast<std::size_t>(Order::value.begin[G]),
-                               std::make_index_sequence<Order::value.begin[G + 1] - Order::value.begin[G]>>;
-  using type = type_list<typename group<Group>::type...>;
-};
+auto calls_in_order(std::index_sequence<Group...>)
+    -> type_list<list_of<decltype(detail::together<Backend>(pack<group_of_calls<Calls, Order, Group>>{}))>...>*;
 
 /// True when a backend does several calls in one kernel.
 template <class Backend>
 inline constexpr bool groups_calls = FusedRows<Backend> || StackedProducts<Backend>;
 
-/// The calls of a program with lists P, together where they may be.
-/// @tparam Tables  a program's tables of the calls one by one
+/// In which order the calls of a program P are made, and which of them together.
+/// @tparam Tables  the program's tables of the calls one by one
 template <class P, class Tables>
-struct grouped_calls {
-  using run = typename P::run;
-  using single = typename Tables::calls;
-  struct order {
-    static constexpr auto stored = static_cast<std::size_t>(P::stored::size);
-    static constexpr auto roles = roles_of<run>(single{});
-    static constexpr auto bases = bases_of<stored>(Tables::sources);
-    static constexpr auto repeats = repeats_of<stored>(Tables::leaf_rows, Tables::rows, Tables::numbers, bases);
-    static constexpr auto value = call_ordering<static_cast<std::size_t>(single::size), stored>(
-                                      roles, Tables::rows, Tables::numbers, bases, repeats)
-                                      .order(Tables::forward_calls);
-  };
-  using calls = typename calls_in_order<typename run::backend_type, single, order,
-                                        std::make_index_sequence<order::value.groups>>::type;
-  static constexpr std::size_t forward_calls = order::value.forward_groups;
+struct order_of_calls {
+  static constexpr auto stored = static_cast<std::size_t>(count_of_types<stored_in<P>>::value);
+  static constexpr auto single = static_cast<std::size_t>(count_of_types<calls_in<P>>::value);
+  static constexpr auto roles = detail::roles_of<typename P::run>(pack<calls_in<P>>{});
+  static constexpr auto bases = bases_of<stored>(Tables::sources);
+  static constexpr auto repeats = repeats_of<stored>(Tables::leaf_rows, Tables::rows, Tables::numbers, bases);
+  static constexpr auto value =
+      call_ordering<single, stored>(roles, Tables::rows, Tables::numbers, bases, repeats).order(Tables::forward_calls);
 };
+/// The calls of P, together where they may be.
+template <class P, class Order>
+using grouped_calls = list_of<decltype(detail::calls_in_order<typename P::backend, calls_in<P>, Order>(
+    std::make_index_sequence<Order::value.groups>{}))>;
 
 }  // namespace headmix::detail

@@ -18,33 +18,55 @@ struct calls_of<fused<Op, type_list<Node...>, type_list<F...>, type_list<A...>>,
            buffers, concat<typename operand<false, A, Scalar>::values...>, false, false>>;
 };
 
-template <class Backend, class Done, class Further, class Steps>
-struct fused_steps;
-template <class Backend, class Done, class Further>
-struct fused_steps<Backend, Done, Further, type_list<>> {
-  using type = Done;
-  using further = Further;
-};
-template <class Backend, class... D, class Further, class H, class... T>
-struct fused_steps<Backend, type_list<D...>, Further, type_list<H, T...>>
-    : fused_steps<Backend, type_list<D..., typename fusion<Backend, type_list<H, T...>>::type>,
-                  concat<Further, typename fusion<Backend, type_list<H, T...>>::further>,
-                  typename fusion<Backend, type_list<H, T...>>::rest> {};
+/// Steps of which some write more than one value: those of Further only if it is read. Without a definition.
+template <class Steps, class Further>
+struct fused_program;
 
-/// `type`: the steps with those that Backend does in one kernel replaced; `further`: what these write only if it is
-/// read.
-template <class Backend, class Steps, bool Fuses = fuses_steps<Backend>>
-struct fused_for {
-  using type = Steps;  // lists of steps are long: nothing is made of them for a backend that fuses nothing
-  using further = type_list<>;
+template <class Backend, bool Any>
+struct fuse_steps {
+  template <class Done, class Further, class>
+  using type = fused_program<Done, Further>;
+};
+template <class Backend, class Done, class Further, class Rest>
+using steps_fused = typename fuse_steps<Backend, (count_of_types<Rest>::value > 0)>::template type<Done, Further, Rest>;
+/// The steps after those that head is for, behind Done.
+template <class Backend, class Done, class Further, class H, class... T>
+auto fuse_head(decltype(nullptr), type_list<H, T...>*)
+    -> steps_fused<Backend, list_of<decltype(detail::append<H>(pack<Done>{}))>, Further, type_list<T...>>*;
+template <class Backend, class Done, class Further, class Step, class More, class Rest, class Steps>
+auto fuse_head(fused_head<Step, More, Rest> const*, Steps*)
+    -> steps_fused<Backend, list_of<decltype(detail::append<Step>(pack<Done>{}))>, concat<Further, More>, Rest>*;
+template <class Backend>
+struct fuse_steps<Backend, true> {
+  template <class Done, class Further, class Steps>
+  using type =
+      list_of<decltype(detail::fuse_head<Backend, Done, Further>(decltype(fusion<Backend, Steps>){}, pack<Steps>{}))>;
+};
+
+template <bool Fuses>
+struct fuse_for {
+  template <class, class Steps>
+  using type = fused_program<Steps, type_list<>>;
+};
+template <>
+struct fuse_for<true> {
+  template <class Backend, class Steps>
+  using type = steps_fused<Backend, type_list<>, type_list<>, Steps>;
 };
 template <class Backend, class Steps>
-struct fused_for<Backend, Steps, true> : fused_steps<Backend, type_list<>, type_list<>, Steps> {};
+using fused_for = typename fuse_for<fuses_steps<Backend>>::template type<Backend, Steps>;
+template <class Steps, class Further>
+Steps steps_of(fused_program<Steps, Further>*);
+template <class Steps, class Further>
+Further further_of(fused_program<Steps, Further>*);
 
 }  // namespace detail
 
 /// Steps with those that Backend does in one kernel replaced.
 template <class Backend, class Steps>
-using fuse = typename detail::fused_for<Backend, Steps>::type;
+using fuse = decltype(detail::steps_of(detail::pack<detail::fused_for<Backend, Steps>>{}));
+/// The values that the steps of `fuse` write only if they are read.
+template <class Backend, class Steps>
+using written_if_read = decltype(detail::further_of(detail::pack<detail::fused_for<Backend, Steps>>{}));
 
 }  // namespace headmix

@@ -84,58 +84,85 @@ constexpr auto readers_of(std::array<int, Nodes> const& operands, std::array<std
   }
   return table;
 }
-template <class Nodes, class Edges>
-struct readers;
-template <class... E, class... A>
-struct readers<type_list<E...>, type_list<A...>> {
-  static constexpr auto table =
-      readers_of<sizeof...(E), sizeof...(A)>({E::args::size...}, {position_in<type_list<E...>, A>::value...});
-};
-template <class Nodes>
-struct edges_of;
-template <class... E>
-struct edges_of<type_list<E...>> : readers<type_list<E...>, concat<typename E::args...>> {};
-
+/// Whether a wanted leaf is reached from each node along a differentiable path.
+template <std::size_t Nodes, std::size_t Edges>
+constexpr auto active_nodes(std::array<int, Nodes> const& operands, std::array<std::size_t, Edges> const& edges,
+                            std::array<bool, Nodes> const& differentiable, std::array<bool, Nodes> const& wanted) {
+  std::array<bool, Nodes> active = wanted;
+  std::size_t edge = 0;
+  for (std::size_t i = 0; i < Nodes; ++i) {
+    for (int n = 0; n < operands[i]; ++n) {
+      bool const reaches = active[edges[edge++]];
+      active[i] = active[i] || (differentiable[i] && reaches);
+    }
+  }
+  return active;
+}
 }  // namespace detail
 
 /// Which gradients a program computes: those of the roots by the leaves that Mode says.
 template <class Roots, class Mode>
 struct graph {
-  using root_list = typename Roots::list;
+  using roots = Roots;
+  using mode = Mode;
   using nodes = nodes_of<Roots>;
-  using wanted = typename detail::wanted_leaves<Mode, leaves_of<Roots>>::type;
-  /// Which nodes read each node.
-  static constexpr auto const& readers = detail::edges_of<nodes>::table;
 };
 
 namespace detail {
-template <class Wanted, class E>
-struct active;
-template <class Wanted, class L>
-struct any_active;
-template <class Wanted, class... A>
-struct any_active<Wanted, type_list<A...>> : std::bool_constant<(active<Wanted, A>::value || ...)> {};
-/// True when a wanted leaf is reached from E along a differentiable path.
-template <class Wanted, class E>
-struct active : std::bool_constant<E::grad && any_active<Wanted, typename E::args>::value> {};
-template <class Wanted, Leaf L>
-struct active<Wanted, L> : std::bool_constant<contains<Wanted, L>> {};
 
-template <class G, class Node>
+template <class G>
+using nodes_in = typename G::nodes;
+/// The leaves by which a program computes gradients.
+template <class G>
+using wanted_in = typename wanted_leaves<typename G::mode, leaves_of<typename G::roots>>::type;
+
+template <class... E>
+concat<typename E::args...>* operands_of_all(type_list<E...>*);
+template <class... E>
+constexpr std::array<int, sizeof...(E)> numbers_of_operands(type_list<E...>*) {
+  return {count_of_types<typename E::args>::value...};
+}
+template <class Nodes, class... A>
+constexpr std::array<std::size_t, sizeof...(A)> positions_of(type_list<A...>*) {
+  return {position_in<Nodes, A>::value...};
+}
+template <class List, class... E>
+constexpr std::array<bool, sizeof...(E)> are_in(type_list<E...>*) {
+  return {contains<List, E>...};
+}
+template <class... E>
+constexpr std::array<bool, sizeof...(E)> are_differentiable(type_list<E...>*) {
+  return {E::grad...};
+}
+/// The nodes of graph G by number.
+template <class G>
+struct node_table {
+  static constexpr auto operands = detail::numbers_of_operands(pack<nodes_in<G>>{});
+  static constexpr auto edges =
+      detail::positions_of<nodes_in<G>>(pack<list_of<decltype(detail::operands_of_all(pack<nodes_in<G>>{}))>>{});
+  static constexpr auto readers = detail::readers_of(operands, edges);
+  static constexpr auto active = detail::active_nodes(operands, edges, detail::are_differentiable(pack<nodes_in<G>>{}),
+                                                      detail::are_in<wanted_in<G>>(pack<nodes_in<G>>{}));
+  static constexpr auto is_root = detail::are_in<unique<typename G::roots::list>>(pack<nodes_in<G>>{});
+  static constexpr int readers_of_node(std::size_t n) { return static_cast<int>(readers.end[n] - readers.begin[n]); }
+};
+template <class G, int Number>
+using node_at = nth<Number, nodes_in<G>>;
+template <class G, int Number>
 struct gradient_terms;
 
 /// In what a gradient by E is stored.
 template <class E>
 inline constexpr kind gradient_kind = E::kind_of;
-template <class Op, class... A>
-requires(Op::rounds_gradient) inline constexpr kind gradient_kind<node<Op, A...>> = kind::real;
+template <class E>
+requires(E::op::rounds_gradient) inline constexpr kind gradient_kind<E> = kind::real;
 }  // namespace detail
 
 /// The gradient by node `Number` of the graph, which has a buffer. Its name keeps the types of gradients short.
 template <class G, int Number>
 struct adjoint {
-  using of = nth<Number, typename G::nodes>;
-  using terms = typename detail::gradient_terms<G, of>::type;
+  using of = detail::node_at<G, Number>;
+  using terms = typename detail::gradient_terms<G, Number>::type;
   using args = terms;
   using extents = typename of::extents;
   static constexpr kind kind_of = detail::gradient_kind<of>;
@@ -145,144 +172,180 @@ struct adjoint {
 
 namespace detail {
 
-/// The gradient by C as an expression, or none.
-template <class G, class C, class Terms = typename gradient_terms<G, C>::type>
-struct gradient_by;
-template <class G, class C>
-struct gradient_by<G, C, type_list<>> {
+/// The gradient by a node as an expression: none without terms, their sum where it is read element by element or moved,
+/// else a buffer.
+enum class gradient_form { none, sum, buffer };
+template <class C, class Terms>
+using gradient_form_of =
+    std::integral_constant<gradient_form, count_of_types<Terms>::value == 0          ? gradient_form::none
+                                          : Pointwise<C> || C::form_of == form::view ? gradient_form::sum
+                                                                                     : gradient_form::buffer>;
+template <class... T>
+auto add_all(type_list<T...>*) -> decltype((T{} + ...));
+template <gradient_form>
+struct gradient_by {
+  template <class G, int>
   using type = none;
 };
-template <class G, class C, class T, class... Ts>
-struct gradient_by<G, C, type_list<T, Ts...>> {
-  using type = adjoint<G, position_in<typename G::nodes, C>::value>;
+template <>
+struct gradient_by<gradient_form::sum> {
+  template <class G, int Number>
+  using type = decltype(detail::add_all(pack<typename gradient_terms<G, Number>::type>{}));
 };
-template <class G, class C, class T, class... Ts>
-requires(Pointwise<C> || C::form_of == form::view) struct gradient_by<G, C, type_list<T, Ts...>> {
-  using type = decltype((T{} + ... + Ts{}));
+template <>
+struct gradient_by<gradient_form::buffer> {
+  template <class G, int Number>
+  using type = adjoint<G, Number>;
 };
 
-/// vjp of consumer C, at which gradient D arrives: `gradients` of its operands, empty when none arrives.
-template <class C, class D, form = C::form_of>
-struct pulled;
-template <class C, form Form>
-struct pulled<C, none, Form> {
-  using type = gradients<>;
+/// The `gradients` of the operands of node C, at which gradient D arrives: those that its operation's vjp returns.
+template <class C, class... A, class D>
+auto pull(type_list<A...>*, D d) -> decltype(C::op::vjp(d, A{}..., C{}))*;
+template <gradient_form Gradient, bool IsLet>
+struct vjp {
+  template <class C, class D>
+  using type = list_of<decltype(detail::pull<C>(pack<typename C::args>{}, D{}))>;
 };
-template <class C>
-struct pulled<C, none, form::let> {
-  using type = gradients<>;
-};
-template <class C, class D>
-struct pulled<C, D, form::let> {
+template <gradient_form Gradient>
+struct vjp<Gradient, true> {
+  template <class C, class D>
   using type = gradients<D>;
 };
-template <class Op, class... A, class D, form Form>
-struct pulled<node<Op, A...>, D, Form> {
-  using type = decltype(Op::vjp(D{}, A{}..., node<Op, A...>{}));
-  static_assert(type::size == sizeof...(A), "headmix: vjp returns one gradient (or none) for each operand");
-};
-template <class Op, class... A, form Form>
-struct pulled<node<Op, A...>, none, Form> {
+template <bool IsLet>
+struct vjp<gradient_form::none, IsLet> {
+  template <class C, class D>
   using type = gradients<>;
 };
-template <class G, class C>
-using gradients_from = typename pulled<C, typename gradient_by<G, C>::type>::type;
+template <>
+struct vjp<gradient_form::none, true> : vjp<gradient_form::none, false> {};
+template <int Slots, int Operands>
+struct vjp_result {
+  static_assert(Slots == 0 || Slots == Operands, "headmix: vjp returns one gradient (or none) for each operand");
+  template <class Gradients>
+  using checked = Gradients;
+};
 
-/// D, summed along the extents in which operand X was broadcast.
-template <class X, class D, bool Rows = rows<X>::value == 1 && rows<D>::value != 1,
-          bool Cols = cols<X>::value == 1 && cols<D>::value != 1>
-struct fitted {
-  using type = D;
-  static_assert(extents_agree<rows<D>::value, rows<X>::value> && extents_agree<cols<D>::value, cols<X>::value>,
+/// A gradient of [FoundRows, FoundCols] by an operand of [Rows, Cols]: summed along the extents in which the operand
+/// was broadcast.
+template <bool SumsRows, bool SumsCols>
+struct sum_along {
+  template <class D>
+  using of = D;
+};
+template <bool SumsCols>
+struct sum_along<true, SumsCols> {
+  template <class D>
+  using of = typename sum_along<false, SumsCols>::template of<decltype(col_sum(D{}))>;
+};
+template <>
+struct sum_along<false, true> {
+  template <class D>
+  using of = decltype(row_sum(D{}));
+};
+template <Index FoundRows, Index Rows, Index FoundCols, Index Cols>
+struct fitted : sum_along<Rows == 1 && FoundRows != 1, Cols == 1 && FoundCols != 1> {
+  static_assert((extents_agree<FoundRows, Rows> || Rows == 1) && (extents_agree<FoundCols, Cols> || Cols == 1),
                 "headmix: a vjp returned a gradient of other extents than its operand");
 };
-template <class X, class D, bool Cols>
-struct fitted<X, D, true, Cols> : fitted<X, decltype(col_sum(D{}))> {};
-template <class X, class D>
-struct fitted<X, D, false, true> : fitted<X, decltype(row_sum(D{}))> {};
 
-template <class X, class D, bool Same>
-struct slot_for {
+/// The gradient D of an operand as a term of that by X, if X is the operand and has one.
+template <bool IsTerm>
+struct slot {
+  template <class X, class D>
+  using type =
+      type_list<typename fitted<rows<D>::value, rows<X>::value, cols<D>::value, cols<X>::value>::template of<D>>;
+};
+template <>
+struct slot<false> {
+  template <class, class>
   using type = type_list<>;
 };
-template <class X, class D>
-struct slot_for<X, D, true> {
-  using type = type_list<typename fitted<X, D>::type>;
-};
-template <class X>
-struct slot_for<X, none, true> {
-  using type = type_list<>;
-};
-template <class X, class Args, class Gradients>
-struct slots_for {
-  using type = type_list<>;
-};
-template <class X, class A, class... As, class D, class... Ds>
-struct slots_for<X, type_list<A, As...>, gradients<D, Ds...>> {
-  using type = concat<typename slot_for<X, D, std::is_same_v<A, X>>::type,
-                      typename slot_for<X, Ds, std::is_same_v<As, X>>::type...>;
-};
+template <class X, class A, class D>
+using slot_for = typename slot<__is_same(A, X) && !__is_same(D, none)>::template type<X, D>;
+template <class X, class Operands>
+auto slots_for(Operands*, gradients<>*) -> type_list<>*;
+template <class X, class... A, class... D>
+requires(sizeof...(A) == sizeof...(D) && sizeof...(D) > 0)  //
+    auto slots_for(type_list<A...>*, gradients<D...>*) -> concat<slot_for<X, A, D>...>*;
 
-/// What consumer C of X contributes to the gradient by X.
-template <class G, class C, class X, bool Active = active<typename G::wanted, C>::value&& C::form_of != form::output>
+/// What node `Reader` contributes to the gradient by X, one of its operands.
+template <bool IsActive>
 struct contribution {
+  template <class G, int Reader, class X>
   using type = type_list<>;
 };
-template <class G, class C, class X>
-struct contribution<G, C, X, true> : slots_for<X, typename C::args, gradients_from<G, C>> {};
-
-/// For lists that may repeat a type, unlike those of `contains`.
-template <class L, class X>
-inline constexpr bool is_in = false;
-template <class... A, class X>
-inline constexpr bool is_in<type_list<A...>, X> = (std::is_same_v<A, X> || ...);
-
-template <class G, class X, class Numbers>
-struct contributions;
-template <class G, class X, int... Number>
-struct contributions<G, X, std::integer_sequence<int, Number...>> {
-  static constexpr int node = position_in<typename G::nodes, X>::value;
-  template <int K>
-  using reader = nth<G::readers.reader[G::readers.begin[node] + K], typename G::nodes>;
-  using type = concat<std::conditional_t<is_in<typename G::root_list, X>, type_list<seed<X>>, type_list<>>,
-                      typename contribution<G, reader<Number>, X>::type...>;
+template <>
+struct contribution<true> {
+  template <class G, int Reader, class C, gradient_form Form>
+  using gradients_from = typename vjp<Form, C::form_of == form::let>::  //
+      template type<C, typename gradient_by<Form>::template type<G, Reader>>;
+  template <class X, class C, class Gradients>
+  using slots = list_of<decltype(detail::slots_for<X>(
+      pack<typename C::args>{}, pack<typename vjp_result<Gradients::size, count_of_types<typename C::args>::value>::  //
+                                     template checked<Gradients>>{}))>;
+  template <class G, int Reader, class X, class C = node_at<G, Reader>>
+  using type =
+      slots<X, C, gradients_from<G, Reader, C, gradient_form_of<C, typename gradient_terms<G, Reader>::type>::value>>;
 };
-template <class G, class X>
-inline constexpr int readers_number = static_cast<int>(G::readers.end[position_in<typename G::nodes, X>::value] -
-                                                       G::readers.begin[position_in<typename G::nodes, X>::value]);
+template <class G, int Reader>
+inline constexpr bool contributes =
+    node_table<G>::active[static_cast<std::size_t>(Reader)] && node_at<G, Reader>::form_of != form::output;
 
-template <class G, class X, bool Active = active<typename G::wanted, X>::value>
+template <bool IsActive>
 struct terms_by {
+  template <class G, int Number, int... Reader>
   using type = type_list<>;
 };
-template <class G, class X>
-struct terms_by<G, X, true> : contributions<G, X, std::make_integer_sequence<int, readers_number<G, X>>> {};
-template <class G, class X>
-struct gradient_terms : terms_by<G, X> {};
+template <>
+struct terms_by<true> {
+  template <class G, int Number, int... Reader>
+  using type = concat<kept<node_table<G>::is_root[Number], seed<node_at<G, Number>>>,
+                      typename contribution<contributes<G, Reader>>::template type<G, Reader, node_at<G, Number>>...>;
+};
+template <class G, int Number, int... Which>
+auto terms_of_node(std::integer_sequence<int, Which...>) -> typename terms_by<node_table<G>::active[Number]>::  //
+    template type<G, Number, node_table<G>::readers.reader[node_table<G>::readers.begin[Number] + Which]...>*;
+/// The terms of the gradient by node `Number`: the seed of a root, and what its readers contribute.
+template <class G, int Number>
+struct gradient_terms {
+  using type = list_of<decltype(detail::terms_of_node<G, Number>(
+      std::make_integer_sequence<int, node_table<G>::readers_of_node(Number)>{}))>;
+};
 
-template <class Steps, class G, class... L>
-struct visited_sinks {
-  using type = Steps;
+template <bool HasTerms>
+struct visit_sink {
+  template <class Steps, class L, class Terms>
+  using after = list_of<decltype(detail::append<sink<L, Terms>>(pack<terms_visited<Steps, Terms>>{}))>;
+};
+template <>
+struct visit_sink<false> {
+  template <class Steps, class, class>
+  using after = Steps;
 };
 template <class Steps, class L, class Terms>
-struct visited_sink : append<typename visited_terms<Steps, Terms>::type, sink<L, Terms>> {};
-template <class Steps, class L>
-struct visited_sink<Steps, L, type_list<>> {
-  using type = Steps;
+using sink_visited = typename visit_sink<(count_of_types<Terms>::value > 0)>::template after<Steps, L, Terms>;
+template <class G, int Count>
+struct visit_each_sink {
+  template <class Steps, class L, class... T>
+  static auto after(type_list<L, T...>*)
+      -> decltype(visit_each_sink<G, Count - 1>::template after<
+                  sink_visited<Steps, L, typename gradient_terms<G, position_in<nodes_in<G>, L>::value>::type>>(
+          pack<type_list<T...>>{}));
 };
-template <class Steps, class G, class H, class... T>
-struct visited_sinks<Steps, G, H, T...>
-    : visited_sinks<typename visited_sink<Steps, H, typename gradient_terms<G, H>::type>::type, G, T...> {};
-template <class Steps, class G, class Leaves>
-struct scheduled_gradients;
-template <class Steps, class G, class... L>
-struct scheduled_gradients<Steps, G, type_list<L...>> : visited_sinks<Steps, G, L...> {};
+template <class G>
+struct visit_each_sink<G, 0> {
+  template <class Steps>
+  static Steps* after(type_list<>*);
+};
+template <class G, class Steps, class Leaves>
+using sinks_visited =
+    list_of<decltype(visit_each_sink<G, count_of_types<Leaves>::value>::template after<Steps>(pack<Leaves>{}))>;
 
 }  // namespace detail
 
 /// The steps of a backward pass after the forward steps: one sink per wanted leaf that the roots depend on. Leaves used
 /// last come first, so that a gradient is consumed soon after it was made.
 template <class Forward, class G>
-using schedule_gradients = typename detail::scheduled_gradients<Forward, G, reverse<typename G::wanted>>::type;
+using schedule_gradients = detail::sinks_visited<G, Forward, reverse<detail::wanted_in<G>>>;
 
 }  // namespace headmix

@@ -149,8 +149,9 @@ constexpr value_words make_value_words() {
   }
 }
 template <class P, class... E>
-constexpr auto words_of_values(type_list<E...>) {
-  return std::array<value_words, sizeof...(E)>{make_value_words<typename P::values, E>()...};
+constexpr auto words_of_values(type_list<E...>*) {
+  using values = values_in<P>;
+  return std::array<value_words, sizeof...(E)>{make_value_words<values, E>()...};
 }
 /// A let that has no memory of its own names that of what it stands for.
 struct value_name {
@@ -162,9 +163,10 @@ struct is_let {
   static constexpr bool value = E::form_of == form::let;
 };
 template <class P, class... E>
-constexpr auto names_of_lets(type_list<E...>) {
+constexpr auto names_of_lets(type_list<E...>*) {
+  using values = values_in<P>;
   return std::array<value_name, sizeof...(E)>{
-      value_name{number_or_none<typename P::values, memory_of<E>>(), &let_name<E>::text}...};
+      value_name{number_or_none<values, memory_of<E>>(), &let_name<E>::text}...};
 }
 
 // ---- calls ----
@@ -387,7 +389,7 @@ struct nodes_of_call<stacked_product<T, A, B, Accumulate, Count>, type_list<Y...
 };
 
 template <class Sizes, class... Node>
-Index macs_of_nodes(bound_sizes const& sizes, type_list<Node...>) {
+Index macs_of_nodes(bound_sizes const& sizes, type_list<Node...>*) {
   known_extents<Sizes> const known(sizes);
   checked n = 0;
   ((n += macs_of<Node>(known)), ...);
@@ -401,13 +403,13 @@ struct call_description {
 };
 template <class Sizes, class Call>
 Index macs_of_call(bound_sizes const& sizes) {
-  using nodes = typename nodes_of_call<typename Call::kernel, typename Call::outputs, typename Call::operands>::type;
-  return macs_of_nodes<Sizes>(sizes, nodes{});
+  using nodes = typename nodes_of_call<kernel_of_call<Call>, outputs_of_call<Call>, operands_of_call<Call>>::type;
+  return detail::macs_of_nodes<Sizes>(sizes, pack<nodes>{});
 }
 template <class P, class... C>
-constexpr auto descriptions_of_calls(type_list<C...>) {
-  return std::array<call_description, sizeof...(C)>{call_description{&kernel_words<typename C::kernel>::add,
-                                                                     &kernel_words<typename C::kernel>::name,
+constexpr auto descriptions_of_calls(type_list<C...>*) {
+  return std::array<call_description, sizeof...(C)>{call_description{&kernel_words<kernel_of_call<C>>::add,
+                                                                     &kernel_words<kernel_of_call<C>>::name,
                                                                      &macs_of_call<typename P::sizes, C>}...};
 }
 
@@ -415,10 +417,11 @@ constexpr auto descriptions_of_calls(type_list<C...>) {
 template <class Roots, class Backend, class Mode>
 struct program_words {
   using program = detail::program<Roots, Backend, Mode>;
-  using lists = typename program::lists;
-  static constexpr auto values = words_of_values<lists>(typename lists::values{});
-  static constexpr auto names = names_of_lets<lists>(filter<typename lists::graph_of::nodes, is_let>{});
-  static constexpr auto calls = descriptions_of_calls<lists>(typename program::calls::calls{});
+  using parts = program_parts<Roots, Backend, Mode>;
+  static constexpr auto values = detail::words_of_values<parts>(pack<values_in<parts>>{});
+  static constexpr auto names =
+      detail::names_of_lets<parts>(pack<filter<nodes_in<typename parts::graph_of>, is_let>>{});
+  static constexpr auto calls = detail::descriptions_of_calls<parts>(pack<made_calls_in<parts>>{});
 };
 
 // ---- the listing, compiled once for all programs ----

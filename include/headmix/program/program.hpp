@@ -78,13 +78,14 @@ class Program {
  public:
   using scalar = typename Backend::scalar;
   using leaves = typename program::leaves;
-  using forward_steps = typename program::forward_steps;
-  using steps = typename program::steps;
+  /// Its steps, forward and all, before any of them are done together.
+  using forward_steps = detail::forward_steps_in<typename program::parts>;
+  using steps = detail::steps_in<typename program::parts>;
   /// The values that have a buffer, in the order in which they are written.
-  using buffer_list = typename program::made::buffers;
+  using buffer_list = detail::buffers_in<typename program::parts>;
   /// The roots that have a gradient: the result and the losses.
-  using objective = typename program::objective;
-  using result = typename detail::first_of<typename Roots::list>::type;
+  using objective = detail::objective_in<typename program::parts>;
+  using result = first_in<typename Roots::list>;
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
@@ -186,7 +187,7 @@ class Program {
     if constexpr (M::form_of == form::view) {
       return M::op::apply(*this, get_as<detail::source_place<Place>>(time));
     } else {
-      constexpr int number = position_in<typename program::values, M>::value;
+      constexpr int number = position_in<detail::values_in<typename program::parts>, M>::value;
       return detail::typed<type<M> const>(runner_.binding().values()[runner_.unrolled().value(number, time)]);
     }
   }

@@ -16,13 +16,12 @@ struct roots {
 
 /// The only operand of a view, an output or an alias.
 template <Expr E>
-using operand_of = typename detail::first_of<typename E::args>::type;
+using operand_of = first_in<typename E::args>;
 
 /// A let that needs no buffer because what it stands for has one, of the same kind.
 template <class E>
-concept Alias = Expr<E> &&(E::form_of == form::let) && (terms<E>::size == 1) &&
-                !Pointwise<typename detail::first_of<terms<E>>::type> &&
-                (detail::first_of<terms<E>>::type::kind_of == E::kind_of);
+concept Alias = Expr<E> &&(E::form_of == form::let) && (count_of_types<terms<E>>::value == 1) &&
+                !Pointwise<first_in<terms<E>>> && (first_in<terms<E>>::kind_of == E::kind_of);
 
 /// True when the value is written by a step of its own.
 template <class E>
@@ -35,7 +34,7 @@ namespace detail {
 template <class E>
 constexpr bool gapless() {
   if constexpr (Alias<E>) {
-    return gapless<typename first_of<terms<E>>::type>();
+    return gapless<first_in<terms<E>>>();
   } else if constexpr (E::form_of == form::view) {
     return std::is_base_of_v<ops::reshape, typename E::op>;
   } else if constexpr (Leaf<E>) {
@@ -66,84 +65,154 @@ concept AddsInPlace = Expr<E> &&(E::form_of == form::barrier) && (E::op::accumul
 namespace detail {
 
 // Steps with those appended after which E can be read element by element (visited), the operands of a barrier are as it
-// takes them, in memory or element by element (visited_operands), or a sum of terms can be formed (visited_terms).
-// Classes, not functions: nothing of them reaches the compiler's back end.
+// takes them, in memory or element by element (operands_visited), or a sum of terms can be formed (terms_visited).
 
-template <class Steps, class E, form = E::form_of>
-struct visited {
-  using type = Steps;  // a leaf or a number
-};
+template <form Form>
+struct visit;
+template <class Steps, class E>
+using visited = typename visit<E::form_of>::template after<Steps, E>;
 
 template <bool Stores>
-struct visited_operand {
+struct visit_operand {
   template <class Steps, class E>
-  using type = typename visited<Steps, E>::type;
+  using after = visited<Steps, E>;
 };
 template <>
-struct visited_operand<true> {
+struct visit_operand<true> {
   template <class Steps, class E>
-  using type = push_unique<typename visited<Steps, E>::type, store<E>>;
+  using after = appended_new<visited<Steps, E>, store<E>>;
 };
-template <class Steps, bool InMemory, class Args>
-struct visited_operands {
-  using type = Steps;
+template <bool InMemory, int Count>
+struct visit_each {
+  template <class Steps, class H, class... T>
+  static auto after(type_list<H, T...>*)
+      -> decltype(visit_each<InMemory, Count - 1>::template after<
+                  typename visit_operand<InMemory && Pointwise<H>>::template after<Steps, H>>(pack<type_list<T...>>{}));
 };
-template <class Steps, bool InMemory, class H, class... T>
-struct visited_operands<Steps, InMemory, type_list<H, T...>>
-    : visited_operands<typename visited_operand<InMemory && Pointwise<H>>::template type<Steps, H>, InMemory,
-                       type_list<T...>> {};
-template <class Steps, class E>
-using visited_args = visited_operands<Steps, !E::op::fuses_operands, typename E::args>;
+template <bool InMemory>
+struct visit_each<InMemory, 0> {
+  template <class Steps>
+  static Steps* after(type_list<>*);
+};
+template <class Steps, bool InMemory, class Operands>
+using operands_visited =
+    list_of<decltype(visit_each<InMemory, count_of_types<Operands>::value>::template after<Steps>(pack<Operands>{}))>;
 
-template <class Steps, class E, bool = AddsInPlace<E>>
-struct visited_term : visited<Steps, E> {};
-template <class Steps, class E>
-struct visited_term<Steps, E, true> : visited_args<Steps, E> {};
+template <bool AddsInPlace>
+struct visit_term {
+  template <class Steps, class E>
+  using after = visited<Steps, E>;
+};
+template <>
+struct visit_term<true> {
+  template <class Steps, class E>
+  using after = operands_visited<Steps, !E::op::fuses_operands, typename E::args>;
+};
+template <int Count>
+struct visit_each_term {
+  template <class Steps, class H, class... T>
+  static auto after(type_list<H, T...>*)
+      -> decltype(visit_each_term<Count - 1>::template after<
+                  typename visit_term<AddsInPlace<H>>::template after<Steps, H>>(pack<type_list<T...>>{}));
+};
+template <>
+struct visit_each_term<0> {
+  template <class Steps>
+  static Steps* after(type_list<>*);
+};
 template <class Steps, class Terms>
-struct visited_terms {
-  using type = Steps;
-};
-template <class Steps, class H, class... T>
-struct visited_terms<Steps, type_list<H, T...>>
-    : visited_terms<typename visited_term<Steps, H>::type, type_list<T...>> {};
+using terms_visited =
+    list_of<decltype(visit_each_term<count_of_types<Terms>::value>::template after<Steps>(pack<Terms>{}))>;
 
-template <class Steps, class E>
-struct visited<Steps, E, form::pointwise> : visited_operands<Steps, false, typename E::args> {};
-template <class Steps, class E>
-struct visited<Steps, E, form::view> {
-  using type = typename visited_operand<Pointwise<source_of<E>>>::template type<Steps, source_of<E>>;
+template <form Form>
+struct visit {  // a leaf or a number
+  template <class Steps, class>
+  using after = Steps;
 };
-template <class Steps, class E>
-struct visited<Steps, E, form::output> : visited<Steps, operand_of<E>> {};
-template <class Steps, class E>
-struct visited<Steps, E, form::let> : append<typename visited_terms<Steps, terms<E>>::type, store<E>> {};
-template <class Steps, Alias E>
-struct visited<Steps, E, form::let> : visited<Steps, typename first_of<terms<E>>::type> {};
-template <class Steps, class E>
-requires contains<Steps, store<E>>
-struct visited<Steps, E, form::let> {
-  using type = Steps;
+template <>
+struct visit<form::pointwise> {
+  template <class Steps, class E>
+  using after = operands_visited<Steps, false, typename E::args>;
 };
-template <class Steps, class E>
-struct visited<Steps, E, form::barrier> : append<typename visited_args<Steps, E>::type, compute<E>> {};
-template <class Steps, class E>
-requires contains<Steps, compute<E>>
-struct visited<Steps, E, form::barrier> {
-  using type = Steps;
+template <>
+struct visit<form::view> {
+  template <class Steps, class E>
+  using after = typename visit_operand<Pointwise<source_of<E>>>::template after<Steps, source_of<E>>;
+};
+template <>
+struct visit<form::output> {
+  template <class Steps, class E>
+  using after = visited<Steps, operand_of<E>>;
 };
 
-template <class Nodes, class E, bool Done = contains<Nodes, E>>
-struct collected {
-  using type = Nodes;
+template <bool IsThere, bool IsAlias>
+struct visit_let {
+  template <class Steps, class E>
+  using after = list_of<decltype(detail::append<store<E>>(pack<terms_visited<Steps, terms<E>>>{}))>;
+};
+template <>
+struct visit_let<false, true> {
+  template <class Steps, class E>
+  using after = visited<Steps, first_in<terms<E>>>;
+};
+template <>
+struct visit_let<true, false> {
+  template <class Steps, class>
+  using after = Steps;
+};
+template <>
+struct visit<form::let> {
+  template <class Steps, class E>
+  using after = typename visit_let<decltype(detail::is_among<store<E>>(pack<Steps>{}))::value, Alias<E>>::  //
+      template after<Steps, E>;
+};
+template <bool IsThere>
+struct visit_barrier {
+  template <class Steps, class E>
+  using after = list_of<decltype(detail::append<compute<E>>(
+      pack<operands_visited<Steps, !E::op::fuses_operands, typename E::args>>{}))>;
+};
+template <>
+struct visit_barrier<true> {
+  template <class Steps, class>
+  using after = Steps;
+};
+template <>
+struct visit<form::barrier> {
+  template <class Steps, class E>
+  using after = typename visit_barrier<decltype(detail::is_among<compute<E>>(pack<Steps>{}))::value>::  //
+      template after<Steps, E>;
+};
+
+// Nodes with those appended that E consists of.
+
+template <bool IsThere>
+struct collect;
+template <class Nodes, class E>
+using collected = typename collect<decltype(detail::is_among<E>(pack<Nodes>{}))::value>::template to<Nodes, E>;
+template <int Count>
+struct collect_each {
+  template <class Nodes, class H, class... T>
+  static auto to(type_list<H, T...>*)
+      -> decltype(collect_each<Count - 1>::template to<collected<Nodes, H>>(pack<type_list<T...>>{}));
+};
+template <>
+struct collect_each<0> {
+  template <class Nodes>
+  static Nodes* to(type_list<>*);
 };
 template <class Nodes, class List>
-struct collected_all {
-  using type = Nodes;
+using all_collected = list_of<decltype(collect_each<count_of_types<List>::value>::template to<Nodes>(pack<List>{}))>;
+template <>
+struct collect<true> {
+  template <class Nodes, class>
+  using to = Nodes;
 };
-template <class Nodes, class H, class... T>
-struct collected_all<Nodes, type_list<H, T...>> : collected_all<typename collected<Nodes, H>::type, type_list<T...>> {};
-template <class Nodes, class E>
-struct collected<Nodes, E, false> : append<typename collected_all<Nodes, typename E::args>::type, E> {};
+template <>
+struct collect<false> {
+  template <class Nodes, class E>
+  using to = list_of<decltype(detail::append<E>(pack<all_collected<Nodes, typename E::args>>{}))>;
+};
 
 struct is_leaf {
   template <class E>
@@ -154,11 +223,11 @@ struct is_leaf {
 
 /// Steps followed by those that compute the listed values and put them into memory.
 template <class Steps, class List>
-using schedule = typename detail::visited_operands<Steps, true, List>::type;
+using schedule = detail::operands_visited<Steps, true, List>;
 
 /// Every distinct expression below the roots, operands first.
 template <class Roots>
-using nodes_of = typename detail::collected_all<type_list<>, typename Roots::list>::type;
+using nodes_of = detail::all_collected<type_list<>, typename Roots::list>;
 
 /// The leaves among them, in order of first use.
 template <class Roots>

@@ -3,66 +3,11 @@
 // The values and calls of a program as tables: types go in, constant arrays of numbers and of pointers to shared
 // functions come out. What runs (program/plan.hpp, program/runner.hpp) are loops over them.
 
-#include "headmix/program/binding_table.hpp"
 #include "headmix/program/call_groups.hpp"
-#include "headmix/program/fuse.hpp"
-#include "headmix/program/gradient.hpp"
+#include "headmix/program/program_lists.hpp"
 #include "headmix/program/runner.hpp"
 
 namespace headmix::detail {
-
-template <class Scalar, class Steps>
-struct program_calls;
-template <class Scalar, class... S>
-struct program_calls<Scalar, type_list<S...>> {
-  using calls = concat<typename calls_of<S, Scalar>::type...>;
-  using buffers = concat<typename calls_of<S, Scalar>::buffers...>;
-};
-template <class Calls>
-struct values_of_calls;
-template <class... C>
-struct values_of_calls<type_list<C...>> {
-  using type = concat<typename C::values...>;
-};
-
-/// The values that are made of others without a kernel, in the order in which they can be made: views, numbers, and
-/// expressions of which only the extents are asked for.
-template <class E>
-struct derived_for {
-  using type = type_list<E>;
-};
-template <class E>
-requires(E::form_of == form::view) struct derived_for<E> {
-  using type = concat<typename derived_for<memory_of<source_of<E>>>::type, type_list<E>>;
-};
-template <class E>
-struct derived_for<extents_of<E>> : derived_for<E> {};
-template <class Values>
-struct all_derived;
-template <class... E>
-struct all_derived<type_list<E...>> {
-  using type = concat<typename derived_for<E>::type...>;
-};
-/// Those that are not stored, once each.
-template <class Stored, class Values>
-struct not_stored;
-template <class Stored, class... E>
-struct not_stored<Stored, type_list<E...>> {
-  using type = unique<concat<typename kept<!contains<Stored, E>>::template type<E>...>>;
-};
-
-template <class List>
-struct seeds_of;
-template <class... R>
-struct seeds_of<type_list<R...>> {
-  using type = type_list<seed<R>...>;
-};
-template <class List>
-struct leaf_gradients;
-template <class... L>
-struct leaf_gradients<type_list<L...>> {
-  using type = type_list<gradient_of_leaf<L>...>;
-};
 
 /// The buffer (or leaf) that lies below E.
 template <class E>
@@ -73,10 +18,11 @@ template <class E>
 requires(memory_of<E>::form_of == form::view) struct memory_below<E> : memory_below<source_of<memory_of<E>>> {
 };
 
+/// The number of a value in the list Values; where only its extents are looked at, ~ of it.
 template <class Values, class E>
-struct number_of : position_in<Values, E> {};
+inline constexpr value_number number_of = position_in<Values, E>::value;
 template <class Values, class E>
-struct number_of<Values, extents_of<E>> : std::integral_constant<value_number, ~position_in<Values, E>::value> {};
+inline constexpr value_number number_of<Values, extents_of<E>> = ~position_in<Values, E>::value;
 
 /// True when the kernel leaves this buffer out if nobody reads it.
 template <class E, form = E::form_of>
@@ -109,11 +55,11 @@ inline constexpr derived_row<Run> derived_row_of<Run, Scalar, E, form::view> = {
 template <class Run, class Scalar, class E>
 inline constexpr derived_row<Run> derived_row_of<Run, Scalar, number_in<E>, form::immediate> = {
     nullptr, &number_from<E>::template value<Run>};
-/// What it is made of, if it is a view.
+/// The number of the value that E is a view of, -1 for none.
 template <class Values, class E, form = E::form_of>
-struct source_number : std::integral_constant<int, -1> {};
+inline constexpr int source_number = -1;
 template <class Values, class E>
-struct source_number<Values, E, form::view> : position_in<Values, memory_of<source_of<E>>> {};
+inline constexpr int source_number<Values, E, form::view> = position_in<Values, memory_of<source_of<E>>>::value;
 
 template <class Run, class Kernel>
 constexpr call_functions<Run> functions_of() {
@@ -155,148 +101,139 @@ struct is_validated {
   static constexpr bool value = validates<Step>;
 };
 
-/// The lists that a program consists of.
-template <class Roots, class Backend, class Mode>
-struct program_lists {
-  using scalar = typename Backend::scalar;
-  using graph_of = graph<Roots, Mode>;
-  using root_list = typename Roots::list;
-  using leaves = leaves_of<Roots>;
-  using objective = filter<root_list, has_gradient>;
-  using forward_steps = schedule<type_list<>, root_list>;
-  using steps = schedule_gradients<forward_steps, graph_of>;
-
-  using bound = bound_nodes<typename graph_of::nodes>;
-  using sizes = unique<concat<standing_sizes, typename bound::mentioned>>;
-  using run = run_context<sizes, Backend>;
-
-  using fused = fused_for<Backend, steps>;
-  using made = program_calls<scalar, typename fused::type>;
-  using numbers = typename values_of_calls<typename made::calls>::type;
-  using seeds = typename seeds_of<objective>::type;
-  using stored = concat<leaves, typename leaf_gradients<leaves>::type, seeds, typename made::buffers>;
-  using derived = typename not_stored<stored, typename all_derived<numbers>::type>::type;
-  using values = concat<stored, derived>;
-  using shaped = concat<seeds, typename made::buffers, derived>;
-};
-
-// Its arrays, where P is such lists. Functions of one list each: what is made of several would spell them all out in
-// its name, which compilers make even if nobody asks for it.
+// The arrays of a program P. Functions of one list each, since compilers spell out the names of functions.
 
 /// Which size a call finds out, -1 for none: that of the rows of its result.
-template <class Sizes, class Call, bool Receives = Call::kernel::receives>
+template <class Sizes, class Call, bool Receives = kernel_of_call<Call>::receives>
 inline constexpr int received_size = -1;
 template <class Sizes, class Call>
 inline constexpr int received_size<Sizes, Call, true> =
-    position_in<Sizes, rows<typename first_of<typename Call::outputs>::type>>::value;
+    position_in<Sizes, rows<first_in<outputs_of_call<Call>>>>::value;
 template <class Repetitions, class Sizes, class... C>
-constexpr auto rows_of_calls(type_list<C...>) {
-  return with_begins<sizeof...(C)>({call_row{0, C::values::size, C::outputs::size, C::accumulate, C::into_leaf,
-                                             C::kernel::at::edge, C::kernel::at::template repeat<Repetitions>,
-                                             received_size<Sizes, C>, C::kernel::goes_on, C::kernel::in_place}...});
+constexpr auto rows_of_calls(type_list<C...>*) {
+  return with_begins<sizeof...(C)>(
+      {call_row{0, count_of_types<values_of_call<C>>::value, count_of_types<outputs_of_call<C>>::value,
+                effect_of_call<C>::accumulate, effect_of_call<C>::into_leaf, kernel_of_call<C>::at::edge,
+                kernel_of_call<C>::at::template repeat<Repetitions>, received_size<Sizes, C>,
+                kernel_of_call<C>::goes_on, kernel_of_call<C>::in_place}...});
 }
 template <class... R>
-constexpr auto rows_of_repeats(type_list<R...>) {
+constexpr auto rows_of_repeats(type_list<R...>*) {
   return std::array<repeat_row, sizeof...(R)>{repeat_row{name_source<R>(), R::recompute}...};
 }
 template <class Run, class... C>
-constexpr auto functions_of_calls(type_list<C...>) {
-  return std::array<call_functions<Run>, sizeof...(C)>{functions_of<Run, typename C::kernel>()...};
+constexpr auto functions_of_calls(type_list<C...>*) {
+  return std::array<call_functions<Run>, sizeof...(C)>{functions_of<Run, kernel_of_call<C>>()...};
 }
 template <class P, class... V>
-constexpr auto numbers_of_values(type_list<V...>) {
-  return std::array<value_number, sizeof...(V)>{number_of<typename P::values, V>::value...};
+constexpr auto numbers_of_values(type_list<V...>*) {
+  using values = values_in<P>;
+  return std::array<value_number, sizeof...(V)>{number_of<values, V>...};
 }
 template <class P, class... E>
-constexpr auto shapes_of(type_list<E...>) {
+constexpr auto shapes_of(type_list<E...>*) {
   return std::array<shape_formula, sizeof...(E)>{shape_formula_of<typename P::sizes, typename E::extents>...};
 }
 template <class Scalar, class Further, class... B>
-constexpr auto rows_of_buffers(type_list<B...>) {
+constexpr auto rows_of_buffers(type_list<B...>*) {
   return std::array<buffer_row, sizeof...(B)>{
       buffer_row{sizeof(storage_t<B::kind_of, Scalar>), is_optional<B> || contains<Further, B>}...};
 }
 template <class P, class... D>
-constexpr auto rows_of_derived(type_list<D...>) {
+constexpr auto rows_of_derived(type_list<D...>*) {
   using Run = typename P::run;
   return std::array<derived_row<Run>, sizeof...(D)>{derived_row_of<Run, typename P::scalar, D>...};
 }
 template <class P, class... D>
-constexpr auto sources_of(type_list<D...>) {
-  return std::array<int, sizeof...(D)>{source_number<typename P::values, D>::value...};
+constexpr auto sources_of(type_list<D...>*) {
+  using values = values_in<P>;
+  return std::array<int, sizeof...(D)>{source_number<values, D>...};
 }
 template <class P, class... R>
-constexpr auto memory_of_roots(type_list<R...>) {
-  return std::array<int, sizeof...(R)>{position_in<typename P::values, typename memory_below<R>::type>::value...};
+constexpr auto memory_of_roots(type_list<R...>*) {
+  using values = values_in<P>;
+  return std::array<int, sizeof...(R)>{position_in<values, typename memory_below<R>::type>::value...};
 }
 template <class Run, class... E>
-constexpr auto validators_of(type_list<compute<E>...>) {
+constexpr auto validators_of(type_list<compute<E>...>*) {
   return std::array<void (*)(Run const&), sizeof...(E)>{&validator_of<E>::template check<Run>...};
 }
 
-/// The tables of the calls that Of lists, of the lists P.
-template <class P, class Of>
-struct call_tables {
-  using calls = typename Of::calls;
-  static constexpr auto rows = rows_of_calls<typename binding_arrays<P>::repetitions, typename P::sizes>(calls{});
-  static constexpr auto functions = functions_of_calls<typename P::run>(calls{});
-  static constexpr auto numbers = numbers_of_values<P>(typename values_of_calls<calls>::type{});
-};
-/// Every call by itself.
+/// Every call of P by itself.
 template <class P>
-struct calls_alone {
-  using calls = typename P::made::calls;
+struct single_calls {
+  using binding = binding_arrays<P>;
+  static constexpr auto const& leaf_rows = binding::leaves;
+  static constexpr auto rows =
+      detail::rows_of_calls<typename binding::repetitions, typename P::sizes>(pack<calls_in<P>>{});
+  static constexpr auto functions = detail::functions_of_calls<typename P::run>(pack<calls_in<P>>{});
+  static constexpr auto numbers = detail::numbers_of_values<P>(pack<values_of<calls_in<P>>>{});
+  static constexpr auto sources = detail::sources_of<P>(pack<derived_in<P>>{});
+  static constexpr auto forward_calls =
+      static_cast<std::size_t>(count_of_types<calls_by<P, forward_steps_in<P>>>::value);
 };
-/// The calls as they are made.
-template <class P, class Single, bool Groups = groups_calls<typename P::run::backend_type>>
-struct made_calls : Single {};
-template <class P, class Single>
-struct made_calls<P, Single, true> : call_tables<P, grouped_calls<P, Single>> {
-  static constexpr std::size_t forward_calls = grouped_calls<P, Single>::forward_calls;
+/// The calls of P as they are made: several may be one.
+template <class P, bool Groups = groups_calls<typename P::backend>>
+struct made_calls : single_calls<P> {};
+template <class P>
+struct made_calls<P, true> {
+  using order = order_of_calls<P, single_calls<P>>;
+  static constexpr auto rows = detail::rows_of_calls<typename binding_arrays<P>::repetitions, typename P::sizes>(
+      pack<grouped_calls<P, order>>{});
+  static constexpr auto functions = detail::functions_of_calls<typename P::run>(pack<grouped_calls<P, order>>{});
+  static constexpr auto numbers = detail::numbers_of_values<P>(pack<values_of<grouped_calls<P, order>>>{});
+  static constexpr std::size_t forward_calls = order::value.forward_groups;
 };
+template <bool Groups>
+struct called {
+  template <class P>
+  using in = calls_in<P>;
+};
+template <>
+struct called<true> {
+  template <class P>
+  using in = grouped_calls<P, order_of_calls<P, single_calls<P>>>;
+};
+/// Those calls.
+template <class P>
+using made_calls_in = typename called<groups_calls<typename P::backend>>::template in<P>;
 
 /// All of a program.
 template <class Roots, class Backend, class Mode>
-struct program : program_lists<Roots, Backend, Mode> {
-  using lists = program_lists<Roots, Backend, Mode>;
-  using bound = typename lists::bound;
-  using made = typename lists::made;
-  using run = typename lists::run;
-  using binding = binding_arrays<lists>;
-  struct single_calls : call_tables<lists, calls_alone<lists>> {
-    static constexpr auto const& leaf_rows = binding::leaves;
-    static constexpr auto sources = sources_of<lists>(typename lists::derived{});
-    static constexpr auto forward_calls = static_cast<std::size_t>(
-        program_calls<typename lists::scalar, fuse<Backend, typename lists::forward_steps>>::calls::size);
-  };
-  using calls = made_calls<lists, single_calls>;
+struct program : program_parts<Roots, Backend, Mode> {
+  using parts = program_parts<Roots, Backend, Mode>;
+  using run = typename parts::run;
+  using binding = binding_arrays<parts>;
+  using calls = made_calls<parts>;
   using repetitions = typename binding::repetitions;
-  static constexpr auto repeats = rows_of_repeats(repetitions{});
-  static constexpr auto shapes = shapes_of<lists>(typename lists::shaped{});
+  static constexpr auto repeats = detail::rows_of_repeats(pack<repetitions>{});
+  static constexpr auto shapes =
+      detail::shapes_of<parts>(pack<concat<seeds_in<parts>, buffers_in<parts>, derived_in<parts>>>{});
   static constexpr auto buffers =
-      rows_of_buffers<typename lists::scalar, typename lists::fused::further>(typename made::buffers{});
-  static constexpr auto derived_rows = rows_of_derived<lists>(typename lists::derived{});
-  static constexpr auto surviving = memory_of_roots<lists>(typename lists::root_list{});
-  static constexpr auto validators = validators_of<run>(filter<typename lists::forward_steps, is_validated>{});
+      detail::rows_of_buffers<typename parts::scalar, written_if_read<Backend, steps_in<parts>>>(
+          pack<buffers_in<parts>>{});
+  static constexpr auto derived_rows = detail::rows_of_derived<parts>(pack<derived_in<parts>>{});
+  static constexpr auto surviving = detail::memory_of_roots<parts>(pack<roots_in<parts>>{});
+  static constexpr auto validators = detail::validators_of<run>(pack<filter<forward_steps_in<parts>, is_validated>>{});
   static constexpr program_functions<run> functions = {calls::functions, derived_rows, validators};
-  static constexpr program_table table = {
-      {binding::names,
-       {contains<typename bound::mentioned, tokens>, contains<typename bound::mentioned, context_tokens>},
-       binding::keys_from_context,
-       binding::leaves,
-       binding::checks,
-       binding::reshaped,
-       binding::rules},
-      calls::rows,
-      calls::forward_calls,
-      calls::numbers,
-      shapes,
-      static_cast<std::size_t>(lists::seeds::size),
-      buffers,
-      single_calls::sources,
-      surviving,
-      first_of<typename lists::root_list>::type::grad,
-      repeats};
+  static constexpr program_table table = {{binding::names,
+                                           {contains<mentioned_sizes<typename parts::graph_of>, tokens>,
+                                            contains<mentioned_sizes<typename parts::graph_of>, context_tokens>},
+                                           binding::keys_from_context,
+                                           binding::leaves,
+                                           binding::checks,
+                                           binding::reshaped,
+                                           binding::rules},
+                                          calls::rows,
+                                          calls::forward_calls,
+                                          calls::numbers,
+                                          shapes,
+                                          static_cast<std::size_t>(count_of_types<seeds_in<parts>>::value),
+                                          buffers,
+                                          single_calls<parts>::sources,
+                                          surviving,
+                                          first_in<roots_in<parts>>::grad,
+                                          repeats};
 };
 
 }  // namespace headmix::detail
