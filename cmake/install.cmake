@@ -10,7 +10,7 @@ install(EXPORT headmixTargets NAMESPACE headmix:: DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/headmixConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES cmake/headmixConfig.cmake cmake/headmixCompiled.cmake cmake/headmixCuda.cmake
-              cmake/headmixDispatched.cmake cmake/headmixNccl.cmake cmake/headmixMpi.cmake
+              cmake/headmixNccl.cmake cmake/headmixMpi.cmake
               "${PROJECT_BINARY_DIR}/headmixConfigVersion.cmake"
         DESTINATION "${package_dir}")
 

@@ -21,8 +21,8 @@ struct pass {
   virtual void run(bool backward) = 0;
   virtual ~pass() = default;
 };
-/// Of a layer "moa", "moh" or "smoe", on DispatchedCpu: plain.cpp.
-std::unique_ptr<pass> dispatched_pass(std::string_view layer, headmix::thread_pool& pool, headmix::Index tokens);
+/// Of a layer "moa", "moh" or "smoe", with headmix::compiled: plain.cpp.
+std::unique_ptr<pass> compiled_pass(std::string_view layer, headmix::thread_pool& pool, headmix::Index tokens);
 
 /// A module on Backend, and what its passes read.
 template <class L, class Backend>

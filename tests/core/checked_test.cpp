@@ -102,11 +102,15 @@ TEST_CASE("checked: pages, tokens and sequences of a decoder") {
 TEST_CASE("checked: scratch of kernels") {
   attention_extents x;
   x.queries = x.keys = uniform(1, 64);
-  auto const scratch = [](attention_extents const& e) { return cpu::attention_scratch_bytes<float>(e, 4); };
+  auto const scratch = [](attention_extents const& e) {
+    attention_forward<float> a;
+    a.extents = e;
+    return cpu::attention_scratch_bytes(products::exact{}, a, 4);
+  };
   auto const gradient = [](attention_extents const& e) {
     attention_backward<float> a;
     a.extents = e;
-    return cpu::attention_gradient_scratch_bytes(a, 4);
+    return cpu::attention_gradient_scratch_bytes(products::exact{}, a, 4);
   };
   x.heads = x.kv_heads = 2;
   x.head_dim = 8;
@@ -127,8 +131,8 @@ TEST_CASE("checked: scratch of kernels") {
     e.queries.rows = e.keys.rows = n;
     CHECK(refused(e));
   }
-  CHECK(says(error_of([&] { static_cast<void>(cpu::grouped_scratch_bytes<float>(8, 8, most)); }),
-             "sizes are too large: "));
+  view<float const> const w(nullptr, 8, 8);
+  CHECK(says(error_of([&] { static_cast<void>(cpu::grouped_gemm_scratch_bytes(w, most)); }), "sizes are too large: "));
 }
 
 TEST_CASE("checked: counters") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// DispatchedCpu in a unit without flags for an instruction set, at every level that this machine runs.
+// Cpu with headmix::compiled in a unit without flags for an instruction set, at every level that this machine runs.
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include "../difference.hpp"
 #include "../error_of.hpp"
 #include "headmix/backend/build_info.hpp"
-#include "headmix/backend/dispatched_cpu.hpp"
+#include "headmix/backend/cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/program/module.hpp"
@@ -81,7 +81,7 @@ TEST_CASE_TEMPLATE("every level does what the reference does, on two threads to 
     std::uint64_t digest[2];
     for (Index const threads : {1, 2}) {
       thread_pool pool(threads);
-      DispatchedCpu<T, thread_pool> backend(pool, level);
+      Cpu<T, thread_pool> backend(pool, level);
       CHECK(backend.level() == level);
       auto const found = backend_conformance<full, causal>(backend);
       INFO(found.text());
@@ -100,10 +100,10 @@ TEST_CASE_TEMPLATE("a layer at every level", T, float, bfloat16) {
   auto const expected = step_of(Reference<double>{});
   for (cpu_level const level : levels()) {
     CAPTURE(name_of(level));
-    auto const found = step_of(DispatchedCpu<T>(level));
+    auto const found = step_of(Cpu<T>(level));
     CHECK(relative_error(found, expected) < (std::is_same_v<T, float> ? 1e-6 : 2e-2));
     thread_pool pool(2);
-    CHECK(step_of(DispatchedCpu<T, thread_pool>(pool, level)) == found);
+    CHECK(step_of(Cpu<T, thread_pool>(pool, level)) == found);
   }
 }
 TEST_CASE("prepared weights at every level give the bits of those that are not") {
@@ -111,7 +111,7 @@ TEST_CASE("prepared weights at every level give the bits of those that are not")
   std::vector<float> x(16 * 70);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(Random(2).normal(i));
   for (cpu_level const level : levels()) {
-    Module<L, DispatchedCpu<float>, inference> m(1, DispatchedCpu<float>(level)), prepared(1, m.backend());
+    Module<L, Cpu<float>, inference> m(1, Cpu<float>(level)), prepared(1, m.backend());
     prepared.prepare_weights();
     auto const a = m.forward({x.data(), 70, 16}), b = prepared.forward({x.data(), 70, 16});
     CHECK(std::equal(a.data, a.data + a.size(), b.data));
@@ -120,19 +120,19 @@ TEST_CASE("prepared weights at every level give the bits of those that are not")
 TEST_CASE("the level is the highest one, or what HEADMIX_CPU_LEVEL says") {
   {
     Environment const none(nullptr);
-    CHECK(DispatchedCpu<float>().level() == levels().back());
+    CHECK(Cpu<float>().level() == levels().back());
   }
   for (cpu_level const level : levels()) {
     Environment const forced(name_of(level));
-    CHECK(DispatchedCpu<float>().level() == level);
-    CHECK(DispatchedCpu<float>(cpu_level::baseline).level() == cpu_level::baseline);
+    CHECK(Cpu<float>().level() == level);
+    CHECK(Cpu<float>(cpu_level::baseline).level() == cpu_level::baseline);
   }
   {
     Environment const none(nullptr);
     build_information const b = build_info();
     CHECK(b.machine == levels().back());
     CHECK(b.level == b.machine);
-    CHECK(b.text().find("HEADMIX_CPU_LEVEL") == std::string::npos);
+    CHECK(b.compiled_kernels);
 #if defined(__x86_64__) && !defined(__SSE3__)
     CHECK(b.instruction_set == "sse2");
 #endif
@@ -141,15 +141,19 @@ TEST_CASE("the level is the highest one, or what HEADMIX_CPU_LEVEL says") {
     Environment const lowest("baseline");
     std::string const machine = name_of(levels().back());
     std::string const expected =
-        message("headmix ", HEADMIX_VERSION_MAJOR, '.', HEADMIX_VERSION_MINOR, '.', HEADMIX_VERSION_PATCH, "; ",
-                build_info().compiler, "; Cpu: ", build_info().instruction_set,
-                build_info().compiled_kernels ? " (headmix::compiled)" : "",
-                "; DispatchedCpu: baseline (HEADMIX_CPU_LEVEL); machine: ", machine);
+        std::string("headmix ") + std::to_string(HEADMIX_VERSION_MAJOR) + "." + std::to_string(HEADMIX_VERSION_MINOR) +
+        "." + std::to_string(HEADMIX_VERSION_PATCH) + "; " + std::string(build_info().compiler) +
+        "; unit: " + std::string(build_info().instruction_set) + "; headmix::compiled: baseline; machine: " + machine;
     CHECK(build_info().text() == expected);
+  }
+  for (cpu_level const level : {cpu_level::avx2, cpu_level::avx512, cpu_level::avx512_bf16, cpu_level::amx}) {
+    if (runs(level)) continue;
+    CHECK(error_of([level] { Cpu<float> const backend(level); }) ==
+          message("headmix: Cpu: expected a level that this machine runs, found ", name_of(level)));
   }
   Environment const wrong("sse9");
   CHECK(error_of([] { (void)build_info(); }) ==
         "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2, avx512, avx512_bf16 or amx, found sse9");
-  CHECK(error_of([] { DispatchedCpu<float> backend; }) ==
+  CHECK(error_of([] { Cpu<float> backend; }) ==
         "headmix: HEADMIX_CPU_LEVEL: expected baseline, avx2, avx512, avx512_bf16 or amx, found sse9");
 }

@@ -90,7 +90,7 @@ struct Product {
   [[nodiscard]] std::vector<T> by_kind() const {
     return of([&](auto y, auto a, auto w, auto order, auto begins) {
       serial executor;
-      AlignedBuffer scratch(static_cast<std::size_t>(cpu::packed_scratch_bytes<Dots>(a, 1)));
+      AlignedBuffer scratch(static_cast<std::size_t>(cpu::packed_gemm_scratch_bytes<Dots>(a, 1)));
       cpu::packed_gemm<Dots>(executor, y, a, w, order, begins, c.choices, scratch.bytes());
     });
   }

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "headmix/backend/cpu.hpp"
-#include "headmix/backend/dispatched_cpu.hpp"
 #include "headmix/backend/thread_pool.hpp"
 #include "headmix/testing/backend_conformance.hpp"
 
@@ -33,8 +32,7 @@ std::string skips_of() {
 }
 
 TEST_CASE_TEMPLATE("conformance skips on the CPU what is fused on a GPU, and nothing else", B, Cpu<float>, Cpu<double>,
-                   Cpu<bfloat16>, Cpu<float, thread_pool, products::bfloat16>, DispatchedCpu<float>,
-                   DispatchedCpu<double>, DispatchedCpu<bfloat16>) {
+                   Cpu<bfloat16>, Cpu<float, thread_pool, products::bfloat16>) {
   CHECK(skips_of<B>() == "route; gated_attention; each_row; gemm_stack; grouped_gemm_map");
 }
 TEST_CASE("conformance says why a kernel is not checked, also one whose operands are of other types") {

@@ -16,17 +16,16 @@ namespace headmix::inline HEADMIX_ISA {
 struct build_information {
   int version;                       ///< HEADMIX_VERSION
   std::string_view compiler;         ///< "GCC 12.2.0", "Clang 14.0.6"
-  std::string_view instruction_set;  ///< what Cpu is compiled for: "sse2", "avx512_fma_vnni"
+  std::string_view instruction_set;  ///< what the unit is compiled for: "sse2", "avx512_fma_vnni"
   bool compiled_kernels;             ///< whether kernels come from headmix::compiled
   cpu_level machine;                 ///< the highest level that the machine runs
-  cpu_level level;                   ///< what DispatchedCpu takes: that, or what HEADMIX_CPU_LEVEL names
+  cpu_level level;                   ///< that of Cpu's kernels: default_cpu_level()
 
   /// In a line.
   [[nodiscard]] std::string text() const {
-    return message("headmix ", version / 10000, '.', version / 100 % 100, '.', version % 100, "; ", compiler,
-                   "; Cpu: ", instruction_set, compiled_kernels ? " (headmix::compiled)" : "",
-                   "; DispatchedCpu: ", name_of(level), level == machine ? "" : " (HEADMIX_CPU_LEVEL)",
-                   "; machine: ", name_of(machine));
+    return message("headmix ", version / 10000, ".", version / 100 % 100, ".", version % 100, "; ", compiler,
+                   "; unit: ", instruction_set, compiled_kernels ? "; headmix::compiled: " : "",
+                   compiled_kernels ? name_of(level) : "", "; machine: ", name_of(machine));
   }
 };
 
@@ -36,21 +35,17 @@ struct build_information {
 /// @endcond
 
 /// What was compiled, and what runs.
-/// @throws Error when HEADMIX_CPU_LEVEL names no level of this machine
+/// @throws Error as default_cpu_level() does
 [[nodiscard]] inline build_information build_info() {
-  constexpr std::string_view isa = HEADMIX_TEXT_OF(HEADMIX_ISA);
-#ifdef HEADMIX_COMPILED
-  constexpr bool compiled = true;
-#else
-  constexpr bool compiled = false;
-#endif
+  constexpr std::string_view name = HEADMIX_TEXT_OF(HEADMIX_ISA), suffix = HEADMIX_TEXT_OF(HEADMIX_ISA_TABLE);
+  constexpr std::string_view isa = name.substr(0, name.size() - suffix.size()).substr(std::string_view("isa_").size());
+  constexpr bool compiled = !suffix.empty();
 #ifdef __clang__
   constexpr std::string_view compiler = __VERSION__;
 #else
   constexpr std::string_view compiler = "GCC " __VERSION__;
 #endif
-  return {HEADMIX_VERSION,     compiler,           isa.substr(std::string_view("isa_").size()), compiled,
-          highest_cpu_level(), default_cpu_level()};
+  return {HEADMIX_VERSION, compiler, isa, compiled, highest_cpu_level(), default_cpu_level()};
 }
 
 #undef HEADMIX_TEXT_OF

@@ -1,26 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Cpu: own kernels for products, grouped products, attention and fused trees; Eigen's vector functions. Work is cut by
-// shape, so results are bitwise equal for every executor.
+// shape, so results are bitwise equal for every executor. With HEADMIX_COMPILED, the kernels of cpu/kernels.hpp are
+// those of the best instruction set that the machine runs.
 
 #include <algorithm>
+#include <type_traits>
 
-#include "headmix/backend/cpu/attention.hpp"
-#include "headmix/backend/cpu/attention_backward.hpp"
-#include "headmix/backend/cpu/attention_bias.hpp"
-#include "headmix/backend/cpu/attention_operands.hpp"
 #include "headmix/backend/cpu/expert.hpp"
-#include "headmix/backend/cpu/gemm.hpp"
-#include "headmix/backend/cpu/grouped_gemm.hpp"
-#include "headmix/backend/cpu/grouped_outer.hpp"
-#include "headmix/backend/cpu/grouped_sum.hpp"
 #include "headmix/backend/cpu/kernels.hpp"
-#include "headmix/backend/cpu/map_reduce.hpp"
-#include "headmix/backend/cpu/quantize.hpp"
-#include "headmix/backend/cpu/sequence.hpp"
-#include "headmix/backend/cpu/softmax.hpp"
-#include "headmix/backend/cpu/ternary_gemm.hpp"
-#include "headmix/backend/cpu/weight_panels.hpp"
 #include "headmix/backend/products.hpp"
 
 namespace headmix::inline HEADMIX_ISA {
@@ -42,13 +30,23 @@ class Cpu {
   using prepared_weights = cpu::prepared_weights<Scalar>;
   static constexpr bool host_memory = true;
 
-  Cpu() requires std::is_empty_v<Exec>
-  = default;
+  /// Kernels are those of default_cpu_level().
+  Cpu() requires std::is_empty_v<Exec> : kernels_(default_cpu_level()) {}
+  /// Kernels are those of the level.
+  /// @throws Error when the program has no kernels of that level, or the machine does not run it
+  explicit Cpu(cpu_level level) requires std::is_empty_v<Exec> : kernels_(checked_cpu_level(level, "Cpu")) {}
   /// Keeps a reference to the executor, whose concurrency() must be at least 1 and stay what it is.
-  explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>)
-      : executor_(&executor), workers_(executor.concurrency()) {
+  explicit Cpu(Exec& executor) requires(!std::is_empty_v<Exec>) : Cpu(executor, default_cpu_level()) {}
+  /// Both.
+  Cpu(Exec& executor, cpu_level level) requires(!std::is_empty_v<Exec>)
+      : executor_(&executor), workers_(executor.concurrency()), kernels_(checked_cpu_level(level, "Cpu")) {
     if (1 > workers_) fail("the concurrency() of the executor must be at least 1; found ", workers_);
   }
+
+  /// The instruction set of the kernels: with HEADMIX_COMPILED those that cpu/kernels.hpp lists, for attention with the
+  /// masks `full` and `causal` and without a score map. What is made of a layer's own expressions is compiled with the
+  /// layer, for the instruction set of its unit, which is the level `baseline`.
+  [[nodiscard]] cpu_level level() const { return kernels_.level(); }
 
   /// Fails if the executor has another concurrency() than before: kernels have memory for as many workers.
   void begin_pass() {
@@ -74,32 +72,32 @@ class Cpu {
 
   template <class T, class Tree>
   void map(view<T> y, Tree const& tree, bool accumulate) {
-    cpu::map(executor(), y, tree, accumulate);
+    kernels_.map(executor(), y, tree, accumulate);
   }
   template <class T, class Tree>
   void row_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
-    cpu::row_sum(executor(), y, a, accumulate);
+    kernels_.row_sum(executor(), y, a, accumulate);
   }
   template <class T, class Tree>
   void col_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
-    cpu::col_sum(executor(), y, a, accumulate);
+    kernels_.col_sum(executor(), y, a, accumulate);
   }
   template <class T, class Tree>
   void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
-    cpu::group_sum(executor(), y, a, n, accumulate);
+    kernels_.group_sum(executor(), y, a, n, accumulate);
   }
 
   template <class T, class A, class B>
   void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
-    cpu::gemm<Products>(executor(), y, a, b, accumulate);
+    kernels_.gemm(Products{}, executor(), y, a, b, accumulate);
   }
   template <class T, class A>
   void softmax(view<T> y, view<A const> a) {
-    cpu::softmax(executor(), y, a);
+    kernels_.softmax(executor(), y, a);
   }
   template <class T, class A>
   void log_sum_exp(view<T> y, view<A const> a) {
-    cpu::log_sum_exp(executor(), y, a);
+    kernels_.log_sum_exp(executor(), y, a);
   }
 
   template <class A>
@@ -149,38 +147,36 @@ class Cpu {
   void sequence_numbers(view<Int> y, segments s) { reference_.sequence_numbers(y, s); }
   template <class T>
   void window_mean(view<T> y, view<T const> a, segments s, Index window, bool transposed) {
-    cpu::window_mean(executor(), y, a, s, window, transposed);
+    kernels_.window_mean(executor(), y, a, s, window, transposed);
   }
 
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
     cpu::sort_by_expert(perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar>, view<Scalar const>, view<Scalar const> w) {
-    return static_cast<std::size_t>(cpu::grouped_scratch_bytes<Scalar>(w.rows, w.cols, executor().concurrency()));
+    return bytes(kernels_.grouped_gemm_scratch_bytes(w, workers()));
   }
   void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch,
                     prepared_weights* prepared = nullptr) {
-    cpu::grouped_gemm<Scalar, Products>(executor(), y, x, w, perm, offsets, slots_per_row, scratch,
-                                        panels(prepared, w));
+    kernels_.grouped_gemm(Products{}, executor(), y, x, w, perm, offsets, slots_per_row, scratch, panels(prepared, w));
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
-    return static_cast<std::size_t>(
-        cpu::grouped_outer_scratch_bytes<Scalar>(y.rows, (std::max)(x.rows, g.rows), executor().concurrency()));
+    return bytes(kernels_.grouped_outer_scratch_bytes(y, (std::max)(x.rows, g.rows), workers()));
   }
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
                      view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,
                      std::span<std::byte> scratch) {
-    cpu::grouped_outer<Scalar, Products>(executor(), y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
+    kernels_.grouped_outer(Products{}, executor(), y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
   }
   std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
-    return static_cast<std::size_t>(cpu::grouped_sum_scratch_bytes<Scalar>(y, x, w, executor().concurrency()));
+    return bytes(kernels_.grouped_sum_scratch_bytes(y, x, w, workers()));
   }
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
                    prepared_weights* prepared = nullptr) {
-    cpu::grouped_sum<Scalar, Products>(executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch,
-                                       panels(prepared, w));
+    kernels_.grouped_sum(Products{}, executor(), y, x, w, perm, offsets, slots_per_row, accumulate, scratch,
+                         panels(prepared, w));
   }
 
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
@@ -189,18 +185,18 @@ class Cpu {
 
   template <class T>
   void absmax_int8(view<T> y, view<T const> a) {
-    cpu::absmax_int8(executor(), y, a);
+    kernels_.absmax_int8(executor(), y, a);
   }
   template <class T>
   void absmean_ternary(view<T> y, view<T const> a) {
-    cpu::absmean_ternary(executor(), y, a);
+    kernels_.absmean_ternary(executor(), y, a);
   }
   std::size_t packed_gemm_scratch(view<Scalar>, view<Scalar const> x, view<Int const>) {
-    return static_cast<std::size_t>(cpu::packed_scratch_bytes(x, executor().concurrency()));
+    return bytes(kernels_.packed_gemm_scratch_bytes(x, workers()));
   }
   void packed_gemm(view<Scalar> y, view<Scalar const> x, view<Int const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
-    cpu::packed_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
+    kernels_.packed_gemm(executor(), y, x, w, perm, offsets, slots_per_row, scratch);
   }
 
   /// Columns of what an attention stores of its probabilities: 0 where they would exceed the budget.
@@ -211,54 +207,60 @@ class Cpu {
                ? columns
                : 0;
   }
+  // The mask is not known where scratch is planned: both the kernel of the level and that of the unit have enough.
   template <class Map>
   std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
-    return static_cast<std::size_t>(
-        cpu::attention_scratch_bytes<Scalar, Products>(p.extents, executor().concurrency()));
+    return enough(kernels_.attention_scratch_bytes(Products{}, p, workers()),
+                  cpu::attention_scratch_bytes(Products{}, p, workers()));
   }
   template <AttentionMask Mask, class Map>
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cpu::attention<Mask, Products>(executor(), p, scratch);
+    kernels_.attention(cpu::mask<Mask>{}, Products{}, executor(), p, scratch);
   }
   /// AttentionGradientInPlace: a block of rows is read before its part of d_q is written.
   static constexpr bool attention_gradient_in_place = true;
   template <AttentionMask Mask, class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return static_cast<std::size_t>(cpu::attention_gradient_scratch_bytes<Products>(p, executor().concurrency()));
+    return enough(kernels_.attention_gradient_scratch_bytes(Products{}, p, workers()),
+                  cpu::attention_gradient_scratch_bytes(Products{}, p, workers()));
   }
   template <AttentionMask Mask, class Map>
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cpu::attention_gradient<Mask, Products>(executor(), p, scratch);
+    kernels_.attention_gradient(cpu::mask<Mask>{}, Products{}, executor(), p, scratch);
   }
   template <class Map>
   std::size_t attention_bias_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return static_cast<std::size_t>(cpu::attention_bias_gradient_scratch_bytes(p, executor().concurrency()));
+    return enough(kernels_.attention_bias_gradient_scratch_bytes(p, workers()),
+                  cpu::attention_bias_gradient_scratch_bytes(p, workers()));
   }
   template <AttentionMask Mask, class Map>
   void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar, Map> const& p,
                                std::span<std::byte> scratch) {
-    cpu::attention_bias_gradient<Mask>(executor(), d_bias, p, scratch);
+    kernels_.attention_bias_gradient(cpu::mask<Mask>{}, executor(), d_bias, p, scratch);
   }
   template <class Map>
   std::size_t attention_operand_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return static_cast<std::size_t>(cpu::attention_operand_gradient_scratch_bytes(p, executor().concurrency()));
+    return bytes(kernels_.attention_operand_gradient_scratch_bytes(p, workers()));
   }
   template <AttentionMask Mask, class Map>
   void attention_operand_gradient(operand_gradients<accumulator_t<Scalar>, Map::operands> const& d,
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    cpu::attention_operand_gradient<Mask>(executor(), d, p, scratch);
+    kernels_.attention_operand_gradient(cpu::mask<Mask>{}, executor(), d, p, scratch);
   }
-  /// Pages have whole panels of keys.
-  static constexpr Index cache_rows = cpu::register_block<accumulator_t<Scalar>>::cols;
+  /// Pages have whole panels of keys, of every level that has kernels.
+  static constexpr Index cache_rows =
+      highest_compiled_level == cpu_level::baseline
+          ? cpu::register_block<accumulator_t<Scalar>>::cols
+          : (std::max)(cpu::register_block<accumulator_t<Scalar>>::cols, Index{256 / sizeof(accumulator_t<Scalar>)});
   template <class Map>
   std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
-    return static_cast<std::size_t>(
-        cpu::cached_attention_scratch_bytes<Scalar>(p.extents, cache.pages, executor().concurrency()));
+    return enough(kernels_.cached_attention_scratch_bytes(p, cache, workers()),
+                  cpu::cached_attention_scratch_bytes(p, cache, workers()));
   }
   template <AttentionMask Mask, class Map>
   void cached_attention(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache,
                         std::span<std::byte> scratch) {
-    cpu::cached_attention<Mask>(executor(), p, cache, scratch);
+    kernels_.cached_attention(cpu::mask<Mask>{}, executor(), p, cache, scratch);
   }
   void cached_window_mean(view<Scalar> y, view<Scalar const> a, segments s, view<Scalar> cache, cache_pages pages,
                           Index window) {
@@ -287,18 +289,23 @@ class Cpu {
     cpu::for_each_range(executor(), rows, cost, [&](Index first, Index last) { f(first, last - first); });
   }
 
+  Index workers() { return executor().concurrency(); }
+  static std::size_t bytes(Index n) { return static_cast<std::size_t>(n); }
+  static std::size_t enough(Index a, Index b) { return bytes((std::max)(a, b)); }
   accumulator_t<Scalar>* panels(prepared_weights* prepared, view<Scalar const> const& w) {
     if (prepared == nullptr) return nullptr;
     if constexpr (cpu::detail::may_round<Scalar, Products>) {
       if (cpu::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
     }
-    return prepared->panels(executor(), w);
+    return prepared->panels(w, kernels_.panels_size(w),
+                            [&](accumulator_t<Scalar>* memory) { kernels_.pack_panels(executor(), w, memory); });
   }
 
   Index probability_budget_ = 0;
   [[no_unique_address]] handle executor_{};
   Index workers_ = 1;
   [[no_unique_address]] Reference<Scalar> reference_{};
+  [[no_unique_address]] cpu::kernels<Scalar> kernels_;
 };
 
 static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>> && BackendPolicy<Cpu<bfloat16>>,

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The instruction sets that DispatchedCpu has kernels for, and which of them this machine runs.
+// The instruction sets that headmix::compiled has kernels for, and which of them this machine runs.
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "headmix/backend/cpu/isa.hpp"
 #include "headmix/core/error.hpp"
 
 #if defined(__x86_64__)
@@ -99,11 +100,45 @@ namespace detail {
   return level;
 }
 
-/// highest_cpu_level(), or the one that the environment variable HEADMIX_CPU_LEVEL names.
-/// @throws Error when it names none that this machine runs
-[[nodiscard]] inline cpu_level default_cpu_level() {
-  if (char const* const name = std::getenv("HEADMIX_CPU_LEVEL")) return cpu_level_of(name, "HEADMIX_CPU_LEVEL");
-  return highest_cpu_level();
+}  // namespace headmix
+
+namespace headmix::inline HEADMIX_ISA {
+
+/// The highest level that the program has kernels of. Without HEADMIX_COMPILED that is the baseline, the flags of the
+/// unit.
+#ifdef HEADMIX_COMPILED
+inline constexpr cpu_level highest_compiled_level = cpu_level::HEADMIX_HIGHEST_CPU_LEVEL;
+#else
+inline constexpr cpu_level highest_compiled_level = cpu_level::baseline;
+#endif
+
+/// The level, if the program has kernels of it and the machine runs them.
+/// @throws Error when not; `what` says where the level comes from
+inline cpu_level checked_cpu_level(cpu_level level, std::string_view what) {
+  if (level > highest_compiled_level) {
+    fail(what, ": expected a level that kernels are compiled for, at most ", name_of(highest_compiled_level),
+         ", found ", name_of(level), "; headmix::compiled has higher ones");
+  }
+  if (!runs(level)) fail(what, ": expected a level that this machine runs, found ", name_of(level));
+  return level;
 }
 
-}  // namespace headmix
+/// The level of Cpu: the highest one that the program has kernels of and the machine runs, or the one that the
+/// environment variable HEADMIX_CPU_LEVEL names. Without HEADMIX_COMPILED, the baseline.
+/// @throws Error when the variable names none of these
+[[nodiscard]] inline cpu_level default_cpu_level() {
+#ifdef HEADMIX_COMPILED
+  if (char const* const name = std::getenv("HEADMIX_CPU_LEVEL"))
+    return checked_cpu_level(cpu_level_of(name, "HEADMIX_CPU_LEVEL"), "HEADMIX_CPU_LEVEL");
+  static cpu_level const highest = [] {
+    int level = static_cast<int>(highest_compiled_level);
+    while (!runs(static_cast<cpu_level>(level))) --level;
+    return static_cast<cpu_level>(level);
+  }();
+  return highest;
+#else
+  return cpu_level::baseline;
+#endif
+}
+
+}  // namespace headmix::inline HEADMIX_ISA

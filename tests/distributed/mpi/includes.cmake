@@ -3,7 +3,7 @@
 # but its own headers anything of MPI and NCCL.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE}" "${INCLUDE}/headmix/*.hpp")
-list(FILTER headers EXCLUDE REGEX "^headmix/(distributed|interop|backend/open_mp|backend/cpu/compile_level)")
+list(FILTER headers EXCLUDE REGEX "^headmix/(distributed|interop|backend/open_mp)")
 set(text "")
 foreach(header IN LISTS headers)
   string(APPEND text "#include <${header}>\n")

@@ -160,9 +160,10 @@ void for_each_unrouted_row(executor_ref executor, attention_extents const& x, F 
 }  // namespace detail
 
 /// Scratch that attention needs, in bytes.
-template <class S, class Products = products::exact>
-[[nodiscard]] Index attention_scratch_bytes(attention_extents const& extents, Index concurrency) {
+template <ProductPrecision Products, class S, class Map>
+[[nodiscard]] Index attention_scratch_bytes(Products, attention_forward<S, Map> const& a, Index concurrency) {
   using T = accumulator_t<S>;
+  attention_extents const& extents = a.extents;
   return detail::with_operands<S, Products>([&]<class Operands>(Operands) {
     using element = typename Operands::element;
     return (scratch_begins + scratch_bytes<Index>(detail::block_table::size(extents)) +
@@ -214,8 +215,9 @@ void attention_with(executor_ref executor, attention_forward<S, Map> const& a, s
 
 /// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
 /// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
-template <AttentionMask M, class Products = products::exact, class S, class Map>
-void attention(executor_ref executor, attention_forward<S, Map> const& a, std::span<std::byte> scratch) {
+template <AttentionMask M, ProductPrecision Products, class S, class Map>
+void attention(mask<M>, Products, executor_ref executor, attention_forward<S, Map> const& a,
+               std::span<std::byte> scratch) {
   detail::with_operands<S, Products>(
       [&]<class Operands>(Operands) { detail::attention_with<M, Operands>(executor, a, scratch); });
 }

@@ -208,8 +208,8 @@ void add_copies(executor_ref executor, attention_extents const& x, gradient_part
 
 /// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads or
 /// they have different work, up to 16 copies of d_k and d_v of a head, or one where there is one worker.
-template <class Products = products::exact, class S, class Map>
-[[nodiscard]] Index attention_gradient_scratch_bytes(attention_backward<S, Map> const& a, Index concurrency) {
+template <ProductPrecision Products, class S, class Map>
+[[nodiscard]] Index attention_gradient_scratch_bytes(Products, attention_backward<S, Map> const& a, Index concurrency) {
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;
   return detail::with_operands<S, Products>([&]<class Operands>(Operands) {
@@ -325,8 +325,9 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
 
 /// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
 /// keys that nobody sees get 0.
-template <AttentionMask M, class Products = products::exact, class S, class Map>
-void attention_gradient(executor_ref executor, attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
+template <AttentionMask M, ProductPrecision Products, class S, class Map>
+void attention_gradient(mask<M>, Products, executor_ref executor, attention_backward<S, Map> const& a,
+                        std::span<std::byte> scratch) {
   detail::with_operands<S, Products>(
       [&]<class Operands>(Operands) { detail::attention_gradient_with<M, Operands>(executor, a, scratch); });
 }

@@ -70,7 +70,7 @@ template <class S, class Map>
 /// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order, in
 /// blocks: see block_terms.
 template <AttentionMask M, class S, class Map>
-void attention_bias_gradient(executor_ref executor, view<S> d_bias, attention_backward<S, Map> const& a,
+void attention_bias_gradient(mask<M>, executor_ref executor, view<S> d_bias, attention_backward<S, Map> const& a,
                              std::span<std::byte> scratch) {
   using T = accumulator_t<S>;
   attention_extents const& x = a.extents;

@@ -309,15 +309,16 @@ Index split_sums(attention_extents const& x, Index tiles) {
 }  // namespace detail
 
 /// Scratch that cached_attention needs, in bytes.
-template <class S>
-[[nodiscard]] Index cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages,
+template <class S, class Map>
+[[nodiscard]] Index cached_attention_scratch_bytes(attention_forward<S, Map> const& a, attention_cache<S> const& cache,
                                                    Index concurrency) {
   using T = accumulator_t<S>;
+  attention_extents const& x = a.extents;
   auto const own = detail::with_cache<S>(x.head_dim, [&]<class Cache>(Cache) {
     return detail::cached_block<full, Cache, S, no_score_map>::bytes(x.head_dim);
   });
   return (scratch_begins + scratch_bytes<Index>(detail::block_table::size(x)) +
-          scratch_bytes<T>(detail::split_sums<T>(x, detail::split_tiles(x, pages, concurrency))) +
+          scratch_bytes<T>(detail::split_sums<T>(x, detail::split_tiles(x, cache.pages, concurrency))) +
           checked(concurrency) * own)
       .value;
 }
@@ -383,8 +384,8 @@ void cached_attention_with(executor_ref executor, attention_forward<S, Map> cons
 /// Puts keys and values into the cache; then o = softmax(scores where M allows) v over all that it holds of the row's
 /// sequence.
 template <AttentionMask M, class S, class Map>
-void cached_attention(executor_ref executor, attention_forward<S, Map> const& a, attention_cache<S> const& cache,
-                      std::span<std::byte> scratch) {
+void cached_attention(mask<M>, executor_ref executor, attention_forward<S, Map> const& a,
+                      attention_cache<S> const& cache, std::span<std::byte> scratch) {
   detail::with_cache<S>(a.extents.head_dim, [&]<class Cache>(Cache) {
     detail::cached_attention_with<M, Cache>(executor, a, cache, scratch);
   });

@@ -82,7 +82,8 @@ template <class S, class Map>
 
 /// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
 template <AttentionMask M, class S, class Map>
-void attention_operand_gradient(executor_ref executor, operand_gradients<accumulator_t<S>, Map::operands> const& d,
+void attention_operand_gradient(mask<M>, executor_ref executor,
+                                operand_gradients<accumulator_t<S>, Map::operands> const& d,
                                 attention_backward<S, Map> const& a, std::span<std::byte> scratch) {
   using T = accumulator_t<S>;
   static_assert(attention_tile::rows <= gradient_tile::rows,

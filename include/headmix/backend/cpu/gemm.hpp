@@ -265,8 +265,8 @@ struct task_shape {
 
 /// c = a b, or c += a b, for matrices (count 1) with any strides; the operands must not overlap c.
 /// With nothing to sum (a.cols == 0), c becomes 0 or is left alone.
-template <class Products = products::exact, class C, class A, class B>
-void gemm(executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
+template <ProductPrecision Products, class C, class A, class B>
+void gemm(Products, executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
   task_shape const shape = task_tiles(c.rows, c.cols);
   Index const across = (c.cols + shape.cols - 1) / shape.cols;
   Index const tasks = (c.rows + shape.rows - 1) / shape.rows * across;

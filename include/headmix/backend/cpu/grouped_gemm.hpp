@@ -13,20 +13,20 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// Scratch that grouped_gemm needs for weights of depth x width, in bytes.
+/// Scratch that grouped_gemm needs for weights w, in bytes.
 template <class S>
-[[nodiscard]] constexpr Index grouped_scratch_bytes(Index depth, Index width, Index concurrency) {
+[[nodiscard]] constexpr Index grouped_gemm_scratch_bytes(view<S const> w, Index concurrency) {
   using T = accumulator_t<S>;
-  return (scratch_begins + checked(concurrency) * (scratch_bytes<T>(tuning::gathered_rows * depth) +
-                                                   scratch_bytes<T>(tuning::gathered_rows * width)))
+  return (scratch_begins + checked(concurrency) * (scratch_bytes<T>(tuning::gathered_rows * w.rows) +
+                                                   scratch_bytes<T>(tuning::gathered_rows * w.cols)))
       .value;
 }
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
 /// become 0. w is a stack [experts, depth, width], transposed views included, whose panels may be prepared; perm and
 /// offsets come from sort_by_expert.
-template <class S, class Products = products::exact>
-void grouped_gemm(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
+template <ProductPrecision Products, class S>
+void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                   view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                   Index slots_per_row, std::span<std::byte> scratch, accumulator_t<S>* prepared = nullptr) {
   using T = accumulator_t<S>;

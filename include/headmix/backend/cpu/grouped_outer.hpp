@@ -50,11 +50,11 @@ struct outer_block {
 
 }  // namespace detail
 
-/// Scratch that grouped_outer needs for matrices of so many rows and so many slots, in bytes.
+/// Scratch that grouped_outer needs for the matrices dw and so many slots, in bytes.
 template <class S>
-[[nodiscard]] constexpr Index grouped_outer_scratch_bytes(Index rows, Index slots, Index concurrency) {
+[[nodiscard]] constexpr Index grouped_outer_scratch_bytes(view<S> dw, Index slots, Index concurrency) {
   return (scratch_begins +
-          checked(concurrency) * detail::outer_block::worker_bytes<S>(rows, detail::outer_block::is_deep(slots)))
+          checked(concurrency) * detail::outer_block::worker_bytes<S>(dw.rows, detail::outer_block::is_deep(slots)))
       .value;
 }
 
@@ -222,8 +222,8 @@ void grouped_outer_by_dots(executor_ref executor, view<S> dw, view<S const> x, v
 
 /// dw[e] = sum over the slots s of expert e, ascending, of x.row(s / x_slots)^T dy.row(s / dy_slots), or += with
 /// `accumulate`. An expert without slots gets 0, or keeps what it has.
-template <class S, class Products = products::exact>
-void grouped_outer(executor_ref executor, view<S> dw, view<std::type_identity_t<S const>> x,
+template <ProductPrecision Products, class S>
+void grouped_outer(Products, executor_ref executor, view<S> dw, view<std::type_identity_t<S const>> x,
                    view<std::type_identity_t<S const>> dy, view<Int const> perm, view<Int const> offsets, Index x_slots,
                    Index dy_slots, bool accumulate, std::span<std::byte> scratch) {
   using T = accumulator_t<S>;

@@ -293,8 +293,8 @@ template <class S>
 /// += with `accumulate`. Rows without slots of an expert get 0, or keep what they have. A row's slots are added in the
 /// order of the experts, those first whose experts it shares with the rows around it: they make one deep product, while
 /// every other expert reads and writes its rows of y once more.
-template <class S, class Products = products::exact>
-void grouped_sum(executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
+template <ProductPrecision Products, class S>
+void grouped_sum(Products, executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                  view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                  Index slots_per_row, bool accumulate, std::span<std::byte> scratch,
                  accumulator_t<S>* prepared = nullptr) {

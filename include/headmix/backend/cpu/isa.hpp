@@ -70,6 +70,19 @@
 #define HEADMIX_ISA_BFLOAT16
 #endif
 
-#define HEADMIX_ISA_JOIN_EXPANDED(a, b, c, d) a##b##c##d
-#define HEADMIX_ISA_JOIN(a, b, c, d) HEADMIX_ISA_JOIN_EXPANDED(a, b, c, d)
-#define HEADMIX_ISA HEADMIX_ISA_JOIN(HEADMIX_ISA_VECTORS, HEADMIX_ISA_FMA, HEADMIX_ISA_DOTS, HEADMIX_ISA_BFLOAT16)
+// Cpu has another layout where its kernels lie in a table (cpu/kernels.hpp).
+#if defined(HEADMIX_COMPILED)
+#define HEADMIX_ISA_TABLE _compiled
+#else
+#define HEADMIX_ISA_TABLE
+#endif
+
+// The highest cpu_level that headmix::compiled has kernels for.
+#ifndef HEADMIX_HIGHEST_CPU_LEVEL
+#define HEADMIX_HIGHEST_CPU_LEVEL baseline
+#endif
+
+#define HEADMIX_ISA_JOIN_EXPANDED(a, b, c, d, e) a##b##c##d##e
+#define HEADMIX_ISA_JOIN(a, b, c, d, e) HEADMIX_ISA_JOIN_EXPANDED(a, b, c, d, e)
+#define HEADMIX_ISA \
+  HEADMIX_ISA_JOIN(HEADMIX_ISA_VECTORS, HEADMIX_ISA_FMA, HEADMIX_ISA_DOTS, HEADMIX_ISA_BFLOAT16, HEADMIX_ISA_TABLE)

@@ -1,23 +1,50 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernels of the CPU, and of the reference, that no layer has a part in, by name: with HEADMIX_COMPILED they are
-// compiled once, in a library or a unit of the program's own, and every other unit only calls them. What depends on a
-// layer, as fused trees and scores of the user's do, is compiled where it is used.
+// The kernels of Cpu: functions of headmix::cpu. Those that no layer has a part in are listed here, with the operands
+// that they are compiled for ahead: a kernel_table holds pointers to them. With HEADMIX_COMPILED, Cpu calls them
+// through the table of a cpu_level that it chooses at run time; other operands, and all without HEADMIX_COMPILED, are
+// compiled where they are used, for the instruction set of the unit.
 //
-// The CMake target headmix::compiled is that library. Without CMake, one unit has
+// The CMake target headmix::compiled has the tables of all levels. Without CMake, all units are compiled with
+// -DHEADMIX_COMPILED, and one of them has
 //
 //   #include <headmix/headmix.hpp>
 //   HEADMIX_COMPILE_PROGRAMS
-//   HEADMIX_COMPILE_CPU(float)
+//   HEADMIX_COMPILE_REFERENCE
 //   HEADMIX_COMPILE_MODULES(headmix::Cpu<float>)
 //
-// and the last two lines for double and headmix::bfloat16, too; and all units are compiled with -DHEADMIX_COMPILED. The
-// instruction set is in the names of the kernels (cpu/isa.hpp): a unit with another -march than the library's is not
-// linked. Compile it without HEADMIX_COMPILED.
+// and the last line for double and headmix::bfloat16, too. Another one has
+//
+//   #include <headmix/backend/cpu/kernels.hpp>
+//   HEADMIX_COMPILE_CPU(float)
+//
+// and such a line for each further scalar. That is the level `baseline`, the flags of the program. For higher levels
+// all units are compiled with -DHEADMIX_HIGHEST_CPU_LEVEL=avx512, or whichever is the highest one, and that unit is
+// compiled once more for each of them, with -O2 or -O3, the flags of the program, and behind them
+//
+//   for AVX2          -DHEADMIX_CPU_LEVEL=avx2 -mavx2 -mfma
+//   for AVX-512       -DHEADMIX_CPU_LEVEL=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma
+//
+// and, with the line for headmix::bfloat16 alone, the flags of AVX-512 and
+//
+//   for dot products  -DHEADMIX_CPU_LEVEL=avx512_bf16 -mavx512bf16
+//   for tiles         -DHEADMIX_CPU_LEVEL=amx -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8
+//
+// Link them in this order, behind the program's own units: of an inline function that several units have the linker
+// takes the first, which must be one that every machine runs. The flags of the program are in the name of Cpu
+// (cpu/isa.hpp): a unit with another -march than that of the modules is not linked. Compile it without
+// HEADMIX_COMPILED.
+
+#include <array>
+#include <concepts>
+#include <span>
+#include <string_view>
 
 #include "headmix/backend/cpu/attention.hpp"
 #include "headmix/backend/cpu/attention_backward.hpp"
+#include "headmix/backend/cpu/attention_bias.hpp"
 #include "headmix/backend/cpu/attention_cached.hpp"
+#include "headmix/backend/cpu/attention_operands.hpp"
 #include "headmix/backend/cpu/gemm.hpp"
 #include "headmix/backend/cpu/grouped_gemm.hpp"
 #include "headmix/backend/cpu/grouped_outer.hpp"
@@ -28,50 +55,234 @@
 #include "headmix/backend/cpu/softmax.hpp"
 #include "headmix/backend/cpu/ternary_gemm.hpp"
 #include "headmix/backend/cpu/weight_panels.hpp"
+#include "headmix/backend/cpu_level.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/contract/mask.hpp"
 
+/// KERNEL(name, signatures...) for every kernel headmix::cpu::name. The signatures are those of its instances in a
+/// kernel_table<T>, none for a kernel that depends on the layer; W is accumulator_t<T>.
 // clang-format off
-#define HEADMIX_CPU_TREES(PREFIX, T)                                                                                \
-  namespace headmix::cpu::inline HEADMIX_ISA {                                                                      \
-  PREFIX template void map(executor_ref, view<T>, tree_number<accumulator_t<T>> const&, bool);                      \
-  PREFIX template void map(executor_ref, view<T>, tree_numbers<accumulator_t<T>> const&, bool);                     \
-  PREFIX template void map(executor_ref, view<T>, tree_leaf<T, false, false> const&, bool);                         \
-  PREFIX template void row_sum(executor_ref, view<T>, lazy<tree_leaf<T, false, false>> const&, bool);               \
-  PREFIX template void col_sum(executor_ref, view<T>, lazy<tree_leaf<T, false, false>> const&, bool);               \
-  }
+#define HEADMIX_CPU_KERNELS(KERNEL)                                                                                   \
+  KERNEL(map, void(executor_ref, view<T>, tree_number<W> const&, bool),                                               \
+              void(executor_ref, view<T>, tree_numbers<W> const&, bool),                                              \
+              void(executor_ref, view<T>, leaf const&, bool))                                                         \
+  KERNEL(row_sum, void(executor_ref, view<T>, lazy<leaf> const&, bool))                                               \
+  KERNEL(col_sum, void(executor_ref, view<T>, lazy<leaf> const&, bool))                                               \
+  KERNEL(group_sum)                                                                                                   \
+  KERNEL(gemm, product<T, T, T>, product<W, W, W>, product<W, T, T>, product<T, W, T>, product<T, T, W>)              \
+  KERNEL(softmax, void(executor_ref, view<W>, view<W const>))                                                         \
+  KERNEL(log_sum_exp, void(executor_ref, view<W>, view<W const>))                                                     \
+  KERNEL(window_mean, void(executor_ref, view<T>, view<T const>, segments, Index, bool))                              \
+  KERNEL(panels_size, Index(view<T const>))                                                                           \
+  KERNEL(pack_panels, void(executor_ref, view<T const>, W*))                                                          \
+  KERNEL(grouped_gemm_scratch_bytes, Index(view<T const>, Index))                                                     \
+  KERNEL(grouped_gemm, void(exact, executor_ref, view<T>, view<T const>, view<T const>, slots, slots, Index, bytes,   \
+                            W*))                                                                                      \
+  KERNEL(grouped_outer_scratch_bytes, Index(view<T>, Index, Index))                                                   \
+  KERNEL(grouped_outer, void(exact, executor_ref, view<T>, view<T const>, view<T const>, slots, slots, Index, Index,  \
+                             bool, bytes))                                                                            \
+  KERNEL(grouped_sum_scratch_bytes, Index(view<T>, view<T const>, view<T const>, Index))                              \
+  KERNEL(grouped_sum, void(exact, executor_ref, view<T>, view<T const>, view<T const>, slots, slots, Index, bool,     \
+                           bytes, W*))                                                                                \
+  KERNEL(absmax_int8, void(executor_ref, view<T>, view<T const>))                                                     \
+  KERNEL(absmean_ternary, void(executor_ref, view<T>, view<T const>))                                                 \
+  KERNEL(packed_gemm_scratch_bytes, Index(view<T const>, Index))                                                      \
+  KERNEL(packed_gemm, void(executor_ref, view<T>, view<T const>, view<Int const>, slots, slots, Index, bytes))        \
+  KERNEL(attention_scratch_bytes, Index(exact, forward const&, Index))                                                \
+  KERNEL(attention, void(mask<full>, exact, executor_ref, forward const&, bytes),                                     \
+                    void(mask<causal>, exact, executor_ref, forward const&, bytes))                                   \
+  KERNEL(attention_gradient_scratch_bytes, Index(exact, backward const&, Index))                                      \
+  KERNEL(attention_gradient, void(mask<full>, exact, executor_ref, backward const&, bytes),                           \
+                             void(mask<causal>, exact, executor_ref, backward const&, bytes))                         \
+  KERNEL(attention_bias_gradient_scratch_bytes, Index(backward const&, Index))                                        \
+  KERNEL(attention_bias_gradient, void(mask<full>, executor_ref, view<T>, backward const&, bytes),                    \
+                                  void(mask<causal>, executor_ref, view<T>, backward const&, bytes))                  \
+  KERNEL(attention_operand_gradient_scratch_bytes)                                                                    \
+  KERNEL(attention_operand_gradient)                                                                                  \
+  KERNEL(cached_attention_scratch_bytes, Index(forward const&, attention_cache<T> const&, Index))                     \
+  KERNEL(cached_attention, void(mask<full>, executor_ref, forward const&, attention_cache<T> const&, bytes),          \
+                           void(mask<causal>, executor_ref, forward const&, attention_cache<T> const&, bytes))
+// clang-format on
 
-#define HEADMIX_CPU_PRODUCTS(PREFIX, T)                                                                             \
-  namespace headmix::cpu::inline HEADMIX_ISA {                                                                      \
-  PREFIX template class detail::weight_panels<T>;                                                                   \
-  PREFIX template class prepared_weights<T>;                                                                        \
-  PREFIX template void gemm(executor_ref, view<T>, view<T const>, view<T const>, bool);                             \
-  PREFIX template void grouped_gemm<T>(executor_ref, view<T>, view<T const>, view<T const>, view<Int const>,        \
-                                       view<Int const>, Index, std::span<std::byte>,                                \
-                                       accumulator_t<T>*);                                                          \
-  PREFIX template void grouped_outer<T>(executor_ref, view<T>, view<T const>, view<T const>, view<Int const>,       \
-                                        view<Int const>, Index, Index, bool, std::span<std::byte>);                 \
-  PREFIX template void grouped_sum<T>(executor_ref, view<T>, view<T const>, view<T const>, view<Int const>,         \
-                                      view<Int const>, Index, bool, std::span<std::byte>,                           \
-                                      accumulator_t<T>*);                                                           \
-  PREFIX template void packed_gemm<detail::best_dots, T>(executor_ref, view<T>, view<T const>, view<Int const>,     \
-                                                         view<Int const>, view<Int const>, Index,                   \
-                                                         std::span<std::byte>);                                     \
-  PREFIX template void absmax_int8(executor_ref, view<T>, view<T const>);                                           \
-  PREFIX template void absmean_ternary(executor_ref, view<T>, view<T const>);                                       \
-  PREFIX template void window_mean(executor_ref, view<T>, view<T const>, segments, Index, bool);                    \
-  PREFIX template void softmax(executor_ref, view<T>, view<T const>);                                               \
-  PREFIX template void log_sum_exp(executor_ref, view<T>, view<T const>);                                           \
-  }
+namespace headmix::cpu {
 
-#define HEADMIX_CPU_ATTENTION(PREFIX, T, MASK)                                                                      \
-  namespace headmix::cpu::inline HEADMIX_ISA {                                                                      \
-  PREFIX template void attention<MASK>(executor_ref, attention_forward<T> const&, std::span<std::byte>);            \
-  PREFIX template void attention_gradient<MASK>(executor_ref, attention_backward<T> const&, std::span<std::byte>);  \
-  PREFIX template void cached_attention<MASK>(executor_ref, attention_forward<T> const&, attention_cache<T> const&, \
-                                              std::span<std::byte>);                                                \
-  }
+/// A pointer to the instance of a kernel with this signature.
+template <class F>
+class kernel_pointer;
+template <class R, class... A>
+class kernel_pointer<R(A...)> {
+ public:
+  template <class Kernel>
+  constexpr explicit kernel_pointer(Kernel) : call_(&run<Kernel>) {}
+  R operator()(A... a) const { return call_(a...); }
 
+ private:
+  template <class Kernel>
+  static R run(A... a) {
+    return Kernel{}(a...);
+  }
+  R (*call_)(A...);
+};
+
+/// Instances of a kernel, called as overloads.
+template <class... F>
+struct kernel_instances : kernel_pointer<F>... {
+  template <class Kernel>
+  constexpr explicit kernel_instances(Kernel k) : kernel_pointer<F>(k)... {}
+  using kernel_pointer<F>::operator()...;
+};
+template <>
+struct kernel_instances<> {
+  template <class Kernel>
+  constexpr explicit kernel_instances(Kernel) {}
+};
+/// Where T is W, all products have the same signature.
+template <class F, class... Same>
+struct kernel_instances<F, F, Same...> : kernel_instances<F> {
+  using kernel_instances<F>::kernel_instances;
+};
+
+/// The kernels of one instruction set for numbers of T. Scratch is in bytes, for an executor's concurrency.
+template <class T>
+struct kernel_table {
+ private:
+  using W = accumulator_t<T>;
+  using exact = products::exact;
+  using leaf = tree_leaf<T, false, false>;
+  using slots = view<Int const>;
+  using bytes = std::span<std::byte>;
+  using forward = attention_forward<T>;
+  using backward = attention_backward<T>;
+  template <class Y, class A, class B>
+  using product = void(exact, executor_ref, view<Y>, view<A const>, view<B const>, bool);
+
+ public:
+#define HEADMIX_KERNEL(name, ...) kernel_instances<__VA_ARGS__> name;
+  HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
+#undef HEADMIX_KERNEL
+};
+
+/// The names of the kernels.
+inline constexpr std::array kernel_names{
+#define HEADMIX_KERNEL(name, ...) std::string_view(#name),
+    HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
+#undef HEADMIX_KERNEL
+};
+
+/// The kernels of a level, which the unit with HEADMIX_COMPILE_CPU for it defines.
+template <class T, cpu_level Level>
+[[nodiscard]] kernel_table<T> const& table_of();
+
+}  // namespace headmix::cpu
+
+namespace headmix::cpu::inline HEADMIX_ISA {
+
+/// Every kernel as an object, compiled for this unit.
+namespace compiled_here {
+#define HEADMIX_KERNEL(name, ...)          \
+  struct name {                            \
+    template <class... A>                  \
+    auto operator()(A const&... a) const { \
+      return cpu::name(a...);              \
+    }                                      \
+  };
+HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
+#undef HEADMIX_KERNEL
+}  // namespace compiled_here
+
+/// The table of this unit's kernels.
+template <class T>
+inline constexpr kernel_table<T> table_here{
+#define HEADMIX_KERNEL(name, ...) decltype(kernel_table<T>::name)(compiled_here::name{}),
+    HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
+#undef HEADMIX_KERNEL
+};
+
+#ifdef HEADMIX_COMPILED
+
+/// The kernels of a level that is chosen at run time, at most default_cpu_level()'s.
+template <class T>
+[[nodiscard]] kernel_table<T> const& table_of(cpu_level level) {
+  constexpr cpu_level most = highest_compiled_level;
+  if constexpr (most >= cpu_level::amx && std::same_as<T, bfloat16>)
+    if (level == cpu_level::amx) return cpu::table_of<T, cpu_level::amx>();
+  if constexpr (most >= cpu_level::avx512_bf16 && std::same_as<T, bfloat16>)
+    if (level == cpu_level::avx512_bf16) return cpu::table_of<T, cpu_level::avx512_bf16>();
+  if constexpr (most >= cpu_level::avx512)
+    if (level >= cpu_level::avx512) return cpu::table_of<T, cpu_level::avx512>();
+  if constexpr (most >= cpu_level::avx2)
+    if (level == cpu_level::avx2) return cpu::table_of<T, cpu_level::avx2>();
+  return cpu::table_of<T, cpu_level::baseline>();
+}
+
+/// What Cpu calls: the kernels of a level, and of this unit for operands that its table has not.
+template <class T>
+class kernels {
+ public:
+  explicit kernels(cpu_level level) : table_(&cpu::table_of<T>(level)), level_(level) {}
+  [[nodiscard]] cpu_level level() const { return level_; }
+
+#define HEADMIX_KERNEL(name, ...)                     \
+  template <class... A>                               \
+  auto name(A const&... a) const {                    \
+    if constexpr (requires { table_->name(a...); }) { \
+      return table_->name(a...);                      \
+    } else {                                          \
+      return cpu::name(a...);                         \
+    }                                                 \
+  }
+  HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
+#undef HEADMIX_KERNEL
+
+ private:
+  kernel_table<T> const* table_;
+  cpu_level level_;
+};
+
+#else
+
+/// What Cpu calls: the kernels of this unit.
+template <class T>
+class kernels {
+ public:
+  explicit kernels(cpu_level) {}
+  [[nodiscard]] static cpu_level level() { return cpu_level::baseline; }
+
+#define HEADMIX_KERNEL(name, ...)   \
+  template <class... A>             \
+  static auto name(A const&... a) { \
+    return cpu::name(a...);         \
+  }
+  HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
+#undef HEADMIX_KERNEL
+};
+
+#endif
+
+namespace detail {
+
+/// Whether the unit's flags are those of a level.
+consteval bool compiled_for(cpu_level level) {
+#if defined(HEADMIX_ISA_HAS_TILES)
+  return level <= cpu_level::amx;
+#elif defined(HEADMIX_ISA_HAS_DOTS)
+  return level <= cpu_level::avx512_bf16;
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
+    defined(__AVX512VNNI__) && defined(__FMA__)
+  return level <= cpu_level::avx512;
+#elif defined(__AVX2__) && defined(__FMA__)
+  return level <= cpu_level::avx2;
+#else
+  return level == cpu_level::baseline;
+#endif
+}
+
+}  // namespace detail
+
+}  // namespace headmix::cpu::inline HEADMIX_ISA
+
+// The kernels of the reference, of which units with HEADMIX_COMPILED have no instances of their own.
+// clang-format off
 #define HEADMIX_REFERENCE_ATTENTION(PREFIX, T, MASK)                                                                \
   PREFIX template void Reference<T>::attention<MASK>(attention_forward<T> const&, std::span<std::byte>) const;      \
   PREFIX template void Reference<T>::attention_gradient<MASK>(attention_backward<T> const&, std::span<std::byte>)   \
@@ -100,20 +311,31 @@
   HEADMIX_REFERENCE_ATTENTION(PREFIX, T, full)                                                                      \
   HEADMIX_REFERENCE_ATTENTION(PREFIX, T, causal)                                                                    \
   }
-
-#define HEADMIX_CPU_KERNELS(PREFIX, T)              \
-  HEADMIX_REFERENCE(PREFIX, T)                      \
-  HEADMIX_CPU_TREES(PREFIX, T)                      \
-  HEADMIX_CPU_PRODUCTS(PREFIX, T)                   \
-  HEADMIX_CPU_ATTENTION(PREFIX, T, headmix::full)   \
-  HEADMIX_CPU_ATTENTION(PREFIX, T, headmix::causal)
 // clang-format on
 
-/// At namespace scope of one unit: the kernels of Cpu<T>, for units that are compiled with HEADMIX_COMPILED.
-#define HEADMIX_COMPILE_CPU(T) HEADMIX_CPU_KERNELS(, T)
+#define HEADMIX_REFERENCES(PREFIX)  \
+  HEADMIX_REFERENCE(PREFIX, float)  \
+  HEADMIX_REFERENCE(PREFIX, double) \
+  HEADMIX_REFERENCE(PREFIX, headmix::bfloat16)
 
 #ifdef HEADMIX_COMPILED
-HEADMIX_CPU_KERNELS(extern, float)
-HEADMIX_CPU_KERNELS(extern, double)
-HEADMIX_CPU_KERNELS(extern, headmix::bfloat16)
+HEADMIX_REFERENCES(extern)
 #endif
+
+/// At namespace scope of one unit: the kernels of the reference, for units that are compiled with HEADMIX_COMPILED.
+#define HEADMIX_COMPILE_REFERENCE HEADMIX_REFERENCES()
+
+#ifndef HEADMIX_CPU_LEVEL
+#define HEADMIX_CPU_LEVEL baseline  // the level of the unit
+#endif
+
+static_assert(headmix::cpu::detail::compiled_for(headmix::cpu_level::HEADMIX_CPU_LEVEL),
+              "headmix: this unit needs the flags of its HEADMIX_CPU_LEVEL: see backend/cpu/kernels.hpp");
+
+/// At namespace scope of one unit for each level: the kernels of Cpu<T>, for units that are compiled with
+/// HEADMIX_COMPILED.
+#define HEADMIX_COMPILE_CPU(T)                                                                              \
+  template <>                                                                                               \
+  headmix::cpu::kernel_table<T> const& headmix::cpu::table_of<T, headmix::cpu_level::HEADMIX_CPU_LEVEL>() { \
+    return headmix::cpu::table_here<T>;                                                                     \
+  }

@@ -10,6 +10,7 @@
 
 #include "headmix/backend/cpu/isa.hpp"
 #include "headmix/backend/executor.hpp"
+#include "headmix/contract/mask.hpp"
 #include "headmix/core/arena.hpp"
 #include "headmix/core/config.hpp"
 
@@ -45,6 +46,10 @@ class executor_ref {
   Index concurrency_;
   void (*parallel_for_)(void*, Index, task);
 };
+
+/// A mask, as an operand of a kernel.
+template <AttentionMask M>
+struct mask {};
 
 }  // namespace headmix::cpu
 

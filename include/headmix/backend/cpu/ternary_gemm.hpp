@@ -274,13 +274,13 @@ constexpr Index packed_worker_bytes(Index words) {
 
 /// Scratch that packed_gemm needs, in bytes: the rounded rows of x, and some unpacked columns for each worker.
 template <class Dots = detail::best_dots, class T>
-[[nodiscard]] Index packed_scratch_bytes(view<T const> x, Index concurrency) {
+[[nodiscard]] Index packed_gemm_scratch_bytes(view<T const> x, Index concurrency) {
   Index const words = detail::padded_words<Dots>(x.cols);
   auto const rounded = detail::rounded_rows<accumulator_t<T>>::bytes(x.rows, words * packed_ternary::weights_per_word);
   Index const bytes =
       (scratch_begins + rounded + checked(concurrency) * detail::packed_worker_bytes<Dots>(words)).value;
   if constexpr (detail::may_be_refused<Dots>) {
-    return (std::max)(bytes, packed_scratch_bytes<typename Dots::otherwise>(x, concurrency));
+    return (std::max)(bytes, packed_gemm_scratch_bytes<typename Dots::otherwise>(x, concurrency));
   } else {
     return bytes;
   }

@@ -143,6 +143,17 @@ struct expert_pairs {
 
 }  // namespace detail
 
+/// Numbers that the panels of w take.
+template <class T>
+[[nodiscard]] Index panels_size(view<T const> w) {
+  return detail::weight_panels<T>::size(w);
+}
+/// Copies w to panels.
+template <class T>
+void pack_panels(executor_ref executor, view<T const> w, accumulator_t<T>* memory) {
+  detail::weight_panels<T>(w, memory).pack(executor);
+}
+
 /// Panels of weights in memory that stays as it is: a value of whoever owns the weights, such as a module. They are
 /// made by the first product that reads such weights.
 template <class T>
@@ -177,8 +188,6 @@ class prepared_weights {
     }
     return found->memory.template as<accumulator_t<T>>();
   }
-  /// The same, made here.
-  [[nodiscard]] accumulator_t<T>* panels(executor_ref executor, view<T const> const& w);
 
  private:
   struct span {
@@ -192,10 +201,5 @@ class prepared_weights {
   std::vector<span> spans_;
   std::vector<entry> entries_;
 };
-template <class T>
-accumulator_t<T>* prepared_weights<T>::panels(executor_ref executor, view<T const> const& w) {
-  using packed = detail::weight_panels<T>;
-  return panels(w, packed::size(w), [&](accumulator_t<T>* memory) { packed(w, memory).pack(executor); });
-}
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// DispatchedCpu in a unit that is compiled for plain x86-64, beside Cpu in one that is compiled for this machine: one
-// sequence of T tokens. `ratio` is the time by that of the latter; it shall be at most 1 / 0.95 for attention. Experts
-// (smoe) are the layer with the most pointwise work, which DispatchedCpu does with the unit's own instructions.
+// headmix::compiled in a unit that is compiled for plain x86-64, beside headers alone in one that is compiled for this
+// machine: one sequence of T tokens. `ratio` is the time by that of the latter; it shall be at most 1 / 0.95 for
+// attention. Experts (smoe) are the layer with the most pointwise work, which has the instructions of its unit.
 #include "../common.hpp"
 #include "../dispatch/pass.hpp"
 
@@ -12,7 +12,7 @@ using namespace bench;
 auto layer(std::string const& name, bool backward) {
   return [name, backward](benchmark::State& state) {
     Index const t = state.range(0), threads = state.range(1);
-    auto const plain = dispatched_pass(name, pool(threads), t),
+    auto const plain = compiled_pass(name, pool(threads), t),
                native = make_pass<headmix::Cpu<float, headmix::thread_pool>>(name, pool(threads), t);
     plain->run(backward);
     native->run(backward);
@@ -26,7 +26,7 @@ auto layer(std::string const& name, bool backward) {
 int const registered = [] {
   for (std::string const name : {"moa", "moh", "smoe"}) {
     for (bool const backward : {false, true}) {
-      add("dispatched_" + name + (backward ? "_backward" : "_forward") + "/cpu/float", {"T"}, {{1024}}, {1, 2},
+      add("compiled_" + name + (backward ? "_backward" : "_forward") + "/cpu/float", {"T"}, {{1024}}, {1, 2},
           layer(name, backward));
     }
   }
