@@ -70,16 +70,18 @@
 #define HEADMIX_ISA_BFLOAT16
 #endif
 
-// Cpu has another layout where its kernels lie in a table (cpu/kernels.hpp).
-#if defined(HEADMIX_COMPILED)
-#define HEADMIX_ISA_TABLE _compiled
-#else
-#define HEADMIX_ISA_TABLE
-#endif
-
 // The highest cpu_level that headmix::compiled has kernels for.
 #ifndef HEADMIX_HIGHEST_CPU_LEVEL
 #define HEADMIX_HIGHEST_CPU_LEVEL baseline
+#endif
+
+// Where the kernels of Cpu lie in tables (cpu/kernels.hpp), it has another layout, and levels to choose from.
+#define HEADMIX_ISA_TABLES_EXPANDED(level) _compiled_##level
+#define HEADMIX_ISA_TABLES(level) HEADMIX_ISA_TABLES_EXPANDED(level)
+#if defined(HEADMIX_COMPILED)
+#define HEADMIX_ISA_TABLE HEADMIX_ISA_TABLES(HEADMIX_HIGHEST_CPU_LEVEL)
+#else
+#define HEADMIX_ISA_TABLE
 #endif
 
 #define HEADMIX_ISA_JOIN_EXPANDED(a, b, c, d, e) a##b##c##d##e
