@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What an attention kernel is given. Multi-head, grouped-query and multi-query attention, MoA (several rows of one
-// token on one key/value head), MoH (each head has the rows that chose it) and ragged batches are all the same problem
-// with other lists of query rows.
+// The operands of an attention kernel. Multi-head, grouped-query and multi-query attention, MoA (several rows of one
+// token on one key/value head), MoH (each head has the rows that chose it) and ragged batches are one problem with
+// different lists of query rows.
 
 #include "headmix/contract/position.hpp"
 #include "headmix/contract/score_steps.hpp"
@@ -14,15 +14,15 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix {
 
-/// One query row of a row list: where it lies and how much it may see.
+/// One query row of a row list: its row and columns in q and o, its position and its head.
 struct query_row {
   Index row;       ///< row of q and o
   Index col;       ///< first column of the head in q and o
-  Index position;  ///< of its token in the sequence (contract/position.hpp)
+  Index position;  ///< position of its token in the sequence (contract/position.hpp)
   Index head;      ///< in [0, heads)
 };
 
-/// Which rows each head has, where every token chooses heads: element n of the list of sequence b and head h is slot
+/// The rows of each head, where every token chooses heads: element n of the list of sequence b and head h is slot
 /// slots[offsets[b * heads + h] + n], slot = token * rows_per_token + choice, ascending.
 struct chosen_rows {
   Int const* slots = nullptr;
@@ -30,12 +30,12 @@ struct chosen_rows {
   bool given = false;            ///< false: every head has every row
 
   constexpr chosen_rows() = default;
-  /// Tokens choose heads. Both lists are null where scratch memory is asked for: they have no memory then.
+  /// Tokens choose heads. Both pointers are null while scratch bytes are computed, before the lists have memory.
   HEADMIX_HD constexpr chosen_rows(Int const* all_slots, Int const* begins)
       : slots(all_slots), offsets(begins), given(true) {}
 };
 
-/// Extents of an attention: lists of query rows, each of one sequence and of heads that read the same keys.
+/// Extents of an attention problem: lists of query rows; a list has rows of one sequence, of heads with the same keys.
 ///
 /// Every head has every row (`chosen` is not given): q and o are [rows_per_token * tokens, heads * head_dim], the
 /// log-sum-exp is [rows_per_token * tokens, heads], and a list has the rows of all heads of a key/value head. Heads are
@@ -44,21 +44,21 @@ struct chosen_rows {
 /// nothing are in no list.
 /// k and v are [key tokens, kv_heads * head_dim]. Head h reads key/value head h * kv_heads / heads.
 struct attention_extents {
-  segments queries;          ///< of the query tokens (not rows)
-  segments keys;             ///< of the key tokens; as many sequences as `queries`
-  Index rows_per_token = 1;  ///< the k chosen experts or heads of a token
+  segments queries;          ///< sequences of query tokens (not rows)
+  segments keys;             ///< sequences of key tokens; as many as in `queries`
+  Index rows_per_token = 1;  ///< k, the number of chosen experts or heads of a token
   Index heads = 1;
   Index kv_heads = 1;  ///< divides `heads`
   Index head_dim = 0;
   chosen_rows chosen = {};
-  bool separate_positions = false;  ///< queries and keys are counted each by itself
+  bool separate_positions = false;  ///< queries and keys are each numbered from 0
 
   /// Query heads that share a key/value head.
   [[nodiscard]] HEADMIX_HD constexpr Index group() const { return heads / kv_heads; }
-  /// True where rows name their heads. Known before the lists have memory.
+  /// True where rows name their heads; defined before the lists have memory.
   [[nodiscard]] HEADMIX_HD constexpr bool heads_are_chosen() const {
 #ifdef __CUDA_ARCH__
-    return chosen.slots != nullptr;  // lists have memory in a kernel; nvcc 13.0 spills registers for the other question
+    return chosen.slots != nullptr;  // lists have memory in a kernel; nvcc 13.0 spills registers for `chosen.given`
 #else
     return chosen.given;
 #endif
@@ -67,13 +67,13 @@ struct attention_extents {
   [[nodiscard]] HEADMIX_HD constexpr Index lists() const { return heads_are_chosen() ? heads : kv_heads; }
   /// Row lists of a sequence that read the same key/value head p: [p * lists_per_kv_head(), ...).
   [[nodiscard]] HEADMIX_HD constexpr Index lists_per_kv_head() const { return heads_are_chosen() ? group() : 1; }
-  /// The column of a row in the log-sum-exp.
+  /// The column of a query row in the log-sum-exp.
   [[nodiscard]] HEADMIX_HD constexpr Index lse_col(query_row const& at) const {
     return heads_are_chosen() ? 0 : at.head;
   }
   /// The key/value head that a list reads.
   [[nodiscard]] HEADMIX_HD constexpr Index kv_head_of(Index list) const { return list / lists_per_kv_head(); }
-  /// The number of keys of sequence b, with those of earlier passes.
+  /// The number of keys of sequence b, including those of earlier passes.
   [[nodiscard]] HEADMIX_HD constexpr Index key_length(Index b) const { return keys.first_position(b) + keys.length(b); }
   /// The position of the first query of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index first_position(Index b) const {
@@ -85,12 +85,12 @@ struct attention_extents {
     Int const* const begin = chosen.offsets + (b * heads + list);
     return begin[1] - begin[0];
   }
-  /// Where a list of sequence b begins if all lists follow each other.
+  /// The first element of a list of sequence b in the concatenation of all lists.
   [[nodiscard]] HEADMIX_HD constexpr Index list_begin(Index b, Index list) const {
     if (heads_are_chosen()) return chosen.offsets[b * heads + list];
     return queries.begin(b) * rows_per_token * heads + list * list_length(b, list);
   }
-  /// Element i of a list of sequence b: token-major, then slot, then head. Positions never fall as i grows.
+  /// Element i of a list of sequence b: token-major, then slot, then head. Positions do not decrease with i.
   [[nodiscard]] HEADMIX_HD constexpr query_row row(Index b, Index list, Index i) const {
     Index const first = first_position(b);
     if (heads_are_chosen()) {
@@ -103,18 +103,18 @@ struct attention_extents {
   }
 };
 
-/// How the product of a query and a key becomes their score: scale q k + bias(position * bias_keys + s, head), position
-/// and s being those of query and key in their sequence; and then what Map makes of it.
+/// The score of a query and a key: Map(scale q k + bias(position * bias_keys + s, head)), where position and s are the
+/// positions of query and key in their sequence.
 template <class T, class Map = no_score_map>
 struct attention_scores {
   double scale = 1;
   view<T const> bias = {};  ///< [positions * bias_keys, heads]; null: none
   Index bias_keys = 0;
-  /// The numbers of heads that the map reads. Not [[no_unique_address]]: nvcc 13.0 lays out a class with such a member
-  /// otherwise in the GPU's code than on the host.
+  /// The operands of the map, [1, heads] or [1, 1]. Not [[no_unique_address]]: nvcc 13.0 lays out a class with such a
+  /// member differently on the device than on the host.
   typename Map::template operands_of<T> operands = {};
 
-  /// What the map reads of a query row.
+  /// The numbers that the map reads for a query row: position, head, operands.
   [[nodiscard]] HEADMIX_HD auto row(Index position, Index head) const {
     using W = accumulator_t<T>;
     score_row<W, Map::operands> r{static_cast<W>(position), static_cast<W>(head), {}};
@@ -122,26 +122,26 @@ struct attention_scores {
     return r;
   }
 };
-/// The gradients by the operands of score maps, [1, 1] or [1, heads]; one whose data is null is not wanted.
+/// The gradients of the operands of score maps, [1, 1] or [1, heads]; a gradient with null data is not computed.
 template <class W, int Operands>
 struct operand_gradients {
   view<W> by[Operands];
 };
 
-/// Dropout of the probabilities: that of key s for a query's head is multiplied by 0 with probability `rate`, else by
-/// 1 / (1 - rate). Which one is a function of the key, of the row in the whole batch, and of the position s.
+/// Dropout of probabilities: the probability of key s for a query and head is multiplied by 0 with probability `rate`,
+/// otherwise by 1 / (1 - rate). The draw is a function of the key, the row in the whole batch, and the position s.
 struct attention_dropout {
   Int const* key = nullptr;  ///< the words of a `randomness`; null without dropout
   random_stream stream = random_stream::attention_dropout;
   double rate = 0;
 
-  /// Which block of the stream holds the keys 4 b .. 4 b + 3 of a row: 2^34 rows of 2^26 keys have blocks of their own.
+  /// The block of the stream for keys 4 b .. 4 b + 3 of a row: 2^34 rows of 2^26 keys have distinct blocks.
   [[nodiscard]] HEADMIX_HD static constexpr std::uint64_t block_of(std::uint64_t row, std::uint64_t b) {
     return row << 24 | b;
   }
-  /// True where elements are dropped.
+  /// True where dropout is enabled.
   [[nodiscard]] HEADMIX_HD bool on() const { return key != nullptr && randomness_is_on(key); }
-  /// Calls f(s, factor) for the keys [begin, end) of a sequence, as the query row sees them.
+  /// Calls f(s, factor) for the keys s in [begin, end) of the query row's sequence.
   HEADMIX_CALLS_GIVEN
   template <class F>
   HEADMIX_HD void each_factor(attention_extents const& x, query_row at, Index begin, Index end, F f) const {
@@ -157,10 +157,10 @@ struct attention_dropout {
 };
 
 /// Operands of the forward pass: o = softmax(scores where the mask allows) v, and the row log-sum-exp. A query that
-/// sees no key, or none with a score above minus infinity, gets o = 0 and a log-sum-exp of minus infinity, as does a
-/// row in no list. A number that is not finite reaches only rows that see it. The log-sum-exp is not wanted when its
-/// data is null. What a backend stores of the probabilities for the gradient, a row for each element of the lists, is
-/// its own affair; without columns or data it stores nothing.
+/// sees no key, or only scores of minus infinity, gets o = 0 and a log-sum-exp of minus infinity, as does a row in no
+/// list. A non-finite value reaches only rows that see it. A log-sum-exp with null data is not computed.
+/// `probabilities` has a row for each element of the lists; its layout is private to the backend, and without columns
+/// or data nothing is stored.
 template <class T, class Map = no_score_map>
 struct attention_forward {
   attention_extents extents;
@@ -172,29 +172,28 @@ struct attention_forward {
   view<T> probabilities = {};
 };
 
-/// Where a decoder keeps what later tokens read of earlier ones. Position s of sequence b lies at row s % rows of the
-/// page table[b * per_sequence + s / rows].
+/// The pages of a decoder's cache. Position s of sequence b is row s % rows of page table[b * per_sequence + s / rows].
 struct cache_pages {
   Int const* table = nullptr;  ///< [sequences * per_sequence]
   Index per_sequence = 1;
-  Index rows = 0;  ///< of a page, a multiple of the backend's `cache_rows`
+  Index rows = 0;  ///< rows per page, a multiple of the backend's `cache_rows`
 
-  /// The page with position s of sequence b.
+  /// The page of position s of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index page(Index b, Index s) const { return table[b * per_sequence + s / rows]; }
-  /// Most positions of a sequence.
+  /// The largest number of positions of a sequence.
   [[nodiscard]] HEADMIX_HD constexpr Index positions() const { return per_sequence * rows; }
 };
-/// Keys and values of all positions so far, [pages * rows, kv_heads * head_dim] numbers each, with `alignment` bytes
-/// behind them that may be read. How numbers lie in a page is the backend's affair but for this: a page has a part of
-/// rows * head_dim numbers for each key/value head, and those of the first n positions, n a multiple of the backend's
-/// `cache_rows`, are the first n * head_dim of each part.
+/// Keys and values of all positions so far, [pages * rows, kv_heads * head_dim] numbers each, followed by `alignment`
+/// readable bytes. The layout of a page is private to the backend, with two guarantees: a page has a part of rows *
+/// head_dim numbers for each key/value head, and the first n positions, n a multiple of the backend's `cache_rows`, are
+/// the first n * head_dim numbers of each part.
 template <class T>
 struct attention_cache {
   cache_pages pages;
   view<T> keys, values;
 };
 
-/// Operands of the backward pass. A gradient whose data is null is not wanted; the others are overwritten (rows in no
+/// Operands of the backward pass. Gradients with null data are not computed; the others are overwritten (rows in no
 /// list with zeros).
 template <class T, class Map = no_score_map>
 struct attention_backward {
@@ -204,7 +203,7 @@ struct attention_backward {
   view<T> d_q, d_k, d_v;
   attention_dropout dropout = {};
   attention_scores<T, Map> scores = {};
-  view<T const> probabilities = {};  ///< what the forward pass stored
+  view<T const> probabilities = {};  ///< as stored by the forward pass
 };
 
 }  // namespace headmix

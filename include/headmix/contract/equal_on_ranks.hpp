@@ -14,7 +14,7 @@
 
 namespace headmix::detail {
 
-/// Fails on all ranks unless all of them have these numbers, which have names.
+/// An Error on all ranks unless these named numbers are equal on all of them.
 template <class C>
 void check_equal_on_all_ranks(C& communicator, std::vector<std::pair<std::string, std::uint64_t>> const& named) {
   if constexpr (requires { communicator.on_host(); }) {
@@ -35,7 +35,7 @@ void check_equal_on_all_ranks(C& communicator, std::vector<std::pair<std::string
     }
   }
 }
-/// Fails on all ranks unless all of them have this number.
+/// An Error on all ranks unless this number is equal on all of them.
 template <class C>
 void check_equal_on_all_ranks(C& communicator, char const* name, std::uint64_t number) {
   check_equal_on_all_ranks(communicator, {{name, number}});

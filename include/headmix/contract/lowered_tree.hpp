@@ -1,14 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Lowered trees: what a kernel receives of a fused expression. Only pointers, strides and pointwise operations are
-// left, no leaf names. Everything is computed in the wide type.
+// Lowered trees: the operand of a kernel that was a fused expression. Only pointers, strides and pointwise operations
+// are left, no leaf names. Everything is computed in the wide type.
 //
 // tree.row(i).at<P>(j) is element (i, j) as a number (P arithmetic) or elements (i, j .. j + width) as a vector;
-// those need tree.unit_stride(). What is constant along a row is computed once, by row(i). tree.aligned(bytes) says
-// that rows begin at multiples of so many bytes, a power of two.
+// vectors need tree.unit_stride(). row(i) computes once what is constant along a row. tree.aligned(bytes) is true if
+// rows begin at multiples of `bytes`, a power of two.
 //
-// tree.lazy_row(i).loaded<P>(j).at<P>(j) is the same vector, where all memory is read before anything is computed. P
-// says how its elements are in registers (cuda/kernel/float_vector.hpp).
+// tree.lazy_row(i).loaded<P>(j).at<P>(j) is the same vector, with all loads before the first computation. P is the
+// register type of the elements (cuda/kernel/float_vector.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct row_constant {
     return *this;
   }
 };
-/// Elements that have been read.
+/// Elements that have been loaded.
 template <class Packed>
 struct row_loaded {
   Packed elements;
@@ -126,7 +126,7 @@ struct tree_number {
   HEADMIX_HD row_constant<W> row(Index) const { return {number}; }
   HEADMIX_HD row_constant<W> lazy_row(Index) const { return {number}; }
 };
-/// A row of up to `most` numbers.
+/// A row of at most `most` numbers.
 template <class W>
 struct tree_numbers {
   static constexpr int most = 16;
@@ -137,7 +137,7 @@ struct tree_numbers {
   [[nodiscard]] HEADMIX_HD static constexpr bool aligned(std::size_t) { return false; }
   HEADMIX_HD row_elements<W> row(Index) const { return {number, 1}; }
 };
-/// A pointwise operation. W is the type it computes in.
+/// A pointwise operation. W is its type of computation.
 template <class W, class Op, class... A>
 struct tree_node;
 template <class W, class Op, class A>
@@ -177,7 +177,7 @@ struct tree_node<W, Op, A, B> {
     return row_node<Op, decltype(a.lazy_row(i)), decltype(b.lazy_row(i))>{a.lazy_row(i), b.lazy_row(i)};
   }
 };
-/// Every row `repeats` times.
+/// A tree with every row repeated `repeats` times.
 template <class A>
 struct tree_repeat {
   static constexpr bool vectorizable = A::vectorizable;
@@ -201,8 +201,8 @@ struct row_random {
     return P(on ? Distribution::value(random, first + static_cast<std::uint64_t>(j)) : Distribution::off);
   }
 };
-/// Random values; `key` holds the words of a `randomness`. Element (i, j) is number i * cols + j of its stream, where
-/// rows are numbered through all parts of a batch.
+/// Random values; `key` holds the words of a `randomness`. Element (i, j) is number i * cols + j of its stream, with
+/// rows numbered through all parts of a batch.
 template <class Distribution, random_stream Stream>
 struct tree_random {
   static constexpr bool vectorizable = false;
@@ -217,12 +217,12 @@ struct tree_random {
   }
 };
 
-// ---- trees over products that a kernel makes itself (FusedExperts of contract/optional_kernels.hpp) ----
+// ---- trees over products that the kernel itself computes (FusedExperts of contract/optional_kernels.hpp) ----
 
 /// An element of product number Number.
 template <int Number>
 struct row_product {};
-/// Product number Number, of which a kernel knows the elements. The functions below say what the tree is with them.
+/// Product number Number, whose elements a kernel has in registers. The functions below evaluate the tree with them.
 template <int Number>
 struct tree_product {
   static constexpr bool vectorizable = true;
@@ -233,7 +233,7 @@ struct tree_product {
   HEADMIX_HD row_product<Number> lazy_row(Index) const { return {}; }
 };
 
-/// Element(s) j of a row of a tree, where those of the products are product[0], product[1], ...
+/// Element(s) j of a row of a tree, with the elements of the products in product[0], product[1], ...
 template <class P, class Row>
 HEADMIX_HD P at_products(Row const& row, Index j, P const*) {
   return row.template at<P>(j);
@@ -243,34 +243,34 @@ template <class P, int Number>
 HEADMIX_HD P at_products(row_product<Number> const&, Index, P const* product) {
   return product[Number];
 }
-/// Element(s) j of a function of one tree.
+/// Element(s) j of a pointwise operation on one tree.
 template <class P, class Op, class A>
 HEADMIX_HD P at_products(row_node<Op, A> const& row, Index j, P const* product) {
   return Op::template f<P>(at_products<P>(row.a, j, product));
 }
-/// Element(s) j of a function of two trees.
+/// Element(s) j of a pointwise operation on two trees.
 template <class P, class Op, class A, class B>
 HEADMIX_HD P at_products(row_node<Op, A, B> const& row, Index j, P const* product) {
   return Op::template f<P>(at_products<P>(row.a, j, product), at_products<P>(row.b, j, product));
 }
 
-/// The tree where product n lies in memory at product[n].
+/// The tree with product n replaced by a buffer at product[n].
 template <class Tree, class T>
 Tree with_products(Tree const& tree, view<T const> const*) {
   return tree;
 }
-/// A product as a leaf in memory.
+/// A product as a buffer.
 template <int Number, class T>
 tree_leaf<T, false, false> with_products(tree_product<Number> const&, view<T const> const* product) {
   return {product[Number]};
 }
-/// A function of one tree with products in memory.
+/// A pointwise operation on one tree, with products as buffers.
 template <class W, class Op, class A, class T>
 auto with_products(tree_node<W, Op, A> const& tree, view<T const> const* product) {
   auto const a = with_products(tree.a, product);
   return tree_node<W, Op, std::remove_cv_t<decltype(a)>>{a};
 }
-/// A function of two trees with products in memory.
+/// A pointwise operation on two trees, with products as buffers.
 template <class W, class Op, class A, class B, class T>
 auto with_products(tree_node<W, Op, A, B> const& tree, view<T const> const* product) {
   auto const a = with_products(tree.a, product);

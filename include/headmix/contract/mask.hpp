@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Which keys a query may see: a policy of the attention. What its positions are: contract/position.hpp.
+// Masks: the keys that a query sees, a policy of attention. Positions are defined in contract/position.hpp.
 
 #include <concepts>
 
@@ -8,37 +8,37 @@
 
 namespace headmix {
 
-/// Keys [begin, end) of a sequence.
+/// The keys [begin, end) of a sequence.
 struct key_range {
-  /// From begin to one before end.
+  /// Half-open: begin .. end - 1.
   Index begin = 0, end = 0;
 };
 
-/// A mask says whether the query at position t sees the key at position s.
-/// It may also bound the keys by a range, `Mask::range(t, keys)`, outside of which nothing is computed: without one,
-/// Cpu looks for the first and the last key that a query sees, and a decoder and a GPU compute with all keys;
-/// and say by `Mask::dense = true` that a query sees every key of its range, so that no key is tested;
-/// and by `Mask::separate_positions = true` that queries and keys of two sequences are counted each by itself.
+/// A mask decides whether the query at position t sees the key at position s: `Mask::sees(t, s)`. Optional members:
+/// `Mask::range(t, keys)` bounds the visible keys, and nothing is computed outside of it; without a range, Cpu searches
+/// for the first and the last visible key of a query, and a decoder and a GPU compute with all keys.
+/// `Mask::dense = true` declares that a query sees every key of its range, so that no key is tested.
+/// `Mask::separate_positions = true` numbers queries and keys of two sequences each from 0.
 template <class M>
 concept AttentionMask = requires(Index t, Index s) {
   { M::sees(t, s) } -> std::convertible_to<bool>;
 };
 
-/// Every query sees every key. Queries and keys of two sequences are counted each by itself.
+/// Every query sees every key. Queries and keys of two sequences are each numbered from 0.
 struct full {
   static constexpr bool dense = true, separate_positions = true;
   HEADMIX_HD static constexpr bool sees(Index, Index) { return true; }
   HEADMIX_HD static constexpr key_range range(Index, Index keys) { return {0, keys}; }
 };
 
-/// Position t sees the keys 0 .. t.
+/// Causal: position t sees the keys 0 .. t.
 struct causal {
   static constexpr bool dense = true;
   HEADMIX_HD static constexpr bool sees(Index t, Index s) { return s <= t; }
   HEADMIX_HD static constexpr key_range range(Index t, Index keys) { return {0, t + 1 < keys ? t + 1 : keys}; }
 };
 
-/// Position t sees the keys t - Window + 1 .. t.
+/// Sliding window: position t sees the keys t - Window + 1 .. t.
 template <Index Window>
 struct sliding_window {
   static_assert(Window >= 1, "headmix: a sliding window holds at least the query's own position");
@@ -49,13 +49,13 @@ struct sliding_window {
   }
 };
 
-/// True when a mask bounds the keys that a query may see.
+/// True if a mask has a range.
 template <AttentionMask M>
 inline constexpr bool bounded_mask = requires(Index t, Index keys) {
   M::range(t, keys);
 };
 
-/// The keys that position t may see, as a range; all of them for a mask that does not say.
+/// The range of keys for position t; all keys for a mask without a range.
 template <AttentionMask M>
 HEADMIX_HD constexpr key_range visible_keys(Index t, Index keys) {
   if constexpr (bounded_mask<M>) {
@@ -65,14 +65,14 @@ HEADMIX_HD constexpr key_range visible_keys(Index t, Index keys) {
   }
 }
 
-/// True when a query sees every key of its range.
+/// True if a query sees every key of its range.
 template <AttentionMask M>
 inline constexpr bool dense_mask = requires {
   requires M::dense;
 };
 
 namespace archetype {
-/// The least that a mask is.
+/// The minimal mask.
 struct mask {
   static bool sees(Index t, Index s) { return t != s; }
 };

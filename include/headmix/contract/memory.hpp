@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Memory of a backend. A backend whose kernels work elsewhere than in the host's memory names the type `memory` of what
-// it owns there, and has upload(to, from, bytes) and download(to, from, bytes).
+// Memory of a backend. A backend whose kernels work outside the host's memory has the owning type `memory`, upload(to,
+// from, bytes) and download(to, from, bytes).
 
 #include <algorithm>
 #include <cstring>
@@ -23,7 +23,7 @@ struct backend_memory<Backend> {
 };
 }  // namespace detail
 
-/// Owned bytes that the kernels of a backend work on; zero at first, movable.
+/// Owned bytes in the backend's memory; zero-initialised, movable.
 template <class Backend>
 using backend_memory = typename detail::backend_memory<Backend>::type;
 
@@ -36,7 +36,7 @@ void upload(Backend const& backend, T* to, T const* from, std::size_t n) {
     std::memcpy(to, from, n * sizeof(T));
   }
 }
-/// Copies n elements from the backend's memory to the host's, after all work before it.
+/// Copies n elements from the backend's memory to the host's, after all work that was queued before.
 template <class Backend, class T>
 void download(Backend const& backend, T* to, T const* from, std::size_t n) {
   if constexpr (!Backend::host_memory) {
@@ -46,17 +46,17 @@ void download(Backend const& backend, T* to, T const* from, std::size_t n) {
   }
 }
 
-/// Makes `memory` at least so large; what was in it is lost if it grows.
+/// Grows `memory` to at least this size; growing discards the content.
 template <class Memory>
 void reserve(Memory& memory, std::size_t bytes) {
   if (memory.bytes().size() < bytes) memory = Memory(bytes);
 }
 
-/// A copy, in the backend's memory, of integers that the caller has on the host: made again only when they change.
+/// A copy of the caller's host integers in the backend's memory, updated only when they change.
 template <class Backend>
 class HostInts {
  public:
-  /// The copy of n integers, made again if they differ from those before, or if an error kept it from being made.
+  /// The copy of n integers, updated if they differ from the previous ones or the previous update failed.
   Int const* assign(Backend& backend, Int const* from, std::size_t n) {
     bool const same = complete_ && host_.size() == n && std::equal(from, from + n, host_.begin());
     if (!same) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Kernels that a backend may have. A backend without one runs the steps that it stands for, or does without what it
-// saves; none defines a meaning of its own. Operands as in contract/backend_policy.hpp.
+// Optional kernels of a backend. Without one, a program runs the steps that it replaces, or forgoes its saving; none
+// defines a meaning of its own. Operands as in contract/backend_policy.hpp.
 
 #include <array>
 #include <concepts>
@@ -17,21 +17,21 @@ namespace headmix {
 
 // ---- several steps in one kernel ----
 
-/// route(r, scratch): a router's logits, probabilities and choices, and what follows from these alone as far as it is
-/// wanted; see route_problem. Stands for gemm, softmax, top_k, log_sum_exp, col_sum, one_hot and sort_by_expert.
+/// route(r, scratch): a router's logits, probabilities, choices and their statistics, see route_problem. Replaces gemm,
+/// softmax, top_k, log_sum_exp, col_sum, one_hot and sort_by_expert.
 template <class B>
 concept FusedRoute = requires(B& b, route_problem<typename B::scalar> r, std::span<std::byte> scratch) {
   { b.route_scratch(r) } -> std::same_as<std::size_t>;
   b.route(r, scratch);
 };
 
-/// gated_attention<Mask>(p, y, gate, scratch): attention and, besides, row i of y = gate_i row i of o. gate [R, 1],
-/// y and o [R, C]; o is not wanted when its data is null. Scratch as attention_scratch(p) says.
+/// gated_attention<Mask>(p, y, gate, scratch): attention, and in addition row i of y = gate_i row i of o. gate [R, 1],
+/// y and o [R, C]; an o with null data is not written. Scratch bytes: attention_scratch(p).
 ///
-/// gated_attention_gradient<Mask>(p, gate, d, d_o, d_gate, scratch): its gradient, where d [R, C] is the gradient by y:
-/// row i of d_o = gate_i row i of d, d_gate_i = the sum of row i of d o unless its data is null, and the gradients of p
-/// by q, k and v, given d_o. d_o may lie where d does, and d_q where d_o does: then these are gone. Scratch as
-/// attention_gradient_scratch<Mask>(p) says. p.d_o is not read.
+/// gated_attention_gradient<Mask>(p, gate, d, d_o, d_gate, scratch): the gradient of gated_attention, with d [R, C] the
+/// gradient of y: row i of d_o = gate_i row i of d, d_gate_i = the sum of row i of d o unless its data is null, and the
+/// gradients of q, k and v of p, given d_o. d_o may alias d, and d_q may alias d_o, which are then overwritten. Scratch
+/// bytes: attention_gradient_scratch<Mask>(p). p.d_o is not read.
 template <class B>
 concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scalar> p,
                                        attention_backward<typename B::scalar> q, view<typename B::scalar> y,
@@ -42,16 +42,16 @@ concept FusedGatedAttention = requires(B& b, attention_forward<typename B::scala
   b.template gated_attention_gradient<full>(q, gate, d, y, d_gate, scratch);
 };
 
-/// `static constexpr bool attention_gradient_in_place = true`: d_q of attention_gradient may lie where d_o does. Saves
-/// memory: gates and their gradients then lie where what they are made of did.
+/// `static constexpr bool attention_gradient_in_place = true`: d_q of attention_gradient may alias d_o. Saves memory:
+/// gates and their gradients then reuse their operands' buffers.
 template <class B>
 concept AttentionGradientInPlace = requires {
   requires B::attention_gradient_in_place;
 };
 
-/// each_row(rows, steps...): for each of so many rows, the steps (contract/row_steps.hpp) in their order,
-/// each of which may read what those before it have written of the same row. Stands for a kernel for each of them.
-/// Rows are short, and operands have `rows` rows or one.
+/// each_row(rows, steps...): for each of `rows` rows, the steps (contract/row_steps.hpp) in order; a step may read
+/// values of the same row that earlier steps have written. Replaces a kernel for each step. Rows are short, and
+/// operands have `rows` rows or one.
 template <class B>
 concept FusedRows = requires(B& b, Index rows, view<accumulator_t<typename B::scalar>> y,
                              view<accumulator_t<typename B::scalar> const> a, view<Int const> index) {
@@ -60,15 +60,15 @@ concept FusedRows = requires(B& b, Index rows, view<accumulator_t<typename B::sc
 };
 
 /// gemm_stack(y, a, b, accumulate): y_e (+)= a b_e for every matrix e of a stack: a [R, K], b [n, K, C], y [n, R, C].
-/// Stands for n calls of gemm.
+/// Replaces n calls of gemm.
 template <class B>
 concept StackedProducts = requires(B& b, view<typename B::scalar> y, view<typename B::scalar const> a, bool flag) {
   b.gemm_stack(y, a, a, flag);
 };
 
 /// grouped_gemm_map(y, tree, products, x, w, perm, offsets, slots_per_row, scratch): y = the tree, in which
-/// tree_product<n> is what grouped_gemm makes of x and w[n], rounded to the scalar. products[n], of y's shape, becomes
-/// this product; it is not wanted when its data is null. Stands for a call of grouped_gemm for each of w, and map.
+/// tree_product<n> is grouped_gemm of x and w[n], rounded to the scalar. products[n], of y's shape, receives this
+/// product unless its data is null. Replaces map and a call of grouped_gemm for each w[n].
 template <class B>
 concept FusedExperts = requires(B& b, view<typename B::scalar> y, std::array<view<typename B::scalar>, 2> products,
                                 view<typename B::scalar const> x,
@@ -81,19 +81,18 @@ concept FusedExperts = requires(B& b, view<typename B::scalar> y, std::array<vie
 // ---- score maps ----
 
 namespace archetype {
-/// A score map with an operand, [1, heads], that leaves scores as they are.
+/// A score map with an operand, [1, heads], that returns the score unchanged.
 using lowered_map = lowered_score_map<
     type_list<score_step::operand<0>, score_step::score, score_step::number<1, 1>, score_step::number<0, 1>>,
     kind_list<kind::real>, 1, 2, 3>;
 }  // namespace archetype
 
-/// The kernels of attention take problems with a score map, attention_forward<scalar, Map> and
-/// attention_backward<scalar, Map>: scores are Map::value(...) of what they were, after the bias; see
-/// contract/score_steps.hpp.
+/// The attention kernels take problems with a score map, attention_forward<scalar, Map> and attention_backward<scalar,
+/// Map>: Map::value(...) is applied to the scores, after the bias; see contract/score_steps.hpp.
 ///
-/// attention_operand_gradient<Mask>(d, p, scratch): d.by[i], of the shape of operand i of the map, the gradient by it,
-/// summed over all sequences; not wanted where its data is null. A program with score maps over a backend without these
-/// is refused by the compiler.
+/// attention_operand_gradient<Mask>(d, p, scratch): d.by[i], of the shape of operand i of the map, is the gradient of
+/// this operand, summed over all sequences; not computed if its data is null. A program with score maps does not
+/// compile over a backend without these.
 template <class B>
 concept MapsScores = requires(B& b, attention_forward<typename B::scalar, archetype::lowered_map> p,
                               attention_backward<typename B::scalar, archetype::lowered_map> q,
@@ -106,19 +105,19 @@ concept MapsScores = requires(B& b, attention_forward<typename B::scalar, archet
   b.template attention_operand_gradient<causal>(d, q, scratch);
 };
 
-// ---- what a kernel may keep for another one ----
+// ---- kernels that keep values for others ----
 
-/// attention_columns(p): how many columns attention() fills in each row of p.probabilities, so that its gradient has
-/// not to compute them again; 0 for none. Without it attention stores nothing.
+/// attention_columns(p): the number of columns of each row of p.probabilities that attention() stores for the gradient,
+/// which then does not recompute them; 0 for none. Without it attention stores nothing.
 template <class B>
 concept StoresProbabilities = requires(B& b, attention_forward<typename B::scalar> p) {
   { b.attention_columns(p) } -> std::convertible_to<Index>;
 };
 
-/// prepared_weights: what a backend makes of weights that do not change, so that grouped_gemm and grouped_sum read them
-/// faster; default-made, movable, owned by whoever owns the weights. p.add(w): what lies in w stays as it is from now
-/// on; whatever p had of it is forgotten. Both kernels take a pointer to it, or null, as their last operand; what they
-/// compute is the same to rounding.
+/// prepared_weights: a packed copy of constant weights, which grouped_gemm and grouped_sum read faster;
+/// default-constructible, movable, owned by the owner of the weights. p.add(w): w is constant from now on; an earlier
+/// copy of w is discarded. Both kernels take a pointer to it, or null, as their last operand; results are equal to
+/// rounding.
 template <class B>
 concept PreparesWeights = requires(B& b, typename B::prepared_weights p, view<typename B::scalar> y,
                                    view<typename B::scalar const> a, view<Int const> index, Index n, bool accumulate,
@@ -130,16 +129,16 @@ concept PreparesWeights = requires(B& b, typename B::prepared_weights p, view<ty
 
 // ---- decoding ----
 
-/// What a decoder needs. In both kernels, the rows of sequence b are its positions from segments::first_position(b) on.
+/// The kernels of a decoder. The rows of sequence b are its positions from segments::first_position(b) on.
 ///
-/// cached_attention<Mask>(p, cache, scratch): puts the rows of p.k and p.v into the cache, then is attention over all
-/// positions of the cache up to them. p.lse and p.probabilities are null, there is no dropout.
+/// cached_attention<Mask>(p, cache, scratch): appends the rows of p.k and p.v to the cache, then computes attention
+/// over all positions of the cache up to them. p.lse and p.probabilities are null, there is no dropout.
 ///
 /// cached_window_mean(y, a, s, cache, pages, window): y_t = the mean of a [R, C] over the latest `window` positions of
-/// the sequence, its own among them. Page p has the rows [p rows, (p + 1) rows) of the cache: with C columns, they hold
-/// a; with 2 C columns, the window is all positions so far, and they hold sums.
+/// the sequence, including its own. Page p is the rows [p rows, (p + 1) rows) of the cache. With C columns the cache
+/// holds a; with 2 C columns the window is all positions so far, and the cache holds sums.
 ///
-/// cache_rows: pages have a multiple of so many rows.
+/// cache_rows: the number of rows of a page is a multiple of it.
 template <class B>
 concept Decodes = requires(B& b, attention_forward<typename B::scalar> p, attention_cache<typename B::scalar> cache,
                            view<typename B::scalar> y, view<typename B::scalar const> a, segments s, cache_pages pages,
@@ -153,9 +152,10 @@ concept Decodes = requires(B& b, attention_forward<typename B::scalar> p, attent
 // ---- packed weights ----
 
 /// packed_gemm(y, x, w, perm, offsets, slots_per_row, scratch): y_s = absmax_int8(x_{s / slots_per_row}) w_e for every
-/// slot s of expert e, 0 for a slot that chose nothing; w_e are packed ternary matrices (core/ternary.hpp): w [E, 1,
-/// words], x [S / slots_per_row, D], y [S, H]. Where perm has no data, all slots are those of expert 0. Sums of
-/// products are integers, so results are exact. A program over a backend without it is refused by the compiler.
+/// slot s of expert e, 0 for a slot without an expert; w_e are packed ternary matrices (core/ternary.hpp): w [E, 1,
+/// words], x [S / slots_per_row, D], y [S, H]. If perm has no data, all slots are those of expert 0. Sums of products
+/// are integers, so results are exact. A program with packed weights does not compile over a backend without this
+/// kernel.
 template <class B>
 concept PackedGemm = requires(B& b, view<typename B::scalar> y, view<typename B::scalar const> x, view<Int const> w,
                               view<Int const> perm, view<Int const> offsets, Index slots_per_row,
@@ -164,10 +164,10 @@ concept PackedGemm = requires(B& b, view<typename B::scalar> y, view<typename B:
   b.packed_gemm(y, x, w, perm, offsets, slots_per_row, scratch);
 };
 
-// ---- what is no kernel of a program ----
+// ---- functions that are no kernels of a program ----
 
-/// begin_pass(): called before every forward and backward pass; fails if the backend cannot run it any more. Nothing
-/// has been written by then.
+/// begin_pass(): called before every forward and backward pass, before anything is written; throws if the backend
+/// cannot run the pass.
 template <class B>
 concept ChecksPass = requires(B& b) {
   b.begin_pass();

@@ -1,14 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a fused router is given.
+// The operands of a fused router.
 
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
 namespace headmix {
 
-/// z = x w, p = softmax(s), s some neighbouring columns of z or all of them, index = the best columns of p, and what
-/// follows from these alone: each of the others is not wanted when its data is null. x [R, D], w [D, C], index [R, K].
+/// z = x w, p = softmax(s), s being adjacent columns of z, index = the top-k columns of p, and statistics of these;
+/// statistics with null data are not computed. x [R, D], w [D, C], index [R, K].
 template <class T>
 struct route_problem {
   using wide = accumulator_t<T>;
@@ -22,7 +22,7 @@ struct route_problem {
   view<wide> chosen_sum;    ///< col_sum(one_hot(index)), [1, E]
   view<Int> order, begins;  ///< sort_by_expert(index), [1, R K] and [1, E + 1]
   view<T const> x, w;
-  Index first = 0;    ///< column of z where s begins
+  Index first = 0;    ///< first column of s in z
   view<wide> s = {};  ///< [R, E]
 };
 

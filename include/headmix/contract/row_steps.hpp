@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the optional kernel each_row is given: steps about one row, which every row executes in their order. Each
-// is what a kernel of contract/backend_policy.hpp does in that row; operands as there, one matrix each.
+// The steps of the optional kernel each_row. Every row executes the steps in order; each step is the kernel of
+// contract/backend_policy.hpp with its name, applied to that row, with the operands documented there, one matrix each.
 
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/core/scalar.hpp"

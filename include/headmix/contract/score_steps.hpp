@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a kernel of attention receives of score maps (expr/score.hpp): a list of steps that makes of a score, of the
-// positions of its query and key, and of numbers of its head the new score and its derivatives. Each step is computed
-// once; the list has no leaf names. Everything is computed in the accumulator type, or in vectors of it.
+// Score maps as attention kernels receive them (expr/score.hpp): a list of steps that computes the new score and its
+// derivatives from the score, the positions of query and key, and the operands of the head. Each step is computed once;
+// the list has no leaf names. All arithmetic is in the accumulator type, or in vectors of it.
 
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/type_list.hpp"
@@ -13,14 +13,14 @@ HEADMIX_QUIET_BOUNDS
 namespace headmix {
 
 namespace score_step {
-/// The score before the maps.
+/// The score before the map.
 struct score {};
 struct query_position {};
 struct key_position {};
 struct head {};
 template <long long Num, long long Den>
 struct number {};
-/// What an operand of the maps holds for the head.
+/// Operand number Which of the map, for the head.
 template <int Which>
 struct operand {};
 /// A pointwise operation on the values of earlier steps.
@@ -28,19 +28,19 @@ template <class Op, int... From>
 struct apply {};
 }  // namespace score_step
 
-/// What score maps read of a query row: position, head, and what the operands hold for it.
+/// The numbers that score maps read of a query row: position, head, and the operands of the head.
 template <class W, int Operands>
 struct score_row {
   W position, head;
-  /// What the operands hold for the head.
+  /// The operands of the head.
   W operand[Operands == 0 ? 1 : Operands];
 };
 
-/// A new score and its derivatives by the old one and by the operands.
+/// A new score and its derivatives with respect to the old score and to the operands.
 template <class P, int Operands>
 struct score_derivatives {
   P value, by_score;
-  /// Derivatives by the operands.
+  /// Derivatives with respect to the operands.
   P by_operand[Operands == 0 ? 1 : Operands];
 };
 
@@ -58,21 +58,21 @@ struct head_numbers {
 /// The operands of score maps, of the types T.
 template <class... T>
 struct score_operands {
-  /// Nothing is left.
+  /// The end of the recursion.
   template <class W>
   HEADMIX_HD void read(W*, Index) const {}
 };
 template <class H, class... T>
 struct score_operands<H, T...> {
   head_numbers<H> first;
-  /// Those behind the first one.
+  /// The remaining operands.
   score_operands<T...> rest;
 
   score_operands() = default;
   /// From the views of all operands.
   template <class... V>
   explicit score_operands(view<H const> const& v, V const&... more) : first(v), rest(more...) {}
-  /// What the operands hold for a head.
+  /// The operands of a head.
   template <class W>
   HEADMIX_HD void read(W* to, Index head) const {
     *to = static_cast<W>(first.data[head * first.stride]);
@@ -80,7 +80,7 @@ struct score_operands<H, T...> {
   }
 };
 
-/// Scores stay as they are.
+/// The identity: scores are unchanged.
 struct no_score_map {
   static constexpr bool identity = true;
   static constexpr int operands = 0;
@@ -88,7 +88,7 @@ struct no_score_map {
   using operands_of = score_operands<>;
 };
 
-/// How the operands are stored.
+/// Storage kinds of the operands.
 template <kind... Kind>
 struct kind_list {};
 
@@ -152,7 +152,7 @@ struct score_step_value<P, score_step::apply<Op, From...>> {
   }
 };
 
-/// What is known of a step: whether it works on vectors, and whether it depends on the score.
+/// Properties of a step: whether it works on vectors, and whether it depends on the score.
 template <class Step>
 struct score_step_facts {
   static constexpr bool vectorizable = true, reads_score = std::is_same_v<Step, score_step::score>;
@@ -170,21 +170,21 @@ struct score_dependence<score_step::apply<Op, From...>, Steps>
 
 }  // namespace detail
 
-/// Score maps one after the other.
-/// @tparam Steps            operands first
-/// @tparam Kinds            of the operands
-/// @tparam Value, ByScore   which steps are the new score, and its derivative by the old one
-/// @tparam ByOperand        which ones are the derivatives by the operands
+/// Score maps in sequence.
+/// @tparam Steps            the steps, operands first
+/// @tparam Kinds            storage kinds of the operands
+/// @tparam Value, ByScore   step numbers of the new score and of its derivative by the old one
+/// @tparam ByOperand        step numbers of the derivatives by the operands
 template <class Steps, class Kinds, int Value, int ByScore, int... ByOperand>
 struct lowered_score_map;
 template <class... Step, kind... Kind, int Value, int ByScore, int... ByOperand>
 struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore, ByOperand...> {
   static constexpr bool identity = false;
   static constexpr int operands = sizeof...(ByOperand);
-  /// True when all steps work on vectors of numbers, too.
+  /// True if all steps also work on vectors of numbers.
   static constexpr bool vectorizable = (detail::score_step_facts<Step>::vectorizable && ...);
   using by_score = nth<ByScore, type_list<Step...>>;
-  /// True when the derivative by the score is 1, and when it depends on the score.
+  /// True if the derivative by the score is 1, and if it depends on the score.
   static constexpr bool shifts = std::is_same_v<by_score, score_step::number<1, 1>>,
                         bends = detail::score_dependence<by_score, type_list<Step...>>::value;
   template <class T>
@@ -199,7 +199,7 @@ struct lowered_score_map<type_list<Step...>, kind_list<Kind...>, Value, ByScore,
     run(std::make_integer_sequence<int, Value + 1>{}, detail::score_inputs<P, row<W>>{of, score, key_position}, step);
     return step[Value];
   }
-  /// The same with its derivative by the old score, and with those by the operands.
+  /// The new score of a key with its derivatives by the old score and by the operands.
   template <class P, class W>
   HEADMIX_HD static score_derivatives<P, 0> with_slope(row<W> const& of, P score, P key_position) {
     constexpr int count = (Value > ByScore ? Value : ByScore) + 1;

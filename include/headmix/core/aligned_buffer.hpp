@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Owned memory at the alignment that a workspace needs. The only place of the library that allocates for numbers.
+// Owned memory with the alignment of a workspace. All numeric memory of the library is allocated here.
 
 #include <cstring>
 #include <new>
@@ -15,22 +15,22 @@
 
 namespace headmix {
 
-/// Zero-initialised bytes; movable, not copyable. Where the system has huge pages for those who ask, large buffers lie
-/// in them: rows of matrices are often pages apart, and with small pages most of them would first have to be looked up.
+/// Zero-initialised bytes; movable, not copyable. Large buffers use transparent huge pages where the system offers them
+/// on request (madvise): rows of matrices are often pages apart, and small pages would miss the TLB.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  /// Zeros; an error for more bytes than an Index can count.
+  /// Zero-initialised; an error for more bytes than an Index can count.
   explicit AlignedBuffer(std::size_t bytes) : data_(bytes ? allocate(bytes) : nullptr), bytes_(bytes) {
 #if defined(MADV_HUGEPAGE)
-    if (bytes >= large) madvise(data_, bytes, MADV_HUGEPAGE);  // if it is refused, nothing is lost
+    if (bytes >= large) madvise(data_, bytes, MADV_HUGEPAGE);  // a refusal is harmless
 #endif
     if (bytes) std::memset(data_, 0, bytes);
   }
-  /// Leaves the other one empty.
+  /// The moved-from buffer is empty.
   AlignedBuffer(AlignedBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  /// Takes over what the other one has.
+  /// Releases its own memory and takes the other's.
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
@@ -40,7 +40,7 @@ class AlignedBuffer {
     if (data_) ::operator delete(data_, alignment_of(bytes_));
   }
 
-  /// What it owns.
+  /// All bytes of the buffer.
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, bytes_}; }
   /// The memory from `offset` on, as numbers.
   template <class T>
@@ -54,7 +54,7 @@ class AlignedBuffer {
     return std::align_val_t{bytes >= large ? huge_page : alignment};
   }
   [[nodiscard]] static std::byte* allocate(std::size_t bytes) {
-    static_cast<void>(aligned(bytes));  // the operator new of libstdc++ rounds sizes up, to 0 where they wrap around
+    static_cast<void>(aligned(bytes));  // libstdc++'s operator new rounds sizes up, and may wrap around to 0
     return static_cast<std::byte*>(::operator new(bytes, alignment_of(bytes)));
   }
 

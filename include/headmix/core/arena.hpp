@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A planner of addresses: gives each block the lowest offset that no live block overlaps. It runs before execution and
-// allocates nothing itself; the owner of the memory asks `peak()` how much is needed.
+// allocates nothing; `peak()` is the memory that its plan needs.
 
 #include <array>
 #include <limits>
@@ -12,7 +12,7 @@
 
 namespace headmix {
 
-/// Every block begins at a multiple of this.
+/// Alignment of every block, in bytes.
 inline constexpr std::size_t alignment = 64;
 
 /// The next multiple of `alignment`; an error where no Index can hold it.
@@ -28,10 +28,10 @@ class AddressPlanner {
   struct block {
     std::size_t id, begin, end;
   };
-  /// `blocks` has room for one block more than will live at a time.
+  /// `blocks` has room for one block more than the largest number of live blocks.
   constexpr explicit AddressPlanner(std::span<block> blocks) : blocks_(blocks) {}
 
-  /// Reserves bytes for block `id` and returns its offset; an error where no Index can hold where it ends.
+  /// Reserves bytes for block `id` and returns its offset; an error if its end exceeds the range of Index.
   constexpr std::size_t acquire(std::size_t id, std::size_t bytes) {
     std::size_t const need = aligned(bytes);
     std::size_t offset = 0, place = 0;
@@ -53,16 +53,16 @@ class AddressPlanner {
     --live_;
     for (std::size_t i = place; i < live_; ++i) blocks_[i] = blocks_[i + 1];
   }
-  /// The block with this id is from now on another one's, with its bytes and at its offset.
+  /// Renames the block `id` to `to`; its bytes and offset are unchanged.
   constexpr void hand_on(std::size_t id, std::size_t to) {
     for (std::size_t i = 0; i < live_; ++i)
       if (blocks_[i].id == id) blocks_[i].id = to;
   }
-  /// Bytes that all blocks need.
+  /// Bytes of memory that all blocks need.
   [[nodiscard]] constexpr std::size_t peak() const { return peak_; }
 
  private:
-  /// <algorithm> would be a third of what the headers of this folder take to compile.
+  /// std::max without <algorithm>, which would be a third of the compile time of this folder's headers.
   static constexpr std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
 
   std::span<block> blocks_;  // sorted by begin
@@ -76,7 +76,7 @@ struct planner_memory {
 };
 }  // namespace detail
 
-/// The same with memory of its own.
+/// An AddressPlanner with memory of its own.
 template <std::size_t MaxBlocks>
 class OffsetPlanner : detail::planner_memory<MaxBlocks>, public AddressPlanner {
  public:

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Arithmetic of extents and counts that fails rather than wraps around: sizes come from files and users, and a wrapped
-// product would be believed by everything after it.
+// Arithmetic of extents and counts that fails instead of wrapping around: sizes come from files and users, and no later
+// code would notice a wrapped product.
 
 #include <limits>
 
@@ -10,18 +10,19 @@
 
 namespace headmix {
 
-/// No value of a program may have more elements, and no extent may be larger: sums of all their bytes and of what
-/// kernels add fit into an Index.
+/// The largest number of elements of a value, and the largest extent: sums of the bytes of all values and of scratch
+/// memory fit into an Index.
 inline constexpr Index max_elements = (std::numeric_limits<Index>::max)() >> 15;
-/// Sequences and what lists number are numbered by an Int.
+/// The largest number of sequences and of list elements, whose numbers are Int.
 inline constexpr Index max_int = (std::numeric_limits<Int>::max)();
 
-/// A number whose sums, differences and products are errors, with the operands, where no Index can hold them.
+/// A number with checked arithmetic: sums, differences and products outside of the range of Index are errors with both
+/// operands.
 struct checked {
   /// The number.
   Index value;
 
-  /// Any number.
+  /// Implicit conversion from any number.
   constexpr checked(Index n) : value(n) {}
 
   /// The product.
@@ -51,14 +52,14 @@ struct checked {
   }
 };
 
-/// Bytes of n elements of `element` bytes each; an error where no Index can hold them, or n is negative.
+/// Bytes of n elements of `element` bytes each; an error if n is negative or the bytes exceed the range of Index.
 [[nodiscard]] constexpr std::size_t checked_bytes(checked n, std::size_t element) {
   if (0 > n.value) fail("sizes must not be negative; found ", n.value);
   return static_cast<std::size_t>((n * static_cast<Index>(element)).value);
 }
 
 namespace detail {
-/// The product of extents of a view: checked on the host. On a GPU views are made of others that were.
+/// The product of extents of a view: checked on the host, unchecked on a GPU, where views derive from checked ones.
 HEADMIX_HD constexpr Index extent_product(Index a, Index b) {
 #ifdef __CUDA_ARCH__
   return a * b;

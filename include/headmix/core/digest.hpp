@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// FNV-1a, a number that tells whether two things are the same: against accidents, not against anybody who tries.
+// FNV-1a digests: detect accidental differences, not deliberate ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace headmix::detail {
 
 inline constexpr std::uint64_t fnv1a_basis = 0xCBF29CE484222325u;  ///< the digest of nothing
-/// The digest of what `before` is the digest of, and of a word more: a byte in FNV-1a as it is published.
+/// The digest `before` extended by a word, byte by byte, as FNV-1a is published.
 [[nodiscard]] constexpr std::uint64_t fnv1a(std::uint64_t before, std::uint64_t word) {
   return (before ^ word) * 0x100000001B3u;
 }
 
-/// The digest of what `before` is the digest of, and of these bytes: by words of 8 bytes, and by the bytes left over.
+/// The digest `before` extended by these bytes: by words of 8 bytes, then by the remaining bytes.
 inline std::uint64_t digest_of(std::span<std::byte const> bytes, std::uint64_t before = fnv1a_basis) {
   std::uint64_t digest = fnv1a(before, bytes.size());
   for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {

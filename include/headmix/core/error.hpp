@@ -20,11 +20,11 @@
 namespace headmix {
 
 namespace detail {
-/// A text or a number as a part of a message, for functions that are compiled once and not for each message. It refers
-/// to its text.
+/// A text or a number as a part of a message; non-template, so that functions are compiled once and not per message. It
+/// refers to the text.
 class text_part {
  public:
-  // What a caller has becomes one without a word. NOLINTBEGIN(google-explicit-constructor)
+  // Implicit conversions from texts and numbers. NOLINTBEGIN(google-explicit-constructor)
   text_part(char const* text) : text_(text) {}
   text_part(std::string_view text) : text_(text) {}
   text_part(std::string const& text) : text_(text) {}
@@ -57,28 +57,28 @@ inline std::string joined_text(std::initializer_list<text_part> parts) {
 }
 }  // namespace detail
 
-/// Texts and numbers, one after the other.
+/// Concatenates texts and numbers.
 template <class... Part>
 std::string message(Part const&... part) {
   return detail::joined_text({part...});
 }
 
 #ifdef HEADMIX_NO_EXCEPTIONS
-/// Where exceptions are switched off, or HEADMIX_NO_EXCEPTIONS is defined: called with the message instead of a throw;
-/// must not return. Replace it, before other threads use the library, to report errors in your own way.
+/// Error handler for builds without exceptions or with HEADMIX_NO_EXCEPTIONS: called with the message instead of a
+/// throw; must not return. Replace it before other threads use the library.
 inline void (*on_error)(char const* text) = [](char const* text) {
   std::fputs(text, stderr);
   std::fputc('\n', stderr);
 };
 
-/// Reports an error whose text is the parts put together.
+/// Reports an error; the message is the concatenation of the parts.
 template <class... Part>
 [[noreturn]] void fail(Part const&... part) {
   on_error(detail::joined_text({"headmix: ", part...}).c_str());
   std::abort();
 }
 #else
-/// Thrown for every mistake that the host side can see: extents, bindings, workspaces, files.
+/// The exception for every mistake that the host can detect: extents, bindings, workspaces, files.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -86,7 +86,7 @@ namespace detail {
 [[noreturn]] inline void throw_error(std::initializer_list<text_part> parts) { throw Error(joined_text(parts)); }
 }  // namespace detail
 
-/// Reports an error whose text is the parts put together.
+/// Reports an error; the message is the concatenation of the parts.
 template <class... Part>
 [[noreturn]] void fail(Part const&... part) {
   detail::throw_error({"headmix: ", part...});

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Padding: which rows of padded sequences are valid, as a layer with the option `padded` wants to know it.
+// Padding: the valid rows of padded sequences, for layers with the option `padded`.
 
 #include <limits>
 #include <vector>
@@ -10,7 +10,8 @@
 
 namespace headmix {
 
-/// Made from a mask [sequences, length], nonzero = valid. Valid tokens may lie anywhere in a sequence.
+/// The valid rows of padded sequences, from a mask [sequences, length], nonzero = valid. Valid tokens may be anywhere
+/// in a sequence.
 ///
 ///   Padding p(mask);
 ///   auto y = m.forward(x, p);  // x and y [sequences * length, D]; rows of padding are not read, and are 0 in y
@@ -33,13 +34,13 @@ class Padding {
     }
   }
 
-  /// The numbers of the valid rows, ascending: Int [valid, 1].
+  /// The row numbers of the valid rows, ascending: Int [valid, 1].
   [[nodiscard]] view<Int const> valid_rows() const { return {rows_.data(), static_cast<Index>(rows_.size()), 1}; }
-  /// Where each sequence begins among the valid rows. Refers to this object.
+  /// The valid rows of each sequence, as ranges. Refers to this object.
   [[nodiscard]] segments sequences() const {
     return {offsets_.data(), static_cast<Index>(offsets_.size()) - 1, static_cast<Index>(rows_.size())};
   }
-  /// Rows in total, those of the padded input.
+  /// The number of rows of the padded input.
   [[nodiscard]] Index rows() const { return all_; }
 
  private:
@@ -47,12 +48,11 @@ class Padding {
   Index all_;
 };
 
-/// How the rows of an input belong to sequences: all of them (`segments`) or the valid ones (`Padding`, to which it
-/// refers).
+/// The sequences of an input: all rows (`segments`) or the valid rows (`Padding`, to which it refers).
 struct batch {
   segments sequences;
   view<Int const> valid_rows;
-  Index rows = 0;  ///< of the input, valid or not
+  Index rows = 0;  ///< of the input, valid or padding
   bool has_padding = false;
 
   /// Sequences without padding.

@@ -34,26 +34,26 @@ struct philox_block {
   return counter;
 }
 
-/// The purposes that random numbers are drawn for. The purpose is a part of Philox's counter, so numbers of different
-/// purposes are never made of the same counter, whatever the seeds are. `user` and the numbers behind it, up to
-/// `random_streams - 1`, are for draws of a layer's own.
+/// The purposes of random numbers. The purpose is a part of Philox's counter, so different purposes never use the same
+/// counter, whatever the seeds are. `user` and the numbers from it up to `random_streams - 1` are for draws of custom
+/// layers.
 enum class random_stream : std::uint32_t {
-  own,                  ///< of Random(seed, number): a program's own numbers
-  parameters,           ///< starts of parameters; number: the parameter
-  buffers,              ///< starts of buffers; number: the buffer
+  own,                  ///< of Random(seed, number), for programs
+  parameters,           ///< initial values of parameters; number: the parameter
+  buffers,              ///< initial values of buffers; number: the buffer
   stochastic_rounding,  ///< of optimisers; number: the step
   names,                ///< named_seed(); number: a hash of the name
-  gating_noise,         ///< of routers; number here and in what follows: step, module and use
+  gating_noise,         ///< of routers; number here and below: step, module and use
   expert_sampling,      ///< of routers
-  output_dropout,       ///< of a layer's result
-  attention_dropout,    ///< of attention's probabilities
-  user                  ///< of a layer of your own
+  output_dropout,       ///< of layer results
+  attention_dropout,    ///< of attention probabilities
+  user                  ///< of custom layers
 };
 /// Number of purposes.
 inline constexpr std::uint32_t random_streams = 64;
 
-/// The counter of Philox for block `n`, below 2^58, of a stream of numbers: 58 bits of n, 6 of the purpose, 64 of the
-/// number. Different arguments are different counters.
+/// Philox's counter of block `n`, below 2^58: 58 bits of n, 6 of the purpose, 64 of the number. Distinct arguments give
+/// distinct counters.
 [[nodiscard]] HEADMIX_HD constexpr philox_block random_counter(random_stream stream, std::uint64_t number,
                                                                std::uint64_t n) {
   return {{static_cast<std::uint32_t>(n),
@@ -61,7 +61,7 @@ inline constexpr std::uint32_t random_streams = 64;
            static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)}};
 }
 namespace detail {
-/// True where every bit of a purpose, a number and a block is a bit of its own of the counter, and all are used.
+/// True if every bit of a purpose, a number and a block maps to its own bit of the counter, and all bits are used.
 constexpr bool random_counter_is_bijective() {
   philox_block seen = {};
   auto const is_new = [&seen](philox_block c) {
@@ -83,18 +83,18 @@ constexpr bool random_counter_is_bijective() {
 static_assert(detail::random_counter_is_bijective() && static_cast<std::uint32_t>(random_stream::user) < random_streams,
               "headmix: different purposes, numbers and blocks are different counters");
 
-/// All that random values of a program depend on, besides the position of an element: six Ints, so that they can lie
-/// beside the data they are for.
+/// The key of the random values of a program: they depend on it and on the position of an element. Six Ints, so that
+/// the key can lie beside the data.
 struct randomness {
-  /// Modules, and random keys of a program, that draw numbers of their own.
+  /// Upper bound of module and use numbers, each of which draws its own random numbers.
   static constexpr std::uint32_t modules = 1u << 16;
 
-  Int word[6] = {};  ///< the seed's low and high word, step, use << 16 | module, first token, 1 where it is on
+  Int word[6] = {};  ///< the seed's low and high word, step, use << 16 | module, first token, 1 if enabled
 
   randomness() = default;
-  /// @param step  of the training: every step draws anew
-  /// @param module  which of a model's modules this is, so that each draws its own; an Error unless it is below 2^16
-  /// @param first_token  the number of the program's first token in the whole batch, where a batch is cut into parts
+  /// @param step  of the training; draws differ between steps
+  /// @param module  number of the module in a model; draws differ between modules; an Error unless it is below 2^16
+  /// @param first_token  number of the program's first token in the whole batch, if the batch is divided
   explicit constexpr randomness(std::uint64_t seed, std::uint32_t step = 0, std::uint32_t module = 0,
                                 std::uint32_t first_token = 0)
       : word{static_cast<Int>(static_cast<std::uint32_t>(seed)),
@@ -105,9 +105,9 @@ struct randomness {
              1} {
     if (module >= modules) fail("randomness: module: expected a number below ", modules, ", found ", module);
   }
-  /// No randomness: noise is 0, dropout keeps everything. For evaluation; also what a default-made one is.
+  /// No randomness, for evaluation: noise is 0, dropout keeps all elements. Also the default value.
   HEADMIX_HD static constexpr randomness off() { return {}; }
-  /// Randomness for a use of a layer in a program, `use` below `modules`: each use draws numbers of its own.
+  /// The key for use number `use` of a layer in a program, below `modules`; draws differ between uses.
   [[nodiscard]] constexpr randomness of_use(std::uint32_t use) const {
     randomness r = *this;
     r.word[3] = static_cast<Int>((static_cast<std::uint32_t>(word[3]) & (modules - 1)) | use << 16);
@@ -118,7 +118,8 @@ struct randomness {
 /// A stream of random numbers named by (seed, number, purpose); element i does not depend on the elements before it.
 class Random {
  public:
-  /// Numbers of a seed. Of one seed, streams of other numbers or purposes share no words.
+  /// The stream of a seed, a number and a purpose. For one seed, streams of different numbers or purposes share no
+  /// words.
   HEADMIX_HD explicit constexpr Random(std::uint64_t seed, std::uint64_t number = 0,
                                        random_stream stream = random_stream::own)
       : seed_(seed), number_(number), stream_(stream) {}

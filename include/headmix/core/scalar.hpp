@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Which type a value is stored in and which type it is computed in.
+// Storage types and the types of computation for them.
 
 #include <concepts>
 #include <type_traits>
@@ -20,7 +20,7 @@ struct bfloat16 {
   requires std::is_arithmetic_v<T> HEADMIX_HD explicit constexpr bfloat16(T number) : bits(0) {
     auto const word = __builtin_bit_cast(std::uint32_t, static_cast<float>(number));
     bool const is_nan = (word & 0x7FFFFFFFu) > 0x7F800000u;
-    bits = is_nan ? static_cast<std::uint16_t>(word >> 16 | 0x40u)  // stays one, whichever bits it has
+    bits = is_nan ? static_cast<std::uint16_t>(word >> 16 | 0x40u)  // stays NaN, whichever bits it has
                   : static_cast<std::uint16_t>((word + 0x7FFFu + (word >> 16 & 1u)) >> 16);
   }
   /// Exact.
@@ -32,9 +32,9 @@ struct bfloat16 {
   friend constexpr bool operator==(bfloat16 a, bfloat16 b) { return static_cast<float>(a) == static_cast<float>(b); }
 };
 
-/// What kernels know of a storage type of 16 bits, two of which share a word, the first in the low half. Another such
-/// type is one more specialization; for products on tensor cores it also needs its matrix instruction (multiply_add of
-/// cuda/sm80.cuh and cuda/emulated.hpp), for dense ones its blas_type (cuda/blas.cuh).
+/// Packing of 16-bit storage types, two in a 32-bit word, the first in the low half. Another 16-bit type needs a
+/// specialization; its products on tensor cores also need a matrix instruction (multiply_add of cuda/sm80.cuh and
+/// cuda/emulated.hpp), and dense products a blas_type (cuda/blas.cuh).
 template <class T>
 struct word_half {};
 template <>
@@ -49,9 +49,9 @@ struct word_half<bfloat16> {
     return std::uint32_t{bfloat16(low).bits} | std::uint32_t{bfloat16(high).bits} << 16;
 #endif
   }
-  /// The half that comes first in memory.
+  /// The number in the low half, first in memory.
   [[nodiscard]] static HEADMIX_HD float low(std::uint32_t both) { return __builtin_bit_cast(float, both << 16); }
-  /// The other half.
+  /// The number in the high half.
   [[nodiscard]] static HEADMIX_HD float high(std::uint32_t both) {
     return __builtin_bit_cast(float, both & 0xFFFF0000u);
   }
@@ -62,15 +62,15 @@ concept Half = requires(float x) {
   { word_half<T>::pack(x, x) } -> std::same_as<std::uint32_t>;
 };
 
-/// Terms that a sum adds one after the other in the accumulator type. Longer sums are cut into blocks of so many terms,
-/// and the blocks are added in double: the error of float is that of a block, whatever the number of terms.
+/// The number of terms that a sum adds sequentially in the accumulator type. Longer sums are divided into blocks of
+/// this length, which are added in double: the error of a float sum is that of a block, whatever the number of terms.
 inline constexpr int block_terms = 256;
 
-/// How a value is stored: `real` in the backend's Scalar, `wide` in at least float (router arithmetic, statistics),
+/// Storage kinds: `real` is stored in the backend's Scalar, `wide` in at least float (router arithmetic, statistics),
 /// `integer` in Int (selections).
 enum class kind { real, accumulator, integer };
 
-/// The type that sums of T are formed in.
+/// The type of sums over T.
 template <class T>
 struct accumulator_of {
   using type = float;
@@ -83,7 +83,7 @@ struct accumulator_of<double> {
 template <class T>
 using accumulator_t = typename accumulator_of<std::remove_const_t<T>>::type;
 
-/// The type of numbers of a kind in memory.
+/// The memory type of a kind.
 template <kind K, class Scalar>
 using storage_t = std::conditional_t<K == kind::integer, Int,
                                      std::conditional_t<K == kind::accumulator, accumulator_t<Scalar>, Scalar>>;

@@ -8,7 +8,7 @@
 
 namespace headmix {
 
-/// The number of subsets of k among n. Fails where it does not fit.
+/// The number of subsets of size k of n elements. An error if it exceeds the range of Index.
 [[nodiscard]] constexpr Index binomial(Index n, Index k) {
   if (0 > k || k > n) return 0;
   Index c = 1;
@@ -19,11 +19,11 @@ namespace headmix {
   return c;
 }
 
-/// Element j, ascending, of what is left of 0 .. n - 1 without subset `number` of k of them; subsets are counted in
-/// lexicographic order. 0 <= number < binomial(n, k), 0 <= j < n - k.
+/// Element j, ascending, of the complement in 0 .. n - 1 of subset `number` of size k, in lexicographic order of
+/// subsets. 0 <= number < binomial(n, k), 0 <= j < n - k.
 [[nodiscard]] constexpr Index outside_of_subset(Index n, Index k, Index number, Index j) {
   for (Index element = 0; element < n; ++element) {
-    // Subsets of the remaining elements that contain this one come first.
+    // Subsets that contain this element come first.
     Index const with = binomial(n - element - 1, k - 1);
     if (k > 0 && number < with) {
       --k;

@@ -12,37 +12,37 @@
 
 namespace headmix {
 
-/// What eight-bit activations of a row are multiplied by before they are rounded: 127 / max(largest |x|, 1e-5). An
-/// infinity makes it 0, and so all of the row NaN.
+/// The scale of 8-bit activations of a row, 127 / max(largest |x|, 1e-5), by which they are multiplied before rounding.
+/// An infinity makes it 0, and so the whole row NaN.
 template <class T>
 HEADMIX_HD constexpr T absmax_scale(T largest) {
   return T(127) / (largest > T(1e-5) ? largest : T(1e-5));
 }
-/// x times the row's scale as an integer, -128 .. 127; NaN for NaN.
+/// x times the row's scale, rounded to an integer, -128 .. 127; NaN for NaN.
 template <class T>
 HEADMIX_HD T absmax_int8_of(T x, T scale) {
   using std::rint;
   T const n = rint(x * scale);
   return n < T(-128) ? T(-128) : n > T(127) ? T(127) : n;
 }
-/// What ternary weights are multiplied by: max(mean of |w|, 1e-5). A weight that is not finite makes it infinite or
-/// NaN, and so all weights of the matrix NaN: 0 times it is one.
+/// The scale of ternary weights of a matrix: max(mean of |w|, 1e-5). A non-finite weight makes it infinite or NaN, and
+/// so all weights of the matrix NaN.
 template <class T>
 HEADMIX_HD constexpr T absmean_scale(T mean) {
   return mean < T(1e-5) ? T(1e-5) : mean;
 }
-/// w / scale as -1, 0 or 1. The comparison is that of a rounded number: one half is 0.
+/// w / scale rounded to -1, 0 or 1. The comparison matches rounding to even: one half gives 0.
 template <class T>
 HEADMIX_HD constexpr T ternary_of(T w, T scale) {
   T const n = w * (T(1) / scale);
   return n > T(0.5) ? T(1) : n < T(-0.5) ? T(-1) : T(0);
 }
 
-/// A ternary matrix [in, out] in words of 32 bits: two hold the scale, a double; then come the columns, 16 weights to a
-/// word, the first one in the lowest two bits: 0, 1 and 2 stand for -1, 0 and 1.
+/// A ternary matrix [in, out] packed in 32-bit words: two words hold the scale, a double; the columns follow, 16
+/// weights per word, the first in the lowest two bits; 0, 1 and 2 encode -1, 0 and 1.
 namespace packed_ternary {
 
-/// The scale comes first; a word has 16 weights of two bits.
+/// Words before the first column, and 2-bit weights per word.
 inline constexpr Index header_words = 2, weights_per_word = 16;
 
 /// Words of one column of `in` weights.
@@ -63,8 +63,7 @@ inline int weight(Int const* column, Index i) {
   return static_cast<int>(word >> (2 * (i % weights_per_word)) & 3) - 1;
 }
 
-/// Packs w, [in, out], into words(in, out) words. With a weight that is not finite the scale is not, and products are
-/// NaN.
+/// Packs w, [in, out], into words(in, out) words. A non-finite weight makes the scale non-finite, and products NaN.
 template <class T>
 void pack(Int* packed, view<T const> w) {
   using W = accumulator_t<T>;

@@ -30,8 +30,8 @@ constexpr std::string_view name_in(std::string_view text, bool qualified) {
   }
   return text.substr(first, last - first);
 }
-/// Template arguments that are types are no part of a name: those of `slope<layer<...>::heads>` say all options of a
-/// layer. Numbers are, as in `window<8>`.
+/// Type arguments are removed from a name: those of `slope<layer<...>::heads>` would list all options of a layer.
+/// Numbers stay, as in `window<8>`.
 constexpr std::string_view unqualified(std::string_view text) {
   std::string_view const name = name_in(text, false);
   std::size_t const arguments = name.find('<');
@@ -40,8 +40,8 @@ constexpr std::string_view unqualified(std::string_view text) {
   bool const types = inside.find("::") != std::string_view::npos || inside.find('<') != std::string_view::npos;
   return types ? name.substr(0, arguments) : name;
 }
-/// What `unqualified` makes a name of. Tables hold this: cutting the name out costs the compiler time, the program
-/// none.
+/// The full signature of a type, from which `unqualified` extracts the name. Tables hold the signature: extraction at
+/// run time is free, at compile time it is not.
 template <class T>
 constexpr char const* name_source() {
   if constexpr (requires { T::name; }) {

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// view<T>: a strided matrix, or a stack of them (one matrix per expert), in memory that somebody else owns.
-// Kernels receive views by value; nothing here allocates or checks bounds. Products of extents are checked where a view
-// is made on the host.
+// view<T>: a strided matrix, or a stack of matrices (one per expert), in memory that it does not own. Kernels receive
+// views by value; nothing here allocates or checks bounds. Products of extents are checked when a view is constructed
+// on the host.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct view {
   T* data = nullptr;
   /// Extents.
   Index count = 1, rows = 0, cols = 0;
-  /// Elements from one matrix, row or column to the next.
+  /// Distances in elements between consecutive matrices, rows and columns.
   Index stack_stride = 0, row_stride = 0, col_stride = 1;
 
   view() = default;
@@ -32,7 +32,7 @@ struct view {
       : data(p), count(n), rows(r), cols(c), stack_stride(detail::extent_product(r, c)), row_stride(c), col_stride(1) {
     static_cast<void>(detail::extent_product(n, stack_stride));
   }
-  /// Reading through a view of something writable.
+  /// Conversion from a view of mutable elements to one of const elements.
   template <class U>
   requires(std::is_same_v<T, U const>) HEADMIX_HD constexpr view(view<U> const& v)
       : data(v.data),
@@ -52,7 +52,7 @@ struct view {
     m.count = 1;
     return m;
   }
-  /// The first element of row i, where the rows of all matrices of the stack are numbered through.
+  /// The first element of row i, where rows are numbered across all matrices of the stack.
   HEADMIX_HD constexpr T* row(Index i) const {
     return at(count == 1 ? i * row_stride : (i / rows) * stack_stride + (i % rows) * row_stride);
   }
@@ -80,12 +80,12 @@ struct view {
   }
   /// Number of elements.
   [[nodiscard]] HEADMIX_HD constexpr Index size() const { return count * rows * cols; }
-  /// True when the elements follow each other in row-major order without gaps.
+  /// True if the elements are in row-major order without gaps.
   [[nodiscard]] HEADMIX_HD constexpr bool contiguous() const {
     return (cols <= 1 || col_stride == 1) && (rows <= 1 || row_stride == cols) &&
            (count <= 1 || stack_stride == rows * cols);
   }
-  /// True when every row begins at a multiple of so many bytes, a power of two.
+  /// True if every row begins at a multiple of `bytes`, a power of two.
   [[nodiscard]] HEADMIX_HD bool aligned(std::size_t bytes) const {
     auto const offset =
         static_cast<std::size_t>(row_stride) | (count == 1 ? 0 : static_cast<std::size_t>(stack_stride));
@@ -93,35 +93,35 @@ struct view {
   }
 
  private:
-  /// Views of nothing have no memory to move in.
+  /// Offsets a data pointer; null stays null.
   [[nodiscard]] HEADMIX_HD constexpr T* at(Index offset) const { return data == nullptr ? data : data + offset; }
 };
 
-/// From rows and columns.
+/// A matrix view from rows and columns.
 template <class T>
 view(T*, Index, Index) -> view<T>;
-/// From a number of matrices, rows and columns.
+/// A stack view from a number of matrices, rows and columns.
 template <class T>
 view(T*, Index, Index, Index) -> view<T>;
 
-/// The rows of several sequences, one after another. Sequence b owns rows [begin(b), end(b)).
-/// Without offsets the rows are divided evenly: a uniform batch needs no array.
+/// The rows of several concatenated sequences. Sequence b has the rows [begin(b), end(b)). Without offsets all
+/// sequences have equal length: a uniform batch needs no array.
 struct segments {
   Int const* offsets = nullptr;  ///< count + 1 ascending row numbers, or null for equal lengths
   Index count = 1;               ///< number of sequences
   Index rows = 0;                ///< rows in total
-  Int const* past = nullptr;     ///< positions of each sequence that came before its rows, or null for none
+  Int const* past = nullptr;     ///< number of earlier positions of each sequence, or null for none
 
   /// First row of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index begin(Index b) const { return offsets ? offsets[b] : b * (rows / count); }
-  /// One past its last row.
+  /// One past the last row of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index end(Index b) const { return begin(b + 1); }
-  /// Its number of rows.
+  /// The number of rows of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index length(Index b) const { return end(b) - begin(b); }
-  /// The position of its first row in the sequence.
+  /// The position of the first row of sequence b.
   [[nodiscard]] HEADMIX_HD constexpr Index first_position(Index b) const { return past ? past[b] : 0; }
 
-  /// The same offsets in the same memory.
+  /// Equality of pointers and extents, not of the offsets that they point to.
   friend constexpr bool operator==(segments const&, segments const&) = default;
 };
 
@@ -133,7 +133,7 @@ struct segments {
 [[nodiscard]] inline segments ragged(Int const* offsets, Index count) {
   return {offsets, count, offsets != nullptr && count > 0 ? offsets[count] : 0};
 }
-/// The same where the host cannot read the offsets: they lie in the memory of a device. The last one must be `rows`.
+/// Ragged sequences with offsets in device memory, which the host cannot read. The last offset must be `rows`.
 [[nodiscard]] constexpr segments ragged(Int const* offsets, Index count, Index rows) { return {offsets, count, rows}; }
 
 }  // namespace headmix
