@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What looks at earlier tokens, over a cache of them: attention, and means over the positions so far. Rows are the new
-// tokens of each sequence; the sequences say what came before (segments::past).
+// Operations on earlier tokens, with a cache: attention, and means over the positions so far. Rows are the new tokens
+// of each sequence; segments::past has the number of earlier ones.
 
 #include "headmix/core/type_name.hpp"
 #include "headmix/expr/attention_ops.hpp"
@@ -9,17 +9,17 @@
 
 namespace headmix {
 
-/// Pages of a cache, and rows of each of them.
+/// Number of pages of a cache, and of rows per page.
 struct cache_page_count : size<dynamic> {};
 struct cache_page_rows : size<dynamic> {};
-/// Pages that a sequence may have.
+/// The largest number of pages of a sequence.
 struct cache_pages_per_sequence : size<dynamic> {};
 
-/// Which page holds which positions: see cache_pages.
+/// The table from positions to pages: see cache_pages.
 struct cache_page_table : leaf<kind::integer, false, sequences, cache_pages_per_sequence> {};
 
-/// Memory of a cache, `Cols` numbers for each position, of which each of `Parts` key/value heads has as many. A program
-/// has several: `Number` tells them apart.
+/// Cache memory of `Cols` numbers for each position, divided evenly among `Parts` key/value heads. `Number`
+/// distinguishes the caches of a program.
 template <int Number, Extent Cols, Extent Parts>
 struct cache_of_positions : cache_memory<times<cache_page_count, cache_page_rows>, Cols> {
   using parts = Parts;
@@ -27,13 +27,13 @@ struct cache_of_positions : cache_memory<times<cache_page_count, cache_page_rows
 
 namespace ops {
 
-/// The pages that a kernel gets.
+/// The page table as a kernel operand.
 inline cache_pages pages_of(auto const& run, view<Int const> table) {
   return {table.data, table.cols, run.template extent<cache_page_rows>()};
 }
 
-/// o of attention (see ops::attention) where k and v are those of the new tokens, and a cache has the earlier ones. The
-/// operands: q, k, v, the caches of keys and values, the page table, and the further ones of attention.
+/// o of attention (see ops::attention) with k and v of the new tokens, and the earlier ones in a cache. Operands: q, k,
+/// v, the caches of keys and values, the page table, and the further operands of attention.
 template <class Spec>
 struct cached_attention : operation {
   static constexpr bool needs_scratch = true;
@@ -68,7 +68,7 @@ struct cached_attention : operation {
   }
 
  private:
-  /// True, or an error: looks at positions near the beginning, where a mask that shows later ones does so, too.
+  /// True, or an error: checks positions near the beginning, where a mask that shows later positions does so too.
   static bool hides_later_positions() {
     constexpr Index n = 64;
     for (Index t = 0; t < n; ++t) {
@@ -94,7 +94,7 @@ struct cached_attention : operation {
   }
 };
 
-/// y of ops::window_mean where a has the new tokens, and a cache the earlier ones.
+/// y of ops::window_mean with a of the new tokens, and the earlier ones in a cache.
 template <class Window>
 struct cached_window_mean : operation {
   static constexpr bool differentiable = false;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Decoder: a layer or a network that meets its tokens in order, with a cache of what later ones need.
+// Decoder: runs a layer or a network on tokens that arrive in order, with a cache of the state that later tokens need.
 //
 //   Decoder<Network, Cpu<float>> decoder({.sequences = 4, .tokens = 8192}, share_parameters{}, trained);
 //   auto y = decoder.prefill(prompts, ragged(offsets, 4));  // any number of rows of each sequence, in any chunks
@@ -21,49 +21,48 @@ struct is_cache_memory {
 };
 }  // namespace detail
 
-/// y of the tokens that each pass brings equals their rows of the layer's y over the whole sequences, to rounding. On
-/// the CPU it has the same bits for chunks of any size and any number of threads, wherever the layer's products have.
+/// y of the new tokens of each pass equals their rows of the layer's y over the whole sequences, to rounding. On the
+/// CPU the bits do not depend on the sizes of chunks or the number of threads, if those of the layer's products do not.
 ///
-/// After the first pass of a shape nothing allocates. An error leaves the sequences, their pages and what these hold as
-/// they were.
-/// One thread at a time may call a decoder.
-/// @tparam L a layer, or a network of them, whose tokens see only earlier ones; see incremental
-/// @tparam Backend one that is Decodes, as Cpu and Cuda are
+/// After the first pass of a shape nothing allocates. After an error the sequences, their pages and the cache are
+/// unchanged. One thread at a time may call a decoder.
+/// @tparam L a layer, or a network, whose tokens see only earlier ones; see incremental
+/// @tparam Backend a backend that satisfies Decodes, such as Cpu and Cuda
 template <LayerPolicy L, BackendPolicy Backend>
 class Decoder {
   static_assert(Decodes<Backend>, "headmix: this backend has no kernels for decoding (contract/optional_kernels.hpp)");
 
  public:
-  /// What the decoder computes of new tokens, and the module that does.
+  /// The layer over new tokens alone.
   using layer = incremental<L>;
-  /// Of the parameters, the workspace and the program.
+  /// The module with the parameters, the workspace and the program.
   using module_type = Module<layer, Backend, inference>;
   using scalar = typename Backend::scalar;
-  /// Numbers of y.
+  /// The scalar type of y.
   using result_scalar = typename module_type::result_scalar;
-  /// Numbers of x: scalars, or Int.
+  /// The scalar type of x: the backend's, or Int.
   using input = storage_t<L::x::kind_of, scalar>;
 
-  /// Over the parameters of a module of the layer, which must outlive it. There are size.sequences sequences without
-  /// tokens. The layer's dynamic sizes follow, as for a Module: `at<depth>(12)`.
+  /// A decoder over the parameters of a module of the layer, which must outlive it. It has size.sequences empty
+  /// sequences. The layer's dynamic sizes follow, as for a Module: `at<depth>(12)`.
   template <class Owner, Extent... X>
   requires std::is_same_v<std::remove_cvref_t<decltype(std::declval<Owner&>().backend())>, Backend> Decoder(
       cache_size const& size, share_parameters, Owner& owner, size_value<X>... sizes)
       : Decoder(private_tag{}, size, share_parameters{}, owner, sizes...) {}
-  /// The same on a backend of its own with the same memory.
+  /// A decoder over a module's parameters with another backend of the same memory.
   template <class Owner, Extent... X>
   Decoder(cache_size const& size, share_parameters, Owner& owner, Backend backend, size_value<X>... sizes)
       : Decoder(private_tag{}, size, share_parameters{}, owner, std::move(backend), sizes...) {}
-  /// With weights of its own that are written next, into module().
+  /// A decoder with uninitialised weights, to be written through module().
   template <Extent... X>
   Decoder(cache_size const& size, uninitialized, Backend backend = {}, size_value<X>... sizes)
       : Decoder(private_tag{}, size, uninitialized{}, std::move(backend), sizes...) {}
-  /// With weights that start by the layer's rules.
+  /// A decoder with the layer's initial weights.
   template <Extent... X>
   Decoder(cache_size const& size, std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
       : Decoder(private_tag{}, size, seed, std::move(backend), sizes...) {}
 
-  /// y of further tokens, [x.rows, d]: sequence b has s.length(b) of them, which may be none. It stays valid until the
+  /// y of further tokens, [x.rows, d]: sequence b has s.length(b) of them, possibly none. The view is valid until the
   /// next pass.
   view<result_scalar const> prefill(view<input const> x, segments s) {
     if (s.count != sequences()) {
@@ -102,13 +101,13 @@ class Decoder {
     reserved.completed = true;
     return y;
   }
-  /// The same with equally many rows of each sequence.
+  /// y of further tokens, with an equal number of rows for each sequence.
   view<result_scalar const> prefill(view<input const> x) {
     Index const n = sequences();
     if (n == 0 || x.rows % n != 0) fail("Decoder: ", x.rows, " rows do not divide evenly into ", n, " sequences");
     return prefill(x, uniform(n, x.rows / n));
   }
-  /// One row of each sequence.
+  /// y of one further token of each sequence.
   view<result_scalar const> step(view<input const> x) {
     if (x.rows != sequences()) {
       fail("Decoder::step: expected a row for each of the ", sequences(), " sequences, found ", x.rows);
@@ -116,20 +115,20 @@ class Decoder {
     return prefill(x, uniform(x.rows, 1));
   }
 
-  /// Sequence i goes on as sequence order[i] would have; -1 is a new one without tokens. Sequences that are not named
-  /// are dropped, those that are named several times share the pages that they have until one of them writes.
+  /// Reorders sequences: sequence i continues as a copy of sequence order[i], or empty for -1. Sequences that are not
+  /// named are dropped; copies share pages until one of them writes.
   void reorder(std::span<Index const> order) { pages_.reorder(order); }
-  /// Sequence b has its first `length` tokens again, and nothing else.
+  /// Truncates sequence b to its first `length` tokens.
   void rewind(Index b, Index length) { pages_.rewind(b, length); }
 
-  /// How many there are.
+  /// The number of sequences.
   [[nodiscard]] Index sequences() const { return pages_.sequences(); }
-  /// Tokens of sequence b.
+  /// The number of tokens of sequence b.
   [[nodiscard]] Index length(Index b) const { return pages_.length(b); }
-  /// Pages, and how many belong to no sequence.
+  /// The pages of each sequence, and the free ones.
   [[nodiscard]] PageTable const& pages() const { return pages_; }
-  /// What runs: for its parameters, for load() and prepare_weights(), and for binding further leaves of the network
-  /// with program().bind().
+  /// The module that runs: for its parameters, for load() and prepare_weights(), and for binding further leaves of the
+  /// network with program().bind().
   [[nodiscard]] module_type& module() { return module_; }
 
   /// Bytes of the cache of all sequences.
@@ -138,8 +137,8 @@ class Decoder {
     each_cache([&]<class Leaf>(Index time) { bytes = aligned(bytes + cache_bytes_of<Leaf>(time)); });
     return bytes;
   }
-  /// Gives the cache memory of the backend's, aligned to `headmix::alignment`, for as long as the decoder runs: where
-  /// cache_size says that it has none of its own. All sequences are without tokens then.
+  /// Places the cache in `memory` of the backend, aligned to `headmix::alignment`, which must outlive the decoder's
+  /// use; for cache_size with own_memory = false. All sequences are empty afterwards.
   void bind_cache(std::span<std::byte> memory) {
     if (memory.size() < cache_bytes()) {
       fail("Decoder: the cache has ", memory.size(), " bytes of memory, expected ", cache_bytes());
@@ -184,7 +183,7 @@ class Decoder {
   [[nodiscard]] std::size_t cache_bytes_of(Index time) {
     return aligned(detail::elements_of(binding(), number_of<Leaf>(time)) * sizeof(scalar)) + alignment;
   }
-  /// f<Leaf>(time) for every memory that the cache has.
+  /// Calls f<Leaf>(instance) for every memory of the cache.
   template <class F>
   void each_cache(F f) {
     for_each(cache_leaves{}, [&]<class Leaf>() {
@@ -193,7 +192,7 @@ class Decoder {
       for (Index time = 0; time < times; ++time) f.template operator()<Leaf>(time);
     });
   }
-  /// Copies the first rows of a page, which are the first ones of each of its parts.
+  /// Copies the first rows of a page, which are the first rows of each of its parts.
   void copy_page(PageTable::copy const& c) {
     constexpr Index granule = Backend::cache_rows;
     Index const page_rows = pages_.page_rows(), rows = (c.rows + granule - 1) / granule * granule;

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A layer as a decoder runs it: the same equations over the new tokens alone, and over a cache where they look at
-// earlier ones.
+// The form of a layer that a decoder runs: the same equations over the new tokens alone, with a cache for earlier ones.
 
 #include "headmix/decode/cached.hpp"
 #include "headmix/expr/capacity.hpp"
@@ -13,7 +12,7 @@ namespace headmix {
 
 namespace detail {
 
-/// The repetition that a value is made in, or void: that of the nearest leaf or edge below it.
+/// The repetition of a value, or void: that of the nearest leaf or edge below it.
 template <class E>
 struct repetition_around {
   using type = void;
@@ -50,7 +49,7 @@ struct leaf_of_repetition<Leaf, void> {
   using type = Leaf;
 };
 
-/// Values that look at earlier tokens.
+/// Values that depend on earlier tokens.
 template <class E>
 inline constexpr bool looks_back = false;
 template <class Spec, class... A>
@@ -61,7 +60,7 @@ struct that_look_back {
   template <class E>
   static constexpr bool value = looks_back<E>;
 };
-/// Values that a token has not of itself and of earlier ones alone.
+/// Values of a token that depend on more than itself and earlier tokens.
 template <class E>
 inline constexpr bool looks_at_others = false;
 template <class Rows, class... A>
@@ -73,20 +72,20 @@ struct that_look_at_others {
   static constexpr bool value = looks_at_others<E>;
 };
 
-/// Replaces what looks back. `Cached` are the values of the layer that do, which gives each a number.
+/// Replaces values that depend on earlier tokens. `Cached` is the list of these values, which numbers them.
 template <class Cached>
 struct incremental_leaves {
   template <class P>
   using of = P;
   template <class Op>
   using operation = Op;
-  /// Memory for the value E.
+  /// The cache memory of value E.
   template <class E, int Which, Extent Cols, Extent Parts>
   using cache = typename leaf_of_repetition<cache_of_positions<2 * position_in<Cached, E>::value + Which, Cols, Parts>,
                                             repetition_of_value<E>>::type;
 };
 
-/// Without dropout of probabilities, which inference has not.
+/// The spec without dropout of probabilities, since inference has none.
 template <class Spec, class Further>
 struct without_dropout {
   using spec = Spec;
@@ -127,13 +126,13 @@ struct rewritten<incremental_leaves<Cached>, node<ops::window_mean<Window, token
 }  // namespace detail
 
 /// Layer L for a decoder: y of the new tokens of each sequence, [tokens, d], equals their rows of the layer's y over
-/// the whole sequences, to rounding. For layers and networks whose tokens see nothing but themselves and earlier ones:
+/// the whole sequences, to rounding. For layers and networks whose tokens see only themselves and earlier ones:
 /// attention with a mask that hides later positions, and means over the positions so far. Parameters are those of L.
 template <LayerPolicy L>
 struct incremental {
-  using layer = L;          ///< the layer itself
-  using x = typename L::x;  ///< its input
-  /// What it computes without gradients, and all values below that.
+  using layer = L;          ///< the original layer
+  using x = typename L::x;  ///< the input of the layer
+  /// The layer's result without gradients.
   using result = std::remove_cvref_t<decltype(detail::result_of<L, inference>())>;
   /// All values below the result.
   using values = nodes_of<roots<result>>;
@@ -144,9 +143,9 @@ struct incremental {
       "headmix: a decoder's tokens see themselves and earlier ones. This layer has a mean over whole sequences "
       "(of Mae: give it pool::prefix or pool::window<n>), a choice for each sequence, or a capacity of experts, "
       "which depends on all tokens of the batch");
-  /// Those that look at earlier tokens.
+  /// The values that depend on earlier tokens.
   using cached = filter<values, detail::that_look_back>;
-  /// What they become.
+  /// The replacements of these values.
   using leaves = detail::incremental_leaves<cached>;
 
   /// The layer's result for the new tokens.

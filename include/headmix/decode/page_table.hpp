@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Which pages of a cache belong to which sequence. Sequences that are copied share their pages; whoever writes to one
-// that others have gets a copy of its own first.
+// The page table of a cache. Copied sequences share pages; a write to a shared page copies it first.
 
 #include <algorithm>
 #include <span>
@@ -13,19 +12,19 @@
 
 namespace headmix {
 
-/// How large the cache of a decoder is.
+/// The size of a decoder's cache.
 struct cache_size {
-  Index sequences = 1;     ///< that there may be at once
-  Index tokens = 0;        ///< of each of them, at most
-  Index page = 0;          ///< rows of a page, rounded up to what the backend takes; 0: a sequence is one page
-  Index pages = 0;         ///< that all sequences share; 0: as many as all sequences need
+  Index sequences = 1;     ///< most sequences at a time
+  Index tokens = 0;        ///< most tokens of a sequence
+  Index page = 0;          ///< rows of a page, rounded up to the backend's `cache_rows`; 0: a sequence is one page
+  Index pages = 0;         ///< of all sequences together; 0: enough for all sequences
   bool own_memory = true;  ///< false: see Decoder::bind_cache
 };
 
 /// The pages of sequences, on the host. Nothing allocates after construction.
 class PageTable {
  public:
-  /// @param granule  of rows of a page
+  /// @param granule  the rows of a page are a multiple of it
   PageTable(cache_size const& size, Index granule) {
     check("sequences", size.sequences, 1, max_int);
     check("tokens", size.tokens, 1, max_int);
@@ -52,20 +51,20 @@ class PageTable {
     count_ = size.sequences;
   }
 
-  /// How many sequences there are.
+  /// The number of sequences.
   [[nodiscard]] Index sequences() const { return count_; }
-  /// Positions of sequence b.
+  /// The number of positions of sequence b.
   [[nodiscard]] Index length(Index b) const {
     check_sequence(b);
     return length_[at(b)];
   }
-  /// Positions of a page.
+  /// The number of positions of a page.
   [[nodiscard]] Index page_rows() const { return page_rows_; }
-  /// Pages that a sequence may have.
+  /// The largest number of pages of a sequence.
   [[nodiscard]] Index pages_per_sequence() const { return per_sequence_; }
-  /// All pages.
+  /// The number of pages.
   [[nodiscard]] Index pages() const { return pages_; }
-  /// Pages of no sequence.
+  /// The number of pages without a sequence.
   [[nodiscard]] Index free_pages() const { return static_cast<Index>(free_.size()); }
   /// The pages of each sequence, [sequences(), pages_per_sequence()].
   [[nodiscard]] view<Int const> table() const { return {table_.data(), count_, per_sequence_}; }
@@ -75,10 +74,10 @@ class PageTable {
   /// A page that must be copied before it is written to: its first `rows` rows.
   struct copy {
     Int from, to;  ///< pages
-    Index rows;    ///< that matter
+    Index rows;    ///< to copy
   };
-  /// Gives sequence b room for rows(b) more positions: all of them or, with an error, none. Returns what is to be
-  /// copied. Lengths stay as they are.
+  /// Reserves room for rows(b) more positions of each sequence b: all of them or, with an error, none. Returns the
+  /// pages to copy. Lengths are unchanged.
   template <class Rows>
   std::span<copy const> reserve(Rows rows) {
     for (Index b = 0; b < count_; ++b) {
@@ -91,7 +90,7 @@ class PageTable {
     Index needed = 0;
     for (Index b = 0; b < count_; ++b) {
       needed += missing_pages(b, rows(b));
-      // Of sequences that share a page, the last one that writes to it needs no copy.
+      // The last writer of a shared page needs no copy.
       owns_[at(b)] = rows(b) == 0 || !shares_last_page(b);
       if (!owns_[at(b)]) ++needed, --users_[at(last_page(b))];
     }
@@ -114,9 +113,9 @@ class PageTable {
     }
     return copies_;
   }
-  /// Takes back the latest reserve(), after which nothing was appended: all pages are where they were before it.
+  /// Undoes the latest reserve(), if nothing was appended after it.
   void release_reserved() {
-    // In the reverse order, so that the free pages are in theirs again.
+    // In reverse order, which restores the order of the free pages.
     std::size_t copied = copies_.size();
     for (Index b = count_; b-- > 0;) {
       release(b, pages_for(length_[at(b)]));
@@ -127,12 +126,12 @@ class PageTable {
       last_page(b) = c.from;
     }
   }
-  /// Sequence b has rows(b) more positions, for which there is room.
+  /// Appends rows(b) positions to each sequence b, for which there is room.
   template <class Rows>
   void append(Rows rows) {
     for (Index b = 0; b < count_; ++b) length_[at(b)] += static_cast<Int>(rows(b));
   }
-  /// Sequence i is what sequence order[i] was; -1 for a new one without tokens. Those that are not named are dropped.
+  /// Sequence i becomes the former sequence order[i], or an empty one for -1. Sequences that are not named are dropped.
   void reorder(std::span<Index const> order) {
     auto const n = static_cast<Index>(order.size());
     if (n > static_cast<Index>(length_.size())) {
@@ -157,7 +156,7 @@ class PageTable {
     held_.swap(new_held_);
     count_ = n;
   }
-  /// Forgets the positions of sequence b from `length` on.
+  /// Drops the positions of sequence b from `length` on.
   void rewind(Index b, Index length) {
     check_sequence(b);
     if (0 > length || length > length_[at(b)]) {
@@ -182,9 +181,9 @@ class PageTable {
     return (std::max)(pages_for(length_[at(b)] + rows) - held_[at(b)], Index{0});
   }
   [[nodiscard]] Int& page(Index b, Index p) { return table_[at(b * per_sequence_ + p)]; }
-  /// The page with the last position of a sequence that has some.
+  /// The page of the last position of a non-empty sequence.
   [[nodiscard]] Int& last_page(Index b) { return page(b, pages_for(length_[at(b)]) - 1); }
-  /// True when the next position goes to a page that other sequences have, too.
+  /// True if the next position is on a page that other sequences share.
   [[nodiscard]] bool shares_last_page(Index b) {
     return length_[at(b)] % page_rows_ != 0 && users_[at(last_page(b))] > 1;
   }
@@ -194,7 +193,7 @@ class PageTable {
     users_[at(p)] = 1;
     return p;
   }
-  /// Gives back the pages of sequence b from page `first` on.
+  /// Releases the pages of sequence b from page `first` on.
   void release(Index b, Index first) {
     for (; held_[at(b)] > first; --held_[at(b)]) {
       Int const last = page(b, held_[at(b)] - 1);
@@ -204,7 +203,7 @@ class PageTable {
 
   Index tokens_, page_rows_, per_sequence_, pages_, count_;
   std::vector<Int> table_, new_table_, length_, new_length_, free_;
-  std::vector<Index> held_, new_held_, users_;  // pages of each sequence; sequences of each page
+  std::vector<Index> held_, new_held_, users_;  // pages of each sequence; number of sequences of each page
   std::vector<bool> owns_;                      // sequences that need not copy their last page
   std::vector<copy> copies_;
 };

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What attention layers have in common: inputs, padding, projections to keys and values, and the way out. A layer
-// derives from the largest block that fits and adds its equations. Leaves belong to the layer that is named first: two
-// layers of one program share nothing.
+// Common parts of attention layers: inputs, padding, key and value projections, and the output. A layer derives from
+// the largest block that fits and adds its equations. Leaves belong to the layer in the first template argument: two
+// layers of one program share none.
 
 #include "headmix/expr/collective.hpp"
 #include "headmix/expr/linear.hpp"
@@ -14,7 +14,7 @@ namespace headmix {
 
 /// A layer of tokens: x [tokens, model_dim] -> y [tokens, model_dim], or [padded_tokens, model_dim] with the option
 /// `padded`.
-/// @tparam Layer whose block this is
+/// @tparam Layer the layer that derives from the block
 /// @tparam Options the layer's option_set
 template <class Layer, class Options, Index Width>
 struct token_block {
@@ -30,7 +30,7 @@ struct token_block {
   /// The valid rows of x: the tokens, [tokens, model_dim].
   static constexpr auto x_t = either<has<padded>>(gather_rows(x{}, valid_rows{}), x{});
 
-  /// y from its value for every token: dropout, and zeros for rows of padding.
+  /// y from its per-token value: dropout, and zeros for rows of padding.
   template <Expr A>
   static constexpr auto result(A) {
     constexpr auto dropped = option_of<option::output_dropout>::drop(A{});
@@ -39,13 +39,13 @@ struct token_block {
 };
 
 namespace detail {
-/// The heads of a rank, of which some read the same keys and values.
+/// The heads of a rank, where groups of heads share keys and values.
 template <bool Divided, class Heads, class KvHeads>
 struct division_of_heads {
   using kv_heads = KvHeads;
   using heads = Heads;
-  /// Choices among all heads as those among the heads that are here, -1 for others; and their columns of a value that
-  /// has one for each head.
+  /// Choices among all heads as choices among this rank's heads, -1 for others; and this rank's columns of a value with
+  /// one column per head.
   template <Selection Chosen>
   static constexpr auto choices(Chosen index) {
     return index;
@@ -71,10 +71,10 @@ struct division_of_heads<true, Heads, KvHeads> {
 };
 }  // namespace detail
 
-/// A layer of attention: keys and values, [key tokens, kv_heads head_dim], of x or of the input `context`.
+/// An attention layer: keys and values, [key tokens, kv_heads head_dim], of x or of the input `context`.
 /// @tparam KvHeads number of key/value heads without the option kv_heads<n>
 /// @tparam Heads heads of a query row; void if they are the key/value heads
-/// @tparam Initializer how W_k and W_v start
+/// @tparam Initializer initial values of W_k and W_v
 template <class Layer, class Options, Index Width, Index HeadDim, Extent KvHeads, class Heads = KvHeads,
           class Initializer = xavier_uniform<>>
 struct attention_block : token_block<Layer, Options, Width> {
@@ -95,10 +95,10 @@ struct attention_block : token_block<Layer, Options, Width> {
       detail::division_of_heads<has<tensor_parallel>, std::conditional_t<std::is_void_v<Heads>, all_kv_heads, Heads>,
                                 all_kv_heads>;
   using kv_heads = typename division::kv_heads;
-  /// The heads that are here: all, or this rank's.
+  /// The heads of this rank: all heads, or its share.
   using own_heads = typename division::heads;
   using key_dim = std::conditional_t<cross, context_dim, typename base::model_dim>;
-  /// The options of scores, where score maps count E heads.
+  /// The score options, with score maps that number E heads.
   template <Extent E>
   using scores_of = score_options<E, head_dim, Options>;
   using scores = scores_of<own_heads>;
@@ -114,7 +114,7 @@ struct attention_block : token_block<Layer, Options, Width> {
   struct b_k : bias_param<times<kv_heads, head_dim>> {};
   struct b_v : bias_param<times<kv_heads, head_dim>> {};
 
-  /// The same inputs, for another program of the layer's parameters to derive from.
+  /// The inputs of the layer, as a base for another program with the layer's parameters.
   struct inputs {
     using x = typename base::x;
     using valid_rows = typename base::valid_rows;
@@ -123,9 +123,10 @@ struct attention_block : token_block<Layer, Options, Width> {
     static constexpr bool cross = attention_block::cross;
   };
 
-  /// The rows of keys that queries are the last ones of; void where both are the same rows, or counted by themselves.
+  /// The rows of keys whose last rows are the queries; void if queries and keys are the same rows, or numbered
+  /// independently.
   using rows_of_keys = std::conditional_t<cross && !separate_positions<option_of<option::mask>>, context_tokens, void>;
-  /// Rotary embedding of each of Parts heads side by side: of keys, and of queries.
+  /// Rotary embedding of Parts heads side by side, for keys and for queries.
   template <Extent Parts, Expr A>
   static constexpr auto rotate_keys(A a) {
     return option_of<option::position>::template rotate<Parts>(a);
@@ -139,9 +140,9 @@ struct attention_block : token_block<Layer, Options, Width> {
     }
   }
 
-  /// True where heads or experts are divided among ranks, all of which have the same x.
+  /// True if heads or experts are divided among ranks, which all have the same x.
   static constexpr bool divided = has<tensor_parallel> || has<expert_parallel>;
-  /// What all ranks have alike, where each goes on with heads or experts of its own; and the sum of what they make.
+  /// A replicated value at the entry of a rank's own heads or experts; and the sum over ranks at their exit.
   template <bool Divided = divided, Expr A>
   static constexpr auto on_each_rank(A a) {
     return either<Divided>(replicated(a), a);
@@ -151,7 +152,7 @@ struct attention_block : token_block<Layer, Options, Width> {
     return either<divided>(all_sum(a), a);
   }
 
-  /// True where b_k adds one number to all scores of a query, which changes no probability: its gradient is 0.
+  /// True if b_k shifts all scores of a query alike, which changes no probability: its gradient is then 0.
   static constexpr bool softmax_hides_key_bias =
       scores::shifted_by_keys && std::is_same_v<option_of<option::position>, option::no_position>;
 
@@ -165,8 +166,7 @@ struct attention_block : token_block<Layer, Options, Width> {
   static constexpr auto v = x_k % W_v{} + when<has<value_bias>>(b_v{});                              // V = X W_v
   // clang-format on
 
-  /// softmax(scores) v, by the mask, the scores and the dropout that the options say; `where` is nothing, or the
-  /// rows_of_heads.
+  /// softmax(scores) v, with mask, scores and dropout of the options; `where` is empty, or the rows_of_heads.
   template <class Scores = scores, Expr Q, class... Where>
   static constexpr auto attend(Q q, Where... where) {
     using dropout = typename option_of<option::probability_dropout>::keep;
@@ -176,8 +176,8 @@ struct attention_block : token_block<Layer, Options, Width> {
   }
 };
 
-/// A layer whose heads lie side by side in W_q [model_dim, heads head_dim] and below each other in W_o
-/// [heads head_dim, model_dim], as in multi-head attention.
+/// A layer with heads side by side in W_q [model_dim, heads head_dim] and stacked in W_o [heads head_dim, model_dim],
+/// as in multi-head attention.
 template <class Layer, class Options, Index Width, Index HeadDim, Extent Heads>
 struct multi_head_block : attention_block<Layer, Options, Width, HeadDim, Heads> {
   using base = attention_block<Layer, Options, Width, HeadDim, Heads>;

@@ -1,9 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A layer or network whose tokens are divided among ranks: each has sequences of its own and all parameters. What the
-// layer sums over tokens, as losses of routers do, it then sums over those of all ranks; everything else is left as it
-// is. Gradients of parameters are those by a rank's own tokens: whoever trains adds them up
-// (distributed/gradients.hpp).
+// A layer or network with tokens divided among ranks: each rank has its own sequences and all parameters. Sums of the
+// layer over tokens, such as router losses, run over the tokens of all ranks; everything else is unchanged. Gradients
+// of parameters are those of a rank's own tokens: the training adds them over ranks (distributed/gradients.hpp).
 
 #include <algorithm>
 #include <vector>
@@ -18,7 +17,7 @@ namespace headmix {
 
 namespace ops {
 
-/// within_capacity of the rows of all ranks together, those of rank 0 first.
+/// within_capacity for the rows of all ranks together, in the order of the ranks.
 template <class Limit, class C, class Rows>
 struct within_capacity_of_ranks : within_capacity<Limit, C> {
   static constexpr bool needs_scratch = true;
@@ -47,7 +46,7 @@ struct within_capacity_of_ranks : within_capacity<Limit, C> {
     } else {
       std::copy_n(own, each, all);
     }
-    // Choices of all ranks before the first one here: all first choices come before all second ones.
+    // Choices of all ranks before the first one of this rank: all first choices precede all second choices.
     for (Index e = 0; e < experts; ++e) {
       Int before = 0;
       for (Index j = 0; j < index.cols; ++j) {
@@ -72,14 +71,14 @@ struct within_capacity_of_ranks : within_capacity<Limit, C> {
 
 namespace detail {
 
-/// True for an extent that counts tokens or sequences, of which every rank has others.
+/// True for an extent that counts tokens or sequences, which differ between ranks.
 template <class Sizes>
 inline constexpr bool counts_tokens =
     contains<Sizes, tokens> || contains<Sizes, context_tokens> || contains<Sizes, sequences>;
 template <class X>
 using over_ranks_if_tokens = std::conditional_t<counts_tokens<named_sizes<X>>, over_ranks<X>, X>;
 
-/// Value where tokens are divided among ranks.
+/// Value with tokens divided among ranks.
 template <class Value>
 struct of_all_tokens {
   using type = Value;
@@ -135,19 +134,19 @@ struct inference_of_all_tokens {};
 template <class L>
 requires requires { L::y_inference; }
 struct inference_of_all_tokens<L> {
-  /// What is computed without gradients.
+  /// The layer's y_inference with tokens divided among ranks.
   static constexpr auto y_inference = of_all_tokens_t<std::remove_cvref_t<decltype(L::y_inference)>>{};
 };
 
 }  // namespace detail
 
-/// Layer L, every rank of which has its own rows of x and y: with the same dy and weights of losses, what the ranks
-/// compute together is what one process computes of all rows, those of rank 0 first. Sequences are not divided. Each
-/// rank draws noise and dropout of its own; what one process draws it draws after
-/// `set_randomness(randomness(seed, step, 0, first_token))`, the number of its first token in the whole batch.
+/// Layer L with rows of x and y divided among ranks: for the same dy and weights of losses, the ranks together compute
+/// the results of one process over all rows, in the order of the ranks. Sequences are not divided. Each rank draws its
+/// own noise and dropout; after `set_randomness(randomness(seed, step, 0, first_token))`, with the number of the rank's
+/// first token in the whole batch, the ranks draw the numbers of one process.
 template <LayerPolicy L>
 struct DataParallel : L, detail::inference_of_all_tokens<L> {
-  /// Ranks have tokens of their own.
+  /// Ranks have different tokens.
   static constexpr bool divides_tokens = true;
   static constexpr auto y = detail::of_all_tokens_t<std::remove_cvref_t<decltype(L::y)>>{};
   using losses = typename detail::all_of_all_tokens<typename L::losses>::type;

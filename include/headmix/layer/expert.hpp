@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What an expert of a feed-forward mixture is.
+// The concept of an expert of a feed-forward mixture.
 
 #include "headmix/expr/expert.hpp"
 
@@ -9,26 +9,26 @@ namespace headmix {
 namespace archetype {
 struct expert_count : size<4> {};
 struct choices : size<2> {};
-/// Any width, so that messages have the numbers of a layer.
+/// A dynamic width, so that messages print the numbers of a layer.
 struct width : size<dynamic> {};
 struct sub_tokens : input<tokens, width> {};
 struct gate : input<tokens, choices> {};
 struct index : selection<tokens, choices, expert_count> {};
-/// What an expert's mixture returns.
+/// The type of an expert's mixture.
 template <class X>
 using mixture_of = decltype(X::template experts<expert_count, width>::mixture(sub_tokens{}, gate{}, index{}));
 }  // namespace archetype
 
 /// An expert has a template `experts<E, D>`: E experts for rows of width D, their parameters and a function
 /// `mixture(x, gate, index)`, for x [R, D], gate [R, K] and index Int [R, K]: the sum over the choices of every row of
-/// gate times the expert's result, [R, D]. A choice of -1 adds nothing. A second use inside one program needs a tag,
-/// `experts<E, D, struct second>`, for its parameters to be others.
+/// gate times the expert's result, [R, D]. A choice of -1 adds nothing. A second use in one program needs a tag,
+/// `experts<E, D, struct second>`, to have its own parameters.
 template <class X>
 concept ExpertPolicy = Expr<archetype::mixture_of<X>> && std::same_as<rows<archetype::mixture_of<X>>, tokens> &&
-                       cols<archetype::mixture_of<X>>::value == dynamic;  // as the width is
+                       cols<archetype::mixture_of<X>>::value == dynamic;  // dynamic, as the width
 
 namespace archetype {
-/// The least that an expert is: one matrix.
+/// The minimal expert: one matrix.
 struct expert {
   template <Extent E, Extent D, class Tag = void>
   struct experts {

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Feed-forward networks as experts: what they compute (SwiGLU, GELU, ReLU) and what their weights are (real, ternary,
-// packed).
+// Feed-forward networks as experts: activations (SwiGLU, GELU, ReLU) and weight types (real, ternary, packed).
 
 #include "headmix/expr/options.hpp"
 #include "headmix/expr/quantize.hpp"
@@ -9,8 +8,8 @@
 
 namespace headmix {
 
-/// The hidden layer of a feed-forward network, from x W_up and, if it is gated, x W_gate. One of your own derives from
-/// `activation::policy`.
+/// The hidden layer of a feed-forward network, from x W_up and, for gated activations, x W_gate. A custom activation
+/// derives from `activation::policy`.
 namespace activation {
 struct swiglu;
 struct policy : option_kind {
@@ -42,7 +41,7 @@ struct relu : policy {
 };
 }  // namespace activation
 
-/// What the matrices of a feed-forward network are, and its products with them.
+/// The weight type of a feed-forward network, and its products.
 namespace weights {
 struct real;
 struct policy : option_kind {
@@ -50,7 +49,7 @@ struct policy : option_kind {
   static constexpr char const *syntax = "weights::real, weights::ternary, weights::packed",
                               *meaning = "what the matrices are", *without = "weights::real";
 };
-/// Numbers.
+/// Real weights.
 struct real : policy {
   template <Extent Count, Extent In, Extent Out>
   struct matrices : param<Count, In, Out> {
@@ -72,8 +71,8 @@ struct real : policy {
     return x % w;
   }
 };
-/// -1, 0 and 1 times one scale per expert, and 8-bit activations with one scale per row, both rounded anew in every
-/// pass; gradients go straight through (BitNet b1.58; no norm inside). What is learned are numbers.
+/// Ternary weights, -1, 0 and 1 times one scale per expert, and 8-bit activations with one scale per row, both rounded
+/// in every pass, with straight-through gradients (BitNet b1.58; no norm inside). The parameters are real.
 struct ternary : policy {
   template <Extent Count, Extent In, Extent Out>
   using matrices = real::matrices<Count, In, Out>;
@@ -90,8 +89,8 @@ struct ternary : policy {
     return real::product(absmax_int8(x), absmean_ternary(w));
   }
 };
-/// Ternary weights in two bits each and products of integers: the numbers of `ternary` to rounding, for inference on
-/// the CPU. copy_parameters() fills them from a layer that was trained.
+/// Ternary weights packed in two bits each, with integer products: the results of `ternary` to rounding, for inference
+/// on the CPU. copy_parameters() fills them from a trained layer.
 struct packed : policy {
   template <Extent Count, Extent In, Extent Out>
   using matrices = packed_param<Count, In, Out>;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Mixture of attentive experts (Peng et al. 2020, "A Mixture of h - 1 Heads is Better than h Heads"). An expert is
 // multi-head attention without some of its heads, times h / (h - t). Experts are never computed one by one: their
-// mixture weighs heads, and a single expert is attention of the heads that it keeps.
+// mixture weights heads, and a single expert is attention of its remaining heads.
 
 #include "headmix/core/subsets.hpp"
 #include "headmix/expr/attention.hpp"
@@ -13,7 +13,8 @@
 
 namespace headmix {
 
-/// The options of Mae. The gate sees x, not the context, and no padding; the output bias is outside of the mixture.
+/// The options of Mae. The gate's input is x without padding, not the context; the output bias is added after the
+/// mixture.
 using mae_options =
     accepts<option::mask, option::left_out_heads, pool::policy, option::gate_dim, output_bias, option::context_dim,
             padded, option::position, option::score_map, option::probability_dropout, option::output_dropout,
@@ -24,11 +25,11 @@ using mae_options =
 /// gate with W_1 [d, m], b_1 [m], W_2 [m, C], b_2 [C] for the C = binomial(h, t) experts. No losses.
 ///
 /// `y` is the mixture of all experts (G steps, evaluation, joint training). The layer `expert<Choice>` has the same
-/// parameters and computes one expert for each sequence (F steps, evaluation with one expert): forward and backward,
-/// the heads that it leaves out cost nothing, and the gate gets no gradient. The layer `mean` is the mixture with equal
-/// weights, which is multi-head attention.
+/// parameters and computes one expert for each sequence (F steps, evaluation with one expert): heads that the expert
+/// leaves out cost nothing forward and backward, and the gate gets no gradient. The layer `mean` is the mixture with
+/// equal weights, which is multi-head attention.
 ///
-/// With dynamic heads, expert_heads = h - t is set, too, and the leaf `heads_of_experts` is bound: see
+/// With dynamic heads, the size expert_heads = h - t must be set, and the leaf `heads_of_experts` must be bound: see
 /// outside_of_subset.
 ///
 /// @tparam Width model_dim d, or `dynamic`
@@ -44,7 +45,7 @@ struct Mae
   using typename block::W_q, typename block::W_k, typename block::W_v, typename block::W_o;
   using O = option_set<mae_options, Options...>;
   using Mask = typename O::template get<option::mask>;
-  /// A causal model's gate must not see later positions.
+  /// The default pool: the gate of a causal model must not see later positions.
   using default_pool = std::conditional_t<std::is_same_v<Mask, causal>, pool::prefix, pool::all>;
   using Pool = typename detail::first_or<typename O::template all<pool::policy>, default_pool>::type;
 
@@ -58,14 +59,14 @@ struct Mae
   struct experts : size<is_dynamic ? dynamic : binomial(Heads, left_out)> {};  ///< C
   using key_tokens = std::conditional_t<block::cross, context_tokens, tokens>;
 
-  /// The heads of each expert, ascending; those that experts leave out are in lexicographic order.
+  /// The heads of each expert, ascending; the sets of left-out heads are in lexicographic order.
   struct heads_of_experts : selection<experts, expert_heads, heads> {
     static constexpr Index element(Index expert, Index j) requires(!is_dynamic) {
       return outside_of_subset(Heads, left_out, expert, j);
     }
   };
 
-  /// The heads that an expert keeps: one at least, and not all.
+  /// The number of heads of an expert: at least one, and not all.
   struct kept_heads : value_of<expert_heads> {
     using requirements = type_list<at_most<the<size<1>>, the<expert_heads>>, less_than<the<expert_heads>, the<heads>>,
                                    at_most<the<size<1>>, the<experts>>>;
@@ -100,8 +101,8 @@ struct Mae
     static constexpr auto q = expert_linear(block::x_q, column_blocks<own_heads>(W_q{}), heads_q);
     static constexpr auto k = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<own_heads>(W_k{}), heads_k));
     static constexpr auto v = merge_rows<expert_heads>(expert_linear(x_k, column_blocks<own_heads>(W_v{}), heads_k));
-    /// Attention(q_j, k_j, v_j), a row for each token and head j that is kept. Score maps go by the numbers of heads;
-    /// with them, keys and values of all heads are made.
+    /// Attention(q_j, k_j, v_j), a row for each token and each head j of its expert. Score maps are by head number;
+    /// with score maps, keys and values of all heads are computed.
     static constexpr auto attended() {
       if constexpr (block::template has<option::score_map>) {
         return block::attend(block::template rotate_queries<size<1>>(q), rows_of_heads(heads_q));
@@ -120,7 +121,7 @@ struct Mae
   };
   // clang-format on
 
-  /// All experts with the same weight.
+  /// All experts with equal weights.
   struct mean : block::inputs {
     static constexpr auto y = block::result(o % W_o{});
     using losses = type_list<>;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Multi-head mixture of experts (Huang et al. 2024, "MH-MoE: Multi-Head Mixture-of-Experts"). A token is split into
-// sub-tokens; each of them is routed to feed-forward experts on its own, and the results are merged to a token again.
+// sub-tokens; each sub-token is routed to feed-forward experts independently, and the results are merged into a token.
 
 #include "headmix/expr/capacity.hpp"
 #include "headmix/expr/exchange.hpp"
@@ -11,21 +11,21 @@
 
 namespace headmix {
 
-/// The options of MhMoe. In the published code padding is routed and counted; with `padded` it is neither.
+/// The options of MhMoe. The published code routes and counts padding; with `padded` it is neither routed nor counted.
 using mh_moe_options = accepts<no_head, no_merge, head_bias, merge_bias, output_bias, subtoken_residual,
                                option::shared_expert, option::capacity, padded, option::output_dropout, expert_parallel,
                                overlapped_exchange, excludes<no_head, head_bias>, excludes<no_merge, merge_bias>>;
 
-/// x [tokens, d] -> y [tokens, d], with W_head and W_merge [d, d], the router's parameters, W_g [d / h, E], and those
-/// of the experts, rows of width d / h: W_up, W_gate [E, d / h, hidden_dim], W_down [E, hidden_dim, d / h]. The losses
-/// are the router's; the chosen experts of the sub-tokens, Int [tokens h, top_k], can be observed: row t h + j is
+/// x [tokens, d] -> y [tokens, d], with W_head and W_merge [d, d], the router's parameters, W_g [d / h, E], and the
+/// experts' parameters for rows of width d / h: W_up, W_gate [E, d / h, hidden_dim], W_down [E, hidden_dim, d / h]. The
+/// losses are the router's. The chosen experts of the sub-tokens, Int [tokens h, top_k], are observable: row t h + j is
 /// sub-token j of token t.
 ///
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam Split sub-tokens h of a token, or `dynamic`; h divides d
-/// @tparam R how experts are chosen and weighed; the published one is SoftmaxTopK<E, top_k, gating::raw,
+/// @tparam R the router; the published one is SoftmaxTopK<E, top_k, gating::raw,
 ///   loss::first_choice_balance, init<fan_in_uniform>>
-/// @tparam X what the experts are: FeedForward, or any other ExpertPolicy
+/// @tparam X the expert: FeedForward, or any other ExpertPolicy
 /// @tparam Options see mh_moe_options
 template <Index Width, Index Split, RouterPolicy R, ExpertPolicy X, class... Options>
 struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_moe_options, Options...>, Width> {
@@ -45,7 +45,7 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   using Limit = typename block::template option_of<option::capacity>;
 
   struct split : size<Split> {};
-  /// Rows that an expert takes, where that is given when the program runs.
+  /// The most rows of an expert, if given at run time.
   struct expert_capacity : size<std::is_same_v<Limit, capacity<dynamic>> ? dynamic : 0> {};
   using experts = typename R::experts;
   using top_k = typename R::top_k;
@@ -61,7 +61,7 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   struct b_merge : bias_param<model_dim> {};
   struct b_o : bias_param<model_dim> {};
 
-  /// The mixture, wherever its experts are.
+  /// The mixture of experts, local or divided among ranks.
   template <Expr S, Expr G, Selection Chosen>
   static constexpr auto mixture(S rows_of_tokens, G gate, Chosen chosen) {
     if constexpr (has<overlapped_exchange>) {
@@ -73,7 +73,7 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
     }
   }
 
-  /// What can be seen of the exchanges.
+  /// The observable row counts of the exchanges.
   static constexpr auto exchanges() {
     if constexpr (has<expert_parallel>) {
       return rows_by_rank<experts, has<overlapped_exchange>>(index);
@@ -97,7 +97,7 @@ struct MhMoe : token_block<MhMoe<Width, Split, R, X, Options...>, option_set<mh_
   // clang-format on
 
   using losses = typename r::losses;
-  /// The chosen experts; with expert_parallel then rows_by_rank, for each exchange.
+  /// The chosen experts; with expert_parallel followed by rows_by_rank of each exchange.
   using observed = concat<type_list<std::remove_cv_t<decltype(r::index)>>, decltype(exchanges())>;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Mixture of attention heads (Zhang et al. 2022, "Mixture of Attention Heads: Selecting Attention Heads Per Token").
-// Every token picks k of E attention experts. An expert owns W_q and W_o; keys and values are shared by all of them.
+// Every token picks k of E attention experts. An expert owns W_q and W_o; keys and values are shared by all experts.
 
 #include "headmix/expr/attention.hpp"
 #include "headmix/expr/expert.hpp"
@@ -17,7 +17,7 @@ using moa_options =
             excludes<expert_parallel, option::score_map>, excludes<expert_parallel, option::probability_dropout>>;
 
 namespace detail {
-/// Gain 1 / sqrt(2) where queries, keys and values are made from the same width.
+/// Gain 1 / sqrt(2) if queries, keys and values are projections of the same width.
 template <class Options, Index Width>
 using moa_kv_initializer =
     std::conditional_t<!Options::template has<option::context_dim> ||
@@ -26,12 +26,12 @@ using moa_kv_initializer =
 }  // namespace detail
 
 /// x [tokens, d] -> y [tokens, d], with W_q [E, d, P d_h], W_k and W_v [d, P d_h], W_o [E, P d_h, d] and the router's
-/// parameters; the biases of the options are b_q [E, P d_h], b_k and b_v [P d_h], b_o [E, d]. The losses are the
-/// router's; the chosen experts, Int [tokens, top_k], can be observed.
+/// parameters; the optional biases are b_q [E, P d_h], b_k and b_v [P d_h], b_o [E, d]. The losses are the router's;
+/// the chosen experts, Int [tokens, top_k], are observable.
 ///
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam HeadDim head_dim d_h, or `dynamic`
-/// @tparam R how experts are chosen and weighed
+/// @tparam R the router
 /// @tparam Options see moa_options
 template <Index Width, Index HeadDim, RouterPolicy R, class... Options>
 struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_options, Options...>, Width, HeadDim,
@@ -53,7 +53,7 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
   struct b_q : bias_param<own_experts, times<kv_heads, head_dim>> {};
   struct b_o : bias_param<own_experts, model_dim>, attention_output {};
 
-  /// Choices among all experts as choices among those that are here.
+  /// Choices among all experts as choices among this rank's experts.
   template <Extent E, Selection Chosen>
   static constexpr auto own(Chosen chosen) {
     if constexpr (has<expert_parallel>) {
@@ -63,9 +63,9 @@ struct Moa : attention_block<Moa<Width, HeadDim, R, Options...>, option_set<moa_
     }
   }
 
-  /// Score maps count the heads of all experts: head j of expert i is number j E + i of P E, so that those that read
-  /// the same keys lie side by side, as in grouped-query attention. For maps that are not the same for all heads,
-  /// attention is told which ones a row has.
+  /// Score maps number the heads of all experts: head j of expert i is number j E + i of P E, so that heads with the
+  /// same keys are adjacent, as in grouped-query attention. If maps differ between heads, attention receives the heads
+  /// of each row.
   using scores = typename block::template scores_of<times<kv_heads, experts>>;
   template <Selection Chosen, Expr Q>
   static constexpr auto attend(Chosen chosen, Q queries) {

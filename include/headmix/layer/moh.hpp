@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Mixture-of-head attention (Jin et al. 2024, "MoH: Multi-Head Attention as Mixture-of-Head Attention"): multi-head
 // attention whose heads are experts. Every token uses some heads, and only those are computed; keys and values are
-// those of all tokens and heads.
+// computed for all tokens and heads.
 
 #include "headmix/expr/attention.hpp"
 #include "headmix/expr/blocks.hpp"
@@ -20,9 +20,9 @@ template <class E, Expr Like>
 inline constexpr bool names_all<E, node<ops::iota_cols<size<0>, E, E>, Like>> = true;
 }  // namespace detail
 
-/// W_q and W_o multiply all heads, as dense products, and only attention is of the chosen ones. The result is the same
-/// but for rounding; a weight of a head that is not finite reaches tokens whose head is off. On a GPU this is faster
-/// where most heads are on, and in short sequences where half of them are.
+/// Option: W_q and W_o multiply all heads by dense products, and only attention is restricted to the chosen heads. The
+/// result is equal up to rounding; a non-finite weight of a head also reaches tokens for which this head is inactive.
+/// On a GPU this is faster where most heads are active, and in short sequences where half of them are.
 struct dense_projections : option_kind {
   static constexpr char const *syntax = "dense_projections",
                               *meaning = "W_q and W_o multiply all heads; attention is of the chosen ones",
@@ -33,17 +33,17 @@ struct dense_projections : option_kind {
 using moh_options = and_accepts<multi_head_options, dense_projections>;
 
 /// x [tokens, d] -> y [tokens, d], with W_q [d, E d_h], W_k and W_v [d, kv_heads d_h], W_o [E d_h, d] as in multi-head
-/// attention with E heads, and the router's parameters. The losses are the router's; the chosen heads can be observed.
-/// Head i reads key/value head i kv_heads / E, rounded down; no head's weight multiplies b_o.
+/// attention with E heads, and the router's parameters. The losses are the router's; the chosen heads are observable.
+/// Head i reads key/value head i kv_heads / E, rounded down; b_o is not multiplied by the weights of heads.
 ///
-/// A router that reads queries (QueryNorm) needs those of all heads; with other routers, queries of heads that are off
-/// are not computed either. A route to all heads in their order is multi-head attention with weighed heads.
+/// A router that reads queries (QueryNorm) needs the queries of all heads; with other routers, queries of inactive
+/// heads are not computed. A route to all heads in order is multi-head attention with weighted heads.
 ///
-/// `y_inference` is y by the router's inference_route, where it has one: what a Module for inference computes.
+/// `y_inference` is y by the router's inference_route, if it has one; a Module for inference computes it.
 ///
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam HeadDim head_dim d_h, or `dynamic`; E d_h need not be d
-/// @tparam R how heads are chosen and weighed: TwoStage, QueryNorm, or any other router
+/// @tparam R the router: TwoStage, QueryNorm, or any other
 /// @tparam Options see moh_options
 template <Index Width, Index HeadDim, RouterPolicy R, class... Options>
 struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh_options, Options...>, Width, HeadDim,
@@ -64,7 +64,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh
  private:
   template <class Route>
   using index_of = std::remove_cvref_t<decltype(Route::index)>;
-  /// The query of every slot, a token and one of its heads: x_t W_Q^i for the active heads i.
+  /// The query of every slot (a token and one of its heads): x_t W_Q^i for the active heads i.
   template <Selection Chosen>
   static constexpr auto queries(Chosen index) {
     if constexpr (ReadsQueries<R>) {
@@ -77,7 +77,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh
 
  public:
   // clang-format off
-  /// The heads that a route names; only they are computed. Rows of q, o and g are slots.
+  /// The heads of a route; only they are computed. Rows of q, o and g are slots.
   template <class Route, bool InOrder = detail::names_all<heads, index_of<Route>>, bool Dense = dense>
   struct active {
     static constexpr auto index = block::division::choices(Route::index);
@@ -88,7 +88,8 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh
     static constexpr auto y = block::result(expert_linear_combine(                    // sum_i g_i H_i W_O^i         (4)
         round_to_storage(g * o), row_blocks<own_heads>(W_o{}), index));
   };
-  /// The same with rows of q, o and g for all heads, of which those that are on are attended; the others' o is 0.
+  /// The dense_projections form: rows of q, o and g for all heads, with attention of the active ones; o of inactive
+  /// heads is 0.
   template <class Route>
   struct active<Route, false, true> {
     static constexpr auto index = block::division::choices(Route::index);
@@ -98,7 +99,7 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh
     static constexpr auto o = block::attend(q, rows_of_heads(choices_in_place(index)));
     static constexpr auto y = block::result(merge_rows<own_heads>(round_to_storage(g * o)) % W_o{});
   };
-  /// All heads in their order: multi-head attention whose heads have weights.
+  /// All heads in order: multi-head attention with weighted heads.
   template <class Route, bool Dense>
   struct active<Route, true, Dense> {
     static constexpr auto g = split_rows<own_heads>(block::division::cols(Route::gate));
@@ -109,14 +110,14 @@ struct Moh : multi_head_block<Moh<Width, HeadDim, R, Options...>, option_set<moh
   };
   // clang-format on
 
-  /// What the router reads.
+  /// The input of the router: x, or the queries of all heads.
   using router_input = std::remove_const_t<decltype(either<ReadsQueries<R>>(all_q, x_t))>;
   using r = typename R::template route<router_input>;
   static constexpr auto y = active<r>::y;
   static constexpr auto y_inference = active<inference_route_of<R, router_input>>::y;
 
   using losses = typename r::losses;
-  /// Of TwoStage and QueryNorm the chosen heads, numbered among the routed ones; else `index`.
+  /// For TwoStage and QueryNorm the chosen heads, numbered among the routed heads; otherwise `index`.
   using observed = observed_in<r>;
 };
 

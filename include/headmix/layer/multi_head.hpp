@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Multi-head attention (Vaswani et al. 2017, section 3.2.2): the dense baseline. With fewer key/value heads than heads
-// it is grouped-query attention (Ainslie et al. 2023), with one it is multi-query attention.
+// it is grouped-query attention (Ainslie et al. 2023), with one key/value head multi-query attention.
 
 #include "headmix/layer/attention_block.hpp"
 
 namespace headmix {
 
-/// The options of MultiHead, and those that Moh has in common with it.
+/// The options of MultiHead, which Moh shares.
 using multi_head_options =
     accepts<option::mask, query_bias, key_bias, value_bias, output_bias, option::kv_heads, option::context_dim, padded,
             option::position, option::scores, option::relative_bias, option::score_map, option::probability_dropout,
@@ -23,8 +23,8 @@ struct head_count {
 };
 }  // namespace detail
 
-/// x [tokens, d] -> y [tokens, d], with W_q [d, h d_h], W_k and W_v [d, kv_heads d_h] and W_o [h d_h, d]; the biases of
-/// the options are b_q [h d_h], b_k and b_v [kv_heads d_h], b_o [d]. No losses.
+/// x [tokens, d] -> y [tokens, d], with W_q [d, h d_h], W_k and W_v [d, kv_heads d_h] and W_o [h d_h, d]; the optional
+/// biases are b_q [h d_h], b_k and b_v [kv_heads d_h], b_o [d]. No losses.
 ///
 /// @tparam Width model_dim d, or `dynamic`
 /// @tparam Heads number of heads h, or `dynamic`

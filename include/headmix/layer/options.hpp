@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The options of attention layers, each with the kind that it is of: see expr/options.hpp. Those that say what scores
-// are have a header of their own, layer/scores.hpp.
+// The options of attention layers, each with its kind: see expr/options.hpp. Options of scores are in layer/scores.hpp.
 
 #include "headmix/contract/mask.hpp"
 #include "headmix/expr/options.hpp"
@@ -10,7 +9,7 @@
 
 namespace headmix {
 
-/// Biases after the projections; experts have one each. They start at zero.
+/// Biases of the projections, one per expert; initially zero.
 struct query_bias : option_kind {
   static constexpr char const *syntax = "query_bias", *meaning = "adds b_q to the queries", *without = "none";
 };
@@ -25,28 +24,28 @@ struct output_bias : option_kind {
 };
 
 /// The input has rows of padding. The layer reads the rows that its leaf `valid_rows` names (of the context:
-/// `context_valid_rows`) and gives zeros for the others; see the class Padding. Positions count valid rows.
+/// `context_valid_rows`) and returns zeros for the others; see the class Padding. Positions count valid rows.
 struct padded : option_kind {
   static constexpr char const *syntax = "padded", *meaning = "x is [padded_tokens, model_dim]; only valid rows count",
                               *without = "every row is a token";
 };
 
-/// The layer on several ranks, all of which have the same x and y (contract/communicator.hpp). What is divided among
-/// them are heads, each with its columns of W_q, W_k and W_v and its rows of W_o: one sum over the ranks for y, one for
-/// the gradient by x, and one for that by the weights of heads, where there are some.
+/// The layer on several ranks that all have the same x and y (contract/communicator.hpp). Heads are divided among the
+/// ranks, each with its columns of W_q, W_k and W_v and its rows of W_o: one sum over the ranks for y, one for the
+/// gradient of x, and one for the gradient of the heads' weights, if there are any.
 struct tensor_parallel : option_kind {
   static constexpr char const *syntax = "tensor_parallel", *meaning = "heads are divided among ranks",
                               *without = "every rank has all heads";
 };
-/// The layer on several ranks, among which experts are divided. Of attention experts, all ranks have the same x and y;
-/// of feed-forward experts each has its own tokens, which go to the experts' ranks and back.
+/// The layer on several ranks with experts divided among them. For attention experts, all ranks have the same x and y;
+/// for feed-forward experts each rank has its own tokens, which are sent to the experts' ranks and back.
 struct expert_parallel : option_kind {
   static constexpr char const *syntax = "expert_parallel", *meaning = "experts are divided among ranks",
                               *without = "every rank has all experts";
 };
 
-/// With expert_parallel of feed-forward experts: rows go to their experts in two parts, so that one is on its way while
-/// experts work on the other. Worth it where an exchange takes about as long as the experts' products.
+/// With expert_parallel of feed-forward experts: rows are exchanged in two parts, so that one part is in transit while
+/// experts compute on the other. Useful if an exchange takes about as long as the experts' products.
 struct overlapped_exchange : option_kind {
   static constexpr char const *syntax = "overlapped_exchange",
                               *meaning = "half of the choices are exchanged while experts work on the others",
@@ -101,7 +100,7 @@ struct kv_heads : option::kv_heads {
   static constexpr Index value = Count;
 };
 
-/// Cross-attention: keys and values are made from a second input `context` of this width (or `dynamic`).
+/// Cross-attention: keys and values are projections of a second input `context` of this width (or `dynamic`).
 template <Index Width>
 struct context_dim : option::context_dim {
   static constexpr Index value = Width;
@@ -117,7 +116,7 @@ struct rope : option::position {
   }
 };
 
-/// The same with theta in a leaf that is bound when the program runs.
+/// Rotary embedding with theta in a leaf that is bound at run time.
 template <>
 struct rope<dynamic, 1> : option::position {
   struct theta : positive_constant<size<1>> {};
@@ -142,7 +141,7 @@ struct output_dropout : option::output_dropout {
   }
 };
 
-// What holds without an option.
+// Defaults of the option kinds.
 namespace option {
 
 struct no_position {
@@ -163,7 +162,7 @@ struct no_output_dropout {
 
 }  // namespace option
 
-// ---- of Mae ----
+// ---- Mae ----
 
 namespace option {
 struct left_out_heads : option_kind {
@@ -186,7 +185,7 @@ struct gate_dim : option::gate_dim {
   static constexpr Index value = Width;
 };
 
-// ---- of MhMoe ----
+// ---- MhMoe ----
 
 /// Without the head or the merge layer, sub-tokens are parts of the input, or of the output.
 struct no_head : option_kind {
@@ -216,7 +215,7 @@ struct shared_expert : option_kind {
                               *meaning = "adds a network on whole tokens, after the merge", *without = "none";
 };
 struct no_shared_expert {
-  /// Nothing.
+  /// No network: adds nothing.
   template <Extent, Expr X>
   static constexpr absent output(X) {
     return {};

@@ -19,8 +19,7 @@ std::string row_of_option() {
 }
 }  // namespace detail
 
-/// The options that a layer, router or expert accepts, a row each, in Markdown: how it is written, what it does, and
-/// what holds without it.
+/// The options of a layer, router or expert, one row each, in Markdown: syntax, meaning, and default.
 template <class... Kinds>
 std::string options_table(accepts<Kinds...>) {
   return "| option | meaning | without it |\n|---|---|---|\n" + (detail::row_of_option<Kinds>() + ...);

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A layer used several times in a row, each time with parameters and random numbers of its own: the blocks of a
-// network. The compiler sees one of them.
+// A layer applied several times in sequence, each instance with its own parameters and random numbers: the blocks of a
+// network. The compiler sees one block.
 
 #include "headmix/expr/random.hpp"
 #include "headmix/layer/use.hpp"
@@ -10,7 +10,7 @@ namespace headmix {
 
 namespace detail {
 
-/// What the leaves of layer L become where it is repeated.
+/// The replacements of the leaves of layer L in a repetition.
 template <class L, class R, class Carried>
 struct leaves_in_repeat {
   template <class P>
@@ -31,7 +31,7 @@ struct leaves_in_repeat {
   using of = decltype(leaf_for<P>());
   template <class Op>
   using operation = typename edge_in<Op, with_star(R::text)>::type;
-  /// The first part of the names of values.
+  /// The prefix of the names of values.
   static constexpr auto prefix = with_star(R::text);
 };
 
@@ -44,11 +44,11 @@ struct totals_of<R, type_list<E...>> {
 
 }  // namespace detail
 
-/// Option of repeat(): the backward pass computes the values of each time anew, from what went into it, so that those
-/// of one time are kept instead of all.
+/// Option of repeat(): the backward pass recomputes the values of each instance from its input, so that only the values
+/// of one instance are kept.
 struct recompute {};
 
-/// A layer that is repeated; see repeat().
+/// A repeated layer; see repeat().
 template <LayerPolicy L, class R, Expr X>
 struct layer_repeat {
   static_assert(std::is_same_v<rows<X>, rows<typename L::x>> &&
@@ -58,30 +58,30 @@ struct layer_repeat {
                     extents_agree<cols<std::remove_cvref_t<decltype(L::y)>>::value, cols<X>::value>,
                 "headmix: a layer that is repeated is as wide in x and y as what it is used on");
   static_assert(X::grad, "headmix: a layer is repeated on a value that has a gradient, of an input or a parameter");
-  /// The input of a time: x, or the result of the time before.
+  /// The input of an instance: x, or the result of the previous instance.
   struct carried : let<applied<ops::at_edge<R, repeat_edge::begin>, X>> {
-    /// As in listings.
+    /// The name in listings.
     static constexpr char const* name = detail::name_under<detail::with_star(R::text), "x">.data();
   };
   using leaves = detail::leaves_in_repeat<L, R, carried>;
-  /// What an expression or a leaf of the layer is here.
+  /// The counterpart in this repetition of an expression or a leaf of the layer.
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
 
-  /// L::y here, for the last time.
+  /// L::y of the last instance.
   struct definition {
     using type = applied<ops::at_edge<R, repeat_edge::end>, as<std::remove_cvref_t<decltype(L::y)>>>;
   };
-  /// The result of the last time as a value of its own.
+  /// The result of the last instance as a value of its own.
   struct result : detail::let_by<definition> {
-    /// As in listings.
+    /// The name in listings.
     static constexpr char const* name = detail::name_under<R::text, "y">.data();
   };
-  /// The result of the last time.
+  /// The result of the last instance.
   static constexpr auto y = result{};
-  /// The sums of the losses of all times.
+  /// The losses, summed over all instances.
   using losses = typename detail::totals_of<R, typename detail::all_rewritten<leaves, typename L::losses>::type>::type;
-  /// The selections, which every time has its own of.
+  /// The selections, one per instance.
   using observed = typename detail::all_rewritten<leaves, typename L::observed>::type;
 };
 
@@ -96,16 +96,17 @@ requires(RefusedLayer<L> || Refused<X>) struct repeated<L, R, X> {
 };
 }  // namespace detail
 
-/// Layer L on x, then on what that gave, `Count` times: parameters are named `Name.0.W_q`, `Name.1.W_q` and so on. A
-/// number that is known when the module is made is an extent, `struct depth : size<dynamic> {};`, whose value the
-/// constructor gets: `at<depth>(12)`. The result has `y`, `losses`, `observed` and `as<Leaf>`.
+/// Layer L applied `Count` times in sequence, to x and then to the previous result: parameters are named `Name.0.W_q`,
+/// `Name.1.W_q` and so on. A number of instances that is given at run time is an extent,
+/// `struct depth : size<dynamic> {};`, with its value in the constructor: `at<depth>(12)`. The result has `y`,
+/// `losses`, `observed` and `as<Leaf>`.
 template <Extent Count, LayerPolicy L, name_text Name, class... Options, Expr X>
 constexpr typename detail::repeated<L, repetition<Count, Name, (std::is_same_v<Options, recompute> || ...)>, X>::type
 repeat(X) {
   static_assert((std::is_same_v<Options, recompute> && ...), "headmix: the only option of repeat is `recompute`");
   return {};
 }
-/// The same for a number.
+/// repeat() for a static number of instances.
 template <Index Count, LayerPolicy L, name_text Name, class... Options, Expr X>
 constexpr auto repeat(X x) {
   static_assert(Count >= 1, "headmix: a layer is repeated at least once");

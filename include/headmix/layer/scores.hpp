@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Options that say what the scores of attention are, where they are not q k^T / sqrt(d_h). An option's `of<E, H>` has
-// its parameters, and what becomes of queries (a row for each token and head, with the number of its head) and keys.
+// Options for scores of attention other than q k^T / sqrt(d_h). An option's `of<E, H>` has its parameters and its
+// functions of queries (a row for each token and head, with the head's number) and keys.
 
 #include <bit>
 #include <cmath>
@@ -35,15 +35,15 @@ struct relative_bias : option_kind {
 };
 }  // namespace option
 
-/// a / |a| for every row; zeros for zeros.
+/// a / |a| for every row; zero rows stay zero.
 template <Expr A>
 constexpr auto normalize_rows(A a) {
   return a / maximum(safe_sqrt(row_sum(square(a))), number<1, 1'000'000'000'000>{});
 }
 
 /// Cosine attention of TransNeXt (Shi 2024): scores (q / |q| + e_h) softplus(tau_h) log(Keys) k^T / |k| with a query
-/// embedding e [E, H] and a temperature tau [E, 1] that starts where softplus(tau) = 1 / 0.24.
-/// @tparam Keys the number of keys that the layer was made for
+/// embedding e [E, H] and a temperature tau [E, 1] with the initial value softplus(tau) = 1 / 0.24.
+/// @tparam Keys the number of keys that the layer was designed for
 template <Index Keys>
 struct cosine_scores : option::scores {
   static_assert(Keys >= 2, "headmix: cosine_scores scales by log(Keys), which is 0 for one key");
@@ -118,7 +118,7 @@ struct relative_position_bias : option::relative_bias {
       return std::copysign(std::log2(std::abs(c) + 1) / 3, c);
     }
   };
-  /// The place of the distance between the query and the key of a pair, pair = query * Keys + key.
+  /// The row in the coordinate table of a pair of query and key, pair = query * Keys + key.
   struct places : selection<times<Keys, Keys>, size<1>, Places> {
     static Index element(Index pair, Index) {
       Index const query = pair / Keys::value, key = pair % Keys::value;
@@ -146,7 +146,7 @@ struct soft_cap : score_map {
     return number<Num, Den>{} * tanh(number<Den, Num>{} * s);
   }
 };
-/// A soft cap with c > 0 in a leaf that is bound when the program runs.
+/// A soft cap with c > 0 in a leaf that is bound at run time.
 template <>
 struct soft_cap<dynamic, 1> : score_map {
   struct cap : positive_constant<size<1>> {};
@@ -157,7 +157,7 @@ struct soft_cap<dynamic, 1> : score_map {
 };
 
 namespace detail {
-/// A slope for each of E heads, by Slope::of(head, E). A module fills it.
+/// A slope for each of E heads, by Slope::of(head, E), filled by the module.
 template <class Slope, Extent E>
 struct head_slopes : constant<E> {
   static double element(Index, Index head) requires(E::value != dynamic) { return Slope::of(head, E::value); }
@@ -165,12 +165,12 @@ struct head_slopes : constant<E> {
 };
 }  // namespace detail
 
-/// ALiBi as the code of its authors (Press et al. 2022) and published models have it: head i of E subtracts
-/// slope |t - s| from the scores of positions t and s. With m the largest power of two up to E, the slopes are
-/// 2^(-8 (i + 1) / m) for the first m heads, and for the others every second one of 2 m heads, from the first on:
-/// 2^(-4 (2 (i - m) + 1) / m). Of 8 heads they are 2^-1, ..., 2^-8, of 12 these and 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5.
+/// ALiBi as in the code of its authors (Press et al. 2022) and in published models: head i of E subtracts slope |t - s|
+/// from the scores of positions t and s. With m the largest power of two up to E, the slopes are 2^(-8 (i + 1) / m) for
+/// the first m heads, and for the others every second slope of 2 m heads, starting with the first: 2^(-4 (2 (i - m) +
+/// 1) / m). For 8 heads they are 2^-1, ..., 2^-8, for 12 these and 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5.
 struct alibi : score_map {
-  /// Slope of a head of so many.
+  /// The slope of head `head` of `heads`.
   static double of(Index head, Index heads) {
     auto const m = static_cast<double>(std::bit_floor(static_cast<std::size_t>(heads)));
     auto const i = static_cast<double>(head);
@@ -183,10 +183,10 @@ struct alibi : score_map {
     return s - slopes<E>{} * abs(query_position{} - key_position{});
   }
 };
-/// ALiBi as the text of its paper has it for any number of heads: the slope of head i of E is 2^(-8 (i + 1) / E). It is
-/// `alibi` where E is a power of two.
+/// ALiBi as in the text of its paper, for any number of heads: the slope of head i of E is 2^(-8 (i + 1) / E). Equal to
+/// `alibi` if E is a power of two.
 struct geometric_alibi : score_map {
-  /// Slope of a head of so many.
+  /// The slope of head `head` of `heads`.
   static double of(Index head, Index heads) {
     return std::exp2(-8 * static_cast<double>(head + 1) / static_cast<double>(heads));
   }
@@ -232,7 +232,7 @@ struct maps_in<Heads, type_list<M...>> {
 };
 }  // namespace detail
 
-/// What the options of a layer say about the scores of E heads of width H.
+/// The score options of a layer for E heads of width H.
 template <Extent E, Extent H, class Options>
 struct score_options {
   using Scores = typename Options::template get<option::scores>;
@@ -241,15 +241,15 @@ struct score_options {
   using values = typename Scores::template of<E, H>;
   using maps = detail::maps_in<E, typename Options::template all<option::score_map>>;
 
-  /// True where a vector that is added to all keys shifts the scores of a query alike: scores are products of queries
-  /// and keys as they are, and the derivative of the maps by the score is 1.
+  /// True if adding a vector to all keys shifts the scores of a query alike: scores are products of unmodified queries
+  /// and keys, and the derivative of the maps by the score is 1.
   static constexpr bool shifted_by_keys =
       std::is_same_v<Scores, option::scaled_products> && std::is_same_v<typename maps::by_score, number<1>>;
 
-  /// True where maps are not the same for all heads.
+  /// True if maps differ between heads.
   static constexpr bool mapped_by_head = maps::by_head;
 
-  /// Queries of all heads in their order, [T, E H], and keys [S, P H].
+  /// Queries of all heads in order, [T, E H], and keys [S, P H].
   template <Extent Heads, Expr Q>
   static constexpr auto queries(Q q) {
     if constexpr (std::is_same_v<Scores, option::scaled_products>) {
@@ -262,7 +262,7 @@ struct score_options {
   static constexpr auto keys(K k) {
     return values::template keys<P>(k);
   }
-  /// Attention with these scores; Where is nothing or the rows_of_heads.
+  /// Attention with these scores; Where is empty or the rows_of_heads.
   template <Extent P, class ProbabilityDropout, Expr Q, Expr K, Expr V, class... Where>
   static constexpr auto attend(Q q, K k, V v, Where... where) {
     if constexpr (std::is_same_v<Bias, option::no_relative_bias>) {

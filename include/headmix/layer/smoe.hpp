@@ -6,8 +6,8 @@
 
 namespace headmix {
 
-/// x [tokens, D] -> y [tokens, D]: MhMoe whose tokens are not split, without head and merge layers; its other options
-/// apply. Many experts of a small inner width are the fine-grained mixture (Dai et al. 2024).
+/// x [tokens, D] -> y [tokens, D]: MhMoe without splitting, head and merge layers; its other options apply. Many
+/// experts of a small inner width are the fine-grained mixture (Dai et al. 2024).
 template <Index Width, RouterPolicy R, ExpertPolicy X, class... Options>
 using Smoe = MhMoe<Width, 1, R, X, no_head, no_merge, Options...>;
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Layers as functions: a layer used on an expression, as often as one likes. Every use has parameters and random
-// numbers of its own, under its name. A network is a layer whose y is made of others:
+// Layers as functions of expressions. Every use has its own parameters and random numbers, under its name. A network is
+// a layer whose y is composed of other layers:
 //
 //   struct Block {
 //     struct x : input<tokens, size<512>> {};
@@ -18,15 +18,15 @@
 
 namespace headmix {
 
-/// The valid rows of the input of a network of padded layers: all of its uses of such layers read this leaf, and the
-/// network names it, `using valid_rows = valid_rows_of_uses;`.
+/// The valid rows of the input of a network of padded layers: all uses of padded layers in the network read this leaf,
+/// and the network names it, `using valid_rows = valid_rows_of_uses;`.
 struct valid_rows_of_uses : row_numbers<tokens, padded_tokens> {
-  /// As the leaf of a layer.
+  /// The name of the leaf in a layer.
   static constexpr char const* name = "valid_rows";
 };
-/// The same of the second input: `using context_valid_rows = context_valid_rows_of_uses;`.
+/// The valid rows of the second input: `using context_valid_rows = context_valid_rows_of_uses;`.
 struct context_valid_rows_of_uses : row_numbers<context_tokens, padded_context_tokens> {
-  /// As the leaf of a layer.
+  /// The name of the leaf in a layer.
   static constexpr char const* name = "context_valid_rows";
 };
 
@@ -45,8 +45,8 @@ concept is_context_valid_rows_of = requires {
   requires std::is_same_v<P, typename L::context_valid_rows>;
 };
 
-/// What the leaves of layer L become where it is used: its inputs the expressions that it is used on, all others ones
-/// of their own under the name.
+/// The replacements of the leaves of layer L in a use: expressions for its inputs, and leaves under the use's name for
+/// all others.
 template <class L, name_text Name, class X, class Context>
 struct leaves_in_use {
   template <class P>
@@ -69,7 +69,7 @@ struct leaves_in_use {
   using of = decltype(leaf_for<P>());
   template <class Op>
   using operation = typename edge_in<Op, Name>::type;
-  /// The first part of the names of values.
+  /// The prefix of the names of values.
   static constexpr auto prefix = Name;
 };
 
@@ -78,13 +78,13 @@ struct inference_in_use {};
 template <class L, class Leaves>
 requires requires { L::y_inference; }
 struct inference_in_use<L, Leaves> {
-  /// What the layer computes without gradients: for the `y_inference` of the network.
+  /// The layer's result without gradients: for the `y_inference` of the network.
   static constexpr auto y_inference = rewritten_as<Leaves, std::remove_cvref_t<decltype(L::y_inference)>>{};
 };
 
 }  // namespace detail
 
-/// A layer that is used on an expression; see use().
+/// A layer applied to an expression; see use().
 template <LayerPolicy L, name_text Name, Expr X, class Context = void>
 struct layer_use : detail::inference_in_use<L, detail::leaves_in_use<L, Name, X, Context>> {
   static_assert(std::is_same_v<rows<X>, rows<typename L::x>>,
@@ -92,28 +92,28 @@ struct layer_use : detail::inference_in_use<L, detail::leaves_in_use<L, Name, X,
   static_assert(extents_agree<cols<X>::value, cols<typename L::x>::value>,
                 "headmix: a layer is used on an expression of another width than its input has");
   using leaves = detail::leaves_in_use<L, Name, X, Context>;
-  /// What an expression or a leaf of the layer is in this use: `m.get<Net::attn_t::as<Heads::W_q>>()`.
+  /// The counterpart in this use of an expression or a leaf of the layer: `m.get<Net::attn_t::as<Heads::W_q>>()`.
   template <Expr E>
   using as = detail::rewritten_as<leaves, E>;
 
-  /// L::y here.
+  /// L::y of this use.
   struct definition {
     using type = as<std::remove_cvref_t<decltype(L::y)>>;
   };
   /// The layer's result as a value of its own.
   struct result : detail::let_by<definition> {
-    /// As in listings.
+    /// The name in listings.
     static constexpr char const* name = detail::name_under<Name, "y">.data();
   };
   /// The layer's result.
   static constexpr auto y = result{};
-  /// Its losses and its selections, as a network lists them.
+  /// The losses and selections of this use, for the lists of a network.
   using losses = typename detail::all_rewritten<leaves, typename L::losses>::type;
   using observed = typename detail::all_rewritten<leaves, typename L::observed>::type;
 };
 
 namespace detail {
-/// A use of a layer that was refused, or on a value that was: nothing else is reported.
+/// A refused use of a layer, or a use on a refused value: no further error is reported.
 struct refused_use {
   static constexpr refused y{};
   using losses = type_list<>;
@@ -133,22 +133,22 @@ requires(RefusedLayer<L> || Refused<X> || __is_base_of(refusal, Context)) struct
 };
 }  // namespace detail
 
-/// Layer L on the value x, with parameters and random numbers of its own, whose names begin with `Name`: two uses of a
-/// layer under the same name share them. The result has `y`, the lists `losses` and `observed`, and `as<Leaf>`.
+/// Layer L on the value x, with its own parameters and random numbers, whose names begin with `Name`: two uses of a
+/// layer under one name share them. The result has `y`, the lists `losses` and `observed`, and `as<Leaf>`.
 template <LayerPolicy L, name_text Name, Expr X>
 constexpr typename detail::used<L, Name, X>::type use(X) {
   return {};
 }
-/// A layer with a second input, of which it makes keys and values.
+/// A layer with a second input, the source of keys and values.
 template <LayerPolicy L, name_text Name, Expr X, Expr Context>
 constexpr typename detail::used<L, Name, X, Context>::type use(X, Context) {
   return {};
 }
 
-/// The losses of uses, one after the other.
+/// The concatenated losses of uses.
 template <auto... Use>
 using losses_of = concat<typename std::remove_cvref_t<decltype(Use)>::losses...>;
-/// Their selections.
+/// The concatenated selections of uses.
 template <auto... Use>
 using observed_of = concat<typename std::remove_cvref_t<decltype(Use)>::observed...>;
 

@@ -1,15 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Which single expert of MAE a sequence has: given, drawn by the gate, drawn evenly, or the best.
+// Selection of a single expert of MAE per sequence: given, drawn by the gate, drawn uniformly, or the most probable.
 
 #include "headmix/expr/random.hpp"
 #include "headmix/expr/select.hpp"
 
 namespace headmix {
 
-/// Which expert a sequence has, Int [sequences, 1], where it has a single one; `gate` is [sequences, C].
+/// The expert of each sequence, Int [sequences, 1], for layers of single experts; `gate` is [sequences, C].
 namespace choice {
-/// One that the caller gives.
+/// An expert given by the caller.
 struct given {
   template <Extent C>
   struct of {
@@ -20,7 +20,7 @@ struct given {
     }
   };
 };
-/// Drawn by the gate: an F step. Without randomness the most probable one.
+/// Drawn with the gate's probabilities: an F step. Without randomness the most probable expert.
 struct drawn {
   template <Extent>
   struct of {
@@ -40,7 +40,7 @@ struct uniform {
     }
   };
 };
-/// The most probable one.
+/// The most probable expert.
 struct best {
   template <Extent>
   struct of {

@@ -8,9 +8,9 @@
 
 namespace headmix {
 
-/// Chooses the TopK experts with the largest p + b, p = sigmoid(x W_g), and weighs them by p / sum of the chosen p. The
-/// bias b is a buffer, which no gradient reaches: update_selection_bias() (train/selection_bias.hpp) raises that of
-/// experts that have less than the mean. (DeepSeek-V3, equations 13 to 16)
+/// Chooses the TopK experts with the largest p + b, p = sigmoid(x W_g), with weights p / sum of the chosen p. The bias
+/// b is a buffer without a gradient: update_selection_bias() (train/selection_bias.hpp) raises it for experts with less
+/// than the mean load. (DeepSeek-V3, equations 13 to 16)
 template <Index Experts, Index TopK>
 struct LossFreeTopK {
   struct experts : size<Experts> {};

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The options of routers that choose experts by probability: the weights of the chosen ones, noise, sampling, losses.
+// Options of routers that choose experts by probability: weights of chosen experts, noise, sampling, losses.
 
 #include "headmix/expr/loss.hpp"
 #include "headmix/expr/options.hpp"
@@ -29,7 +29,7 @@ struct init : option_kind {
 };
 }  // namespace option
 
-/// How W_g starts: `init<fan_in_uniform>` and the like. Without it W_g is 0, and all experts are tied.
+/// Initial value of W_g: `init<fan_in_uniform>` and the like. Without it W_g is 0, and all experts are tied.
 template <class Initializer>
 struct init : option::init {
   using initializer = Initializer;
@@ -38,7 +38,7 @@ struct option::zero_init {
   using initializer = zeros;
 };
 
-/// How the weights of the chosen experts follow from their probabilities p, [R, K]. A custom gating derives from
+/// Weights of the chosen experts as a function of their probabilities p, [R, K]. A custom gating derives from
 /// `gating::policy`.
 namespace gating {
 struct detached;
@@ -47,7 +47,7 @@ struct policy : option_kind {
   static constexpr char const *syntax = "gating::detached, gating::raw, gating::renormalized, or a custom one",
                               *meaning = "weights of the chosen experts", *without = "gating::detached";
 };
-/// p / detach(sum p): MoA's equation 9. Also the experts that were not chosen learn, even for K = 1.
+/// p / detach(sum p): MoA's equation 9. The gradient also reaches experts that were not chosen, even for K = 1.
 struct detached : policy {
   template <Expr P>
   static constexpr auto weights(P p) {
@@ -83,7 +83,7 @@ struct noise : option::noise {
 };
 
 /// The K - Sampled most probable experts, and Sampled more drawn without replacement with probabilities proportional to
-/// p + 1e-6 (the published code of MoA). Without randomness, the K most probable ones.
+/// p + 1e-6 (the published code of MoA). Without randomness, the K most probable experts.
 template <Index Sampled>
 struct sampled : option::sampling {
   static_assert(Sampled >= 1, "headmix: sampled<N> draws at least one expert");
@@ -98,17 +98,17 @@ struct sampled : option::sampling {
       return arg_top_k<K>(scores);
     } else {
       constexpr auto first = arg_top_k<size<K::value - Sampled>>(p);
-      // A million is far more than scores differ by, so no expert is chosen twice.
+      // A million exceeds all differences of scores, so no expert is chosen twice.
       return concat_cols(first, arg_top_k<size<Sampled>>(scores - one_hot(first) * number<1'000'000>{}));
     }
   }
 };
 
-/// Losses of a router, [1, 1] each. Without any, a router has those of its paper. A custom loss derives from
-/// `loss::policy`; its `of<R>` reads the values of the route R: probabilities p [rows, E_r] of the routed experts and
-/// those `chosen`, Int [rows, K_r], among them; but for QueryNorm also the logits z of p, and index and gate of all
-/// experts. The policy's name is the loss's, in weights by name. A loss that means nothing for a router is refused by
-/// the router's options, with the reason.
+/// Losses of a router, [1, 1] each; the default is those of its paper. A custom loss derives from `loss::policy`; its
+/// `of<R>` reads the values of the route R: probabilities p [rows, E_r] of the routed experts and `chosen`, Int [rows,
+/// K_r], the chosen ones among them; except for QueryNorm also the logits z of p, and index and gate of all experts.
+/// The policy's name is the name of the loss in weights by name. The router's options refuse an undefined loss, with
+/// the reason.
 namespace loss {
 struct policy : option_kind {
   static constexpr bool several = true, distinct = true;
@@ -120,8 +120,8 @@ struct load_balance : policy {
   template <class R>
   static constexpr auto of = headmix::load_balance(R::p, R::chosen);
 };
-/// The same where only the first choice of each row counts, for any K: E sum_i P_i f_i with the mean probability P_i.
-/// The published code of MH-MoE.
+/// E sum_i P_i f_i with the mean probability P_i and f_i counted by the first choice of each row alone, for any K. The
+/// published code of MH-MoE.
 struct first_choice_balance : policy {
   template <class R>
   static constexpr auto of = value_of<cols<std::remove_cvref_t<decltype(R::p)>>>{} *
@@ -132,7 +132,8 @@ struct z : policy {
   template <class R>
   static constexpr auto of = z_loss(R::z);
 };
-/// The same over the rows of padding too, which have a gradient then: the published code of MoA.
+/// mean_t (log sum_i exp z_{t,i})^2 including the rows of padding, which then have a gradient: the published code of
+/// MoA.
 struct z_with_padding : policy {
   template <class R>
   static constexpr auto of = z_loss(R::z_all);
@@ -144,7 +145,7 @@ struct head_balance : policy {
   static constexpr auto of = value_of<cols<std::remove_cvref_t<decltype(R::p)>>>{} *
                              sum(col_mean(R::p) * col_mean(one_hot(R::chosen)));
 };
-/// The same without the factor E_r: equation 7 of the paper, K_r / E_r at balance.
+/// sum_i P_i f_i, without the factor E_r of head_balance: equation 7 of the paper, K_r / E_r at balance.
 struct head_balance_unscaled : policy {
   template <class R>
   static constexpr auto of = sum(col_mean(R::p) * col_mean(one_hot(R::chosen)));
@@ -161,7 +162,7 @@ template <class Values, class List>
 struct loss_values;
 template <class Values, class... L>
 struct loss_values<Values, type_list<L...>> {
-  /// By value: nvcc 13 keeps the const of decltype(variable template), and an expression is no const type.
+  /// Returns by value: nvcc 13 keeps the const of decltype(variable template), and an expression type is not const.
   template <class Policy, Expr A>
   static constexpr auto named(A loss) {
     return named_as<Policy>(loss);
@@ -172,13 +173,13 @@ struct loss_values<Values, type_list<L...>> {
   }
   using type = decltype(list_of(named<L>(L::template of<Values>)...));
 };
-/// True for the losses that a schema of options does not refuse.
+/// True for the losses that a schema of options accepts.
 template <class Options>
 struct is_taken_by {
   template <class L>
   static constexpr bool value = !Options::template is_refused<L>;
 };
-/// A list of the chosen heads among the routed ones, if there are any.
+/// A list of the chosen heads among the routed heads; empty without routed heads.
 template <bool Any, class Values>
 struct chosen_in {
   using type = type_list<>;
@@ -187,8 +188,7 @@ template <class Values>
 struct chosen_in<true, Values> {
   using type = type_list<std::remove_cvref_t<decltype(Values::chosen)>>;
 };
-/// The losses among the options, or else the default ones, of a route's values. Those that are refused have been
-/// reported.
+/// The losses among the options, or the default ones, for a route's values. Refused losses have been reported before.
 template <class Values, class Defaults, class Options>
 struct losses_of {
   using given = typename Options::template all<loss::policy>;
@@ -197,7 +197,7 @@ struct losses_of {
 };
 }  // namespace detail
 
-// What holds without an option.
+// Defaults of the option kinds.
 namespace option {
 /// Logits z = x W_g.
 struct no_noise {

@@ -9,7 +9,7 @@
 
 namespace headmix {
 
-/// Which routed heads the straight-through gradient reaches.
+/// The routed heads that the straight-through gradient reaches.
 namespace estimator {
 struct all;
 struct policy : option_kind {
@@ -18,9 +18,9 @@ struct policy : option_kind {
                               *meaning = "which routed heads the straight-through gradient reaches",
                               *without = "estimator::all";
 };
-/// All of them, as equations 9 and 10 say: training computes every head, inference only the active ones.
+/// All routed heads, as in equations 9 and 10: training computes every head, inference only the active ones.
 struct all : policy {};
-/// The chosen ones: training, too, computes only the active heads.
+/// The chosen heads: training also computes only the active heads.
 struct active : policy {};
 }  // namespace estimator
 
@@ -39,18 +39,18 @@ struct query_norm_has_weights_of_one : std::true_type {
 };
 }  // namespace detail
 
-/// The options of QueryNorm. Without losses it has head_balance.
+/// The options of QueryNorm. The default loss is head_balance.
 using query_norm_options =
     accepts<estimator::policy, loss::policy, refuses_kind<loss::z, detail::query_norm_has_no_logits>,
             refuses_kind<loss::z_with_padding, detail::query_norm_has_no_logits>,
             refuses_kind<loss::cv_squared, detail::query_norm_has_weights_of_one>>;
 
 /// route<Q>: queries Q [rows, h d_h] of all heads, before any rotation -> index Int [rows, h_s + K_r], the shared heads
-/// 0 .. h_s - 1 and then the chosen ones, best first; their weights `gate` are 1. No parameters.
+/// 0 .. h_s - 1 followed by the chosen heads, best first; their weights `gate` are 1. No parameters.
 ///
-/// With estimator::all, index names all heads in order, and gate is 1 for the active ones and 0 for the others;
-/// `inference_route<Q>` gives the same result from the active ones. `chosen` [rows, K_r] numbers the chosen heads among
-/// the routed ones.
+/// With estimator::all, index names all heads in order, and gate is 1 for active and 0 for other heads;
+/// `inference_route<Q>` gives the same result from the active heads. `chosen` [rows, K_r] numbers the chosen heads
+/// among the routed heads.
 ///
 /// @tparam Shared number h_s of shared heads, or `dynamic` for one or more
 /// @tparam Routed number E_r of routed heads, two or more, or `dynamic`
@@ -63,7 +63,7 @@ struct QueryNorm {
                 "headmix: QueryNorm compares the routed heads of a token and needs two or more");
   using Estimator = typename O::template get<estimator::policy>;
   static constexpr bool every_head = std::is_same_v<Estimator, estimator::all>;
-  /// Its argument is not the layer's input but the queries.
+  /// The router's input is the queries of all heads, not x.
   static constexpr bool reads_queries = true;
 
   struct shared_heads : size<Shared> {};
@@ -72,12 +72,12 @@ struct QueryNorm {
   using experts = plus<shared_heads, routed_heads>;
   using top_k = std::conditional_t<every_head, experts, plus<shared_heads, routed_top_k>>;
 
-  /// E_r - 1, for two routed heads or more.
+  /// E_r - 1, for at least two routed heads.
   struct freedom : degrees_of_freedom<routed_heads> {
     using requirements = type_list<at_most<the<size<2>>, the<routed_heads>>>;
   };
 
-  /// The routed heads by their queries.
+  /// Probabilities of the routed heads from their queries.
   template <Expr Q, class Tag>
   struct values {
    private:

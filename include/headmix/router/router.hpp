@@ -1,22 +1,22 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a router is. `route<X>` names, for every row of X, the chosen experts and their weights.
+// The concept of a router. `route<X>` names, for every row of X, the chosen experts and their weights.
 
 #include "headmix/expr/loss.hpp"
 
 namespace headmix {
 
 namespace archetype {
-/// Any width, so that messages have the numbers of a layer.
+/// A dynamic width, so that messages print the numbers of a layer.
 struct D : size<dynamic> {};
-/// A stand-in for the value that a router reads.
+/// A stand-in for a router's input.
 struct x : input<tokens, D> {};
-/// One for the queries of E heads.
+/// A stand-in for the queries of E heads.
 template <Extent E>
 struct queries : input<tokens, times<E, D>> {};
 }  // namespace archetype
 
-/// A router that chooses by the queries of all heads, [rows, E d_h], instead of the layer's input.
+/// A router with the queries of all heads, [rows, E d_h], as input, instead of the layer's input.
 template <class R>
 concept ReadsQueries = requires {
   requires R::reads_queries;
@@ -31,7 +31,7 @@ template <ReadsQueries R>
 struct archetype_route<R> {
   using type = typename R::template route<archetype::queries<typename R::experts>>;
 };
-/// A route of the router, for a look at it.
+/// A route of the router over the stand-in input, for checks.
 template <class R>
 using route_of = typename archetype_route<R>::type;
 }  // namespace detail
@@ -40,8 +40,8 @@ using route_of = typename archetype_route<R>::type;
 /// `index`, Int [rows, top_k], `gate`, [rows, top_k], and `losses`, a `type_list` of [1, 1] values (often empty).
 ///
 /// Always-on experts are the first columns of `index`. `inference_route<X>` may give the same result in another way,
-/// for programs without gradients. A second use of a router inside one program needs a tag, `route<X, struct second>`,
-/// for its parameters to be others.
+/// for programs without gradients. A second use of a router in one program needs a tag, `route<X, struct second>`, to
+/// have its own parameters.
 template <class R>
 concept RouterPolicy = requires {
   requires Extent<typename R::experts>;
@@ -74,14 +74,14 @@ struct observed_in<Route> {
   using type = typename Route::observed;
 };
 }  // namespace detail
-/// The route of a program without gradients.
+/// The route for a program without gradients.
 template <class R, Expr X>
 using inference_route_of = typename detail::inference_route_of<R, X>::type;
-/// The selections of a route that a layer lets observe: those in its list `observed`, or `index`.
+/// The observable selections of a route: its list `observed`, or `index`.
 template <class Route>
 using observed_in = typename detail::observed_in<Route>::type;
 
-/// Experts 0 .. Shared - 1 of every row, and then those that it chose among the others.
+/// Experts 0 .. Shared - 1 of every row, followed by its choices among the other experts.
 template <Extent Shared, Selection Chosen>
 constexpr auto shared_and(Chosen chosen) {
   if constexpr (Shared::value == 0) {
@@ -91,7 +91,7 @@ constexpr auto shared_and(Chosen chosen) {
     return concat_cols(iota_cols<size<0>, Shared, E>(chosen), offset_cols<Shared, E>(chosen));
   }
 }
-/// A weight of 1 for each shared expert, and then those of the others.
+/// A weight of 1 for each shared expert, followed by the weights of the other experts.
 template <Extent Shared, Expr G>
 constexpr auto ones_and(G gate) {
   if constexpr (Shared::value == 0) {
@@ -102,7 +102,7 @@ constexpr auto ones_and(G gate) {
 }
 
 namespace archetype {
-/// The least that a router is.
+/// The minimal router.
 struct router {
   struct experts : size<4> {};
   struct top_k : size<2> {};

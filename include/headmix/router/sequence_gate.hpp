@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gate of MAE (Peng et al. 2020, "A Mixture of h - 1 Heads is Better than h Heads"): a network of one hidden layer
-// weighs the experts by the mean of the inputs.
+// The gate of MAE (Peng et al. 2020, "A Mixture of h - 1 Heads is Better than h Heads"): a network with one hidden
+// layer weights the experts by the mean of the inputs.
 
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/options.hpp"
@@ -11,15 +11,16 @@
 
 namespace headmix {
 
-/// What the gate's mean is taken over: `mean(x)`, and the gates as those of tokens, `of_tokens(gate)`. A custom pool
-/// derives from `pool::policy`.
+/// Pooling of the gate's input: `mean(x)`, and the gates as per-token gates, `of_tokens(gate)`. A custom pool derives
+/// from `pool::policy`.
 namespace pool {
 struct policy : option_kind {
   static constexpr char const *syntax = "pool::all, pool::prefix, pool::window<n>",
                               *meaning = "what the gate sees: the sequence, the positions so far, the latest n",
                               *without = "pool::prefix for `causal`, else pool::all";
 };
-/// All positions of the sequence, which has one gate: not for a causal model, whose first positions would see the last.
+/// All positions of the sequence, with one gate per sequence: not for a causal model, whose first positions would see
+/// the last.
 struct all : policy {
   static constexpr bool per_sequence = true;
   template <Expr X>
@@ -31,7 +32,7 @@ struct all : policy {
     return of_sequence<tokens>(gate);
   }
 };
-/// Every position has a gate of its own.
+/// Base of pools with a gate for every position.
 struct by_position : policy {
   static constexpr bool per_sequence = false;
   template <Expr G>
@@ -46,9 +47,9 @@ struct prefix : by_position {
     return window_mean<all_before>(x);
   }
 };
-/// The latest Length positions (or those so far), of padded sequences the real ones among them; every position has its
+/// The latest Length positions (or those so far), of padded sequences the valid ones among them; every position has its
 /// own gate.
-/// @tparam Length from 1, or `dynamic`: then the size is window<dynamic>::Positions
+/// @tparam Length at least 1, or `dynamic`: then the size is window<dynamic>::Positions
 template <Index Length>
 struct window : by_position {
   static_assert(Length == dynamic || Length >= 1, "headmix: a window holds at least the position itself");
@@ -57,7 +58,7 @@ struct window : by_position {
   static constexpr auto mean(X x) {
     return window_mean<Positions>(x);
   }
-  /// The same over the valid rows of a padded sequence.
+  /// The window mean over the valid rows of a padded sequence.
   template <Expr X, Expr ValidRows>
   requires(detail::is_row_numbers<ValidRows>) static constexpr auto mean(node<ops::gather_rows, X, ValidRows> x) {
     return window_mean<Positions>(x, ValidRows{});
@@ -65,9 +66,9 @@ struct window : by_position {
 };
 }  // namespace pool
 
-/// route<X>: X [tokens, d] -> gate [sequences, C], or [tokens, C] where every position has its own. Parameters W_1
-/// [d, m], b_1 [m], W_2 [m, C], b_2 [C]. `by_sequence` is the gate of a sequence in any case, [sequences, C]: the mean
-/// of those of its positions.
+/// route<X>: X [tokens, d] -> gate [sequences, C], or [tokens, C] where every position has its own. Parameters W_1 [d,
+/// m], b_1 [m], W_2 [m, C], b_2 [C]. `by_sequence` is always per sequence, [sequences, C]: the mean over the gates of
+/// its positions.
 ///
 /// @tparam C number of experts
 /// @tparam Hidden width m of the hidden layer, or `dynamic`
@@ -88,7 +89,7 @@ struct SequenceGate {
     static constexpr auto hidden = tanh(round_to_storage(Pool::mean(X{})) % W_1{} + b_1{});
     static constexpr auto gate = softmax(upcast(hidden % W_2{}) + b_2{});
 
-    /// The gate of a sequence.
+    /// The gate of each sequence, [sequences, C].
     static constexpr auto by_sequence() {
       if constexpr (Pool::per_sequence) {
         return gate;

@@ -9,7 +9,7 @@
 
 namespace headmix {
 
-/// The options of SoftmaxTopK. Without losses it has load_balance and z.
+/// The options of SoftmaxTopK. The default losses are load_balance and z.
 using softmax_top_k_options = accepts<gating::policy, option::noise, option::sampling, option::init, loss::policy>;
 
 /// route<X>: X [rows, d] -> index Int [rows, top_k], best first, and gate [rows, top_k]; parameter W_g [d, experts],
@@ -27,7 +27,7 @@ struct SoftmaxTopK {
   struct experts : size<Experts> {};
   struct top_k : size<TopK> {};
 
-  /// The values of a route, for its losses to read.
+  /// The values of a route, read by its losses.
   template <Expr X, class Tag>
   struct values {
     struct W_g : router_param<cols<X>, experts> {
@@ -60,7 +60,7 @@ template <Index Experts, Index TopK, class... Options>
 struct softmax_top_k_with<Experts, TopK, type_list<Options...>> {
   using type = SoftmaxTopK<Experts, TopK, Options...>;
 };
-/// The options, and the default of a kind where none of them is of it.
+/// The options, with the default of each kind that none of them belongs to.
 template <class Kind, class Default, class... Options>
 using with_default = concat<type_list<Options...>,
                             std::conditional_t<(is_of_kind<Options, Kind>() || ...), type_list<>, type_list<Default>>>;
@@ -69,8 +69,8 @@ using noisy_options = unique<concat<with_default<gating::policy, gating::renorma
                                     with_default<option::noise, headmix::noise<>, Options...>>>;
 }  // namespace detail
 
-/// The noisy top-k router (MoA, equations 2 and 3): SoftmaxTopK with gating::renormalized and noise<>, where the
-/// options do not say another gating or noise.
+/// The noisy top-k router (MoA, equations 2 and 3): SoftmaxTopK with gating::renormalized and noise<>, unless the
+/// options name another gating or noise.
 template <Index Experts, Index TopK, class... Options>
 using NoisyTopK = typename detail::softmax_top_k_with<Experts, TopK, detail::noisy_options<Options...>>::type;
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The two-stage router of MoH (Jin et al. 2024, "MoH: Multi-Head Attention as Mixture-of-Head Attention"): shared heads
-// are always on, the best of the routed ones are chosen for every token, and a third softmax weighs the two groups.
+// are always active, the best routed heads are chosen for every token, and a third softmax weights the two groups.
 
 #include "headmix/expr/linear.hpp"
 #include "headmix/router/options.hpp"
@@ -9,7 +9,7 @@
 
 namespace headmix {
 
-/// How large the weights of heads are. A custom scaling derives from `scaling::policy`.
+/// Scale of the heads' weights. A custom scaling derives from `scaling::policy`.
 namespace scaling {
 struct unit_mean;
 struct policy : option_kind {
@@ -17,8 +17,8 @@ struct policy : option_kind {
   static constexpr char const *syntax = "scaling::unit_mean, scaling::paper, or a custom one",
                               *meaning = "how large the weights of heads are", *without = "scaling::unit_mean";
 };
-/// The mean weight of a token's active heads is 1: the published code. 2 alpha, h_s s, and K_r p / sum p, from which no
-/// gradient reaches heads that were not chosen, nor any head if K_r = 1.
+/// The mean weight of a token's active heads is 1 (the published code): 2 alpha, h_s s, and K_r p / sum p. No gradient
+/// reaches heads that were not chosen, nor any head if K_r = 1.
 struct unit_mean : policy {
   template <Expr A>
   static constexpr auto groups(A alpha) {
@@ -71,12 +71,12 @@ struct two_stage_of_one_head : std::true_type {
 };
 }  // namespace detail
 
-/// The options of TwoStage. Without losses it has head_balance if it has routed heads, and none else.
+/// The options of TwoStage. The default loss is head_balance with routed heads, and none without.
 using two_stage_options =
     accepts<scaling::policy, loss::policy, refuses_kind<loss::z_with_padding, detail::two_stage_has_no_padding>>;
 
 namespace detail {
-/// Those that losses of a choice are refused by, and those of a single head.
+/// The checks that refuse losses of a choice, and losses undefined for a single head.
 template <Index Shared, Index Routed>
 struct two_stage_accepts {
   using type = two_stage_options;
@@ -95,16 +95,16 @@ struct two_stage_accepts<1, 0> {
 };
 }  // namespace detail
 
-/// route<X>: X [rows, d] -> index Int [rows, h_s + K_r], the shared heads 0 .. h_s - 1 and then the chosen ones, best
-/// first, and their weights gate. Parameters W_r [d, E_r] if there are routed heads, W_s [d, h_s] if there are two
-/// shared heads or more, and W_h [d, 2] if there are both; they start as N(0, 0.02^2).
+/// route<X>: X [rows, d] -> index Int [rows, h_s + K_r], the shared heads 0 .. h_s - 1 followed by the chosen heads,
+/// best first, and their weights gate. Parameters W_r [d, E_r] with routed heads, W_s [d, h_s] with at least two shared
+/// heads, and W_h [d, 2] with both; initial values N(0, 0.02^2).
 ///
-/// `chosen` [rows, K_r] numbers the chosen heads among the routed ones. Without routed heads all heads are on, and the
-/// router weighs them.
+/// `chosen` [rows, K_r] numbers the chosen heads among the routed heads. Without routed heads all heads are active, and
+/// the router weights them.
 ///
-/// @tparam Shared number h_s of shared heads; `dynamic` stands for one or more, and has W_s for one, too
+/// @tparam Shared number h_s of shared heads; `dynamic` stands for one or more, and has W_s also for one
 /// @tparam Routed number E_r of routed heads, or `dynamic`
-/// @tparam TopK routed heads per token, K_r, or `dynamic`; 0 exactly if Routed is
+/// @tparam TopK routed heads per token, K_r, or `dynamic`; 0 if and only if Routed is 0
 /// @tparam Options see two_stage_options
 template <Index Shared, Index Routed, Index TopK, class... Options>
 struct TwoStage {
@@ -120,7 +120,7 @@ struct TwoStage {
   using experts = plus<shared_heads, routed_heads>;
   using top_k = plus<shared_heads, routed_top_k>;
 
-  /// The values of a route, for its losses to read.
+  /// The values of a route, read by its losses.
   template <Expr X, class Tag>
   struct values {
     struct W_s : router_param<cols<X>, shared_heads> {
@@ -134,7 +134,7 @@ struct TwoStage {
     };
 
    private:
-    /// Of all that W_h, W_s and W_r are there, side by side: their products with X are one.
+    /// The existing ones of W_h, W_s and W_r side by side: one product with X computes all logits.
     static constexpr auto all_weights() {
       if constexpr (!routes) {
         return W_s{};
@@ -148,7 +148,7 @@ struct TwoStage {
     }
     static constexpr auto logits = upcast(X{} % all_weights());
     using logit_cols = cols<std::remove_const_t<decltype(logits)>>;
-    /// Those of one of them, Count columns behind First others.
+    /// The logits of one of these matrices, Count columns starting at First.
     template <Extent First, Extent Count>
     static constexpr auto logits_of() {
       if constexpr (grouped) {
@@ -158,7 +158,7 @@ struct TwoStage {
       }
     }
     using before_routed = std::conditional_t<Shared == 1, size<2>, plus<size<2>, shared_heads>>;
-    /// The weight of a group of heads, where there are two.
+    /// The weight of a group of heads, if there are two groups.
     template <Index Group>
     static constexpr auto group() {
       return Scale::groups(gather_cols(alpha, iota_cols<size<Group>, size<1>, size<2>>(alpha)));
