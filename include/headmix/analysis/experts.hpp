@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What trained experts do: how sure a gate is, which experts are used, and which tokens an expert is for. All of it on
-// the host.
+// Statistics of trained experts: entropy of gates, use of experts, and the tokens that an expert is for. All on the
+// host.
 
 #include <algorithm>
 #include <cmath>
@@ -31,20 +31,20 @@ template <class T>
   return gate_entropy(view<T const>(gate));
 }
 
-/// How often experts occur together with tokens (or with anything else that is numbered).
+/// Co-occurrence counts of experts and tokens (or any other numbered things).
 class ExpertCounts {
  public:
-  /// @param tokens numbers of tokens are below it
+  /// @param tokens upper bound of token numbers
   ExpertCounts(Index tokens, Index experts)
       : tokens_(tokens), experts_(experts), count_(elements_of(tokens, experts)) {}
 
-  /// Counts a choice; one of -1 is none.
+  /// Counts a choice of an expert for a token; -1 is ignored.
   void add(Index token, Index expert, double weight = 1) {
     if (expert == -1) return;
     check(token, expert);
     count_[static_cast<std::size_t>(token * experts_ + expert)] += weight;
   }
-  /// The choices of every token: tokens [n, 1], chosen [n, K].
+  /// Counts the choices of every token: tokens [n, 1], chosen [n, K].
   void add(view<Int const> tokens, view<Int const> chosen) {
     if (tokens.rows != chosen.rows) {
       fail("ExpertCounts: expected choices of ", tokens.rows, " tokens, found ", chosen.rows);
@@ -54,34 +54,34 @@ class ExpertCounts {
     }
   }
 
-  /// Number of tokens that there are.
+  /// The number of distinct tokens.
   [[nodiscard]] Index tokens() const { return tokens_; }
-  /// Number of experts.
+  /// The number of experts.
   [[nodiscard]] Index experts() const { return experts_; }
-  /// How often the expert had the token.
+  /// The number of times that the expert was chosen for the token.
   [[nodiscard]] double count(Index token, Index expert) const {
     check(token, expert);
     return count_[static_cast<std::size_t>(token * experts_ + expert)];
   }
-  /// How often the token came.
+  /// The number of choices for the token.
   [[nodiscard]] double of_token(Index token) const {
     double n = 0;
     for (Index e = 0; e < experts_; ++e) n += count(token, e);
     return n;
   }
-  /// How many tokens the expert had.
+  /// The number of choices of the expert.
   [[nodiscard]] double of_expert(Index expert) const {
     double n = 0;
     for (Index t = 0; t < tokens_; ++t) n += count(t, expert);
     return n;
   }
-  /// How many there were.
+  /// The number of all choices.
   [[nodiscard]] double total() const {
     double n = 0;
     for (double const c : count_) n += c;
     return n;
   }
-  /// The share of all choices that went to the expert; 0 without choices.
+  /// The share of all choices that were for the expert; 0 without choices.
   [[nodiscard]] double share(Index expert) const {
     double const n = total();
     return n == 0 ? 0 : of_expert(expert) / n;
@@ -115,9 +115,9 @@ class ExpertCounts {
   return entropy;
 }
 
-/// What a token tells about its expert, the mutual information of both, in nats: sum of p(t, e) log(p(t, e) / (p(t)
-/// p(e))), from 0 to expert_entropy(). 0 without choices. From n choices it comes out too high, by about
-/// (tokens that occur - 1) (experts - 1) / 2n.
+/// The mutual information of tokens and experts, in nats: sum of p(t, e) log(p(t, e) / (p(t) p(e))), from 0 to
+/// expert_entropy(). 0 without choices. The estimate from n choices is biased upwards by about (tokens that occur - 1)
+/// (experts - 1) / 2n.
 [[nodiscard]] inline double mutual_information(ExpertCounts const& counts) {
   double const all = counts.total();
   std::vector<double> of_expert;
@@ -133,16 +133,16 @@ class ExpertCounts {
   return information;
 }
 
-/// A token and how much more often it meets an expert than by chance.
+/// A token and its association with an expert.
 struct token_affinity {
-  /// Its number.
+  /// The number of the token.
   Index token;
   double pmi;    ///< log p(token, expert) / (p(token) p(expert)), in nats
-  double count;  ///< how often they met
+  double count;  ///< number of joint occurrences
 };
 
-/// The tokens with the highest pointwise mutual information with the expert, highest first, equal ones in their order.
-/// Tokens that occur less than `least` times are left out: their estimate is noise.
+/// The tokens with the highest pointwise mutual information with the expert, highest first, ties in token order. Tokens
+/// that occur less than `least` times are omitted: their estimate is noise.
 [[nodiscard]] inline std::vector<token_affinity> most_typical_tokens(ExpertCounts const& counts, Index expert,
                                                                      std::size_t most, double least = 1) {
   std::vector<token_affinity> found;

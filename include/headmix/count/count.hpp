@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The parameters of a layer and the multiply-accumulates (MACs) of its forward pass, from the layer's own equations: a
-// layer's y is a type that mentions all its operands, so counting is a sum over them, and no formula can fall behind.
+// The parameters of a layer and the multiply-accumulates (MACs) of its forward pass, from the layer's own equations:
+// the type of a layer's y contains all its operands, so counting is a sum over them, with no separate formula to
+// maintain.
 //
 //   using layer = Moa<512, 128, SoftmaxTopK<8, 8>>;
 //   static_assert(count_parameters<layer>({.router = false}) == (2 * 8 + 2) * 128 * 512);
@@ -13,9 +14,9 @@
 //               multi-head  T^2 d + 4 T d^2                 (19)
 //   parameters  MoA         (2 E + 2) d_h d                 (20)
 //
-// What runs differs from them: q k^T and p v are a T^2 term each, where they have one for both; a mask leaves scores
-// out; and the router has T d E MACs and d E parameters, which they omit. The flags of `counted` leave terms out. The
-// cost of each operation is in expr/macs.hpp.
+// Executed work differs from these: q k^T and p v are a T^2 term each, where the papers have one for both; a mask skips
+// scores; and the router has T d E MACs and d E parameters, which the papers omit. The flags of `counted` omit terms.
+// The cost of each operation is in expr/macs.hpp.
 
 #include <algorithm>
 #include <type_traits>
@@ -28,17 +29,17 @@
 
 namespace headmix {
 
-/// What is counted: everything, unless a flag is cleared, e.g. `count_macs<L>({.attention_term = false}, ...)`.
+/// The counted terms: all, unless a flag is cleared, e.g. `count_macs<L>({.attention_term = false}, ...)`.
 struct counted {
   bool bias = true;    ///< parameters that are added to rows: leaves that derive from `bias_param`
   bool router = true;  ///< parameters of routers, leaves that derive from `router_param`, and products with them
   bool attention_term = true;  ///< the MACs of q k^T and p v, the T^2 term
-  bool inference = false;      ///< y as a program without gradients computes it, where the layer names another way
+  bool inference = false;      ///< y as a program without gradients computes it, if the layer defines it differently
 };
 
 namespace detail {
 
-/// Extents under the sizes that a caller gives.
+/// Extents with the sizes of the caller.
 template <Extent... X>
 struct given_sizes : size_value<X>... {
   static_assert(((X::value == dynamic) && ...), "headmix: this size is static; it needs no value");
@@ -53,7 +54,7 @@ struct given_sizes : size_value<X>... {
       return evaluate(formula_of<names, Y>, sizes, true);
     }
   }
-  /// The sequences, of equal length, that the rows counted by Y belong to.
+  /// The sequences, of equal length, of the rows counted by Y.
   template <Extent Y>
   [[nodiscard]] constexpr segments segments_of() const {
     if constexpr (counts<Y, tokens>) {
@@ -66,7 +67,7 @@ struct given_sizes : size_value<X>... {
   }
 
  private:
-  /// `sequences` is 1 unless it is given.
+  /// `sequences` defaults to 1.
   using names = push_unique<type_list<X...>, sequences>;
   template <class... Y>
   static constexpr bool has_all(type_list<Y...>) {
@@ -100,19 +101,19 @@ template <class... L>
 constexpr bool all_of_router(type_list<L...>) {
   return sizeof...(L) > 0 && (RouterParameter<L> && ...);
 }
-/// True when one of the operands is made of a router's parameters alone.
+/// True if one of the operands is made of a router's parameters alone.
 template <class... A>
 constexpr bool reads_router(type_list<A...>) {
   return (all_of_router(leaves_of<roots<A>>{}) || ...);
 }
 
-/// The values that a module of the layer has parameters for.
+/// The values whose parameters a module of the layer owns.
 template <class L>
 struct layer_roots {
   using list = concat<type_list<std::remove_cvref_t<decltype(L::y)>>, typename L::losses, typename L::observed>;
 };
 
-/// How often a parameter is there.
+/// The number of instances of a parameter.
 template <class P>
 constexpr Index times_of(auto const& sizes) {
   if constexpr (RepeatedLeaf<P>) {
@@ -142,7 +143,7 @@ template <class L, Extent... X>
   });
   return n.value;
 }
-/// The same of everything.
+/// count_parameters with all terms.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_parameters(size_value<X>... given) {
   return count_parameters<L>(counted{}, given...);
@@ -154,7 +155,7 @@ inline constexpr repeat_edge edge_at = repeat_edge::none;
 template <class R, repeat_edge Edge, class A>
 inline constexpr repeat_edge edge_at<node<ops::at_edge<R, Edge>, A>> = Edge;
 
-/// With repeated parts once.
+/// MACs with repeated parts counted once.
 template <class Y, class Sizes>
 constexpr Index macs_once(Y, counted what, Sizes const& sizes) {
   checked n = 0;
@@ -168,7 +169,7 @@ constexpr Index macs_once(Y, counted what, Sizes const& sizes) {
   });
   return n.value;
 }
-/// What lies below the end of a repeated part and not below its beginning is done as often as that says.
+/// A value below the end of a repeated part and not below its beginning is counted once per instance.
 template <class Y, class Sizes>
 constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
   checked n = macs_once(Y{}, what, sizes);
@@ -184,10 +185,11 @@ constexpr Index macs_below(Y, counted what, Sizes const& sizes) {
 }  // namespace detail
 
 /// The MACs of y of layer L. Matrix products, products with experts and attention count; sums, softmax, norms and other
-/// work element by element do not, nor do losses, which only training computes.
+/// pointwise work do not, nor do losses, which only training computes.
 ///
 /// Sizes are `at<tokens>(n)`, with keys from another input `at<context_tokens>(n)`, and the dynamic ones of the layer;
-/// one that is missing is a compile error. Tokens are all of one sequence, or of `at<sequences>(n)` equally long ones.
+/// a missing size is a compile error. Tokens are all of one sequence, or of `at<sequences>(n)` sequences of equal
+/// length.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_macs(counted what, size_value<X>... given) {
   detail::given_sizes<X...> const sizes = {given...};
@@ -196,7 +198,7 @@ template <class L, Extent... X>
   }
   return detail::macs_below(L::y, what, sizes);
 }
-/// The same of everything.
+/// count_macs with all terms.
 template <class L, Extent... X>
 [[nodiscard]] constexpr Index count_macs(size_value<X>... given) {
   return count_macs<L>(counted{}, given...);

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// AdamW (Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization", Algorithm 2), and what a training loop does
-// to gradients between two steps: clip them by their common norm, set them to zero. The optimiser reads gradients and
-// writes values; it never zeroes gradients. Results depend on the order of the parameters, never on anything else.
+// AdamW (Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization", Algorithm 2), and functions of gradients
+// between two steps: clipping by the global norm, zeroing. The optimiser reads gradients and writes values; it never
+// zeroes gradients. Results depend on the order of the parameters, on nothing else.
 
 #include <algorithm>
 #include <array>
@@ -30,17 +30,17 @@ namespace headmix {
 
 /// Settings of AdamW.
 struct AdamWOptions {
-  double beta1 = 0.9;         ///< decay of the mean of gradients
-  double beta2 = 0.99;        ///< decay of the mean of squared gradients
-  double eps = 1e-8;          ///< added to the root, which is corrected for bias first
-  double weight_decay = 0.1;  ///< for matrices only, see decays()
+  double beta1 = 0.9;                                            ///< decay of the mean of gradients
+  double beta2 = 0.99;                                           ///< decay of the mean of squared gradients
+  double eps = 1e-8;                                             ///< added to the bias-corrected root
+  double weight_decay = 0.1;                                     ///< for matrices only, see decays()
   narrow_parameters narrow = narrow_parameters::master_weights;  ///< of bfloat16 only
   std::uint64_t seed = 0;                                        ///< of stochastic rounding
 };
 
 namespace detail {
 
-/// The numbers of one step that are the same for all elements.
+/// Constants of one step, the same for all elements.
 template <class T>
 struct adamw_step {
   T scale;              ///< multiplies every gradient
@@ -94,16 +94,15 @@ template <class T>
 
 }  // namespace detail
 
-/// Weight decay is for matrices and stacks of them; biases, gains and other single rows or columns are left alone.
+/// True for parameters with weight decay: matrices and stacks; not biases, gains and other single rows or columns.
 template <class T>
 [[nodiscard]] bool decays(parameter<T> const& p) {
   auto const extents = p.whole();
   return extents[1] > 1 && extents[2] > 1;
 }
 
-/// The factor that brings the norm of all gradients together down to `max_norm`:
-/// \f$ \min(1, c / \lVert (g_1, g_2, \ldots) \rVert_2) \f$, summed in double. 1 if a gradient is NaN, so that it stays
-/// visible.
+/// The factor that clips the global norm of all gradients to `max_norm`: \f$ \min(1, c / \lVert (g_1, g_2, \ldots)
+/// \rVert_2) \f$, summed in double. 1 if a gradient is NaN, so that it stays visible.
 template <class T>
 [[nodiscard]] double clip_scale(std::vector<parameter<T>> const& parameters, double max_norm) {
   double sum = 0;
@@ -117,11 +116,11 @@ void zero_gradients(std::vector<parameter<T>> const& parameters) {
   for (auto const& p : parameters) std::fill_n(p.gradient.data, p.gradient.size(), T{0});
 }
 
-/// The backend of what lies in the host's memory and is worked on by the calling thread.
+/// The backend of host memory, with work on the calling thread.
 struct host {
   static constexpr bool host_memory = true;
-  /// f(i) for i < n. Compilers use vector instructions for a root only with -fno-math-errno (then 4 to 10 times
-  /// faster), since std::sqrt has to set errno otherwise.
+  /// Calls f(i) for i < n. Compilers vectorise a square root only with -fno-math-errno (4 to 10 times faster), since
+  /// std::sqrt sets errno otherwise.
   template <class F>
   void for_each(Index n, F const f) const {
     for (Index i = 0; i < n; ++i) f(i);
@@ -132,23 +131,23 @@ struct host {
 /// \f[ m \leftarrow \beta_1 m + (1 - \beta_1) g, \qquad v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \f]
 /// \f[ \theta \leftarrow \theta - \eta \left( \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
 ///     + \lambda \theta \right). \f]
-/// The paper's schedule multiplier times its \f$ \alpha \f$ is our \f$ \eta \f$, and multiplies the decay as well.
-/// The parameters' memory must stay where it is while the optimiser lives. Moments are floats where parameters are
-/// bfloat16, which need one thing more: see narrow_parameters. Whoever writes to such parameters afterwards, as load()
-/// does without the optimiser's state, calls parameters_changed().
+/// The paper's schedule multiplier times its \f$ \alpha \f$ is our \f$ \eta \f$, and multiplies the decay as well. The
+/// parameters' memory must stay where it is while the optimiser lives. For bfloat16 parameters the moments are floats,
+/// and narrow_parameters selects the treatment of small updates. Code that writes to such parameters otherwise, such as
+/// load() without the optimiser's state, must call parameters_changed().
 ///
-/// @tparam T of the parameters: float, double or bfloat16
-/// @tparam Backend whose memory the parameters lie in: see ForEach
+/// @tparam T scalar type of the parameters: float, double or bfloat16
+/// @tparam Backend of the parameters' memory: see ForEach
 template <class T, ForEach Backend = host>
 requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
  public:
-  /// Of moments and master weights.
+  /// The type of moments and master weights.
   using wide = accumulator_t<T>;
 
   /// Allocates the two moments; nothing allocates afterwards.
   explicit AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options = {}) requires(Backend::host_memory)
       : AdamW(std::move(parameters), options, Backend{}) {}
-  /// The backend is that of the module: its work is ordered.
+  /// An optimiser on the module's backend, whose work is ordered with the module's.
   AdamW(std::vector<parameter<T>> parameters, AdamWOptions const& options, Backend backend)
       : options_(checked_options(options)),
         moved_((detail::check_parameters("AdamW", parameters), std::move(parameters)), options.narrow, options.seed,
@@ -163,10 +162,10 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
     }
   }
 
-  /// The parameters are what they are now, and not what the optimiser made of them.
+  /// Takes the current values of the parameters as the weights, after another writer changed them.
   void parameters_changed() { moved_.changed(); }
 
-  /// clip_scale() of its parameters' gradients. Waits for them.
+  /// clip_scale() of the gradients of this optimiser's parameters. Waits for them.
   [[nodiscard]] double clip_scale(double max_norm) {
     if constexpr (Backend::host_memory) {
       return headmix::clip_scale(moved_.all(), max_norm);
@@ -187,7 +186,7 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
     }
   }
 
-  /// One update with the rate `lr`, which is not negative; gradients count `gradient_scale` times (see clip_scale).
+  /// One update with the rate `lr` >= 0; gradients are multiplied by `gradient_scale` (see clip_scale).
   void step(double lr, double gradient_scale = 1) {
     detail::check_rate("AdamW", "the rate", lr);
     detail::check_setting("AdamW", "gradient_scale", gradient_scale, std::isfinite(gradient_scale), "a finite number");
@@ -212,13 +211,13 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
 
   /// The number of steps taken.
   [[nodiscard]] Index steps() const { return steps_; }
-  /// The next step is number `steps` + 1.
+  /// Sets the number of steps taken; the next step is number `steps` + 1.
   void set_steps(Index steps) {
     detail::check_steps("AdamW", steps);
     steps_ = steps;
   }
-  /// The moments of every parameter and its master weights, where there are some, to be saved or replaced: see
-  /// StatefulOptimiser. Their names are the parameter's behind "m.", "v." and "weight.".
+  /// The moments of every parameter and its master weights, if any, to be saved or replaced: see StatefulOptimiser.
+  /// Their names are the parameter's, prefixed by "m.", "v." and "weight.".
   [[nodiscard]] std::vector<state_tensor<wide>> state() const {
     std::vector<state_tensor<wide>> all;
     moved_.each([&](parameter<T> const& p, Index first) {
@@ -232,11 +231,11 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
     });
     return all;
   }
-  /// In whose memory the moments lie.
+  /// The backend that owns the moments.
   [[nodiscard]] Backend const& backend() const { return moved_.backend(); }
-  /// What it moves.
+  /// The parameters of this optimiser.
   [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return moved_.all(); }
-  /// What it was made with.
+  /// The options of the constructor.
   [[nodiscard]] AdamWOptions const& options() const { return options_; }
 
  private:
@@ -251,8 +250,8 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class AdamW {
 
   AdamWOptions options_;
   detail::moved_parameters<T, Backend> moved_;
-  backend_memory<Backend> m_, v_;  // the moments of all parameters, one after another
-  // Where the host cannot read gradients: the sum of squares of every row of them.
+  backend_memory<Backend> m_, v_;  // the moments of all parameters, concatenated
+  // If the host cannot read gradients: the sum of squares of every row of them.
   backend_memory<Backend> row_squares_;
   std::vector<wide> squares_;
   Index steps_ = 0;

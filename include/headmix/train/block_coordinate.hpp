@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Block coordinate descent of MAE (Peng et al. 2020, section 3.2 and Algorithm 3). A G step mixes all experts and moves
-// only the gates; an F step draws one expert for each sequence and moves everything else.
+// Block coordinate descent of MAE (Peng et al. 2020, section 3.2 and Algorithm 3). A G step mixes all experts and
+// updates only the gates; an F step draws one expert for each sequence and updates everything else.
 
 #include <concepts>
 #include <vector>
@@ -12,16 +12,16 @@
 
 namespace headmix {
 
-/// The parameters of a model as block coordinate descent moves them.
+/// The parameters of a model, grouped for block coordinate descent.
 template <class T>
 struct ParameterGroups {
   std::vector<parameter<T>> gates;    ///< of routers: leaves that derive from router_param
   std::vector<parameter<T>> outputs;  ///< W_o and b_o of attention: leaves that derive from attention_output
-  /// All others.
+  /// All other parameters.
   std::vector<parameter<T>> rest;
 
-  /// The parameters of a module, of a layer or a network, in their order. Routers of feed-forward mixtures are among
-  /// the gates.
+  /// Adds the parameters of a module, of a layer or a network, in order. Routers of feed-forward mixtures are among the
+  /// gates.
   template <class Module>
   void add(Module const& module) {
     auto const& all = module.parameters();
@@ -37,14 +37,14 @@ struct ParameterGroups {
   }
 };
 
-/// Which parameters a training moves.
+/// The parameters that a training updates.
 enum class fine_tuning {
   all,                ///< FTALL, and training from scratch: gates by G steps, all others by F steps
   gates,              ///< FTG: G steps alone
   gates_and_outputs,  ///< FTG+: gates by G steps, output matrices by F steps
 };
 
-/// Those that G steps move. An Error if there are none.
+/// The parameters that G steps update. An Error if there are none.
 template <class T>
 [[nodiscard]] std::vector<parameter<T>> moved_by_g_steps(ParameterGroups<T> const& groups) {
   if (groups.gates.empty()) {
@@ -53,7 +53,8 @@ template <class T>
   }
   return groups.gates;
 }
-/// Those that F steps move. An Error if these, or the gates of a fine-tuning that moves these, are none.
+/// The parameters that F steps update. An Error if there are none, or if the fine-tuning updates gates and the model
+/// has none.
 template <class T>
 [[nodiscard]] std::vector<parameter<T>> moved_by_f_steps(ParameterGroups<T> const& groups, fine_tuning which) {
   if (which != fine_tuning::all && which != fine_tuning::gates && which != fine_tuning::gates_and_outputs) {
@@ -72,23 +73,23 @@ template <class T>
   return moved;
 }
 
-/// When steps are G steps too: every `g_every`-th period, the last one of each round. A period is an epoch in the paper
-/// (Algorithm 3: epochs e with e mod 5 = 0, counted from 1), or a batch. There is no state to save but the period.
+/// The schedule of G steps: every `g_every`-th period, the last one of each round. A period is an epoch in the paper
+/// (Algorithm 3: epochs e with e mod 5 = 0, counted from 1), or a batch. The only state to save is the period.
 struct BlockCoordinate {
-  /// Periods of a round.
+  /// Number of periods of a round.
   Index g_every = 5;
   double gate_rate = 1;  ///< of plain gradient descent on the gates; momentum makes the rich richer
-  /// With `gates`, every step is a G step alone.
+  /// With `gates`, every step is a G step without an F step.
   fine_tuning moves = fine_tuning::all;
 
-  /// True where a G step goes before the F step; periods count from 0.
+  /// True if a G step precedes the F step; periods count from 0.
   [[nodiscard]] constexpr bool g_step_in(Index period) const {
     return moves == fine_tuning::gates || (g_every > 0 && (period + 1) % g_every == 0);
   }
 
-  /// One step: where it is due, `mixture()` computes the gradients of a soft mixture and the gates move; then, unless
-  /// only gates are moved, `expert()` computes those of drawn experts and `move()` moves moved_by_f_steps(). Both begin
-  /// with gradients of zero: `zero()`. The gradients that a step does not use are discarded.
+  /// One step: if a G step is due, `mixture()` computes the gradients of a soft mixture and the gates are updated;
+  /// then, unless only gates are trained, `expert()` computes the gradients of drawn experts and `move()` updates
+  /// moved_by_f_steps(). Both start from zero gradients: `zero()`. Gradients that a step does not use are discarded.
   /// @param gates an optimiser with step(rate)
   template <class Gates, std::invocable Zero, std::invocable Mixture, std::invocable Expert, std::invocable Move>
   void step(Index period, Gates& gates, Zero zero, Mixture mixture, Expert expert, Move move) const {

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How optimisers move parameters, also those whose numbers have fewer digits than their updates need.
+// Updates of parameters by optimisers, including types with fewer digits than the updates need.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,13 +22,12 @@
 
 namespace headmix {
 
-/// What an optimiser does about parameters of bfloat16, in which most updates are too small to be seen: they are less
-/// than the distance from one number to the next.
+/// The treatment of bfloat16 parameters by an optimiser: most updates are smaller than the distance between two
+/// adjacent numbers.
 enum class narrow_parameters {
-  /// It keeps a weight in float for each, and rounds that to the parameter.
+  /// Keeps a float master weight for each parameter and rounds it to the parameter.
   master_weights,
-  /// It rounds what it computes up or down, with probabilities that make the expectation right (Gupta et al. 2015). It
-  /// takes no memory.
+  /// Rounds up or down with probabilities that make the expectation exact (Gupta et al. 2015). Needs no memory.
   stochastic_rounding,
 };
 
@@ -47,7 +46,7 @@ template <class T>
   return s;
 }
 
-/// Fails unless values and gradients are of the same extents, and are memory for their numbers without gaps.
+/// An error unless values and gradients have equal extents, and memory without gaps.
 template <class T>
 void check_parameters(std::string const& whose, std::vector<parameter<T>> const& all) {
   for (auto const& p : all) {
@@ -66,8 +65,8 @@ void check_parameters(std::string const& whose, std::vector<parameter<T>> const&
   }
 }
 
-/// A number between two neighbours of bfloat16 becomes the upper one with a probability of its distance from the lower
-/// one, by a random word. What is not finite stays so.
+/// Rounds a number between two adjacent bfloat16s to the upper one with a probability equal to its relative distance
+/// from the lower one, by a random word. Non-finite numbers are unchanged.
 [[nodiscard]] HEADMIX_HD inline bfloat16 stochastically_rounded(float x, std::uint32_t random) {
   auto const word = __builtin_bit_cast(std::uint32_t, x);
   if ((word & 0x7F800000u) == 0x7F800000u) return bfloat16(x);
@@ -76,15 +75,15 @@ void check_parameters(std::string const& whose, std::vector<parameter<T>> const&
   return y;
 }
 
-/// What becomes of one parameter's elements. `next(i, weight)` is the new weight of element i, whose old one is
-/// `weight`, both of accumulator_t<T>.
+/// Updates one parameter's elements. `next(i, weight)` is the new weight of element i with the old value `weight`, both
+/// of accumulator_t<T>.
 template <class T, class Next>
 struct move_values {
   T* __restrict value;
   Next next;
   HEADMIX_HD void operator()(Index i) const { value[i] = next(i, value[i]); }
 };
-/// The same where the optimiser has a weight for each element.
+/// Updates one parameter's elements with a master weight for each.
 template <class T, class Next>
 struct move_masters {
   T* __restrict value;
@@ -95,7 +94,7 @@ struct move_masters {
     value[i] = static_cast<T>(weight[i]);
   }
 };
-/// One update with stochastic rounding, each element by the word of its number.
+/// One update with stochastic rounding; element i uses word i of the stream.
 template <class T, class Next>
 struct move_at_random {
   T* __restrict value;
@@ -106,8 +105,8 @@ struct move_at_random {
                                       random.word(static_cast<std::uint64_t>(i)));
   }
 };
-/// Stochastic rounding of a part of a parameter, matrices of rows x cols in some of whole_rows x whole_cols: an
-/// element's number is that in the whole, in which the part begins with number `first`.
+/// Stochastic rounding of a part of a parameter, matrices of rows x cols within some of whole_rows x whole_cols: an
+/// element uses the word of its number in the whole, in which the part begins at number `first`.
 template <class T, class Next>
 struct move_part_at_random {
   T* __restrict value;
@@ -128,7 +127,7 @@ struct copy_element {
   HEADMIX_HD void operator()(Index i) const { to[i] = static_cast<To>(from[i]); }
 };
 
-/// The parameters that an optimiser moves, and their master weights where it keeps some.
+/// The parameters of an optimiser, and their master weights if it keeps some.
 template <class T, class Backend>
 class moved_parameters {
  public:
@@ -150,17 +149,17 @@ class moved_parameters {
   [[nodiscard]] std::vector<parameter<T>> const& all() const { return all_; }
   [[nodiscard]] Backend const& backend() const { return backend_; }
   [[nodiscard]] Backend& backend() { return backend_; }
-  /// Elements of all of them.
+  /// The number of elements of all parameters.
   [[nodiscard]] Index size() const { return size_; }
 
-  /// Master weights are what the parameters are now.
+  /// Copies the current parameters to the master weights.
   void changed() {
     if (!has_masters()) return;
     each([&](parameter<T> const& p, Index first) {
       backend_.for_each(p.value.size(), copy_element<wide, T>{weight(first), p.value.data});
     });
   }
-  /// f(parameter, the number of its first element).
+  /// Calls f(parameter, the number of its first element).
   template <class F>
   void each(F f) const {
     Index first = 0;
@@ -169,7 +168,7 @@ class moved_parameters {
       first += p.value.size();
     }
   }
-  /// Moves one of all() in that step.
+  /// Updates one of all() in step number `step`.
   template <class Next>
   void move(parameter<T> const& p, Index first, Index step, Next const& next) {
     if constexpr (std::is_same_v<T, wide>) {
@@ -188,7 +187,7 @@ class moved_parameters {
       }
     }
   }
-  /// Adds a parameter's master weights to the state of its optimiser, if there are some.
+  /// Adds a parameter's master weights, if any, to the state of its optimiser.
   void add_state(std::vector<state_tensor<wide>>& state, parameter<T> const& p, Index first) const {
     if (has_masters())
       state.push_back(
@@ -202,7 +201,7 @@ class moved_parameters {
   [[nodiscard]] bool rounds_at_random() const {
     return !std::is_same_v<T, wide> && narrow_ == narrow_parameters::stochastic_rounding;
   }
-  /// By the parameters' names: however these are divided among optimisers and ranks, each draws its own numbers.
+  /// Seeds by the parameters' names: draws do not depend on the grouping into optimisers and ranks.
   void find_seeds(std::uint64_t seed) {
     std::map<std::string_view, std::uint64_t> same_name;
     for (auto const& p : all_) {
@@ -214,9 +213,9 @@ class moved_parameters {
   [[no_unique_address]] Backend backend_;
   std::vector<parameter<T>> all_;
   narrow_parameters narrow_;
-  std::vector<std::uint64_t> seeds_;  // of stochastic rounding, by parameter; none without it
+  std::vector<std::uint64_t> seeds_;  // of stochastic rounding, by parameter; empty without it
   Index size_ = 0;
-  headmix::backend_memory<Backend> weights_;  // of all of them, one after another
+  headmix::backend_memory<Backend> weights_;  // of all parameters, concatenated
 };
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Balancing without a loss (Wang et al. 2024): after a pass, experts with less than the mean load are chosen sooner.
+// Balancing without a loss (Wang et al. 2024): after a pass, the bias of experts with less than the mean load is
+// raised.
 
 #include <cmath>
 #include <vector>
@@ -11,10 +12,10 @@
 
 namespace headmix {
 
-/// b_i += rate sign(mean load - load_i) for the buffer `Bias` of a module, [1, experts], where load_i is how often the
-/// last forward pass chose expert i in the module's selection number `Which`. Choices of -1 are none; an expert that
-/// the buffer does not have is an error.
-/// @param time  of a layer that is repeated
+/// b_i += rate sign(mean load - load_i) for the buffer `Bias` of a module, [1, experts], where load_i is the number of
+/// times that the last forward pass chose expert i in the module's selection number `Which`. Choices of -1 are ignored;
+/// an expert outside of the buffer is an error.
+/// @param time  instance of a repeated layer
 template <ModuleBuffer Bias, int Which = 0, class M>
 void update_selection_bias(M& m, double rate, Index time = 0) {
   if (!std::isfinite(rate)) fail("update_selection_bias: expected a finite rate, found ", rate);

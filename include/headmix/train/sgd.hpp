@@ -29,31 +29,31 @@ struct sgd_update {
 };
 }  // namespace detail
 
-/// Settings of Sgd, of parameters of bfloat16 only.
+/// Settings of Sgd, for bfloat16 parameters only.
 struct SgdOptions {
-  narrow_parameters narrow = narrow_parameters::master_weights;  ///< what becomes of small updates
+  narrow_parameters narrow = narrow_parameters::master_weights;  ///< treatment of small updates
   std::uint64_t seed = 0;                                        ///< of stochastic rounding
 };
 
-/// \f$ \theta \leftarrow \theta - \eta g \f$. The parameters' memory must stay where it is. Whoever writes to
-/// parameters of bfloat16 calls parameters_changed(), as with AdamW.
-/// @tparam T of the parameters: float, double or bfloat16
-/// @tparam Backend whose memory the parameters lie in: see ForEach
+/// \f$ \theta \leftarrow \theta - \eta g \f$. The parameters' memory must stay where it is. Code that writes to
+/// bfloat16 parameters otherwise must call parameters_changed(), as with AdamW.
+/// @tparam T scalar type of the parameters: float, double or bfloat16
+/// @tparam Backend of the parameters' memory: see ForEach
 template <class T, ForEach Backend = host>
 requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
  public:
-  /// Of master weights.
+  /// The type of master weights.
   using wide = accumulator_t<T>;
 
-  /// Moves these parameters.
+  /// An optimiser of these parameters with default settings.
   explicit Sgd(std::vector<parameter<T>> parameters, Backend backend = {})
       : Sgd(std::move(parameters), {}, std::move(backend)) {}
-  /// The same with settings.
+  /// An optimiser of these parameters with settings.
   Sgd(std::vector<parameter<T>> parameters, SgdOptions const& options, Backend backend = {})
       : moved_((detail::check_parameters("Sgd", parameters), std::move(parameters)), options.narrow, options.seed,
                std::move(backend)) {}
 
-  /// One update with the rate `lr`, which is not negative.
+  /// One update with the rate `lr` >= 0.
   void step(double lr) {
     detail::check_rate("Sgd", "the rate", lr);
     steps_ = (checked(steps_) + 1).value;
@@ -61,20 +61,20 @@ requires(std::floating_point<T> || std::is_same_v<T, bfloat16>) class Sgd {
       moved_.move(p, first, steps_, detail::sgd_update<T>{p.gradient.data, static_cast<wide>(lr)});
     });
   }
-  /// The parameters are what they are now, and not what the optimiser made of them.
+  /// Takes the current values of the parameters as the weights, after another writer changed them.
   void parameters_changed() { moved_.changed(); }
-  /// What it moves.
+  /// The parameters of this optimiser.
   [[nodiscard]] std::vector<parameter<T>> const& parameters() const { return moved_.all(); }
-  /// In whose memory its state lies.
+  /// The backend that owns the master weights.
   [[nodiscard]] Backend const& backend() const { return moved_.backend(); }
-  /// The number of steps taken, which with state() is all of its state (StatefulOptimiser).
+  /// The number of steps taken; with state() it is the whole state (StatefulOptimiser).
   [[nodiscard]] Index steps() const { return steps_; }
-  /// Sets it.
+  /// Sets the number of steps taken.
   void set_steps(Index steps) {
     detail::check_steps("Sgd", steps);
     steps_ = steps;
   }
-  /// Master weights of bfloat16, where there are some, as AdamW has them.
+  /// Master weights of bfloat16 parameters, if any, named as AdamW's.
   [[nodiscard]] std::vector<state_tensor<wide>> state() const {
     std::vector<state_tensor<wide>> all;
     moved_.each([&](parameter<T> const& p, Index first) { moved_.add_state(all, p, first); });
