@@ -19,7 +19,7 @@
 
 namespace headmix::detail {
 
-/// The latest error of a thread, in memory that no error has to allocate.
+/// The latest error of a thread, in preallocated memory.
 struct c_error {
   char text[1024];
   void set(char const* t) noexcept { std::snprintf(text, sizeof text, "%s", t); }
@@ -32,7 +32,7 @@ inline headmix_status c_failure(headmix_status status, char const* text) noexcep
   c_error::of_thread().set(text);
   return status;
 }
-/// Calls f, which returns a status or nothing; what it throws is a status, and its text is kept.
+/// Calls f, which returns a status or nothing; an exception becomes a status, and its text is stored.
 template <class F>
 headmix_status c_status_of(F f) noexcept {
   auto const call = [&] {
@@ -65,7 +65,7 @@ T& c_given(T* p, char const* name) {
   return *p;
 }
 
-/// Numbers that are given, and aligned as such.
+/// Checks that numbers are not null and are aligned.
 template <class T>
 T* c_numbers(T* p, char const* name) {
   if (p == nullptr) c_given(p, name);
@@ -73,7 +73,7 @@ T* c_numbers(T* p, char const* name) {
   return p;
 }
 
-/// A backend and the threads that it refers to.
+/// A backend and its threads.
 template <class Backend>
 struct backend_owner {
   static constexpr bool of_host = false;
@@ -90,8 +90,8 @@ requires(!std::is_empty_v<Exec>) struct backend_owner<Cpu<Scalar, Exec, Products
   Cpu<Scalar, Exec, Products> backend{threads};
 };
 
-/// What a layer of the C interface is in C++; HEADMIX_C_LAYER derives from it. Fails as a Module does.
-/// @tparam Sizes the dynamic sizes that the user gives, in this order
+/// The C++ object of a layer of the C interface; HEADMIX_C_LAYER derives from it. Fails as a Module does.
+/// @tparam Sizes the dynamic sizes that the user passes, in this order
 template <LayerPolicy L, BackendPolicy Backend, Extent... Sizes>
 class c_layer {
   static_assert(Backend::host_memory, "headmix: the C interface is for memory of the host");
@@ -207,8 +207,7 @@ class c_layer {
 }  // namespace headmix::detail
 
 /// Defines the functions of HEADMIX_C_DECLARE(prefix, scalar) for a layer and a backend, whose names must have no comma
-/// (give them by `using`); behind them the dynamic sizes that prefix_create takes. Once in a program, outside of
-/// namespaces.
+/// (use `using`), followed by the dynamic sizes that prefix_create takes. Once in a program, outside of namespaces.
 #define HEADMIX_C_LAYER(prefix, ...)                                                                                 \
   struct prefix : headmix::detail::c_layer<__VA_ARGS__> {                                                            \
     using headmix::detail::c_layer<__VA_ARGS__>::c_layer;                                                            \

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Tensors of other libraries by DLPack, without a copy. Everything is a template of the structs DLTensor,
+// Tensors of other libraries by DLPack, without a copy. Everything is a template over the structs DLTensor,
 // DLManagedTensor and DLManagedTensorVersioned, so this header needs no dlpack.h, and works with yours (0.5 or newer).
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace headmix {
 
-/// A DLTensor.
+/// Concept: a DLTensor.
 template <class D>
 concept DlpackTensor = requires(D const& t) {
   t.data;
@@ -27,15 +27,15 @@ concept DlpackTensor = requires(D const& t) {
   t.strides;
   t.byte_offset;
 };
-/// A DLManagedTensor or a DLManagedTensorVersioned.
+/// Concept: a DLManagedTensor or a DLManagedTensorVersioned.
 template <class D>
 concept DlpackManagedTensor = requires(D& m) {
   requires DlpackTensor<std::remove_cvref_t<decltype(m.dl_tensor)>>;
   m.deleter(&m);
 };
 
-/// Where a tensor lies, by the numbers of DLDeviceType. Memory that both sides reach (3 and 11, pinned; 13, managed) is
-/// taken for either.
+/// The device of a tensor, numbered as DLDeviceType. Memory that both sides reach (3 and 11, pinned; 13, managed) is
+/// accepted for either.
 enum class dlpack_device { cpu = 1, cuda = 2 };
 
 namespace detail {
@@ -72,7 +72,7 @@ constexpr bool dlpack_reachable(int type, dlpack_device on) {
   return type == static_cast<int>(on) || type == 3 || type == 11 || type == 13;
 }
 
-/// The extents and strides of a tensor, whatever the types of its members.
+/// The extents and strides of a tensor, independent of the types of its members.
 template <class Tensor>
 struct dlpack_extents {
   Tensor const& t;
@@ -80,14 +80,14 @@ struct dlpack_extents {
 
   [[nodiscard]] Index rank() const { return static_cast<Index>(t.ndim); }
   [[nodiscard]] Index shape(Index i) const { return static_cast<Index>(t.shape[i]); }
-  /// Without strides the elements lie one after another, the last dimension first.
+  /// Without strides the elements are contiguous, in row-major order.
   [[nodiscard]] Index stride(Index i) const {
     if (t.strides != nullptr) return static_cast<Index>(t.strides[i]);
     auto n = checked(1);
     for (Index j = i + 1; j < rank(); ++j) n = n * shape(j);
     return n.value;
   }
-  /// Dimensions first .. last - 1 as one: its extent, and its stride in `step`.
+  /// Merges dimensions first .. last - 1: returns the extent, and the stride in `step`.
   [[nodiscard]] Index folded(Index first, Index last, Index& step) const {
     auto n = checked(1);
     for (Index i = first; i < last; ++i) n = n * shape(i);
@@ -106,7 +106,7 @@ struct dlpack_extents {
   }
 };
 
-/// Checks what does not depend on the form of the view, and returns where the elements begin.
+/// Checks that do not depend on the form of the view; returns the first element.
 template <class T, class Tensor>
 T* dlpack_data(Tensor const& t, char const* name, dlpack_device on) {
   if (!dlpack_reachable(static_cast<int>(t.device.device_type), on)) {
@@ -134,7 +134,7 @@ T* dlpack_data(Tensor const& t, char const* name, dlpack_device on) {
   return reinterpret_cast<T*>(p);
 }
 
-/// The tensor in a managed one, after a check of its version and whether it may be written.
+/// The tensor in a managed one, after checks of its version and its read-only flag.
 template <class T, class D>
 auto const& dlpack_tensor(D const& d, char const* name) {
   if constexpr (requires { d.dl_tensor; }) {
@@ -152,11 +152,11 @@ auto const& dlpack_tensor(D const& d, char const* name) {
 
 }  // namespace detail
 
-/// The tensor's numbers as a matrix: the last dimension is the columns, all before it are rows (one row, if there are
-/// none). Any strides, also null ones, as long as the rows lie at equal distances. Nothing is copied.
-/// @tparam T float, double, bfloat16 or an integer, const where they are only read
+/// The tensor's numbers as a matrix: the last dimension is the columns, all others are rows (one row, if there are
+/// none). Any strides, also null ones, with rows at equal distances. Nothing is copied.
+/// @tparam T float, double, bfloat16 or an integer, const for read-only access
 /// @param tensor a DLTensor, DLManagedTensor or DLManagedTensorVersioned
-/// @param name what errors call it
+/// @param name the tensor's name in errors
 template <class T, class D>
 requires(DlpackTensor<D> || DlpackManagedTensor<D>)
     [[nodiscard]] view<T> from_dlpack(D const& tensor, char const* name = "the tensor",
@@ -204,14 +204,14 @@ struct dlpack_deleter {
     if (m->deleter != nullptr) m->deleter(m);
   }
 };
-/// Owns a managed tensor, whoever made it; release() hands it over to a consumer.
+/// Owns a managed tensor of any origin; release() hands it to a consumer.
 template <DlpackManagedTensor Managed>
 using dlpack_ptr = std::unique_ptr<Managed, dlpack_deleter<Managed>>;
 
 /// A managed tensor of a view: [rows, cols], or [count, rows, cols] of a stack.
-/// @tparam Managed DLManagedTensor or DLManagedTensorVersioned; only the latter can say that it is read-only
-/// @param owner kept until the consumer calls the deleter, e.g. the buffer that the view is of; without one the memory
-///              must stay valid for so long
+/// @tparam Managed DLManagedTensor or DLManagedTensorVersioned; only the latter has a read-only flag
+/// @param owner kept until the consumer calls the deleter, e.g. the buffer of the view; without one the memory must
+///              stay valid until then
 template <DlpackManagedTensor Managed, class T, class Owner = std::nullptr_t>
 [[nodiscard]] dlpack_ptr<Managed> to_dlpack(view<T> v, Owner owner = {}, dlpack_device on = dlpack_device::cpu,
                                             int device_id = 0) {
@@ -220,7 +220,7 @@ template <DlpackManagedTensor Managed, class T, class Owner = std::nullptr_t>
                 "headmix: a DLManagedTensor cannot say that it is read-only; give a view of numbers that may be "
                 "written, or take DLManagedTensorVersioned");
   using tensor_type = std::remove_cvref_t<decltype(std::declval<Managed&>().dl_tensor)>;
-  using extent = std::remove_const_t<std::remove_pointer_t<decltype(tensor_type::shape)>>;  // PyTorch's are const
+  using extent = std::remove_const_t<std::remove_pointer_t<decltype(tensor_type::shape)>>;  // const in PyTorch
   struct box {
     explicit box(Owner&& o) : owner(std::move(o)) {}
     Managed managed{};

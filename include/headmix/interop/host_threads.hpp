@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A layer on the threads of a host that calls every operation from all of its threads, as ggml does with (ith, nth):
-// thread 0 runs the pass, and the others take tasks of its kernels until it has ended.
+// thread 0 runs the pass, and the others execute tasks of its kernels until it has ended.
 
 #include <atomic>
 #include <cstdint>
@@ -19,19 +19,19 @@
 
 namespace headmix {
 
-/// An executor that has no threads: the tasks of a parallel_for run on those that are inside of run(). Results are
-/// bitwise those of one thread. It must outlive all calls of run().
+/// An executor without threads of its own: the tasks of a parallel_for run on the threads that are inside run().
+/// Results have the bits of one thread. It must outlive all calls of run().
 ///
 ///   host_threads threads(8);                                // at most
 ///   Module<Layer, Cpu<float, host_threads>> m(seed, Cpu<float, host_threads>(threads));
 ///   // on every thread of the host, ith = 0 .. nth - 1:
 ///   auto const y = threads.run(ith, nth, [&] { return m.forward(x); });
 ///
-/// There is one pass at a time, and no run() inside of it. A parallel_for outside of run(), or inside of another one's
-/// task, runs serially on the thread that asks. Between calls nothing is allocated.
+/// There is one pass at a time, and no nested run(). A parallel_for outside of run(), or inside a task of another, runs
+/// serially on the calling thread. Between calls nothing is allocated.
 class host_threads {
  public:
-  /// @param most the largest nth of any call, 1 to 4096: kernels have memory for as many
+  /// @param most the largest nth of any call, 1 to 4096: kernels have scratch memory for this many threads
   explicit host_threads(Index most) : most_(detail::checked_threads("host_threads", most)) {
     seats_ = std::make_unique<seat[]>(static_cast<std::size_t>(most));
   }
@@ -40,16 +40,16 @@ class host_threads {
 
   [[nodiscard]] Index concurrency() const { return most_; }
 
-  /// To be called on nth threads at the same time, by each with a number ith of its own; returns on all of them when
-  /// the pass has ended, with what it returned. Calls of one thread may follow each other without a barrier of the
-  /// host. nth may differ between passes, not between the threads of one.
+  /// To be called on nth threads at the same time, with a different number ith on each; returns the result of the pass
+  /// on all of them when it has ended. Calls of one thread may follow each other without a barrier of the host. nth may
+  /// differ between passes, not between the threads of one.
   ///
-  /// A call that cannot be (nth or ith out of range, another nth than that of thread 0, two threads with one number, a
-  /// run() inside of a pass) is an Error on its thread, and from then on every call on every thread is an Error that
-  /// names it: nobody waits for a thread that has been refused. Make another host_threads then. A thread that never
-  /// comes is waited for.
-  /// @param pass called on thread 0, e.g. forward and backward passes of modules with this executor. What it throws,
-  ///             thread 0 throws, and every other one an Error with its text
+  /// An invalid call (nth or ith out of range, another nth than that of thread 0, two threads with one number, a run()
+  /// inside of a pass) is an Error on its thread, and from then on every call on every thread is an Error that names
+  /// it, so that no thread waits for a refused one. Make another host_threads then. A thread that never arrives is
+  /// waited for.
+  /// @param pass called on thread 0, e.g. forward and backward passes of modules with this executor. An exception is
+  ///             rethrown on thread 0, and is an Error with its text on every other thread
   template <class F>
   auto run(Index ith, Index nth, F&& pass) {
     using result = std::invoke_result_t<F&>;
@@ -78,7 +78,7 @@ class host_threads {
     current_.store(&work);
     signal();
     work.work();
-    // From here on nobody finds the job; those that had found it are counted in `helping_`.
+    // From here on no thread finds the job; those that had found it are counted in `helping_`.
     current_.store(nullptr);
     for (Index helping; (helping = helping_.load()) != 0;) helping_.wait(helping);
     busy_.clear(std::memory_order_release);
@@ -89,8 +89,8 @@ class host_threads {
 
  private:
   struct nothing {};
-  /// One for each thread: closed; the nth of the pass that waits for the thread; taken while it is in the pass; refused
-  /// for ever.
+  /// One seat per thread. Its states: closed; the nth of the pass that waits for the thread; taken while the thread is
+  /// in the pass; refused for ever.
   struct alignas(64) seat {
     std::atomic<std::uint32_t> state{closed};
   };
@@ -113,7 +113,7 @@ class host_threads {
       try {
         take();
       } catch (...) {
-        next.store(tasks);  // nobody begins another one
+        next.store(tasks);  // no other thread begins a task
         if (!failed.test_and_set()) error = std::current_exception();
       }
 #endif
@@ -154,7 +154,7 @@ class host_threads {
     }
     helpers_.store(nth - 1);
   }
-  /// Returns when all others have taken the result, or the error, and left, or are refused.
+  /// Returns when all others have taken the result or the error and left, or are refused.
   void end(Index nth, void const* result, char const* error) noexcept {
     helpers_.store(0);
     result_ = result;
@@ -176,7 +176,7 @@ class host_threads {
   void check() const {
     if (refused_.load()) fail(refusal_);
   }
-  /// Nobody waits for this thread, or for the others, from here on.
+  /// Releases all waiting threads, and refuses further calls.
   [[noreturn]] void refuse(Index ith, std::string const& text) {
     if (!refusing_.test_and_set()) {
       std::snprintf(refusal_, sizeof refusal_, "%s",
@@ -196,7 +196,7 @@ class host_threads {
     signal_.fetch_add(1);
     signal_.notify_all();
   }
-  /// When thread 0 has begun.
+  /// Waits until thread 0 has begun.
   void take_seat(Index ith, Index nth) {
     auto& state = state_of(ith);
     for (;;) {
@@ -222,7 +222,7 @@ class host_threads {
     take_seat(ith, nth);
     place const until_return{*this, ith};
     for (;;) {
-      auto const seen = signal_.load();  // before looking: what comes later changes it
+      auto const seen = signal_.load();  // before the check: a later job changes it
       if (over_.load()) break;
       helping_.fetch_add(1);
       if (job* const work = current_.load()) work->work();
@@ -238,7 +238,7 @@ class host_threads {
 
   Index most_;
   std::unique_ptr<seat[]> seats_;
-  std::atomic<Index> helpers_{0};  // threads beside thread 0 in the pass
+  std::atomic<Index> helpers_{0};  // number of other threads in the pass
   std::atomic<job*> current_{nullptr};
   std::atomic<Index> helping_{0};
   std::atomic<std::uint32_t> signal_{0};  // changes with every job, and at the end of a pass
@@ -247,21 +247,21 @@ class host_threads {
   void const* result_ = nullptr;
   char error_[1024] = {};
   std::atomic_flag refusing_{};
-  std::atomic<bool> refused_{false};  // and then refusal_ stays
+  std::atomic<bool> refused_{false};  // once true, refusal_ is constant
   char refusal_[256] = {};
 };
 
 static_assert(Executor<host_threads>, "headmix: host_threads is no Executor");
 
-/// A module that all threads of a host call together. forward() returns y on every one.
+/// A module that all threads of a host call together. forward() returns y on every thread.
 /// @tparam Backend Cpu<float, host_threads> or Cpu<double, host_threads>
 template <LayerPolicy L, BackendPolicy Backend = Cpu<float, host_threads>, class Mode = training>
 class HostModule {
  public:
   using scalar = typename Backend::scalar;
-  /// What module() returns.
+  /// The type of module().
   using module_type = Module<L, Backend, Mode>;
-  /// Of results and their gradients.
+  /// The scalar type of results and their gradients.
   using result_scalar = typename module_type::result_scalar;
 
   /// @param most_threads the largest nth of any call
@@ -269,22 +269,22 @@ class HostModule {
   HostModule(Index most_threads, std::uint64_t seed, size_value<X>... sizes)
       : threads_(most_threads), module_(seed, Backend(threads_), sizes...) {}
 
-  /// As Module::forward. x and b of thread 0 count.
+  /// Module::forward on the host's threads; x and b of thread 0 are used.
   view<result_scalar const> forward(Index ith, Index nth, view<scalar const> x, batch const& b) {
     return threads_.run(ith, nth, [&] { return module_.forward(x, b); });
   }
-  /// The same for one sequence.
+  /// Module::forward of one sequence on the host's threads.
   view<result_scalar const> forward(Index ith, Index nth, view<scalar const> x) {
     return forward(ith, nth, x, uniform(1, x.rows));
   }
-  /// As Module::backward. dy and the weights of thread 0 count.
+  /// Module::backward on the host's threads; dy and the weights of thread 0 are used.
   template <class M = Mode>
   void backward(Index ith, Index nth, view<result_scalar const> dy, std::initializer_list<double> weights = {}) {
     threads_.run(ith, nth, [&] { module_.template backward<M>(dy, weights); });
   }
-  /// For parameters, gradients and losses; its own passes run on the thread that calls them.
+  /// The module, for parameters, gradients and losses; its own passes run on the calling thread.
   [[nodiscard]] module_type& module() { return module_; }
-  /// Runs other work of the host's threads on this module.
+  /// The executor, for other work of the host's threads on this module.
   [[nodiscard]] host_threads& threads() { return threads_; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Any layer as an operator of PyTorch on the CPU, with autograd: torch_layer. Tensors are read and written where they
-// lie, whatever their strides. Needs LibTorch 1.13 or newer, or the one inside of PyTorch; not in the umbrella header.
+// Any layer as an operator of PyTorch on the CPU, with autograd: torch_layer. Tensors are read and written in place,
+// with any strides. Needs LibTorch 1.13 or newer, or PyTorch's own; not in the umbrella header.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/autograd.h>
@@ -21,12 +21,12 @@
 
 namespace headmix {
 
-/// What a call of a torch_layer may have besides x and the parameters.
+/// Optional arguments of a torch_layer call, besides x and the parameters.
 struct torch_options {
   std::vector<std::int64_t> sizes{};    ///< one for each of the layer's Sizes
   c10::optional<at::Tensor> context{};  ///< the second input of cross-attention
   c10::optional<at::Tensor> offsets{};  ///< Int32 [sequences + 1]: sequences of different lengths in x [tokens, D]
-  c10::optional<at::Tensor> context_offsets{};  ///< the same of the context
+  c10::optional<at::Tensor> context_offsets{};  ///< Int32 [context sequences + 1], likewise for the context
   bool training = true;                         ///< false: no noise, no dropout
 };
 
@@ -37,12 +37,12 @@ struct torch_options {
 ///   TORCH_LIBRARY(mine, m) { Moh_op::define(m, "mine::moh"); }            // torch.ops.mine.moh in Python
 ///   auto const y_and_losses = Moh_op::apply(x, parameters);              // in C++, registered or not
 ///
-/// x is [sequences, tokens, D], or [tokens, D]: one sequence, or those of the option `offsets`. The results are y, of
-/// x's shape but for its columns, and the layer's losses, one number each, all with gradients. First derivatives only.
-/// Layers with the option `padded` take offsets instead, so leave that option out.
-/// @tparam Parameters type_list of the layer's parameters in the order in which tensors are given; void: the module's
+/// x is [sequences, tokens, D], or [tokens, D]: one sequence, or those of the option `offsets`. The results are y, with
+/// the leading extents of x, and the layer's losses, one number each, all with gradients. First derivatives only.
+/// Instead of the option `padded`, use offsets.
+/// @tparam Parameters type_list of the layer's parameters in the order of the tensors; void: the module's order
 /// @tparam Sizes type_list of dynamic sizes that no tensor has, e.g. type_list<Layer::top_k>
-/// @tparam Scalars the types of numbers: float, double, or both, of which x has one
+/// @tparam Scalars the supported scalar types: float, double, or both; x has one of them
 template <LayerPolicy L, class Parameters = void, class Sizes = type_list<>, class Scalars = type_list<float, double>>
 class torch_layer {
   template <class Scalar>
@@ -61,27 +61,27 @@ class torch_layer {
                                                      std::type_identity<Parameters>>::type;
   /// Results and parameters.
   using tensors = std::vector<at::Tensor>;
-  /// What a call may have or not.
+  /// An optional argument.
   using optional_tensor = c10::optional<at::Tensor>;
 
   /// y and the losses.
   static tensors apply(at::Tensor const& x, at::TensorList parameters, torch_options const& o = {}) {
     return call(x, parameters, o.context, o.offsets, o.context_offsets, o.sizes, o.training);
   }
-  /// The same, as the operator has it.
+  /// apply() with the operator's signature.
   static tensors call(at::Tensor const& x, at::TensorList parameters, optional_tensor const& context,
                       optional_tensor const& offsets, optional_tensor const& context_offsets, at::IntArrayRef sizes,
                       bool training) {
     check_count("parameters", names(), parameters.size());
     optional_tensor random;
-    if constexpr (contains<leaves, random_key>) {  // drawn here, so that torch.manual_seed and the compiler know of it
+    if constexpr (contains<leaves, random_key>) {  // drawn here, visible to torch.manual_seed and the compiler
       if (training) random = at::randint((std::numeric_limits<std::int64_t>::max)(), {1}, at::kLong);
     }
     arguments const a{x, parameters, context, offsets, context_offsets, random, sizes};
     return differentiable(a, std::make_index_sequence<parameter_list::size>{});
   }
-  /// Registers `name`, "library::operator", with what torch.compile needs, and two helpers: `name`_parameters(int seed,
-  /// ScalarType) -> Tensor[] and `name`_names() -> str[]. To be called in TORCH_LIBRARY.
+  /// Registers `name`, "library::operator", with the registrations for torch.compile, and two helpers:
+  /// `name`_parameters(int seed, ScalarType) -> Tensor[] and `name`_names() -> str[]. Call it in TORCH_LIBRARY.
   static void define(torch::Library& library, std::string const& name) {
     op_name() = name;
     auto const def = [&](std::string const& schema, auto f) { library.def((name + schema).c_str(), f); };
@@ -110,7 +110,7 @@ class torch_layer {
 
   /// The parameters' names, in order.
   static std::vector<std::string> names() { return names_of(parameter_list{}); }
-  /// Tensors that start as those of a Module with this seed do, and require gradients.
+  /// Tensors with the initial values of a Module of this seed, which require gradients.
   /// @param sizes dynamic sizes, at<Layer::model_dim>(64), ...
   template <Extent... X>
   static tensors parameters(std::uint64_t seed, at::ScalarType type, size_value<X>... sizes) {
@@ -135,7 +135,7 @@ class torch_layer {
     optional_tensor const &context, &offsets, &context_offsets, &random;
     at::IntArrayRef sizes;
   };
-  /// Of the operator; empty if it is not registered, which happens before variables of templates are initialised.
+  /// The operator's name; empty if it is not registered, which happens before templates' variables are initialised.
   static std::string& op_name() {
     static std::string name;
     return name;
@@ -151,7 +151,7 @@ class torch_layer {
     for (auto const& name : expected) all += (all.empty() ? " (" : ", ") + name;
     fail(what, ": expected ", expected.size(), all, all.empty() ? "" : ")", ", found ", found);
   }
-  /// f of the type of numbers.
+  /// Calls f with the scalar type.
   template <class F>
   static auto with_scalar(at::ScalarType type, char const* what, F f) {
     tensors result;
@@ -182,7 +182,7 @@ class torch_layer {
       std::size_t i = 0;
       for_each(Sizes{}, [&]<class X>() { program.set(X{}, a.sizes[i++]); });
       if (a.context) context = detail::torch_rows(*a.context, "context");
-      // Copies: the caller may write to these before the backward pass, which reads them again.
+      // Copies: the caller may overwrite these before the backward pass, which reads them again.
       if (a.offsets) offsets = a.offsets->clone();
       if (a.context_offsets) context_offsets = a.context_offsets->clone();
       if (a.random) random = randomness(static_cast<std::uint64_t>(a.random->template item<std::int64_t>()));
@@ -190,7 +190,7 @@ class torch_layer {
       program.bind_tokens(detail::torch_segments(a.x, "x", offsets));
       if (a.context) program.bind_context(detail::torch_segments(*a.context, "context", context_offsets));
     }
-    /// Gradients: of x, the parameters and the context; none, or undefined where they are not wanted.
+    /// Binds the gradients of x, the parameters and the context; undefined ones are not computed.
     void bind(at::TensorList parameters, tensors const& gradients) {
       known.clear();
       for_each(typename program_type::leaves{}, [&]<class Leaf>() {
@@ -243,7 +243,7 @@ class torch_layer {
     }
     tensors backward(at::TensorList dy, at::Tensor const& x_now, at::TensorList parameters,
                      detail::torch_optional const& context_now, at::IntArrayRef needed) override {
-      // The copy of the forward pass, if it had to make one.
+      // The copy that the forward pass made, if any.
       if (x.is_alias_of(x_now) || x_now.dim() == 2) x = detail::torch_rows(x_now, "x");
       if (context_now && (context.is_alias_of(*context_now) || context_now->dim() == 2)) {
         context = detail::torch_rows(*context_now, "context");
@@ -259,7 +259,7 @@ class torch_layer {
         wanted.push_back(made);
       }
       bind(parameters, gradients);
-      if (!program.has_run()) run();  // the values have moved, say to another device and back
+      if (!program.has_run()) run();  // the values have moved, for example to another device and back
       auto const rows = dy[0].reshape({-1, dy[0].size(-1)});
       with_weights(rows, dy, std::make_index_sequence<losses::size>{});
       return wanted;
@@ -329,7 +329,7 @@ class torch_layer {
     }
     return all;
   }
-  /// f, or the operator where there is one: who traces a program sees operators only.
+  /// Calls f, or the operator if it is registered: tracers see operators only.
   template <class F, class... A>
   static tensors through(char const* part, F* f, A const&... a) {
     if (op_name().empty()) return f(a...);
@@ -342,13 +342,13 @@ class torch_layer {
   // ---- autograd ----
 
   struct function : torch::autograd::Function<function> {
-    template <class... T>  // tensors one by one: PyTorch does not look into a list
+    template <class... T>  // one by one: PyTorch does not look into a list
     static tensors forward(torch::autograd::AutogradContext* ctx, arguments const* a, T const&...) {
       tensors results = through("_forward", &torch_layer::forward, a->x, a->parameters, a->context, a->offsets,
                                 a->context_offsets, a->random, a->sizes);
       ctx->saved_data["state"] = results.back();
       results.pop_back();
-      tensors saved{a->x};  // keeps their memory, and notices when somebody writes to it
+      tensors saved{a->x};  // keeps their memory, and detects writes to it
       saved.insert(saved.end(), a->parameters.begin(), a->parameters.end());
       if (a->context) saved.push_back(*a->context);
       ctx->save_for_backward(std::move(saved));
@@ -364,7 +364,7 @@ class torch_layer {
       auto const found =
           through("_backward", &torch_layer::backward, ctx->saved_data["state"].toTensor(), at::TensorList(dy),
                   saved[0], at::TensorList(saved).slice(1, n), context, at::IntArrayRef(needed));
-      tensors gradients(n + 3);  // none for what is no tensor
+      tensors gradients(n + 3);  // undefined for arguments that are no tensors
       auto next = found.begin();
       for (std::size_t i = 0; i < needed.size(); ++i) {
         if (needed[i] != 0) gradients[i + 1] = *next++;

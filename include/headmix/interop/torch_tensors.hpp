@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What torch.hpp is made of: PyTorch's threads as an Executor, its tensors as views, and a forward pass in the memory
-// of a tensor. Needs LibTorch, as torch.hpp does.
+// Parts of torch.hpp: PyTorch's threads as an Executor, its tensors as views, and a forward pass in the memory of a
+// tensor. Needs LibTorch, as torch.hpp does.
 
 #include <ATen/Parallel.h>
 #include <torch/types.h>
@@ -22,10 +22,10 @@
 
 namespace headmix {
 
-/// PyTorch's intra-op threads, torch.get_num_threads() of them, in units that are compiled with -fopenmp as PyTorch is;
-/// in others the calling thread alone. Inside of a parallel region of PyTorch the tasks run serially.
+/// PyTorch's intra-op threads, torch.get_num_threads() of them, in units compiled with -fopenmp like PyTorch; in other
+/// units the calling thread alone. Inside a parallel region of PyTorch the tasks run serially.
 struct torch_threads {
-  /// How many there are now.
+  /// The current number of threads.
   static Index count() {
 #ifdef INTRA_OP_PARALLEL
     return at::get_num_threads();
@@ -33,7 +33,7 @@ struct torch_threads {
     return 1;
 #endif
   }
-  Index threads = count();  ///< how many there were when it was made
+  Index threads = count();  ///< number of threads at construction
   [[nodiscard]] Index concurrency() const { return threads; }
   template <class F>
   void parallel_for(Index n, F&& f) {
@@ -45,9 +45,9 @@ struct torch_threads {
 };
 static_assert(Executor<torch_threads>, "headmix: torch_threads is no Executor");
 
-/// A tensor of 1 (a row), 2 or 3 (a stack) dimensions as it lies in memory. Keep the tensor for as long as the view.
-/// @tparam T the type of its numbers, const where they are only read
-/// @param name what errors call it
+/// A tensor of 1 (a row), 2 or 3 (a stack) dimensions as a view. The tensor must outlive the view.
+/// @tparam T the scalar type, const for read-only access
+/// @param name the tensor's name in errors
 template <class T>
 [[nodiscard]] view<T> from_torch(at::Tensor const& t, std::string_view name = "the tensor") {
   using number = std::remove_const_t<T>;
@@ -70,14 +70,14 @@ namespace detail {
 using torch_tensors = std::vector<at::Tensor>;
 using torch_optional = c10::optional<at::Tensor>;
 
-/// A forward pass, for its backward passes.
+/// A forward pass, kept for its backward passes.
 struct torch_pass {
   virtual ~torch_pass() = default;
   /// Gradients of x, the parameters and the context: those i with needed[i] != 0, in this order.
   virtual torch_tensors backward(at::TensorList dy, at::Tensor const& x, at::TensorList parameters,
                                  torch_optional const& context, at::IntArrayRef needed) = 0;
 };
-/// What lies in the memory of the tensor that stands for a pass, so that autograd and the compiler can keep it.
+/// The content of the tensor that represents a pass, so that autograd and the compiler can keep it.
 struct torch_state {
   torch_state const* self;
   void const* layer;
@@ -100,7 +100,7 @@ struct torch_state {
   }
 };
 
-/// x [B, T, D] or [T, D] as rows; a copy where they do not lie at equal distances.
+/// x [B, T, D] or [T, D] as rows; a copy if they are not at equal distances.
 inline at::Tensor torch_rows(at::Tensor const& x, char const* name) {
   if (x.dim() != 2 && x.dim() != 3)
     fail(name, ": expected [tokens, D] or [sequences, tokens, D], found ", x.dim(), " dimensions");

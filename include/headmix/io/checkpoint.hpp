@@ -1,12 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A training in a file: parameters, the state of optimisers, and what random numbers are drawn with. Resuming continues
-// with the same bits.
+// Checkpoints of a training: parameters, the state of optimisers, and the state of random numbers. A resumed training
+// has the same bits.
 //
 //   save("run.safetensors", module, optimiser);
-//   load("run.safetensors", module, optimiser);   // of the same layer and sizes; or without the optimiser: its weights
+//   load("run.safetensors", module, optimiser);   // of the same layer and sizes; the optimiser may be omitted
 //
-// Weights with names of others: io/weights.hpp.
+// Published weights with other names: io/weights.hpp.
 
 #include <charconv>
 #include <string>
@@ -20,10 +20,10 @@
 
 namespace headmix {
 
-/// What a program adds to a checkpoint: tensors whose names begin with "extra.", and strings. load() leaves them to the
-/// program: Safetensors::tensor(), metadata().
+/// A program's additions to a checkpoint: tensors with names that begin with "extra.", and strings. load() does not
+/// read them; use Safetensors::tensor() and metadata().
 struct checkpoint_extras {
-  TensorMap tensors;  ///< views: the numbers are the program's
+  TensorMap tensors;  ///< views of the program's numbers
   Metadata metadata;  ///< strings by names that save() does not use
 };
 
@@ -41,7 +41,7 @@ template <class T>
   return value;
 }
 
-/// Numbers of steps, one for each optimiser, and spaces between them.
+/// Metadata key of the step numbers, one for each optimiser, separated by spaces.
 inline constexpr std::string_view steps_key = "optimiser_steps";
 [[nodiscard]] inline std::vector<Index> saved_steps(Safetensors const& file, std::size_t optimisers) {
   auto const found = file.metadata().find(steps_key);
@@ -101,7 +101,7 @@ inline void write_checkpoint(std::string const& path, std::vector<stored_tensor>
   write_safetensors(path, extras.tensors, extras.metadata);
 }
 
-/// Reads the part of a file's tensor that t is.
+/// Reads the part t of a file's tensor.
 inline void add_part(TensorReads& reads, stored_tensor const& t, tensor_view const& from, std::string const& where) {
   auto const whole = t.whole();
   std::vector<Index> columns = counted_from_zero(t.cols);
@@ -114,7 +114,7 @@ inline void add_part(TensorReads& reads, stored_tensor const& t, tensor_view con
   }
 }
 
-/// Checks everything about a file's tensors; store() of the result copies them.
+/// Checks all tensors of a file; store() of the result copies them.
 [[nodiscard]] inline TensorReads read_checkpoint(Safetensors const& file, std::vector<stored_tensor> const& tensors,
                                                  bool has_optimiser, load_options const& options) {
   auto const expected = by_name(tensors);
@@ -140,7 +140,7 @@ inline void add_part(TensorReads& reads, stored_tensor const& t, tensor_view con
   return reads;
 }
 
-/// What a checkpoint says besides numbers.
+/// The metadata of a checkpoint.
 template <class M, class... O>
 void describe(std::string const& path, checkpoint_extras& extras, std::vector<stored_tensor> const& tensors, M const& m,
               O const&... optimisers) {
@@ -168,15 +168,14 @@ void describe(std::string const& path, checkpoint_extras& extras, std::vector<st
 }  // namespace detail
 
 /// Writes the parameters and buffers of a module, the state of optimisers (StatefulOptimiser), and the module's seed
-/// and number of passes, which are what its noise and dropout are drawn with. The file appears, or replaces the one
-/// that is there, as a whole (OutputFile). Tensors have the parameters' names; those of optimisers begin with
-/// "optimiser.". Errors name the path or the tensor; two parameters of one name are one.
+/// and number of passes, from which noise and dropout are drawn. The file is created or replaced atomically
+/// (OutputFile). Tensors have the parameters' names; those of optimisers begin with "optimiser.". Errors name the path
+/// or the tensor; two parameters of one name are an error.
 ///
-/// Random numbers are functions of the seed and the pass, and which functions these are is not in the file: a training
-/// that was saved before streams were separated by their purposes (core/random.hpp) goes on with other noise and dropout
-/// than it would have had.
+/// Random numbers are functions of the seed and the pass, and these functions are not in the file: a training that was
+/// saved before streams were separated by purpose (core/random.hpp) continues with other noise and dropout.
 ///
-/// What is not saved: settings (learning rate, betas), selections and inputs, and what set_randomness() said.
+/// Not saved: settings (learning rate, betas), selections and inputs, and the argument of set_randomness().
 template <HasParameters M, StatefulOptimiser... O>
 void save(std::string const& path, checkpoint_extras extras, M const& m, O const&... optimisers) {
   auto const tensors = detail::all_tensors(m, optimisers...);
@@ -188,17 +187,17 @@ void save(std::string const& path, checkpoint_extras extras, M const& m, O const
   detail::describe(path, extras, tensors, m, optimisers...);
   detail::write_checkpoint(path, tensors, std::move(extras));
 }
-/// Without extras.
+/// save() without extras.
 template <HasParameters M, StatefulOptimiser... O>
 void save(std::string const& path, M const& m, O const&... optimisers) {
   save(path, checkpoint_extras{}, m, optimisers...);
 }
 
-/// Reads what save() wrote. Everything is checked first: tensors that are missing or that nobody has, shapes, types,
-/// NaN and infinities. After an error, which names the file, the tensor, what was expected and what was found, nothing
-/// has changed, also where memory runs out (std::bad_alloc). Optimisers are as many as there were, in their order.
-/// Without one, the file's are left alone: a module for inference loads a training. The seed and the number of passes
-/// are the file's then, where it has them: it must where an optimiser is loaded.
+/// Reads a file of save(). Everything is checked first: missing and surplus tensors, shapes, types, NaN and infinities.
+/// After an error, which names the file, the tensor, the expected and the found value, nothing has changed, also when
+/// memory runs out (std::bad_alloc). The number and order of optimisers must be those of the file. Without optimisers,
+/// the file's are ignored: a module for inference can load a training. The seed and the number of passes are taken from
+/// the file if it has them, which it must if an optimiser is loaded.
 template <HasParameters M, StatefulOptimiser... O>
 void load(Safetensors const& file, load_options const& options, M& m, O&... optimisers) {
   constexpr bool resumes = sizeof...(O) > 0;
@@ -222,17 +221,17 @@ void load(Safetensors const& file, load_options const& options, M& m, O&... opti
   static_cast<void>(i);
   if constexpr (requires { m.parameters_changed(); }) m.parameters_changed();
 }
-/// With options as they are by default.
+/// load() with default options.
 template <HasParameters M, StatefulOptimiser... O>
 void load(Safetensors const& file, M& m, O&... optimisers) {
   load(file, load_options{}, m, optimisers...);
 }
-/// From the file of this path.
+/// load() from the file at this path.
 template <HasParameters M, StatefulOptimiser... O>
 void load(std::string const& path, load_options const& options, M& m, O&... optimisers) {
   load(Safetensors::read(path), options, m, optimisers...);
 }
-/// From the file of this path, with options as they are by default.
+/// load() from the file at this path, with default options.
 template <HasParameters M, StatefulOptimiser... O>
 void load(std::string const& path, M& m, O&... optimisers) {
   load(Safetensors::read(path), load_options{}, m, optimisers...);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Elements of tensors as floating-point numbers of another type, or in another order.
+// Conversion of tensor elements to another floating-point type or order.
 
 #include <cmath>
 #include <cstdio>
@@ -15,7 +15,7 @@
 
 namespace headmix::detail {
 
-/// IEEE 754's numbers of 16 bits, for reading.
+/// IEEE 754 numbers of 16 bits, for reading only.
 struct float16 {
   std::uint16_t bits;
 
@@ -31,7 +31,7 @@ struct float16 {
   explicit operator double() const { return static_cast<double>(static_cast<float>(*this)); }
 };
 
-/// Calls f with the C++ type of a floating-point dtype; false for others.
+/// Calls f with the C++ type of a floating-point dtype; returns false for other dtypes.
 template <class F>
 bool with_floating_point(dtype type, F&& f) {
   switch (type) {
@@ -55,7 +55,7 @@ bool with_floating_point(dtype type, F&& f) {
   return with_floating_point(type, [](auto) {});
 }
 
-/// A matrix among the elements of a tensor: (i, j) is number first + i * row_stride + column[j].
+/// A matrix among the elements of a tensor: (i, j) is element first + i * row_stride + column[j].
 struct element_order {
   Index first, rows, row_stride;
   std::span<Index const> column;
@@ -72,15 +72,15 @@ template <class To, class From>
   }
 }
 
-/// Writes the elements to consecutive numbers of type To, rounded to nearest. Returns the first that is not finite
-/// then, counted in the new order, or -1.
+/// Writes the elements to consecutive numbers of type To, rounded to nearest. Returns the index of the first non-finite
+/// result, or -1.
 template <class To, class From>
 Index copy_elements(std::byte* to, std::byte const* from, element_order const& o) {
   Index n = 0, bad = -1;
   for (Index i = 0; i < o.rows; ++i) {
     for (Index const j : o.column) {
       From x;
-      // The data of a file lies at any address.
+      // Data of a file may be at any address.
       std::memcpy(&x, from + (o.first + i * o.row_stride + j) * static_cast<Index>(sizeof(From)), sizeof(From));
       To const y = converted<To>(x);
       if (bad < 0 && !std::isfinite(static_cast<double>(y))) bad = n;
@@ -89,7 +89,7 @@ Index copy_elements(std::byte* to, std::byte const* from, element_order const& o
   }
   return bad;
 }
-/// The same for types that are known at run time; both are floating-point.
+/// copy_elements for dtypes that are known at run time; both are floating-point.
 [[nodiscard]] inline Index copy_elements(std::byte* to, dtype to_type, tensor_view const& from,
                                          element_order const& order) {
   Index bad = -1;
@@ -101,7 +101,7 @@ Index copy_elements(std::byte* to, std::byte const* from, element_order const& o
   return bad;
 }
 
-/// An element as text, whatever its type.
+/// An element as text, for any dtype.
 [[nodiscard]] inline std::string element_text(tensor_view const& t, Index at) {
   char text[32] = "";
   with_floating_point(t.type, [&]<class T>(std::type_identity<T>) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Files with errors that name the path. A file is read in pieces, so no claim about its size is believed, and is
-// written under another name first, so nobody ever sees half of it.
+// Files with errors that name the path. A file is read in pieces, so no claim about its size is trusted, and is written
+// under a temporary name first, so no reader sees a partial file.
 
 #include <array>
 #include <atomic>
@@ -29,11 +29,11 @@ namespace headmix {
 
 namespace detail {
 
-/// What an error number means; unlike std::strerror, safe from several threads.
+/// The text of an errno value; unlike std::strerror, thread-safe.
 [[nodiscard]] inline std::string reason(int error) { return std::generic_category().message(error); }
 
 #if defined(__unix__) || defined(__APPLE__)
-/// The file that a path to write to stands for. Every function that can fail leaves its reason in errno.
+/// The file that an output path refers to. Every function that can fail leaves its reason in errno.
 class destination {
  public:
   explicit destination(std::string path) : path_(std::move(path)) {
@@ -50,30 +50,30 @@ class destination {
     if (exists_ && !in_place_ && faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0) error_ = errno;
   }
 
-  /// The path, with links followed: to a file that need not be there.
+  /// The path with links resolved; the file need not exist.
   [[nodiscard]] std::string const& path() const { return path_; }
-  /// With the slash at its end.
+  /// The folder of the path, with a trailing slash.
   [[nodiscard]] std::string folder() const { return path_.substr(0, path_.rfind('/') + 1); }
-  /// Whether nothing can take its place: a pipe, a device, an open file.
+  /// True if the file cannot be replaced: a pipe, a device, an open file.
   [[nodiscard]] bool in_place() const { return in_place_; }
-  /// Why nothing can be written to it, or 0.
+  /// The errno value that prevents writing, or 0.
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] static int process() { return getpid(); }
 
-  /// Gives the file the mode, the owner and the group of the one that it will replace, as far as we may.
+  /// Gives the file the mode, owner and group of the file that it will replace, as far as permitted.
   void dress(std::FILE* file) const {
     if (!exists_ || in_place_) return;
-    // The bits that run a file as its owner or group go where these cannot be kept.
+    // If owner and group cannot be kept, the set-uid and set-gid bits are cleared.
     bool const owned = fchown(fileno(file), status_.st_uid, status_.st_gid) == 0;
-    if (fchmod(fileno(file), status_.st_mode & (owned ? 07777 : 0777)) != 0) return;  // of a disk without modes
+    if (fchmod(fileno(file), status_.st_mode & (owned ? 07777 : 0777)) != 0) return;  // a file system without modes
   }
-  /// Waits until the file's content is on the disk.
+  /// Flushes the file's content to disk.
   [[nodiscard]] bool sync(std::FILE* file) const { return in_place_ || fsync(fileno(file)) == 0; }
-  /// Puts a file of the same folder in its place, and waits until the disk knows.
+  /// Renames a file of the same folder over this one, and flushes the folder.
   [[nodiscard]] bool replace_by(std::string const& file) const {
-    std::string const folder_path = folder();  // while there is something to lose, nothing may throw
+    std::string const folder_path = folder();  // no exception after the rename: allocate before
     if (std::rename(file.c_str(), path_.c_str()) != 0) return false;
-    // Some folders cannot be opened, or synchronised: no reason to take back what is in its place.
+    // Some folders cannot be opened or flushed, which is no reason to undo the rename.
     int const fd = open(folder_path.empty() ? "." : folder_path.c_str(), O_RDONLY | O_CLOEXEC);
     bool const synced = fd < 0 || fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
     int const error = errno;
@@ -83,7 +83,7 @@ class destination {
   }
 
  private:
-  /// A name of an open file: what it links to need not be a path, and who has opened it would not see another file.
+  /// A name of an open descriptor: its link need not be a path, and its owner would not see a replacement.
   [[nodiscard]] bool is_descriptor() const { return path_.starts_with("/proc/") || path_.starts_with("/dev/fd/"); }
 
   std::string path_;
@@ -92,7 +92,7 @@ class destination {
   int error_ = 0;
 };
 #else
-/// The same where there is no POSIX: the new file replaces whatever has its name.
+/// Destination without POSIX: the new file replaces any file of its name.
 class destination {
  public:
   explicit destination(std::string path) : path_(std::move(path)) {}
@@ -117,7 +117,7 @@ class destination {
 
 }  // namespace detail
 
-/// A file, pipe or device that is read from its beginning on.
+/// A file, pipe or device that is read sequentially.
 class InputFile {
  public:
   /// Opens a file; an Error names it if that fails.
@@ -128,7 +128,7 @@ class InputFile {
   InputFile& operator=(InputFile const&) = delete;
   ~InputFile() { std::fclose(file_); }
 
-  /// Fills `to` and returns the bytes read, which are fewer only where the file ends.
+  /// Fills `to` and returns the number of bytes read, which is smaller only at the end of the file.
   std::size_t read(std::span<std::byte> to) {
     std::size_t const got = std::fread(to.data(), 1, to.size(), file_);
     if (got < to.size() && std::ferror(file_)) fail(path_, ": cannot read: ", detail::reason(errno));
@@ -140,8 +140,8 @@ class InputFile {
   std::FILE* file_;
 };
 
-/// The next `size` bytes of a source (anything with read(), as above), fewer where it ends. Memory grows with what has
-/// come, to at most twice that: `size` may be a lie.
+/// The next `size` bytes of a source (any class with read(), as above), fewer at its end. Memory grows with the bytes
+/// read, to at most twice as many: `size` is not trusted.
 template <class Source>
 [[nodiscard]] std::vector<std::byte> read_bytes(Source& source, std::size_t size) {
   std::vector<std::byte> bytes;
@@ -158,26 +158,25 @@ template <class Source>
   return bytes;
 }
 
-/// A file that appears under its name, or replaces the one that is there, when commit() returns: then it is on the
-/// disk, as far as the system can tell. Otherwise nothing is left of it, and what was there before stays whole, even if
-/// the process is killed; a file headmix-*.tmp may then stay beside it, which is in nobody's way. The new file has the
-/// mode of the old one, and its owner and group as far as the process may set them. Where the path is a link, the file
-/// that it leads to is replaced, and the link stays. What exists and is no regular file (a pipe, /dev/null), and what
-/// is open already (/dev/stdout), is written as it is. Without POSIX, links are replaced, and nobody waits for the
-/// disk.
+/// A file that is created or replaced atomically by commit(), which returns when it is on disk, as far as the system
+/// can tell. Without commit() nothing is left of it, and an existing file stays whole, even if the process is killed;
+/// then a harmless file headmix-*.tmp may stay beside it. The new file has the mode of the old one, and its owner and
+/// group as far as the process may set them. If the path is a link, its target is replaced, and the link stays.
+/// Existing non-regular files (a pipe, /dev/null) and open ones (/dev/stdout) are written directly. Without POSIX,
+/// links are replaced, and nothing is flushed to disk.
 ///
-/// Every failure is an Error with the path and the reason. An object is for one thread at a time; different ones may
-/// write to the same path at once: one of them wins.
+/// Every failure is an Error with the path and the reason. An object is for one thread at a time; several may write to
+/// the same path concurrently: one of them wins.
 class OutputFile {
  public:
-  /// Creates the file that commit() will put in its place.
+  /// Creates the temporary file that commit() renames.
   explicit OutputFile(std::string path) : path_(std::move(path)), to_(path_) {
     static std::atomic<unsigned long> count = 0;
     errno = to_.error();
     if (errno == 0 && to_.in_place()) {
       file_ = std::fopen(to_.path().c_str(), "ab");
     } else if (errno == 0) {
-      // Exclusive: what another process, or one that was killed, has under this name stays as it is.
+      // Exclusive creation: an existing temporary file of another process is not touched.
       do {
         temporary_ = message(to_.folder(), "headmix-", to_.process(), "-", ++count, ".tmp");
         file_ = std::fopen(temporary_.c_str(), "wbx");
@@ -194,7 +193,7 @@ class OutputFile {
   void write(std::span<std::byte const> bytes) {
     if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) give_up();
   }
-  /// Call last: a full disk may show only here.
+  /// Must be called last: a full disk may be reported only here.
   void commit() {
     if (std::fflush(file_) != 0 || !to_.sync(file_)) give_up();
     if (std::fclose(std::exchange(file_, nullptr)) != 0) give_up();
@@ -210,7 +209,7 @@ class OutputFile {
   }
   [[noreturn]] void give_up() {
     int const error = errno;
-    discard();  // here too, for builds whose errors end the process
+    discard();  // also before fail(), for builds whose errors end the process
     fail(path_, ": cannot write: ", detail::reason(error));
   }
 
@@ -219,7 +218,7 @@ class OutputFile {
   std::FILE* file_ = nullptr;
 };
 
-/// Writes a whole file as OutputFile does.
+/// Writes a whole file through OutputFile.
 inline void write_file(std::string path, std::string_view content) {
   OutputFile file(std::move(path));
   file.write(std::as_bytes(std::span(content.data(), content.size())));

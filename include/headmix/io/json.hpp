@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A strict JSON reader (RFC 8259). The caller says what comes next and keeps what it needs: there is no tree, so a
-// hostile text cannot ask for more memory than its reader would, and a value of the wrong kind is an error that says
-// where.
+// A strict JSON reader (RFC 8259). The caller asks for values in order and keeps what it needs: there is no tree, so a
+// hostile text cannot make it allocate, and a value of the wrong kind is an error with its place.
 
 #include <charconv>
 #include <limits>
@@ -19,8 +18,8 @@
 
 namespace headmix {
 
-/// Reads one JSON text from its beginning to its end; every error names the text, the place in it, what was expected
-/// and what was found:
+/// Reads one JSON text from beginning to end; every error names the text, the place in it, the expected and the found
+/// value:
 ///
 ///     JsonReader json(text, "run.json");
 ///     json.object([&](std::string const& key) {
@@ -29,10 +28,10 @@ namespace headmix {
 ///     json.end();
 class JsonReader {
  public:
-  /// `name` is what errors call the text; both must outlive the reader.
+  /// `name` is the text's name in errors; both must outlive the reader.
   JsonReader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
 
-  /// Calls member(key) for each member, which must read the value. A key that comes twice is an error.
+  /// Calls member(key) for each member, which must read the value. A repeated key is an error.
   template <class F>
   void object(F&& member) {
     open('{', "an object");
@@ -83,7 +82,7 @@ class JsonReader {
     }
   }
 
-  /// A whole number from 0 to the largest Index, written without fraction and exponent.
+  /// A whole number from 0 to the largest Index, without fraction and exponent.
   [[nodiscard]] Index count() {
     auto const text = next_word();
     Index value = 0;
@@ -96,7 +95,7 @@ class JsonReader {
     return value;
   }
 
-  /// A number that a double can hold, rounded to the nearest.
+  /// A number in the range of double, rounded to nearest.
   [[nodiscard]] double number() {
     auto const text = next_word();
     double value = 0;
@@ -114,7 +113,7 @@ class JsonReader {
     return text == "true";
   }
 
-  /// Any value, which is checked and forgotten.
+  /// Checks and skips any value.
   void skip() {
     auto const text = next_word();
     if (is_number(text) || text == "true" || text == "false" || text == "null") {
@@ -130,7 +129,7 @@ class JsonReader {
     }
   }
 
-  /// Nothing but white space may be left.
+  /// Checks that only white space is left.
   void end() {
     space();
     if (at_ != text_.size()) reject("the end of the text", found());
@@ -154,7 +153,7 @@ class JsonReader {
 
   [[nodiscard]] static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-  /// `value` = the number, which is_number(); false where a double cannot hold it. In no locale.
+  /// Converts text that satisfies is_number(), independent of locale; false if it is out of the range of double.
   [[nodiscard]] static bool read_double(std::string_view text, double& value) {
 #ifdef __cpp_lib_to_chars
     return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
@@ -165,7 +164,7 @@ class JsonReader {
 #endif
   }
 
-  /// The number grammar of RFC 8259, which is narrower than that of from_chars.
+  /// The number grammar of RFC 8259, a subset of that of from_chars.
   [[nodiscard]] static constexpr bool is_number(std::string_view text) {
     auto const one_of = [&text](std::string_view set) {
       if (text.empty() || set.find(text[0]) == set.npos) return false;
@@ -192,14 +191,14 @@ class JsonReader {
     while (at_ < text_.size() && std::string_view(" \t\n\r").find(text_[at_]) != std::string_view::npos) ++at_;
   }
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  /// Steps over the character c behind white space. False, and no further, if another one comes next.
+  /// Skips white space and the character c. Returns false, with nothing skipped, if another character follows.
   [[nodiscard]] bool consume(char c) {
     space();
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
     return true;
   }
-  /// The characters up to the next structural one: a number or a literal, if one comes next.
+  /// The characters up to the next structural one: a number or a literal, or nothing.
   [[nodiscard]] std::string_view next_word() {
     space();
     auto const rest = text_.substr(at_);
@@ -226,7 +225,7 @@ class JsonReader {
     return true;
   }
 
-  /// What follows a backslash.
+  /// An escape sequence, after its backslash.
   [[nodiscard]] char32_t escaped() {
     std::size_t const begin = at_ - 1;
     auto const refuse = [&](std::string_view expected, std::size_t length) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Names and layouts of published models, one table for each layer. Each says for which layer of ours it is; where the
-// layer lies in the file is a prefix:
+// Names and layouts of published models, one table for each layer. Each names the corresponding headmix layer; the
+// layer's place in the file is a prefix:
 //
 //   load(m, "model-00001-of-00004.safetensors", published::llama_attention().below("model.layers.0.self_attn."));
 
@@ -12,18 +12,18 @@ namespace headmix::published {
 using enum tensor_name::order;
 using enum tensor_name::piece;
 
-/// Attention of Llama and its kin, with grouped keys and values, as Hugging Face has them: MultiHead<d, h, d_h, causal,
-/// kv_heads<n>, rope<theta>>, and with biases of q, k and v (Qwen2) its options. Also MoH's LLaMA, which has no weights
-/// more: Moh<d, d_h, QueryNorm<h_s, E_r, K_r>, causal, kv_heads<n>, rope<theta>>. For a router with weights,
-/// `.keeping("W_r W_s W_h")` starts them anew.
+/// Attention of Llama and derivatives, with grouped keys and values, as in Hugging Face: MultiHead<d, h, d_h, causal,
+/// kv_heads<n>, rope<theta>>, with the bias options for biases of q, k and v (Qwen2). Also MoH's LLaMA, which has no
+/// further weights: Moh<d, d_h, QueryNorm<h_s, E_r, K_r>, causal, kv_heads<n>, rope<theta>>. For a router with weights,
+/// `.keeping("W_r W_s W_h")` keeps their initial values.
 [[nodiscard]] inline TensorNames llama_attention() {
   return {{"W_q", "q_proj.weight"}, {"W_k", "k_proj.weight"}, {"W_v", "v_proj.weight"}, {"W_o", "o_proj.weight"},
           {"b_q", "q_proj.bias"},   {"b_k", "k_proj.bias"},   {"b_v", "v_proj.bias"},   {"b_o", "o_proj.bias"}};
 }
 
 /// Attention of MoH's image models: Moh<d, d_h, TwoStage<h_s, E_r, K_r>, query_bias, key_bias, value_bias,
-/// output_bias>, of DiT with qk_norm if it has that, of ViT (TransNeXt's `Attention`) with cosine_scores<tokens> and
-/// relative_position_bias<height, width>. TransNeXt's `AggregatedAttention` is another layer.
+/// output_bias>; for DiT with qk_norm if the model has it; for ViT (TransNeXt's `Attention`) with cosine_scores<tokens>
+/// and relative_position_bias<height, width>. TransNeXt's `AggregatedAttention` is another layer.
 [[nodiscard]] inline TensorNames moh_image_attention() {
   return {{"W_q W_k W_v", "qkv.weight"},
           {"b_q b_k b_v", "qkv.bias"},
@@ -45,7 +45,7 @@ using enum tensor_name::piece;
 }
 
 /// Attention of JetMoE: Moa<d, d_h, SoftmaxTopK<E, k, gating::renormalized>, causal, kv_heads<n>, rope<>, output_bias>.
-/// Its one bias is that of every expert: weights of a token's experts sum to 1.
+/// Its single bias is loaded as that of every expert: weights of a token's experts sum to 1.
 [[nodiscard]] inline TensorNames jetmoe_attention() {
   return {{"W_g", "experts.router.layer.weight"},
           {"W_q", "experts.input_linear.weight"},
@@ -62,8 +62,8 @@ using enum tensor_name::piece;
           {"b_o", "bias"}};
 }
 
-/// Attention of MoA's code: Moa<d, d_h, SoftmaxTopK<E, k, gating::raw>, causal>, with noise<> and with the biases if it
-/// has them, and with context_dim<n> for the decoder's attention to the encoder.
+/// Attention of MoA's code: Moa<d, d_h, SoftmaxTopK<E, k, gating::raw>, causal>, with noise<> and the biases if the
+/// model has them, and with context_dim<n> for encoder-decoder attention.
 [[nodiscard]] inline TensorNames moa_attention() {
   return {{"W_g", "q_proj.w_gate", in_out},
           {"W_noise", "q_proj.w_noise", in_out},

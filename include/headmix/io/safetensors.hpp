@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Tensors by name in a safetensors file: 8 bytes of header length, a JSON header, raw data. The reader trusts nothing
-// in a file. A tensor of a dtype that it does not know has its bytes and its shape, and is no obstacle to others.
+// Named tensors in a safetensors file: 8 bytes of header length, a JSON header, raw data. The reader trusts nothing in
+// a file. A tensor of an unknown dtype has bytes and a shape, and does not prevent reading others.
 
 #include <bit>
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace headmix {
 
 static_assert(std::endian::native == std::endian::little, "headmix: safetensors data is little-endian");
 
-/// The type of a tensor's elements, in the order in which a file written by us holds them: larger ones first, so that
-/// every tensor is aligned to its elements. `other` is a name in a file that is none of these: such a tensor can be
-/// left alone, and its bytes can be read.
+/// The element type of a tensor, in the order in which headmix writes them: larger types first, so that every tensor is
+/// aligned to its elements. `other` is any dtype name not listed here: such a tensor can be ignored, and its bytes can
+/// be read.
 // clang-format off
 enum class dtype {
   u64, i64, f64, f32, u32, i32, bf16, f16, u16, i16, f8_e4m3, f8_e5m2, i8, u8, boolean, other
@@ -68,22 +68,22 @@ consteval dtype arithmetic_dtype() {
 
 }  // namespace detail
 
-/// "F32" and so on.
+/// The name in files: "F32" and so on.
 [[nodiscard]] constexpr std::string_view name_of(dtype type) { return detail::info_of(type).name; }
 
-/// The dtype whose elements are T in memory. Specialise it for a storage type of your own.
+/// The dtype of a C++ type. Specialise it for a storage type of your own.
 template <class T>
 inline constexpr dtype dtype_of = detail::arithmetic_dtype<T>();
 /// BF16
 template <>
 inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;
 
-/// A tensor in memory that somebody else owns: row-major, without gaps, little-endian, at any alignment.
+/// A tensor in memory that it does not own: row-major, without gaps, little-endian, at any alignment.
 struct tensor_view {
-  /// What its elements are.
+  /// Element type.
   dtype type = dtype::f32;
-  std::vector<Index> shape;          ///< none for a single number
-  std::span<std::byte const> bytes;  ///< as many as `type` and `shape` say, where the type is known
+  std::vector<Index> shape;          ///< empty for a single number
+  std::span<std::byte const> bytes;  ///< size given by `type` and `shape`, if the type is known
 };
 
 /// "F32 [2, 3]"
@@ -102,7 +102,7 @@ namespace detail {
 
 inline constexpr std::uint64_t max_header = 100'000'000;
 
-/// Bytes of a tensor, or -1 if its extents (those that are not 0) are more than an Index can count.
+/// Bytes of a tensor, or -1 if the product of its nonzero extents exceeds the range of Index.
 [[nodiscard]] constexpr Index byte_count(dtype type, std::span<Index const> shape) {
   Index bytes = info_of(type).size;
   bool is_empty = false;
@@ -114,7 +114,7 @@ inline constexpr std::uint64_t max_header = 100'000'000;
   return is_empty ? 0 : bytes;
 }
 
-/// Where the data of a tensor begins and ends, in bytes.
+/// Begin and end of a tensor's data, in bytes.
 using byte_range = std::pair<Index, Index>;
 
 [[nodiscard]] inline dtype read_dtype(JsonReader& json) {
@@ -165,10 +165,10 @@ using byte_range = std::pair<Index, Index>;
   return range;
 }
 
-/// Tensors in the order of their data. An empty one lies before the one that begins at the same place.
+/// Tensors in the order of their data. An empty tensor precedes one with the same begin.
 using Layout = std::multimap<byte_range, TensorMap::pointer>;
 
-/// Checks that the tensors cover the data without gap and overlap. Returns the size of the data.
+/// Checks that the tensors cover the data without gaps and overlaps. Returns the size of the data.
 [[nodiscard]] inline std::size_t check_layout(Layout const& layout, std::string_view file) {
   Index end = 0;
   std::string const* last = nullptr;
@@ -185,15 +185,16 @@ using Layout = std::multimap<byte_range, TensorMap::pointer>;
 
 }  // namespace detail
 
-/// The tensors and the metadata of a file, and the memory that the tensors look into: they live as long as this object.
+/// The tensors and the metadata of a file, with the memory that the tensors refer to: they are valid as long as this
+/// object.
 class Safetensors {
  public:
-  /// Reads a file (or a pipe), no further than its header says. Errors name the path.
+  /// Reads a file (or a pipe), up to the end that its header declares. Errors name the path.
   [[nodiscard]] static Safetensors read(std::string const& path) {
     InputFile file(path);
     return Safetensors(file, path);
   }
-  /// Reads a file that is in memory already; errors call it `name`.
+  /// Reads a file from memory; `name` is its name in errors.
   [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes, std::string name = "safetensors") {
     struct {
       std::span<std::byte const> rest;
@@ -206,15 +207,15 @@ class Safetensors {
     } source{bytes};
     return Safetensors(source, std::move(name));
   }
-  // A copy's tensors would look into the memory of the original.
-  /// Takes over the file.
+  // Not copyable: a copy's tensors would refer to the memory of the original.
+  /// Moves the file.
   Safetensors(Safetensors&&) = default;
-  /// Takes over the file.
+  /// Moves the file.
   Safetensors& operator=(Safetensors&&) = default;
 
-  /// Views of the file's tensors, while this object lives.
+  /// Views of the file's tensors, valid as long as this object.
   [[nodiscard]] TensorMap const& tensors() const { return tensors_; }
-  /// What errors call the file: its path.
+  /// The file's name in errors: its path.
   [[nodiscard]] std::string const& name() const { return name_; }
   /// The strings of the header's `__metadata__`.
   [[nodiscard]] Metadata const& metadata() const { return metadata_; }
@@ -233,7 +234,7 @@ class Safetensors {
       fail(name_, ": ", shown(name), ": expected ", name_of(dtype_of<T>), ", found ", name_of(t.type));
     }
     std::vector<T> elements(t.bytes.size() / sizeof(T));
-    // memcpy, since the data may lie at any address; not of nothing, whose address may be null.
+    // memcpy, since data may be at any address; not for empty tensors, whose address may be null.
     if (!elements.empty()) std::memcpy(elements.data(), t.bytes.data(), t.bytes.size());
     return elements;
   }
@@ -281,8 +282,8 @@ class Safetensors {
 };
 
 /// Writes a file with the layout of the format's reference implementation: by dtype, then by name, the data aligned to
-/// 8 bytes. The file appears when it is complete and on the disk; if anything fails there is none, and one that was
-/// there before stays (OutputFile). Names and metadata must be UTF-8, and bytes as many as type and shape say.
+/// 8 bytes. The file is created or replaced atomically when it is complete and on disk (OutputFile). Names and metadata
+/// must be UTF-8; the bytes must match type and shape.
 inline void write_safetensors(std::string const& path, TensorMap const& tensors, Metadata const& metadata = {}) {
   std::string header = "{";
   auto const add = [&](std::string_view key, std::string const& value) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What of a module or an optimiser is saved and loaded: tensors in the memory of a backend, with names. Compiled once
-// for all modules.
+// The saved and loaded tensors of a module or an optimiser: named tensors in the memory of a backend. Compiled once for
+// all modules.
 
 #include <array>
 #include <functional>
@@ -18,14 +18,14 @@
 
 namespace headmix {
 
-/// How strictly a file is read.
+/// Strictness of loading.
 struct load_options {
-  bool convert = false;           ///< other floating-point types than that of the module are rounded to it
-  bool allow_non_finite = false;  ///< NaN and infinities are no error
+  bool convert = false;           ///< round other floating-point types to the module's type
+  bool allow_non_finite = false;  ///< accept NaN and infinities
 };
 
-/// What has parameters in the memory of a backend: a Module, or a class of yours with these two functions. Names are
-/// unique. One that draws random numbers also has seed(), passes() and continue_from() as a Module has them.
+/// A class with parameters in the memory of a backend: a Module, or a class of yours with these two functions. Names
+/// are unique. A class that draws random numbers also has seed(), passes() and continue_from() like a Module.
 template <class M>
 concept HasParameters = requires(M const& m) {
   m.parameters().begin()->value.data;
@@ -35,24 +35,24 @@ concept HasParameters = requires(M const& m) {
 
 namespace detail {
 
-/// A tensor in the memory of a backend, and its name in a file.
+/// A tensor in the memory of a backend, with its name in a file.
 struct stored_tensor {
   std::string name, whose;  ///< `whose`: for messages
   dtype type;
   Index count, rows, cols;
-  std::byte const* host;                          ///< null where the host cannot read it
-  std::function<void(std::byte*)> download;       ///< all of it, to the host
-  std::function<void(std::byte const*)> replace;  ///< by numbers of its type on the host
+  std::byte const* host;                          ///< null if the host cannot read it
+  std::function<void(std::byte*)> download;       ///< copies the whole tensor to the host
+  std::function<void(std::byte const*)> replace;  ///< overwrites the tensor by host numbers of its type
   tensor_part part = {};
 
   [[nodiscard]] std::size_t bytes() const {
     return checked_bytes(checked(count) * rows * cols, static_cast<std::size_t>(info_of(type).size));
   }
-  /// Where it is a part, that of the whole.
+  /// Extents of the tensor of which this may be a part.
   [[nodiscard]] std::array<Index, 3> whole() const {
     return part.divided ? part.whole : std::array<Index, 3>{count, rows, cols};
   }
-  /// [count, rows, cols] of the whole without what is 1 before the last two, or the last one.
+  /// [count, rows, cols] of the whole, without leading extents of 1 before the last two, or before the last one.
   [[nodiscard]] std::vector<Index> shape() const {
     auto const [n, r, c] = whole();
     if (n > 1) return {n, r, c};
@@ -76,7 +76,7 @@ template <class Backend, class T>
   };
   return t;
 }
-/// The same of what lies in the host's memory.
+/// A stored tensor in host memory.
 struct host_only {
   static constexpr bool host_memory = true;
 };
@@ -97,7 +97,7 @@ template <class M>
   return all;
 }
 
-/// Tensors by their names in the file, which are unique.
+/// Tensors by their unique names in the file.
 using stored_by_name = std::map<std::string_view, stored_tensor const*>;
 [[nodiscard]] inline stored_by_name by_name(std::vector<stored_tensor> const& tensors) {
   stored_by_name found;
@@ -111,14 +111,14 @@ using stored_by_name = std::map<std::string_view, stored_tensor const*>;
   return found;
 }
 
-/// Numbers 0 .. n - 1.
+/// The numbers 0 .. n - 1.
 [[nodiscard]] inline std::vector<Index> counted_from_zero(Index n) {
   std::vector<Index> all(static_cast<std::size_t>(n));
   std::iota(all.begin(), all.end(), Index{0});
   return all;
 }
 
-/// Copies numbers of a file's tensor to numbers of type `to_type`; what is not finite is an error that names it.
+/// Converts numbers of a file's tensor to `to_type`; a non-finite number is an error that names it.
 inline void read_elements(std::byte* to, dtype to_type, tensor_view const& from, element_order const& order,
                           std::string const& where, load_options const& options) {
   Index const bad = copy_elements(to, to_type, from, order);
@@ -129,19 +129,19 @@ inline void read_elements(std::byte* to, dtype to_type, tensor_view const& from,
        element_text(from, at));
 }
 
-/// Reads of tensors in memory from those of a file: all are checked, and all memory is there, before the first one is
-/// made. So an error changes nothing. It refers to the tensors.
+/// A batch of reads from a file's tensors to tensors in memory: all are checked, and all memory is allocated, before
+/// the first is executed, so an error changes nothing. It refers to the tensors.
 class TensorReads {
  public:
   explicit TensorReads(load_options const& options) : options_(options) {}
 
-  /// The reads that follow are of tensor `to`, whose rows come from these columns.
+  /// Starts the reads of tensor `to`, whose rows consist of these columns.
   void begin(stored_tensor const& to, std::vector<Index> columns) {
     targets_.push_back({&to, std::move(columns), reads_.size()});
     if (numbers_.size() < to.bytes()) numbers_.resize(to.bytes());
   }
-  /// `rows` rows, to byte `offset` of the tensor, from element `first` on, `row_stride` elements apart.
-  /// @param where  for messages
+  /// Adds `rows` rows to byte `offset` of the tensor, from element `first` on, `row_stride` elements apart.
+  /// @param where  place for messages
   void add(std::size_t offset, tensor_view const& from, Index first, Index rows, Index row_stride,
            std::string const& where) {
     auto const& t = targets_.back();
@@ -149,7 +149,7 @@ class TensorReads {
     read_elements(numbers_.data() + offset, t.to->type, from, order, where, options_);
     reads_.push_back({offset, &from, order});
   }
-  /// Makes them. Nothing allocates, so only copies to a device can fail.
+  /// Executes the reads. Nothing allocates, so only copies to a device can fail.
   void store() {
     for (std::size_t i = 0; i < targets_.size(); ++i) {
       auto const& to = *targets_[i].to;

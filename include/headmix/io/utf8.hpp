@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// UTF-8, and the quoted form in which names that came from outside go into JSON and into error messages.
+// UTF-8, and the quoted form of untrusted names in JSON and in error messages.
 
 #include <string>
 #include <string_view>
@@ -13,8 +13,8 @@ namespace detail {
 
 inline constexpr char32_t not_utf8 = 0xFFFFFFFF;
 
-/// The code point that begins at text[at], and moves `at` behind it. Where there is none (not the shortest form, a
-/// surrogate, a stray or missing byte): `not_utf8`, and `at` moves by one byte.
+/// Decodes the code point at text[at] and advances `at`. For invalid bytes (an overlong form, a surrogate, a stray or
+/// missing byte): returns `not_utf8`, and `at` advances by one byte.
 constexpr char32_t take_code_point(std::string_view text, std::size_t& at) {
   std::size_t const begin = at++;
   auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
@@ -50,8 +50,8 @@ inline void append_utf8(std::string& text, char32_t c) {
 
 }  // namespace detail
 
-/// `text` as a JSON string in printable ASCII: safe in a file and on a terminal. What follows the first `limit` bytes
-/// is shown as "...", a byte that is not UTF-8 as `\xHH` (only UTF-8 has a JSON form).
+/// `text` as a JSON string in printable ASCII: safe in a file and on a terminal. Text after the first `limit` bytes is
+/// shown as "...", a byte that is not UTF-8 as `\xHH` (only UTF-8 has a JSON form).
 [[nodiscard]] inline std::string quote(std::string_view text, std::size_t limit = std::string_view::npos) {
   std::string out = "\"";
   auto const hex = [&out](char const* prefix, char32_t value, std::size_t digits) {
@@ -81,7 +81,7 @@ inline void append_utf8(std::string& text, char32_t c) {
   return out += '"';
 }
 
-/// `text` for an error message: quoted, and not longer than a line.
+/// `text` for an error message: quoted, at most a line long.
 [[nodiscard]] inline std::string shown(std::string_view text) { return quote(text, 60); }
 
 }  // namespace headmix

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Weights with the names and the layout of others, from safetensors files: a table says which tensor is which
-// parameter.
+// Weights with foreign names and layouts, from safetensors files, by a table from tensors to parameters.
 //
 //   load(m, "model.safetensors", {{"W_q W_k W_v", "qkv.weight"},     // one matrix for three, as torch.nn.Linear has it
 //                                 {"W_o", "proj.weight"},
@@ -23,22 +22,22 @@
 
 namespace headmix {
 
-/// One row of TensorNames: a parameter and the tensor that holds it.
+/// A row of TensorNames: a parameter and the tensor that holds it.
 struct tensor_name {
-  /// Which extent of the file's matrices comes first: that of the result, as in torch.nn.Linear, or that of the input,
-  /// as here and in JAX. Makes no difference to a vector.
+  /// Order of the extents of the file's matrices: output first, as in torch.nn.Linear, or input first, as here and in
+  /// JAX. Irrelevant for vectors.
   enum order : int { out_in, in_out };
-  /// What a tensor holds: the parameter, or one matrix of its stack, or one of its rows.
+  /// Content of a tensor: the parameter, or one matrix of its stack, or one of its rows.
   enum piece : int { whole, matrix, row };
 
-  /// A name; or several with spaces between them, whose columns the tensor holds side by side.
+  /// A name; or several separated by spaces, whose columns are side by side in the tensor.
   std::string parameters;
-  /// A name. A * in it stands for the number of the matrix or row; without it, all of these are the same tensor.
+  /// A name. A * is the number of the matrix or row; without it, all of them are in one tensor.
   std::string tensor;
   order extents = out_in;
-  /// `whole` with a * in the name is `matrix`.
+  /// `whole` with a * in the name means `matrix`.
   piece holds = whole;
-  /// The tensor holds so many groups, with an equal share of each parameter: queries, keys and values of a group.
+  /// Number of groups in the tensor, each with an equal share of each parameter: queries, keys and values of a group.
   Index groups = 1;
 };
 
@@ -46,26 +45,26 @@ namespace detail {
 class NamedTensors;
 }
 
-/// Which tensor of a file is which parameter of a module. A row whose tensor the file lacks, or whose parameters the
-/// module lacks, counts for nothing: a table may have rows for all variants of a model.
+/// A table from tensors of a file to parameters of a module. A row whose tensor the file lacks, or whose parameters the
+/// module lacks, is ignored: a table may have rows for all variants of a model.
 class TensorNames {
  public:
-  /// Every tensor and every parameter is in one of the rows.
+  /// A table of rows; every tensor and every parameter must be in one of them.
   TensorNames(std::initializer_list<tensor_name> rows) : rows_(rows) {}
 
-  /// For tensors whose names begin with `prefix`; others are none of this module's.
+  /// Restricts the table to tensors with names that begin with `prefix`.
   [[nodiscard]] TensorNames below(std::string prefix) const {
     TensorNames changed = *this;
     changed.prefix_ = std::move(prefix);
     return changed;
   }
-  /// Tensors that are left alone: names, with spaces between them; * stands for anything.
+  /// Tensors without a parameter: names separated by spaces; * matches anything.
   [[nodiscard]] TensorNames ignoring(std::string_view tensors) const {
     TensorNames changed = *this;
     changed.ignored_ += message(tensors, " ");
     return changed;
   }
-  /// Parameters that stay what they are, since the file has none: names, with spaces between them.
+  /// Parameters that keep their values, since the file lacks them: names separated by spaces.
   [[nodiscard]] TensorNames keeping(std::string_view parameters) const {
     TensorNames changed = *this;
     changed.kept_ += message(parameters, " ");
@@ -89,9 +88,8 @@ namespace detail {
   }
   return all;
 }
-/// True where every * in the pattern can stand for something that makes it `text`. What lies between two of them is taken
-/// where it comes first, which leaves most for the others: a name from a file costs no more than its length times the
-/// pattern's.
+/// True if the pattern matches `text`, each * matching any text. Text between two * is matched at its first occurrence,
+/// which leaves most for the rest: the cost is bounded by the product of the lengths.
 [[nodiscard]] inline bool matches(std::string_view pattern, std::string_view text) {
   auto star = pattern.find('*');
   if (star == pattern.npos) return pattern == text;
@@ -106,7 +104,7 @@ namespace detail {
   }
   return text.ends_with(pattern);
 }
-/// `shape` without extents of 1, which say nothing about where elements lie.
+/// `shape` without extents of 1, which do not affect the order of elements.
 [[nodiscard]] inline std::vector<Index> squeezed(std::vector<Index> shape) {
   shape.erase(std::remove(shape.begin(), shape.end(), Index{1}), shape.end());
   return shape;
@@ -118,7 +116,7 @@ class NamedTensors {
   NamedTensors(std::vector<stored_tensor> const& parameters, TensorNames const& names, std::string_view file)
       : names_(names), file_(file), parameters_(by_name(parameters)) {}
 
-  /// Matches parameters and tensors; what is left of either is an error.
+  /// Matches parameters and tensors; unmatched ones are an error.
   void find(TensorMap const& tensors) {
     for (auto const& r : names_.rows_) {
       if (tensors.count(tensor_of(r, 0)) > 0) add(r);
@@ -132,7 +130,7 @@ class NamedTensors {
       if (used.count(name) == 0) check_ignored(name, t);
     }
   }
-  /// The first row of every parameter is its tensor.
+  /// Matches each parameter with its first row, for writing.
   void find() {
     std::set<std::string_view> named;
     for (auto const& r : names_.rows_) {
@@ -171,7 +169,7 @@ class NamedTensors {
     }
     return all;
   }
-  /// Writes them to a file, with the module's type.
+  /// Writes the tensors to a file, in the module's type.
   void write(std::string const& path) const {
     std::map<std::string, std::vector<std::byte>> numbers;
     TensorMap tensors;
@@ -205,7 +203,7 @@ class NamedTensors {
   }
 
  private:
-  /// Where a parameter is: in columns first .. of the `total` that a tensor has in each group.
+  /// The columns of a parameter: from `first` on in the `total` columns that a tensor has in each group.
   struct source {
     stored_tensor const* parameter;
     tensor_name const* row;
@@ -215,8 +213,8 @@ class NamedTensors {
   struct piece {
     std::string tensor;
     Index number, count, rows, size, row_stride;  // `count` matrices; `size` elements of the tensor
-    std::vector<Index> written;                   // the tensor's shape
-    std::vector<Index> columns;                   // where they are in the tensor
+    std::vector<Index> written;                   // shape of the tensor
+    std::vector<Index> columns;                   // columns in the tensor
     Index offset, matrix_bytes;                   // in the parameter
 
     [[nodiscard]] element_order matrix(Index e) const { return {e * (size / count), rows, row_stride, columns}; }
@@ -239,7 +237,7 @@ class NamedTensors {
   }
   [[nodiscard]] std::string where(std::string_view tensor) const { return message(file_, ": ", shown(tensor)); }
 
-  /// Its parameters, if the module has any of them, come from its tensor.
+  /// Matches the row's parameters, if the module has any of them, with its tensor.
   void add(tensor_name const& r) {
     if (r.groups < 1) fail(r.tensor, ": expected one group or more, found ", r.groups);
     if (r.extents != tensor_name::out_in && r.extents != tensor_name::in_out) {
@@ -314,7 +312,7 @@ class NamedTensors {
          type_text(t.type, t.shape));
   }
 
-  /// f(piece) for each piece of the parameter, in the order of the parameter's numbers.
+  /// Calls f(piece) for each piece of the parameter, in the order of the parameter's numbers.
   template <class F>
   void for_each_piece(source const& s, F f) const {
     auto const& p = *s.parameter;
@@ -348,13 +346,13 @@ class NamedTensors {
 }  // namespace detail
 
 /// Fills the parameters of a module from tensors with other names, orders of extents, and floating-point types, which
-/// are rounded to that of the module (from F64 to BF16 by way of F32). Every parameter comes from one tensor, unless
+/// are rounded to the module's type (from F64 to BF16 by way of F32). Every parameter comes from one tensor, unless
 /// `names` keeps it; every tensor below the names' prefix is used or ignored. Everything is checked first: after an
-/// error, which names the tensor, what was expected and what was found, nothing has changed, also where memory runs out
-/// (std::bad_alloc); only a device that fails while it is written to leaves some parameters changed. NaN, infinities,
-/// and numbers beyond the module's type are errors unless the options allow them.
-/// @param tensors those of a file; or of several, merged into one map
-/// @param file what errors call it
+/// error, which names the tensor, the expected and the found value, nothing has changed, also when memory runs out
+/// (std::bad_alloc); only a device that fails during a write leaves some parameters changed. NaN, infinities, and
+/// numbers out of the range of the module's type are errors unless the options allow them.
+/// @param tensors of a file; or of several, merged into one map
+/// @param file the file's name in errors
 template <HasParameters M>
 void load(M& m, TensorMap const& tensors, std::string_view file, TensorNames const& names,
           load_options const& options = {}) {
@@ -364,19 +362,19 @@ void load(M& m, TensorMap const& tensors, std::string_view file, TensorNames con
   named.reads(tensors, options).store();
   if constexpr (requires { m.parameters_changed(); }) m.parameters_changed();
 }
-/// From a file.
+/// load() from an open file.
 template <HasParameters M>
 void load(M& m, Safetensors const& file, TensorNames const& names, load_options const& options = {}) {
   load(m, file.tensors(), file.name(), names, options);
 }
-/// From the file of this path.
+/// load() from the file at this path.
 template <HasParameters M>
 void load(M& m, std::string const& path, TensorNames const& names, load_options const& options = {}) {
   load(m, Safetensors::read(path), names, options);
 }
 
 /// Writes the parameters, in the module's type, with the names and the layout of a table: the first row of each
-/// parameter. Parameters that share one tensor row by row must be equal. The file appears as a whole.
+/// parameter. Parameters that share one tensor row by row must be equal. The file is written atomically.
 template <HasParameters M>
 void save(std::string const& path, M const& m, TensorNames const& names) {
   auto const parameters = detail::stored_parameters(m);
