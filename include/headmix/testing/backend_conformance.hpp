@@ -1,14 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// backend_conformance: every kernel of a backend against Reference, for whoever writes one.
+// backend_conformance compares every kernel of a backend with Reference, for authors of backends.
 //
 //   My<float> backend;
 //   auto const found = headmix::backend_conformance(backend);
 //   if (!found.ok()) std::puts(found.text().c_str());  // "softmax: [1, 37]: y(0, 3) is 0.1, expected 0.2; ..."
 //
-// It runs the required kernels (contract/backend_policy.hpp) and those of the optional ones that the backend has
-// (contract/optional_kernels.hpp), on extents that divide nothing, on single rows and on nothing, with gaps between
-// elements and transposed, and says by name which kernels differ and where, and which ones it does not check.
+// It runs the required kernels (contract/backend_policy.hpp) and the backend's optional ones
+// (contract/optional_kernels.hpp), on odd extents, single rows and empty operands, with gaps between elements and
+// transposed, and reports by name the kernels that differ, the place, and the kernels that it does not check.
 
 #include "headmix/testing/conformance/attention.hpp"
 #include "headmix/testing/conformance/decoding.hpp"
@@ -20,8 +20,8 @@
 
 namespace headmix {
 
-/// The optional kernels that B lacks, which backend_conformance does not check, by the concepts that B does not
-/// satisfy. Two of the concepts are not about kernels of programs and are not looked at: ChecksPass, ForEach.
+/// The optional kernels that B lacks, which backend_conformance therefore does not check, by the concepts that B does
+/// not satisfy. Two concepts are not about kernels of programs and are not included: ChecksPass, ForEach.
 template <BackendPolicy B>
 [[nodiscard]] std::vector<conformance_skip> conformance_skips() {
   std::vector<conformance_skip> skips;
@@ -43,8 +43,8 @@ template <BackendPolicy B>
   return skips;
 }
 
-/// Runs all kernels of the backend. Each writes to memory that holds other numbers before.
-/// @tparam Masks  those that attention is tried with, score maps with the first; fewer take less time to compile
+/// Runs all kernels of the backend, each on output memory with other content.
+/// @tparam Masks  masks for attention, score maps with the first; fewer compile faster
 template <AttentionMask... Masks, BackendPolicy B>
 [[nodiscard]] conformance_result backend_conformance(B& backend, conformance_options const& options = {}) {
   if constexpr (sizeof...(Masks) == 0) {

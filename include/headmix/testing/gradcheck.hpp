@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// gradcheck: the derived gradients of an expression against central differences, for the library's tests and for users
-// who write routers, experts and scalar functions.
+// gradcheck compares the derived gradients of an expression with central differences, for the library's tests and for
+// authors of routers, experts and scalar functions.
 //
 //   auto r = gradcheck(softmax(x{} % W{}), at<tokens>(7));
 //   if (!r.ok()) std::puts(r.text.c_str());
@@ -17,28 +17,28 @@
 
 namespace headmix {
 
-/// What inputs a check is done with.
+/// Inputs of a check.
 struct gradcheck_options {
   double low = -1, high = 1;  ///< inputs are uniform in [low, high): keep them away from kinks and ties
   double step = 1e-6;         ///< of the differences
-  /// Of the inputs.
+  /// Seed of the inputs.
   std::uint64_t seed = 1;
-  segments token_sequences = {};  ///< where the sequences of tokens begin; one sequence without it
-  /// The same for the rows of a context.
+  segments token_sequences = {};  ///< the sequences of tokens; one sequence by default
+  /// The sequences of a context.
   segments context_sequences = {};
 };
 
-/// What a check found.
+/// The result of a check.
 struct gradcheck_result {
   double error = 0;          ///< largest |difference quotient - gradient| / max(1, |gradient|) over all elements
   double repeated = 0;       ///< largest deviation of a second backward pass from doubling the gradients, relative
-  bool reproducible = true;  ///< forward and backward again, from zeroed gradients, gave the same bits
-  std::string text;          ///< the worst element, in words, and if it is wrong, what is detached
-  /// Values through which no gradient goes, or another one than the derivative, by intention: detach() and the like.
-  /// Differences see what they depend on, so a gradient through them differs.
+  bool reproducible = true;  ///< a repeated forward and backward pass, from zeroed gradients, gave the same bits
+  std::string text;          ///< the worst element, in words, and the detached values if it is wrong
+  /// Values that pass no gradient, or another one than the derivative, on purpose: detach() and the like. Finite
+  /// differences include their dependence, so gradients through them differ.
   std::vector<std::string> detached = {};
 
-  /// True within the tolerance.
+  /// True if the error is within the tolerance.
   [[nodiscard]] bool ok(double tolerance = 1e-6) const {
     return error <= tolerance && repeated <= 1e-14 && reproducible;
   }
@@ -60,16 +60,16 @@ std::vector<std::string> described(type_list<E...>) {
   return {describe(description_of<E>, [](char const* source) { return unqualified(source); })...};
 }
 
-/// The memory of all leaves of a program over T: random numbers, and gradients of zero.
+/// The memory of all leaves of a program over T: random numbers, and zero gradients.
 template <class T>
 class LeafMemory {
  public:
   struct leaf {
     std::vector<T> value, gradient;
-    std::vector<Int> chosen;  // of a selection, and the words of a random key
+    std::vector<Int> chosen;  // of a selection; or the words of a random key
   };
 
-  /// The dynamic sizes that leaves have are known.
+  /// The dynamic sizes of leaves are set.
   LeafMemory(Binding& program, gradcheck_options const& options) : leaves_(program.leaf_count()) {
     for (std::size_t l = 0; l < leaves_.size(); ++l) {
       if (auto const size = program.unknown_size_of(l); !size.empty()) {
@@ -113,7 +113,7 @@ class LeafMemory {
   std::vector<leaf> leaves_;
 };
 
-/// The check, for all programs: a program is what it binds and two functions.
+/// The check, independent of the program type: a program is its bindings and two functions.
 class GradientCheck {
  public:
   using forward_pass = view<double const> (*)(void* program);
@@ -149,7 +149,7 @@ class GradientCheck {
       for (std::size_t i = 0; i < memory[l].gradient.size(); ++i) {
         double const gradient = once[l].gradient[i], quotient = difference(memory[l].value[i], options.step);
         double const error = std::abs(quotient - gradient) / (std::max)(1.0, std::abs(gradient));
-        if (!(error <= result.error)) {  // also when it is not a number
+        if (!(error <= result.error)) {  // also for NaN
           result.error = error;
           result.text = message("element ", i, " of ", program.leaf_text(l), ": gradient ", gradient,
                                 ", difference quotient ", quotient);
@@ -187,8 +187,8 @@ class GradientCheck {
 
 }  // namespace detail
 
-/// Checks the gradients of <dy, y>, dy random, by every parameter and input of y, as the backend (over double) computes
-/// them. Dynamic sizes are given by `at<X>(n)`.
+/// Checks the gradients of <dy, y>, with random dy, by every parameter and input of y, as computed by the backend (over
+/// double). Dynamic sizes are given by `at<X>(n)`.
 template <class Backend, Expr Y, Extent... X>
 gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& options, size_value<X>... sizes) {
   using program_type = Program<roots<Y>, Backend>;
@@ -212,7 +212,7 @@ gradcheck_result gradcheck_on(Backend backend, Y, gradcheck_options const& optio
   return result;
 }
 
-/// The same on the reference backend.
+/// Checks the gradients of <dy, y> as computed by the reference backend.
 template <Expr Y, Extent... X>
 gradcheck_result gradcheck(Y y, gradcheck_options const& options, size_value<X>... sizes) {
   return gradcheck_on(Reference<double>{}, y, options, sizes...);

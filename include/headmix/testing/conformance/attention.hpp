@@ -11,7 +11,7 @@
 
 namespace headmix {
 
-/// A mask of a user's: without a range, and it hides every key from some positions.
+/// A user's mask: without a range, and with positions that see no key.
 struct mask_with_holes {
   HEADMIX_HD static bool sees(Index t, Index s) { return t % 4 != 1 && s <= t + 2 && s % 3 != 1; }
 };
@@ -24,15 +24,15 @@ struct attention_case {
   bool chosen = false;  ///< tokens choose heads
 };
 
-/// What of an attention is not plain.
+/// Features of an attention case beyond the plain one.
 struct attention_variant {
   bool bias = false, dropout = false, gate = false, even = false;
-  bool separate = false;  ///< queries are counted by themselves
+  bool separate = false;  ///< queries are numbered from 0
   bool odd = false;       ///< some numbers are not finite
-  bool unwanted[4] = {};  ///< the log-sum-exp, d_q, d_k, d_v
+  bool unwanted[4] = {};  ///< not computed: the log-sum-exp, d_q, d_k, d_v
 };
 
-/// A score times a number of its head.
+/// A score times an operand of its head.
 using scaled_scores =
     lowered_score_map<type_list<score_step::operand<0>, score_step::score, score_step::apply<ops::multiply, 0, 1>>,
                       kind_list<kind::real>, 2, 0, 1>;
@@ -107,8 +107,8 @@ struct attention_bench {
     return n;
   }
 
-  /// Numbers that some rows see and others do not, also in sequences of one token; and a position whose scores are all
-  /// minus infinity.
+  /// Non-finite numbers that some rows see and others do not, also in sequences of one token; and a position whose
+  /// scores are all minus infinity.
   void set_odd_numbers() {
     constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
     Index const n = k.host().rows, in_token = rows / n;
@@ -166,14 +166,14 @@ struct attention_bench {
       b.run([&] { b.backend.template attention<Mask>(f, scratch); });
       alone.check("o without log-sum-exp");
     }
-    o.send();  // gradients are those of the right values
+    o.send();  // gradients are compared for correct values
     lse.send();
     check_gradient<Mask>(text, o, lse, f.probabilities);
   }
 
  private:
   [[nodiscard]] Index stretch() const { return variant.odd ? on_host.head_dim : 1; }
-  /// The gradient where d_o lies where d does, and d_q where d_o does.
+  /// The gradient with d_o aliasing d, and d_q aliasing d_o.
   template <class Mask>
   void check_in_place(std::string const& text, attention_backward<T, Map> g, std::span<std::byte> scratch,
                       operand<B, T> const& d, operand<B, T> const& d_q) {
@@ -189,7 +189,7 @@ struct attention_bench {
     });
     all.check_stretches("d_q", stretch(), 10);
   }
-  /// The gradient where d_q lies where d_o does.
+  /// The gradient with d_q aliasing d_o.
   template <class Mask>
   void check_plain_in_place(std::string const& text, attention_backward<T, Map> g, std::span<std::byte> scratch,
                             operand<B, T> const& d_q) {
@@ -267,7 +267,7 @@ struct attention_bench {
       b.begin("attention_gradient", text);
       b.run([&] { b.backend.template attention_gradient<Mask>(g, scratch); });
     }
-    // Sums of what may have been rounded to the scalar on the way.
+    // Sums of values that may have been rounded to the scalar.
     double const in_scalar = 10 * b.template tolerance<T>() / b.template tolerance<W>();
     d_q.check_stretches("d_q", stretch(), 10);
     d_k.check_stretches("d_k", stretch(), 10);
@@ -325,7 +325,7 @@ void check_attention_case(bench<B>& b, attention_case const& c, attention_varian
       " of ", c.head_dim, c.chosen ? ", chosen" : "", how.bias ? ", bias" : "", how.dropout ? ", dropout" : "",
       how.even ? ", even" : "", how.separate ? ", separate positions" : "", how.odd ? ", some not finite" : ""));
 }
-/// @tparam Maps  score maps too, if the backend has them
+/// @tparam Maps  also score maps, if the backend has them
 template <class B, class Mask, bool Maps>
 void check_attention(bench<B>& b) {
   auto const run = [&](attention_case const& c, attention_variant const& how = {}) {
@@ -363,7 +363,7 @@ void check_attention(bench<B>& b) {
   run({{0, 20, 90}, {0, 20, 90}, 1, 1, 1, 64}, {.odd = true});
   run({{0, 3, 4}, {0, 3, 4}, 1, 16, 16, 64, true});  // short sequences, and many heads of which a token has one
   if constexpr (FusedGatedAttention<B>) {
-    // A row has one gate, so a row of q is that of one head.
+    // A row has one gate, so each row of q is for one head.
     run({{0, 13, 30, 31, 50}, {0, 13, 30, 31, 50}, 3, 1, 1, 5}, {.gate = true});
     run(heads, {.gate = true});
   }

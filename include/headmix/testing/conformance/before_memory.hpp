@@ -1,12 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention as a program has it where it asks for scratch memory: what its own kernels make has no memory yet.
+// Attention problems without memory, as programs pass them to scratch functions.
 
 #include "headmix/contract/attention_problem.hpp"
 
 namespace headmix::detail::conformance {
 
-/// Extents and strides of a problem, without an address.
+/// Extents and strides of a problem, with null data.
 template <class T, class Map>
 attention_forward<T, Map> before_memory(attention_forward<T, Map> p) {
   p.q.data = p.k.data = p.v.data = nullptr;

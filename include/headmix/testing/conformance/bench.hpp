@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the checks of a backend's kernels share: operands that the backend and the reference have alike, and the record
-// of what was found.
+// Shared parts of the kernel checks: operands with equal content for the backend and the reference, and the record of
+// the results.
 
 #include <algorithm>
 #include <cmath>
@@ -22,23 +22,23 @@
 namespace headmix {
 
 struct conformance_options {
-  /// || found - expected || / || expected || that rounding may make of one operand; 0: by the backend's scalar, 1e-11
-  /// for double, 2e-5 for float, 1e-2 for 16 bits. What a kernel chooses, orders or counts must be exact.
+  /// Tolerance of || found - expected || / || expected || for one operand; 0: by the backend's scalar, 1e-11 for
+  /// double, 2e-5 for float, 1e-2 for 16 bits. Choices, orders and counts must be exact.
   double tolerance = 0;
-  /// Also sizes of many tiles: minutes on an emulator.
+  /// Also runs sizes of many tiles: minutes on an emulator.
   bool large = false;
-  /// Rows of the longest sums, below 2^31. Kernels that sum one after the other are off at 2^16 rows already.
+  /// Rows of the longest sums, below 2^31. Kernels with sequential sums are already off at 2^16 rows.
   Index sum_rows = Index{1} << 16;
-  /// Called before (true) and after (false) every kernel, e.g. to see whether it allocates.
+  /// Called before (true) and after (false) every kernel, e.g. to check for allocations.
   std::function<void(bool)> watch = {};
 };
 
-/// A kernel that does not what Reference does.
+/// A kernel that differs from Reference.
 struct conformance_failure {
   std::string kernel, text;
 };
 
-/// A kernel that is not checked, and why.
+/// A kernel that is not checked, and the reason.
 struct conformance_skip {
   std::string kernel, reason;
 };
@@ -46,11 +46,11 @@ struct conformance_skip {
 struct conformance_result {
   std::vector<conformance_failure> failures;
   std::vector<conformance_skip> skips;
-  Index checks = 0;          ///< operands that were compared
-  std::uint64_t digest = 0;  ///< of all that the kernels wrote: a backend gives the same one on every executor
+  Index checks = 0;          ///< number of compared operands
+  std::uint64_t digest = 0;  ///< of everything that the kernels wrote: equal for all executors of a backend
 
   [[nodiscard]] bool ok() const { return failures.empty(); }
-  /// A line for each failure, and for each kernel that was not checked.
+  /// A line for each failure, and for each unchecked kernel.
   [[nodiscard]] std::string text() const {
     std::string all;
     for (auto const& f : failures) all += f.kernel + ": " + f.text + '\n';
@@ -67,7 +67,7 @@ inline constexpr layout all_layouts[] = {layout::plain, layout::gaps, layout::tr
 struct extent {
   Index rows, cols;
 };
-/// Nothing, single rows and columns, and sizes that divide nothing.
+/// Empty, single rows and columns, and sizes that no tile divides.
 inline constexpr extent odd_extents[] = {{0, 5}, {5, 0}, {1, 1}, {1, 37}, {33, 1}, {7, 13}, {65, 41}};
 
 /// The record of a run.
@@ -75,7 +75,7 @@ class record {
  public:
   record(conformance_options const& options, conformance_result& result) : options_(options), result_(&result) {}
 
-  /// What follows is about this kernel, in this case.
+  /// Sets the kernel and the case of the following comparisons.
   template <class... T>
   void begin(char const* kernel, T const&... what) {
     kernel_ = kernel;
@@ -83,12 +83,12 @@ class record {
   }
   [[nodiscard]] conformance_options const& options() const { return options_; }
   void fail(std::string const& text) {
-    // A kernel that is wrong is so in many cases; the first ones tell.
+    // A wrong kernel fails in many cases; only the first are recorded.
     auto const known = std::count_if(result_->failures.begin(), result_->failures.end(),
                                      [this](auto const& f) { return f.kernel == kernel_; });
     if (known < 3) result_->failures.push_back({kernel_, case_ + ": " + text});
   }
-  /// Two lists of the elements [rows, cols] of a matrix or stack.
+  /// Compares two lists of the elements [rows, cols] of a matrix or stack.
   void compare(char const* operand, std::vector<double> const& found, std::vector<double> const& expected, Index cols,
                double tolerance) {
     ++result_->checks;
@@ -138,14 +138,14 @@ class bench : public record {
     if (options().watch) options().watch(false);
     check_guard();
   }
-  /// What rounding to T may make of a result.
+  /// The tolerance for results of type T.
   template <class T>
   [[nodiscard]] double tolerance() const {
     if (std::is_same_v<T, Int>) return 0;
     if (options().tolerance > 0) return options().tolerance;
     return std::is_same_v<T, double> ? 1e-11 : std::is_same_v<T, float> ? 2e-5 : 1e-2;
   }
-  /// As many bytes, and behind them a guard that run() checks.
+  /// Scratch memory of this size, followed by a guard that run() checks.
   [[nodiscard]] std::span<std::byte> scratch(std::size_t bytes) {
     if (scratch_.bytes().size() != bytes + guard) scratch_ = headmix::backend_memory<B>(bytes + guard);
     make_guard();
@@ -155,7 +155,7 @@ class bench : public record {
 
   B& backend;
   Reference<double> reference;
-  bool stored_probabilities = false;  ///< some attention stored them
+  bool stored_probabilities = false;  ///< some attention stored probabilities
 
  private:
   static constexpr std::size_t guard = 1024;
@@ -183,11 +183,11 @@ class bench : public record {
   std::uint64_t stream_ = 0;
 };
 
-/// A matrix, or a stack of them: in T for the backend, in H with the same numbers for the reference.
+/// A matrix or a stack: in T for the backend, in H with the same values for the reference.
 template <class B, class T, class H = std::conditional_t<std::is_same_v<T, Int>, Int, double>>
 class operand {
  public:
-  /// Numbers in [-0.5, 0.5); for Int, -7.
+  /// Random values in [-0.5, 0.5); for Int, -7.
   operand(bench<B>& b, Index rows, Index cols, layout form = layout::plain, Index count = 1) : bench_(&b) {
     lay_out(rows, cols, form, count);
     Random const random(11, b.next_stream());
@@ -200,7 +200,7 @@ class operand {
     }
     send();
   }
-  /// These numbers, row by row.
+  /// An operand with these values, row by row.
   operand(bench<B>& b, std::vector<H> const& values, Index rows, Index cols, layout form = layout::plain)
       : operand(b, rows, cols, form) {
     for (Index i = 0; i < rows; ++i) {
@@ -220,7 +220,7 @@ class operand {
     return v;
   }
   [[nodiscard]] view<T const> in() { return device(); }
-  /// Gives the backend what the host has, rounded to T; the host keeps what was rounded.
+  /// Copies the host's values to the backend, rounded to T; the host keeps the rounded values.
   void send() {
     std::vector<T> values;
     values.reserve(host_.size());
@@ -232,19 +232,19 @@ class operand {
       memory_ = headmix::backend_memory<B>(values.size() * sizeof(T));
     upload(bench_->backend, memory_.template as<T>(), values.data(), values.size());
   }
-  /// Gives the host what the backend has.
+  /// Copies the backend's values to the host.
   void receive() {
     auto const values = get();
     for (std::size_t i = 0; i < values.size(); ++i) host_[i] = static_cast<H>(values[i]);
   }
-  /// The backend has what the host has, and what lies between the elements is as it was.
+  /// Checks that the backend's values equal the host's, and that gaps between elements are unchanged.
   void check(char const* name, double times = 1) const { check_within(name, times * bench_->template tolerance<T>()); }
   void check_exact(char const* name) const { check_within(name, 0); }
-  /// The same by stretches of `width` elements of a row: one with a number that is not finite must have one, anywhere.
+  /// The check by stretches of `width` elements of a row: a stretch with a non-finite number must have one, anywhere.
   void check_stretches(char const* name, Index width, double times = 1) const {
     check_within(name, times * bench_->template tolerance<T>(), width);
   }
-  /// Another number in both places.
+  /// Sets an element on both sides.
   void set(Index i, Index j, double value) {
     view_(i, j) = static_cast<H>(value);
     send();
@@ -308,7 +308,7 @@ class operand {
 template <class B>
 using int_operand = operand<B, Int>;
 
-/// Choices of {-1, 0, ..., n - 1}, every fourth of them nothing.
+/// Random choices in {-1, 0, ..., n - 1}, every fourth of them -1.
 inline std::vector<Int> random_choices(Index size, Index n, std::uint64_t stream = 1) {
   std::vector<Int> chosen;
   for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(size); ++i) {
@@ -317,7 +317,7 @@ inline std::vector<Int> random_choices(Index size, Index n, std::uint64_t stream
   }
   return chosen;
 }
-/// Distinct choices in each row, some of them nothing.
+/// Distinct choices in each row, some of them -1.
 inline std::vector<Int> distinct_choices(Index rows, Index cols, Index n) {
   std::vector<Int> chosen;
   for (Index i = 0; i < rows; ++i) {
@@ -326,7 +326,7 @@ inline std::vector<Int> distinct_choices(Index rows, Index cols, Index n) {
   return chosen;
 }
 
-/// Rows of sequences, on both sides; equal lengths without offsets.
+/// Sequences of rows, on both sides; equal lengths without offsets.
 template <class B>
 class sequences_of {
  public:

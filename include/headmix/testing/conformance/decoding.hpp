@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernels of a decoder against the reference: prefill in chunks, then steps, over pages in any order.
+// The kernels of a decoder against the reference: prefill in chunks, then steps, over pages in arbitrary order.
 
 #include "headmix/testing/conformance/attention.hpp"
 
@@ -10,11 +10,11 @@ struct decoding_case {
   std::vector<std::vector<Int>> chunks;  ///< offsets of the rows of each pass
   Index rows_per_token, heads, kv_heads, head_dim;
   bool chosen = false;   ///< tokens choose heads
-  Index page_units = 1;  ///< rows of a page, in the backend's cache_rows
+  Index page_units = 1;  ///< rows of a page, in units of the backend's cache_rows
   bool odd = false;      ///< some numbers are not finite
 };
 
-/// Pages of sequences in an order of their own, on both sides.
+/// Pages of sequences in permuted order, on both sides.
 template <class B>
 class pages_of {
  public:
@@ -36,7 +36,7 @@ class pages_of {
   Index per_sequence_, rows_;
 };
 
-/// The rows of a pass, with what came before.
+/// The rows of a pass, with the number of earlier ones.
 template <class B>
 class pass_of {
  public:
@@ -54,7 +54,7 @@ class pass_of {
   int_operand<B> past_;
 };
 
-/// f(offsets, past) for each pass.
+/// Calls f(offsets, past) for each pass.
 template <class F>
 void each_pass(std::vector<std::vector<Int>> const& chunks, F f) {
   std::vector<Int> past(chunks[0].size() - 1, 0);
@@ -139,7 +139,8 @@ void check_cached_means(bench<B>& b, std::vector<std::vector<Int>> const& chunks
             window);
     pass_of<B> tokens(b, offsets, past);
     operand<B, T> y(b, offsets.back(), cols), a(b, offsets.back(), cols, layout::gaps);
-    if (!prefix && offsets.back() > 2) a.set(1, 0, std::numeric_limits<double>::quiet_NaN());  // leaves with its row
+    if (!prefix && offsets.back() > 2)
+      a.set(1, 0, std::numeric_limits<double>::quiet_NaN());  // leaves the window with its row
     b.reference.cached_window_mean(y.host(), view<double const>(a.host()), tokens.host(), on_host, pages.host(),
                                    window);
     b.run([&] {
@@ -150,7 +151,7 @@ void check_cached_means(bench<B>& b, std::vector<std::vector<Int>> const& chunks
 }
 
 /// The kernels of a decoder, if the backend has them.
-/// @tparam First  also what does not depend on the mask, and score maps, if the backend has them
+/// @tparam First  also checks that do not depend on the mask, and score maps, if the backend has them
 template <class B, class Mask, bool First>
 void check_decoding(bench<B>& b) {
   if constexpr (Decodes<B>) {

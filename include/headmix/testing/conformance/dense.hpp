@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Kernels that work element by element, on rows and on whole matrices, against the reference.
+// Pointwise kernels and kernels of rows and matrices against the reference.
 
 #include "headmix/expr/pointwise.hpp"
 #include "headmix/expr/random.hpp"
@@ -14,7 +14,7 @@ using tree_of_three =
     tree_node<W, ops::add, tree_node<W, ops::multiply, tree_leaf<T, false, false>, tree_leaf<T, true, false>>,
               tree_node<W, ops::exp, tree_leaf<T, false, true>>>;
 
-/// The operands of such a tree.
+/// The operands of this tree.
 template <class B>
 struct three {
   using T = typename B::scalar;
@@ -155,8 +155,7 @@ void check_gemm(bench<B>& b) {
   }
 }
 
-/// Rows that are easily wrong: nothing but minus infinities, some of them, infinity, some or nothing but not a number;
-/// and, for choices, equal ones.
+/// Edge-case rows: all or some minus infinity, infinity, some or all NaN; and, for choices, ties.
 template <class B>
 void set_odd_rows(operand<B, typename B::scalar>& a, bool ties) {
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
@@ -264,7 +263,7 @@ void check_choices(bench<B>& b) {
   y.check("y");
 }
 
-/// Multiples of 1/16, whose sums are exact and so do not depend on their order.
+/// Multiples of 1/16, whose sums are exact and thus independent of their order.
 template <class B>
 void check_ternary(bench<B>& b, Index count, Index rows, Index cols, layout form) {
   using T = typename B::scalar;
@@ -285,7 +284,7 @@ void check_ternary(bench<B>& b, Index count, Index rows, Index cols, layout form
   Reference<T>{}.absmean_ternary(y.host(), view<T const>(w.host()));
   y.check_exact("y");
 }
-/// Roundings: to the same numbers as the reference of the same scalar.
+/// Rounding kernels: equal to the reference of the same scalar.
 template <class B>
 void check_roundings(bench<B>& b) {
   using T = typename B::scalar;
@@ -297,7 +296,7 @@ void check_roundings(bench<B>& b) {
       operand<B, T, T> a(b, rows, cols, form), y(b, rows, cols, form);
       for (Index j = 0; rows > 6 && j < cols; ++j) {
         a.host()(1, j) = T(0);
-        a.host()(2, j) = static_cast<T>(1e-7f * static_cast<float>(j));  // less than the least scale
+        a.host()(2, j) = static_cast<T>(1e-7f * static_cast<float>(j));  // below the smallest scale
         if (j == cols / 2) a.host()(3, j) = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
         if (j == cols - 1) a.host()(4, j) = static_cast<T>(-std::numeric_limits<float>::infinity());
       }

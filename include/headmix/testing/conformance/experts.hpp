@@ -61,7 +61,7 @@ struct routing {
   int_operand<B> index, perm, offsets;
 };
 
-/// `call(backend, y, x, w, perm, offsets, scratch)` for the backend, and for the reference.
+/// Runs `call(backend, y, x, w, perm, offsets, scratch)` for the backend, and for the reference.
 template <class B, class Size, class Call, class Y, class X, class W>
 void run_grouped(bench<B>& b, Size size, Call call, Y& y, X& x, W const& w_device, view<double const> w_host,
                  routing<B>& r) {
@@ -80,7 +80,7 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
   routing<B> r(b, rows, choices, experts);
   operand<B, T> w = transposed ? operand<B, T>(b, width, depth, layout::plain, experts)
                                : operand<B, T>(b, depth, width, layout::plain, experts);
-  // Nobody chooses expert 1, and slots without an expert are not read.
+  // Expert 1 is never chosen, and slots without an expert are not read.
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   if (experts > 1 && w.host().cols > 1) {
     for (Index i = 0; i < w.host().rows; ++i) w.host()[1](i, 1) = nan;
@@ -90,7 +90,7 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
     for (Index s = 0, first = 1; s < slots && of_slots.host().rows == slots && of_slots.host().cols > 1; ++s) {
       Int const chosen = r.index.host()(s / choices, s % choices);
       if (chosen < 0) of_slots.host()(s, 1) = nan;
-      if (chosen >= 2 && std::exchange(first, 0)) of_slots.host()(s, 0) = nan;  // and the sums of one expert see this
+      if (chosen >= 2 && std::exchange(first, 0)) of_slots.host()(s, 0) = nan;  // and the sums of one expert see it
     }
     of_slots.send();
   };
@@ -120,7 +120,7 @@ void check_grouped(bench<B>& b, Index rows, Index choices, Index experts, Index 
           backend.grouped_sum(to, from, of, perm, offsets, choices, accumulate, scratch);
         },
         y, x, on_device, on_host, r);
-    y.check("y", 2);  // what is added may be rounded, too
+    y.check("y", 2);  // the addends may be rounded, too
 
     for (bool const by_row : {true, false}) {
       b.begin("grouped_outer", text, accumulate ? ", added" : "", by_row ? ", x by row" : ", g by row");
@@ -218,7 +218,7 @@ void check_packed(bench<B>& b) {
   }
 }
 
-/// A router's kernel, against the kernels it stands for: z and p to rounding, the rest given what it chose.
+/// A router's kernel against the kernels that it replaces: z and p up to rounding, the rest for its own choices.
 template <class B>
 requires FusedRoute<B>
 void check_route(bench<B>& b) {
@@ -266,7 +266,7 @@ void check_route(bench<B>& b) {
       s.check("s");
       b.reference.softmax(p.host(), of_experts);
       p.check("p");
-      p.receive();  // near ties may be rounded apart: the choice must be that of the probabilities found
+      p.receive();  // near ties may round differently: choices must follow the probabilities found
       b.reference.top_k(index.host(), view<double const>(p.host()));
       index.check("index");
       if (wanted) {
@@ -309,8 +309,8 @@ void check_experts(bench<B>& b) {
   if constexpr (FusedRoute<B>) check_route(b);
 }
 
-/// What is computed of products with Stacks stacks of weights: sigmoid(the last) times the first, if there are two,
-/// times a gate of the slot, plus a matrix.
+/// A tree over products with Stacks stacks of weights: sigmoid(the last) times the first, if there are two, times a
+/// gate of the slot, plus a matrix.
 template <std::size_t Stacks, class W, class T>
 auto hidden_tree(view<W const> gate, view<T const> added) {
   using last = tree_node<W, ops::sigmoid, tree_product<static_cast<int>(Stacks) - 1>>;
@@ -318,7 +318,7 @@ auto hidden_tree(view<W const> gate, view<T const> added) {
   using gated = tree_node<W, ops::multiply, tree_leaf<W, false, true>, all>;
   return tree_node<W, ops::add, gated, tree_leaf<T, false, false>>{{{gate}, {}}, {added}};
 }
-/// @param wanted  whether products are
+/// @param wanted  whether products are stored
 template <std::size_t Stacks, class B>
 void check_hidden(bench<B>& b, Index rows, Index choices, Index experts, Index depth, Index width, layout form,
                   bool wanted) {

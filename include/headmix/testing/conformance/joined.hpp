@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Kernels that stand for several calls of others, for backends that have them.
+// Kernels that replace several calls, for backends that have them.
 
 #include "headmix/contract/optional_kernels.hpp"
 #include "headmix/expr/pointwise.hpp"
@@ -8,7 +8,7 @@
 
 namespace headmix::detail::conformance {
 
-/// Gates of the chosen columns, as a router makes them: every step reads what those before it have written.
+/// Gates of the chosen columns, as in a router: every step reads the results of earlier steps.
 template <class B>
 void check_each_row(bench<B>& b) {
   if constexpr (FusedRows<B>) {

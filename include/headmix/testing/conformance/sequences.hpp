@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Kernels that look up rows of tables, and those of rows in sequences, against the reference.
+// Kernels that look up rows of tables, and kernels of rows in sequences, against the reference.
 
 #include <cstddef>
 #include <limits>
@@ -12,7 +12,7 @@
 
 namespace headmix::detail::conformance {
 
-/// Rows that are gathered from a table, and added to one.
+/// Rows gathered from a table, and rows added to one.
 template <class B>
 void check_rows(bench<B>& b) {
   using T = typename B::scalar;
@@ -27,7 +27,7 @@ void check_rows(bench<B>& b) {
       y.check_exact("y");
       int_operand<B> numbers(b, v, cols), found(b, rows, cols);
       for (Index i = 0; i < v * cols; ++i)
-        numbers.host()(i / cols, i % cols) = static_cast<Int>(2147483646 - i);  // no floats
+        numbers.host()(i / cols, i % cols) = static_cast<Int>(2147483646 - i);  // not representable as float
       numbers.send();
       b.run([&] { b.backend.gather_rows(found.device(), numbers.in(), index.in()); });
       b.reference.gather_rows(found.host(), view<Int const>(numbers.host()), chosen);
@@ -43,7 +43,7 @@ void check_rows(bench<B>& b) {
   }
 }
 
-/// Numbers of sequences, means over windows and rotary embedding.
+/// Sequence numbers, window means and rotary embedding.
 template <class B>
 void check_sequences(bench<B>& b) {
   using T = typename B::scalar;
@@ -92,7 +92,7 @@ void check_sequences(bench<B>& b) {
       }
     }
   }
-  // Far out, as a decoder gets there.
+  // Far positions, as in a decoder.
   sequences_of<B> s(b, {0, 3, 3, 5});
   int_operand<B> past(b, {131070, 0, 1048574}, 1, 3);
   segments host = s.host(), device = s.device();

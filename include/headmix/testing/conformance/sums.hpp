@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Long sums: their error does not grow with the number of terms. Equal terms round to the same side each time, which
-// one sum after the other makes 1 % of 2^20 terms of 0.1f.
+// Long sums, whose error must not grow with the number of terms. Equal terms round to the same side each time, so that
+// a sequential sum of 2^20 terms of 0.1f is off by 1 %.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace headmix::detail::conformance {
 
-/// A column of numbers for long sums, in T: equal ones, or numbers from 0 to 1. More of them lie behind the last row,
-/// for matrices whose rows overlap.
+/// A column of numbers for long sums, in T: equal ones, or numbers from 0 to 1. More of them follow the last row, for
+/// matrices with overlapping rows.
 template <class B, class T>
 class long_column {
  public:
@@ -55,8 +55,8 @@ class long_column {
   std::vector<double> first_, behind_;
 };
 
-/// Sums of `options().sum_rows` rows. Each may be off by 256 times the rounding of an addition, and is rounded to what
-/// it is stored in.
+/// Sums of `options().sum_rows` rows. Each may be off by 256 roundings of an addition, and by the rounding to its
+/// storage type.
 template <class B>
 void check_long_sums(bench<B>& b) {
   using T = typename B::scalar;
