@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What ranks say to each other besides elements: which operation, of what, how many. All communicators refuse the same.
+// Announcements of operations between ranks: kind, type and number of elements. All communicators refuse the same
+// mismatches.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace headmix::detail {
 
-/// The names of the operations, as messages have them.
+/// The names of the operations in messages.
 enum class collective_kind : std::int32_t { all_sum, all_gather, reduce_scatter, all_to_all, broadcast, barrier, end };
 [[nodiscard]] constexpr char const* name_of(collective_kind kind) {
   constexpr char const* names[] = {"all_sum",   "all_gather", "reduce_scatter",        "all_to_all",
@@ -50,16 +51,16 @@ template <class T>
   }
 }
 
-/// Tells another rank which operation this rank does, together with its part of it.
+/// The operation of this rank and its part of it, sent to another rank.
 struct announcement {
   collective_kind kind;
   element_kind element;
-  Index elements;  ///< of the whole operation, the same on all ranks; of all_to_all 0
-  Index root;      ///< of broadcast
+  Index elements;  ///< of the whole operation, the same on all ranks; 0 for all_to_all
+  Index root;      ///< for broadcast
   Index part;      ///< elements that this rank sends to the other one
 };
 
-/// Fails unless what rank `other` announces is what this rank expects of it.
+/// An error unless the announcement of rank `other` matches this rank's operation.
 inline void check_announcement(announcement const& mine, Index rank, announcement const& other, Index from,
                                Index expected) {
   auto const both = [&](auto const& what, auto const& a, auto const& b) {
@@ -77,7 +78,7 @@ inline void check_announcement(announcement const& mine, Index rank, announcemen
   }
 }
 
-/// Fails unless rank `rank` can have n elements in an operation.
+/// An error unless rank `rank` can have n elements in an operation.
 inline Index checked_elements(char const* operation, Index n, Index rank) {
   if (n < 0) fail(operation, ": a number of elements must not be negative; found ", n, " on rank ", rank);
   if (n > max_elements) {
@@ -85,7 +86,7 @@ inline Index checked_elements(char const* operation, Index n, Index rank) {
   }
   return n;
 }
-/// Fails unless there is a number of elements for each of the ranks, as seen on rank `rank`. Their sum.
+/// The sum of the numbers of elements; an error unless there is a valid one for each rank. `rank` is the calling rank.
 inline Index checked_elements(char const* operation, std::span<Index const> counts, Index ranks, Index rank) {
   if (static_cast<Index>(counts.size()) != ranks) {
     fail(operation, ": there are numbers of elements for ", counts.size(), " ranks on rank ", rank, ", expected ",
@@ -95,20 +96,20 @@ inline Index checked_elements(char const* operation, std::span<Index const> coun
   for (Index const n : counts) sum = checked_elements(operation, sum + checked_elements(operation, n, rank), rank);
   return sum;
 }
-/// Fails unless there is that rank to broadcast from, as seen on rank `rank`.
+/// An error unless `root` is a rank; `rank` is the calling rank.
 inline void check_root(Index root, Index ranks, Index rank) {
   if (0 > root || root >= ranks)
     fail("broadcast: there is no rank ", root, " among ", ranks, "; asked for on rank ", rank);
 }
 
-/// The message of the other ranks when one has failed with this text.
+/// The message on the other ranks after rank `rank` has failed with this text.
 [[nodiscard]] inline std::string failure_text(Index rank, std::string_view text) {
   constexpr std::string_view prefix = "headmix: ";
   if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
   return message("rank ", rank, " has failed: ", std::string(text));
 }
 
-/// A part of an operation: what goes to one rank, or comes from it.
+/// The part of an operation for or from one rank.
 struct bytes_of_rank {
   std::byte* data = nullptr;
   std::size_t bytes = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Checkpoints of trainings on several ranks: the files of one process (io/checkpoint.hpp), which any number of ranks
-// can go on from. load() of a divided module takes its parts as it is.
+// Checkpoints of trainings on several ranks: files in the format of one process (io/checkpoint.hpp), which any number
+// of ranks can resume. load() of a divided module reads its parts.
 
 #include <cstdint>
 #include <cstring>
@@ -32,7 +32,7 @@ inline void place_part(std::byte* whole, stored_tensor const& t, tensor_part con
   }
 }
 
-/// On rank 0, the whole of a tensor that is divided; nothing on others.
+/// The whole of a divided tensor on rank 0; nothing on others.
 template <class C>
 [[nodiscard]] std::vector<std::byte> gathered(stored_tensor const& t, C& ranks) {
   auto const size = static_cast<std::size_t>(ranks.size());
@@ -70,9 +70,10 @@ template <class C>
 
 }  // namespace detail
 
-/// Fails on all ranks, with the names of a tensor and of two ranks, unless all of them have the same bits in what is
-/// not divided: parameters, buffers, the state of optimisers and their steps, the seed and the number of passes. For
-/// the begin of a training, and after load() of files that ranks may not share. All ranks call it.
+/// An error on all ranks, with the names of a tensor and of two ranks, unless all ranks have the same bits in
+/// everything that is not divided: parameters, buffers, the state of optimisers and their steps, the seed and the
+/// number of passes. For the start of a training, and after load() of files that ranks may not share. All ranks call
+/// it.
 template <Communicator C, HasParameters M, StatefulOptimiser... O>
 void check_equal_on_ranks(C& ranks, M const& m, O const&... optimisers) {
   std::vector<std::pair<std::string, std::uint64_t>> named;
@@ -97,9 +98,9 @@ void check_equal_on_ranks(C& ranks, M const& m, O const&... optimisers) {
   detail::check_equal_on_all_ranks(ranks, named);
 }
 
-/// save() of one process by all ranks together: rank 0 writes the file, in which divided parameters and divided state
-/// of optimisers are whole. Extras are those of rank 0. Returns when the file is there; where it cannot be written, all
-/// ranks fail.
+/// The save() of a single process, by all ranks together: rank 0 writes the file, in which divided parameters and
+/// divided state of optimisers are whole. Extras are those of rank 0. Returns when the file is complete; if it cannot
+/// be written, all ranks fail.
 template <Communicator C, HasParameters M, StatefulOptimiser... O>
 void save(std::string const& path, C& ranks, checkpoint_extras extras, M const& m, O const&... optimisers) {
   auto tensors = detail::all_tensors(m, optimisers...);
@@ -118,7 +119,7 @@ void save(std::string const& path, C& ranks, checkpoint_extras extras, M const& 
   }
   ranks.barrier();
 }
-/// Without extras.
+/// save() without extras.
 template <Communicator C, HasParameters M, StatefulOptimiser... O>
 void save(std::string const& path, C& ranks, M const& m, O const&... optimisers) {
   save(path, ranks, checkpoint_extras{}, m, optimisers...);

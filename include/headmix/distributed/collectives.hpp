@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The collective operations, made of one: every rank sends a part to every other one. An engine that can do that gets
-// the rest by deriving from `collectives`: sums in the order of the ranks, checks, sums that go on in the background.
+// The collective operations in terms of one: every rank sends a part to every other rank. An engine with this operation
+// gets the rest by deriving from `collectives`: sums in the order of the ranks, checks, asynchronous sums.
 //
 // A sum of n elements on R ranks moves 2 n (R - 1) / R elements to and from each rank, as a ring does, in two rounds of
 // R - 1 messages each; one round for few elements.
@@ -22,7 +22,7 @@
 
 namespace headmix {
 
-/// The operations of a Communicator over an engine that derives from it, whose functions are
+/// The operations of a Communicator over an engine that derives from it and has these functions:
 ///
 ///   rank(), size()
 ///   std::size_t begin(std::uint64_t key, announcement const&, std::span<bytes_of_rank const> sent,
@@ -97,8 +97,8 @@ class collectives {
       if (sum.taken && sum.at != stage::complete) (this->*sum.advance)(sum);
     }
   }
-  /// For whoever has begun operations and leaves with an exception before they are complete: every operation of every
-  /// rank fails from here on, and their memory is nobody's any more. Without effect if all are complete.
+  /// For code that leaves with an exception while operations are in flight: every operation of every rank fails from
+  /// then on, and their memory is no longer used. No effect if all are complete.
   void abandon() noexcept {
     for (auto const& sum : pending_) {
       if (sum.taken && sum.at != stage::complete)
@@ -176,7 +176,7 @@ class collectives {
  protected:
   collectives() = default;
   ~collectives() = default;
-  /// The last operation of a program, on all ranks: an error where another one does something else.
+  /// The last operation of a program, on all ranks: an error if another rank calls a different operation.
   void end() {
     for (auto const& sum : pending_) {
       if (sum.taken && sum.at != stage::complete) {
@@ -189,7 +189,7 @@ class collectives {
   Index checked_elements(char const* operation, std::span<Index const> counts) {
     return detail::checked_elements(operation, counts, engine().size(), engine().rank());
   }
-  /// Two for each operation, which has at most so many rounds; operations begin in the same order on all ranks.
+  /// Two keys per operation, which has at most two rounds; operations begin in the same order on all ranks.
   std::uint64_t next_key() { return key_ += 2; }
 
  private:
@@ -204,7 +204,7 @@ class collectives {
     std::byte* to = nullptr;
     Index n = 0, first = 0, mine = 0;
     detail::element_kind element{};
-    AlignedBuffer memory;  ///< this rank's elements of all ranks
+    AlignedBuffer memory;  ///< this rank's elements, received from all ranks
     std::vector<part> sent, received;
   };
 
@@ -223,7 +223,7 @@ class collectives {
   static part part_of_memory(T* data, Index n) {
     return {reinterpret_cast<std::byte*>(data), checked_bytes(n, sizeof(T))};
   }
-  /// What is sent is not written to.
+  /// Sent bytes; they are not written to.
   template <class T>
   static part part_from(T const* data, Index n) {
     return part_of_memory(const_cast<T*>(data), n);
@@ -261,11 +261,11 @@ class collectives {
       engine().wait();
     }
   }
-  /// to = the sum of the shares of all ranks, which follow each other in memory, in the order of the ranks.
+  /// to = the sum of the shares of all ranks, which are consecutive in memory, in the order of the ranks.
   template <class T>
   void add_in_order(T* to, AlignedBuffer const& memory, Index n) {
     using wide = std::conditional_t<std::is_integral_v<T>, T, accumulator_t<T>>;
-    constexpr Index some = 1024;  // that stay in the nearest cache
+    constexpr Index some = 1024;  // elements that stay in the L1 cache
     wide sum[some];
     T const* const from = memory.template as<T>();
     Index const ranks = engine().size();
@@ -279,7 +279,7 @@ class collectives {
       for (Index i = 0; i < count; ++i) to[first + i] = static_cast<T>(sum[i]);
     }
   }
-  /// For an operation that begins: it is taken when it has.
+  /// A free entry for an operation that begins; it is occupied once the operation has begun.
   pending& next_pending() {
     auto const free = std::find_if(pending_.begin(), pending_.end(), [](pending const& p) { return !p.taken; });
     return free != pending_.end() ? *free : pending_.emplace_back();
@@ -296,7 +296,7 @@ class collectives {
     if (!engine().done(sum.number)) return;
     T* const to = reinterpret_cast<T*>(sum.to);
     if (sum.at == stage::scatter) {
-      // The sums of this rank's share go to all ranks.
+      // Sends the sums of this rank's share to all ranks.
       add_in_order(to + sum.first, sum.memory, sum.mine);
       for (Index r = 0; r < engine().size(); ++r) {
         bool const own = r == engine().rank();

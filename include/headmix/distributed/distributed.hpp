@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Distributed: a backend on one of several ranks. A layer says what is divided among them (tensor_parallel,
-// expert_parallel, DataParallel<L>); with this backend its collective operations run.
+// Distributed: a backend on one of several ranks. Layer options select what is divided among the ranks
+// (tensor_parallel, expert_parallel, DataParallel<L>); this backend runs their collective operations.
 //
 //   run_mpi(&argc, &argv, [](Mpi& ranks) {
 //     Distributed<Cpu<float>, Mpi> backend(ranks);
@@ -21,7 +21,7 @@
 
 namespace headmix {
 
-/// What hears of gradients while a backward pass makes them: see GradientSums.
+/// A listener for gradients during a backward pass: see GradientSums.
 class gradient_listener {
  public:
   virtual ~gradient_listener() = default;
@@ -31,24 +31,24 @@ class gradient_listener {
   virtual void between_kernels() = 0;
 };
 
-/// All kernels of a backend, and the communicator of this rank. All ranks call the same passes in the same order.
-/// Copies are the same backend: what is said to one, all hear.
+/// The kernels of a backend, and the communicator of this rank. All ranks call the same passes in the same order.
+/// Copies share their state.
 /// @tparam Backend Cpu, Cuda, Reference or your own
 template <BackendPolicy Backend, Communicator C>
 class Distributed : public Backend {
  public:
-  using communicator_type = C;  ///< of `communicator()`
+  using communicator_type = C;  ///< type of `communicator()`
 
   /// Keeps a reference to the communicator.
   explicit Distributed(C& communicator, Backend backend = Backend())
       : Backend(std::move(backend)), communicator_(&communicator), shared_(std::make_shared<shared>()) {}
 
-  /// That of this rank.
+  /// The communicator of this rank.
   [[nodiscard]] C& communicator() const { return *communicator_; }
 
-  /// Who hears of gradients from now on; null for nobody. It outlives the passes.
+  /// Sets the listener for gradients; null for none. It must outlive the passes.
   void set_listener(gradient_listener* listener) { shared_->listener = listener; }
-  /// The one who hears.
+  /// The listener for gradients.
   [[nodiscard]] gradient_listener* listener() const { return shared_->listener; }
   /// See HearsGradients.
   void gradient_done(void const* gradient) {
@@ -62,7 +62,7 @@ class Distributed : public Backend {
     }
   }
 
-  /// An operation of the communicator goes on that reads `from` and writes `to`.
+  /// Registers operation `number` of the communicator, which reads `from` and writes `to`.
   void goes_on(Index number, std::span<std::byte const> from, std::span<std::byte const> to) {
     shared_->operations.push_back({number, from, to});
   }

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Training where ranks have tokens of their own (DataParallel, expert_parallel of feed-forward experts): gradients by
-// what all ranks have are added up while the backward pass goes on, and an optimiser's state is divided.
+// Training with different tokens on each rank (DataParallel, expert_parallel of feed-forward experts): gradients of
+// shared parameters are summed during the backward pass, and the optimiser's state is divided.
 //
 //   Distributed<Cpu<float>, Mpi> backend(ranks);
 //   Module<DataParallel<Net>, Distributed<Cpu<float>, Mpi>> m(seed, backend);
@@ -33,17 +33,17 @@
 
 namespace headmix {
 
-/// Adds up the gradients of all ranks, for parameters that are not divided among them. Small ones share a bucket; a
-/// bucket's sum begins when the backward pass has made its last gradient, and goes on under the rest of the pass. The
-/// first step finds out in which order gradients are made, and how often a parameter's is added to; those that it does
-/// not make come last, by their names. All ranks must make the same ones in it, in the same order.
-/// @tparam T of the parameters
+/// Sums gradients over all ranks, for parameters that are not divided among them. Small gradients share a bucket; a
+/// bucket's sum begins when the backward pass has made its last gradient, and overlaps the rest of the pass. The first
+/// step records the order in which gradients are made, and the number of additions to each; gradients that it does not
+/// make come last, by name. All ranks must make the same gradients in it, in the same order.
+/// @tparam T scalar type of the parameters
 /// @tparam Backend a Distributed
 template <class T, class Backend>
 class GradientSums : public gradient_listener {
  public:
-  /// Parameters of one module or of several, whose backend this is a copy of. All ranks give the same ones.
-  /// @param bucket_bytes  a bucket has at least so many, except for the last one
+  /// Parameters of one or several modules on copies of this backend. All ranks pass the same ones.
+  /// @param bucket_bytes  minimum size of a bucket, except for the last one
   GradientSums(std::vector<parameter<T>> parameters, Backend backend, std::size_t bucket_bytes = std::size_t{1} << 20)
       : backend_(std::move(backend)), bucket_bytes_(bucket_bytes) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -52,7 +52,7 @@ class GradientSums : public gradient_listener {
         all_.push_back({p.gradient.data, p.gradient.size(), std::string(p.name), i});
       }
     }
-    // For find(). Addresses differ between ranks: nothing that they do together may depend on them.
+    // For find(). Addresses differ between ranks, so no joint decision may depend on them.
     std::sort(all_.begin(), all_.end(), [](entry const& a, entry const& b) {
       return std::tie(a.data, a.name, a.place) < std::tie(b.data, b.name, b.place);
     });
@@ -63,14 +63,14 @@ class GradientSums : public gradient_listener {
   GradientSums(GradientSums const&) = delete;
   GradientSums& operator=(GradientSums const&) = delete;
   ~GradientSums() override {
-    // After an error in the middle of a step, the memory of the sums goes.
+    // After an error in the middle of a step, the memory of the sums is freed.
     if constexpr (requires { backend_.communicator().abandon(); }) {
       if (going_on_) backend_.communicator().abandon();
     }
     if (backend_.listener() == this) backend_.set_listener(nullptr);
   }
 
-  /// After the last backward pass of a step: gradients are sums over all ranks when it returns.
+  /// To be called after the last backward pass of a step: on return gradients are sums over all ranks.
   void complete() {
     if (buckets_.empty()) make_buckets();
     while (next_ < buckets_.size()) begin(buckets_[next_++]);
@@ -101,7 +101,7 @@ class GradientSums : public gradient_listener {
           "often as the first one did");
     }
     if (e->heard == e->expected) --b.missing;
-    // In the same order on all ranks, even if one of them leaves out a part of a step.
+    // In the same order on all ranks, even if one of them omits a part of a step.
     while (next_ < buckets_.size() && buckets_[next_].missing == 0) begin(buckets_[next_++]);
   }
   /// See HearsGradients.
@@ -114,13 +114,13 @@ class GradientSums : public gradient_listener {
     T* data;
     Index size;
     std::string name;
-    std::size_t place;  // among the parameters that were given
+    std::size_t place;  // among the constructor's parameters
     int heard = 0, expected = 0, order = 0;
     std::size_t bucket = 0;
   };
   struct bucket {
     std::vector<std::size_t> members;
-    std::vector<T> memory;  // of several, one after another
+    std::vector<T> memory;  // of several gradients, concatenated
     std::size_t missing = 0;
     bool begun = false;
     std::vector<Index> sums;
@@ -132,7 +132,8 @@ class GradientSums : public gradient_listener {
     });
     return at != all_.end() && at->data == gradient ? &*at : nullptr;
   }
-  /// In the order in which they are made; what no pass makes comes last, by names, and then as it was given.
+  /// Orders buckets by the time of their gradients; gradients that no pass makes come last, by name, then in the given
+  /// order.
   void make_buckets() {
     std::vector<std::size_t> order(all_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -163,7 +164,7 @@ class GradientSums : public gradient_listener {
     }
     close();
   }
-  /// Sums are of one parameter each: all ranks have the same order.
+  /// Checks that all ranks have the same order of parameters.
   void check_order(std::vector<std::size_t> const& order) {
     std::uint64_t digest = 0;
     for (std::size_t const i : order) {
@@ -202,17 +203,17 @@ class GradientSums : public gradient_listener {
   std::size_t bucket_bytes_;
   std::vector<entry> all_;
   std::vector<bucket> buckets_;
-  std::size_t next_ = 0;  // of the buckets
+  std::size_t next_ = 0;  // index into the buckets
   int heard_ = 0;
   bool going_on_ = false;
 };
 
-/// Parameters that all ranks have, of which each moves its share: an optimiser of own() keeps the state of these alone,
-/// and gather() gives all ranks what the others have moved. Divided parameters are a rank's own anyway.
+/// Shared parameters, of which each rank updates its share: an optimiser of own() keeps the state of this share alone,
+/// and gather() distributes the updates. Parameters that are divided among ranks are updated by their rank.
 template <class T, class Backend>
 class DividedParameters {
  public:
-  /// All ranks give the same parameters.
+  /// All ranks pass the same parameters.
   DividedParameters(std::vector<parameter<T>> parameters, Backend backend)
       : backend_(std::move(backend)), all_(std::move(parameters)) {
     auto& ranks = backend_.communicator();
@@ -227,9 +228,9 @@ class DividedParameters {
     memory_.resize(static_cast<std::size_t>(total));
   }
 
-  /// This rank's part of every parameter, with the names of the wholes.
+  /// This rank's part of every parameter, with the name of the whole.
   [[nodiscard]] std::vector<parameter<T>> const& own() const { return own_; }
-  /// After a step of the optimiser.
+  /// To be called after a step of the optimiser: distributes the updated parts.
   void gather() {
     auto& ranks = backend_.communicator();
     T* at = memory_.data();
@@ -252,7 +253,7 @@ class DividedParameters {
 
  private:
   static_assert(Backend::host_memory, "headmix: DividedParameters are gathered in the host's memory");
-  /// The matrices, or rows, or columns of p that rank `rank` moves.
+  /// The matrices, rows or columns of p that rank `rank` updates.
   static parameter<T> part_of(parameter<T> const& p, Index rank, Index ranks) {
     if (p.part.divided) return p;
     parameter<T> part = p;
@@ -275,7 +276,7 @@ class DividedParameters {
   std::vector<T> memory_;
 };
 
-/// clip_scale() of gradients of which some are divided among ranks: the same number on all of them.
+/// clip_scale() for gradients of which some are divided among ranks: equal on all ranks.
 template <class T, Communicator C>
 [[nodiscard]] double clip_scale(std::vector<parameter<T>> const& parameters, double max_norm, C& ranks) {
   double here = 0, divided = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Ranks that are threads of one process: for tests, and to try things out.
+// Ranks that are threads of one process: for tests, and for trying things out.
 //
 //   run_ranks(4, [](Local& ranks) { ... ranks.all_sum(x, x, n); ... });
 
@@ -21,12 +21,12 @@ namespace headmix {
 
 namespace detail {
 
-/// What the ranks of one process share.
+/// The shared state of the ranks of one process.
 class local_group {
  public:
   explicit local_group(Index size) : size_(size) {
     if (size < 1 || size > max_threads) fail("run_ranks: expected 1 to ", max_threads, " ranks, found ", size);
-    // As many as go on at a time in most programs: others are made when a rank gets ahead.
+    // Enough for the operations in flight of most programs; more are made when a rank runs ahead.
     for (int i = 0; i < 32; ++i) rounds_.emplace_back().ranks.resize(static_cast<std::size_t>(size));
   }
   [[nodiscard]] Index size() const { return size_; }
@@ -51,7 +51,7 @@ class local_group {
     if (!r.ranks[me].copied) {
       std::string wrong;
       ++copying_;
-      lock.unlock();  // nobody changes a round that all ranks have begun and not all have left
+      lock.unlock();  // a round that all ranks have begun and not all have left is constant
       try {
         copy_parts(r, rank);
       } catch (Error const& e) {
@@ -77,7 +77,7 @@ class local_group {
     std::unique_lock lock(mutex_);
     moved_.wait_for(lock, std::chrono::milliseconds(1));
   }
-  /// Rank `rank` will take part in nothing any more. Whether it is the first one.
+  /// Marks rank `rank` as failed. Returns whether it is the first.
   bool fail_all(Index rank, std::string const& text) {
     std::unique_lock lock(mutex_);
     set_failed(rank, text);
@@ -111,7 +111,7 @@ class local_group {
     if (failed_.empty()) failed_ = failure_text(rank, text), failed_rank_ = rank;
     moved_.notify_all();
   }
-  /// Before a rank leaves with an error, and with the memory that others may be reading.
+  /// Called before a rank leaves with an error, since others may be reading its memory.
   void wait_for_copies(std::unique_lock<std::mutex>& lock) {
     moved_.wait(lock, [&] { return copying_ == 0; });
   }
@@ -150,7 +150,7 @@ class local_group {
 
 }  // namespace detail
 
-/// One of several threads that are ranks; see run_ranks().
+/// The communicator of one of several threads that are ranks; see run_ranks().
 class Local : public collectives<Local> {
  public:
   /// Rank `rank` of a group that outlives it.
@@ -162,8 +162,8 @@ class Local : public collectives<Local> {
   [[nodiscard]] Index rank() const { return rank_; }
   /// See archetype::communicator.
   [[nodiscard]] Index size() const { return group_->size(); }
-  /// This rank takes part in nothing any more, and every operation fails from here on, on all ranks, with this text.
-  /// Without effect after another failure.
+  /// Marks this rank as failed: every further operation fails, on all ranks, with this text. No effect after another
+  /// failure.
   void fail_all(std::string_view text) noexcept { group_->fail_all(rank_, std::string(text)); }
 
  private:
@@ -183,9 +183,9 @@ class Local : public collectives<Local> {
 
 static_assert(Overlaps<Local>, "headmix: Local does not overlap exchanges");
 
-/// Calls f(Local&) on `ranks` threads, one for each rank. When f throws on one, all others fail in their next
-/// operation; the exception is thrown on, when all have ended. A rank that returns while others go on is such a
-/// failure, too, and so is a thread that the system refuses: then f is called on none.
+/// Calls f(Local&) on `ranks` threads, one for each rank. If f throws on one, all others fail in their next operation;
+/// the exception is rethrown when all have ended. A rank that returns while others continue is such a failure, and so
+/// is a thread that the system refuses: then f is called on none.
 template <class F>
 void run_ranks(Index ranks, F const f) {
   struct {
@@ -196,7 +196,7 @@ void run_ranks(Index ranks, F const f) {
       Local mine(group, rank);
       try {
         f(mine);
-        if (!group.failed()) mine.end();  // else f has dealt with it
+        if (!group.failed()) mine.end();  // otherwise f has handled the failure
       } catch (...) {
         std::string text = "an exception";
         try {
@@ -211,9 +211,9 @@ void run_ranks(Index ranks, F const f) {
   } program{f, detail::local_group(ranks), {}};
   {
     auto const threads = detail::waiting_threads("run_ranks", ranks, ranks);
-    // Two words, for which a std::function takes no memory: all begin.
+    // Two words, for which a std::function allocates nothing: all threads begin.
     for (Index r = 0; r < ranks; ++r) threads[static_cast<std::size_t>(r)]->begin([&program, r] { program.run(r); });
-  }  // all have ended
+  }  // joins all threads
   if (program.first) std::rethrow_exception(program.first);
 }
 

@@ -6,15 +6,15 @@
 //     return run_mpi(&argc, &argv, [&](Mpi& ranks) { ... ranks.all_sum(x, x, n); ... return 0; });
 //   }
 //
-// A round is a message from every rank to every other one, which says what it takes part in, with its elements if they
-// are few, and a second one for many. All of it on a communicator of its own.
+// A round is a message from every rank to every other rank, which announces the operation, with its elements if they
+// are few, and a second message for many. All messages are on a communicator of its own.
 
 #ifndef OMPI_SKIP_MPICXX
-/// For the header of Open MPI: without the C++ bindings of MPI 2, which need a library of their own.
+/// Omits Open MPI's C++ bindings of MPI 2, which need a library of their own.
 #define OMPI_SKIP_MPICXX 1
 #endif
 #ifndef MPICH_SKIP_MPICXX
-/// The same for that of MPICH.
+/// Omits MPICH's C++ bindings of MPI 2.
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include <mpi.h>
@@ -48,27 +48,27 @@ namespace headmix {
 
 class Mpi;
 
-/// A program on all ranks: starts MPI if nobody has, calls f(Mpi&) on each rank and returns what it returns.
+/// A program on all ranks: initialises MPI if necessary, calls f(Mpi&) on each rank and returns its result.
 ///
-/// When f throws on one rank, that rank prints one line, "rank 1: " and the text, and all the others fail in their next
-/// operation. Every rank then returns 1, within 10 seconds; a rank that takes part in nothing any more is ended by
-/// MPI_Abort. If several ranks throw at the same time, the first of them prints. A rank that returns while others go on
-/// is such a failure, too: what one rank alone meets is an exception.
+/// If f throws on one rank, that rank prints one line, "rank 1: " and the text, and all others fail in their next
+/// operation. Every rank then returns 1, within 10 seconds; an unresponsive rank is ended by MPI_Abort. If several
+/// ranks throw at the same time, the first of them prints. A rank that returns while others continue is such a failure:
+/// errors of a single rank must be exceptions.
 ///
-/// Where f itself has caught the error, and returns something else than 0, nothing is printed and that is returned.
+/// If f itself catches the error, and returns a nonzero value, nothing is printed and that value is returned.
 template <class F>
 int run_mpi(int* argc, char*** argv, F f, sums how = sums::ordered);
 
 namespace detail {
 
-/// The first message of a round, from one rank to another; few elements come behind it.
+/// The first message of a round, from one rank to another, followed by its elements if they are few.
 struct mpi_header {
   std::uint64_t key;
   announcement what;
 };
 static_assert(std::is_trivially_copyable_v<mpi_header>, "headmix: the header of a message can be copied as bytes");
 
-/// That a rank takes part in nothing any more, and which rank is the reason.
+/// The notice that a rank has failed, and which rank is the cause.
 struct mpi_notice {
   std::int32_t origin;
   std::int32_t length;
@@ -76,7 +76,7 @@ struct mpi_notice {
 };
 static_assert(std::is_trivially_copyable_v<mpi_notice>, "headmix: a notice can be copied as bytes");
 
-/// What to give MPI as the type of T.
+/// The MPI datatype of T.
 template <class T>
 [[nodiscard]] MPI_Datatype mpi_type() {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "headmix: Mpi sums float and double");
@@ -87,7 +87,7 @@ template <class T>
   }
 }
 
-/// MPI from here to end(), if nobody has started it.
+/// Initialises MPI, unless it is initialised, and finalises it in end().
 class mpi_session {
  public:
   mpi_session(int* argc, char*** argv) {
@@ -96,7 +96,7 @@ class mpi_session {
     owner_ = started == 0;
     if (owner_) MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level);
   }
-  /// After a failure the process ends if MPI does not.
+  /// After a failure the process ends even if MPI does not.
   void end(bool failed) const {
     if (!owner_) return;
     if (!failed) {
@@ -131,16 +131,16 @@ class mpi_session {
 
 }  // namespace detail
 
-/// A process that is one of the ranks of an MPI communicator; see archetype::communicator and run_mpi().
+/// A rank of an MPI communicator; see archetype::communicator and run_mpi().
 ///
-/// It is used by one thread, the one that may call MPI (MPI_THREAD_FUNNELED). When an operation fails on one rank, or
-/// a rank calls fail_all(), every operation of every rank throws an Error that names that rank and its reason; a rank
-/// that throws has waited, for a second at most, until no other rank reads its memory. Memory of sums that go on must
-/// not go before that: see abandon().
+/// It is used by one thread, the one that may call MPI (MPI_THREAD_FUNNELED). If an operation fails on one rank, or a
+/// rank calls fail_all(), every operation of every rank throws an Error that names that rank and its reason; before it
+/// throws, a rank waits, for a second at most, until no other rank reads its memory. Memory of asynchronous sums must
+/// outlive that wait: see abandon().
 class Mpi : public collectives<Mpi> {
  public:
-  /// The ranks of a communicator, which is copied: all its ranks do this together. With sums::by_engine MPI forms the
-  /// sums of float and double in all_sum() and reduce_scatter(), not those of begin_all_sum().
+  /// The ranks of a communicator, which is duplicated: all its ranks call this together. With sums::by_engine MPI
+  /// computes the float and double sums of all_sum() and reduce_scatter(), not those of begin_all_sum().
   explicit Mpi(MPI_Comm ranks, sums how = sums::ordered) : how_(how) {
     int started = 0;
     MPI_Initialized(&started);
@@ -170,7 +170,7 @@ class Mpi : public collectives<Mpi> {
       MPI_Cancel(&notice_);
       MPI_Wait(&notice_, MPI_STATUS_IGNORE);
     }
-    // Something may still come by it.
+    // Messages may still be in transit on it.
     if (!unfinished) MPI_Comm_free(&ranks_);
   }
 
@@ -179,7 +179,7 @@ class Mpi : public collectives<Mpi> {
   /// See archetype::communicator.
   [[nodiscard]] Index size() const { return size_; }
 
-  /// See archetype::communicator. With sums::by_engine the sum of MPI, which promises no order.
+  /// See archetype::communicator. With sums::by_engine MPI's own sum, which promises no order.
   template <class T>
   void all_sum(T* to, T const* from, Index n) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -187,7 +187,7 @@ class Mpi : public collectives<Mpi> {
     }
     collectives::all_sum(to, from, n);
   }
-  /// See archetype::communicator. With sums::by_engine the sum of MPI, which promises no order.
+  /// See archetype::communicator. With sums::by_engine MPI's own sum, which promises no order.
   template <class T>
   void reduce_scatter(T* to, T const* from, std::span<Index const> counts) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -196,19 +196,19 @@ class Mpi : public collectives<Mpi> {
     collectives::reduce_scatter(to, from, counts);
   }
 
-  /// This rank takes part in nothing any more, and every operation fails from here on, on all ranks, with this text.
-  /// Without effect after another failure.
+  /// Marks this rank as failed: every further operation fails, on all ranks, with this text. No effect after another
+  /// failure.
   void fail_all(std::string_view text) noexcept { stop(rank_, text); }
-  /// Whether this rank or another one has failed, as far as this one knows.
+  /// True if this or another rank has failed, as far as this rank knows.
   [[nodiscard]] bool failed() const { return failed_; }
-  /// Whether this rank is the one to name the reason: it has failed by itself, and no rank before it has.
+  /// True if this rank is the one to report the reason: it failed by itself, before any other rank.
   [[nodiscard]] bool names_failure() const { return failed_ && first_failed_ == rank_; }
 
-  /// Asked again and again while this rank waits for others; when it says true, the operation fails. Nothing by
+  /// A callback that is polled while this rank waits for others; if it returns true, the operation fails. None by
   /// default.
   void set_interrupt(std::function<bool()> asked) { interrupt_ = std::move(asked); }
-  /// An operation that has waited for so many seconds, and nothing has come, fails and names the ranks that are
-  /// missing. 0 is no limit, as by default.
+  /// An operation that receives nothing for this many seconds fails and names the missing ranks. 0 is no limit, the
+  /// default.
   void set_timeout(double seconds) {
     if (!(seconds >= 0)) fail("a timeout must not be negative; found ", seconds);
     timeout_ = std::chrono::duration<double>(seconds);
@@ -222,12 +222,12 @@ class Mpi : public collectives<Mpi> {
   using part = detail::bytes_of_rank;
   using kind = detail::collective_kind;
 
-  /// Behind a header there are at most so many bytes.
+  /// The largest number of bytes in the same message as a header.
   static constexpr std::size_t few_bytes = 4096, slot = sizeof(detail::mpi_header) + few_bytes;
-  /// Of one message, whose size is an int; and of one sum by MPI.
+  /// The largest size of one message, which is an int, and of one sum by MPI.
   static constexpr std::size_t many = std::size_t{1} << 30;
-  /// Tags below 2^15 are there in every MPI. Messages with the same tag come in their order, so that rounds may share
-  /// one if they begin in the same order on all ranks: those of operations that are thousands apart do.
+  /// Every MPI has tags below 2^15. Messages with the same tag arrive in order, so rounds may share a tag if they begin
+  /// in the same order on all ranks, as operations thousands apart do.
   static constexpr std::uint64_t tags = 8192;
   static constexpr int data_tag = 8192, notice_tag = 16384;
 
@@ -243,7 +243,7 @@ class Mpi : public collectives<Mpi> {
     std::span<part const> sent, received;
     std::size_t element = 1, incomplete = 0;
     std::vector<MPI_Request> requests;
-    std::vector<request_for> of;  ///< what the requests are for
+    std::vector<request_for> of;  ///< purposes of the requests
     std::vector<std::byte> in, out;
   };
 
@@ -251,7 +251,7 @@ class Mpi : public collectives<Mpi> {
                     std::span<part const> received, std::size_t element) {
     return begin_round(key, what, sent, received, element, true);
   }
-  /// Without data, ranks only say what they take part in, and how many elements go from one to another.
+  /// Without data, ranks exchange only announcements and numbers of elements.
   std::size_t begin_round(std::uint64_t key, detail::announcement const& what, std::span<part const> sent,
                           std::span<part const> received, std::size_t element, bool has_data) {
     check();
@@ -267,7 +267,7 @@ class Mpi : public collectives<Mpi> {
     r.in.resize(static_cast<std::size_t>(size_) * slot);
     r.out.resize(static_cast<std::size_t>(size_) * slot);
     auto const tag = static_cast<int>(key % tags);
-    auto const from_next = [&](auto const& f) {  // so that not all ranks begin with the same one
+    auto const from_next = [&](auto const& f) {  // different first peers on each rank
       for (Index i = 1; i < size_; ++i) f(static_cast<int>((rank_ + i) % size_));
     };
     from_next([&](int other) {
@@ -328,7 +328,7 @@ class Mpi : public collectives<Mpi> {
     hear();
     if (interrupt_ && interrupt_()) fail_here(message("interrupted while waiting for ", awaited()));
     if (timeout_.count() > 0) {
-      // What this rank computes between two calls is no waiting.
+      // Computation of this rank between two calls does not count as waiting.
       auto const now = clock::now();
       waited_ += std::min<std::chrono::duration<double>>(now - last_wait_, std::chrono::milliseconds(100));
       last_wait_ = now;
@@ -350,7 +350,7 @@ class Mpi : public collectives<Mpi> {
   static std::byte* slot_of(std::vector<std::byte>& slots, int rank) {
     return slots.data() + static_cast<std::size_t>(rank) * slot;
   }
-  /// Counts at once, as what fails ends all.
+  /// Counted at once, since a failure ends all.
   static MPI_Request& add(round& r, int rank, use what) {
     r.of.push_back({rank, what});
     ++r.incomplete;
@@ -361,7 +361,7 @@ class Mpi : public collectives<Mpi> {
     waited_ = {};
     if (timeout_.count() > 0) last_wait_ = clock::now();
   }
-  /// A header has come.
+  /// Handles an arrived header.
   void take(round& r, int other) {
     detail::mpi_header header;
     std::byte const* const from = slot_of(r.in, other);
@@ -378,7 +378,7 @@ class Mpi : public collectives<Mpi> {
       std::memcpy(data.data, from + sizeof header, data.bytes);
       return;
     }
-    hear();  // of a rank that has failed nothing more is read
+    hear();  // nothing more is read of a failed rank
     auto const tag = data_tag + static_cast<int>(r.key % tags);
     for (std::size_t first = 0; first < data.bytes; first += many) {
       auto const bytes = static_cast<int>(std::min(many, data.bytes - first));
@@ -387,7 +387,7 @@ class Mpi : public collectives<Mpi> {
     }
   }
 
-  /// The operation that is waited for, with the ranks that have not come to it, or else those that are not done.
+  /// The awaited operation, with the ranks that have not reached it, or otherwise those that are not done.
   [[nodiscard]] std::string awaited() const {
     if (by_engine_ != nullptr) return message("the other ranks in ", by_engine_);
     round const* first = nullptr;
@@ -432,7 +432,7 @@ class Mpi : public collectives<Mpi> {
   void check() const {
     if (failed_) throw Error(error_);
   }
-  /// Fails if another rank has.
+  /// Throws if another rank has failed.
   void hear() {
     hear_notices();
     check();
@@ -456,7 +456,7 @@ class Mpi : public collectives<Mpi> {
       stop(notice.origin, {notice.text.data(), static_cast<std::size_t>(notice.length)});
     }
   }
-  /// Tells all other ranks, gives up what has begun, and lets the others do so. The reason is rank `origin`.
+  /// Notifies all other ranks, cancels operations in flight, and lets the others do so. The cause is rank `origin`.
   void stop(Index origin, std::string_view text) noexcept {
     if (failed_) return;
     failed_ = true;
@@ -477,13 +477,13 @@ class Mpi : public collectives<Mpi> {
     }
     wait_for_others(std::chrono::seconds(1));
   }
-  /// What would be received.
+  /// Cancels the receives of a round.
   static void cancel(round& r) noexcept {
     for (std::size_t i = 0; i < r.requests.size(); ++i) {
       if (r.requests[i] != MPI_REQUEST_NULL && r.of[i].what != use::sent) MPI_Cancel(&r.requests[i]);
     }
   }
-  /// Whether nothing is received any more.
+  /// True if a round has no receives in flight.
   static bool is_released(round& r) noexcept {
     bool released = true;
     for (std::size_t i = 0; i < r.requests.size(); ++i) {
@@ -493,7 +493,7 @@ class Mpi : public collectives<Mpi> {
     }
     return released;
   }
-  /// Of a failure: waits until all other ranks know, and none sends or receives; whether that is so.
+  /// After a failure: waits until all other ranks know, and no transfer is in flight; returns whether that was reached.
   bool wait_for_others(clock::duration limit) noexcept {
     auto const end = clock::now() + limit;
     for (;;) {
@@ -512,7 +512,7 @@ class Mpi : public collectives<Mpi> {
 
   // ---- sums by MPI
 
-  /// Returns when all ranks have announced the same.
+  /// Returns when all ranks have announced the same operation.
   void announce(detail::announcement const& what, std::span<part const> sent, std::span<part const> received,
                 std::size_t element) {
     std::size_t const number = begin_round(next_key(), what, sent, received, element, false);
@@ -546,7 +546,7 @@ class Mpi : public collectives<Mpi> {
       wait_for(request, "all_sum");
     }
   }
-  /// False if there are more elements than MPI has numbers for.
+  /// False if the number of elements exceeds MPI's int.
   template <class T>
   bool reduce_scatter_by_engine(T* to, T const* from, std::span<Index const> counts) {
     Index const n = checked_elements("reduce_scatter", counts);
@@ -560,7 +560,7 @@ class Mpi : public collectives<Mpi> {
       counts_[r] = static_cast<int>(counts[r]);
     }
     announce({kind::reduce_scatter, detail::element_kind_of<T>(), n, 0, 0}, sent_, received_, sizeof(T));
-    // For MPI the result must not overlap the operand.
+    // MPI requires that the result does not overlap the operand.
     auto const bytes = static_cast<std::size_t>(counts[me]) * sizeof(T);
     if (sum_.bytes().size() < bytes) sum_ = AlignedBuffer(bytes);
     MPI_Request request = MPI_REQUEST_NULL;
@@ -590,7 +590,7 @@ class Mpi : public collectives<Mpi> {
     fail_all(text);
     if (names_failure() && status == 0) complain(text);
     if (!wait_for_others(std::chrono::seconds(3))) {
-      // The one that has said why ends the others; if it is gone itself, somebody has to.
+      // The rank that reported the reason ends the others; if it is gone itself, another rank must.
       if (!names_failure() && !wait_for_others(std::chrono::seconds(2)) && status == 0) complain(text);
       if (unheard_ > 0) {
         int const end_with = status == 0 ? 1 : status;
@@ -600,7 +600,7 @@ class Mpi : public collectives<Mpi> {
     }
     return status == 0 ? 1 : status;
   }
-  /// In one line, in one piece.
+  /// Prints a message as one line, in one write.
   void complain(std::string_view text) const {
     constexpr std::string_view prefix = "headmix: ";
     if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
@@ -622,16 +622,16 @@ class Mpi : public collectives<Mpi> {
   std::chrono::duration<double> timeout_{}, waited_{};
   clock::time_point last_wait_{};
   int idle_ = 0;
-  // Failures.
+  // State of failures.
   bool failed_ = false;
   std::string error_;
-  Index first_failed_ = 1;  ///< the first rank that has failed by itself, as far as this one knows
-  Index unheard_ = 0;       ///< how many ranks have not said that they take part in nothing any more
+  Index first_failed_ = 1;  ///< the first rank that failed by itself, as far as this rank knows
+  Index unheard_ = 0;       ///< number of ranks that have not sent their notice
   std::vector<char> heard_;
   std::vector<MPI_Request> told_;
   MPI_Request notice_ = MPI_REQUEST_NULL;
   detail::mpi_notice heard_notice_{}, notice_out_{};
-  // Sums by MPI.
+  // State of sums by MPI.
   char const* by_engine_ = nullptr;
   std::vector<part> no_parts_, sent_, received_;
   std::vector<int> counts_;

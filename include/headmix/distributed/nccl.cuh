@@ -1,30 +1,30 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Ranks that have a GPU each, by NCCL. For nvcc; in CMake headmix::nccl, by hand -lnccl.
+// Ranks with one GPU each, by NCCL. For nvcc; in CMake headmix::nccl, by hand -lnccl.
 //
 //   Cuda<float, Sm80> backend;                  // on the current device, another one for each rank
 //   Nccl ranks(host, backend.queue());          // host: any Communicator between the same ranks, Mpi say
 //   ranks.all_sum(x, x, n);                     // x: memory of the GPU; goes to the backend's stream, as kernels do
 //   Distributed distributed(ranks, backend);    // for modules: copies of a backend share its stream
 //
-// Every operation goes to one stream and returns at once; what the stream is given later finds it done. Nothing waits
-// for the device but barrier(), synchronize(), and the growing of temporary memory, so operations can be recorded
-// (cuda_graph) together with kernels. All ranks record the same operations, and launch what they recorded in the same
-// order. A graph with operations must be destroyed before the communicator that they are of: NCCL waits for that.
+// Every operation goes to one stream and returns at once; later work of the stream finds it complete. Only barrier(),
+// synchronize() and growing temporary memory wait for the device, so operations can be captured (cuda_graph) together
+// with kernels. All ranks capture the same operations, and launch their graphs in the same order. A graph with
+// operations must be destroyed before their communicator: NCCL waits for that.
 //
-// What it costs, for n elements on R ranks. sums::ordered: 2 n (R - 1) / R elements to and from each rank, as in a
-// ring, but as messages between all pairs: two launches of NCCL with R - 1 messages to and from each rank, one kernel
-// between them that reads R and writes 1 element for each of n / R, and temporary memory for n (R - 1) / R elements.
-// Few elements: one launch, in which all ranks get everything, and a kernel. Networks that add (NVLink switches,
-// InfiniBand) are not used for that; sums::by_engine leaves the sum to NCCL, whatever it uses. None of it was measured.
+// Cost for n elements on R ranks. sums::ordered: 2 n (R - 1) / R elements to and from each rank, as in a ring, but as
+// messages between all pairs: two launches of NCCL with R - 1 messages to and from each rank, one kernel between them
+// that reads R elements and writes 1 for each of n / R, and temporary memory for n (R - 1) / R elements. Few elements:
+// one launch, in which all ranks get everything, and a kernel. Networks that add (NVLink switches, InfiniBand) are not
+// used for that; sums::by_engine leaves the sum to NCCL. None of it was measured.
 //
-// A device does not see that ranks disagree: where kinds, types or numbers of elements differ, it waits forever, or
-// computes nonsense. Programs compare their shapes through the host's communicator when they are planned; for calls
-// by hand, and to find such a mistake, there is check_each_operation().
+// A device does not detect that ranks disagree: if kinds, types or numbers of elements differ, it waits forever, or
+// computes nonsense. Programs compare their shapes through the host's communicator when they are planned;
+// check_each_operation() is for calls by hand, and for finding such a mistake.
 //
-// The ranks should be processes. As threads of one process they work too (Local), each with a device of its own, with
-// two reservations: memory that is allocated or freed while operations are under way may wait for other devices, and
-// with it ranks for each other, so reserve() before; and NCCL warns of recorded operations on several devices.
+// The ranks should be processes. Threads of one process (Local), each with its own device, work too, with two
+// reservations: allocating or freeing memory while operations are in flight may wait for other devices, and so ranks
+// for each other: call reserve() before; and NCCL warns of captured operations on several devices.
 
 #include <nccl.h>
 
@@ -49,8 +49,8 @@ namespace headmix {
 
 namespace gpu {
 
-/// y = the sum over the ranks of their n elements, in the order of the ranks. Those of rank `rank` are `own`, those of
-/// the others follow each other in `received`. `y` may be `own`.
+/// y = the sum over the ranks of their n elements, in the order of the ranks. The elements of rank `rank` are `own`,
+/// those of the others are consecutive in `received`. `y` may be `own`.
 template <class T>
 struct sum_in_order {
   static constexpr int threads = 256;
@@ -85,7 +85,7 @@ struct sum_in_order {
 
 namespace detail {
 
-/// Reports a failed call of NCCL by its name, with what NCCL last had to say.
+/// Reports a failed NCCL call by its name, with NCCL's last error.
 inline void check_nccl(ncclResult_t result, char const* call, ncclComm_t comm = nullptr) {
   if (result == ncclSuccess) return;
   char const* const last = ncclGetLastError(comm);
@@ -112,7 +112,8 @@ template <class T>
   }
 }
 
-/// Calls of NCCL that go to the device together; nothing if there are none. Closed in any case: NCCL counts.
+/// A group of NCCL calls that are submitted together; empty groups are allowed. Always closed, since NCCL counts
+/// nesting.
 class nccl_group {
  public:
   nccl_group() { check_nccl(ncclGroupStart(), "ncclGroupStart"); }
@@ -132,14 +133,14 @@ class nccl_group {
 
 }  // namespace detail
 
-/// A Communicator whose elements are memory of GPUs, one for each rank. For one thread at a time. Its operations are in
-/// the order in which all ranks call them, recorded or not.
+/// A Communicator for GPU memory, one GPU for each rank. For one thread at a time. All ranks call its operations in the
+/// same order, captured or not.
 ///
-/// Operands overlap nowhere, except that all_sum may have one for both, that this rank's part of `to` in all_gather may
-/// be `from`, and that `to` in reduce_scatter may be this rank's part of `from`.
+/// Operands must not overlap, except that all_sum may have the same operand and result, that this rank's part of `to`
+/// in all_gather may be `from`, and that `to` in reduce_scatter may be this rank's part of `from`.
 ///
-/// Errors of calls are reported at once, with the name of the call. Those that happen later, in the network or because
-/// another rank has ended, are found by check(). After an error the communicator is of no use any more.
+/// Errors of calls are reported at once, with the name of the call. Later errors, of the network or because another
+/// rank has ended, are found by check(). After an error the communicator is unusable.
 /// @tparam Host the communicator between the hosts of the ranks
 /// @tparam Queue the queue of a backend: Sm80::queue, Sm90a::queue
 template <class Host, class Queue = Sm80::queue>
@@ -147,8 +148,9 @@ class Nccl {
   using kind = detail::collective_kind;
 
  public:
-  /// Operations go to this queue, a backend's say; the device is the current one. All ranks of `host`, which outlives
-  /// this, do so together: rank 0 tells the others through it how to find each other. NCCL waits for all of them.
+  /// Operations go to this queue, for example a backend's; the device is the current one. All ranks of `host`, which
+  /// must outlive this object, call the constructor together: rank 0 sends NCCL's id to the others. NCCL waits for all
+  /// of them.
   Nccl(Host& host, Queue queue, sums how = sums::ordered) requires requires {
     queue.stream();
   } : host_(&host),
@@ -163,14 +165,14 @@ class Nccl {
     detail::check_nccl(ncclCommInitRank(&comm_, static_cast<int>(size_), id, static_cast<int>(rank_)),
                        "ncclCommInitRank");
   }
-  /// Operations go to a stream that outlives this. A queue with a workspace of its own is made for it: where there is
-  /// one for the stream already, give that.
+  /// Operations go to a stream that must outlive this object. A queue with its own workspace is made for it: if the
+  /// stream has a queue, pass that.
   Nccl(Host& host, cudaStream_t stream, sums how = sums::ordered) : Nccl(host, Queue(stream), how) {}
   Nccl(Nccl const&) = delete;
   Nccl& operator=(Nccl const&) = delete;
-  /// On all ranks, after all of them have called the same operations; NCCL waits for these. Destroyed by an exception,
-  /// or after an error, it ends what is under way instead. In both cases it waits until all graphs in which its
-  /// operations were recorded are destroyed.
+  /// To be destroyed on all ranks, after all of them have called the same operations, which NCCL waits for. When
+  /// destroyed by an exception, or after an error, it aborts operations in flight. In both cases it waits until all
+  /// graphs with its operations are destroyed.
   ~Nccl() {
     if (comm_ == nullptr) return;
     if (!failure_.empty() || std::uncaught_exceptions() > exceptions_) {
@@ -184,25 +186,26 @@ class Nccl {
   [[nodiscard]] Index rank() const { return rank_; }
   /// See archetype::communicator.
   [[nodiscard]] Index size() const { return size_; }
-  /// The communicator between the hosts, for what lies in memory of the host.
+  /// The communicator between the hosts, for host memory.
   [[nodiscard]] Host& on_host() const { return *host_; }
-  /// How its sums are formed.
+  /// The implementation of its sums.
   [[nodiscard]] sums how() const { return how_; }
-  /// Where its operations go.
+  /// The queue of its operations.
   [[nodiscard]] Queue& queue() { return queue_; }
 
-  /// How much temporary memory sums (all_sum, reduce_scatter of shares) of at most n elements of T need on this rank.
+  /// Bytes of temporary memory that sums (all_sum, reduce_scatter of shares) of at most n elements of T need on this
+  /// rank.
   template <class T>
   [[nodiscard]] std::size_t sum_bytes(Index n) const {
     if (how_ == sums::by_engine) return 0;
     Index const at_once = std::min(n, few_bytes / static_cast<Index>(sizeof(T)));
     return bytes_of_others<T>(std::max(at_once, (n + size_ - 1) / size_));
   }
-  /// Sums find so much temporary memory of the device (see sum_bytes), or more; not while the stream is recorded.
-  /// Without it memory is taken when an operation first needs it, which waits for the device, and is an error while the
-  /// stream is recorded: run a pass once before it is recorded, or reserve.
+  /// Reserves temporary device memory for sums (see sum_bytes); not during capture. Otherwise memory is allocated when
+  /// an operation first needs it, which waits for the device, and is an error during capture: run a pass once before
+  /// capture, or reserve.
   ///
-  /// Memory that recorded operations use is kept when more is taken: graphs stay valid.
+  /// Memory used by captured operations is kept when more is allocated: graphs stay valid.
   void reserve(std::size_t bytes) {
     if (!memory_.empty() && memory_.back().bytes().size() >= bytes) return;
     if (bytes == 0) return;
@@ -211,20 +214,20 @@ class Nccl {
       fail("a sum of ", size_, " ranks needs ", bytes, " bytes of temporary memory and has ", have,
            ", which cannot grow while the stream is recorded; run the pass once before, or call reserve()");
     }
-    // Doubled at least: all that is kept is less than what is used.
+    // At least doubled, so that the kept memory is less than the used memory.
     memory_.emplace_back(std::max(bytes, 2 * have));
   }
 
-  /// Whether each operation first compares its kind, type and numbers of elements between all ranks, through the host's
-  /// communicator, and fails on all ranks where they differ, with a message that names two ranks and what each of them
-  /// said. To find mistakes: all hosts wait for each other in each operation. All ranks must say the same, between the
-  /// same operations. What was recorded is compared when it is recorded, not when it is launched.
+  /// Enables a check before each operation: kind, type and numbers of elements are compared between all ranks, through
+  /// the host's communicator; a difference is an error on all ranks that names two ranks and their arguments. For
+  /// debugging: all hosts wait for each other in each operation. All ranks must set it equally, between the same
+  /// operations. Captured operations are compared during capture, not at launch.
   void check_each_operation(bool wanted) { checks_ = wanted; }
 
-  /// Fails if NCCL has found an error since an operation was called: a connection that broke, a rank that has ended.
-  /// Asks the host's side of NCCL only, and waits for nothing; call it once in each step, and where something waits for
-  /// the device for long. barrier() and synchronize() do. On an error all that is under way is ended, so that the
-  /// stream goes on; where operations were recorded, only when this is destroyed.
+  /// Throws if NCCL has found an error since an operation was called: a broken connection, a rank that has ended. It
+  /// polls the host's side of NCCL and does not wait; call it once in each step, and during long waits for the device.
+  /// barrier() and synchronize() call it. On an error all operations in flight are aborted, so that the stream
+  /// continues; with captured operations only when this object is destroyed.
   void check() {
     check_usable();
     ncclResult_t found = ncclSuccess;
@@ -233,12 +236,11 @@ class Nccl {
     char const* const last = ncclGetLastError(comm_);
     failure_ = message("NCCL has failed: ", ncclGetErrorString(found));
     if (last != nullptr && *last != '\0') failure_ += message(" (", last, ")");
-    // It would wait for the graphs.
+    // Destroying it would wait for the graphs.
     if (!recorded_) (void)ncclCommAbort(std::exchange(comm_, nullptr));
     fail(failure_);
   }
-  /// Waits until the stream has done all that it was given, and looks for errors meanwhile (check). Not while the
-  /// stream is recorded.
+  /// Waits for all work of the stream, and polls for errors (check). Not during capture.
   void synchronize() {
     if (recording()) fail("there is no waiting for a stream that is recorded");
     check();
@@ -373,9 +375,8 @@ class Nccl {
     call(ncclBroadcast(data, data, count(n), detail::nccl_type<T>(), static_cast<int>(root), comm_, stream()),
          "ncclBroadcast");
   }
-  /// Returns when all hosts have called it, and this rank's stream has done all that it was given. In this order: if
-  /// another rank has failed, the host's communicator says so, where the stream would wait for that rank. Not while the
-  /// stream is recorded.
+  /// Returns when all hosts have called it, and this rank's stream is idle. In this order: if another rank has failed,
+  /// the host's communicator reports it, where the stream would wait for that rank. Not during capture.
   void barrier() {
     if (recording()) fail("a barrier waits for the device, and cannot be recorded");
     begin<std::byte>(kind::barrier, 0, 0, {}, {});
@@ -384,10 +385,10 @@ class Nccl {
   }
 
  private:
-  /// Sums of so many bytes have one round.
+  /// Sums up to this size have one round.
   static constexpr Index few_bytes = 4096;
 
-  /// Numbers of elements for all ranks: a span of them, one number for all, or none.
+  /// Numbers of elements for all ranks: a span, one number for all, or none.
   struct parts {
     std::span<Index const> counts;
     Index each = 0;
@@ -402,7 +403,7 @@ class Nccl {
   [[nodiscard]] static Index of_rank(std::span<Index const> counts, Index r) {
     return counts[static_cast<std::size_t>(r)];
   }
-  /// The failure of a call leaves a communicator that is aborted, not destroyed.
+  /// A failed call leaves a communicator that is aborted, not destroyed.
   void call(ncclResult_t result, char const* name) {
     if (result == ncclSuccess) return;
     failure_ = message("NCCL has failed in ", name);
@@ -419,14 +420,15 @@ class Nccl {
   Index checked_elements(char const* operation, std::span<Index const> counts) const {
     return detail::checked_elements(operation, counts, size_, rank_);
   }
-  /// Before each operation; `sent` and `received` are what goes to and comes from the other ranks, where it matters.
+  /// Called before each operation; `sent` and `received` are the numbers of elements to and from the other ranks, if
+  /// relevant.
   template <class T>
   void begin(kind what, Index n, Index root, parts sent, parts received) {
     check_usable();
     recorded_ = recorded_ || recording();
     if (checks_) compare({what, detail::element_kind_of<T>(), n, root, 0}, sent, received);
   }
-  /// All ranks get what each rank says, and look at all of it, so that all of them fail, with one message.
+  /// All ranks receive all announcements and check all of them, so that all fail with one message.
   void compare(detail::announcement const& mine, parts sent, parts received) const {
     Index const length = 4 + 2 * size_;
     std::vector<Index> said{static_cast<Index>(mine.kind), static_cast<Index>(mine.element), mine.elements, mine.root};
@@ -508,7 +510,7 @@ class Nccl {
   Queue queue_;
   int exceptions_;
   ncclComm_t comm_ = nullptr;
-  std::vector<gpu::memory> memory_;  ///< the last one is in use, the others may be in use by graphs
+  std::vector<gpu::memory> memory_;  ///< the last is in use; the others may be in use by graphs
   std::string failure_;
   bool checks_ = false, recorded_ = false;
 };

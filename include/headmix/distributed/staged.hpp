@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Ranks whose memory is a device's, over a communicator of the host: every operation copies to the host's memory and
-// back. For GPUs without NCCL, and for the emulated one; distributed/nccl.cuh needs no copies.
+// Ranks with device memory, over a communicator of the host: every operation copies to host memory and back. For GPUs
+// without NCCL, and for the emulated one; distributed/nccl.cuh needs no copies.
 
 #include <span>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace headmix {
 
-/// A communicator of memory of Backend, which waits for the device before every operation.
+/// A communicator for memory of Backend, which synchronises with the device before every operation.
 template <class Backend, Communicator Host>
 class Staged {
  public:
@@ -23,7 +23,7 @@ class Staged {
   [[nodiscard]] Index rank() const { return host_->rank(); }
   /// See archetype::communicator.
   [[nodiscard]] Index size() const { return host_->size(); }
-  /// That of the host's memory.
+  /// The communicator for host memory.
   [[nodiscard]] Host& on_host() const { return *host_; }
 
   /// See archetype::communicator.
