@@ -13,14 +13,14 @@
 
 namespace headmix::gpu {
 
-/// Reports a failed call of cuBLAS, by what it was to do.
+/// An error if a cuBLAS call failed; the parts describe the call.
 template <class... Part>
 void check(cublasStatus_t status, Part const&... doing) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   fail(doing..., ": ", cublasGetStatusString(status));
 }
 
-/// What cuBLAS calls a storage type; `known` is false for those it is not asked about.
+/// The cuBLAS type of a storage type; `known` is false for types that are not passed to cuBLAS.
 template <class T>
 struct blas_type {
   static constexpr bool known = false;
@@ -41,12 +41,12 @@ struct blas_type<bfloat16> {
   static constexpr cudaDataType_t type = CUDA_R_16BF;
 };
 
-/// A matrix as a library sees it: its rows (or, transposed, its columns) are contiguous, `stride` apart.
+/// A matrix in cuBLAS terms: its rows (or, transposed, its columns) are contiguous and `stride` apart.
 struct blas_layout {
   bool possible = false, transposed = false;
   int stride = 0;
 };
-/// Strides of a single row or column do not matter.
+/// The layout of a view; strides of a single row or column are irrelevant.
 template <class T>
 [[nodiscard]] blas_layout layout_of(view<T> const& v) {
   constexpr Index most = (std::numeric_limits<int>::max)();
@@ -62,8 +62,8 @@ template <class T>
   return {};
 }
 
-/// y (+)= a b, or y_e (+)= a b_e for stacks of matrices; false where the caller must do it: other types, strides that
-/// are not a library's, and sums of nothing.
+/// y (+)= a b, or y_e (+)= a b_e for stacks of matrices; false if the caller must compute it: other types, unsupported
+/// strides, and empty sums.
 template <class T, class A, class B>
 bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
   constexpr bool same = std::is_same_v<A, B> && blas_type<A>::known;
@@ -74,7 +74,7 @@ bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b,
     if (y.rows > most || y.cols > most || a.cols > most || y.count > most) return false;
     blas_layout const of_y = layout_of(y), of_a = layout_of(a), of_b = layout_of(b);
     if (!of_y.possible || !of_a.possible || !of_b.possible) return false;
-    // The library's matrices are columns after columns: ours transposed. y' = b' a', or y = a b for a transposed y.
+    // cuBLAS matrices are column-major: ours transposed. y' = b' a', or y = a b for a transposed y.
     auto const operation = [&](blas_layout const& l) {
       return l.transposed == of_y.transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
     };
@@ -89,7 +89,7 @@ bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b,
                             of_left.stride, right.data, type, of_right.stride, &keep, y.data, blas_type<T>::type,
                             of_y.stride, compute, CUBLAS_GEMM_DEFAULT);
       }
-      // Every matrix of a stack is multiplied with the same one.
+      // A single a is multiplied with every matrix of the stack.
       auto const step = [](auto const& v) { return static_cast<long long>(v.count == 1 ? 0 : v.stack_stride); };
       return cublasGemmStridedBatchedEx(blas, operation(of_left), operation(of_right), m, n, inner, &one, left.data,
                                         type, of_left.stride, step(left), right.data, type, of_right.stride,

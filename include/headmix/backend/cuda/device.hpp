@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a kernel of the Cuda backend is, and what it may ask of the device that runs it. Kernels are written once, over
-// these functions: Sm80 and Sm90a (sm80.cuh) are CUDA and PTX, Emulated (emulated.hpp) runs the same source on the CPU.
+// The kernels of the Cuda backend and the device functions that they may call. Kernels are written once, in terms of
+// these functions: Sm80 and Sm90a (sm80.cuh) implement them by CUDA and PTX, Emulated (emulated.hpp) runs the same
+// source on the CPU.
 //
 // A kernel is a trivially copyable struct whose members are its operands:
 //
@@ -19,13 +20,13 @@
 //   };
 //   queue.launch(double_all{y}, blocks);
 //
-// The functions of a device object, all for the thread that calls:
+// The functions of a device object, all for the calling thread:
 //
-//   int thread(), lane(), warp()         its number in the block, in the warp, and its warp's number
-//   Index block(), blocks()              one dimension only
+//   int thread(), lane(), warp()         thread index in the block, lane index in the warp, warp index in the block
+//   Index block(), blocks()              block index and number of blocks; one dimension only
 //
-//   T load(T const* p)                   of global memory. Trees and read-only operands may be read directly; what this
-//   void store(T* p, T value)            launch writes may not: the emulator sees only these
+//   T load(T const* p)                   global memory. Trees and read-only operands may be read directly; memory that
+//   void store(T* p, T value)            the launch writes may not: the emulator checks only these functions
 //   words<4> load16(T const* p)          16 bytes at an address that is a multiple of 16
 //   void store16(T* p, words<4>)
 //   float exp2(float), log2(float)       the hardware's approximations, relative error about 2^-22
@@ -37,71 +38,72 @@
 //   T shuffle_xor(T, int mask)           all 32 lanes of the warp must call, as for everything below
 //   T shuffle(T, int lane)
 //   std::uint32_t ballot(bool)
-//   T warp_exclusive_sum(T, T& total)    the sum over the lanes before this one, and over all; of integers. By CUB
-//   void block_exclusive_sum<threads>(T (&values)[n])   the same in place over the block, whose threads have n values
-//                                        each, one after another; all of them must call. A barrier, too. By CUB
+//   T warp_exclusive_sum(T, T& total)    integer sums over the preceding lanes, and over all lanes. By CUB
+//   void block_exclusive_sum<threads>(T (&values)[n])   exclusive sum in place over the block, whose threads have n
+//                                        consecutive values each; all threads must call. Also a barrier. By CUB
 //
-//   void copy_async16(shared_pointer<T> to, T const* from, bool real)   cp.async, 16 bytes; zeros where not real
+//   void copy_async16(shared_pointer<T> to, T const* from, bool real)   cp.async, 16 bytes; zeros if not real
 //   void commit_copies()                 closes a group of copies of this thread
-//   void wait_copies<n>()                until at most the n latest groups of this thread are on their way; a barrier
-//                                        must follow before other threads read them
+//   void wait_copies<n>()                until at most the n latest groups of this thread are in flight; a barrier
+//                                        must follow before other threads read the data
 //   words<4> load_matrices(shared_pointer<bfloat16> row)              ldmatrix.x4: lane l gives row l % 8 of matrix
 //   words<4> load_matrices_transposed(shared_pointer<bfloat16> row)   l / 8; the latter is ldmatrix.x4.trans
 //   void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b)   mma.sync.m16n8k16, bfloat16, into float
 //
-// Devices with Hopper's instructions (Sm90a, EmulatedSm90a) have more, for kernels with `static constexpr bool
-// warpgroups = true`. A warpgroup is 128 threads, and tiles lie in panels of 64 columns (warpgroup.hpp):
+// Further functions of devices with Hopper's instructions (Sm90a, EmulatedSm90a), for kernels with `static constexpr
+// bool warpgroups = true`. A warpgroup is 128 threads, and tiles are stored in panels of 64 columns (warpgroup.hpp):
 //
-//   int warpgroup()                      its number
-//   void sync_named<threads>(int)        bar.sync: barrier 1 to 15 of so many threads, orders their memory
-//   void arrive_named<threads>(int)      bar.arrive: the same without waiting
+//   int warpgroup()                      warpgroup index in the block
+//   void sync_named<threads>(int)        bar.sync: named barrier 1 to 15 of `threads` threads, orders their memory
+//   void arrive_named<threads>(int)      bar.arrive: arrival at a named barrier without waiting
 //   void init_barrier(shared_pointer<std::uint64_t>, int arrivals)   mbarrier; a fence_async and a barrier of the block
-//                                        must follow before others use it
-//   void arrive(barrier)                 one arrival at the phase that is open
-//   void arrive_expecting(barrier, int bytes)   and as many bytes of copies
+//                                        must follow before other threads use it
+//   void arrive(barrier)                 mbarrier.arrive: one arrival at the current phase
+//   void arrive_expecting(barrier, int bytes)   mbarrier.arrive.expect_tx: an arrival, and `bytes` of pending copies
 //   void wait_barrier(barrier, int parity)      until the phase of this parity has ended; the one before the first has
-//                                        parity 1 and has
-//   void fence_async()                   fence.proxy.async: what this thread wrote, and what it knows that others
-//                                        wrote, can be seen by copies and products; they come behind a barrier
+//                                        parity 1 and counts as ended
+//   void fence_async()                   fence.proxy.async: writes of this thread, and writes of others that it has
+//                                        synchronised with, become visible to TMA and wgmma after the next barrier
 //   void copy_tile(shared_pointer<bfloat16> to, tensor_map const&, int row, int col, barrier)   TMA, by one thread;
 //                                        zeros outside of the matrix
-//   matrix_descriptor describe(shared_pointer<bfloat16> tile, int leading, int stride)
-//   void fence_products(registers&...)   wgmma.fence, with the sums and left operands that the next products use. All
-//                                        128 threads call, as for everything below
+//   matrix_descriptor describe(shared_pointer<bfloat16> tile, int leading, int stride)   see describe_matrix
+//   void fence_products(registers&...)   wgmma.fence for the accumulators and left operands of the next MMAs. All 128
+//                                        threads must call, as for everything below
 //   void multiply_tiles(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
-//                                        wgmma.m64nNk16, bfloat16: c (+)= a b^T, 64 x 8 n sums, rows of both along the
-//                                        depth. A warp has 16 rows as multiply_add gives them
+//                                        wgmma.m64nNk16, bfloat16: c (+)= a b^T, 64 x 8 n accumulators, both operands
+//                                        K-major. A warp has 16 rows in the layout of multiply_add
 //   void multiply_across(float (&c)[n][4], words<4> const& or matrix_descriptor a, matrix_descriptor b, bool add)
-//                                        c (+)= a b with a in registers or as above, rows of b across the depth
+//                                        c (+)= a b with a in registers or K-major, b MN-major
 //   void multiply_both_across(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
-//                                        c (+)= a^T b, rows of both across the depth
-//   void commit_products()               closes a group of products
-//   void wait_products<n>(registers&...) until at most the n latest groups are on their way; these sums are there
-//   void give_registers<n>(), take_registers<n>()   setmaxnreg: each thread has n from now on
+//                                        c (+)= a^T b, both operands MN-major
+//   void commit_products()               wgmma.commit_group
+//   void wait_products<n>(registers&...) wgmma.wait_group: until at most the n latest groups are in flight; these
+//                                        accumulators are then valid
+//   void give_registers<n>(), take_registers<n>()   setmaxnreg.dec, .inc: n registers for each thread
 //
-// and kernels with `static constexpr int cluster = 2`, two blocks of which run together, neighbours, more:
+// and for kernels with `static constexpr int cluster = 2`, where two neighbouring blocks run together:
 //
-//   int rank()                           the block's number in its cluster
-//   void sync_cluster()                  barrier of all threads of the cluster, orders their memory, and what
-//                                        init_barrier has made can be used by all. None may end while others still
-//                                        arrive at its barriers or copy to it
-//   void arrive_at(barrier, int rank)    arrive at the other block's barrier that lies where this one does
-//   void copy_tile_to_all(to, tensor_map const&, int row, int col, barrier)   copy_tile to all blocks of the cluster:
-//                                        the same place, and the bytes arrive at the same barrier, of each
+//   int rank()                           block index in the cluster
+//   void sync_cluster()                  barrier of all threads of the cluster, orders their memory and publishes
+//                                        barriers of init_barrier. A block may not end while others still arrive at
+//                                        its barriers or copy to it
+//   void arrive_at(barrier, int rank)    arrival at the corresponding barrier of block `rank`
+//   void copy_tile_to_all(to, tensor_map const&, int row, int col, barrier)   TMA multicast to all blocks of the
+//                                        cluster: the same offset of `to` and of the barrier in each block
 //
-// The host's side is `Device::queue`, a stream of work that cheap copies share:
+// The host's side is `Device::queue`, a stream that copies of the object share:
 //
-//   void launch(kernel, Index blocks)    nothing for no blocks; returns at once, work runs in order
-//   bool gemm(y, a, b, accumulate)       by the vendor's library; false if it does not do these types or strides. y and
-//                                        b may be stacks, of as many matrices
-//   std::span<std::byte> workspace()     scratch memory that every call may use until it returns to the next one
+//   void launch(kernel, Index blocks)    no-op for 0 blocks; asynchronous, in order
+//   bool gemm(y, a, b, accumulate)       by the vendor's library; false if it does not support the types or strides. y
+//                                        and b may be stacks of equally many matrices
+//   std::span<std::byte> workspace()     scratch memory for use within one call; later calls overwrite it
 //   int processors()                     multiprocessors of the device
-//   int shared_bytes()                   shared memory that a block of the device may have
+//   int shared_bytes()                   largest shared memory of a block of the device
 //   void upload(void* device, void const* host, std::size_t bytes)
-//   void download(void* host, void const* device, std::size_t bytes)   waits for the work before it
+//   void download(void* host, void const* device, std::size_t bytes)   waits for earlier work
 //   void synchronize()
-//   bool warpgroups()                    with Hopper's instructions: whether the GPU, and the code for it, have them
-//   tensor_map map_tensor(view<bfloat16 const>, int rows)   for tiles of so many rows and one panel
+//   bool warpgroups()                    Hopper devices: true if the GPU and the code for it have these instructions
+//   tensor_map map_tensor(view<bfloat16 const>, int rows)   for tiles of `rows` rows and one panel
 //
 // and `Device::memory`: owned, zeroed memory of the device like AlignedBuffer (bytes(), as<T>(offset)).
 // `Device::host_memory` says whether the host may read it.
@@ -137,7 +139,7 @@ struct words {
   std::uint32_t word[n];
 };
 
-// Not `cuda`: CUDA has a namespace of that name, which the code that nvcc makes calls so.
+// Not `cuda`: CUDA has a namespace of that name, which code generated by nvcc refers to.
 namespace gpu {
 
 template <class K>
@@ -147,19 +149,19 @@ concept Kernel = std::is_trivially_copyable_v<K> && requires {
   { K::shared_bytes } -> std::convertible_to<int>;
 };
 
-/// Whether a kernel is one for warpgroups (warpgroup.hpp): it says so by `static constexpr bool warpgroups = true`.
+/// True for warpgroup kernels (warpgroup.hpp), which declare `static constexpr bool warpgroups = true`.
 template <class K>
 inline constexpr bool for_warpgroups = false;
 template <class K>
 requires(K::warpgroups) inline constexpr bool for_warpgroups<K> = true;
 
-/// Blocks that run together, which say so by `static constexpr int cluster`; a launch has a multiple of them.
+/// The number of blocks of a kernel's cluster, `static constexpr int cluster`; a launch has a multiple of it.
 template <class K>
 inline constexpr int blocks_of_cluster = 1;
 template <class K>
 requires(K::cluster > 1) inline constexpr int blocks_of_cluster<K> = K::cluster;
 
-/// Fails where a block of the device has less shared memory, in bytes, than the kernel takes.
+/// An error if a block of the device has less shared memory, in bytes, than the kernel needs.
 template <class K>
 void check_shared(int of_device) {
   if (K::shared_bytes > of_device) {
@@ -167,10 +169,10 @@ void check_shared(int of_device) {
   }
 }
 
-/// Blocks that cover n elements by so many each.
+/// The number of blocks that cover n elements, `each` elements per block.
 [[nodiscard]] HEADMIX_HD constexpr Index blocks_for(Index n, Index each) { return (n + each - 1) / each; }
 
-/// How many bits of a ballot are set.
+/// The number of set bits of a ballot.
 [[nodiscard]] HEADMIX_HD inline int count_bits(std::uint32_t bits) {
 #ifdef __CUDA_ARCH__
   return __popc(bits);
@@ -179,17 +181,18 @@ void check_shared(int of_device) {
 #endif
 }
 
-// Rows of several segments (experts, sequences) are worked on in tiles of a fixed number of rows. Their lengths lie in
-// device memory, so a launch has as many tiles as there could be, and those that are too many find nothing to do: the
+// Rows of several segments (experts, sequences) are processed in tiles of a fixed number of rows. The lengths of
+// segments are in device memory, so a launch has the largest possible number of tiles, and surplus tiles are empty: the
 // tiles of segment s begin at begin(s) / rows + s, which leaves room for every segment's last, partial tile.
 
-/// A bound on the tiles of `count` segments with n rows in total.
+/// An upper bound of the number of tiles of `count` segments with n rows in total.
 [[nodiscard]] HEADMIX_HD constexpr Index tile_bound(Index n, Index count, Index rows) { return n / rows + count; }
 
-/// The segment of tile t; its rows are begin(segment) + first_row_of_tile ... and may be none. begin(s) never falls.
+/// The segment of tile t; its rows are begin(segment) + first_row_of_tile ... and may be none. begin(s) must not
+/// decrease.
 template <class Begin>
 [[nodiscard]] HEADMIX_DEVICE constexpr Index segment_of_tile(Index t, Index count, Index rows, Begin const& begin) {
-  Index low = 0, high = count - 1;  // the last segment whose tiles begin at t or before
+  Index low = 0, high = count - 1;  // the last segment whose first tile is at or before t
   while (low < high) {
     Index const middle = (low + high + 1) / 2;
     if (begin(middle) / rows + middle <= t) {
@@ -200,7 +203,7 @@ template <class Begin>
   }
   return low;
 }
-/// The same by the 32 lanes of a warp together, which look at 32 segments at once.
+/// segment_of_tile by the 32 lanes of a warp together, which test 32 segments at a time.
 template <class Device, class Begin>
 [[nodiscard]] HEADMIX_DEVICE Index segment_of_tile(Device& device, Index t, Index count, Index rows,
                                                    Begin const& begin) {
@@ -208,13 +211,13 @@ template <class Device, class Begin>
   while (count > 1) {
     Index const step = (count + 31) / 32, ahead = device.lane() * step;
     bool const begun = ahead < count && begin(low + ahead) / rows + low + ahead <= t;
-    int const last = count_bits(device.ballot(begun)) - 1;  // the first lanes, and lane 0 in any case
+    int const last = count_bits(device.ballot(begun)) - 1;  // the first lanes, and always lane 0
     low += last * step;
     count = count - last * step < step ? count - last * step : step;
   }
   return low;
 }
-/// The first row of tile t, counted from the beginning of its segment.
+/// The first row of tile t, relative to its segment.
 [[nodiscard]] HEADMIX_HD constexpr Index first_row_of_tile(Index t, Index segment, Index begin, Index rows) {
   return (t - (begin / rows + segment)) * rows;
 }

@@ -1,15 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Emulated: the device trait that runs the kernels of the Cuda backend on the CPU, and watches them. The layouts of the
-// matrix instructions are those of the PTX ISA, written down from its text. Every launch is checked; what is found is
-// an Error thrown by launch(), which names the kernel, the block, the threads and the byte:
+// Emulated: the device trait that runs the kernels of the Cuda backend on the CPU and checks them. Layouts of matrix
+// instructions follow the text of the PTX ISA. Every launch is checked; a fault is an Error thrown by launch(), which
+// names the kernel, the block, the threads and the byte:
 //
-//   - accesses outside shared memory, outside an Emulated::memory, or at an address that does not fit their size;
-//   - reads of shared memory that nobody has written, or that a copy is still on its way to;
-//   - races: two threads touch a byte, one of them writes, and no barrier of the block or of their warp orders that.
-//     Blocks of a launch are never ordered. Global memory is watched where the kernel says load and store;
-//   - threads that wait for others that never come, and lanes of a warp that do different things together;
-//   - more threads, shared memory or operands than a block can have.
+//   - accesses outside shared memory, outside an Emulated::memory, or at a misaligned address;
+//   - reads of uninitialised shared memory, or of the target of a copy in flight;
+//   - races: two threads access a byte, one of them writes, and no barrier of the block or of their warp orders them.
+//     Blocks of a launch are never ordered. Global memory is checked at load and store;
+//   - threads that wait for others that never arrive, and lanes of a warp that call different warp functions;
+//   - more threads, shared memory or operand bytes than a block can have.
 
 #include <array>
 #include <bit>
@@ -33,14 +33,14 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix {
 
-/// One thread of an emulated block, as its kernel sees it.
+/// A thread of an emulated block, the device object of its kernel.
 struct Emulated {
   template <class T>
   using shared_pointer = gpu::emulator::shared_pointer<T>;
 
   class queue;
   using memory = gpu::emulator::memory;
-  /// While one lives, kernels may load and store in Emulated::memory only, not in other memory of the host.
+  /// While an object lives, kernels may access Emulated::memory only, not other host memory.
   using strict_memory = gpu::emulator::strict_memory;
 
   static constexpr bool host_memory = false;
@@ -81,7 +81,7 @@ struct Emulated {
   [[nodiscard]] static float exp2(float x) { return std::exp2(x); }
   [[nodiscard]] static float log2(float x) { return std::log2(x); }
 
-  // ---- shared memory and meetings ----
+  // ---- shared memory, barriers and warp functions ----
 
   template <class T>
   [[nodiscard]] shared_pointer<T> shared(int byte_offset) const {
@@ -208,7 +208,7 @@ struct Emulated {
 
   template <class T>
   struct sum_operands {
-    T value, total;  ///< the value becomes the sum of those before
+    T value, total;  ///< `value` becomes the exclusive sum
   };
   template <class T>
   static void perform_sum(lanes const& all) {
@@ -221,8 +221,8 @@ struct Emulated {
     std::byte const* row;
     words<4> result;
   };
-  /// Each 8 x 8 matrix has the rows of 8 lanes in a row. Lane l gets the elements 2 (l % 4) and the next of its row
-  /// l / 4; transposed, of its column.
+  /// Matrix i of ldmatrix has the rows of lanes 8 i .. 8 i + 7. Lane l gets the elements 2 (l % 4) and 2 (l % 4) + 1 of
+  /// row l / 4; transposed, of column l / 4.
   template <bool transposed>
   static void perform_load(lanes const& all) {
     std::uint16_t element[32][8];
@@ -250,7 +250,7 @@ struct Emulated {
     std::uint32_t const* a;
     std::uint32_t const* b;
   };
-  /// Element i of a lane's registers, two to a register.
+  /// Element i of a lane's registers, two per register.
   static float element(std::uint32_t const* words, int i) {
     return std::bit_cast<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
   }
@@ -284,11 +284,11 @@ struct Emulated {
   int thread_;
 };
 
-/// A stream: what is launched has run when launch() returns.
+/// A stream: launches have completed when launch() returns.
 class Emulated::queue {
  public:
   queue() : workspace_(std::make_shared<memory>(std::size_t{1} << 20)) {}
-  /// A stream of a device whose blocks have so many bytes of shared memory.
+  /// A stream of a device with this many bytes of shared memory per block.
   explicit queue(int shared_bytes) : queue() { shared_bytes_ = shared_bytes; }
 
   template <gpu::Kernel K>
@@ -296,7 +296,7 @@ class Emulated::queue {
     gpu::check_shared<K>(shared_bytes_);
     launch_on<Emulated>(kernel, blocks);
   }
-  /// There is no vendor's library.
+  /// There is no vendor library, so no product.
   template <class... Operand>
   bool gemm(Operand const&...) const {
     return false;

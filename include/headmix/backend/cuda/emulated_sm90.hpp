@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// EmulatedSm90a: Emulated with what Sm90a has besides (warpgroup.hpp), and with the kernels that use it. What is found
-// is in emulator/barriers.hpp, tile_copies.hpp and products.hpp.
+// EmulatedSm90a: Emulated plus the Hopper functions of Sm90a (warpgroup.hpp), for warpgroup kernels. The checks are in
+// emulator/barriers.hpp, tile_copies.hpp and products.hpp.
 
 #include <cstdint>
 #include <utility>
@@ -15,7 +15,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix {
 
-/// One thread of an emulated block of Hopper.
+/// A thread of an emulated block of a Hopper device.
 struct EmulatedSm90a : Emulated {
   class queue;
   using tensor_map = gpu::emulator::tensor_map;
@@ -125,7 +125,7 @@ struct EmulatedSm90a : Emulated {
   }
 };
 
-/// A stream with kernels for warpgroups.
+/// A stream that runs warpgroup kernels.
 class EmulatedSm90a::queue : public Emulated::queue {
  public:
   using tensor_map = gpu::emulator::tensor_map;
@@ -136,7 +136,7 @@ class EmulatedSm90a::queue : public Emulated::queue {
   }
   [[nodiscard]] static constexpr bool warpgroups() { return true; }
 
-  /// As cuTensorMapEncodeTiled would.
+  /// The tensor map that cuTensorMapEncodeTiled would make.
   [[nodiscard]] tensor_map map_tensor(view<bfloat16 const> a, int rows,
                                       gpu::tile_swizzle swizzle = gpu::tile_swizzle::bytes_128) const {
     auto const bytes = a.row_stride * Index{sizeof(bfloat16)};

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// CUDA graphs: record a pass once, run it again with one launch.
+// CUDA graphs: a pass is captured once and launched as one graph.
 
 #include <memory>
 #include <utility>
@@ -9,18 +9,18 @@
 
 namespace headmix {
 
-/// What a callable put into a queue, to be run again as often as wanted, on the same memory. It keeps the queue alive,
-/// and not what else the callable worked on. Movable, not copyable.
+/// The captured work of a callable on a queue, to be launched any number of times, on the same memory. It keeps the
+/// queue alive, but nothing else that the callable uses. Movable, not copyable.
 ///
 ///   cuda_graph step(queue, [&] { module.forward(); module.backward(); });
 ///   step.launch();
 ///
-/// The callable runs once, for its calls to be recorded; nothing is computed until launch(). Record a callable that has
-/// run before: its first run may load code and allocate, which a recording does not allow. A module that then works on
-/// larger batches takes new memory, and its recorded passes must be recorded again.
+/// The callable runs once under capture; nothing is computed until launch(). Capture a callable that has run before:
+/// its first run may load code and allocate, which capture does not allow. A module that then works on larger batches
+/// allocates new memory, and its passes must be captured again.
 class cuda_graph {
  public:
-  /// Calls `work` once and records what it puts into the queue. Throws Error for CUDA's default stream.
+  /// Calls `work` once and captures its work on the queue. Throws Error for CUDA's default stream.
   template <class Queue, class Work>
   cuda_graph(Queue const& queue, Work&& work) : stream_(queue.stream()), keeps_(std::make_shared<Queue const>(queue)) {
     if (stream_ == nullptr) fail("a graph needs a stream: CUDA's default stream cannot be recorded");
@@ -29,7 +29,7 @@ class cuda_graph {
     record.end();
     gpu::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
   }
-  /// Takes the graph of `other`, which has none afterwards.
+  /// The moved-from object has no graph.
   cuda_graph(cuda_graph&& other) noexcept
       : stream_(other.stream_),
         keeps_(std::move(other.keeps_)),
@@ -45,11 +45,11 @@ class cuda_graph {
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
 
-  /// Puts the recorded work into the stream; returns at once.
+  /// Launches the captured work on the stream; returns at once.
   void launch() const { gpu::check(cudaGraphLaunch(executable_, stream_), "launching a CUDA graph"); }
 
  private:
-  /// A stream that was left recording, by an exception say, would refuse all that follows.
+  /// Ends the capture also after an exception, since a capturing stream refuses all later work.
   struct recording {
     cudaStream_t stream;
     cudaGraph_t graph = nullptr;
@@ -72,7 +72,7 @@ class cuda_graph {
   };
 
   cudaStream_t stream_;
-  std::shared_ptr<void const> keeps_;  // the queue: its stream and the scratch memory that kernels work in
+  std::shared_ptr<void const> keeps_;  // the queue, with its stream and scratch memory
   cudaGraphExec_t executable_ = nullptr;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sm80: the functions of device.hpp as CUDA and PTX, and Sm90a, which is sm90.cuh's. For nvcc.
+// Sm80: the functions of device.hpp as CUDA and PTX, and the base of Sm90a (sm90.cuh). For nvcc.
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #error "headmix needs compute capability 8.0 or newer: set CMAKE_CUDA_ARCHITECTURES (or -arch) to 80 or more"
@@ -22,9 +22,8 @@ namespace headmix {
 
 namespace gpu {
 
-/// The library's version and the architectures that this unit is compiled for. It is in the names of all kernels and of
-/// all that launches them: units of other architectures, or another version, in one program would else be given the
-/// kernels of whichever the linker takes.
+/// The library's version and the architectures of this unit, part of the names of all kernels and of their launchers:
+/// otherwise the linker would mix kernels of units for other architectures or versions in one program.
 template <int Version, int... Architectures>
 struct build {};
 #ifdef __CUDA_ARCH_LIST__
@@ -33,14 +32,14 @@ using this_build = build<HEADMIX_VERSION, __CUDA_ARCH_LIST__>;
 using this_build = build<HEADMIX_VERSION>;
 #endif
 
-/// GPUs from compute capability 8.0 on.
+/// Devices from compute capability 8.0 on.
 template <class Build>
 struct sm80 {
   static constexpr bool host_memory = false;
   using memory = gpu::memory;
   using queue = stream_queue<sm80>;
 
-  // ---- where a thread is ----
+  // ---- thread indices ----
 
   [[nodiscard]] __device__ int thread() const { return static_cast<int>(threadIdx.x); }
   [[nodiscard]] __device__ int lane() const { return static_cast<int>(threadIdx.x & 31); }
@@ -61,7 +60,7 @@ struct sm80 {
   __device__ void store(T* p, std::type_identity_t<T> value) const {
     *p = value;
   }
-  /// Of global or shared memory: the compiler knows which.
+  /// Loads from global or shared memory, which the compiler distinguishes.
   template <class T>
   [[nodiscard]] __device__ words<4> load16(T const* p) const {
     uint4 const value = *reinterpret_cast<uint4 const*>(p);
@@ -90,7 +89,7 @@ struct sm80 {
     return y;
   }
 
-  // ---- threads that meet ----
+  // ---- barriers and warp functions ----
 
   __device__ void sync() const { __syncthreads(); }
   __device__ void sync_warp() const { __syncwarp(); }
@@ -188,7 +187,7 @@ struct sm80 {
 
 }  // namespace gpu
 
-/// GPUs from compute capability 8.0 on.
+/// Devices from compute capability 8.0 on.
 using Sm80 = gpu::sm80<gpu::this_build>;
 
 }  // namespace headmix

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sm90a: Hopper, with barriers in shared memory, copies of tiles by TMA and products of warpgroups. For nvcc; the
-// architecture is sm_90a.
+// Sm90a: Hopper, with mbarriers, TMA copies of tiles and warpgroup MMAs (wgmma). For nvcc; the architecture is sm_90a.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -12,7 +11,7 @@
 #include "headmix/backend/cuda/sm80.cuh"
 #include "headmix/backend/cuda/warpgroup.hpp"
 
-/// 1: Sm90a takes the kernels for warpgroups where there are some. 0: it takes Sm80's, to compare them.
+/// 1: Sm90a uses warpgroup kernels where they exist. 0: it uses Sm80's kernels, for comparison.
 #ifndef HEADMIX_CUDA_WARPGROUPS
 #define HEADMIX_CUDA_WARPGROUPS 1
 #endif
@@ -21,12 +20,12 @@ namespace headmix {
 
 namespace gpu {
 
-/// A matrix that TMA copies tiles of.
+/// A matrix of which TMA copies tiles.
 struct tensor_map {
-  CUtensorMap map;  ///< a multiple of 64 bytes, as the hardware wants it
+  CUtensorMap map;  ///< the hardware requires alignment to 64 bytes
 };
 
-/// Tells whether the code that runs was compiled for sm_90a: only then it has shared memory of its own, 4 KiB.
+/// Detects whether the running code was compiled for sm_90a: only then it has static shared memory, 4 KiB.
 template <class Build>
 __global__ void code_of_warpgroups() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -36,7 +35,7 @@ __global__ void code_of_warpgroups() {
 #endif
 }
 
-/// A stream on which kernels for warpgroups can be launched, besides all others.
+/// A stream that can launch warpgroup kernels besides all others.
 template <class Device>
 class warpgroup_queue : public stream_queue<Device> {
  public:
@@ -46,11 +45,11 @@ class warpgroup_queue : public stream_queue<Device> {
   explicit warpgroup_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
       : stream_queue<Device>(stream, workspace), warpgroups_(has_warpgroups()) {}
 
-  /// Whether the device and the code for it have them.
+  /// True if the device and the code for it have Hopper's instructions.
   [[nodiscard]] bool warpgroups() const { return warpgroups_; }
 
-  /// Tiles of `rows` rows and one panel of columns of a matrix: its address and, in bytes, its row stride are multiples
-  /// of 16. What lies outside of the matrix is 0.
+  /// A tensor map for tiles of `rows` rows and one panel of columns of a matrix, whose address and, in bytes, row
+  /// stride are multiples of 16. Elements outside of the matrix are 0.
   [[nodiscard]] tensor_map map_tensor(view<bfloat16 const> a, int rows,
                                       tile_swizzle swizzle = tile_swizzle::bytes_128) const {
     static encode* const make = find_encode();
@@ -74,7 +73,7 @@ class warpgroup_queue : public stream_queue<Device> {
   using encode = CUresult(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*,
                           cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle,
                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-  /// From the driver that runs: the library does not link to it.
+  /// The driver's entry point, found at run time: the library does not link to the driver.
   static encode* find_encode() {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -98,24 +97,24 @@ class warpgroup_queue : public stream_queue<Device> {
   bool warpgroups_;
 };
 
-/// Four sums as operands of an instruction.
+/// Four accumulators as instruction operands.
 #define HEADMIX_SUMS(c, j) "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])
 
-/// Hopper. @tparam kernels_for_warpgroups  take them where there are some
+/// Hopper. @tparam kernels_for_warpgroups  use warpgroup kernels where they exist
 template <class Build, bool kernels_for_warpgroups>
 struct sm90a : sm80<Build> {
   using queue = std::conditional_t<kernels_for_warpgroups, warpgroup_queue<sm90a>, stream_queue<sm90a>>;
   using tensor_map = gpu::tensor_map;
   using shared_barrier = std::uint64_t*;
 
-  /// Tiles of products begin at multiples of 1,024 bytes.
+  /// Shared memory; tiles of wgmma operands begin at multiples of 1,024 bytes.
   template <class T>
   [[nodiscard]] __device__ T* shared(int byte_offset) const {
     extern __shared__ __align__(1024) unsigned char headmix_aligned_shared_memory[];
     return reinterpret_cast<T*>(headmix_aligned_shared_memory + byte_offset);
   }
-  /// From one lane, so that the compiler knows that it is the same for all: what follows from it, such as a tile's
-  /// address, is calculated once for a warp then.
+  /// Broadcast from one lane, so that the compiler knows that it is uniform: derived values, such as a tile's address,
+  /// are then computed once per warp.
   [[nodiscard]] __device__ int warpgroup() const {
     return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x / warpgroup_threads), 0);
   }
@@ -242,7 +241,7 @@ struct sm90a : sm80<Build> {
   }
 
  private:
-  /// The compiler moves no use of the registers over this.
+  /// The compiler moves no use of the registers across this.
   template <int n>
   static __device__ void pin(float (&c)[n][4]) {
     HEADMIX_UNROLL
@@ -319,7 +318,7 @@ struct sm90a : sm80<Build> {
 
 }  // namespace gpu
 
-/// Hopper.
+/// Hopper devices.
 using Sm90a = gpu::sm90a<gpu::this_build, HEADMIX_CUDA_WARPGROUPS != 0>;
 
 }  // namespace headmix

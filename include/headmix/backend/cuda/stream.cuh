@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The host's side of a GPU: memory of the device, and a stream that kernels, copies and products go to. For nvcc.
+// The host's side of a GPU: device memory, and a stream for kernels, copies and products. For nvcc.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -20,25 +20,25 @@
 
 namespace headmix::gpu {
 
-/// Reports a failed call of the CUDA runtime, by what it was to do.
+/// An error if a CUDA runtime call failed; the parts describe the call.
 template <class... Part>
 void check(cudaError_t status, Part const&... doing) {
   if (status == cudaSuccess) return;
   fail(doing..., ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
 }
-/// The one kernel of CUDA; what it does is the functor. Its operands stay where the launch put them: a copy of its own
-/// would be local memory.
+/// The only CUDA kernel template; the functor is its body. The operands stay in parameter memory: a copy would be in
+/// local memory.
 template <class Device, class K>
 __global__ void __launch_bounds__(K::threads, for_warpgroups<K> ? 1 : 0) run(__grid_constant__ K const kernel) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  // Blocks of the next launch may come as soon as all of this one have begun, and wait here until it has ended and
-  // what it wrote can be seen: what is saved is the time that a launch takes.
+  // Programmatic dependent launch: blocks of the next launch may start as soon as all blocks of this one have begun,
+  // and wait here until it has ended and its writes are visible. Saves the latency of a launch.
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
   if constexpr (for_warpgroups<K>) {
-    __trap();  // a queue does not launch it here
+    __trap();  // queues never launch it here
     return;
   } else
 #endif
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(K::threads, for_warpgroups<K> ? 1 : 0) run(__g
     kernel(device);
   }
 }
-/// Its code tells what all kernels of a build were compiled for.
+/// A kernel whose attributes tell the architectures of this build.
 struct empty_kernel {
   static constexpr int threads = 32;
   static constexpr bool cooperative = false;
@@ -60,12 +60,12 @@ struct empty_kernel {
 class memory {
  public:
   memory() = default;
-  explicit memory(std::size_t bytes) : memory() {  // from here on the destructor runs, whatever fails
+  explicit memory(std::size_t bytes) : memory() {  // from here on the destructor runs, also after an error
     if (bytes == 0) return;
     check(cudaMalloc(&data_, bytes), "allocating ", bytes, " bytes of GPU memory");
     bytes_ = bytes;
     check(cudaMemset(data_, 0, bytes), "clearing GPU memory");
-    // A stream that does not wait for the default one must find zeros too.
+    // Streams that do not wait for the default stream must see the zeros too.
     check(cudaStreamSynchronize(nullptr), "clearing GPU memory");
   }
   memory(memory&& other) noexcept
@@ -80,7 +80,7 @@ class memory {
   }
 
   [[nodiscard]] std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), bytes_}; }
-  /// The memory from `offset` on, as numbers.
+  /// The memory from `offset` on, as a pointer to numbers.
   template <class T>
   [[nodiscard]] T* as(std::size_t offset = 0) const {
     return reinterpret_cast<T*>(static_cast<std::byte*>(data_) + offset);
@@ -91,17 +91,17 @@ class memory {
   std::size_t bytes_ = 0;
 };
 
-/// A CUDA stream, a cuBLAS handle and scratch memory; copies share them. All that is ever allocated is allocated here,
-/// so that everything can be captured into a graph. It belongs to the device that was current where it was made: a
-/// kernel or product that is put into it while another one is current is an Error.
+/// A CUDA stream, a cuBLAS handle and scratch memory, shared by copies. All allocations are made at construction, so
+/// that everything can be captured into a graph. It belongs to the device that was current at construction: a kernel or
+/// product submitted while another device is current is an Error.
 template <class Device>
 class stream_queue {
  public:
-  /// A stream of its own on the current device. It does not wait for CUDA's default stream, nor that for it: who copies
-  /// or computes there synchronises before the two share memory.
+  /// A new stream on the current device. It does not synchronise with CUDA's default stream: callers who use that
+  /// stream synchronise before the two share memory.
   stream_queue() : shared_(std::make_shared<resources>(nullptr, true, std::span<std::byte>{})) {}
   /// The caller's stream (null is CUDA's default stream, which cannot be captured) and, unless empty, the caller's
-  /// scratch memory: at an address that is a multiple of 256, 32 MiB or more for the fastest products.
+  /// scratch memory: at a multiple of 256, at least 32 MiB for the fastest products.
   explicit stream_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
       : shared_(std::make_shared<resources>(stream, false, workspace)) {}
 
@@ -124,8 +124,8 @@ class stream_queue {
     constexpr int static_limit = 48 << 10;
     if constexpr (K::shared_bytes > static_limit) {
       check_shared<K>(shared_->shared_bytes);
-      // More must be asked for. At every launch: each unit has a function of its own for the kernel, and the linker
-      // keeps one copy of a flag for all of them.
+      // More than 48 KiB must be requested. At every launch: each unit has its own function for the kernel, and the
+      // linker would keep one flag for all of them.
       cudaError_t const allowed =
           cudaFuncSetAttribute(run<Device, K>, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes);
       if (allowed != cudaSuccess) check(allowed, type_name<K>(), " with ", K::shared_bytes, " bytes of shared memory");
@@ -151,22 +151,22 @@ class stream_queue {
     void* operands[] = {const_cast<K*>(&kernel)};
     cudaError_t const status = cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(run<Device, K>), operands);
     if (status == cudaErrorNoKernelImageForDevice) {
-      static_cast<void>(cudaGetLastError());  // or the next call would report it again
+      static_cast<void>(cudaGetLastError());  // otherwise the next call would report it again
       fail(type_name<K>(), " was not compiled for compute capability ", shared_->capability,
            "; add it to CMAKE_CUDA_ARCHITECTURES (or -arch)");
     }
     if (status != cudaSuccess) check(status, "launching ", type_name<K>());
   }
 
-  /// y (+)= a b by cuBLAS; false where the caller must do it.
+  /// y (+)= a b by cuBLAS; false if the caller must compute it.
   template <class T, class A, class B>
   bool gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) const {
     check_device("a product");
     return blas_gemm(shared_->blas, y, a, b, accumulate);
   }
 
-  /// The host's memory may be reused at once, unless it is pinned. Not while the stream is recorded: a graph would copy
-  /// whatever lies there when it is launched.
+  /// The host memory may be reused at once, unless it is pinned. Not during capture: a graph would copy the content at
+  /// launch.
   void upload(void* device, void const* host, std::size_t bytes) const {
     if (bytes == 0) return;
     cudaStreamCaptureStatus recording;
@@ -186,8 +186,8 @@ class stream_queue {
   void synchronize() const { check(cudaStreamSynchronize(shared_->stream), "waiting for the GPU"); }
 
  private:
-  /// Fails unless the queue's device is the current one, on which CUDA launches whatever the stream is of.
-  /// @param name_source  of what is put into the queue; the name is cut out of it for the error, which takes time
+  /// An error unless the queue's device is the current one, on which CUDA launches any stream's work.
+  /// @param name_source  signature of the submitted work; its name is extracted for the error only, which takes time
   void check_device(char const* name_source) const {
     int current = 0;
     check(cudaGetDevice(&current), "asking for the current CUDA device");
@@ -196,8 +196,8 @@ class stream_queue {
            " while device ", current, " is current: call cudaSetDevice(", shared_->device, ") before");
     }
   }
-  /// Once for each kernel: that its operands take as many bytes in the GPU's code as here. nvcc 13.0 lays out some
-  /// classes with a member that is [[no_unique_address]] otherwise there, without a word.
+  /// Checks, once for each kernel, that its operands have as many bytes on the device as on the host. nvcc 13.0
+  /// silently lays out some classes with a [[no_unique_address]] member differently.
   template <class K>
   static void check_operands() {
 #if CUDART_VERSION >= 13000
@@ -205,7 +205,7 @@ class stream_queue {
       std::size_t offset = 0, bytes = 0;
       auto const function = reinterpret_cast<void const*>(run<Device, K>);
       if (cudaFuncGetParamInfo(function, 0, &offset, &bytes) != cudaSuccess) {
-        static_cast<void>(cudaGetLastError());  // no code for this device: the launch says so
+        static_cast<void>(cudaGetLastError());  // no code for this device: the launch reports it
       } else if (bytes != sizeof(K)) {
         fail(type_name<K>(), " has ", bytes, " bytes of operands in the GPU's code, and ", sizeof(K),
              " here; has it a member that is [[no_unique_address]]?");
@@ -216,7 +216,7 @@ class stream_queue {
 #endif
   }
 
-  static constexpr std::size_t least_workspace = std::size_t{1} << 20;  // partial sums of our own kernels fit
+  static constexpr std::size_t least_workspace = std::size_t{1} << 20;  // for partial sums of our own kernels
 
   struct resources {
     cudaStream_t stream = nullptr;
@@ -225,11 +225,11 @@ class stream_queue {
     memory scratch;
     std::span<std::byte> workspace;
     int device = 0, processors = 0, shared_bytes = 0;
-    bool overlaps = false;  ///< kernels wait for those before them, so that their launches need not
+    bool overlaps = false;  ///< kernels wait for their predecessors, so launches may overlap
     std::string capability;
 
     resources() = default;
-    resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace) : resources() {  // as memory
+    resources(cudaStream_t given, bool own, std::span<std::byte> given_workspace) : resources() {  // as in memory
       int count = 0, major = 0, minor = 0;
       check(cudaGetDeviceCount(&count), "no CUDA device");
       if (count == 0) fail("no CUDA device");
@@ -240,7 +240,7 @@ class stream_queue {
       check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking the CUDA device");
       check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking the CUDA device");
       capability = message(major, ".", minor);
-      // Code of an older architecture does not wait. Where there is none for this device, launches say so.
+      // Code of an older architecture does not wait. Without code for this device the launch reports it.
       cudaFuncAttributes code = {};
       if (cudaFuncGetAttributes(&code, run<Device, empty_kernel>) == cudaSuccess) {
         overlaps = major >= 9 && code.ptxVersion >= 90;
@@ -265,9 +265,9 @@ class stream_queue {
       }
       check(cublasCreate(&blas), "creating a cuBLAS handle");
       check(cublasSetStream(blas, stream), "cuBLAS");
-      // After the stream: setting that returns the handle to memory of its own.
+      // After the stream: setting that resets the handle to its own memory.
       check(cublasSetWorkspace(blas, workspace.data(), workspace.size()), "cuBLAS");
-      // Partial sums of bfloat16 products stay floats.
+      // Partial sums of bfloat16 products stay float.
       check(cublasSetMathMode(blas, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
                                                               CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
             "cuBLAS");

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Barriers of some threads of a block, emulated: named ones, and those in shared memory (mbarrier), which copies arrive
-// at, too. Errors: arrivals too many, barriers that nobody made, or of another number of threads. A wait with the wrong
-// parity goes on too early, or never.
+// Emulated barriers for parts of a block: named barriers, and those in shared memory (mbarrier), at which copies arrive
+// too. Errors: surplus arrivals, uninitialised barriers, and differing numbers of threads. A wait with the wrong parity
+// continues too early, or never.
 
 #include <algorithm>
 #include <array>
@@ -86,7 +86,7 @@ class barriers {
 
   // ---- copies that arrive ----
 
-  /// A thread begins a copy for a barrier: the copy must see it.
+  /// A thread issues a copy for a barrier, whose initialisation must be visible to the copy.
   void begin_copy(int thread, Index at) {
     barrier_at(thread, at, "copies a tile for");
     shadow_state const made = m_.shared_shadow_.words()[at / 4];
@@ -94,7 +94,7 @@ class barriers {
     m_.running_.report(thread, "copies a tile for the barrier at byte ", at, ", which thread ", int{made.writer},
                        " has made, with no fence_async between");
   }
-  /// Who writes what is copied for it.
+  /// The party that writes the copies of a barrier.
   [[nodiscard]] party agent_of(Index at) const { return shared_.at(at).agent; }
   void end_copy(Index at, Index bytes, stamp when) {
     barrier& b = shared_.at(at);
@@ -124,19 +124,19 @@ class barriers {
 
  private:
   static constexpr int max_arrivals = (1 << 20) - 1;
-  static constexpr int of_block = 16;  // named barriers
+  static constexpr int of_block = 16;  // named barriers of a block
 
   struct named_barrier {
-    int threads = 0;  // that it waits for; 0: nobody has come
+    int threads = 0;  // number of awaited threads; 0: none has arrived
     std::vector<int> come, waiting;
     order::clock clock;
   };
   struct barrier {
     party agent = 0;
     int arrivals = 0, missing = 0;
-    long bytes = 0;  // expected, and not there
+    long bytes = 0;  // expected bytes that have not arrived
     unsigned phase = 0;
-    order::clock now, before;  // of this phase and of the last one
+    order::clock now, before;  // of this phase and of the previous one
     std::vector<int> waiting;
   };
 
@@ -145,10 +145,10 @@ class barriers {
     return named_[index(m_.running_.rank_of(thread) * of_block + number)];
   }
 
-  /// True if all have come.
+  /// Counts an arrival; true if all threads have arrived.
   bool come(int thread, int number, int threads, char const* what) {
     m_.must_cooperate(thread, what);
-    // Number 0 is that of the whole block.
+    // Barrier 0 is for the whole block.
     if (number < 0 || number >= of_block || (number == 0 && threads != m_.running_.block_threads())) {
       m_.running_.report(thread, "calls ", what, "(", number, "), expected 1 to ", of_block - 1);
     }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Stacks that take turns on one thread of the host: each thread of an emulated block runs on one.
+// Cooperative stacks on one host thread: each thread of an emulated block runs on one.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 #define HEADMIX_EMULATOR_ASAN 0
 #endif
 
-// Define it to 1 to use ucontext where assembly would be used: a switch then costs system calls.
+// Define it as 1 to use ucontext instead of assembly: a switch then costs system calls.
 #ifndef HEADMIX_EMULATOR_UCONTEXT
 #if defined(__x86_64__) && !defined(__ILP32__)
 #define HEADMIX_EMULATOR_UCONTEXT 0
@@ -45,7 +45,7 @@ void __asan_poison_memory_region(void const volatile* address, std::size_t size)
 
 namespace headmix::gpu::emulator {
 
-/// Memory that a sanitizer shall report uses of, until it is allowed again.
+/// Memory whose use a sanitizer reports, until it is allowed again.
 inline void forbid_memory([[maybe_unused]] void const* begin, [[maybe_unused]] std::size_t bytes) {
 #if HEADMIX_EMULATOR_ASAN
   __asan_poison_memory_region(begin, bytes);
@@ -58,7 +58,7 @@ inline void allow_memory([[maybe_unused]] void const* begin, [[maybe_unused]] st
 }
 
 #if !HEADMIX_EMULATOR_UCONTEXT
-/// Saves what a callee must (System V), leaves the stack pointer in *from and goes on where `to` was left.
+/// Saves the callee-saved registers (System V), stores the stack pointer in *from and continues at `to`.
 [[gnu::naked, gnu::noinline]] inline void switch_stack(void** /*from*/, void* /*to*/) {
   __asm__(
       "pushq %rbp\n\t"
@@ -79,7 +79,7 @@ inline void allow_memory([[maybe_unused]] void const* begin, [[maybe_unused]] st
 }
 #endif
 
-/// A stack and where on it the work was left. One that was never prepared stands for the stack of the host.
+/// A stack and its saved position. A fiber that was never prepared represents the host's stack.
 class fiber {
  public:
   fiber() = default;
@@ -89,7 +89,8 @@ class fiber {
     if (stack_) ::munmap(stack_, whole_bytes_);
   }
 
-  /// The next switch to it calls entry(argument), which must never return. Whatever was left on the stack is forgotten.
+  /// The next switch to it calls entry(argument), which must never return. The previous content of the stack is
+  /// discarded.
   void prepare(void (*entry)(void*), void* argument) {
     if (!stack_) allocate();
     allow_memory(bottom_, bytes_);
@@ -102,7 +103,7 @@ class fiber {
     context_.uc_link = nullptr;
     ::makecontext(&context_, &fiber::enter, 0);
 #else
-    // What switch_stack pops: six registers, where to go, and a return address of nowhere, at which a backtrace ends.
+    // The content that switch_stack pops: six registers, the entry, and a null return address, which ends backtraces.
     void (*const start)() = &fiber::enter;
     auto* const top = reinterpret_cast<std::uintptr_t*>(static_cast<std::byte*>(bottom_) + bytes_);
     for (int i = 1; i <= 8; ++i) top[-i] = 0;
@@ -111,7 +112,7 @@ class fiber {
 #endif
   }
 
-  /// Goes on where `to` was left; returns when somebody switches back. `last`: nobody will.
+  /// Continues at `to`; returns at the switch back. `last`: there is no switch back.
   static void switch_stacks(fiber& from, fiber& to, [[maybe_unused]] bool last) {
     left_ = &from;
     arrived_ = &to;
@@ -129,7 +130,7 @@ class fiber {
  private:
   static void arrive([[maybe_unused]] fiber& self) {
 #if HEADMIX_EMULATOR_ASAN
-    // Tells the bounds of the stack just left: the only way to learn those of the host.
+    // Reports the bounds of the previous stack: the only way to learn those of the host.
     void const* bottom = nullptr;
     __sanitizer_finish_switch_fiber(self.fake_stack_, &bottom, &left_->bytes_);
     left_->bottom_ = const_cast<void*>(bottom);
@@ -149,7 +150,7 @@ class fiber {
     std::size_t const bytes = HEADMIX_EMULATOR_ASAN ? 1u << 20 : 1u << 18;
     void* const whole = ::mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (whole == MAP_FAILED) fail("Emulated: no memory for the stack of a thread");
-    ::mprotect(whole, page, PROT_NONE);  // an overflow must not run into another stack
+    ::mprotect(whole, page, PROT_NONE);  // guard page against overflows into another stack
     stack_ = whole;
     whole_bytes_ = bytes + page;
     bottom_ = static_cast<std::byte*>(whole) + page;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Runs the blocks of a launch one after another, and watches what their threads do with memory.
+// Runs the blocks of a launch sequentially, and checks the memory accesses of their threads.
 
 #include <algorithm>
 #include <array>
@@ -44,7 +44,7 @@ class machine {
   [[nodiscard]] Index block() const { return running_.number; }
   [[nodiscard]] Index blocks() const { return blocks_; }
 
-  // ---- meetings ----
+  // ---- barriers and warp functions ----
 
   void sync(int thread) {
     if (running_.kernel.cluster > 1) return sync_block(thread);
@@ -53,7 +53,7 @@ class machine {
   void sync_cluster(int thread) {
     if (turns_.sync(thread, "sync_cluster")) pass_barrier();
   }
-  /// Of the thread's block in its cluster.
+  /// The rank of the thread's block in its cluster.
   [[nodiscard]] int rank(int thread) const { return running_.rank_of(thread); }
   [[nodiscard]] int block_threads() const { return running_.block_threads(); }
   [[nodiscard]] Index shared_begin(int rank) const { return running_.shared_begin(rank); }
@@ -66,7 +66,7 @@ class machine {
   bool meet(int thread, warp_function const& function, void* operands) {
     return turns_.meet(thread, function, operands);
   }
-  /// What all threads of the block do together: the last to come calls perform(operands of all). A barrier, too.
+  /// A function of all threads of the block: the last to arrive calls perform(operands of all). Also a barrier.
   template <class F>
   void meet_all(int thread, char const* name, int threads, void* operands, F const& perform) {
     if (threads != running_.kernel.threads) {
@@ -80,12 +80,12 @@ class machine {
 
   // ---- memory ----
 
-  /// The address of `bytes` bytes of shared memory from `offset` on, after all checks of an access by the thread.
+  /// The address of `bytes` bytes of shared memory from `offset` on, after all checks of the thread's access.
   std::byte* shared(int thread, Index offset, int bytes, int alignment, bool write) {
     check_shared(thread, offset, bytes, alignment, write);
     return enter_shared(thread, thread, offset, bytes, write);
   }
-  /// A row of 16 bytes that goes to several lanes of the warp of the thread that names it.
+  /// A row of 16 bytes, named by one thread, that several lanes of its warp receive.
   std::byte* shared_row(int thread, Index offset) {
     check_shared(thread, offset, 16, 16, false);
     return enter_shared(thread, lanes_of_warp + thread / 32, offset, 16, false);
@@ -123,7 +123,7 @@ class machine {
       in_flight_[index(c.to / 16)] = 0;
       std::byte* const to = enter_shared(thread, thread, c.to, 16, true);
       if (c.real) {
-        enter_global(thread, reinterpret_cast<std::uintptr_t>(c.from), 16, false);  // it may be read as late as now
+        enter_global(thread, reinterpret_cast<std::uintptr_t>(c.from), 16, false);  // may be read as late as now
         std::memcpy(to, c.from, 16);
       } else {
         std::memset(to, 0, 16);
@@ -135,14 +135,14 @@ class machine {
     }
   }
 
-  /// What kernels for warpgroups need besides.
+  /// The state for warpgroup kernels.
   [[nodiscard]] warpgroups& for_warpgroups(int thread) const {
     if (!warpgroups_) running_.report(thread, "calls what only kernels for warpgroups may");
     return *warpgroups_;
   }
 
   void must_cooperate(int thread, char const* what) const { running_.must_cooperate(thread, what); }
-  /// What goes to the rank-th block of the cluster must come before its last thread has ended.
+  /// Checks that a thread of the rank-th block of the cluster is still running, as the target of an access.
   void must_run(int thread, int rank, char const* what) const {
     for (int t = rank * block_threads(); t < (rank + 1) * block_threads(); ++t)
       if (!turns_.has_ended(t)) return;
@@ -150,13 +150,13 @@ class machine {
   }
 
  private:
-  // What kernels for warpgroups need besides, a header each.
+  // The headers with the state for warpgroup kernels.
   friend class barriers;
   friend class tile_copies;
   friend class products;
   friend class register_counts;
 
-  /// Of the blocks of a cluster one alone.
+  /// A barrier of one block of a cluster.
   void sync_block(int thread);
   void pass_barrier() {
     epochs_.pass_barrier();
@@ -171,16 +171,16 @@ class machine {
   };
   /// The asynchronous copies of a thread.
   struct copy_state {
-    int group = 0;  // the number of the group that its next copy belongs to
+    int group = 0;  // number of the group of its next copy
     std::size_t landed = 0;
-    std::vector<copy> copies;  // the first `landed` are done
+    std::vector<copy> copies;  // the first `landed` are complete
   };
 
   static constexpr std::size_t index(Index i) { return static_cast<std::size_t>(i); }
 
   // ---- launches ----
 
-  /// One that nobody uses, for the time of a launch.
+  /// An idle machine, leased for a launch.
   class lease {
    public:
     lease() : machine_(take()) {}
@@ -259,7 +259,7 @@ class machine {
     if (blocks < 0 || blocks > 0x7FFFFFFF) wrong("expected 0 to 2147483647 blocks, found ", blocks);
   }
   void prepare() {
-    // Stamps must not run out within a launch, nor pages of the shadow fill the memory.
+    // Stamps must not overflow within a launch, nor shadow pages fill the memory.
     if (epochs_.now > 0x80000000u || global_.pages() > 4096) {
       global_.forget();
       shared_shadow_.forget();
@@ -294,7 +294,7 @@ class machine {
   void check_shared(int thread, Index offset, int bytes, int alignment, bool write) {
     check_shared(thread, offset, bytes, alignment, write, running_.rank_of(thread));
   }
-  /// In the shared memory of the rank-th block.
+  /// Checks an access to the shared memory of the rank-th block.
   void check_shared(int thread, Index offset, int bytes, int alignment, bool write, int rank) {
     must_cooperate(thread, "shared");
     Index const of_block = offset - running_.shared_begin(rank);
@@ -314,7 +314,7 @@ class machine {
     }
     if (order_.on()) check_asynchronous(thread, offset, bytes, write);
   }
-  /// Accesses to what products of warpgroups read, and to barriers.
+  /// Checks accesses to operands of warpgroup MMAs in flight, and to barriers.
   void check_asynchronous(int thread, Index offset, int bytes, bool write);
   std::byte* enter_shared(int thread, int who, Index offset, int bytes, bool write) {
     if (order_.on()) note_readers(thread, offset, bytes, write);
@@ -330,8 +330,8 @@ class machine {
     return reinterpret_cast<std::byte*>(shared_memory_.data()) + offset;
   }
 
-  /// The shadow names one reader, or says that there were several. Barriers of a part of the block may well order a
-  /// write behind all of them: then they are forgotten.
+  /// The shadow names one reader, or "several". Barriers of a part of the block may order a write after all of them:
+  /// then they are discarded.
   void note_readers(int thread, Index offset, int bytes, bool write) {
     int const warp = thread / 32;
     for (Index chunk = offset / 16; chunk <= (offset + bytes - 1) / 16; ++chunk) {
@@ -361,7 +361,7 @@ class machine {
     std::uintptr_t const end = address + static_cast<unsigned>(bytes);
     if (address >= inside_.begin && end <= inside_.end) return;
     if (address >= beside_.begin && end <= beside_.end && !strict_) return;
-    // The neighbours: `above` is the first that begins behind the address.
+    // The neighbours: `above` is the first range that begins after the address.
     auto const above =
         std::upper_bound(ranges_.begin(), ranges_.end(), address_range{address, address}, memory_list::before);
     address_range const lower = above == ranges_.begin() ? address_range{} : above[-1];
@@ -401,7 +401,7 @@ class machine {
     }
   }
 
-  // ---- texts ----
+  // ---- messages ----
 
   static char const* text_of(bool write) { return write ? "writes " : "reads "; }
   static std::string text_of(std::uintptr_t address) {
@@ -448,21 +448,21 @@ class machine {
   Index blocks_ = 0;
 
   std::array<copy_state, max_threads> copies_;
-  std::array<void*, max_threads> of_block_{};  // the operands that threads bring to meet_all
+  std::array<void*, max_threads> of_block_{};  // the operands that threads pass to meet_all
 
   epochs epochs_;
   std::vector<aligned_bytes> shared_memory_;
   shared_shadow shared_shadow_;
   order order_;
-  std::vector<std::array<stamp, epochs::max_warps>> readers_;  // of each 16 bytes: the latest read of each warp
+  std::vector<std::array<stamp, epochs::max_warps>> readers_;  // for each 16 bytes: the latest read of each warp
   warpgroups* warpgroups_ = nullptr;
-  std::vector<std::uint16_t> in_flight_;  // of each 16 bytes: 1 + the thread whose copy is on its way to them, or 0
+  std::vector<std::uint16_t> in_flight_;  // for each 16 bytes: 1 + the thread whose copy is in flight to them, or 0
   global_shadow global_;
 
   bool strict_ = false;
   std::vector<address_range> ranges_;
   std::uint64_t range_changes_ = 0;
-  address_range inside_, beside_;  // answers that may well serve again: within a memory, far from all
+  address_range inside_, beside_;  // cached answers: within a memory, far from all
 };
 
 }  // namespace headmix::gpu::emulator

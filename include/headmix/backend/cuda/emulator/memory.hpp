@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What Emulated::memory allocates, known by its addresses, so that an access beside it is found.
+// The allocations of Emulated::memory, by address, for detecting accesses beside them.
 
 #include <algorithm>
 #include <atomic>
@@ -18,14 +18,14 @@
 
 namespace headmix::gpu::emulator {
 
-/// Addresses begin .. end - 1 of global memory. Those up to `gap` bytes beside them belong to nobody.
+/// The addresses begin .. end - 1 of global memory. Up to `gap` bytes on both sides are unowned.
 struct address_range {
   static constexpr std::size_t gap = 256;
 
   std::uintptr_t begin = 0, end = 0;
 };
 
-/// All memory there is, in ascending order of addresses.
+/// All allocated memory, in ascending order of addresses.
 class memory_list {
  public:
   static memory_list& instance() {
@@ -42,7 +42,7 @@ class memory_list {
     ranges_.erase(std::lower_bound(ranges_.begin(), ranges_.end(), range, before));
     ++changes_;
   }
-  /// Brings a copy up to date that was taken after `changes` changes.
+  /// Updates a copy that was taken after `changes` changes.
   void copy_to(std::vector<address_range>& ranges, std::uint64_t& changes) {
     std::lock_guard const lock(mutex_);
     if (changes == changes_) return;
@@ -60,10 +60,10 @@ class memory_list {
   std::uint64_t changes_ = 1;
 };
 
-/// Owned, zeroed memory like AlignedBuffer, with a gap on both sides.
+/// Owned, zeroed memory like AlignedBuffer, with an unowned gap on both sides.
 class memory {
  public:
-  static constexpr std::size_t alignment = 256;  // what cudaMalloc gives
+  static constexpr std::size_t alignment = 256;  // as of cudaMalloc
 
   memory() = default;
   explicit memory(std::size_t bytes) : bytes_(bytes) {
@@ -111,7 +111,7 @@ class memory {
   std::size_t bytes_ = 0;
 };
 
-/// While one lives, kernels may load and store in Emulated::memory only.
+/// While an object lives, kernels may access Emulated::memory only.
 class strict_memory {
  public:
   strict_memory() { ++memory_list::instance().strict; }

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What threads know of each other where barriers are of a part of the block: a clock for each thread, with a stamp for
-// each thread that it may have heard of (vector clocks: Mattern 1988, Fidge 1988). And the same of what a fence made
-// visible to the asynchronous proxy, which is how TMA and the products of warpgroups see shared memory.
+// Happens-before of threads with barriers for parts of the block: a vector clock for each thread (Mattern 1988, Fidge
+// 1988), with a stamp for each thread that it may have synchronised with; and a second clock of the writes that a fence
+// made visible to the asynchronous proxy, through which TMA and warpgroup MMAs access shared memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,10 +13,10 @@
 
 namespace headmix::gpu::emulator {
 
-/// For a block. Off: only barriers of the block and of warps order anything, which `epochs` knows.
+/// The clocks of a block. Disabled: only barriers of the block and of warps order accesses, which `epochs` tracks.
 class order {
  public:
-  /// What arrivals at a barrier tell those who wait there.
+  /// The clock that arrivals at a barrier pass to its waiters.
   struct clock {
     std::vector<stamp> known, fenced;
   };
@@ -32,13 +32,13 @@ class order {
     own_.assign(index(threads), e.barrier);
   }
 
-  /// What the accesses of a thread bear from now on, until it tells somebody of them.
+  /// The stamp of the thread's accesses until its next release.
   [[nodiscard]] stamp own(int thread) const { return own_[index(thread)]; }
-  /// Whether what `other` did at `when` comes before what the thread does now.
+  /// True if the access of `other` at `when` happens before the thread's current access.
   [[nodiscard]] bool knows(int thread, party other, stamp when) const { return has(known_, thread, other, when); }
-  /// Whether the asynchronous proxy sees what `other` wrote at `when`, if the thread asks it to.
+  /// True if the asynchronous proxy sees the write of `other` at `when`, when the thread uses it.
   [[nodiscard]] bool is_fenced(int thread, party other, stamp when) const { return has(fenced_, thread, other, when); }
-  /// Whether the thread has heard of the warp since then, of any of its lanes: of an instruction of the whole warp.
+  /// True if the thread has synchronised with any lane of the warp since then: for an instruction of the whole warp.
   [[nodiscard]] bool knows_warp(int thread, int warp, stamp when) const {
     auto const first = known_.begin() + static_cast<std::ptrdiff_t>(index(thread) * parties_ + index(32 * warp));
     return std::any_of(first, first + 32, [when](stamp s) { return when < s; });
@@ -61,7 +61,7 @@ class order {
     advance(thread, e);
     join(row(fenced_, thread), row(known_, thread));
   }
-  /// A barrier of the threads first ... end - 1, all of whom have come.
+  /// A barrier of the threads first ... end - 1, all of which have arrived.
   void meet(int first, int end, stamp now) {
     if (!on_) return;
     clock all;
@@ -115,7 +115,7 @@ class order {
   bool on_ = false;
   int threads_ = 0;
   std::size_t parties_ = 0;
-  std::vector<stamp> known_, fenced_, own_;  // known_ and fenced_: a row for each thread
+  std::vector<stamp> known_, fenced_, own_;  // known_ and fenced_ have a row for each thread
 };
 
 }  // namespace headmix::gpu::emulator

@@ -1,9 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products of warpgroups (wgmma), emulated. Sums are NaN from the beginning of a product until a wait names them; what
-// it reads may not change before that, neither in shared memory nor in registers. Errors also are: a tile that lies
-// otherwise than the descriptor says, registers that no fence of products has seen, and a block that ends while
-// products are on their way.
+// Emulated warpgroup MMAs (wgmma). Accumulators are NaN from the issue of an MMA until a wait covers it; its operands
+// in shared memory and in registers may not change before that. Further errors: a tile whose layout differs from its
+// descriptor, registers without a wgmma fence, and a block that ends while MMAs are in flight.
 
 #include <algorithm>
 #include <array>
@@ -36,7 +35,7 @@ class products {
     }
   }
 
-  /// Registers of a thread that products use, and how many bytes they have.
+  /// Registers of a thread that MMAs use, and their size in bytes.
   struct registers {
     void* at;
     std::size_t bytes;
@@ -63,7 +62,7 @@ class products {
   struct product {
     char const* name;
     float* c;
-    int n;  // columns
+    int n;  // number of columns
     words<4> const* a;
     matrix_descriptor left, right;
     bool add, across, left_across = false;
@@ -104,12 +103,12 @@ class products {
   static constexpr int max_groups = machine::max_threads / warpgroup_threads;
   static constexpr std::uint32_t poison = 0x7FA5A5A5;  // a NaN that arithmetic changes
 
-  /// Of 16 bytes of shared memory.
+  /// The state of 16 bytes of shared memory.
   struct chunk {
-    std::uint8_t reading = 0;  // bit g: a product of warpgroup g
+    std::uint8_t reading = 0;  // bit g: an MMA of warpgroup g reads it
     std::array<stamp, max_groups> read{};
   };
-  /// Registers of all threads of a warpgroup, and what was in them.
+  /// Registers of all threads of a warpgroup, and their content at the fence.
   struct seen_registers {
     std::array<std::byte*, warpgroup_threads> at{};
     std::size_t bytes = 0;
@@ -124,7 +123,7 @@ class products {
       return -1;
     }
   };
-  /// Sums of products that no wait has named yet.
+  /// Accumulators of MMAs that no wait has covered yet.
   struct held_sums {
     std::array<float*, warpgroup_threads> at{};
     int n = 0, group = 0;
@@ -139,7 +138,7 @@ class products {
     int group;
   };
   struct group {
-    int number = 0;  // of the group of products that is open
+    int number = 0;  // number of the open group of MMAs
     std::vector<seen_registers> fenced;
     std::vector<held_sums> sums;
     std::vector<held_left> left;
@@ -149,7 +148,7 @@ class products {
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
   group& group_of(int thread) { return groups_[index(thread / warpgroup_threads)]; }
 
-  /// A product of a warpgroup reads 16 bytes.
+  /// A warpgroup MMA reads 16 bytes.
   void read_chunk(int g, Index address, std::vector<std::pair<party, stamp>>& checked) {
     int const first = g * warpgroup_threads;
     Index const of_block = address - m_.shared_begin(m_.rank(first));
@@ -215,7 +214,7 @@ class products {
     Index const begin = m_.shared_begin(m_.rank(g * warpgroup_threads));
     return static_cast<std::uint32_t>(begin) + static_cast<std::uint32_t>(d.bits & 0x3FFF) * 16;
   }
-  /// 16 columns of `rows` rows that run along the depth; panel by panel, `stride` bytes between eight rows and eight.
+  /// Reads 16 columns of `rows` rows of a K-major operand, panel by panel, `stride` bytes between groups of eight rows.
   void read_rows(int g, matrix_descriptor d, int rows, float (*to)[16], std::vector<std::pair<party, stamp>>& checked) {
     std::uint32_t const start = start_of(g, d);
     auto const stride = static_cast<std::uint32_t>(d.bits >> 32 & 0x3FFF) * 16;
@@ -227,7 +226,7 @@ class products {
       }
     }
   }
-  /// The 16 rows of `cols` columns that run across the depth.
+  /// Reads the 16 rows of `cols` columns of an MN-major operand.
   void read_columns(int g, matrix_descriptor d, int cols, float (*to)[16],
                     std::vector<std::pair<party, stamp>>& checked) {
     std::uint32_t const start = start_of(g, d);
@@ -242,7 +241,7 @@ class products {
       }
     }
   }
-  /// Where thread t of a warpgroup has its i-th sum: 16 rows are a warp's, as mma.sync has them.
+  /// The place of accumulator i of thread t of a warpgroup: each warp has 16 rows, in the layout of mma.sync.
   struct place_of_sum {
     int row, col;
   };
@@ -272,7 +271,7 @@ class products {
         m_.running_.report(thread + static_cast<int>(t), "multiplies otherwise than thread ", thread);
       }
     }
-    // Sums that are on their way need no fence.
+    // Accumulators of MMAs in flight need no fence.
     auto held = std::find_if(of.sums.begin(), of.sums.end(), [&](held_sums const& h) { return h.at[0] == p.c; });
     if (held == of.sums.end()) check_fenced(g, p.c, "sums");
     if (p.a) check_fenced(g, p.a, "a left operand");

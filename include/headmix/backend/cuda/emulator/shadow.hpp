@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Who touched which byte last, and whether anything orders that before the access that comes now. Knows nothing of the
-// order in which the emulator happens to run the threads, only of the barriers they passed.
+// Shadow memory: the last accesses of each byte, and whether a barrier orders them before a new access. Independent of
+// the order in which the emulator runs the threads.
 
 #include <algorithm>
 #include <array>
@@ -15,37 +15,37 @@
 
 namespace headmix::gpu::emulator {
 
-/// A time that grows at every barrier, at every block and at every launch.
+/// A logical time, incremented at every barrier, block and launch.
 using stamp = std::uint32_t;
 
-/// Who did it: the number of a thread in its block, or one of the groups below.
+/// The party of an access: the number of a thread in its block, or one of the groups below.
 using party = std::uint16_t;
-inline constexpr party first_agent = 0x400;  // + the barrier: copies that it waits for
+inline constexpr party first_agent = 0x400;  // + the barrier: its copies
 inline constexpr int max_agents = 64;
-inline constexpr party lanes_of_warp = 0x4000;  // + the warp: two of its lanes or more
+inline constexpr party lanes_of_warp = 0x4000;  // + the warp: two or more of its lanes
 inline constexpr party several_warps = 0x8000;
 inline constexpr party several_blocks = 0x8001;
 
 [[nodiscard]] constexpr bool is_agent(party who) { return who >= first_agent && who < lanes_of_warp; }
 
-/// The past of a byte, or of the four of a word as long as they share it.
+/// The last accesses of a byte, or of the four bytes of a word while they share them.
 struct shadow_state {
   stamp written = 0, read = 0;  // 0: never
   party writer = 0, reader = 0;
 };
-/// In place of a word's writer: its bytes have pasts of their own.
+/// In place of a word's writer: its bytes have separate states.
 inline constexpr party each_byte = 0x8002;
 
-/// Since when the threads that run now have not met.
+/// The times of the latest barriers of the running threads.
 struct epochs {
   static constexpr int max_warps = 32;
 
   stamp now = 0;
-  stamp launch = 0;  // its accesses bear this stamp or later ones
+  stamp launch = 0;  // accesses of the launch have this stamp or later ones
   stamp block = 0;
   stamp barrier = 0;                    // the latest of the block
-  std::array<stamp, max_warps> warp{};  // the latest meeting of each warp, not before `barrier`
-  std::vector<stamp> blocks;            // of this launch, when each began
+  std::array<stamp, max_warps> warp{};  // the latest barrier or warp function of each warp, not before `barrier`
+  std::vector<stamp> blocks;            // of this launch: the beginning of each
 
   void begin_launch() {
     launch = ++now;
@@ -62,13 +62,13 @@ struct epochs {
   }
   void pass_warp_barrier(int w) { warp[static_cast<std::size_t>(w)] = ++now; }
 
-  /// Which block was running.
+  /// The block that was running at a time.
   [[nodiscard]] Index block_at(stamp when) const {
     return std::upper_bound(blocks.begin(), blocks.end(), when) - blocks.begin() - 1;
   }
 };
 
-/// What is wrong with an access, and about which byte of it.
+/// A fault of an access, and the byte.
 struct finding {
   enum what { nothing, uninitialised, after_write, after_read };
 
@@ -77,9 +77,9 @@ struct finding {
   shadow_state before{};
 };
 
-/// Checks one access against the past of what it touches and enters it there. `who` is a thread, or lanes of `warp`.
-/// Global memory outlives the block and may have been written before the launch; shared memory neither. Order is
-/// order.hpp's; null where only barriers of the block and of warps order anything.
+/// Checks one access against the state of its bytes and records it. `who` is a thread, or lanes of `warp`. Global
+/// memory outlives the block and may have been written before the launch; shared memory neither. Order is that of
+/// order.hpp, or null if only barriers of the block and of warps order accesses.
 template <bool global, class Order = void>
 class access_check {
  public:
@@ -98,7 +98,7 @@ class access_check {
         who_(static_cast<party>(who)),
         warp_(static_cast<party>(thread / 32)) {}
 
-  /// Of `count` bytes from `first` on. Shadow is global_shadow::page or something like it.
+  /// Checks `count` bytes from `first` on. Shadow is global_shadow::page or similar.
   template <class Shadow>
   [[nodiscard]] finding access(Shadow& shadow, std::size_t first, int count, bool write) const {
     for (int done = 0; done < count;) {
@@ -142,7 +142,7 @@ class access_check {
   [[nodiscard]] finding::what enter_write(shadow_state& b) const {
     if (unordered(b.writer, b.written)) return finding::after_write;
     if (unordered(b.reader, b.read)) return finding::after_read;
-    b = {own_, 0, who_, 0};  // whoever is not ordered with one of the earlier accesses is not with this one
+    b = {own_, 0, who_, 0};  // an access unordered with an earlier one is unordered with this one too
     return finding::nothing;
   }
   [[nodiscard]] finding::what enter_read(shadow_state& b) const {
@@ -153,10 +153,10 @@ class access_check {
     } else if (b.read < epochs_.barrier) {
       b.reader = who_;
     } else if (is_of_this_warp(b.reader)) {
-      // Whoever is not ordered with a reader before the latest meeting of the warp is not ordered with this one either.
+      // An access unordered with a reader before the warp's latest barrier is also unordered with this one.
       b.reader = b.reader == who_ || b.read < warp_epoch_ ? who_ : static_cast<party>(lanes_of_warp + warp_);
     } else {
-      b.reader = several_warps;  // also for a writer of either: it is not ordered with the other
+      b.reader = several_warps;  // also for a writer that is one of them: it is unordered with the other
     }
     b.read = b.read < own_ ? own_ : b.read;
     return finding::nothing;
@@ -186,7 +186,7 @@ class shared_shadow {
   std::vector<shadow_state> words_, bytes_;
 };
 
-/// The shadow of all global memory that was touched.
+/// The shadow of all accessed global memory.
 class global_shadow {
  public:
   static constexpr std::uintptr_t page_bytes = 4096;

@@ -14,8 +14,8 @@ namespace headmix::gpu::emulator {
 template <class T>
 class shared_pointer;
 
-/// What p[i] is: a T as soon as somebody wants its value, never a variable of its own (`auto x = p[i]` would read later
-/// than on a device, so it gives something that cannot be used).
+/// The result of p[i]: converts to T when its value is used, and cannot be a variable (`auto x = p[i]` would read later
+/// than on a device).
 template <class T>
 class shared_reference {
  public:
@@ -24,7 +24,7 @@ class shared_reference {
   shared_reference(shared_reference const&) = delete;
 
   operator value() && { return read(); }
-  /// For a T of class type: the conversion to a number that it has itself.
+  /// For a T of class type: the conversion to a number that T has.
   template <class U>
   requires(std::is_class_v<value>&& std::is_arithmetic_v<U>&& std::is_constructible_v<U, value>) explicit
   operator U() && {
@@ -100,7 +100,7 @@ class shared_reference {
   shared_pointer<T> pointer_;
 };
 
-/// A thread's pointer to a T in shared memory. Every access is checked, where it points only then.
+/// A thread's pointer to a T in shared memory. Accesses are checked, pointer arithmetic is not.
 template <class T>
 class shared_pointer {
   static_assert(std::is_trivially_copyable_v<T>, "headmix: shared memory holds what can be copied as bytes");
@@ -134,7 +134,7 @@ class shared_pointer {
   friend bool operator==(shared_pointer p, shared_pointer q) { return p.offset_ == q.offset_; }
   friend auto operator<=>(shared_pointer p, shared_pointer q) { return p.offset_ <=> q.offset_; }
 
-  /// Bytes from the beginning of shared memory.
+  /// The offset from the beginning of shared memory, in bytes.
   [[nodiscard]] Index offset() const { return offset_; }
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Copies of tiles by TMA, emulated. A tile lands when no thread can go on without it, the latest copy first. Until then
-// nobody may touch where it goes, and then only who has waited at its barrier. What threads wrote, the asynchronous
-// proxy sees after a fence alone.
+// Emulated TMA copies of tiles. A tile arrives when no thread can continue without it, the latest copy first. Its
+// target may not be accessed before, and afterwards only by threads that have waited at its barrier. The asynchronous
+// proxy sees writes of threads only after a fence.
 
 #include <array>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace headmix::gpu::emulator {
 
-/// A matrix that tiles of are copied.
+/// A matrix of which tiles are copied.
 struct tensor_map {
   bfloat16 const* data = nullptr;
   Index rows = 0, cols = 0, row_stride = 0;
@@ -45,7 +45,7 @@ class tile_copies {
   void copy_tile(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
     copy_tile(thread, m_.rank(thread), to, from, row, col, at);
   }
-  /// To all blocks of the cluster; `to` and `at` are places in the thread's own.
+  /// Copies a tile to all blocks of the cluster; `to` and `at` are places in the thread's block.
   void copy_tile_to_all(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
     Index const own = m_.shared_begin(m_.rank(thread));
     for (int rank = 0; rank < m_.running_.kernel.cluster; ++rank) {
@@ -54,9 +54,9 @@ class tile_copies {
     }
   }
 
-  // ---- for products and the machine ----
+  // ---- for MMAs and the machine ----
 
-  /// The asynchronous proxy uses a byte: what threads wrote there must have been fenced.
+  /// Checks that writes of threads to a byte were fenced before the asynchronous proxy uses it.
   void check_fence(int thread, Index byte, char const* does) {
     shadow_state const& s = past(byte);
     if (s.written < m_.epochs_.block || s.writer >= first_agent) return;
@@ -64,14 +64,14 @@ class tile_copies {
     m_.running_.report(thread, does, " byte ", byte, " of shared memory, which thread ", int{s.writer},
                        " has written, with no fence_async between");
   }
-  /// Whether the 16 bytes at `address` are of a tile that was copied without swizzle.
+  /// True if the 16 bytes at `address` belong to a tile without swizzle.
   [[nodiscard]] bool is_straight(Index address) const { return straight_[index(address / 16)]; }
-  /// Who has used a byte last.
+  /// The last accesses of a byte.
   [[nodiscard]] shadow_state const& past(Index byte) {
     shadow_state const& word = m_.shared_shadow_.words()[byte / 4];
     return word.writer == each_byte ? m_.shared_shadow_.bytes()[byte] : word;
   }
-  /// No thread can go on: a tile lands. False where none is on its way.
+  /// Called when no thread can continue: a tile arrives. False if none is in flight.
   bool stalled() {
     if (tiles_.empty()) return false;
     tile const t = tiles_.back();
@@ -90,7 +90,7 @@ class tile_copies {
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
 
-  /// To the rank-th block of the cluster.
+  /// Copies a tile to the rank-th block of the cluster.
   void copy_tile(int thread, int rank, Index to, tensor_map const& from, Index row, Index col, Index at) {
     barriers_.begin_copy(thread, at);
     Index const alignment = from.swizzle == tile_swizzle::none ? 128 : panel_alignment;
@@ -141,8 +141,8 @@ class tile_copies {
 
   machine& m_;
   barriers& barriers_;
-  std::vector<tile> tiles_;     // on their way
-  std::vector<bool> straight_;  // of each 16 bytes
+  std::vector<tile> tiles_;     // in flight
+  std::vector<bool> straight_;  // for each 16 bytes
 };
 
 }  // namespace headmix::gpu::emulator

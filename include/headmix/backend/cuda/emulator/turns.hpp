@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The threads of a block in turns: each runs on a stack of its own until it meets others at a barrier or in a function
-// of its warp, or ends.
+// The scheduler of a block's threads: each runs on its own stack until it waits at a barrier or in a warp function, or
+// ends.
 
 #include <algorithm>
 #include <array>
@@ -20,43 +20,43 @@
 
 namespace headmix::gpu::emulator {
 
-/// What a launch needs to know of a kernel.
+/// The facts of a kernel that a launch needs.
 struct kernel_facts {
   std::string_view name;
-  int threads = 0;  ///< of all blocks of a cluster, one block after another
+  int threads = 0;  ///< of all blocks of a cluster, block by block
   bool cooperative = false;
-  int shared_bytes = 0;  ///< of a block
+  int shared_bytes = 0;  ///< per block
   std::size_t operand_bytes = 0;
   bool warpgroups = false;
-  int cluster = 1;  ///< blocks that run together
+  int cluster = 1;  ///< number of blocks of a cluster
 };
 
-/// What all lanes of a warp do together: the last to come runs `perform` over the operands of all.
+/// A function of all lanes of a warp: the last to arrive runs `perform` over the operands of all.
 struct warp_function {
   char const* name;
-  int size;  // of what is exchanged: lanes must agree
+  int size;  // of the exchanged value: lanes must agree
   void (*perform)(std::array<void*, 32> const& lanes);
 };
 
-/// The same of the 128 threads of a warpgroup.
+/// The operands of the 128 threads of a warpgroup.
 using group_operands = std::array<void*, 128>;
 
-/// The block of a launch that runs, or the blocks of a cluster as if they were one, and errors that name it.
+/// The running block, or the blocks of a cluster as one, and errors that name it.
 struct running_block {
   kernel_facts kernel;
-  Index number = 0;  ///< of the first one
+  Index number = 0;  ///< of the first block
 
   [[nodiscard]] int block_threads() const { return kernel.threads / kernel.cluster; }
-  /// Of a thread's block in the cluster.
+  /// The rank of a thread's block in the cluster.
   [[nodiscard]] int rank_of(int thread) const { return thread / block_threads(); }
-  /// Where the shared memory of the rank-th block begins, as all of them lie behind each other here.
+  /// The first byte of the shared memory of the rank-th block; those of a cluster are consecutive here.
   [[nodiscard]] Index shared_begin(int rank) const { return Index{(kernel.shared_bytes + 1023) / 1024 * 1024} * rank; }
   [[nodiscard]] Index shared_end() const { return shared_begin(kernel.cluster - 1) + kernel.shared_bytes; }
 
   [[nodiscard]] std::string place(int rank = 0) const {
     return message("kernel ", kernel.name, ", block ", number + rank, ": ");
   }
-  /// Ends the launch with an error about what a thread does.
+  /// Ends the launch with an error about a thread.
   template <class... Part>
   [[noreturn, gnu::cold, gnu::noinline]] void report(int thread, Part const&... part) const {
     fail(place(rank_of(thread)), "thread ", thread % block_threads(), " ", part...);
@@ -94,8 +94,8 @@ class turns {
     if (!deadlock_.empty()) fail(block_.place(), deadlock_);
     rethrow();
   }
-  /// A barrier of the block, which all must call by the same name: true for the last thread to come, the first to go
-  /// on.
+  /// A barrier of the block, which all threads must call with the same name: true for the last thread to arrive, which
+  /// continues first.
   bool sync(int thread, char const* where) {
     block_.must_cooperate(thread, where);
     if (at_barrier_ > 0 && std::string_view(where) != barrier_) {
@@ -115,7 +115,7 @@ class turns {
     }
     return true;
   }
-  /// Returns when the function was performed, true for the lane that did it, the first to go on.
+  /// Returns when the function was performed; true for the lane that performed it, which continues first.
   bool meet(int thread, warp_function const& function, void* operands) {
     block_.must_cooperate(thread, function.name);
     warp& w = warps_[index(thread / 32)];
@@ -142,11 +142,11 @@ class turns {
 
   [[nodiscard]] bool has_ended(int thread) const { return threads_[index(thread)].ended; }
 
-  /// Waits until somebody wakes it.
+  /// Waits until another thread wakes it.
   void wait_for_wake(int thread, std::string const& where) { wait(thread, texts_.insert(where).first->c_str()); }
   void wake_up(int thread) { wake(thread); }
-  /// `stalled` is called when no thread can go on, until one can or it returns false; `explain` says more about a
-  /// deadlock. Null: nobody watches.
+  /// Sets callbacks: `stalled` is called when no thread can continue, until one can or it returns false; `explain` adds
+  /// to the message of a deadlock. Null: none.
   void watch(void* context, bool (*stalled)(void*), std::string (*explain)(void*)) {
     watcher_ = context;
     stalled_ = stalled;
@@ -218,8 +218,8 @@ class turns {
   void guarded_run(int thread) { body_(context_, thread); }
   void rethrow() {}
 #else
-  /// An error must leave on the stack of the host. The other threads stay where they are and are never heard of again:
-  /// what they have on their stacks is device code's, which has no destructors to run.
+  /// An error must leave on the host's stack. The other threads are abandoned: their stacks hold device code, without
+  /// destructors.
   void guarded_run(int thread) {
     try {
       body_(context_, thread);
@@ -242,7 +242,7 @@ class turns {
     threads_[index(thread)].waits_at = where;
     next(threads_[index(thread)].stack, false);
   }
-  /// Runs whoever may go on, the host when all have ended.
+  /// Runs the next ready thread, or the host when all have ended.
   void next(fiber& from, bool last) {
     if (ready_ == 0 && ended_ < block_.kernel.threads && !let_go_on()) {
       return fiber::switch_stacks(from, host_, last);
@@ -257,7 +257,7 @@ class turns {
     fiber::switch_stacks(from, threads_[index(thread)].stack, last);
   }
 
-  /// Whatever is on its way arrives, one after another, until a thread can go on. False after an error.
+  /// Completes asynchronous operations one by one until a thread can continue. False after an error.
   bool let_go_on() {
     if (!stalled_) return true;
 #ifndef HEADMIX_NO_EXCEPTIONS
@@ -304,10 +304,10 @@ class turns {
   std::array<thread_state, max_threads> threads_;
   std::array<warp, max_threads / 32> warps_;
   std::array<group, max_threads / 128> groups_;
-  std::array<std::uint16_t, max_threads> queue_{};  // a ring of threads that may go on
+  std::array<std::uint16_t, max_threads> queue_{};  // a ring of ready threads
   int first_ready_ = 0, ready_ = 0, at_barrier_ = 0, first_at_barrier_ = 0, ended_ = 0;
   char const* barrier_ = nullptr;
-  std::set<std::string> texts_;  // where threads wait, each at one address
+  std::set<std::string> texts_;  // places where threads wait, each at one address
   std::string deadlock_;
   std::exception_ptr error_;
   void* watcher_ = nullptr;

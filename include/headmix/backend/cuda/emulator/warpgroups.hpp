@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Hopper's own instructions, emulated: barriers of some threads, copies of tiles by TMA, products of warpgroups, and
-// registers that one warpgroup gives and another one takes. Everything that is asynchronous comes as late as it may.
+// Emulated Hopper instructions: barriers for parts of a block, TMA copies of tiles, warpgroup MMAs, and register
+// reallocation (setmaxnreg). Every asynchronous operation completes as late as allowed.
 
 #include <array>
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace headmix::gpu::emulator {
 
-/// How many registers the threads of each warpgroup have (setmaxnreg). To take more than the block has left of those
-/// that it was launched with waits for others to give some.
+/// The number of registers per thread of each warpgroup (setmaxnreg). Raising it beyond the block's free registers
+/// waits for another warpgroup to release some.
 class register_counts {
  public:
   explicit register_counts(machine& m) : m_(m) {}
 
   void begin_block() {
-    // What a launch gives to each thread: a multiple of 8, and at most 255.
+    // The registers per thread of a launch: a multiple of 8, and at most 255.
     int const threads = m_.running_.block_threads(), fair = all_registers / threads / 8 * 8;
     int const each = fair < 248 ? fair : 248;
     groups_.fill({each, 0});
@@ -67,7 +67,7 @@ class register_counts {
   }
 
  private:
-  static constexpr int all_registers = 65536;  // of a processor
+  static constexpr int all_registers = 65536;  // of a multiprocessor
   struct group {
     int registers = 0, wanted = 0;
   };
@@ -83,10 +83,10 @@ class register_counts {
   machine& m_;
   std::array<group, machine::max_threads / warpgroup_threads> groups_;
   std::vector<int> wanting_;
-  int of_block_ = 0;  // registers that its launch got: what one takes, another must have given
+  int of_block_ = 0;  // registers of the block's launch: one warpgroup's increase needs another's release
 };
 
-/// What kernels for warpgroups need besides.
+/// The state for warpgroup kernels.
 struct warpgroups {
   emulator::barriers barriers;
   tile_copies copies;

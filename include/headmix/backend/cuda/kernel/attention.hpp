@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Attention over row lists with an online softmax (Milakov and Gimelshein 2018, Dao et al. 2022). A block has a tile of
-// a row list and walks over the keys that its rows see; nothing of the size queries x keys is stored.
+// a row list and loops over the keys that its rows see; no array of queries x keys is stored.
 
 #include <cmath>
 #include <cstddef>
@@ -17,14 +17,14 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// A gate with a number for each row, for all heads of the row.
+/// A gate: one number for each row, for all heads of the row.
 template <class W>
 [[nodiscard]] view<W const> gate_of_rows(view<W const> gate, Index heads) {
   gate.cols = heads, gate.col_stride = 0;
   return gate;
 }
 
-/// Any type, strides and head width, with dropout.
+/// Plain attention kernel: any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T, class Map>
 struct attention_plain {
   using wide = accumulator_t<T>;
@@ -43,7 +43,7 @@ struct attention_plain {
   attention_gated<T> gated;
   attention_tiles tiles;
   wide scale;
-  bool only_dropout;  ///< somebody else does it when there is none
+  bool only_dropout;  ///< true: return at once unless dropout is on (another kernel has done the rest)
 
   [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns); }
 
@@ -122,15 +122,15 @@ struct attention_plain {
   }
 };
 
-/// bfloat16 on tensor cores, with the instructions of a warp: 4 warps of 16 `m` rows each, `keys` keys at a time, of
-/// which there are `stages` in shared memory. Rows are aligned, the list is small.
+/// Tensor-core attention kernel, bfloat16, mma.sync: 4 warps of 16 `m` rows each, `keys` keys at a time, `stages` key
+/// tiles in shared memory. Rows are aligned; the list satisfies is_small.
 template <AttentionMask Mask, class Map, int width, int m, int keys, int stages>
 struct attention_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
   static constexpr int rows = 16 * m * warps;
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
-  static constexpr int stages_at = query_bytes;  // keys and values of each
+  static constexpr int stages_at = query_bytes;  // keys and values of each stage
   static constexpr int sights_at = stages_at + stages * 2 * key_bytes;
   static constexpr int places_at = sights_at + 3 * rows * 4;
   static constexpr int odd_at = places_at + 2 * rows * 4;
@@ -146,7 +146,7 @@ struct attention_tensor {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (p.dropout.on()) return;  // the plain kernel's
+    if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
     attention_tile const mine = tiles(device, device.block());
     small_row_list const list(x, mine.sequence, mine.list, by);
@@ -179,7 +179,7 @@ struct attention_tensor {
     };
 
     auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
-    float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
+    float const unit = Map::identity ? scale : 1.f;  // of scores in registers
     constexpr float hidden = minus_infinity<float>;
     constexpr int key_blocks = keys / 8, out_blocks = width / 8;
     float top[m][2], total[m][2] = {}, out[m][out_blocks][4] = {};
@@ -187,7 +187,7 @@ struct attention_tensor {
     for (int i = 0; i < m; ++i) top[i][0] = top[i][1] = hidden;
 
     int const seen = visible_range.begin < visible_range.end ? visible_range.begin : visible_range.end;
-    int const begin = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
+    int const begin = seen / keys * keys;  // if no row sees a key, the range begins at the largest number
     HEADMIX_UNROLL
     for (int i = 0; i < stages; ++i) {
       start(p.k, begin + i * keys, i, false);
@@ -196,7 +196,7 @@ struct attention_tensor {
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
       device.template wait_copies<2 * (stages - 1)>();
-      device.sync();  // these keys are there, and nobody reads the last values any more
+      device.sync();  // these keys have arrived, and all have read the last values
       start(p.v, first + (stages - 1) * keys, stage == 0 ? stages - 1 : stage - 1, true);
       auto const key = tile_of(stage, false), value = tile_of(stage, true);
       bool const all_seen = visible_range.covers(first, first + keys);
@@ -216,7 +216,7 @@ struct attention_tensor {
             HEADMIX_UNROLL
             for (int e = 0; e < 2; ++e) {
               float const s = score[i][j][2 * half + e];
-              highest = std::fmax(s, highest);  // not the one that is NaN
+              highest = std::fmax(s, highest);  // ignores NaN
             }
           }
           HEADMIX_UNROLL
@@ -246,7 +246,7 @@ struct attention_tensor {
       }
 
       device.template wait_copies<2 * (stages - 1)>();
-      device.sync();  // these values are there, and nobody reads the keys any more
+      device.sync();  // these values have arrived, and all have read the keys
       start(p.k, first + stages * keys, stage, false);
       stage = stage + 1 == stages ? 0 : stage + 1;
       if (!all_seen) {
@@ -280,7 +280,7 @@ struct attention_tensor {
       }
     }
     device.template wait_copies<0>();
-    device.sync();  // also the queries are there where no key was seen
+    device.sync();  // the queries have arrived even if no key was seen
     put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
     device.sync_warp();
     if (p.o.data) store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.o, i); });
@@ -296,14 +296,14 @@ struct attention_tensor {
   }
 };
 
-/// Scratch that attention needs, in bytes.
+/// Scratch bytes of attention.
 template <class T, class Map>
 [[nodiscard]] std::size_t attention_scratch_bytes(attention_forward<T, Map> const&) {
   return 0;
 }
 
-/// What attention_tensor does, by warpgroups; false where they do not do it: the queue has none, scores go through a
-/// map, or there are no keys.
+/// attention_tensor by warpgroups; false if they do not support the problem: the queue has none, there is a score map,
+/// or there are no keys.
 template <AttentionMask Mask, class Queue, class Map>
 bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
                              attention_gated<bfloat16> const& gated, row_divisors const& by, float scale) {
@@ -330,8 +330,8 @@ bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> cons
 }
 
 /// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
-/// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity. With a gate also gated = gate o, and
-/// then o is not wanted when its data is null.
+/// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity. With a gate also gated = gate o; an
+/// o with null data is then not written.
 template <AttentionMask Mask, class Queue, class T, class Map>
 void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_identity_t<attention_gated<T>> const& gated,
                std::span<std::byte>) {

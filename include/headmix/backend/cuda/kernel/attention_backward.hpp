@@ -1,9 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of attention. Probabilities are recomputed from the log-sum-exp. One kernel owns tiles of keys and walks
-// over the rows that see them (d_k, d_v), another one owns tiles of rows and walks over keys (d_q): two products more
-// than one kernel for all would make, but no sum is shared between blocks. Where there are few tiles of keys, several
-// blocks share the rows of one, and their sums are added in order.
+// The gradient of attention. Probabilities are recomputed from the log-sum-exp. One kernel owns tiles of keys and loops
+// over the rows that see them (d_k, d_v), another owns tiles of rows and loops over keys (d_q): two products more than
+// in a single kernel, but no sum is shared between blocks. If there are few tiles of keys, several blocks share the
+// rows of one tile, and their sums are added in order.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace headmix::gpu {
 
-/// Which kernels on tensor cores make d_k and d_v, and d_q, of heads so wide. Those of `narrow` tiles find room in the
-/// 99 KiB that compute capability 8.6, 8.9 and 12.0 have for a block.
+/// The tensor-core kernels for d_k and d_v, and d_q, of heads of this width. Those with `narrow` tiles fit in the 99
+/// KiB of a block on compute capability 8.6, 8.9 and 12.0.
 template <AttentionMask Mask, class Map, int width, bool narrow>
 struct attention_gradient_tensor;
 template <AttentionMask Mask, class Map, bool narrow>
@@ -37,7 +37,7 @@ struct attention_gradient_tensor<Mask, Map, 128, true> {
   using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 2, 32>;
   using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 1, 64, 2>;
 };
-/// f(the kernels that a block of the queue's device has room for)
+/// Calls f with the kernels that fit in a block of the queue's device.
 template <AttentionMask Mask, class Map, int width, class Queue, class F>
 auto with_gradient_kernels(Queue const& queue, F const& f) {
   using wide_tiles = attention_gradient_tensor<Mask, Map, width, false>;
@@ -49,8 +49,7 @@ auto with_gradient_kernels(Queue const& queue, F const& f) {
   }
   return f(wide_tiles{});
 }
-/// Whether warpgroups make the gradients on a queue that can have them: they do not where scores go through a map, or
-/// there are no keys.
+/// True if warpgroups compute the gradients, on a queue that has them: not with a score map, nor without keys.
 template <class Map, class Queue>
 [[nodiscard]] bool gradient_is_by_warpgroups(Queue const& queue, attention_extents const& x) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
@@ -59,25 +58,26 @@ template <class Map, class Queue>
     return false;
   }
 }
-/// The parts of a kernel of those.
+/// The parts of a kernel for d_k and d_v.
 template <AttentionMask Mask, class Kernel, class Queue, class Map>
 [[nodiscard]] attention_parts attention_gradient_parts(Queue const& queue, attention_extents const& x) {
   bool const even = std::is_same_v<Mask, full> && x.queries.offsets == nullptr && x.keys.offsets == nullptr &&
                     !x.heads_are_chosen() && gradient_is_by_warpgroups<Map>(queue, x);
   return attention_parts_of(x, Kernel::keys, Kernel::rows, Kernel::warps, even);
 }
-/// Where the statistics end in the scratch.
+/// The end of the statistics in the scratch memory, in bytes.
 template <class Wide>
 [[nodiscard]] std::size_t attention_statistics_bytes(attention_extents const& x) {
   auto const bytes = checked_bytes(checked(2) * x.queries.rows * x.rows_per_token * heads_of_row(x), sizeof(Wide));
   return (bytes + 15) / 16 * 16;
 }
-/// Bytes of the tiles of the lists, of so many rows each; they lie behind the statistics, and the parts behind them.
+/// Bytes of the listed tiles, of `rows` rows each; in scratch memory they follow the statistics, and the parts follow
+/// them.
 [[nodiscard]] inline std::size_t attention_tiles_bytes(attention_extents const& x, int rows) {
   return static_cast<std::size_t>(listed_tiles::count(x, rows)) * sizeof(listed_tile);
 }
 
-/// Scratch that attention_gradient needs, in bytes; it begins at a multiple of 16.
+/// Scratch bytes of attention_gradient; scratch memory begins at a multiple of 16.
 template <AttentionMask Mask, class Queue, class T, class Map>
 [[nodiscard]] std::size_t attention_gradient_scratch_bytes(Queue const& queue, attention_backward<T, Map> const& p) {
   attention_extents const& x = p.extents;
@@ -96,7 +96,7 @@ template <AttentionMask Mask, class Queue, class T, class Map>
   return bytes;
 }
 
-/// Finds the statistics of all rows; those of `cleared` that see nothing, or are in no list, become 0.
+/// Computes the statistics of all rows; rows of `cleared` that see nothing, or are in no list, become 0.
 template <class Queue, class T, class Map>
 attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, attention_backward<T, Map> const& p,
                                                                  view<T> cleared, std::span<std::byte> scratch,
@@ -119,8 +119,8 @@ attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, a
   return statistics;
 }
 
-/// What attention_query_gradient_tensor does, by warpgroups; false where they do not do it: the queue has none, scores
-/// go through a map, or there are no keys.
+/// attention_query_gradient_tensor by warpgroups; false if they do not support the problem: the queue has none, there
+/// is a score map, or there are no keys.
 template <AttentionMask Mask, int width, class Queue, class Map>
 bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
                                   attention_statistics<float> const& statistics, row_divisors const& by, float scale,
@@ -144,7 +144,7 @@ bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map
   }
 }
 
-/// The same of attention_key_gradient_tensor, whose tiles of lists it takes.
+/// attention_key_gradient_tensor by warpgroups, with its listed tiles; false if they do not support the problem.
 template <AttentionMask Mask, class Tensor, int width, class Queue, class Map>
 bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
                                 attention_statistics<float> const& statistics, row_divisors const& by, float scale,
@@ -152,7 +152,7 @@ bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> 
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
     using kernel = attention_key_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
-    // Whose tiles of lists they are; Hopper has room for the large ones.
+    // The listed tiles are those of the tensor kernel; Hopper has room for the large ones.
     if (kernel::rows != Tensor::rows || !gradient_is_by_warpgroups<Map>(queue, x)) return false;
     kernel const k{p,
                    statistics,
@@ -171,8 +171,8 @@ bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> 
   }
 }
 
-/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list, and
-/// keys that nobody sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are made first.
+/// Overwrites d_q, d_k and d_v; a gradient with null data is not computed. Rows that see nothing or are in no list, and
+/// keys that no row sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are computed first.
 template <AttentionMask Mask, class Queue, class T, class Map>
 void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::span<std::byte> scratch,
                         std::type_identity_t<attention_gated_gradient<T>> const& gated = {}) {

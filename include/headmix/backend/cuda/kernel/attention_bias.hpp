@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The gradient of a bias of attention scores, summed over the sequences. A block owns a tile of positions and keys of a
-// head and walks over the sequences in order, so no sum is shared between blocks. Probabilities are recomputed from the
+// head and loops over the sequences in order, so no sum is shared between blocks. Probabilities are recomputed from the
 // log-sum-exp.
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace headmix::gpu {
 
-/// Any type, strides and head width, with dropout.
+/// Plain kernel: any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T, class Map>
 struct attention_bias_gradient_plain {
   using wide = accumulator_t<T>;
@@ -29,7 +29,7 @@ struct attention_bias_gradient_plain {
   view<T> d_bias;
   attention_backward<T, Map> p;
   attention_statistics<wide> statistics;
-  wide scale;  ///< of the scores
+  wide scale;  ///< of scores
 
   [[nodiscard]] HEADMIX_HD Index positions() const { return d_bias.rows / p.scores.bias_keys; }
   [[nodiscard]] Index blocks() const {
@@ -55,13 +55,13 @@ struct attention_bias_gradient_plain {
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
     wide sum[2][4] = {};
-    double blocks[2][4] = {};  // of many sequences: see block_terms
+    double blocks[2][4] = {};  // sums over many sequences: see block_terms
     int terms = 0;
 
     for (Index b = 0; b < x.queries.count; ++b) {
       Index const keys = x.keys.length(b);
       if (first_key >= keys) continue;
-      // Of the rows that a position has, the turn-th: once none is left that sees a key, there are no more.
+      // Row number `turn` of each position; once no row sees a key, there are no more.
       for (Index turn = 0; turn < x.rows_per_token; ++turn) {
         int const mine = device.thread();
         if (mine < tile::rows) {
@@ -123,7 +123,7 @@ struct attention_bias_gradient_plain {
   }
 
  private:
-  /// The turn-th row of a head at a position of a sequence.
+  /// Row number `turn` of a head at a position of a sequence.
   [[nodiscard]] HEADMIX_DEVICE query_row row_at(Index b, Index head, Index position, Index turn) const {
     attention_extents const& x = p.extents;
     Index const t = position - x.first_position(b);
@@ -133,7 +133,7 @@ struct attention_bias_gradient_plain {
     Int const* const offsets = x.chosen.offsets + (b * x.heads + head);
     Index low = offsets[0], high = offsets[1];
     Index const end = high;
-    while (low < high) {  // to the list's first slot of the token or of one behind it
+    while (low < high) {  // to the list's first slot of this token or a later one
       Index const middle = (low + high) / 2;
       if (x.chosen.slots[middle] < first) {
         low = middle + 1;
@@ -147,7 +147,7 @@ struct attention_bias_gradient_plain {
   }
 };
 
-/// Scratch that attention_bias_gradient needs, in bytes; it begins at a multiple of 16.
+/// Scratch bytes of attention_bias_gradient; scratch memory begins at a multiple of 16.
 template <class T, class Map>
 [[nodiscard]] std::size_t attention_bias_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
   return attention_statistics_bytes<accumulator_t<T>>(p.extents);

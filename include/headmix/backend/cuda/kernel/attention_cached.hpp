@@ -1,8 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention of a decoder over a cache of keys and values, and means over the positions so far. Keys are cut into parts
-// of a fixed length from position 0 on; few rows have a block for each part (flash-decoding, Dao et al. 2023), whose
-// sums another kernel merges in order, many rows walk through all parts. Without tensor cores: a step waits for memory.
+// Attention of a decoder over a cache of keys and values, and means over the positions so far. Keys are divided into
+// parts of a fixed length from position 0 on. With few rows, each part has its own block (flash-decoding, Dao et al.
+// 2023), and another kernel merges the partial sums in order; with many rows, a block loops over all parts. No tensor
+// cores: a step is memory-bound.
 
 #include <cstring>
 #include <span>
@@ -15,14 +16,14 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// A page has a part of rows x head_dim numbers for each key/value head, row by row.
+/// The layout of a page: a part of rows x head_dim numbers for each key/value head, row by row.
 template <class T>
 [[nodiscard]] HEADMIX_DEVICE Index cached_at(attention_extents const& x, cache_pages const& pages, Index b, Index head,
                                              Index s) {
   return ((pages.page(b, s) * x.kv_heads + head) * pages.rows + s % pages.rows) * x.head_dim;
 }
 
-/// Keys and values of new tokens go to the cache. A thread has a column of a token.
+/// Appends keys and values of new tokens to the cache. A thread has a column of a token.
 template <class T>
 struct put_in_cache {
   static constexpr int threads = 256;
@@ -45,22 +46,22 @@ struct put_in_cache {
   }
 };
 
-/// Parts of the keys, and what their sums take.
+/// The parts of the keys, and the scratch memory of their sums.
 struct cached_parts {
   static constexpr Index keys = 256;
-  Index count;  ///< of a sequence as long as the cache allows
+  Index count;  ///< parts of a sequence of the cache's largest length
 
-  /// How many of them have blocks of their own: all where rows are few, else 1.
+  /// The number of parts with their own blocks: all if there are few rows, otherwise 1.
   [[nodiscard]] static cached_parts apart(attention_extents const& x, cache_pages const& pages) {
     return {rows(x) <= 1024 ? blocks_for(pages.positions(), keys) : 1};
   }
-  /// Rows of all lists.
+  /// The number of rows of all lists.
   [[nodiscard]] static Index rows(attention_extents const& x) {
     return x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
   }
 };
 
-/// Sums of a tile of rows over parts of the keys: those of one part to `sums`, or all of them, and o.
+/// Sums of a tile of rows over parts of the keys: of one part to `sums`, or of all parts and o.
 template <AttentionMask Mask, class T, class Map>
 struct cached_attention_part {
   using wide = accumulator_t<T>;
@@ -79,8 +80,8 @@ struct cached_attention_part {
   attention_cache<T> cache;
   attention_tiles tiles;
   wide scale;
-  Index parts;    ///< with blocks of their own; 1: a block does all
-  wide* sums;     ///< [rows of all lists, parts, head_dim + 2], the last ones top and total
+  Index parts;    ///< with their own blocks; 1: a block does all
+  wide* sums;     ///< [rows of all lists, parts, head_dim + 2]; the last two are row maximum and row sum
   Index* places;  ///< [rows of all lists, 2]: row and first column of o
 
   [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns) * parts; }
@@ -174,7 +175,7 @@ struct cached_attention_part {
   }
 };
 
-/// o of rows from the sums of the parts. A block has a row.
+/// o of rows from the sums of the parts. One block per row.
 template <class T>
 struct cached_attention_merge {
   using wide = accumulator_t<T>;
@@ -185,7 +186,7 @@ struct cached_attention_merge {
   view<T> o;
   wide const* sums;
   Index const* places;
-  Int const* end;  ///< behind the last row, where heads are chosen; else null
+  Int const* end;  ///< end of the rows if heads are chosen; otherwise null
   Index rows, parts, head_dim;
 
   template <class Device>
@@ -213,7 +214,7 @@ struct cached_attention_merge {
   }
 };
 
-/// Scratch that cached_attention needs, in bytes: the same for every step.
+/// Scratch bytes of cached_attention: the same for every step.
 template <class T>
 [[nodiscard]] std::size_t cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages) {
   cached_parts const parts = cached_parts::apart(x, pages);
@@ -222,7 +223,7 @@ template <class T>
   return checked_bytes(cached_parts::rows(x), 2 * sizeof(Index) + of_row);
 }
 
-/// Puts keys and values into the cache; then o = softmax(scores where Mask allows) v over all that it holds of the
+/// Appends keys and values to the cache; then o = softmax(scores where Mask allows) v over all cached positions of the
 /// row's sequence.
 template <AttentionMask Mask, class Queue, class T, class Map>
 void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attention_cache<T> const& cache,
@@ -256,7 +257,7 @@ void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attentio
 /// The means of cached_window_mean. A thread has a column of a sequence.
 template <class T>
 struct cached_mean_kernel {
-  using sum_type = std::conditional_t<(sizeof(T) >= 4), double, float>;  // two numbers of the cache hold one
+  using sum_type = std::conditional_t<(sizeof(T) >= 4), double, float>;  // a double takes two cached numbers
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
@@ -312,7 +313,7 @@ struct cached_mean_kernel {
   }
 };
 
-/// y_t = the mean of a over the latest `window` positions, which the cache has.
+/// y_t = the mean of a over the latest `window` positions, from the cache.
 template <class Queue, class T>
 void cached_window_mean(Queue& queue, view<T> y, view<T const> a, segments s, view<T> cache, cache_pages pages,
                         Index window) {

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What attention gives to slots that chose no head.
+// The result of attention for slots without a head.
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
 #include "headmix/core/scalar.hpp"
@@ -8,8 +8,8 @@
 
 namespace headmix::gpu {
 
-/// o = 0, gated or not, and a log-sum-exp of minus infinity for the slots that chose nothing: those behind the last
-/// list. Eight lanes for a row.
+/// o = 0, gated or not, and a log-sum-exp of minus infinity for the slots with choice -1, which follow the last list.
+/// Eight lanes per row.
 template <class T>
 struct attention_clear {
   static constexpr int threads = 256, together = 8, rows_at_once = threads / together;
@@ -19,9 +19,9 @@ struct attention_clear {
 
   view<T> o, gated;
   view<accumulator_t<T>> lse;
-  Int const *slots, *begin;  ///< *begin: the place of the first one
+  Int const *slots, *begin;  ///< *begin: the first of these slots
   Index count, head_dim;     ///< count: of all slots
-  bool in_chunks;            ///< rows can be written 16 bytes at a time
+  bool in_chunks;            ///< rows are written 16 bytes at a time
 
   [[nodiscard]] Index blocks() const {
     Index const n = blocks_for(count, rows_at_once);

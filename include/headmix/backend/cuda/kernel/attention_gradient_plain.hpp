@@ -11,8 +11,8 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// d_q (`of_keys` false) or d_k and d_v of any type, strides and head width, with dropout. A tile of rows owns its rows
-/// and walks over keys, a tile of keys the other way round.
+/// d_q (`of_keys` false) or d_k and d_v for any type, strides and head width, with dropout. A tile of rows owns its
+/// rows and loops over keys; a tile of keys owns its keys and loops over rows.
 template <AttentionMask Mask, class T, class Map, bool of_keys>
 struct attention_gradient_plain {
   using wide = accumulator_t<T>;
@@ -31,7 +31,7 @@ struct attention_gradient_plain {
   attention_backward<T, Map> p;
   attention_statistics<wide> statistics;
   attention_tiles tiles;
-  wide scale;       ///< of the scores
+  wide scale;       ///< of scores
   wide last_scale;  ///< of the gradient
   bool only_dropout;
 
@@ -60,7 +60,7 @@ struct attention_gradient_plain {
     using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
     query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
-    // Everybody may write where rows are when it begins; it says what the rows see.
+    // Computes row offsets and visible keys. Row offsets may be written at the call.
     auto const find_rows = [&](Index list, Index first) {
       plain_find_rows<Mask>(device, x, b, list, first, rows, cols, sights);
       int const i = device.thread();
@@ -77,7 +77,7 @@ struct attention_gradient_plain {
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
     wide out[2][my_columns] = {}, out_v[2][my_columns] = {};
 
-    // With the rows at hand and the keys from first_key on.
+    // Adds the products of the current rows and the keys from first_key on.
     auto const add_products = [&](Index list, int first_key, bool all_seen) {
       plain_keys<T> const k = plain_keys_of(x, p.k, b, kv, first_key), v = plain_keys_of(x, p.v, b, kv, first_key);
       wide score[2][4], d_score[2][4];
@@ -90,14 +90,14 @@ struct attention_gradient_plain {
         device.sync();
         plain_products(device, d_score, left, right, d_o, v, x.head_dim);
       }
-      // For the rows of this thread, over its keys.
+      // The rows of this thread, over its keys.
       constexpr int my_rows = of_keys ? 4 : 2, my_keys = of_keys ? 2 : 4;
       int const row0 = of_keys ? j0 : i0, s0 = first_key + (of_keys ? i0 : j0);
       HEADMIX_UNROLL
       for (int i = 0; i < my_rows; ++i) {
         int const row = row0 + i;
         row_sight const visible_range = row_sight_at(sights, row);
-        // The probability of a single key is 1 whatever its score is: 0, and not 0 but for rounding.
+        // The probability of a single key is exactly 1: the gradient by its score is exactly 0.
         bool const several = visible_range.end - visible_range.begin > 1;
         plain_scores<wide, T, Map> const score_of(p.scores, scale, visible_range.position,
                                                   head_of_row(x, list, cols[row]));
@@ -125,7 +125,7 @@ struct attention_gradient_plain {
         }
       }
       plain_put(device, d_weights, d_score);
-      // One loop for tiles that are seen as a whole and others: two would take too many registers.
+      // One loop for fully visible and partial tiles: two loops would need too many registers.
       plain_some_seen const seen(i0, all_seen, [&](int i, int j) {
         return row_sight_at(sights, of_keys ? j : i).template sees<Mask>(first_key + (of_keys ? i : j));
       });

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// d_k and d_v of attention on tensor cores: which tiles of rows see a tile of keys, and their sums.
+// d_k and d_v of attention on tensor cores: the tiles of rows that see a tile of keys, and their sums.
 
 #include "headmix/backend/cuda/kernel/attention_listed_tiles.hpp"
 #include "headmix/backend/cuda/kernel/attention_parts.hpp"
@@ -11,13 +11,14 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// What a block of keys has to know between its products; it lies in shared memory, since registers are short then.
+/// State of a block of keys between its products; in shared memory, since registers are scarce.
 template <class Ints>
 struct key_block {
   static constexpr int count = 11;
   Ints at;
 
-  /// Of a tile of keys, and of the lists that read them, in tiles of `rows` rows of which every part has some.
+  /// Computes the state for a tile of keys, and for the lists that read them, in tiles of `rows` rows, distributed over
+  /// the parts.
   HEADMIX_DEVICE void find(attention_extents const& x, attention_tile const& mine, small_keys const& keys, int part,
                            listed_tiles const& listed, row_divisors const& by, int rows) const {
     Index const lists = x.lists_per_kv_head(), first_list = mine.kv_head * lists;
@@ -45,15 +46,15 @@ struct key_block {
   [[nodiscard]] HEADMIX_DEVICE int tiles() const { return at[10]; }
 };
 
-/// The tiles of rows that see a tile of keys, in order, every `parts`-th of them. The 32 lanes of a warp look at 32
-/// tiles together.
+/// The tiles of rows that see a tile of keys, in order, every `parts`-th of them. The 32 lanes of a warp test 32 tiles
+/// at a time.
 template <AttentionMask Mask, int rows, int keys>
 struct seeing_tiles {
-  int base = -32;  ///< of the tiles in the words below
+  int base = -32;  ///< first tile of the words below
   std::uint32_t seeing = 0, covering = 0;
   bool covers = false;  ///< every row of the latest tile sees every key
 
-  /// The number of the next one; -1 behind the last one.
+  /// The number of the next tile; -1 after the last.
   template <class Device, class Ints>
   HEADMIX_DEVICE int next(Device& device, key_block<Ints> const& facts, listed_tiles const& listed,
                           row_divisors const& by, int parts) {
@@ -76,25 +77,25 @@ struct seeing_tiles {
       seeing = device.ballot(visible_range.touches(first_key, last_key));
       covering = device.ballot(visible_range.covers(first_key, last_key));
     }
-    int const bit = count_bits((seeing & (0u - seeing)) - 1);  // the lowest one
+    int const bit = count_bits((seeing & (0u - seeing)) - 1);  // the lowest set bit
     seeing &= seeing - 1;
     covers = (covering >> bit & 1) != 0;
     return base + bit;
   }
 };
 
-/// d_k and d_v in bfloat16 on tensor cores, `row_tile` rows at a time. Two warps share 32 keys, one makes their d_v,
-/// the other one their d_k. Each finds the probabilities, and the gradients by the scores, of half of the rows, keeps
-/// those that its own sums take and hands the others to its partner: so a fragment of keys or rows feeds two products,
-/// and sums of 32 keys fit into the registers. Rows are aligned, the list is small.
+/// d_k and d_v in bfloat16 on tensor cores, `row_tile` rows at a time. Two warps share 32 keys: one computes their d_v,
+/// the other their d_k. Each computes the probabilities and score gradients of half of the rows, keeps those for its
+/// own sums and passes the others to its partner: so a fragment of keys or rows feeds two products, and the sums of 32
+/// keys fit in registers. Rows are aligned; the list satisfies is_small.
 template <AttentionMask Mask, class Map, int width, int pairs, int row_tile>
 struct attention_key_gradient_tensor {
   static constexpr int m = 2, warps = 2 * pairs, threads = 32 * warps;
   static constexpr bool cooperative = true;
   static constexpr int keys = 16 * m * pairs, rows = row_tile, own_rows = rows / 2;
   static constexpr int key_bytes = keys * width * 2, query_bytes = rows * width * 2;
-  static constexpr int handed_bytes = 16 * m * own_rows * 2;  // by a warp, as fragments
-  static constexpr int stages_at = 2 * key_bytes;             // queries and gradients of the output, two of each
+  static constexpr int handed_bytes = 16 * m * own_rows * 2;  // passed by a warp, as fragments
+  static constexpr int stages_at = 2 * key_bytes;             // queries and output gradients, two of each
   static constexpr int handed_at = stages_at + 4 * query_bytes;
   static constexpr int statistics_at = handed_at + warps * handed_bytes;
   static constexpr int sights_at = statistics_at + 2 * 2 * rows * 4;
@@ -116,7 +117,7 @@ struct attention_key_gradient_tensor {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (p.dropout.on()) return;  // the plain kernel's
+    if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
     attention_tile const mine = tiles(device.block() / parts.count);
     int const thread = device.thread(), lane = device.lane(), own = device.warp() / 2 * (16 * m);
@@ -134,7 +135,7 @@ struct attention_key_gradient_tensor {
                                            [&](int, int s) { return all_keys.of(p.k, first_key + s); });
     tile_copy<keys, width, threads>::start(device, value, thread, width,
                                            [&](int, int s) { return all_keys.of(p.v, first_key + s); });
-    float my_shift = 0, my_delta = 0;  // of row `thread` of the next stage, on their way as the copies are
+    float my_shift = 0, my_delta = 0;  // of row `thread` of the next stage, loaded with its copies
     auto const put_statistics = [&](int stage) {
       if (thread >= rows) return;
       auto const numbers = device.template shared<float>(statistics_at + stage * 2 * rows * 4);
@@ -145,10 +146,10 @@ struct attention_key_gradient_tensor {
       auto const numbers = device.template shared<int>(places_at + stage * 3 * rows * 4);
       return shared_places<3, std::remove_cv_t<decltype(numbers)>>{numbers};
     };
-    // Position and head of the rows, where a map reads them; their heads are found with their places.
+    // Position and head of the rows, if a map reads them; heads are found with the row offsets.
     auto const mapped_rows_of = [&](int stage) { return device.template shared<int>(heads_at + stage * 2 * rows * 4); };
     auto const found_heads_of = [&](int stage) { return mapped_rows_of(2) + stage * rows; };
-    // Where the rows of a tile lie is found one step before they are copied.
+    // Row offsets of a tile are found one step before its copies.
     auto const find = [&](int tile, int stage) {
       if (tile < 0 || thread >= rows) return;
       small_row_list list = facts.list(p.extents.chosen.slots);
@@ -182,13 +183,13 @@ struct attention_key_gradient_tensor {
       put_row_sight(sights, thread, sight_of_row<Mask>(row >= 0, places.position(thread), facts.key_count()));
     };
 
-    float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
+    float const unit = Map::identity ? scale : 1.f;  // of scores in registers
     constexpr int row_blocks = own_rows / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 
-    device.sync();  // the facts are there
+    device.sync();  // the state is written
     seeing_tiles<Mask, rows, keys> order;
-    // Two bits each for the tile at work and for the next two: that there is one, and that its rows see every key.
+    // Two bits each for the current tile and for the next two: that it exists, and that its rows see every key.
     constexpr unsigned real = 1, covered = 2;
     auto const find_next = [&](int to_stage) {
       int const tile = order.next(device, facts, listed, by, static_cast<int>(parts.count));
@@ -197,14 +198,14 @@ struct attention_key_gradient_tensor {
     };
     unsigned ahead = find_next(0);
     ahead |= find_next(1) << 2;
-    device.sync();  // the places are there
+    device.sync();  // the row offsets are written
     if (ahead & real) start(0, (ahead & covered) != 0);
     device.commit_copies();
     put_statistics(0);
     int stage = 0;
     while (ahead & real) {
       device.template wait_copies<0>();
-      device.sync();  // this stage is there, and nobody reads the other one any more, nor where this one's rows lie
+      device.sync();  // this stage has arrived, and all have read the other stage and this stage's row offsets
       if (ahead >> 2 & real) start(stage ^ 1, (ahead >> 2 & covered) != 0);
       device.commit_copies();
       ahead |= find_next(stage) << 4;
@@ -212,14 +213,14 @@ struct attention_key_gradient_tensor {
       auto const d_out = query + rows * width;
       auto const shift = device.template shared<float>(statistics_at + stage * 2 * rows * 4), delta = shift + rows;
       auto const sights = device.template shared<int>(sights_at + stage * 3 * rows * 4);
-      auto const odd = device.template shared<int>(odd_at);  // of query, then of d_out
+      auto const odd = device.template shared<int>(odd_at);  // of queries, then of output gradients
       bool const all_seen = (ahead & covered) != 0;
       if (!all_seen) {
         clear_odd_rows<rows, width, threads>(device, query, odd);
         clear_odd_rows<rows, width, threads>(device, d_out, odd + rows);
         device.sync();
       }
-      // As mark_odd_keys.
+      // The row counterpart of mark_odd_keys.
       auto const mark_odd_rows = [&]<int n>(float(&weights)[m][n][4], int r) {
         int const s = facts.first_key() + own + lane / 4;
         HEADMIX_UNROLL
@@ -244,14 +245,14 @@ struct attention_key_gradient_tensor {
       int const r = makes_values ? own_rows : 0;
       float score[m][row_blocks][4] = {}, d_score[m][row_blocks][4] = {};  // transposed: a row for each key
       multiply_transposed<width>(device, score, key, own, query, r);
-      // Fragments of what the partner takes; until then a warp that makes d_v has its own probabilities there.
+      // Fragments for the partner; before that, a d_v warp stores its own probabilities there.
       auto const handed_by = [&](int warp, int i, int k) {
         return device.template shared<bfloat16>(handed_at + warp * handed_bytes) +
                ((i * (row_blocks / 2) + k) * 256 + lane * 8);
       };
       HEADMIX_UNROLL
       for (int k = 0; k < row_blocks / 2; ++k) {
-        float part[m][2][4], slope[m][2][4] = {};  // of 16 rows, since there are no registers for more slopes
+        float part[m][2][4], slope[m][2][4] = {};  // for 16 rows, since registers for more slopes are lacking
         int const first = r + 16 * k;
         auto const each = [&](auto const& f) {
           HEADMIX_UNROLL
@@ -309,7 +310,7 @@ struct attention_key_gradient_tensor {
           }
         }
       }
-      device.sync();  // what the partner hands over is there
+      device.sync();  // the partner's fragments have arrived
       auto const right = makes_values ? d_out : query;
       HEADMIX_UNROLL
       for (int k = 0; k < row_blocks / 2; ++k) multiply_left<width>(device, out, kept[k], right, r + 16 * k);
@@ -355,7 +356,7 @@ struct attention_key_gradient_tensor {
       }
       return;
     }
-    device.sync();  // also the copies of all threads, where no row was seen
+    device.sync();  // also the copies of all threads, if no row was seen
     view<bfloat16> const to = makes_values ? p.d_v : p.d_k;
     if (to.data == nullptr) return;
     put_sums<width>(device.template shared<std::uint32_t>(makes_values ? key_bytes : 0), out, lane, own, 0);

@@ -1,9 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// d_k and d_v of attention with the products of warpgroups. A block has 128 keys and values. The four warps of the
-// first of its three warpgroups gather the rows that see them and their gradients, 64 at a time, into a ring of stages;
-// the other two have 64 keys each. They make transposed probabilities again, a row for each key, so that these and the
-// gradients by the scores are left operands in registers.
+// d_k and d_v of attention with warpgroup MMAs. A block has 128 keys and values. The four warps of the first of its
+// three warpgroups gather the rows that see them and their gradients, 64 at a time, into a ring of stages; the other
+// two have 64 keys each. They recompute transposed probabilities, a row for each key, so that probabilities and score
+// gradients are left operands in registers.
 
 #include <cstdint>
 #include <type_traits>
@@ -17,8 +17,8 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list is small, and there are
-/// keys.
+/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
+/// there is at least one key.
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_key_gradient_warpgroups {
   static_assert(Map::identity && (width == 64 || width == 128),
@@ -26,10 +26,10 @@ struct attention_key_gradient_warpgroups {
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int keys = 128, rows = 64, stages = 4, panels = width / panel_columns;
-  static constexpr int own_keys = keys / 2;  ///< of a warpgroup
+  static constexpr int own_keys = keys / 2;  ///< per warpgroup
   static constexpr int key_bytes = keys * width * 2, row_bytes = rows * width * 2;
   static constexpr int key_panel_bytes = keys * panel_row_bytes, row_panel_bytes = rows * panel_row_bytes;
-  static constexpr int stages_at = 2 * key_bytes;  ///< rows and their gradients of each
+  static constexpr int stages_at = 2 * key_bytes;  ///< rows and their gradients of each stage
   using ring = stage_ring<stages, stages_at + stages * 2 * row_bytes>;
   static constexpr int keys_full_at = ring::end;  ///< a barrier
   static constexpr int statistics_at = keys_full_at + 16;
@@ -37,12 +37,12 @@ struct attention_key_gradient_warpgroups {
   static constexpr int odd_at = sights_at + stages * 3 * rows * 4;  ///< of rows, then of gradients
   static constexpr int states_at = odd_at + stages * 2 * rows * 4;
   static constexpr int facts_at = states_at + stages * 16;
-  static constexpr int places_at = facts_at + 12 * 4;  ///< two tiles
+  static constexpr int places_at = facts_at + 12 * 4;  ///< of two tiles
   static constexpr int shared_bytes = places_at + 2 * 3 * rows * 4;
   static constexpr int producers = 4, consumers = 8;  ///< warps
-  static constexpr int on_their_way = 2;              ///< tiles whose rows have not arrived when the next one is begun
+  static constexpr int on_their_way = 2;              ///< tiles in flight when the next one is begun
   static constexpr int own_barrier = 1;               ///< and the next two: of one warpgroup
-  /// Of a stage: its rows see every key, or not all do, or there are no more.
+  /// State of a stage: its rows see every key, or not all do, or it marks the end.
   static constexpr int covered = 1, partial = 0, end = -1;
 
   attention_backward<bfloat16, Map> p;
@@ -52,13 +52,13 @@ struct attention_key_gradient_warpgroups {
   float scale, last_scale;
   attention_parts parts;
   listed_tiles listed;
-  TensorMap map_of_k, map_of_v;  ///< tiles of `keys` rows
+  TensorMap map_of_k, map_of_v;  ///< for tiles of `keys` rows
 
   [[nodiscard]] Index blocks() const { return tiles.count() * parts.count; }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (p.dropout.on()) return;  // the plain kernel's
+    if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
     attention_tile const mine = tiles(device.block() / parts.count);
     small_keys const all_keys(x, mine, by, width);
@@ -70,7 +70,7 @@ struct attention_key_gradient_warpgroups {
       facts.find(x, mine, all_keys, static_cast<int>(device.block() % parts.count), listed, by, rows);
       ring::init(device, producers, 0, consumers);
       device.init_barrier(keys_full(device), 1);
-      device.fence_async();  // copies see them
+      device.fence_async();  // visible to copies
     }
     device.sync();
     if (device.warpgroup() == 0) {
@@ -103,7 +103,7 @@ struct attention_key_gradient_warpgroups {
     return device.template shared<int>(odd_at + stage * 2 * rows * 4);
   }
 
-  /// Stages are 16 bytes apart: the emulator tells no more apart where several warps read.
+  /// Stages are 16 bytes apart, the granularity of the emulator for reads by several warps.
   template <class Device>
   [[nodiscard]] static HEADMIX_DEVICE auto state_of(Device& device, int stage) {
     return device.template shared<int>(states_at + stage * 16);
@@ -123,7 +123,7 @@ struct attention_key_gradient_warpgroups {
 
   using row_copy = tile_copy<rows, panel_columns, warpgroup_threads>;
 
-  /// The rows at `places`, and their gradients.
+  /// Gathers the rows at `places`, and their gradients.
   template <class Device, class Places>
   HEADMIX_DEVICE void bring_rows(Device& device, int stage, Places const& places) const {
     constexpr int count = row_copy::count;
@@ -150,7 +150,7 @@ struct attention_key_gradient_warpgroups {
   HEADMIX_DEVICE void produce(Device& device, Facts const& facts) const {
     int const thread = device.thread();
     seeing_tiles<Mask, rows, keys> order;
-    // The warp's rows of that tile are in shared memory.
+    // The warp's rows of that tile have arrived in shared memory.
     auto const arrived = [&](int tile) {
       int const stage = ring::stage_of(tile);
       if (*state_of(device, stage) == partial) {
@@ -159,7 +159,7 @@ struct attention_key_gradient_warpgroups {
       }
       ring::arrive_full(device, tile);
     };
-    int tile = 0;  // of those that see the keys
+    int tile = 0;  // among the tiles that see the keys
     HEADMIX_NO_UNROLL
     for (;; ++tile) {
       int const number = order.next(device, facts, listed, by, static_cast<int>(parts.count)),
@@ -184,7 +184,7 @@ struct attention_key_gradient_warpgroups {
       }
       ring::wait_empty(device, tile);
       if (thread == 0) *state_of(device, stage) = number < 0 ? end : order.covers ? covered : partial;
-      device.template sync_named<warpgroup_threads>(own_barrier);  // the places and the state are there
+      device.template sync_named<warpgroup_threads>(own_barrier);  // row offsets and state are written
       if (number < 0) break;
       bring_rows(device, stage, places);
       device.commit_copies();
@@ -203,14 +203,14 @@ struct attention_key_gradient_warpgroups {
     }
     device.template wait_copies<0>();
     for (int last = tile < on_their_way ? 0 : tile - on_their_way; last < tile; ++last) arrived(last);
-    ring::arrive_full(device, tile);  // that there are no more
+    ring::arrive_full(device, tile);  // the end mark
   }
 
-  /// What this thread has copied of rows that are not finite becomes 0, and they are marked: not all keys see them, and
-  /// 0 times one of those would be NaN. Eight lanes have a row.
+  /// Zeroes non-finite rows that this thread has copied, and marks them: not all keys see them, and 0 times infinity or
+  /// NaN would be NaN. Eight lanes per row.
   template <class Device, class Ints>
   static HEADMIX_DEVICE void clean(Device& device, int at, Ints odd) {
-    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
+    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // exponents of infinity
     int const thread = device.thread(), chunk = row_copy::col(thread) / 8;
     HEADMIX_UNROLL
     for (int n = 0; n < row_copy::count; ++n) {
@@ -236,12 +236,12 @@ struct attention_key_gradient_warpgroups {
     }
   }
 
-  /// A warpgroup has 64 keys.
+  /// The consumers: a warpgroup has 64 keys.
   template <class Device, class Facts>
   HEADMIX_DEVICE void consume(Device& device, Facts const& facts) const {
     constexpr int row_blocks = rows / 8, out_blocks = width / 8, steps = rows / 16, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
-    int const first = consumer * own_keys, own = first + device.warp() % 4 * 16;  // of the group, of the warp
+    int const first = consumer * own_keys, own = first + device.warp() % 4 * 16;  // of the warpgroup, of the warp
     float score[row_blocks][4], d_score[row_blocks][4];                           // transposed: a row for each key
     float d_key[out_blocks][4] = {}, d_value[out_blocks][4] = {};
     words<4> weights[steps], gradients[steps];
@@ -249,7 +249,8 @@ struct attention_key_gradient_warpgroups {
         device.describe(device.template shared<bfloat16>(0) + first * panel_columns, 16, eight_rows);
     matrix_descriptor const value =
         device.describe(device.template shared<bfloat16>(key_bytes) + first * panel_columns, 16, eight_rows);
-    // Products of the keys or values with a tile of rows or gradients; then of what is in registers with one.
+    // Products of keys or values with a tile of rows or gradients, both in shared memory; below, products with a left
+    // operand in registers.
     auto const multiply = [&](float(&sums)[row_blocks][4], matrix_descriptor const& of_keys, int at) {
       matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), 16, eight_rows);
       HEADMIX_UNROLL
@@ -267,7 +268,7 @@ struct attention_key_gradient_warpgroups {
       }
       device.commit_products();
     };
-    // 0 where a key does not see the row, NaN where it does and the row was cleared.
+    // 0 if a key does not see the row, NaN if it does and the row was zeroed.
     auto const mark_odd_rows = [&](float(&sums)[row_blocks][4], int stage) {
       auto const sights = sights_of(device, stage), odd = odd_rows(device, stage);
       int const s = facts.first_key() + own + lane / 4;
@@ -298,7 +299,7 @@ struct attention_key_gradient_warpgroups {
       device.fence_products(score, d_score);
       multiply(score, key, rows_at(stage));
       multiply(d_score, value, gradients_at(stage));
-      float of_row[row_blocks][2];  // read while the products are made
+      float of_row[row_blocks][2];  // read during the products
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
@@ -331,7 +332,7 @@ struct attention_key_gradient_warpgroups {
         }
       }
       if (state == partial) mark_odd_rows(d_score, stage);
-      // All operands before the first product: there are no registers for sums of two more at a time.
+      // All left operands before the first product: registers for two more accumulators at a time are lacking.
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
         weights[k] = sums_as_left(score[2 * k], score[2 * k + 1]);
@@ -369,7 +370,7 @@ struct attention_key_gradient_warpgroups {
       put(d_value, true);
       return;
     }
-    // They go where the keys and values were, which the products of all four warps have read.
+    // Results are staged in the memory of keys and values, which the products of all four warps have read.
     device.template sync_named<warpgroup_threads>(own_barrier + 1 + consumer);
     auto const put = [&](float const(&sums)[out_blocks][4], int at, view<bfloat16> const& to) {
       if (to.data == nullptr) return;

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The tiles of the row lists of chosen heads, and the keys that each of them sees: found once for all blocks of keys.
+// The tiles of the row lists of chosen heads, and the keys that each of them sees, computed once for all blocks of
+// keys.
 
 #include "headmix/backend/cuda/kernel/attention_tile.hpp"
 #include "headmix/backend/cuda/kernel/divisor.hpp"
@@ -8,14 +9,14 @@
 
 namespace headmix::gpu {
 
-/// A tile of rows of a list of chosen heads, and what they see.
+/// A tile of rows of a list of chosen heads, and its visible keys.
 struct listed_tile {
   tile_sight visible_range;
-  int first, count;  ///< places of its rows
+  int first, count;  ///< its elements of the list
   int head, unused;
 };
-/// All tiles of the lists, which are numbered as segment_of_tile does: those of lists that read the same keys follow
-/// each other. Null where no heads are chosen.
+/// All tiles of the lists, numbered as in segment_of_tile: those of lists with the same keys are consecutive. Null
+/// unless heads are chosen.
 struct listed_tiles {
   listed_tile* data = nullptr;
 
@@ -33,7 +34,7 @@ struct listed_tiles {
     return __builtin_bit_cast(tile_sight, w);
   }
 };
-/// Finds them, a warp for each, and their heads where score maps read them.
+/// Computes the tiles, one warp per tile, and their heads if score maps read them.
 template <AttentionMask Mask, class Map, int rows>
 struct attention_find_tiles {
   static constexpr int threads = 128, warps = threads / 32;

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradients by the operands of score maps. A block has a tile of a row list and walks over the keys that its rows
-// see; it writes a sum for each row, which a second kernel adds in a fixed order. Probabilities are recomputed from the
-// log-sum-exp.
+// The gradients of the operands of score maps. A block has a tile of a row list and loops over the keys that its rows
+// see; it writes a sum for each row, and a second kernel adds these in a fixed order. Probabilities are recomputed from
+// the log-sum-exp.
 
 #include <cstddef>
 #include <span>
@@ -18,12 +18,12 @@ namespace headmix::gpu {
 template <class Wide, int operands>
 struct attention_row_sums {
   Wide* data = nullptr;
-  Index heads = 1;  ///< of a row, as of the log-sum-exp
+  Index heads = 1;  ///< per row, as in the log-sum-exp
 
   [[nodiscard]] HEADMIX_HD Wide* at(Index row, Index head) const { return data + (row * heads + head) * operands; }
 };
 
-/// Any type, strides and head width, with dropout.
+/// Plain kernel: any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T, class Map>
 struct attention_operand_sums {
   using wide = accumulator_t<T>;
@@ -40,8 +40,8 @@ struct attention_operand_sums {
   attention_statistics<wide> statistics;
   attention_row_sums<wide, operands> sums;
   attention_tiles tiles;
-  wide scale;         ///< of the scores
-  bool only_dropout;  ///< somebody else does it when there is none
+  wide scale;         ///< of scores
+  bool only_dropout;  ///< true: return at once unless dropout is on (another kernel has done the rest)
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
 
@@ -84,8 +84,8 @@ struct attention_operand_sums {
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
         row_sight const row = row_sight_at(sights, i0 + i);
-        if (shift[i] == -minus_infinity<wide>) continue;  // it sees no score above minus infinity
-        bool const single = row.end - row.begin == 1;     // has probability 1 whatever its score is
+        if (shift[i] == -minus_infinity<wide>) continue;  // no visible score above minus infinity
+        bool const single = row.end - row.begin == 1;     // probability 1, whatever its score
         plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
                                                   head_of_row(x, mine.list, cols[i0 + i]));
         wide factor[4] = {1, 1, 1, 1};
@@ -119,8 +119,8 @@ struct attention_operand_sums {
   }
 };
 
-/// The same in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned, the list
-/// is small.
+/// Tensor-core kernel, bfloat16: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned; the list
+/// satisfies is_small.
 template <AttentionMask Mask, class Map, int width, int m, int keys>
 struct attention_operand_sums_tensor {
   static constexpr int warps = 4, threads = 32 * warps, operands = Map::operands;
@@ -143,7 +143,7 @@ struct attention_operand_sums_tensor {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (p.dropout.on()) return;  // the plain kernel's
+    if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
     attention_tile const mine = tiles(device, device.block());
     small_row_list const list(x, mine.sequence, mine.list, by);
@@ -178,7 +178,7 @@ struct attention_operand_sums_tensor {
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
       device.template wait_copies<0>();
-      device.sync();  // this stage is there, and nobody reads the other one any more
+      device.sync();  // this stage has arrived, and all have read the other one
       if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
       device.commit_copies();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
@@ -196,8 +196,8 @@ struct attention_operand_sums_tensor {
           if (row < 0) continue;
           float const shift = device.load(statistics.shift(row, col)), delta = device.load(statistics.delta(row, col));
           row_sight const sight = row_sight_at(sights, r);
-          if (shift == -minus_infinity<float>) continue;     // it sees no score above minus infinity
-          bool const single = sight.end - sight.begin == 1;  // has probability 1 whatever its score is
+          if (shift == -minus_infinity<float>) continue;     // no visible score above minus infinity
+          bool const single = sight.end - sight.begin == 1;  // probability 1, whatever its score
           auto const of_row = p.scores.row(sight.position, list.slots ? static_cast<int>(mine.list) : col);
           HEADMIX_UNROLL
           for (int j = 0; j < key_blocks; ++j) {
@@ -237,8 +237,8 @@ struct attention_operand_sums_tensor {
   }
 };
 
-/// The gradients from the sums of rows: a block for each operand and head. Where an operand is one number, the first
-/// one adds those of all heads.
+/// The gradients from the sums of rows: a block for each operand and head. If an operand is one number, the first block
+/// adds the sums of all heads.
 template <class Wide, int operands>
 struct attention_add_operand_sums {
   static constexpr int threads = 256;
@@ -296,7 +296,7 @@ struct attention_add_operand_sums {
   }
 };
 
-/// Scratch that attention_operand_gradient needs, in bytes; it begins at a multiple of 16.
+/// Scratch bytes of attention_operand_gradient; scratch memory begins at a multiple of 16.
 template <class T, class Map>
 [[nodiscard]] std::size_t attention_operand_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
   attention_extents const& x = p.extents;
@@ -305,7 +305,7 @@ template <class T, class Map>
          checked_bytes(checked(x.queries.rows) * x.rows_per_token * heads_of_row(x) * Map::operands, sizeof(wide));
 }
 
-/// Fills in the sums of all rows that are in a list.
+/// Computes the sums of all rows that are in a list.
 template <AttentionMask Mask, class Queue, class T, class Map, class Wide>
 void find_operand_sums(Queue& queue, attention_backward<T, Map> const& p, attention_statistics<Wide> const& statistics,
                        attention_row_sums<Wide, Map::operands> const& sums) {
@@ -332,7 +332,7 @@ void find_operand_sums(Queue& queue, attention_backward<T, Map> const& p, attent
   queue.launch(kernel, kernel.blocks());
 }
 
-/// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
+/// Overwrites d.by[i], the gradient of operand i, unless its data is null.
 template <AttentionMask Mask, class Queue, class T, class Map>
 void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>, Map::operands> const& d,
                                 attention_backward<T, Map> const& p, std::span<std::byte> scratch) {

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Where there are few tiles of keys, several blocks share the rows that see one, and their sums are added in order.
+// Split of rows over blocks: if there are few tiles of keys, several blocks share the rows that see one, and their sums
+// are added in order.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,10 +23,9 @@ struct attention_parts {
     return count == 1 ? 0 : static_cast<std::size_t>(2 * count * rows * cols) * sizeof(float);
   }
 };
-/// As many as it takes for 4096 warps, up to eight, unless they become short. The extents alone decide.
-/// `even`: all blocks have as much to do, and a multiprocessor has one at a time. Then they are as few as leave no more
-/// than a tenth of Hopper's 132 multiprocessors idle, if any do: of 132 whatever the device has, so that sums do not
-/// depend on it.
+/// The number of parts: enough for 4096 warps, up to eight, unless parts become short; a function of extents alone.
+/// `even`: all blocks have equal work, one at a time per multiprocessor. Then it is the smallest number that leaves at
+/// most a tenth of Hopper's 132 multiprocessors idle; 132 for every device, so that sums do not depend on the device.
 [[nodiscard]] inline attention_parts attention_parts_of(attention_extents const& x, Index keys, Index rows, Index warps,
                                                         bool even) {
   constexpr Index most = 8, processors = 132;
@@ -41,7 +41,7 @@ struct attention_parts {
   return {nullptr, parts, x.keys.rows, x.kv_heads * x.head_dim};
 }
 
-/// d_k and d_v = the sums of the parts, in order; one whose data is null is not wanted. Rows are aligned.
+/// d_k and d_v = the sums of the parts, in order; a gradient with null data is not computed. Rows are aligned.
 struct attention_add_parts {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
@@ -56,7 +56,7 @@ struct attention_add_parts {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (dropout.on()) return;  // there are none
+    if (dropout.on()) return;  // there are no parts
     bool const values = device.block() >= blocks_each();
     view<bfloat16> const& to = values ? d_v : d_k;
     Index const block = device.block() - (values ? blocks_each() : 0);

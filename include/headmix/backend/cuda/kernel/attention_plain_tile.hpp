@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the attention kernels without tensor cores share: tiles of 32 rows and 32 keys in shared memory, by 128 threads.
+// Common parts of the attention kernels without tensor cores: tiles of 32 rows and 32 keys in shared memory, by 128
+// threads.
 
 #include <cstdint>
 #include <type_traits>
@@ -12,21 +13,20 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Thread t has the sums of rows t / 8 * 2 and the next; of a tile of scores columns t % 8 * 4 and three more, of a
-/// tile of the output columns t % 8, t % 8 + 8, ...
+/// Thread t has the sums of rows t / 8 * 2 and t / 8 * 2 + 1: in a tile of scores, columns t % 8 * 4 and three more; in
+/// a tile of the output, columns t % 8, t % 8 + 8, ...
 struct plain_tile {
   static constexpr int threads = 128;
-  static constexpr int rows = 32;          ///< and keys
-  static constexpr int depth = 32;         ///< of a part of a product
-  static constexpr int pitch = depth + 1;  ///< threads read columns without bank conflicts
+  static constexpr int rows = 32;          ///< and number of keys
+  static constexpr int depth = 32;         ///< of a step of a product
+  static constexpr int pitch = depth + 1;  ///< no bank conflicts when threads read columns
 };
 
-/// Columns of the output that a block makes; wider heads take several blocks. Doubles are as many registers as half of
-/// that in floats.
+/// Output columns per block; wider heads take several blocks. Half as many for double, which takes twice the registers.
 template <class Wide>
 inline constexpr int plain_columns = std::is_same_v<Wide, double> ? 64 : 128;
 
-/// Where the rows of a tile lie: those of a list are found once and kept in shared memory.
+/// Row offsets of a tile: those of a list are computed once and kept in shared memory.
 template <class T, class Pointer>
 struct plain_rows {
   T const* data;
@@ -41,15 +41,15 @@ struct plain_rows {
 };
 template <class T>
 struct plain_keys {
-  T const* data;  ///< of the tile's first key, at the head's first column
-  Index count;    ///< of keys
+  T const* data;  ///< the tile's first key, at the head's first column
+  Index count;    ///< number of keys
   Index row_stride, col_stride;
 
   [[nodiscard]] HEADMIX_DEVICE bool real(int i) const { return i < count; }
   [[nodiscard]] HEADMIX_DEVICE T const* at(int i, Index col) const { return data + i * row_stride + col * col_stride; }
 };
 
-/// The rest of a matrix from a key of a sequence on, in the columns of a head.
+/// The rows of a matrix from a key of a sequence on, in the columns of a head.
 template <class T>
 [[nodiscard]] HEADMIX_DEVICE plain_keys<T> plain_keys_of(attention_extents const& x, view<T const> a, Index sequence,
                                                          Index kv_head, Index first) {
@@ -57,7 +57,7 @@ template <class T>
           a.col_stride};
 }
 
-/// to[i pitch + j] = row i, column first + j; 0 where there is none.
+/// to[i pitch + j] = row i, column first + j; 0 outside of the matrix.
 template <class Wide, int cols, int pitch, class Device, class Pointer, class Rows>
 HEADMIX_DEVICE void plain_stage(Device& device, Pointer to, Rows const& from, Index first, Index width) {
   for (int e = device.thread(); e < plain_tile::rows * cols; e += plain_tile::threads) {
@@ -67,8 +67,8 @@ HEADMIX_DEVICE void plain_stage(Device& device, Pointer to, Rows const& from, In
   }
 }
 
-/// sum[i][j] = row i of a times row j of b, for this thread's i and j. Everybody may write `left` and `right` when it
-/// begins, nobody when it returns.
+/// sum[i][j] = row i of a times row j of b, for this thread's i and j. `left` and `right` are free at the call, and in
+/// use by all threads at the return.
 template <class Device, class Pointer, class Wide, class A, class B>
 HEADMIX_DEVICE void plain_products(Device& device, Wide (&sum)[2][4], Pointer left, Pointer right, A const& a,
                                    B const& b, Index width) {
@@ -104,11 +104,11 @@ HEADMIX_DEVICE void plain_products(Device& device, Wide (&sum)[2][4], Pointer le
 struct plain_all_seen {
   [[nodiscard]] HEADMIX_HD bool operator()(int, int) const { return true; }
 };
-/// Which of the 32 keys each of two rows sees, or which rows see each of two keys: a bit for each.
+/// Visibility of the 32 keys for each of two rows, or of the rows for each of two keys, one bit each.
 struct plain_some_seen {
   std::uint32_t seen[2] = {};
 
-  /// All, or what sees(i, s) says.
+  /// All visible, or as given by sees(i, s).
   template <class Sees>
   HEADMIX_DEVICE plain_some_seen(int i0, bool all, Sees const& sees) {
     if (all) seen[0] = seen[1] = 0xFFFFFFFFu;
@@ -121,8 +121,8 @@ struct plain_some_seen {
   }
   [[nodiscard]] HEADMIX_HD bool operator()(int i, int s) const { return (seen[i] >> s & 1) != 0; }
 };
-/// out[i][j] += the sum over the s that sees(i, s) allows of weights[i][s] values[s][j], for this thread's i and j.
-/// What it does not allow has a weight of 0, but the value may be infinite or NaN.
+/// out[i][j] += the sum over the visible s, sees(i, s), of weights[i][s] values[s][j], for this thread's i and j. A
+/// hidden s has a weight of 0, but its value may be infinite or NaN.
 template <int n, class Device, class Pointer, class Wide, class Sees = plain_all_seen>
 HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width,
                                      Sees const& sees = {}) {
@@ -140,7 +140,7 @@ HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer 
   }
 }
 
-/// Puts this thread's scores where plain_accumulate reads its weights.
+/// Stores this thread's scores as the weights that plain_accumulate reads.
 template <class Device, class Pointer, class Wide>
 HEADMIX_DEVICE void plain_put(Device& device, Pointer weights, Wide const (&scores)[2][4]) {
   int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
@@ -151,14 +151,14 @@ HEADMIX_DEVICE void plain_put(Device& device, Pointer weights, Wide const (&scor
   }
 }
 
-/// A row and what it sees, in shared memory.
+/// A row and its visible keys, in shared memory.
 template <AttentionMask Mask, class Pointer, class Sights>
 HEADMIX_DEVICE void plain_put_row(query_row const& at, int i, Index keys, Pointer rows, Pointer cols, Sights sights) {
   rows[i] = at.row;
   cols[i] = at.col;
   put_row_sight(sights, i, sight_of_row<Mask>(at.row >= 0, at.position, keys));
 }
-/// Finds the rows first ... of a list and what they see. Threads 0 .. 31 work, the caller synchronises.
+/// Computes the rows `first` ... of a list and their visible keys. Threads 0 .. 31 work, the caller synchronises.
 template <AttentionMask Mask, class Device, class Pointer, class Sights>
 HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, Index sequence, Index list, Index first,
                                     Pointer rows, Pointer cols, Sights sights) {
@@ -170,13 +170,13 @@ HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, 
 }
 
 /// The scores of a row, in the unit of `exponential`, from its products with keys. A pair for which the bias has no
-/// number, of which only ragged sequences can have some, gets NaN.
+/// number, possible with ragged sequences only, gets NaN.
 template <class Wide, class T, class Map>
 struct plain_scores {
   attention_scores<T, Map> const& scores;
   Wide scale;
-  T const* bias;  ///< of the row's position and head and key 0; null: none
-  int biased;     ///< keys for which the bias has a number in the row
+  T const* bias;  ///< of the row's position and head, at key 0; null: none
+  int biased;     ///< number of keys that have a bias in the row
   Index position, head;
 
   HEADMIX_DEVICE plain_scores(attention_scores<T, Map> const& of, Wide by, Index at_position, Index of_head)
@@ -222,7 +222,7 @@ struct plain_scores {
     return static_cast<Wide>(device.load(bias + s * scores.bias.row_stride));
   }
 };
-/// The score of a key; `slope` becomes the derivative of a map.
+/// The score of a key; `slope` is set to the derivative of the map.
 template <class Device, class Wide, class T, class Map>
 HEADMIX_DEVICE Wide plain_score(Device& device, plain_scores<Wide, T, Map> const& score_of, Wide product, Index s,
                                 Wide& slope) {
@@ -239,8 +239,8 @@ HEADMIX_DEVICE Wide plain_score(Device& device, plain_scores<Wide, T, Map> const
   return x.heads_are_chosen() ? list : col / x.head_dim;
 }
 
-/// A step of the online softmax: products with the keys `first` ... become exponentials of scores, less the highest one
-/// so far, and sums so far are scaled to that.
+/// A step of the online softmax: products with the keys `first` ... become exponentials of scores minus the running
+/// maximum, and previous sums are rescaled to it.
 template <AttentionMask Mask, int n, class Device, class T, class Map, class Wide, class Sights, class Pointer>
 HEADMIX_DEVICE void plain_softmax_step(Device& device, attention_extents const& x,
                                        attention_scores<T, Map> const& scores, Wide scale, Index list, Sights sights,
@@ -264,7 +264,7 @@ HEADMIX_DEVICE void plain_softmax_step(Device& device, attention_extents const& 
       Wide const other = device.shuffle_xor(highest, step);
       highest = other > highest ? other : highest;
     }
-    // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
+    // While a row has seen nothing its shift is 0: minus infinity minus minus infinity would be NaN.
     Wide const shift = highest == hidden ? Wide(0) : highest;
     Wide const shrink = exponential(device, top[i] - shift);
     top[i] = highest;
@@ -289,7 +289,7 @@ HEADMIX_DEVICE void plain_add_values(Device& device, Wide (&out)[2][n], Pointer 
   plain_accumulate(device, out, weights, values, width, seen);
 }
 
-/// The factors of attention_dropout::each_factor, four keys at a time without arrays that the compiler would keep in
+/// The factors of attention_dropout::each_factor, four keys at a time, without arrays that the compiler would keep in
 /// memory.
 template <class Wide>
 struct dropout_factors {
@@ -305,7 +305,7 @@ struct dropout_factors {
             static_cast<std::uint64_t>(at_col / x.head_dim)),
         rate(dropout.rate),
         kept(static_cast<Wide>(1 / (1 - dropout.rate))) {}
-  /// Those of keys s .. s + 3, s a multiple of four.
+  /// The factors of keys s .. s + 3, s a multiple of four.
   HEADMIX_DEVICE void four(Index s, Wide (&factor)[4]) const {
     philox_block const drawn = random.block(attention_dropout::block_of(row, static_cast<std::uint64_t>(s) / 4));
     HEADMIX_UNROLL

@@ -9,8 +9,9 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. With two `groups` of warps each
-/// has the same rows and a half of the keys, and their sums are added in the end. Rows are aligned, the list is small.
+/// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. With two `groups` of warps,
+/// each has the same rows and half of the keys, and their sums are added at the end. Rows are aligned; the list
+/// satisfies is_small.
 template <AttentionMask Mask, class Map, int width, int m, int keys, int groups>
 struct attention_query_gradient_tensor {
   static_assert(groups == 1 || groups == 2, "headmix: a block has one or two groups of queries");
@@ -34,7 +35,7 @@ struct attention_query_gradient_tensor {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (p.dropout.on()) return;  // the plain kernel's
+    if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
     attention_tile const mine = tiles(device, device.block());
     small_row_list const list(x, mine.sequence, mine.list, by);
@@ -42,7 +43,7 @@ struct attention_query_gradient_tensor {
     small_keys const all_keys(x, mine, by, width);
     int const left = list.length() - static_cast<int>(mine.first);
     int const thread = device.thread(), lane = device.lane(), own = device.warp() % 4 * (16 * m);
-    int const own_key = device.warp() / 4 * own_keys;  // of a step
+    int const own_key = device.warp() / 4 * own_keys;  // within a step
 
     auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
     auto const sights = device.template shared<int>(sights_at);
@@ -75,7 +76,7 @@ struct attention_query_gradient_tensor {
     };
 
     auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
-    float const unit = Map::identity ? scale : 1.f;  // of the scores in registers
+    float const unit = Map::identity ? scale : 1.f;  // of scores in registers
     constexpr int key_blocks = own_keys / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 
@@ -85,7 +86,7 @@ struct attention_query_gradient_tensor {
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
       device.template wait_copies<0>();
-      device.sync();  // this stage is there, and nobody reads the other one any more
+      device.sync();  // this stage has arrived, and all have read the other one
       if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
       device.commit_copies();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// d_q of attention with the products of warpgroups. A block has 128 rows of a list. The first of its three warpgroups
-// brings keys and values, 128 at a time; the other two have 64 rows each, make their probabilities again and multiply
-// the gradients by the scores with the keys. While one computes exponentials, products of the other run.
+// d_q of attention with warpgroup MMAs. A block has 128 rows of a list. The first of its three warpgroups loads keys
+// and values, 128 at a time; the other two have 64 rows each, recompute their probabilities and multiply the score
+// gradients by the keys. The MMAs of one overlap the exponentials of the other.
 
 #include <type_traits>
 
@@ -15,18 +15,18 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list is small, and there are
-/// keys.
+/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
+/// there is at least one key.
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_query_gradient_warpgroups {
   static_assert(Map::identity && (width == 64 || width == 128),
                 "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
   static constexpr bool cooperative = true, warpgroups = true;
-  static constexpr int query_bytes = 128 * width * 2;  ///< also of d_o, which lies behind q
+  static constexpr int query_bytes = 128 * width * 2;  ///< also of d_o, which follows q
   using block = attention_row_block<Mask, width, cleaned_tiles::keys, 2 * query_bytes>;
   using ring = typename block::ring;
   static constexpr int threads = block::threads, rows = block::rows, keys = block::keys, own_rows = block::own_rows;
-  static constexpr int statistics_at = block::end;  ///< shift, then delta; registers are short
+  static constexpr int statistics_at = block::end;  ///< shift, then delta; registers are scarce
   static constexpr int shared_bytes = statistics_at + 2 * rows * 4;
   static constexpr int own_barrier = 1;  ///< and the next one: of one consumer
 
@@ -35,20 +35,20 @@ struct attention_query_gradient_warpgroups {
   attention_tiles tiles;
   row_divisors by;
   float scale, last_scale;
-  TensorMap map_of_k, map_of_v;  ///< tiles of `keys` rows
+  TensorMap map_of_k, map_of_v;  ///< for tiles of `keys` rows
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (p.dropout.on()) return;  // the plain kernel's
+    if (p.dropout.on()) return;  // left to the plain kernel
     block::template run<24, 240>(
         device, p.extents, tiles, by, map_of_k, map_of_v,
         [&](tile_sight const& sight, int begin, int count) { consume(device, sight, begin, count); });
   }
 
  private:
-  /// A warpgroup has 64 rows.
+  /// The consumers: a warpgroup has 64 rows.
   template <class Device>
   HEADMIX_DEVICE void consume(Device& device, tile_sight const& sight, int begin, int count) const {
     auto const sights = block::sights(device);
@@ -140,7 +140,7 @@ struct attention_query_gradient_warpgroups {
       release(barriers.keys_empty(stage));
     }
 
-    // The rows go where the queries were, which the products of all four warps have read.
+    // Results are staged in the memory of the queries, which the products of all four warps have read.
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
     HEADMIX_UNROLL
     for (int j = 0; j < out_blocks; ++j) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Keys and values of attention by warpgroups: the four warps of a warpgroup bring them tile by tile into a ring in
-// shared memory, for the warpgroups that multiply.
+// The ring of key and value tiles in shared memory of warpgroup attention: the four warps of one warpgroup fill it, the
+// other warpgroups multiply.
 
 #include <cstdint>
 #include <type_traits>
@@ -13,18 +13,18 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Where chunk c of row i lies in panels of `rows` rows, in elements.
+/// The offset of chunk c of row i in panels of `rows` rows, in elements.
 template <int rows>
 [[nodiscard]] HEADMIX_HD constexpr int panel_offset(int i, int c) {
   return c / 8 * (rows * panel_columns) + tile_layout<panel_columns>::offset(i, c % 8);
 }
 
-/// Which of them become 0, and are marked, where they are not finite and not seen by all rows.
+/// The tiles in which non-finite rows that not all rows see are zeroed and marked.
 enum class cleaned_tiles { keys, values };
 
 /// A ring of `stages` tiles of `keys` keys and values of `width` columns, from byte `begin` of shared memory on, which
-/// `consumers` warps read. What is cleaned is what is multiplied by probabilities or their gradients: 0 times one that
-/// is not finite would be NaN. A tile also has rows behind the end of its sequence.
+/// `consumers` warps read. The cleaned tiles are those multiplied by probabilities or their gradients: 0 times a
+/// non-finite number would be NaN. A tile may extend beyond the end of its sequence.
 template <int keys, int width, int stages, cleaned_tiles cleaned, int consumers, int begin>
 struct attention_ring {
   static constexpr int panels = width / panel_columns, panel_bytes = keys * panel_row_bytes;
@@ -32,15 +32,15 @@ struct attention_ring {
   static constexpr int barriers_at = begin + stages * 2 * tile_bytes;
   static constexpr int odd_at = barriers_at + 5 * stages * 8;
   static constexpr int end = odd_at + stages * keys * 4;
-  static constexpr int cleaners = 3;  ///< warps
+  static constexpr int cleaners = 3;  ///< number of warps
 
   [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int tile) { return tile % stages; }
-  /// Phase n of a barrier belongs to the n-th tile that is in its stage.
+  /// Phase n of a barrier is for the n-th tile in its stage.
   [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int tile) { return tile / stages % 2; }
   [[nodiscard]] static HEADMIX_HD constexpr int keys_at(int stage) { return begin + 2 * stage * tile_bytes; }
   [[nodiscard]] static HEADMIX_HD constexpr int values_at(int stage) { return keys_at(stage) + tile_bytes; }
 
-  /// Full: the tile is there. Clean: nothing in it makes NaN of 0. Empty: nobody needs it any more.
+  /// Full: the tile has arrived. Clean: it contains nothing that makes 0 NaN. Empty: all have read it.
   template <class Device>
   struct barriers {
     typename Device::template shared_pointer<std::uint64_t> at;
@@ -52,7 +52,7 @@ struct attention_ring {
     [[nodiscard]] HEADMIX_DEVICE auto values_empty(int i) const { return at + (3 * stages + i); }
     [[nodiscard]] HEADMIX_DEVICE auto clean(int i) const { return at + (4 * stages + i); }
 
-    /// By one thread; the block synchronises behind it.
+    /// Called by one thread, before a barrier of the block.
     HEADMIX_DEVICE void init(Device& device) const {
       constexpr bool of_keys = cleaned == cleaned_tiles::keys;
       for (int i = 0; i < stages; ++i) {
@@ -62,16 +62,16 @@ struct attention_ring {
         device.init_barrier(values_empty(i), (consumers + (of_keys ? 0 : cleaners)) * warp_arrivals);
         device.init_barrier(clean(i), cleaners * warp_arrivals);
       }
-      device.fence_async();  // copies see them
+      device.fence_async();  // visible to copies
     }
   };
-  /// Which of the cleaned rows in a stage were not finite.
+  /// Marks of the cleaned rows of a stage that were not finite.
   template <class Device>
   [[nodiscard]] static HEADMIX_DEVICE auto odd_rows(Device& device, int stage) {
     return device.template shared<int>(odd_at + stage * keys * 4);
   }
 
-  /// All four warps: brings `count` tiles from key `first_key` on.
+  /// Called by all four warps: loads `count` tiles from key `first_key` on.
   template <class Device, class TensorMap>
   static HEADMIX_DEVICE void fill(Device& device, TensorMap const& of_keys, TensorMap const& of_values,
                                   small_keys const& all_keys, tile_sight const& sight, int first_key, int count) {
@@ -83,7 +83,7 @@ struct attention_ring {
   }
 
  private:
-  /// One thread brings the tiles.
+  /// One thread loads the tiles.
   template <class Device, class TensorMap>
   static HEADMIX_DEVICE void copy(Device& device, TensorMap const& of_keys, TensorMap const& of_values,
                                   small_keys const& all_keys, int first_key, int count) {
@@ -92,7 +92,7 @@ struct attention_ring {
     for (int tile = 0; tile < count; ++tile) {
       int const stage = stage_of(tile), row = all_keys.begin + first_key + tile * keys;
       auto const bring = [&](TensorMap const& from, int at, auto const& empty, auto const& full) {
-        device.wait_barrier(empty, parity_of(tile) ^ 1);  // at once for the first ones
+        device.wait_barrier(empty, parity_of(tile) ^ 1);  // immediate for the first tiles
         device.arrive_expecting(full, tile_bytes);
         HEADMIX_UNROLL
         for (int i = 0; i < panels; ++i) {
@@ -105,12 +105,12 @@ struct attention_ring {
     }
   }
 
-  /// Three warps.
+  /// Three warps zero and mark non-finite rows.
   template <class Device>
   static HEADMIX_DEVICE void clean(Device& device, tile_sight const& sight, int first_key, int count) {
     constexpr bool of_keys = cleaned == cleaned_tiles::keys;
     constexpr int chunks = width / 8, at_once = 32 / chunks;
-    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
+    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // exponents of infinity
     barriers<Device> const b(device);
     int const lane = device.lane(), chunk = lane % chunks;
     HEADMIX_NO_UNROLL
@@ -140,8 +140,8 @@ struct attention_ring {
   }
 };
 
-/// The rows of a warpgroup come into panels of `rows` rows, from row `first_row` on; the warpgroup synchronises behind
-/// it. source(r) is where row r of the tile lies, or null.
+/// Gathers the rows of a warpgroup into panels of `rows` rows, from row `first_row` on; the warpgroup synchronises
+/// afterwards. source(r) is the address of row r of the tile, or null.
 template <int rows, int own_rows, int width, class Device, class Pointer, class Source>
 HEADMIX_DEVICE void gather_panels(Device& device, Pointer tile, int first_row, Source const& source) {
   using copy = tile_copy<own_rows, panel_columns, warpgroup_threads>;
@@ -160,7 +160,7 @@ HEADMIX_DEVICE void gather_panels(Device& device, Pointer tile, int first_row, S
   }
 }
 
-/// Rounded sums of a warp become 16 rows of panels, from row `own` on.
+/// Stores the rounded sums of a warp as 16 rows of panels, from row `own` on.
 template <int rows, int n, class Device>
 HEADMIX_DEVICE void put_panel_sums(Device& device, int at, float const (&sums)[n][4], int own) {
   auto const pairs = device.template shared<std::uint32_t>(at);
@@ -174,7 +174,7 @@ HEADMIX_DEVICE void put_panel_sums(Device& device, int at, float const (&sums)[n
   }
   device.sync_warp();
 }
-/// How 32 lanes read those 16 rows, 16 bytes each: lane l reads the same columns of `count` of them.
+/// The assignment of these 16 rows to 32 lanes, 16 bytes each: lane l reads the same columns of `count` rows.
 template <int width>
 struct panel_chunks {
   static constexpr int chunks = width / 8, at_once = 32 / chunks, count = 16 / at_once;
@@ -183,7 +183,7 @@ struct panel_chunks {
   [[nodiscard]] static HEADMIX_HD constexpr int row(int lane, int n) { return n * at_once + lane / chunks; }
   [[nodiscard]] static HEADMIX_HD constexpr int chunk(int lane) { return lane % chunks; }
 };
-/// f(n, row, first column, eight numbers) for the lane's part of those 16 rows.
+/// Calls f(n, row, first column, eight numbers) for the lane's part of these 16 rows.
 template <int rows, int width, class Device, class F>
 HEADMIX_DEVICE void each_panel_chunk(Device& device, int at, int own, F const& f) {
   using lanes = panel_chunks<width>;
@@ -195,12 +195,12 @@ HEADMIX_DEVICE void each_panel_chunk(Device& device, int at, int own, F const& f
   }
 }
 
-/// A block of three warpgroups that has 128 rows of a list and walks over the keys that they see, as attention does and
-/// its gradient by queries. Its memory begins behind byte `begin` of shared memory.
+/// A block of three warpgroups that has 128 rows of a list and loops over the visible keys, as in attention and its
+/// gradient of queries. Its memory starts at byte `begin` of shared memory.
 template <AttentionMask Mask, int width, cleaned_tiles cleaned, int begin>
 struct attention_row_block {
   static constexpr int threads = 3 * warpgroup_threads, rows = 128, keys = 128;
-  static constexpr int own_rows = rows / 2;  ///< of a warpgroup
+  static constexpr int own_rows = rows / 2;  ///< per warpgroup
   using ring = attention_ring<keys, width, 2, cleaned, 8, begin>;
   static constexpr int sights_at = ring::end, places_at = sights_at + 3 * rows * 4, end = places_at + 2 * rows * 4;
 
@@ -214,8 +214,8 @@ struct attention_row_block {
     return shared_places<2, std::remove_cv_t<decltype(numbers)>>{numbers};
   }
 
-  /// The first warpgroup brings the keys, with `giving` registers for each thread; the others, with `taking`, call
-  /// consume(what all rows see, first key, tiles of keys).
+  /// The first warpgroup loads the keys, with `giving` registers per thread; the others, with `taking`, call
+  /// consume(keys visible to all rows, first key, number of key tiles).
   template <int giving, int taking, class Device, class TensorMap, class Consume>
   static HEADMIX_DEVICE void run(Device& device, attention_extents const& x, attention_tiles const& tiles,
                                  row_divisors const& by, TensorMap const& of_keys, TensorMap const& of_values,
@@ -234,7 +234,7 @@ struct attention_row_block {
       sight = sight_of_rows<Mask>(device, sights(device), left < rows ? left : rows);
     }
     int const seen = sight.begin < sight.end ? sight.begin : sight.end;
-    int const first = seen / keys * keys;  // where no row sees a key, the range begins at the largest number
+    int const first = seen / keys * keys;  // if no row sees a key, the range begins at the largest number
     int const count = (sight.end - first + keys - 1) / keys;
     if (device.warpgroup() == 0) {
       device.template give_registers<giving>();

@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the gradients of attention need to know of every row: how to make its probabilities again, and <d_o, o>.
+// Per-row statistics for the gradients of attention: the shift of scores for recomputing probabilities, and <d_o, o>.
 
 #include "headmix/backend/cuda/kernel/attention_tile.hpp"
 #include "headmix/backend/cuda/kernel/matrix_tile.hpp"
 
 namespace headmix::gpu {
 
-/// Of each row and head: what its scores are shifted by to make probabilities, and delta = <d_o, o>.
+/// For each row and head: the shift of scores that gives probabilities, and delta = <d_o, o>.
 template <class Wide>
 struct attention_statistics {
   Wide* data = nullptr;
@@ -17,8 +17,8 @@ struct attention_statistics {
   [[nodiscard]] HEADMIX_HD Wide* delta(Index row, Index head) const { return shift(row, head) + 1; }
 };
 
-/// Where the rows of o were multiplied by a number for each, and d is the gradient by the products: d_o = by d, and
-/// d_by = <d, o>, which is not wanted when its data is null. Nothing of this when `by` is null.
+/// The gradient of gated attention, with d the gradient of the gated rows: d_o = by d, and d_by = <d, o>, not computed
+/// if its data is null. No gate if `by` is null.
 template <class T>
 struct attention_gated_gradient {
   view<accumulator_t<T> const> by = {};
@@ -27,7 +27,7 @@ struct attention_gated_gradient {
   view<accumulator_t<T>> d_by = {};
 };
 
-/// Eight lanes for each row and head; for each row, head after head, where the rows are gated.
+/// Eight lanes for each row and head; for each row, head after head, if the rows are gated.
 template <class T>
 struct attention_find_statistics {
   using wide = accumulator_t<T>;
@@ -37,11 +37,11 @@ struct attention_find_statistics {
   static constexpr int together = 8;
 
   view<T const> o, d_o;
-  attention_gated_gradient<T> gated;  ///< makes d_o
+  attention_gated_gradient<T> gated;  ///< computes d_o
   view<wide const> lse;
   Index head_dim, heads, rows;
   attention_statistics<wide> statistics;
-  bool in_chunks;   ///< o, d_o and d can be read 16 bytes at a time
+  bool in_chunks;   ///< o, d_o and d are read 16 bytes at a time
   view<T> cleared;  ///< its rows that see nothing become 0; null: none
 
   [[nodiscard]] Index blocks() const { return blocks_for(gated.by.data ? rows : rows * heads, threads / together); }
@@ -70,7 +70,7 @@ struct attention_find_statistics {
       }
       d_by += product;
       if (cleared.data) {
-        device.sync_warp();  // d_q may lie where d_o does, which other lanes have written
+        device.sync_warp();  // d_q may alias d_o, which other lanes have written
         if (real && known == minus_infinity<wide>) clear(device, row, head);
       }
       if (!leads) continue;
@@ -91,7 +91,7 @@ struct attention_find_statistics {
       device.store(&cleared(row, head * head_dim + c), T(0));
     }
   }
-  /// delta += this lane's part of <d_o, o>
+  /// delta += this lane's part of <d_o, o>.
   template <class Device>
   HEADMIX_DEVICE void add(Device& device, Index row, Index head, wide& delta) const {
     Index const begin = head * head_dim;
@@ -112,7 +112,7 @@ struct attention_find_statistics {
       delta += static_cast<wide>(d_o(row, c)) * static_cast<wide>(o(row, c));
     }
   }
-  /// The same with d_o = by d, which is written, and product += this lane's part of <d, o>.
+  /// Gated: writes d_o = by d, and product += this lane's part of <d, o>.
   template <class Device>
   HEADMIX_DEVICE void add_gated(Device& device, Index row, Index head, wide by, wide& delta, wide& product) const {
     Index const begin = head * head_dim;

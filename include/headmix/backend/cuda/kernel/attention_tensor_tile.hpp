@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the attention kernels on tensor cores share: where the rows of a list lie, for lists whose numbers fit into 32
-// bits, and products, masks and stores of fragments.
+// Common parts of the attention kernels on tensor cores: row offsets of lists whose numbers fit in 32 bits, and
+// products, masks and stores of fragments.
 
 #include <cstdint>
 
@@ -14,12 +14,12 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// The rows of a sequence, in small numbers.
+/// The rows of a sequence, as ints.
 struct small_segment {
   int begin, length;
 };
-/// What the division by the heads of a key/value head and by the rows of a token takes, and by the sequences, where all
-/// are as long: their lengths.
+/// Divisors by the heads of a key/value head, by the rows of a token, and, if all sequences have equal length, by that
+/// length.
 struct row_divisors {
   divisor group, per_token;
   int query_length = 0, key_length = 0;
@@ -45,18 +45,18 @@ struct row_divisors {
     return {s.offsets[sequence], s.offsets[sequence + 1] - s.offsets[sequence]};
   }
 };
-/// A query row in small numbers: its head begins at (row, col) of q and o. Row -1 is none.
+/// A query row as ints: its head begins at (row, col) of q and o. Row -1 is none.
 struct small_place {
   int row, col, position;
 };
-/// A row list in small numbers: its elements first ... end - 1, `first` being 0 unless heads are chosen. These are
-/// found in memory, others by division.
+/// A row list as ints: its elements first ... end - 1, `first` being 0 unless heads are chosen. Rows of chosen heads
+/// are read from memory, others are computed by division.
 struct small_row_list {
-  Int const* slots;  ///< null: found by division
-  int row;           ///< of q, of element 0
+  Int const* slots;  ///< null: rows are computed by division
+  int row;           ///< of q, for element 0
   int head;          ///< of element 0
   int first, end;
-  int position;  ///< of element 0; where heads are chosen, of slot 0
+  int position;  ///< of element 0; if heads are chosen, of slot 0
 
   HEADMIX_HD small_row_list(Int const* chosen, int first_row, int first_head, int begin, int behind, int at_position)
       : slots(chosen), row(first_row), head(first_head), first(begin), end(behind), position(at_position) {}
@@ -77,7 +77,7 @@ struct small_row_list {
     }
   }
   [[nodiscard]] HEADMIX_HD int length() const { return end - first; }
-  /// Of element i, where heads have `width` columns.
+  /// The row offset of element i, for heads of `width` columns.
   [[nodiscard]] HEADMIX_HD small_place place(int i, int width, row_divisors const& by) const {
     if (i >= end) return {-1, 0, 0};
     if (slots) {
@@ -87,11 +87,11 @@ struct small_row_list {
     int const r = i / by.group;
     return {row + r, (head + (i - r * by.group.n)) * width, position_of(i, by)};
   }
-  /// Of an element that is found by division.
+  /// The position of an element, by division.
   [[nodiscard]] HEADMIX_HD int position_of(int i, row_divisors const& by) const { return position + i / by.per_token; }
 };
 
-/// Places of rows in shared memory, `pitch` numbers each.
+/// Row offsets in shared memory, `pitch` numbers each.
 template <int pitch, class Ints>
 struct shared_places {
   static_assert(pitch == 2 || pitch == 3, "headmix: the pitch of a tile of attention is 2 or 3");
@@ -108,14 +108,14 @@ struct shared_places {
     static_assert(pitch == 3, "headmix: this tile of attention has a pitch of 3");
     return at[pitch * i + 2];
   }
-  /// Where row i of the tile begins in a matrix, null for none.
+  /// The address of row i of the tile in a matrix, null for none.
   template <class T>
   [[nodiscard]] HEADMIX_DEVICE T* of(view<T> const& a, int i) const {
     int const r = row(i);
     return r < 0 ? nullptr : a.data + r * a.row_stride + col(i);
   }
 };
-/// The first rows of a list in shared memory, by `threads` threads; the caller synchronises.
+/// Writes the first rows of a list to shared memory, by `threads` threads; the caller synchronises.
 template <AttentionMask Mask, int rows, int width, int threads, class Device, class Places, class Sights>
 HEADMIX_DEVICE void find_rows(Device& device, small_row_list const& list, int first, row_divisors const& by, int keys,
                               Places places, Sights sights) {
@@ -125,29 +125,29 @@ HEADMIX_DEVICE void find_rows(Device& device, small_row_list const& list, int fi
     put_row_sight(sights, i, sight_of_row<Mask>(place.row >= 0, place.position, keys));
   }
 }
-/// The keys of a sequence in small numbers.
+/// The keys of a sequence as ints.
 struct small_keys {
   int begin, count;  ///< rows of k
-  int col;           ///< the head's first column
+  int col;           ///< first column of the head
 
   HEADMIX_HD small_keys(int first, int n, int first_col) : begin(first), count(n), col(first_col) {}
   HEADMIX_HD small_keys(small_segment const& of, int first_col) : small_keys(of.begin, of.length, first_col) {}
   HEADMIX_HD small_keys(attention_extents const& x, attention_tile const& of, row_divisors const& by, int width)
       : small_keys(by.keys(x, of.sequence), static_cast<int>(of.kv_head) * width) {}
-  /// Where key s lies, null for one behind the end.
+  /// The address of key s, null after the end.
   template <class T>
   [[nodiscard]] HEADMIX_HD T* of(view<T> const& a, int s) const {
     return s < count ? a.data + (begin + s) * a.row_stride + col : nullptr;
   }
 };
-/// Whether its numbers are small enough.
+/// True if all numbers of the problem fit in an int.
 [[nodiscard]] inline bool is_small(attention_extents const& x) {
   Index const per_token = x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group());
   return x.queries.rows * per_token < (Index{1} << 32) / per_token && x.queries.rows * per_token < Index{1} << 30 &&
          x.keys.rows < Index{1} << 30 && x.kv_heads * x.head_dim < Index{1} << 30;
 }
 
-/// True when 16 bytes at a time can be copied from a head's rows, or there is nothing to copy.
+/// True if a head's rows can be copied 16 bytes at a time, or there are none.
 template <class T>
 [[nodiscard]] bool heads_are_aligned(view<T> const& a) {
   constexpr Index chunk = 16 / sizeof(T);
@@ -155,8 +155,8 @@ template <class T>
   return a.col_stride == 1 && a.row_stride % chunk == 0 && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
 }
 
-/// Why kernels on tensor cores do not do it, null where they do. They take the maximum of the products, not of the
-/// scores, unless these go through a map.
+/// The reason why tensor-core kernels do not support the problem, null if they do. They take the maximum of the
+/// products, not of the scores, unless there is a score map.
 template <class T, class Map, class... U>
 [[nodiscard]] char const* why_plain(attention_extents const& x, attention_scores<T, Map> const& scores,
                                     view<U> const&... operands) {
@@ -169,7 +169,7 @@ template <class T, class Map, class... U>
 
 // ---- fragments ----
 
-/// A score after a map, in the unit of exp2, and its derivative.
+/// A mapped score, in the unit of exp2, and its derivative.
 template <class Map, class Row>
 [[nodiscard]] HEADMIX_DEVICE float map_score(Row const& row, float score, float key_position) {
   return Map::value(row, score, key_position) * static_cast<float>(log2_of_e);
@@ -181,7 +181,7 @@ template <class Map, class Row>
   return mapped.value * static_cast<float>(log2_of_e);
 }
 
-/// Two neighbouring 16 x 8 sums of a warp as the 16 x 16 left operand of a product.
+/// Two adjacent 16 x 8 accumulators of a warp as the 16 x 16 left operand of a product.
 [[nodiscard]] HEADMIX_HD inline words<4> sums_as_left(float const (&a)[4], float const (&b)[4]) {
   return {{pack(a[0], a[1]), pack(a[2], a[3]), pack(b[0], b[1]), pack(b[2], b[3])}};
 }
@@ -208,7 +208,7 @@ HEADMIX_DEVICE void multiply_transposed(Device& device, float (&c)[m][n][4], Poi
     }
   }
 }
-/// c += a b with a in registers, 16 columns of it, times as many rows of b from `row` on.
+/// c += a b with 16 columns of a in registers, and 16 rows of b from `row` on.
 template <int width, int m, class Device, class Pointer>
 HEADMIX_DEVICE void multiply_left(Device& device, float (&c)[m][width / 8][4], words<4> const (&a)[m], Pointer b,
                                   int row) {
@@ -223,7 +223,7 @@ HEADMIX_DEVICE void multiply_left(Device& device, float (&c)[m][width / 8][4], w
     }
   }
 }
-/// The same with a rounded to bfloat16, 8 n columns of it.
+/// c += a b with 8 n columns of a in registers, rounded to bfloat16.
 template <int width, int m, int n, class Device, class Pointer>
 HEADMIX_DEVICE void multiply_sums(Device& device, float (&c)[m][width / 8][4], float const (&a)[m][n][4], Pointer b,
                                   int row) {
@@ -236,8 +236,8 @@ HEADMIX_DEVICE void multiply_sums(Device& device, float (&c)[m][width / 8][4], f
   }
 }
 
-/// Products of 16 m rows from `row` on and of 8 n keys become scores of a map, in the unit of exp2; `slopes` are its
-/// derivatives, unless there are none. head_of(i) is the head of row i.
+/// Products of 16 m rows from `row` on and 8 n keys become mapped scores, in the unit of exp2; `slopes` are the
+/// derivatives, if any. head_of(i) is the head of row i.
 template <class T, class Map, int m, int n, class Sights, class HeadOf, class... Slopes>
 HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&score)[m][n][4], float scale,
                                Sights sights, HeadOf const& head_of, int row, int first_key, int lane,
@@ -263,7 +263,8 @@ HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&s
   }
 }
 
-/// The same of transposed scores: 16 m keys from first_key on and 8 n rows, of which `rows` has positions and heads.
+/// Transposed products of 16 m keys from first_key on and 8 n rows become mapped scores; `rows` has positions and
+/// heads.
 template <class T, class Map, int m, int n, class Rows>
 HEADMIX_DEVICE void map_scores_by_keys(attention_scores<T, Map> const& scores, float (&score)[m][n][4],
                                        float (&slope)[m][n][4], float scale, Rows rows, int first_key, int lane) {
@@ -286,7 +287,7 @@ HEADMIX_DEVICE void map_scores_by_keys(attention_scores<T, Map> const& scores, f
   }
 }
 
-/// f(score, whether its row sees its key, number of the key) for the scores of 16 m rows from `row` on and of 8 n keys.
+/// Calls f(score, whether its row sees its key, key number) for the scores of 16 m rows from `row` on and 8 n keys.
 template <AttentionMask Mask, int m, int n, class Sights, class F>
 HEADMIX_DEVICE void each_pair(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane, F const& f) {
   HEADMIX_UNROLL
@@ -305,7 +306,7 @@ HEADMIX_DEVICE void each_pair(float (&score)[m][n][4], Sights sights, int row, i
     }
   }
 }
-/// Makes the scores minus infinity where a row does not see the key.
+/// Sets scores of hidden keys to minus infinity.
 template <AttentionMask Mask, int m, int n, class Sights>
 HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane) {
   each_pair<Mask>(score, sights, row, first_key, lane, [](float& s, bool sees, int) {
@@ -313,15 +314,14 @@ HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row,
   });
 }
 
-// A product of a whole tile has 0 times what is not seen, which is NaN where that is infinite or NaN. In tiles that are
-// not seen as a whole such rows become 0, and the numbers that they are multiplied by NaN where they are seen.
+// The product of a whole tile multiplies hidden rows by 0, which is NaN if they are infinite or NaN. In partial tiles
+// such rows become 0, and their multipliers become NaN where they are visible.
 
-/// Rows of a tile that are not finite become 0 and have odd[row] != 0. By all threads; the caller synchronises before
-/// and behind it.
+/// Zeroes non-finite rows of a tile and sets odd[row] != 0. By all threads; the caller synchronises before and after.
 template <int rows, int width, int threads, class Device, class Pointer, class Ints>
 HEADMIX_DEVICE void clear_odd_rows(Device& device, Pointer tile, Ints odd) {
   constexpr int chunks = width / 8, warps = threads / 32;
-  constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // the exponents of infinity
+  constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // exponents of infinity
   int const chunk = device.lane() % chunks;
   for (int r = device.warp() * (32 / chunks); r < rows; r += warps * (32 / chunks)) {
     int const row = r + device.lane() / chunks;
@@ -334,7 +334,7 @@ HEADMIX_DEVICE void clear_odd_rows(Device& device, Pointer tile, Ints odd) {
     if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
   }
 }
-/// What keys are multiplied by: 0 where they are not seen, NaN where they are and were cleared.
+/// The multipliers of zeroed keys: 0 where they are hidden, NaN where they are visible.
 template <AttentionMask Mask, int m, int n, class Sights, class Ints>
 HEADMIX_DEVICE void mark_odd_keys(float (&score)[m][n][4], Sights sights, Ints odd, int row, int first_key, int lane) {
   each_pair<Mask>(score, sights, row, first_key, lane, [&](float& s, bool sees, int key) {
@@ -345,8 +345,8 @@ HEADMIX_DEVICE void mark_odd_keys(float (&score)[m][n][4], Sights sights, Ints o
 struct as_they_are {
   HEADMIX_HD void operator()(int, words<4>&) const {}
 };
-/// A warp writes `rows` rows of a tile, from `first` on, to target(row): null for those that there are not.
-/// change(row, eight elements) comes before.
+/// A warp writes `rows` rows of a tile, from `first` on, to target(row), null for none, after applying change(row,
+/// eight elements).
 template <int rows, int cols, class Device, class Pointer, class Target, class Change = as_they_are>
 HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Target const& target,
                                     Change const& change = {}) {

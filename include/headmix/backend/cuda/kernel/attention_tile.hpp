@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the attention kernels share: which tile of which row list a block works on, where the rows of a list lie and
-// which keys they see.
+// Common parts of the attention kernels: the tile of a row list for each block, the row offsets of a list, and the
+// visible keys of its rows.
 
 #include <cmath>
 #include <cstddef>
@@ -19,35 +19,35 @@ namespace headmix::gpu {
 
 inline constexpr int largest_int = (std::numeric_limits<int>::max)();
 
-/// Rows of o times a number for each row and head, besides o itself; null: not wanted.
+/// Gated rows of o, in addition to o; null: not written.
 template <class T>
 struct attention_gated {
   view<accumulator_t<T> const> by = {};
   view<T> o = {};
 };
 
-// ---- which part a block has ----
+// ---- the tile of a block ----
 
 /// A tile of a row list, or of the keys of a key/value head.
 struct attention_tile {
   Index sequence;
-  Index list;     ///< of rows; of a tile of keys the key/value head
-  Index kv_head;  ///< that it reads, or is of
-  Index first;    ///< its first row or key; behind the last one: nothing to do
+  Index list;     ///< row list; for a tile of keys the key/value head
+  Index kv_head;  ///< read by the list, or of the keys
+  Index first;    ///< first row or key; beyond the last one: empty
 };
 
-/// The tiles of all sequences and their row lists or key/value heads, numbered so that the heavy ones come first: a
-/// causal mask makes the last rows and the first keys the heavy ones.
+/// The tiles of all sequences and their row lists or key/value heads, numbered in order of decreasing work: a causal
+/// mask makes the last rows and the first keys the heaviest.
 struct attention_tiles {
   segments tokens = {nullptr, 0, 0};
-  Index per_token = 1;  ///< rows of the list, or 1; where heads are chosen, the rows of all lists
+  Index per_token = 1;  ///< rows of the list, or 1; if heads are chosen, the rows of all lists
   Index heads = 0;      ///< lists, or key/value heads, of a sequence
-  Index rows = 1;       ///< of a tile
+  Index rows = 1;       ///< per tile
   bool last_first = false;
-  Int const* chosen = nullptr;  ///< where the lists of chosen heads begin; no list has a token twice
+  Int const* chosen = nullptr;  ///< offsets of the lists of chosen heads; no list has a token twice
 
   attention_tiles() = default;
-  /// `together`: pairs of sequence and head whose tiles are mixed, as many as the cache holds.
+  /// `together`: the number of pairs of sequence and head with interleaved tiles, as many as the cache holds.
   attention_tiles(segments of, Index rows_of_token, Index heads_of_sequence, Index rows_of_tile, Index together,
                   bool last_comes_first, Int const* chosen_lists = nullptr, Index lists_per_kv_head = 1)
       : tokens(of),
@@ -62,7 +62,7 @@ struct attention_tiles {
     if (tokens.offsets) return;
     Index const pairs = tokens.count * heads;
     per_pair_ = blocks_for(tokens.rows / tokens.count * (chosen ? 1 : per_token), rows);
-    if (per_pair_ == 0 || per_pair_ > largest_int / pairs) return;  // none, or more than can be launched
+    if (per_pair_ == 0 || per_pair_ > largest_int / pairs) return;  // none, or too many to launch
     if (together > pairs) together = pairs;
     by_group_ = divisor(per_pair_ * together);
     by_together_ = divisor(together);
@@ -76,7 +76,7 @@ struct attention_tiles {
     Index const n = tokens.rows * per_token;
     return chosen ? tile_bound(n, tokens.count * heads, rows) : tile_bound(n, tokens.count, rows) * heads;
   }
-  /// All lanes of the warp call.
+  /// To be called by all lanes of the warp.
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE attention_tile operator()(Device& device, Index i) const {
     if (chosen == nullptr) return (*this)(i);
@@ -88,11 +88,11 @@ struct attention_tiles {
       return of_list(static_cast<Int>(pair), first_row_of_tile(t, pair, chosen[pair], rows));
     }
     auto const [pair, t] = mixed(i);
-    // Counted from the list's end: whatever the lists' lengths, the last tiles of all of them come first.
+    // Counted from the list's end: for any lengths, the last tiles of all lists come first.
     Index const tiles = blocks_for(chosen[pair + 1] - chosen[pair], rows), nothing = largest_int;
     return of_list(pair, t < tiles ? (last_first ? tiles - 1 - t : t) * rows : nothing);
   }
-  /// The same where no heads are chosen.
+  /// The tile of block i if no heads are chosen.
   [[nodiscard]] HEADMIX_DEVICE attention_tile operator()(Index i) const {
     if (tokens.offsets) {
       Index const head = i % heads, t = last_first ? (count() - 1 - i) / heads : i / heads;
@@ -106,11 +106,11 @@ struct attention_tiles {
   }
 
  private:
-  // Blocks are fewer than 2^31, and divisions of 64 bits by what the compiler does not know take hundreds of clocks.
-  Index per_pair_ = 0;  ///< tiles of a pair of sequence and head, where all sequences are as long
+  // There are fewer than 2^31 blocks, and 64-bit divisions by run-time numbers take hundreds of clocks.
+  Index per_pair_ = 0;  ///< tiles of a pair of sequence and head, if all sequences have equal length
   divisor by_heads_, by_lists_;
-  divisor by_group_;               ///< tiles of pairs that are mixed
-  divisor by_together_, by_last_;  ///< such pairs, and those of the last group
+  divisor by_group_;               ///< tiles of interleaved pairs
+  divisor by_together_, by_last_;  ///< number of such pairs, and of those in the last group
   Int last_group_ = 0;
 
   struct tile_of_pair {
@@ -133,7 +133,7 @@ struct attention_tiles {
   };
 };
 
-/// How many pairs of sequence and head have their keys and values (or rows and gradients) in 16 MiB.
+/// The number of pairs of sequence and head whose keys and values (or rows and gradients) fit in 16 MiB.
 [[nodiscard]] inline Index attention_tiles_together(segments const& tokens, Index per_token, Index head_dim,
                                                     std::size_t bytes) {
   if (tokens.count == 0) return 1;
@@ -141,11 +141,11 @@ struct attention_tiles {
   Index const n = (Index{16} << 20) / (each > 0 ? each : 1);
   return n > 1 ? n : 1;
 }
-/// Rows of a token that read the same key/value head; where heads are chosen, on average.
+/// Rows of a token that read the same key/value head; if heads are chosen, on average.
 [[nodiscard]] inline Index rows_per_kv_head(attention_extents const& x) {
   return x.heads_are_chosen() ? blocks_for(x.rows_per_token, x.kv_heads) : x.rows_per_token * x.group();
 }
-/// Tiles of query rows, and what each of them reads are keys and values.
+/// Tiles of query rows; each tile reads keys and values.
 [[nodiscard]] inline attention_tiles query_tiles(attention_extents const& x, Index rows, std::size_t bytes) {
   return {x.queries,
           x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group()),
@@ -156,15 +156,15 @@ struct attention_tiles {
           x.heads_are_chosen() ? x.chosen.offsets : nullptr,
           x.lists_per_kv_head()};
 }
-/// Tiles of keys, and what each of them reads are rows and their gradients.
+/// Tiles of keys; each tile reads rows and their gradients.
 [[nodiscard]] inline attention_tiles key_tiles(attention_extents const& x, Index rows, std::size_t bytes) {
   return {x.keys, 1, x.kv_heads, rows, attention_tiles_together(x.queries, rows_per_kv_head(x), x.head_dim, bytes),
           false};
 }
 
-// ---- which keys a row sees ----
+// ---- visible keys ----
 
-/// The keys of a sequence that the position may see; {0, 0} for none.
+/// The visible keys of a position in a sequence; {0, 0} for none.
 template <AttentionMask Mask>
 [[nodiscard]] HEADMIX_HD constexpr key_range keys_seen(Index position, Index keys) {
   key_range seen = visible_keys<Mask>(position, keys);
@@ -173,16 +173,16 @@ template <AttentionMask Mask>
   return seen.begin < seen.end ? seen : key_range{0, 0};
 }
 
-/// The keys that the rows of a tile see.
+/// The visible keys of the rows of a tile.
 struct tile_sight {
   int begin, end;                ///< outside of these, no row sees a key
-  int common_begin, common_end;  ///< these, every row sees
+  int common_begin, common_end;  ///< these are visible to every row
   [[nodiscard]] HEADMIX_HD bool touches(int first, int last) const { return first < end && begin < last; }
   [[nodiscard]] HEADMIX_HD bool covers(int first, int last) const {
     return common_begin <= first && last <= common_end;
   }
 };
-/// Of no rows yet; and with the keys begin ... end - 1 of one more row.
+/// The visible keys of no rows yet; and after adding a row with the keys begin ... end - 1.
 template <AttentionMask Mask>
 [[nodiscard]] HEADMIX_HD tile_sight sight_of_no_row() {
   return {largest_int, 0, 0, dense_mask<Mask> ? largest_int : 0};
@@ -195,7 +195,7 @@ HEADMIX_HD inline void add_sight(tile_sight& all, int begin, int end) {
   if (begin > all.common_begin) all.common_begin = begin;
   if (end < all.common_end) all.common_end = end;
 }
-/// Of the rows at positions first ... last.
+/// The visible keys of the rows at positions first ... last.
 template <AttentionMask Mask>
 [[nodiscard]] HEADMIX_HD tile_sight sight_of(Index first, Index last, Index keys) {
   tile_sight all = sight_of_no_row<Mask>();
@@ -205,7 +205,7 @@ template <AttentionMask Mask>
   }
   return all;
 }
-/// Of the rows of all 32 lanes of a warp.
+/// The visible keys of the rows of all 32 lanes of a warp.
 template <class Device>
 [[nodiscard]] HEADMIX_DEVICE tile_sight sight_by_warp(Device& device, tile_sight all) {
   HEADMIX_UNROLL
@@ -221,7 +221,7 @@ template <class Device>
   return all;
 }
 
-/// What the mask needs to know of a row: the keys of its range, and its position.
+/// The mask's data of a row: the keys of its range, and its position.
 struct row_sight {
   int begin, end, position;
 
@@ -235,7 +235,7 @@ struct row_sight {
     }
   }
 };
-/// Of a row; nothing if there is none.
+/// The mask's data of a row; empty if there is none.
 template <AttentionMask Mask>
 [[nodiscard]] HEADMIX_HD row_sight sight_of_row(bool real, Index position, Index keys) {
   if (!real) return {0, 0, 0};
@@ -243,7 +243,7 @@ template <AttentionMask Mask>
   return {static_cast<int>(seen.begin), static_cast<int>(seen.end), static_cast<int>(position)};
 }
 
-/// Rows' sights in shared memory, three numbers each.
+/// The mask's data of rows in shared memory, three numbers each.
 template <class Sights>
 HEADMIX_DEVICE void put_row_sight(Sights sights, int i, row_sight const& row) {
   sights[3 * i] = row.begin;
@@ -254,13 +254,13 @@ template <class Sights>
 [[nodiscard]] HEADMIX_DEVICE row_sight row_sight_at(Sights sights, int i) {
   return {sights[3 * i], sights[3 * i + 1], sights[3 * i + 2]};
 }
-/// A row whose scores are all minus infinity sees nothing: its log-sum-exp is, too, so that they are shifted by
-/// infinity.
+/// A row with only scores of minus infinity sees nothing: its log-sum-exp is minus infinity too, so that its scores are
+/// shifted by infinity.
 template <class Sights, class Wide>
 HEADMIX_DEVICE void hide_all_if_shifted_away(Sights sights, int i, Wide shift) {
   if (shift == -minus_infinity<Wide>) sights[3 * i] = sights[3 * i + 1] = 0;
 }
-/// What the first `count` of them see together, by the 32 lanes of a warp.
+/// The visible keys of the first `count` rows, by the 32 lanes of a warp.
 template <AttentionMask Mask, class Device, class Sights>
 [[nodiscard]] HEADMIX_DEVICE tile_sight sight_of_rows(Device& device, Sights sights, int count) {
   tile_sight all = sight_of_no_row<Mask>();
@@ -272,7 +272,7 @@ template <AttentionMask Mask, class Device, class Sights>
 
 inline constexpr double log2_of_e = 1.4426950408889634074;
 
-/// Scores are kept in the unit in which this is the exponential: of base 2, where it is the hardware's, else of base e.
+/// The exponential of a score in its unit: base 2 where the hardware has it, otherwise base e.
 template <class Wide>
 inline constexpr bool base_2 = !std::is_same_v<Wide, double>;
 template <class Device, class Wide>
@@ -283,15 +283,15 @@ template <class Device, class Wide>
     return std::exp(x);
   }
 }
-/// What a score is multiplied by to be in that unit.
+/// The factor that converts a score to that unit.
 template <class Wide>
 inline constexpr double score_unit = base_2<Wide> ? log2_of_e : 1.0;
-/// What a product q k is multiplied by to become a score in that unit; one that goes through a map gets there later.
+/// The factor that converts a product q k to a score in that unit; mapped scores are converted after the map.
 template <class Wide, class T, class Map>
 [[nodiscard]] Wide score_scale(attention_scores<T, Map> const& scores) {
   return static_cast<Wide>(scores.scale * (Map::identity ? score_unit<Wide> : 1.0));
 }
-/// The log-sum-exp (base e) of a row from its maximum in that unit and the sum of the exponentials less than it.
+/// The log-sum-exp (base e) of a row from its maximum in that unit and the sum of exponentials relative to it.
 template <class Wide>
 [[nodiscard]] HEADMIX_DEVICE Wide log_of_sum(Wide top, Wide sum) {
   if (sum == 0) return minus_infinity<Wide>;
@@ -302,8 +302,7 @@ template <class Wide>
   }
 }
 
-/// A gradient by the new score of a map becomes that by the old one. Where the probability is 0, slopes may be
-/// anything.
+/// Multiplies the gradient by a mapped score by the map's slope. If the probability is 0, the slope is ignored.
 template <class Map, class Wide>
 [[nodiscard]] HEADMIX_DEVICE Wide through_map(Wide d, Wide probability, Wide slope) {
   if constexpr (Map::identity) {
@@ -313,7 +312,7 @@ template <class Map, class Wide>
   }
 }
 
-/// Columns of the log-sum-exp: of a row where heads are chosen there is one.
+/// Columns of the log-sum-exp: one if heads are chosen.
 [[nodiscard]] HEADMIX_HD constexpr Index heads_of_row(attention_extents const& x) {
   return x.heads_are_chosen() ? 1 : x.heads;
 }

@@ -1,10 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention over row lists with the products of warpgroups (Shah et al. 2024 describe the schedule). A block has 128
-// rows of a list. Of its three warpgroups the first one brings keys and values, 128 at a time, by TMA into a ring of
-// stages; the other two have 64 rows each. They take turns: while one issues its products, the other one computes
-// exponentials. The products of a tile's scores and of the probabilities of the tile before are on their way at the
-// same time.
+// Attention over row lists with warpgroup MMAs (Shah et al. 2024 describe the schedule). A block has 128 rows of a list
+// and three warpgroups. The first loads keys and values, 128 at a time, by TMA into a ring of stages; the other two
+// have 64 rows each and take turns: the MMAs of one overlap the exponentials of the other. The score MMAs of a tile and
+// the P V MMAs of the previous tile are in flight together.
 
 #include <cmath>
 #include <cstdint>
@@ -18,18 +17,18 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list is small, and there are
-/// keys.
+/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
+/// there is at least one key.
 template <AttentionMask Mask, class Map, int width, class TensorMap>
 struct attention_warpgroups {
   static_assert(Map::identity && (width == 64 || width == 128),
                 "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
   static constexpr bool cooperative = true, warpgroups = true;
-  using block = attention_row_block<Mask, width, cleaned_tiles::values, 128 * width * 2>;  ///< behind the queries
+  using block = attention_row_block<Mask, width, cleaned_tiles::values, 128 * width * 2>;  ///< after the queries
   using ring = typename block::ring;
   static constexpr int threads = block::threads, rows = block::rows, keys = block::keys, own_rows = block::own_rows;
   static constexpr int shared_bytes = block::end;
-  static constexpr int turn_barrier = 1;  ///< and the next one: whose turn it is
+  static constexpr int turn_barrier = 1;  ///< and the next one: the turn of a consumer
   static constexpr int own_barrier = 3;   ///< and the next one: of one consumer
 
   attention_forward<bfloat16, Map> p;
@@ -37,20 +36,20 @@ struct attention_warpgroups {
   attention_tiles tiles;
   row_divisors by;
   float scale;
-  TensorMap map_of_k, map_of_v;  ///< tiles of `keys` rows
+  TensorMap map_of_k, map_of_v;  ///< for tiles of `keys` rows
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    if (p.dropout.on()) return;  // the plain kernel's
+    if (p.dropout.on()) return;  // left to the plain kernel
     block::template run<40, 232>(
         device, p.extents, tiles, by, map_of_k, map_of_v,
         [&](tile_sight const& sight, int begin, int count) { consume(device, sight, begin, count); });
   }
 
  private:
-  /// A warpgroup has 64 rows.
+  /// The consumers: a warpgroup has 64 rows.
   template <class Device>
   HEADMIX_DEVICE void consume(Device& device, tile_sight const& sight, int begin, int count) const {
     auto const sights = block::sights(device);
@@ -95,9 +94,9 @@ struct attention_warpgroups {
     auto const take_turn = [&] { device.template sync_named<2 * warpgroup_threads>(turn_barrier + consumer); };
     auto const give_turn = [&] { device.template arrive_named<2 * warpgroup_threads>(turn_barrier + 1 - consumer); };
     auto const release = [&](auto const& empty) { arrive_by_warp(device, empty); };
-    // Scores become exponentials; `shrink` is what the sums so far have to be multiplied by. While a row's maximum has
-    // not grown by more than `slack`, its sums stay relative to the older one: exponentials are at most 2^slack then,
-    // which neither float nor bfloat16 minds, and where that is so for all rows of a warp nothing is to be multiplied.
+    // Scores become exponentials; `shrink` rescales the previous sums. While a row's maximum has not grown by more than
+    // `slack`, its sums stay relative to the older maximum: exponentials are then at most 2^slack, harmless in float
+    // and bfloat16, and if this holds for all rows of a warp no sum is rescaled.
     constexpr float slack = 8.f;
     bool shrinks = true;
     auto const exponentials = [&](int tile) {
@@ -110,7 +109,7 @@ struct attention_warpgroups {
         float highest = top[half];
         HEADMIX_UNROLL
         for (int j = 0; j < key_blocks; ++j) {
-          highest = std::fmax(score[0][j][2 * half], highest);  // not the one that is NaN
+          highest = std::fmax(score[0][j][2 * half], highest);  // ignores NaN
           highest = std::fmax(score[0][j][2 * half + 1], highest);
         }
         HEADMIX_UNROLL
@@ -157,7 +156,7 @@ struct attention_warpgroups {
     };
 
     if (count > 0) {
-      if (consumer == 1) give_turn();  // to the first one
+      if (consumer == 1) give_turn();  // to the first consumer
       device.wait_barrier(barriers.keys_full(0), 0);
       take_turn();
       device.fence_products(score[0]);
@@ -197,8 +196,8 @@ struct attention_warpgroups {
       release(barriers.values_empty(last));
     }
 
-    // Where the lane's part of the warp's rows goes, and what it is multiplied by: all is read before the first store,
-    // behind which the compiler would have to read it again.
+    // Targets and factors of the lane's part of the warp's rows: all are read before the first store, after which the
+    // compiler would have to read them again.
     using lanes = panel_chunks<width>;
     int row[lanes::count], first_col[lanes::count];
     float weight[lanes::count] = {};
@@ -236,7 +235,7 @@ struct attention_warpgroups {
         }
       }
     }
-    // The rows go where the queries were, which the products of all four warps have read.
+    // Results are staged in the memory of the queries, which the products of all four warps have read.
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
     put_panel_sums<rows>(device, 0, out[0], own);
     each_panel_chunk<rows, width>(device, 0, own, [&](int n, int, int right, words<4> values) {

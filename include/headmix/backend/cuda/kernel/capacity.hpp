@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Choices without those that find their expert full. A thread for each slot.
+// Removes choices of experts that are full. One thread per slot.
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/view.hpp"
@@ -28,8 +28,8 @@ struct first_of_groups_kernel {
   }
 };
 
-/// y = index, but -1 where more than `most` slots of the same group come before. Slot s is choice s / rows of row
-/// s % rows; `perm` and `offsets` are those that sort_by_expert makes of the transposed index.
+/// y = index, and -1 for a slot after the first `most` slots of its group. Slot s is choice s / rows of row s % rows;
+/// `perm` and `offsets` are sort_by_expert of the transposed index.
 template <class Queue>
 void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
                     Index most) {

@@ -1,11 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Threads that work together on one row, and what they do together. Every order of additions is fixed by the extents.
+// Teams of threads that work on one row, and their reductions. The order of additions is fixed by the extents.
 //
-// These reductions are not CUB's: a team's size is known at run time, and all its members need the result, which
-// cub::WarpReduce and cub::BlockReduce give to one thread and want a second meeting for. Compiled for sm_80, a sum and
-// its result's way to all take 22 instructions here and 23 with CUB in a warp, 37 and 46 in a block; a maximum 32 and
-// 44, 61 and 80 (tests/cuda/gates/cub.cu compares, load and store included).
+// These reductions are not CUB's: a team's size is known at run time, and all members need the result, which
+// cub::WarpReduce and cub::BlockReduce give to one thread and need a second barrier to distribute. For sm_80, a sum and
+// the broadcast of its result take 22 instructions here and 23 with CUB in a warp, 37 and 46 in a block; a maximum 32
+// and 44, 61 and 80 (tests/cuda/gates/cub.cu compares, load and store included).
 
 #include <limits>
 #include <type_traits>
@@ -15,27 +15,27 @@
 
 namespace headmix::gpu {
 
-/// Device code may read it, where it may not call std::numeric_limits.
+/// Minus infinity as a constant, since device code may not call std::numeric_limits.
 template <class W>
 inline constexpr W minus_infinity = -std::numeric_limits<W>::infinity();
 template <class W>
 inline constexpr W not_a_number = std::numeric_limits<W>::quiet_NaN();
 
-/// Threads of a block of any kernel that works by teams.
+/// Threads of a block of every kernel with teams.
 inline constexpr int team_threads = 256;
 
-/// 2^shift threads of a block: a part of a warp, a warp, or the whole block.
+/// A team of 2^shift threads of a block: a part of a warp, a warp, or the whole block.
 struct team {
   int shift;
 
-  /// Few enough for short rows that no lane idles, the whole block for long ones.
+  /// Small teams for short rows, so that no lane idles; the whole block for long ones.
   [[nodiscard]] static constexpr team for_row_of(Index elements) {
     if (elements > 1024) return {8};
     int shift = 0;
     while (shift < 5 && (Index{4} << shift) < elements) ++shift;
     return {shift};
   }
-  /// One lane for each element as far as a warp has them.
+  /// One lane for each element, up to a warp.
   [[nodiscard]] static constexpr team of_lanes_for(Index elements) {
     int shift = 0;
     while (shift < 5 && (Index{1} << shift) < elements) ++shift;
@@ -44,9 +44,9 @@ struct team {
 
   [[nodiscard]] HEADMIX_HD constexpr int size() const { return 1 << shift; }
   [[nodiscard]] HEADMIX_HD constexpr int per_block() const { return team_threads >> shift; }
-  /// Blocks that have a team for every one of n rows.
+  /// The number of blocks with a team for each of n rows.
   [[nodiscard]] HEADMIX_HD constexpr Index blocks(Index n) const { return blocks_for(n, per_block()); }
-  /// The row of the calling thread's team, which may be beyond the last.
+  /// The row of the calling thread's team, possibly beyond the last.
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE Index row(Device const& device) const {
     return device.block() * per_block() + (device.thread() >> shift);
@@ -56,11 +56,11 @@ struct team {
     return device.thread() & (size() - 1);
   }
 };
-/// Shared memory that combining values of a type takes.
+/// Bytes of shared memory for combining values of a type.
 template <class V>
 inline constexpr int team_bytes = team_threads / 32 * static_cast<int>(sizeof(V));
 
-/// combine(a, combine(b, ...)) over the values of a team, the same for all its members. All threads of the block call.
+/// combine(a, combine(b, ...)) over the values of a team, the same for all members. All threads of the block call.
 template <class V, class Combine, class Device>
 [[nodiscard]] HEADMIX_DEVICE V combined(Device& device, team t, V value, Combine combine) {
   for (int mask = (t.size() < 32 ? t.size() : 32) / 2; mask > 0; mask /= 2) {
@@ -86,7 +86,7 @@ struct add_numbers {
     return a + b;
   }
 };
-/// The larger number; what is not a number stays.
+/// The maximum; NaN propagates.
 struct larger_number {
   template <class W>
   HEADMIX_HD W operator()(W a, W b) const {
@@ -94,9 +94,9 @@ struct larger_number {
   }
 };
 
-/// The sum of term(first), term(first + step), ... below `end`, in blocks: see block_terms. Double takes part only
-/// where there is more than one.
-/// @tparam P  of the terms: W, or vectors of it
+/// The sum of term(first), term(first + step), ... below `end`, in blocks: see block_terms. Double is used only with
+/// several blocks.
+/// @tparam P  type of the terms: W, or vectors of it
 template <class P, class W, bool unrolls = true, class F>
 [[nodiscard]] HEADMIX_DEVICE W sum_in_blocks(Index first, Index end, Index step, F const& term) {
   Index const block = block_terms * step;
@@ -123,7 +123,7 @@ template <class P, class W, bool unrolls = true, class F>
   }
 }
 
-/// *p (+)= value
+/// *p (+)= value.
 template <class T, class W, class Device>
 HEADMIX_DEVICE void put_element(Device& device, T* p, W value, bool accumulate) {
   device.store(p, static_cast<T>(accumulate ? static_cast<W>(device.load(p)) + value : value));

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Division by a number that the host knows before a launch and the compiler does not.
+// Division by a number that is known on the host at launch, but not to the compiler.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace headmix::gpu {
 
-/// Divides integers that are not negative, exactly, with a multiplication and a shift.
+/// Exact division of nonnegative integers by a multiplication and a shift.
 struct divisor {
   Int n = 1;
   std::uint32_t inverse = std::uint32_t{1} << 31;  // 2^shift / number, rounded up
@@ -18,7 +18,7 @@ struct divisor {
   /// 0 < number < 2^31
   explicit divisor(Index number) : n(static_cast<Int>(number)) {
     auto const wide = static_cast<std::uint64_t>(number);
-    // An inverse that is too large by less than 1 adds less than i / 2^shift < 1 / n to i / n: nowhere an integer more.
+    // The inverse is too large by less than 1, which adds less than i / 2^shift < 1 / n to i / n: never a whole unit.
     while (std::uint64_t{1} << (shift - 31) < wide) ++shift;
     inverse = static_cast<std::uint32_t>(((std::uint64_t{1} << shift) + wide - 1) / wide);
   }

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Several functions of rows in one launch: a team of lanes executes the steps about its row one after the other.
-// What a step writes the next ones may read, of the same row.
+// Several row functions in one launch: a team of lanes executes the steps on its row in order. Later steps may read
+// what earlier steps have written of the same row.
 
 #include <type_traits>
 
@@ -34,9 +34,9 @@ struct tree_concat {
   HEADMIX_HD joined row(Index i) const { return {&a(i, 0), &b(i, 0), a.col_stride, b.col_stride, a.cols}; }
 };
 
-// What a team does in row i, which is none where `real` is false.
+// The functions of a team for row i; there is no row if `real` is false.
 
-/// A step whose elements are computed as float_vectors where `vectors` is true.
+/// A step; its elements are computed as float_vectors if `vectors` is true.
 template <class S>
 struct vector_step : S {
   bool vectors;
@@ -104,7 +104,7 @@ HEADMIX_DEVICE void execute(Device& device, team members, row_step::concat<T, A,
   execute<W>(device, members, row_step::map<T, tree_concat<A, B>>{s.y, {s.a, s.b}, false}, i, real);
 }
 
-/// Steps as a kernel can have them: a std::tuple is not trivially copyable.
+/// The steps as a kernel operand: a std::tuple is not trivially copyable.
 template <class... S>
 struct step_list {};
 template <class First, class... Rest>
@@ -155,14 +155,14 @@ template <class S>
   return s.y.cols;
 }
 
-/// A lane for each column where there are few rows, so that a step takes no longer than one element does. Where there
-/// are many, what counts is that no lane idles: most steps are about fewer columns than the widest one.
+/// With few rows, a lane for each column, so that a step takes the time of one element. With many rows, fewer lanes, so
+/// that none idles: most steps have fewer columns than the widest.
 [[nodiscard]] constexpr team lanes_of_rows(Index rows, Index columns) {
   constexpr Index many = 8192, least = 4, each = 8;
   return team::of_lanes_for(rows < many || columns < least ? columns : columns / each > least ? columns / each : least);
 }
 
-/// @param rows  of all operands that have more than one
+/// @param rows  of all operands with more than one row
 template <class W, class Queue, class... S>
 void each_row(Queue& queue, Index rows, S const&... s) {
   Index columns = 1;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What products with the weights of experts by warpgroups have in common: their operands, which tile a block has, the
-// products of a step, and what becomes of them.
+// Common parts of warpgroup products with the weights of experts: operands, tile assignment, the MMAs of a step, and
+// epilogues.
 
 #include <cstdint>
 #include <utility>
@@ -19,10 +19,10 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// A stack of matrices as one: below each other, or side by side.
+/// A stack of matrices as one matrix: stacked vertically, or side by side.
 struct stack_as_matrix {
-  view<bfloat16 const> matrix;  ///< without data where it is neither
-  int rows, cols;               ///< from one matrix of the stack to the next
+  view<bfloat16 const> matrix;  ///< null data if it is neither
+  int rows, cols;               ///< distance from one matrix of the stack to the next
 
   explicit stack_as_matrix(view<bfloat16 const> const& w) : matrix(w[0]), rows(0), cols(0) {
     if (w.count == 1) return;
@@ -38,22 +38,22 @@ struct stack_as_matrix {
   }
 };
 
-/// Whether an int can number the chunks of 16 bytes of the aligned rows of x.
+/// True if an int can number the 16-byte chunks of the aligned rows of x.
 [[nodiscard]] inline bool chunks_are_counted(view<bfloat16 const> const& x) {
   constexpr Index most = Index{1} << 31;
   Index const chunks = x.rows * (x.row_stride / 8);
   return chunks < most && -chunks < most;
 }
 
-/// What becomes of the product of a slot: it is y's row.
+/// Epilogue: the product of a slot is stored as y's row.
 struct written_product {
   static constexpr int products = 1;
   view<bfloat16> y;
 
-  /// What is known of the row of a slot, one that is there, before its products are.
+  /// Data of a slot's row, loaded before its products.
   struct known {};
   [[nodiscard]] HEADMIX_DEVICE known row(Int) const { return {}; }
-  /// What y gets of eight columns whose products, as they are in memory, are `made`.
+  /// y for eight columns; `made` are their products, as stored in memory.
   [[nodiscard]] HEADMIX_DEVICE words<4> made_of(known, int, words<4> const (&made)[products]) const { return made[0]; }
   template <class Device>
   HEADMIX_DEVICE void put(Device& device, Int slot, int col, words<4> const& of_y, words<4> const (&)[products]) const {
@@ -61,8 +61,7 @@ struct written_product {
   }
   static constexpr bool keeps_products = false;
 };
-/// Or y's row is that of a tree over products with n stacks of weights, each of which is written, too, where it has
-/// memory.
+/// Epilogue: y's row is a tree over products with n stacks of weights; products with memory are stored too.
 template <int n, class Tree>
 struct mapped_products {
   static constexpr int products = n;
@@ -95,9 +94,10 @@ struct mapped_products {
   }
 };
 
-/// What kernels have in common in which two warpgroups multiply gathered rows with the weights of experts, 128 of 256
-/// slots each, and a third one brings both. bfloat16. Rows of x and of what is written, and of the weights or of their
-/// transposes, are aligned; weights have a multiple of 64 rows and lie alike, and chunks of x are counted.
+/// Common parts of kernels in which two warpgroups multiply gathered rows with the weights of experts, 128 of 256 slots
+/// each, and a third one loads both operands. bfloat16. Rows of x and of the outputs, and of the weights or their
+/// transposes, are aligned; weights have a multiple of 64 rows and equal layouts, and an int can number the chunks of
+/// x.
 template <int columns, bool transposed, class TensorMap, class Output>
 struct expert_products {
   static constexpr int products = Output::products, own_columns = columns / products;  ///< of each product
@@ -107,12 +107,12 @@ struct expert_products {
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int rows = 256, depth = panel_columns;
-  static constexpr int own_rows = rows / 2, group_rows = 64;  ///< of a warpgroup, and of a product
+  static constexpr int own_rows = rows / 2, group_rows = 64;  ///< per warpgroup, and per product
   static constexpr int left_bytes = rows * panel_row_bytes, right_bytes = depth * columns * 2;
   static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
   static constexpr int panel_rows = transposed ? columns : depth;
-  static constexpr int consumers = 8;  ///< warps
-  /// All that a block can have, of which the last is for where the slots of experts begin, as far as they find room.
+  static constexpr int consumers = 8;  ///< number of warps
+  /// The largest shared memory of a block, whose end holds the offsets of the experts' slots, as far as they fit.
   static constexpr int shared_bytes = 227 * 1024, most_begins = 1024, begins_at = shared_bytes - most_begins * 4;
   using sums = float[2][columns / 8][4];
 
@@ -120,30 +120,30 @@ struct expert_products {
   view<bfloat16 const> x;
   slot_lists slots;
   int inner;                     ///< rows of a weight
-  int expert_rows, expert_cols;  ///< from one weight to the next in a map
-  TensorMap weights[products];   ///< tiles of `panel_rows` rows
+  int expert_rows, expert_cols;  ///< distance from one weight to the next in a map
+  TensorMap weights[products];   ///< for tiles of `panel_rows` rows
 
   [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(output.y.cols, own_columns)); }
 
  protected:
-  /// Tiles are those of 256 slots of one expert, or of none, expert after expert, and then the experts' last ones of
-  /// fewer: so blocks, which have every n-th, have about as many of either.
+  /// Tiles of 256 slots of one expert, or without an expert, in expert order, followed by the experts' partial tiles:
+  /// so blocks, which take every n-th tile, have about as many of either.
   struct tile_counts {
     int full = 0, all = 0;
   };
-  /// At most 256 slots from place `begin` of the list on; a count of 0: there is no such tile.
+  /// At most 256 slots from element `begin` of the list on; a count of 0: no such tile.
   struct slots_of_tile {
     int expert = 0, count = 0;
     int begin = 0;
   };
-  /// By all threads; the block synchronises behind it.
+  /// Called by all threads before a barrier of the block.
   template <class Device>
   HEADMIX_DEVICE void read_begins(Device& device) const {
     int const n = static_cast<int>(slots.experts()) + 2;
     auto const begins = device.template shared<int>(begins_at);
     for (int e = device.thread(); n <= most_begins && e < n; e += threads) begins[e] = static_cast<int>(slots.begin(e));
   }
-  /// The next three by all lanes of a warp.
+  /// The next three functions are called by all lanes of a warp.
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE tile_counts count_tiles(Device& device) const {
     tile_counts found;
@@ -160,7 +160,7 @@ struct expert_products {
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE slots_of_tile find_slots(Device& device, tile_counts const& all, int number) const {
     slots_of_tile t;
-    int left = number;  // tiles of its kind before it
+    int left = number;  // number of tiles of its kind before it
     if (left >= all.all) return t;
     bool const is_full = left < all.full;
     if (!is_full) left -= all.full;
@@ -172,7 +172,7 @@ struct expert_products {
         left -= total;
         return true;
       }
-      int const lane = count_bits(device.ballot(before <= left)) - 1;  // the last one, since those behind it have more
+      int const lane = count_bits(device.ballot(before <= left)) - 1;  // the last one, since later ones have more
       t.expert = first + lane;
       t.count = is_full ? rows : device.shuffle(last, lane);
       int const within = is_full ? left - device.shuffle(before, lane) : device.shuffle(full, lane);
@@ -181,8 +181,8 @@ struct expert_products {
     });
     return t;
   }
-  /// f(first of 32 experts, where the slots of the lane's begin, its full tiles, the slots of its last one) until it is
-  /// false.
+  /// Calls f(first of 32 experts, first slot of the lane's expert, its full tiles, the slots of its partial tile) until
+  /// it returns false.
   template <class Device, class F>
   HEADMIX_DEVICE void each_32_experts(Device& device, F const& f) const {
     int const all = static_cast<int>(slots.experts()) + 1;
@@ -201,7 +201,7 @@ struct expert_products {
   [[nodiscard]] HEADMIX_DEVICE int steps_of(int expert) const {
     return static_cast<Index>(expert) < slots.experts() ? inner / depth : 0;
   }
-  /// Rows k0 .. k0 + depth - 1 and the columns from col0 on, by one thread.
+  /// Loads rows k0 .. k0 + depth - 1 and the columns from col0 on, by one thread.
   template <class Device, class Barrier>
   HEADMIX_DEVICE void bring_weights(Device& device, int to, Barrier const& full, int expert, int col0, int k0) const {
     constexpr int of_product = transposed ? 1 : own_columns / panel_columns;
@@ -214,8 +214,8 @@ struct expert_products {
                        full);
     }
   }
-  /// Begins the products of one step of the depth, also of groups without a row: a way for one group alone took a third
-  /// of a short kernel's time, since where ways meet sums do not stay in their registers.
+  /// Issues the MMAs of one step of the depth, also for groups without rows: a branch for one group cost a third of a
+  /// short kernel's time, since accumulators do not stay in their registers where branches join.
   template <class Device>
   HEADMIX_DEVICE void multiply_step(Device& device, sums& sum, int left_at, int right_at, bool adds) const {
     constexpr int eight_rows = 8 * panel_row_bytes;
@@ -245,9 +245,9 @@ struct expert_products {
     }
   }
   using row_of_output = decltype(std::declval<Output const&>().row(Int{}));
-  /// The rows that a thread has in its sums: in both groups, and eight rows below.
+  /// The rows of a thread's accumulators: in both groups, and eight rows below.
   struct own_rows_of_tile {
-    Int slot[2][2], other[2][2];  ///< of the row, and of that of the lanes beside; -1: none
+    Int slot[2][2], other[2][2];  ///< of the row, and of the row of the neighbouring lanes; -1: none
     row_of_output row[2][2];
   };
   template <class Device, class Slots>
@@ -264,9 +264,9 @@ struct expert_products {
             {{slot(0, 0, 1), slot(0, 1, 1)}, {slot(1, 0, 1), slot(1, 1, 1)}},
             {{row(0, 0), row(0, 1)}, {row(1, 0), row(1, 1)}}};
   }
-  /// 16 bytes at a time: four lanes have the pairs of each other's eight columns, and store 128 bytes of a row together
-  /// with the four beside them, whose next row they store then. All of a row is found before any is stored: a warp has
-  /// nobody to wait for it.
+  /// Stores 16 bytes at a time: four lanes exchange the pairs of each other's eight columns, and store 128 bytes of a
+  /// row together with the four neighbouring lanes, whose next row they store afterwards. All addresses of a row are
+  /// computed before the first store; a warp waits for no other.
   template <class Device>
   HEADMIX_DEVICE void write(Device& device, sums const& sum, own_rows_of_tile const& own, int col0) const {
     constexpr int parts = own_columns / 32;  // of a row, 64 bytes each
@@ -313,8 +313,8 @@ struct expert_products {
       }
     }
   }
-  /// Of two parts of a row each lane keeps one, and gets that of the row beside for the other: the first of both is
-  /// then of the lower row, the second of the upper one.
+  /// Each lane keeps one of two parts of a row and exchanges the other for that of the neighbouring row: the first part
+  /// then belongs to the lower row, the second to the upper one.
   template <class Device>
   static HEADMIX_DEVICE void swap_parts(Device& device, bool odd, words<4>& first, words<4>& second) {
     HEADMIX_UNROLL

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Vectors of numbers in the registers of a thread, which pointwise operations treat like one number, as they do those
-// of cpu/simd.hpp. In global memory they are read and written 16 bytes at a time. Loops of what the host compiles too
-// are unrolled without being asked to: its compiler does not know the pragma.
+// Register vectors that pointwise operations treat like one number, as they do those of cpu/simd.hpp. Global memory is
+// accessed 16 bytes at a time. Loops that the host also compiles are unrolled without a pragma, which its compiler does
+// not know.
 
 #include <cmath>
 #include <cstddef>
@@ -18,18 +18,18 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// What a float_vector may be in memory.
+/// Storage types of a float_vector.
 template <class T>
 concept VectorStorage = std::is_same_v<T, float> || Half<T>;
 
 /// Eight floats.
 struct float_vector {
   static constexpr int width = 8;
-  /// Its address in memory is a multiple of so many bytes, those of one access.
+  /// Alignment in memory, in bytes: one access.
   static constexpr std::size_t alignment = 16;
   float v[width];
 
-  /// Its numbers as they are in memory.
+  /// The numbers in their storage format.
   template <VectorStorage T>
   struct packed {
     static constexpr int per_part = 16 / static_cast<int>(sizeof(T)), parts = width / per_part;
@@ -37,7 +37,7 @@ struct float_vector {
   };
 
   float_vector() = default;
-  /// The same number eight times.
+  /// Broadcast of a number.
   template <class S>
   requires std::is_arithmetic_v<S> HEADMIX_HD explicit float_vector(S x) {
     for (int i = 0; i < width; ++i) v[i] = static_cast<float>(x);
@@ -53,7 +53,7 @@ struct float_vector {
       for (int i = 0; i < width; ++i) v[i] = __builtin_bit_cast(float, from.part[i / 4].word[i % 4]);
     }
   }
-  /// Of memory that may be read directly.
+  /// Loads from read-only memory.
   template <VectorStorage T>
   [[nodiscard]] static HEADMIX_HD packed<T> read(T const* p) {
     packed<T> from;
@@ -64,7 +64,7 @@ struct float_vector {
   [[nodiscard]] static HEADMIX_HD float_vector load(T const* p) {
     return float_vector(read(p));
   }
-  /// Of memory that the launch writes.
+  /// Loads from memory that the launch writes.
   template <class Device, VectorStorage T>
   [[nodiscard]] static HEADMIX_DEVICE packed<T> read(Device& device, T const* p) {
     packed<T> from;
@@ -72,7 +72,7 @@ struct float_vector {
     for (int i = 0; i < packed<T>::parts; ++i) from.part[i] = device.load16(p + i * packed<T>::per_part);
     return from;
   }
-  /// Rounded to T.
+  /// The numbers in the storage format of T, rounded.
   template <VectorStorage T>
   [[nodiscard]] HEADMIX_HD packed<T> packed_as() const {
     packed<T> to;
@@ -89,7 +89,7 @@ struct float_vector {
     HEADMIX_UNROLL
     for (int i = 0; i < packed<T>::parts; ++i) device.store16(p + i * packed<T>::per_part, to.part[i]);
   }
-  /// All numbers added.
+  /// The sum of all numbers.
   [[nodiscard]] HEADMIX_HD float sum() const {
     return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
   }
@@ -112,7 +112,8 @@ struct float_vector {
   friend HEADMIX_HD float_vector exp(float_vector const& a) {
     return of([&](int i) { return std::exp(a.v[i]); });
   }
-  /// Within some units in the last place, 25 for a = -20: exactly rounded it takes several times as many instructions.
+  /// Error of some units in the last place, 25 for a = -20: exact rounding would take several times as many
+  /// instructions.
   friend HEADMIX_HD float_vector logistic(float_vector const& a) {
     return of([&](int i) { return fast_logistic(a.v[i]); });
   }
@@ -143,7 +144,7 @@ struct float_vector {
   friend HEADMIX_HD float_vector unit_step(float_vector const& a) {
     return of([&](int i) { return headmix::unit_step(a.v[i]); });
   }
-  // A pointwise operation that compares is for single numbers only.
+  // A pointwise operation with comparisons works on single numbers only.
   friend bool operator<=>(float_vector const&, float_vector const&) = delete;  // say: vectorizable = false
   friend bool operator==(float_vector const&, float_vector const&) = delete;   // say: vectorizable = false
 
@@ -174,13 +175,13 @@ struct float_vector {
   }
 };
 
-/// Whether the elements of a tree, computed in W, can be computed as float_vectors where their strides allow.
+/// True if a tree, computed in W, can be computed as float_vectors, given suitable strides.
 template <class W, class Tree>
 inline constexpr bool has_vectors = false;
 template <class Tree>
 requires(Tree::vectorizable) inline constexpr bool has_vectors<float, Tree> = true;
 
-/// Whether the strides and addresses allow it for all of a row of `cols` elements.
+/// True if strides and addresses allow it for a whole row of `cols` elements.
 template <class W, class Tree>
 [[nodiscard]] bool rows_are_vectors(Tree const& tree, Index cols) {
   if constexpr (has_vectors<W, Tree>) {

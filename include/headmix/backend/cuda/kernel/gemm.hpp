@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Dense products of any types and strides, for what the vendor's library does not do.
+// Dense products of any types and strides, for cases that the vendor's library does not support.
 
 #include "headmix/backend/cuda/kernel/map.hpp"
 #include "headmix/backend/cuda/kernel/product_tile.hpp"
@@ -8,8 +8,8 @@
 
 namespace headmix::gpu {
 
-/// y (+)= a b, or matrix p of the stack y the product over part p of the inner extent. A block makes 64 x 64 elements
-/// of a matrix, a thread 4 x 4 of them; sums run in order, in blocks.
+/// y (+)= a b, or matrix p of the stack y = the product over part p of the inner extent. A block computes 64 x 64
+/// elements of a matrix, a thread 4 x 4 of them; sums are in order, in blocks.
 template <class W, class T, class A, class B>
 struct gemm_kernel {
   static constexpr int threads = 256;
@@ -27,7 +27,7 @@ struct gemm_kernel {
   bool accumulate;
   Index part_depth;  ///< of the inner extent
 
-  /// Of a product in one part.
+  /// Blocks of a product with one part.
   static Index blocks(Index rows, Index cols) { return blocks_for(rows, tile) * blocks_for(cols, tile); }
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
@@ -70,7 +70,7 @@ struct gemm_kernel {
 
  private:
   /// Rows k .. k + depth, below end, and columns first .. first + tile of a matrix, zeros outside. Neighbouring threads
-  /// read along the columns or, where those are apart, along the rows.
+  /// read along the columns or, if those are strided, along the rows.
   template <class Device, class Shared, class M>
   HEADMIX_DEVICE void stage(Device& device, Shared to, view<M> const& from, Index k, Index end, Index first) const {
     bool const along_rows = from.col_stride != 1 && from.row_stride == 1;
@@ -82,7 +82,7 @@ struct gemm_kernel {
   }
 };
 
-/// Element by element, the sum of the matrices of a stack in order.
+/// The sum of the matrices of a stack, in order, element by element.
 template <class W>
 struct tree_stack_sum {
   static constexpr bool is_loop = true;
@@ -101,7 +101,7 @@ struct tree_stack_sum {
   HEADMIX_HD row_of_parts row(Index i) const { return {parts, i}; }
 };
 
-/// Few elements that are long sums, as of a router's gradient, are made in parts, for more blocks to work on them.
+/// Few elements with long sums, as in a router's gradient, are computed in parts, for more blocks.
 template <class W, class Queue, class T, class A, class B>
 void gemm(Queue& queue, view<T> y, view<A const> a, view<B const> b, bool accumulate) {
   constexpr Index enough_blocks = 512, least_depth = 256, most_depth = 1 << 18;

@@ -1,9 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products with experts as one dense product, where their matrices are blocks of one, as those of heads are, and a row
-// chooses many of them: the slots' rows are spread, each to where its expert's block begins, with zeros where nothing
-// was chosen. It multiplies more than what was chosen, at the rate of a dense product, and needs no product of a slot
-// in memory.
+// Products with experts as one dense product, if the experts' matrices are blocks of one matrix, as those of heads are,
+// and a row chooses many of them: rows of slots are scattered to their expert's block, with zeros where nothing was
+// chosen. This multiplies more than the chosen blocks, at the rate of a dense product, and stores no product of a slot.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +19,7 @@
 
 namespace headmix::gpu {
 
-/// The expert of each slot, from their order; -1: none.
+/// The expert of each slot, from the expert order; -1: none.
 struct find_experts {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
@@ -35,7 +34,7 @@ struct find_experts {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const place = device.block() * threads + device.thread();
     if (place >= slots.count()) return;
-    Index low = 0, high = slots.experts();  // the first expert that ends behind the place, or none
+    Index low = 0, high = slots.experts();  // the first expert that ends after the slot, or none
     while (low < high) {
       Index const middle = (low + high) / 2;
       if (slots.end(middle) <= place) {
@@ -48,8 +47,8 @@ struct find_experts {
   }
 };
 
-/// z: for each row and each expert what x has for the slot that chose it, or 0; of several slots their sum. A thread
-/// makes 8 elements.
+/// z: for each row and each expert the row of x of the slot that chose it, or 0; the sum over several such slots. A
+/// thread computes 8 elements.
 template <Half T>
 struct spread_slots {
   static constexpr int threads = 256;
@@ -91,7 +90,7 @@ struct spread_slots {
   }
 };
 
-/// Whether the matrices of a stack are blocks of one: below each other, or side by side.
+/// True if the matrices of a stack are blocks of one matrix: stacked vertically, or side by side.
 template <class T>
 [[nodiscard]] bool lie_below(view<T> const& w) {
   return w.stack_stride == w.rows * w.row_stride;
@@ -100,7 +99,7 @@ template <class T>
 [[nodiscard]] bool lie_side_by_side(view<T> const& w) {
   return w.stack_stride == w.cols * w.col_stride;
 }
-/// That one.
+/// The matrix whose blocks are the stack.
 template <class T>
 [[nodiscard]] view<T> as_one(view<T> const& w, bool below) {
   view<T> all = w[0];
@@ -108,7 +107,7 @@ template <class T>
   return all;
 }
 
-/// Spread rows: for each of `rows` rows `width` elements of each expert.
+/// The shape of scattered rows: for each of `rows` rows `width` elements of each expert.
 struct spread_shape {
   Index rows, experts, width, per_row;
 
@@ -121,7 +120,7 @@ struct spread_shape {
            checked_bytes(checked(rows) * per_row, sizeof(Int));
   }
 };
-/// Makes them, from `free` on, which is a multiple of 16 bytes. Rows of x are aligned.
+/// Computes the scattered rows at `free`, a multiple of 16 bytes. Rows of x are aligned.
 template <class Queue, Half T>
 [[nodiscard]] view<T const> spread(Queue& queue, spread_shape const& shape, view<T const> x, slot_lists const& slots,
                                    std::byte* free) {
@@ -140,10 +139,10 @@ void dense_product(Queue& queue, view<T> y, view<T const> a, view<T const> b, bo
   if (!queue.gemm(y, a, b, accumulate)) gemm<accumulator_t<T>>(queue, y, a, b, accumulate);
 }
 
-// Whether a product is a dense one depends on extents and strides alone. Spread elements are written and read, as
-// products of slots are: each is worth about 500 multiplications of a dense product.
+// Whether a product is dense depends on extents and strides alone. Scattered elements are written and read, as products
+// of slots are: each costs about 500 multiplications of a dense product.
 
-/// Of grouped_sum: y = spread(x) w.
+/// The dense form of grouped_sum: y = spread(x) w.
 template <class T>
 struct dense_sum {
   spread_shape shape = {0, 0, 0, 0};
@@ -158,8 +157,8 @@ struct dense_sum {
   }
 };
 
-/// Of grouped_outer, with rows of x or of g for each slot: y = x' spread(g), or spread(x)' g. Of narrow matrices the
-/// products with experts are slower.
+/// The dense form of grouped_outer, with rows of x or of g for each slot: y = x' spread(g), or spread(x)' g. For narrow
+/// matrices the grouped products are slower.
 template <class T>
 struct dense_outer {
   spread_shape shape = {0, 0, 0, 0};

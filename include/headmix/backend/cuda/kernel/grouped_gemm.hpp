@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One weight matrix per expert: y_s = x_{s / slots_per_row} w_e for every slot s of expert e. A block makes a tile of
-// the slots of one expert, whose rows of x it gathers and whose rows of y it writes where they belong; nothing is
-// permuted in memory. The slots without an expert are one more segment behind those of the experts, with y = 0.
+// Grouped product, one weight matrix per expert: y_s = x_{s / slots_per_row} w_e for every slot s of expert e. A block
+// computes a tile of the slots of one expert, gathers its rows of x and scatters its rows of y; nothing is permuted in
+// memory. Slots without an expert are one more segment at the end, with y = 0.
 
 #include <cstddef>
 #include <span>
@@ -22,7 +22,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Any type, any strides: product tiles of slots and columns.
+/// Plain kernel for any type and strides: product tiles of slots and columns.
 template <class T>
 struct grouped_gemm_plain {
   static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
@@ -51,7 +51,7 @@ struct grouped_gemm_plain {
     auto const left = device.template shared<wide>(0);
     auto const other = device.template shared<wide>(depth * left_row * static_cast<int>(sizeof(wide)));
     view<T const> const weight = some ? w[mine.expert] : w;
-    bool const by_column = w.col_stride != 1;  // neighbouring threads read neighbouring elements, if any are
+    bool const by_column = w.col_stride != 1;  // neighbouring threads read neighbouring elements, if any are adjacent
 
     wide sum[4][4] = {};
     for (Index k0 = 0; some && k0 < w.rows; k0 += depth) {
@@ -87,13 +87,13 @@ struct grouped_gemm_plain {
   }
 };
 
-/// On tensor cores: 128 slots x `columns` columns by four warps, two by two. Rows of x and y, and of w or of its
-/// transpose, are aligned. While one step of the depth is multiplied, the next ones are on their way.
+/// Tensor-core kernel: 128 slots x `columns` columns by four warps, two by two. Rows of x and y, and of w or its
+/// transpose, are aligned. The next steps of the depth are loaded during the products of one.
 template <Half T, int columns, bool transposed>
 struct grouped_gemm_tensor {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
-  // Two blocks find room in the 164 KiB of a multiprocessor of compute capability 8.0.
+  // Two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
   static constexpr int rows = 128, depth = columns > 64 ? 32 : 64, stages = columns > 64 ? 5 : 3;
   static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
@@ -117,7 +117,7 @@ struct grouped_gemm_tensor {
     bool const some = mine.expert < slots.experts();
     int const inner = static_cast<int>(w.rows), width = static_cast<int>(w.cols);
 
-    // The rows of x that this thread copies. All loads first: their latencies overlap.
+    // The rows of x that this thread copies. All loads first, to overlap their latencies.
     using left_copy = tile_copy<rows, depth, threads>;
     Int row[left_copy::count];
     HEADMIX_UNROLL
@@ -142,7 +142,7 @@ struct grouped_gemm_tensor {
       }
     };
 
-    constexpr int m = 4, n = columns / 16;  // a warp makes 16 m x 8 n sums
+    constexpr int m = 4, n = columns / 16;  // a warp has 16 m x 8 n accumulators
     int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
     fragment_position<depth, true> const left_position(lane, down, 0);
     fragment_position<transposed ? depth : columns, !transposed> const right_position(lane, transposed ? right : 0,
@@ -157,7 +157,7 @@ struct grouped_gemm_tensor {
     int stage = 0, next = stages - 1;
     for (int step = 0; step < steps; ++step) {
       device.template wait_copies<stages - 2>();
-      device.sync();  // this step's tiles are there, and nobody reads the last step's, which are the next to be written
+      device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       device.commit_copies();
       auto const left = device.template shared<T>(stage * left_bytes);
@@ -181,7 +181,7 @@ struct grouped_gemm_tensor {
       next = next + 1 == stages ? 0 : next + 1;
     }
 
-    // Through shared memory, so that whole rows are written.
+    // Through shared memory, for stores of whole rows.
     device.template wait_copies<0>();
     device.sync();
     put_sums<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, down, right);
@@ -202,16 +202,16 @@ struct grouped_gemm_tensor {
   }
 };
 
-/// Scratch memory of grouped_gemm, in bytes.
+/// Scratch bytes of grouped_gemm.
 template <class T>
 [[nodiscard]] std::size_t grouped_gemm_scratch_bytes(view<T>, std::type_identity_t<view<T const>>,
                                                      std::type_identity_t<view<T const>>) {
   return 0;
 }
 
-/// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot without expert. w is a stack [experts,
-/// depth, columns], transposed ones included; perm, [1, slots], and offsets, [1, experts + 1], are the expert order,
-/// with the slots without expert at perm's end.
+/// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot without an expert. w is a stack [experts,
+/// depth, columns], possibly transposed; perm, [1, slots], and offsets, [1, experts + 1], are the expert order, with
+/// the slots without an expert at perm's end.
 template <class Queue, class T>
 void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x, std::type_identity_t<view<T const>> w,
                   view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte>) {

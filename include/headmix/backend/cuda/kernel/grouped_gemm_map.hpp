@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products with the weights of experts and what is computed of them, element by element: the hidden layer of a
-// feed-forward network. Warpgroups compute it of the sums that they have in registers; elsewhere products lie in
-// memory.
+// Products with the weights of experts and a pointwise function of them: the hidden layer of a feed-forward network.
+// Warpgroups compute it from accumulators in registers; otherwise products are stored in memory.
 
 #include <array>
 #include <cstddef>
@@ -17,8 +16,8 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// An element of y and of the products for each thread, whatever the strides: for rows that are not aligned, where
-/// there is no memory for products that nobody wants.
+/// One thread per element of y and of the products, any strides: for unaligned rows, if there is no memory for products
+/// that are not wanted.
 template <class T, class Tree, int n>
 struct grouped_gemm_map_plain {
   static constexpr int threads = 256;
@@ -60,13 +59,13 @@ struct grouped_gemm_map_plain {
   }
 };
 
-/// Whether grouped_gemm_map needs no memory for products that are not wanted; by extents alone, which its scratch
-/// memory depends on.
+/// True if grouped_gemm_map needs no memory for unwanted products; a function of extents alone, as is its scratch
+/// memory.
 template <class Tree, class Queue>
 [[nodiscard]] bool maps_in_registers(Queue const& queue, view<bfloat16> const& y, view<bfloat16 const> const& w) {
   return has_vectors<float, Tree> && warpgroups_multiply(queue, w) && y.cols % float_vector::width == 0;
 }
-/// Scratch memory of grouped_gemm_map, in bytes: for all products but one, which lies where y will.
+/// Scratch bytes of grouped_gemm_map: for all products but one, which is stored in y.
 template <class Queue, class Tree, std::size_t n>
 [[nodiscard]] std::size_t grouped_gemm_map_scratch_bytes(Queue const& queue, view<bfloat16> y, Tree const&,
                                                          std::array<view<bfloat16 const>, n> const& w) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products with the weights of experts that are not deep, as those that come out of heads: the gathered rows stay in
-// shared memory while the weight's columns go by.
+// Products with the weights of experts of small depth, such as the projections from heads: the gathered rows stay in
+// shared memory while the columns of the weights stream through.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,14 +16,14 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Its tiles: two blocks find room in the 164 KiB of a multiprocessor of compute capability 8.0.
+/// Its tiles: two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
 struct resident_rows {
   static constexpr int rows = 128, columns = 128, depth = 64, most_depth = 2 * depth, stages = 3;
 };
 
-/// On tensor cores: 128 slots x `tiles` times 128 columns by four warps, two by two. Rows of x and y, and of w or of
-/// its transpose, are aligned; w has at most 128 rows. While one step of the depth is multiplied, the next ones are on
-/// their way, also those of the next tile while a tile is written.
+/// Tensor-core kernel: 128 slots x `tiles` times 128 columns by four warps, two by two. Rows of x and y, and of w or
+/// its transpose, are aligned; w has at most 128 rows. The next steps of the depth are loaded during the products of
+/// one, and those of the next tile during the stores of a tile.
 template <Half T, bool transposed>
 struct grouped_gemm_resident : resident_rows {
   static constexpr int threads = 128;
@@ -36,11 +36,11 @@ struct grouped_gemm_resident : resident_rows {
   view<T> y;
   view<T const> x, w;
   slot_lists slots;
-  int tiles;  ///< of columns, by a block: all, unless that makes too few blocks
+  int tiles;  ///< of columns, per block: all, unless that gives too few blocks
 
   grouped_gemm_resident(view<T> to, view<T const> from, view<T const> weight, slot_lists const& lists)
       : y(to), x(from), w(weight), slots(lists), tiles(1) {
-    constexpr Index enough = 1024;  // blocks
+    constexpr Index enough = 1024;  // number of blocks
     tiles = static_cast<int>((std::clamp)(row_tiles() * column_tiles() / enough, Index{1}, column_tiles()));
   }
 
@@ -95,7 +95,7 @@ struct grouped_gemm_resident : resident_rows {
       device.commit_copies();
     };
 
-    constexpr int m = 2, n = columns / 16;  // a warp makes twice 16 m x 8 n sums
+    constexpr int m = 2, n = columns / 16;  // a warp has twice 16 m x 8 n accumulators
     int const down = warp / 2 * (32 * m), right = warp % 2 * (8 * n);
     fragment_position<depth, true> const left_position(lane, down, 0);
     fragment_position<transposed ? depth : columns, !transposed> const right_position(lane, transposed ? right : 0,
@@ -108,7 +108,7 @@ struct grouped_gemm_resident : resident_rows {
       HEADMIX_NO_UNROLL
       for (int end = some ? step + 1 + two : 0; step < end; ++step) {
         device.template wait_copies<stages - 2>();
-        device.sync();  // this step's tile is there, and nobody needs the last step's any more
+        device.sync();  // this step's tile has arrived, and all have read the last step's
         start(step + stages - 1, last);
         auto const left = device.template shared<T>(two && step % 2 != 0 ? left_bytes : 0);
         auto const other = right_of(stage);
@@ -132,7 +132,7 @@ struct grouped_gemm_resident : resident_rows {
         stage = stage + 1 == stages ? 0 : stage + 1;
       }
 
-      // Through the tile that was multiplied last, a quarter of it for each warp, so that whole rows are written.
+      // Through the shared memory of the last tile, a quarter for each warp, for stores of whole rows.
       device.sync();
       constexpr int out_rows = 16 * m, out_columns = 8 * n, chunks = out_columns / 8;
       static_assert(4 * out_rows * out_columns * 2 <= right_bytes,

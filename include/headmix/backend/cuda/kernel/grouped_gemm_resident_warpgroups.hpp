@@ -1,9 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products with the weights of experts that are not deep, by warpgroups: 256 gathered rows of up to 256 columns stay in
-// shared memory while the weights' columns go by, 128 at a time, so that rows are read once and not for every tile of
-// columns. Two warps gather rows by asynchronous copies, a third one brings weights by TMA, two warpgroups multiply.
-// The next rows come as the last columns leave room for them.
+// Warpgroup products with the weights of experts of small depth: 256 gathered rows of up to 256 columns stay in shared
+// memory while the columns of the weights stream through, 128 at a time, so that rows are read once and not once per
+// tile of columns. Two warps gather rows by asynchronous copies, a third loads weights by TMA, two warpgroups multiply.
+// The next rows are loaded as the last columns free their space.
 
 #include <algorithm>
 #include <array>
@@ -22,8 +22,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// As expert_products; weights have at most 256 rows. A block goes through items: 256 slots, and a group of tiles of
-/// columns.
+/// expert_products for weights of at most 256 rows. A block processes items: 256 slots and a group of column tiles.
 template <bool transposed, class TensorMap, class Output = written_product>
 struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, TensorMap, Output> {
   using base = expert_products<128, transposed, TensorMap, Output>;
@@ -32,25 +31,24 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   using typename base::sums;
   static constexpr int most_steps = 4, most_depth = most_steps * depth, stages = 5;
   static constexpr int rights_at = most_steps * left_bytes;
-  /// Steps of the depth of an item's rows, and of weights.
+  /// Rings for the depth steps of an item's rows, and of weights.
   using lefts = stage_ring<most_steps, rights_at + stages * right_bytes>;
   using rights = stage_ring<stages, lefts::end>;
-  /// What consumers have to know of an item, with its first rows: the slots, of which there are so many, the first
-  /// column and the one behind the last, and the steps of the depth, 0 without an expert. A count of 0: there is no
-  /// further item.
+  /// The item data for consumers, stored with its first rows: the slots and their count, the first column and the end
+  /// column, and the steps of the depth, 0 without an expert. A count of 0: no further item.
   static constexpr int count_at = rows, col_at = rows + 1, end_at = rows + 2, steps_at = rows + 3;
   static constexpr int item_bytes = (rows + 4) * 4, items_at = (rights::end + 15) / 16 * 16;
-  static constexpr int chunks_at = items_at + most_steps * item_bytes;  ///< where rows of x begin, for those who gather
+  static constexpr int chunks_at = items_at + most_steps * item_bytes;  ///< offsets of rows of x, for gathering
   static_assert(chunks_at + rows * 4 <= base::begins_at,
                 "headmix: the numbers of rows reach into the resident weights");
   static constexpr int gather_threads = 64, gather_barrier = 1;
 
-  int groups;  ///< of tiles of columns
+  int groups;  ///< number of groups of column tiles
 
   [[nodiscard]] Index blocks(int processors) const {
     return (std::min)(Index{processors}, tile_bound(slots.count(), slots.experts() + 1, rows) * groups);
   }
-  /// So many that every processor has some items.
+  /// The number of groups that gives every multiprocessor some items.
   [[nodiscard]] static int groups_for(Index slots, int across, int processors) {
     constexpr Index enough = 3;
     return static_cast<int>((std::clamp)(enough * processors / (slots / rows + 1), Index{1}, Index{across}));
@@ -61,7 +59,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     if (device.thread() == 0) {
       lefts::init(device, gather_threads / 32, 0, consumers);
       rights::init(device, 0, 1, consumers);
-      device.fence_async();  // copies see them
+      device.fence_async();  // visible to copies
     }
     this->read_begins(device);
     device.sync();
@@ -82,7 +80,8 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   [[nodiscard]] static HEADMIX_HD constexpr int item_at(int step) {
     return items_at + lefts::stage_of(step) * item_bytes;
   }
-  /// Of item `number`: a multiple of own_columns, at most the multiple behind the last column.
+  /// The first column of item `number`: a multiple of own_columns, at most the first multiple at or beyond the last
+  /// column.
   [[nodiscard]] HEADMIX_DEVICE int first_col(int number) const {
     return number % groups * this->across() / groups * own_columns;
   }
@@ -114,7 +113,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     }
   }
 
-  /// A tile, and of the slots of its rows those that a thread tells; -1: none.
+  /// A tile, and the slots of its rows that the thread publishes; -1: none.
   struct item {
     typename base::slots_of_tile tile;
     Int slot[slots_of_thread];
@@ -138,7 +137,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     item now = find_item(device, all, number);
     HEADMIX_NO_UNROLL
     while (now.tile.count > 0) {
-      item const next = find_item(device, all, number + every);  // its slots are read while this one is brought
+      item const next = find_item(device, all, number + every);  // its slots are read while this item is loaded
       int const steps = this->steps_of(now.tile.expert), first = step;
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s, ++step) {
@@ -146,7 +145,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
         if (s == 0) tell(device, now, number, step, steps);
         auto const to = device.template shared<bfloat16>(lefts::stage_of(step) * left_bytes);
         bfloat16 const* const from = x.data + s * depth + copy::col(thread);
-        // All rows of a warpgroup, where one of them is there.
+        // All rows of a warpgroup, if one of them exists.
         int const end = steps == 0 ? 0 : now.tile.count > own_rows ? rows : own_rows;
         HEADMIX_NO_UNROLL
         for (int row0 = 0; row0 < end; row0 += group_rows) {
@@ -177,19 +176,19 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     if (thread == 0) device.template shared<int>(item_at(step))[count_at] = 0;
     lefts::arrive_full(device, step);
   }
-  /// Tells consumers, and those who gather themselves, what they have to know.
+  /// Publishes the item data to consumers and gathering warps.
   template <class Device>
   HEADMIX_DEVICE void tell(Device& device, item const& now, int number, int step, int steps) const {
     int const thread = device.thread() % gather_threads, chunks_of_row = static_cast<int>(x.row_stride / 8);
     auto const of_item = device.template shared<int>(item_at(step));
     auto const chunks = device.template shared<int>(chunks_at);
-    device.template sync_named<gather_threads>(gather_barrier);  // nobody reads the last item's
+    device.template sync_named<gather_threads>(gather_barrier);  // all have read the last item's data
     HEADMIX_UNROLL
     for (int n = 0; n < slots_of_thread; ++n) {
       int const row = n * gather_threads + thread;
       Int const slot = now.slot[n];
       of_item[row] = slot;
-      // A row that is not there is one that is.
+      // A missing row is replaced by an existing one.
       chunks[row] = slots.row_of(slot < 0 ? slots.slot(now.tile.begin) : slot) * chunks_of_row;
     }
     if (thread == 0) {
@@ -205,7 +204,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   HEADMIX_DEVICE void consume(Device& device) const {
     int const first_row = (device.warpgroup() - 1) * own_rows;
     sums sum = {};
-    int left = 0, right = 0;  // steps
+    int left = 0, right = 0;  // step numbers
     HEADMIX_NO_UNROLL
     for (;;) {
       lefts::wait_full(device, left);
@@ -225,7 +224,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
             release(device, left + s, right + s, last);
           }
         } else if (steps == 0) {
-          sums zeros = {};  // not `sum`: where ways meet that have other numbers there, it does not stay in registers
+          sums zeros = {};  // not `sum`: it would not stay in registers where branches join
           this->write(device, zeros, own, col0);
         } else {
           multiply(device, sum, left, right, steps, first_row, last);
@@ -260,7 +259,7 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   }
 };
 
-/// Whether warpgroups do products with weights of these extents.
+/// True if warpgroups support weights of these extents.
 template <class Queue>
 [[nodiscard]] bool warpgroups_multiply(Queue const& queue, view<bfloat16 const> const& w) {
   if constexpr (WarpgroupQueue<Queue>) {
@@ -270,9 +269,9 @@ template <class Queue>
   }
 }
 
-/// What becomes of the products of slots with weights of the same extents, by warpgroups; false where they do not do
-/// it: for their extents, because weights are no matrix, or lie otherwise than each other. Rows of x and of what is
-/// written, and of the weights or (`transposed`) of their transposes, are aligned.
+/// Warpgroup products of slots with weights of equal extents, with an epilogue; false if they do not support them:
+/// extents, weights that are no matrix, or differing layouts. Rows of x and of the outputs, and of the weights or
+/// (`transposed`) of their transposes, are aligned.
 template <bool transposed, class Queue, class Output>
 bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat16 const> x,
                                 std::array<view<bfloat16 const>, Output::products> const& w, slot_lists const& slots) {

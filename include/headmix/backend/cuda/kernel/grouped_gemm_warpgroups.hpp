@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One weight matrix per expert with the products of warpgroups. A block goes through tiles of 256 slots of one expert
-// and 64 or 128 columns, and through the depth 64 columns of x at a time. The four warps of the first warpgroup gather
-// rows of x by asynchronous copies, one of its threads brings the weights by TMA; the other two warpgroups multiply,
-// 128 slots each, while up to three further steps are on their way, those of the next tile while they write one. Where
-// a tree is wanted of products with two stacks, a tile has 64 columns of each.
+// Grouped product, one weight matrix per expert, with warpgroup MMAs. A block processes tiles of 256 slots of one
+// expert and 64 or 128 columns, through the depth 64 columns of x at a time. The four warps of the first warpgroup
+// gather rows of x by asynchronous copies, and one of its threads loads the weights by TMA; the other two warpgroups
+// multiply, 128 slots each. Up to three further steps are in flight, those of the next tile during the stores of one.
+// For a tree over products with two stacks, a tile has 64 columns of each.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// A ring of stages with rows of x and weights of a step of the depth each.
+/// A ring of stages, each with rows of x and weights of one step of the depth.
 template <int columns, bool transposed, class TensorMap, class Output = written_product>
 struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap, Output> {
   using base = expert_products<columns, transposed, TensorMap, Output>;
@@ -31,13 +31,13 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   static constexpr int stages = 4;
   static constexpr int rights_at = stages * left_bytes;
   using ring = stage_ring<stages, rights_at + stages * right_bytes>;
-  /// What consumers have to know of a tile, with its first step: its slots, of which there are so many, its first
-  /// column and the steps of its depth, 0 without an expert. A count of 0: there is no further tile.
+  /// The tile data for consumers, stored with its first step: its slots and their count, its first column and the steps
+  /// of its depth, 0 without an expert. A count of 0: no further tile.
   static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
   static constexpr int tiles_at = (ring::end + 15) / 16 * 16;
   static_assert(tiles_at + stages * tile_bytes <= base::begins_at, "headmix: the stages reach into the result");
-  static constexpr int producers = 4;      ///< warps
-  static constexpr int on_their_way = 2;   ///< steps whose rows of x have not arrived when the next one is begun
+  static constexpr int producers = 4;      ///< number of warps
+  static constexpr int on_their_way = 2;   ///< steps in flight when the next one is begun
   static constexpr int bring_barrier = 1;  ///< of the first warpgroup
 
   [[nodiscard]] Index blocks(int processors) const {
@@ -49,7 +49,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (device.thread() == 0) {
       ring::init(device, producers, 1, consumers);
-      device.fence_async();  // copies see them
+      device.fence_async();  // visible to copies
     }
     this->read_begins(device);
     device.sync();
@@ -68,8 +68,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
 
   [[nodiscard]] static HEADMIX_HD constexpr int tile_at(int stage) { return tiles_at + stage * tile_bytes; }
 
-  /// A tile, and two of its slots, those of rows `thread` and `thread` + 128; -1: none. A count of 0: there is no such
-  /// tile.
+  /// A tile, and two of its slots, those of rows `thread` and `thread` + 128; -1: none. A count of 0: no such tile.
   struct tile {
     int expert, count, col0;
     Int slot[2];
@@ -103,9 +102,9 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     tile now = find_tile(device, all, number);
     HEADMIX_NO_UNROLL
     while (now.count > 0) {
-      tile const next = find_tile(device, all, number += every);  // its slots are read while this one is brought
+      tile const next = find_tile(device, all, number += every);  // its slots are read while this tile is loaded
       int const steps = this->steps_of(now.expert);
-      int chunk[copy::count];  // of x, of 16 bytes: where the thread's part of its rows begins
+      int chunk[copy::count];  // of x, of 16 bytes: the start of the thread's part of its rows
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s) {
         int const stage = ring::stage_of(step);
@@ -123,7 +122,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
         bfloat16 const* const from = x.data + s * depth;
         HEADMIX_UNROLL
         for (int n = 0; n < copy::count; ++n) {
-          // All rows of a warpgroup, where one of them is there.
+          // All rows of a warpgroup, if one of them exists.
           if (n % copies_of_warpgroup == 0 && (n * copy::rows_at_once >= now.count || steps == 0)) break;
           device.copy_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
                               from + Index{chunk[n]} * 8, true);
@@ -141,7 +140,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     device.template wait_copies<0>();
     for (int s = step < on_their_way ? 0 : step - on_their_way; s < step; ++s) ring::arrive_full(device, s);
   }
-  /// Tells consumers, and the first warpgroup itself, what it has to know.
+  /// Publishes the tile data to consumers and to the first warpgroup.
   template <class Device>
   HEADMIX_DEVICE void tell(Device& device, tile const& now, int steps, int stage, int (&chunk)[copy::count]) const {
     int const thread = device.thread(), chunks_of_row = static_cast<int>(x.row_stride / 8);
@@ -156,7 +155,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     device.template sync_named<warpgroup_threads>(bring_barrier);
     HEADMIX_UNROLL
     for (int n = 0; n < copy::count; ++n) {
-      Int const slot = of_tile[copy::row(thread, n)];  // a row that is not there is that of the first
+      Int const slot = of_tile[copy::row(thread, n)];  // a missing row is replaced by the first
       chunk[n] = slots.row_of(slot < 0 ? Int(of_tile[0]) : slot) * chunks_of_row + copy::col(thread) / 8;
     }
   }
@@ -187,7 +186,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     }
   }
 
-  /// The products of a tile's rows, from `step` on, which is the one behind them then.
+  /// The products of a tile's rows, from `step` on, which is advanced past them.
   template <class Device>
   HEADMIX_DEVICE void multiply(Device& device, sums& sum, int& step, int steps, int first_row) const {
     HEADMIX_NO_UNROLL

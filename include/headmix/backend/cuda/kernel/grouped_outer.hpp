@@ -1,9 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of one weight matrix per expert: y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T
-// g_{s / g_slots}. A block makes a tile of one expert's matrix and runs through its slots, whose rows of x and g it
-// gathers. Where there are few tiles, several blocks share the slots of a tile and a second launch adds what they
-// found, in order.
+// The gradient of one weight matrix per expert: y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s
+// / g_slots}. A block computes a tile of one expert's matrix and loops over its slots, gathering their rows of x and g.
+// If there are few tiles, several blocks share the slots of a tile, and a second launch adds their sums in order.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +23,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Any type, any strides: product tiles.
+/// Plain kernel for any type and strides: product tiles.
 template <class T>
 struct grouped_outer_plain {
   static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
@@ -88,8 +87,8 @@ struct grouped_outer_plain {
   }
 };
 
-/// On tensor cores: `rows` x `columns` elements by four warps, two by two, of rows that are aligned. While one step of
-/// slots is multiplied, the next ones are on their way.
+/// Tensor-core kernel: `rows` x `columns` elements by four warps, two by two; rows are aligned. The next steps of slots
+/// are loaded during the products of one.
 template <Half T, int columns, int rows = 128>
 struct grouped_outer_tensor {
   static constexpr int threads = 128;
@@ -104,8 +103,8 @@ struct grouped_outer_tensor {
   slot_lists slots;   ///< row_of: the row of x
   divisor g_per_row;  ///< slots of a row of g
   bool accumulate;
-  int parts;       ///< blocks that share the slots of a tile
-  float* partial;  ///< of more than one part the sums, [parts, experts, y.rows, y.cols]
+  int parts;       ///< number of blocks that share the slots of a tile
+  float* partial;  ///< sums of several parts, [parts, experts, y.rows, y.cols]
 
   [[nodiscard]] Index blocks() const {
     return y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns) * parts;
@@ -120,7 +119,7 @@ struct grouped_outer_tensor {
     int const part = mine.part, row0 = mine.row0, col0 = mine.col0, count = mine.count, steps = mine.steps;
     int const thread = device.thread(), lane = device.lane(), warp = device.warp();
 
-    // The slots that this thread copies rows of, read one step ahead.
+    // The slots whose rows this thread copies, read one step ahead.
     using left_copy = tile_copy<depth, rows, threads>;
     using right_copy = tile_copy<depth, columns, threads>;
     Int left_slot[left_copy::count], right_slot[right_copy::count];
@@ -147,7 +146,7 @@ struct grouped_outer_tensor {
                         [&](int p, int) { return right0 + Index{right_slot[p] / g_per_row} * g_stride; });
     };
 
-    constexpr int m = rows / 32, n = columns / 16;  // a warp makes 16 m x 8 n sums
+    constexpr int m = rows / 32, n = columns / 16;  // a warp has 16 m x 8 n accumulators
     int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
     fragment_position<rows, false> const left_position(lane, 0, down);
     fragment_position<columns, true> const right_position(lane, 0, right);
@@ -162,7 +161,7 @@ struct grouped_outer_tensor {
     int stage = 0, next = stages - 1;
     for (int step = 0; step < steps; ++step) {
       device.template wait_copies<stages - 2>();
-      device.sync();  // this step's tiles are there, and nobody reads the last step's, which are the next to be written
+      device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       read_slots(step + stages);
       device.commit_copies();
@@ -198,7 +197,7 @@ struct grouped_outer_tensor {
       return;
     }
 
-    // Through shared memory, so that whole rows are read and written.
+    // Through shared memory, for loads and stores of whole rows.
     device.template wait_copies<0>();
     device.sync();
     using out = tile_copy<rows, columns, threads>;
@@ -226,7 +225,7 @@ struct grouped_outer_tensor {
   }
 };
 
-/// y (+)= the sum of the parts of grouped_outer_tensor, in order; a thread makes 8 elements of a row.
+/// y (+)= the sum of the parts of grouped_outer_tensor, in order; a thread has 8 elements of a row.
 template <Half T>
 struct grouped_outer_sum {
   static constexpr int threads = 128;
@@ -264,15 +263,16 @@ struct grouped_outer_sum {
   }
 };
 
-/// What grouped_outer does with aligned rows. By the shapes alone, since the order of the sums depends on it.
+/// The configuration of grouped_outer for aligned rows. A function of shapes alone, since the order of the sums depends
+/// on it.
 struct grouped_outer_plan {
   int rows = 128, columns = 128;  ///< of a tile
-  int parts = 1;                  ///< enough blocks to occupy a large device, unless they had too little to do
+  int parts = 1;                  ///< enough blocks for a large device, unless they have too little work
 
   template <class T>
   grouped_outer_plan(view<T> const& y, view<T const> const& x, view<T const> const& g) {
     if (y.size() == 0) return;
-    Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // where one of them has a row for each
+    Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // if one of them has a row for each
     if (y.cols <= 64) {
       columns = 64;
     } else if (y.rows <= 64) {
@@ -284,7 +284,7 @@ struct grouped_outer_plan {
   }
 };
 
-/// Scratch memory of grouped_outer, in bytes.
+/// Scratch bytes of grouped_outer.
 template <class T>
 [[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
                                                       std::type_identity_t<view<T const>> g) {
@@ -299,7 +299,8 @@ template <class T>
 }
 
 /// y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s / g_slots}. y is a stack with a matrix for
-/// each expert; perm and offsets are the expert order. An expert without slots gets 0, or keeps what it has.
+/// each expert; perm and offsets are the expert order. An expert without slots gets 0, or is unchanged with
+/// accumulation.
 template <class Queue, class T>
 void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
                    std::type_identity_t<view<T const>> g, view<Int const> perm, view<Int const> offsets, Index x_slots,

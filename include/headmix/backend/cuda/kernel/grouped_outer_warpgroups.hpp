@@ -1,9 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of one weight matrix per expert with the products of warpgroups. A block goes through tiles of 256 x 128
-// elements of one expert's matrix, or 128 x 256 where it has few rows, and through its slots, or a part of them, 64 at
-// a time. The four warps of the first warpgroup gather rows of x and g by asynchronous copies; the other two multiply,
-// 128 x 128 elements each, with slots as the depth. What the sums are added to comes the same way, behind the slots.
+// The gradient of one weight matrix per expert with warpgroup MMAs. A block processes tiles of 256 x 128 elements of
+// one expert's matrix, or 128 x 256 if it has few rows, and loops over its slots, or a part of them, 64 at a time. The
+// four warps of the first warpgroup gather rows of x and g by asynchronous copies; the other two multiply, 128 x 128
+// elements each, with slots as the depth. With accumulation, the previous y is loaded through the ring, after the
+// slots.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,8 +21,8 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// bfloat16; rows of y, x and g are aligned. `tall`: 256 x 128 elements, by rows of the two warpgroups; else 128 x 256,
-/// by columns.
+/// bfloat16; rows of y, x and g are aligned. `tall`: 256 x 128 elements, divided by rows among the two warpgroups;
+/// otherwise 128 x 256, by columns.
 template <bool tall>
 struct grouped_outer_warpgroups {
   static constexpr int threads = 3 * warpgroup_threads;
@@ -32,9 +33,9 @@ struct grouped_outer_warpgroups {
   static constexpr int stage_bytes = (left_panels + right_panels) * panel_bytes;
   using ring = stage_ring<stages, stages * stage_bytes>;
   static constexpr int shared_bytes = ring::end;
-  static constexpr int producers = 4, consumers = 8;  ///< warps
-  static constexpr int on_their_way = 2;              ///< steps whose rows have not arrived when the next one is begun
-  static constexpr int own_rows = 128;                ///< and columns: of one consumer
+  static constexpr int producers = 4, consumers = 8;  ///< numbers of warps
+  static constexpr int on_their_way = 2;              ///< steps in flight when the next one is begun
+  static constexpr int own_rows = 128;                ///< and columns, of one consumer
   static constexpr int old_panel_bytes = own_rows * panel_row_bytes;
   static_assert(own_rows / panel_columns * old_panel_bytes <= stage_bytes,
                 "headmix: the old values do not fit in a stage");
@@ -44,8 +45,8 @@ struct grouped_outer_warpgroups {
   slot_lists slots;   ///< row_of: the row of x
   divisor g_per_row;  ///< slots of a row of g
   bool accumulate;
-  int parts;       ///< blocks that share the slots of a tile
-  float* partial;  ///< of more than one part the sums, [parts, experts, y.rows, y.cols]
+  int parts;       ///< number of blocks that share the slots of a tile
+  float* partial;  ///< sums of several parts, [parts, experts, y.rows, y.cols]
 
   [[nodiscard]] HEADMIX_HD int tiles() const {
     return static_cast<int>(y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns)) * parts;
@@ -71,7 +72,7 @@ struct grouped_outer_warpgroups {
   }
 
  private:
-  /// f(tile) for those of the block that have something to do.
+  /// Calls f(tile) for the block's nonempty tiles.
   template <class Device, class F>
   HEADMIX_DEVICE void each_tile(Device& device, F const& f) const {
     int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
@@ -87,21 +88,21 @@ struct grouped_outer_warpgroups {
   [[nodiscard]] static HEADMIX_HD constexpr int right_at(int stage, int panel) {
     return left_at(stage, left_panels + panel);
   }
-  /// Where the elements of a consumer begin in its tile.
+  /// The first row and column of a consumer's elements in its tile.
   [[nodiscard]] static HEADMIX_HD constexpr int own_row(int consumer) { return tall ? consumer * own_rows : 0; }
   [[nodiscard]] static HEADMIX_HD constexpr int own_col(int consumer) { return tall ? 0 : consumer * own_rows; }
-  /// In the steps behind the last, one for each consumer: what its sums are added to.
+  /// True if the steps after the last, one for each consumer, load the previous y.
   [[nodiscard]] HEADMIX_HD bool adds() const { return accumulate && parts == 1; }
 
-  /// Brings a tile, from step `at` of all on, which is the one behind it then.
+  /// Loads a tile, from global step `at` on, which is advanced past it.
   template <class Device>
   HEADMIX_DEVICE void produce(Device& device, slots_of_matrix_tile const& mine, int& at) const {
     using copy = tile_copy<depth, panel_columns, warpgroup_threads>;
     int const thread = device.thread(), height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
     int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
     int const col = copy::col(thread);
-    // A warp copies 16 rows of a step. Its lanes read the slots of two steps at once, two steps ahead: half of them one
-    // slot each of the first step, the others of the second one; -1 behind the end.
+    // A warp copies 16 rows of a step. Its lanes read the slots of two steps at once, two steps ahead: half of the
+    // lanes one slot each of the first step, the others of the second; -1 after the end.
     int const lane = device.lane();
     auto const row_of_lane = [&](int of) {
       return copy::row(device.warp() * 32, 0) + of % 4 + of / 4 * copy::rows_at_once;
@@ -112,14 +113,14 @@ struct grouped_outer_warpgroups {
       int const place = (step + lane / 16) * depth + row_of_lane(lane % 16);
       return place < mine.count ? slots.slot(mine.begin + place) : Int{-1};
     };
-    int arrived = at;  // steps whose rows are there
+    int arrived = at;  // steps whose rows have arrived
     auto const finish = [&] {
       device.commit_copies();
       if (at++ - arrived < on_their_way) return;
       device.template wait_copies<on_their_way>();
       ring::arrive_full(device, arrived++);
     };
-    // The rows of x and of g of the lane's slot; -1: none. `second`: of the two steps.
+    // The rows of x and of g of the lane's slot; -1: none. `second`: 1 for the second of the two steps.
     auto const bring_step = [&](Int row_of_x, Int row_of_g, int second) {
       int const stage = ring::stage_of(at);
       ring::wait_empty(device, at);
@@ -133,7 +134,7 @@ struct grouped_outer_warpgroups {
         of_x[n] = x.data + Index{real[n] ? x_row : 0} * x_stride + (mine.row0 + col);
         of_g[n] = g.data + Index{real[n] ? g_row : 0} * g_stride + (mine.col0 + col);
       }
-      // A panel, of which `left` columns are there.
+      // A panel, of which `left` columns exist.
       auto const bring = [&](bfloat16 const* const(&of)[copy::count], int i, int begin, int left) {
         bool there[copy::count];
         HEADMIX_UNROLL
@@ -184,7 +185,7 @@ struct grouped_outer_warpgroups {
   HEADMIX_DEVICE void consume(Device& device, slots_of_matrix_tile const& mine, int& at) const {
     constexpr int blocks = own_rows / 8, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
-    // Its panels of 64 rows, and of 64 columns.
+    // The consumer's panels of 64 rows, and of 64 columns.
     int const first_left = tall ? 2 * consumer : 0, first_right = tall ? 0 : 2 * consumer;
     float sum[2][blocks][4] = {};
     HEADMIX_NO_UNROLL
@@ -252,7 +253,7 @@ struct grouped_outer_warpgroups {
       }
     }
   }
-  /// Adds what lies in the panels that begin at `begin`.
+  /// Adds the content of the panels from `begin` on.
   template <class Device>
   static HEADMIX_DEVICE void add_old(Device& device, float (&sum)[2][own_rows / 8][4], int begin, int own) {
     HEADMIX_UNROLL
@@ -272,7 +273,7 @@ struct grouped_outer_warpgroups {
   }
 };
 
-/// What grouped_outer_tensor does, by warpgroups; false where they do not do it: the queue has none, or the matrices
+/// grouped_outer_tensor by warpgroups; false if they do not support the problem: the queue has none, or the matrices
 /// are small.
 template <class Queue>
 bool grouped_outer_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 const> x, view<bfloat16 const> g,

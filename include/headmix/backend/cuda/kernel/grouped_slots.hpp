@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The slots of experts, and which tile of them a block has.
+// The slots of experts, and the tile of a block.
 
 #include <cstdint>
 #include <limits>
@@ -14,8 +14,8 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// The slots of some experts: perm holds them expert after expert, offsets where each expert's begin. Those without an
-/// expert follow. Slot s belongs to row s / per_row.
+/// The slots of experts: perm holds them in expert order, offsets the first of each expert. Slots without an expert
+/// follow. Slot s belongs to row s / per_row.
 struct slot_lists {
   view<Int const> perm, offsets;
   divisor per_row;
@@ -24,7 +24,7 @@ struct slot_lists {
 
   [[nodiscard]] HEADMIX_HD Index count() const { return perm.cols; }
   [[nodiscard]] HEADMIX_HD Index experts() const { return offsets.cols - 1; }
-  /// Expert number experts() stands for no expert.
+  /// The first slot of expert e; expert number experts() stands for no expert.
   [[nodiscard]] HEADMIX_DEVICE Index begin(Index e) const { return e > experts() ? count() : offsets(0, e); }
   [[nodiscard]] HEADMIX_DEVICE Index end(Index e) const { return begin(e + 1); }
   [[nodiscard]] HEADMIX_DEVICE Int slot(Index place) const { return perm(0, place); }
@@ -34,10 +34,10 @@ struct slot_lists {
 /// At most `rows` slots of one expert, or of none.
 struct slot_tile {
   Index expert, begin;
-  int count;  ///< not positive: nothing to do
+  int count;  ///< empty if not positive
 
-  /// Tile number t of those that tile_bound(slots, experts + 1, rows) counts. All lanes of the warp call: they find
-  /// what segment_of_tile finds, but look at 32 offsets at once.
+  /// Tile number t of the tile_bound(slots, experts + 1, rows) tiles. All lanes of the warp call: the result is that of
+  /// segment_of_tile, with 32 offsets tested at a time.
   template <class Device>
   HEADMIX_DEVICE slot_tile(Device& device, slot_lists const& slots, Index t, int rows) {
     Index const segments = slots.experts() + 1;
@@ -52,17 +52,18 @@ struct slot_tile {
     Index const left = slots.end(expert) - begin;
     count = static_cast<int>(left < rows ? left : rows);
   }
-  /// Of a row of the tile; a row that is not there gets the slot of one that is.
+  /// The slot of row i of the tile; a missing row gets the slot of an existing one.
   [[nodiscard]] HEADMIX_DEVICE Int slot(slot_lists const& slots, int i) const {
     return slots.slot(begin + (i < count ? i : 0));
   }
 };
 
-/// A tile of an expert's matrix, which is a sum over its slots, and which of these a block has: a part, cut into steps.
+/// A tile of an expert's matrix, which is a sum over its slots, and the block's part of these slots, divided into
+/// steps.
 struct slots_of_matrix_tile {
   Index expert, begin;
   int part, row0, col0;
-  int count, steps;  ///< from `begin` on; not positive: none
+  int count, steps;  ///< from `begin` on; empty if not positive
 
   /// Blocks are numbered by expert, then by part, then by tiles of `rows` x `columns`.
   HEADMIX_DEVICE slots_of_matrix_tile(slot_lists const& slots, Index block_number, int height, int width, int rows,
@@ -81,7 +82,7 @@ struct slots_of_matrix_tile {
   }
 };
 
-/// True when chunks of 16 bytes of the rows can be copied, and a row's columns and stride are ints.
+/// True if 16-byte chunks of the rows can be copied, and a row's columns and stride are ints.
 template <class T>
 [[nodiscard]] bool rows_are_aligned(view<T> const& a) {
   constexpr Index chunk = 16 / sizeof(T), most = (std::numeric_limits<int>::max)() / 2;

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One weight matrix per expert, summed over the slots of a row: y_r (+)= the sum over the slots s of row r of x_s w_e.
-// Where a row chooses many of the experts it is a dense product. Else the slots' products, the parts, go to scratch
-// memory; the slots of a row lie next to each other there, and are added in order.
+// Grouped product summed over the slots of a row: y_r (+)= the sum over the slots s of row r of x_s w_e. If a row
+// chooses many of the experts it is a dense product. Otherwise the slots' products, the parts, are stored in scratch
+// memory, where the slots of a row are adjacent, and added in order.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace headmix::gpu {
 
-/// y_r (+)= the sum of rows r n .. r n + n - 1 of `parts`, a contiguous matrix; a thread makes 8 elements of a row.
+/// y_r (+)= the sum of rows r n .. r n + n - 1 of `parts`, a contiguous matrix; a thread has 8 elements of a row.
 template <Half T>
 struct slot_sum {
   static constexpr int threads = 256;
@@ -59,12 +59,12 @@ struct slot_sum {
   }
 };
 
-/// How many columns of y have their parts in scratch memory at once: as many as make a kernel worth its launch, and a
-/// few where the sum is `dense` and parts are needed only for rows that are not aligned.
+/// The number of columns of y whose parts are in scratch memory at a time: enough for an efficient launch, and few if
+/// the sum is `dense` and parts are needed only for unaligned rows.
 [[nodiscard]] inline Index columns_of_parts(bool dense, Index all) {
   return (std::min)(all, dense ? Index{32} : Index{1024});
 }
-/// Scratch memory of grouped_sum, in bytes.
+/// Scratch bytes of grouped_sum.
 template <class Queue, class T>
 [[nodiscard]] std::size_t grouped_sum_scratch_bytes(Queue const&, view<T> y, std::type_identity_t<view<T const>> x,
                                                     std::type_identity_t<view<T const>> w) {
@@ -74,8 +74,8 @@ template <class Queue, class T>
   return dense.taken ? (std::max)(parts, dense.shape.scratch_bytes(sizeof(T))) : parts;
 }
 
-/// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e the expert of the slot. w, perm and
-/// offsets as grouped_gemm wants them.
+/// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e being the expert of the slot. w,
+/// perm and offsets as in grouped_gemm.
 template <class Queue, class T>
 void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x, std::type_identity_t<view<T const>> w,
                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,

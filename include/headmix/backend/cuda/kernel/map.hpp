@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One thread per element, or for a few, or for a vector of them: fused trees, sums over consecutive rows, and functions
-// of a number.
+// One thread per element, per few elements, or per vector of elements: fused trees, sums over consecutive rows, and
+// functions of an index.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,19 +17,19 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Elements of a tree that a thread computes side by side; one where an element is a loop of its own.
+/// Elements of a tree that a thread computes together; one if an element is a loop.
 template <class Tree>
 inline constexpr int elements_per_thread = 4;
 template <class Tree>
 requires(Tree::is_loop) inline constexpr int elements_per_thread<Tree> = 1;
 
-/// Whether a thread of a map can compute a float_vector of a tree and write it to a T. Number by number, a map of
-/// 16-bit elements takes up to four times as long as the memory needs (149 us of 40 for a SwiGLU on an H100).
+/// True if a thread of a map can compute a float_vector of a tree and store it as T. Number by number, a map of 16-bit
+/// elements takes up to four times the time of its memory traffic (149 us instead of 40 for a SwiGLU on an H100).
 template <class W, class T, class Tree>
 inline constexpr bool maps_vectors = false;
 template <class W, VectorStorage T, class Tree>
 inline constexpr bool maps_vectors<W, T, Tree> = has_vectors<W, Tree>;
-/// Whether these addresses and strides allow it.
+/// True if these addresses and strides allow vectors.
 template <class W, class T, class Tree>
 [[nodiscard]] bool map_in_vectors(view<T> const& y, Tree const& tree) {
   return maps_vectors<W, T, Tree> && rows_are_vectors<W>(tree, y.cols) && y.col_stride == 1 &&
@@ -40,7 +40,7 @@ template <class W, class T, class Tree>
 template <class Device, class T, class Row>
 HEADMIX_DEVICE void put_vector(Device& device, T* to, Row const& row, Index col, bool accumulate) {
   using P = float_vector;
-  // All loads before the first division: the compiler cannot move them across its rare, slow way.
+  // All loads before the first division: the compiler cannot move them across its rare slow path.
   typename P::template packed<T> before = {};
   if (accumulate) before = P::read(device, to);
   P value = row.template loaded<P>(col).template at<P>(col);
@@ -55,7 +55,7 @@ struct map_kernel {
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
   static constexpr int per_thread = elements_per_thread<Tree>;
-  /// Of a launch: divisions of 32 bits are several times as fast as of 64.
+  /// Most elements of a launch: 32-bit divisions are several times as fast as 64-bit ones.
   static constexpr Index most_elements = Index{1} << 31;
 
   view<T> y;
@@ -73,9 +73,9 @@ struct map_kernel {
       if (vectors) return map_vector(device);
     }
     auto const n = static_cast<std::uint32_t>(rows * y.cols), cols = static_cast<std::uint32_t>(y.cols);
-    // Neighbouring threads take neighbouring elements.
+    // Neighbouring threads have neighbouring elements.
     auto const first = static_cast<std::uint32_t>(device.block() * (threads * per_thread) + device.thread());
-    // All loads before the first store: the compiler cannot know that they are of other memory.
+    // All loads before the first store: the compiler cannot know that they do not alias.
     W value[per_thread] = {};
     T* to[per_thread] = {};
     for (int k = 0; k < per_thread; ++k) {
@@ -172,7 +172,7 @@ struct tree_long_group {
   HEADMIX_HD group row(Index i) const { return {tree, i * n, n}; }
 };
 
-/// f(i) for all i < n. F is what a kernel may be: trivially copyable, its call marked HEADMIX_DEVICE or HEADMIX_HD.
+/// Calls f(i) for all i < n. F is trivially copyable, and its call is marked HEADMIX_DEVICE or HEADMIX_HD.
 template <class F>
 struct each_kernel {
   static constexpr int threads = 256;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Tiles of 16-bit numbers in shared memory for the tensor cores: how they lie there, how rows of global memory get
-// there by asynchronous copies, and how a warp reads the operands of a product from them.
+// Tiles of 16-bit numbers in shared memory for the tensor cores: their layout, asynchronous copies of rows from global
+// memory, and loads of product operands by a warp.
 
 #include <cstdint>
 #include <type_traits>
@@ -13,31 +13,29 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// A tile whose rows hold `cols` elements, a power of two. A row is cut into chunks of 16 bytes, and these are permuted
-/// among themselves so that eight rows' chunks of the same number lie in different banks: neither the copies nor the
-/// matrix loads meet a bank conflict.
+/// A tile with rows of `cols` elements, a power of two. A row is divided into chunks of 16 bytes, permuted so that the
+/// chunks of equal number of eight rows are in different banks: neither copies nor matrix loads have bank conflicts.
 template <int cols>
 struct tile_layout {
   static_assert(cols >= 16 && (cols & (cols - 1)) == 0, "headmix: a tile's columns are a power of two from 16");
-  static constexpr int chunks = cols / 8;  ///< of a row
+  static constexpr int chunks = cols / 8;  ///< per row
 
-  /// Where chunk c of row i begins, in elements from the tile's beginning.
+  /// The offset of chunk c of row i, in elements.
   [[nodiscard]] static HEADMIX_HD constexpr int offset(int i, int c) {
-    // Unsigned: the remainder is some bits, and 8 more rows do not change them.
+    // Unsigned: the remainder is a bit field, unchanged by 8 more rows.
     int const turn = static_cast<int>(static_cast<unsigned>(i) / rows_per_line % (chunks < 8 ? chunks : 8));
     return i * cols + (c ^ turn) * 8;
   }
 
  private:
-  static constexpr unsigned rows_per_line =
-      chunks < 8 ? 8 / chunks : 1;  ///< rows within 128 bytes, which are all banks
+  static constexpr unsigned rows_per_line = chunks < 8 ? 8 / chunks : 1;  ///< rows within 128 bytes, i.e. all banks
 };
 
-/// Two floats that are stored together.
+/// Two floats stored together.
 struct alignas(8) float_pair {
   float low, high;
 };
-/// Four.
+/// Four floats stored together.
 struct alignas(16) float_quad {
   float a, b, c, d;
 
@@ -60,7 +58,7 @@ template <Half T = bfloat16>
   return word_half<T>::high(both);
 }
 
-/// Among four neighbouring lanes: word i of lane l becomes word l of lane i.
+/// Transposes words among four neighbouring lanes: word i of lane l becomes word l of lane i.
 template <class Device>
 HEADMIX_DEVICE void transpose_words(Device& device, words<4>& w) {
   HEADMIX_UNROLL
@@ -78,27 +76,27 @@ HEADMIX_DEVICE void transpose_words(Device& device, words<4>& w) {
   }
 }
 
-/// Copies `rows` x `cols` elements into a tile, by `threads` threads of which the caller is number `thread`. A thread
-/// copies the same chunk of several rows: number p is row(thread, p).
+/// Copies `rows` x `cols` elements into a tile, by `threads` threads; the caller is thread number `thread`. A thread
+/// copies the same chunk of several rows: its p-th row is row(thread, p).
 template <int rows, int cols, int threads>
 struct tile_copy {
   using layout = tile_layout<cols>;
   static constexpr int rows_at_once = threads / layout::chunks;
-  static constexpr int count = rows / rows_at_once;  ///< rows of a thread
+  static constexpr int count = rows / rows_at_once;  ///< rows per thread
   static_assert(threads % layout::chunks == 0 && rows % rows_at_once == 0,
                 "headmix: threads divide a tile's rows and chunks evenly");
 
-  /// Which row of the tile the thread copies p-th.
+  /// The p-th row of a thread.
   [[nodiscard]] static HEADMIX_HD constexpr int row(int thread, int p) {
     return static_cast<int>(static_cast<unsigned>(thread) / layout::chunks) + p * rows_at_once;
   }
-  /// The first column of what the thread copies.
+  /// The first column of a thread's chunk.
   [[nodiscard]] static HEADMIX_HD constexpr int col(int thread) {
     return static_cast<int>(static_cast<unsigned>(thread) % layout::chunks) * 8;
   }
 
-  /// source(p, row) is where column 0 of the tile lies for that row, a multiple of 16 bytes, or null for a row of
-  /// zeros. Only the first `width` columns are read, a multiple of 8; the others become 0. The caller commits.
+  /// source(p, row) is the address of column 0 of that row, a multiple of 16 bytes, or null for a row of zeros. Only
+  /// the first `width` columns, a multiple of 8, are read; the others become 0. The caller commits.
   template <class Device, class Pointer, class Source>
   static HEADMIX_DEVICE void start(Device& device, Pointer tile, int thread, int width, Source const& source) {
     int const c = col(thread);
@@ -110,9 +108,9 @@ struct tile_copy {
       device.copy_async16(tile + layout::offset(i, c / 8), real ? from + c : from, real);
     }
   }
-  /// from[p] is where the thread's part of its row p-th lies in the first of several tiles side by side, and `right`
-  /// how many columns further on in this one; rows that are not real become 0. For many tiles of the same rows: what
-  /// is theirs is found once.
+  /// from[p] is the address of the thread's chunk of its p-th row in the first of several adjacent tiles, and `right`
+  /// the column offset of this tile; rows that are not real become 0. For many tiles of the same rows: addresses are
+  /// computed once.
   template <class Device, class Pointer, class T>
   static HEADMIX_DEVICE void start_found(Device& device, Pointer tile, int thread, T const* const (&from)[count],
                                          bool const (&real)[count], int right) {
@@ -121,7 +119,7 @@ struct tile_copy {
       device.copy_async16(tile + layout::offset(row(thread, p), col(thread) / 8), from[p] + right, real[p]);
     }
   }
-  /// Only the first `height` rows and `width` columns are read; what source says of other rows does not matter.
+  /// Only the first `height` rows and `width` columns are read; the result of source for other rows is ignored.
   template <class Device, class Pointer, class Source>
   static HEADMIX_DEVICE void start(Device& device, Pointer tile, int thread, int height, int width,
                                    Source const& source) {
@@ -135,25 +133,25 @@ struct tile_copy {
   }
 };
 
-/// Where a lane points the matrix loads at to get 16 x 16 elements of a tile. Matrices 0 1 2 3 of the four that one
-/// load gives are the quarters
+/// The address that a lane passes to ldmatrix for 16 x 16 elements of a tile. Matrices 0 1 2 3 of one load are the
+/// quarters
 ///
 ///     0 2    `down_first`: the fragment of A from a tile of A, or two of B from a tile of B (both untransposed,
 ///     1 3                  rows x depth and depth x columns; B's load is the transposed one)
 ///     0 1    otherwise: the fragment of A from a tile of A^T (by the transposed load),
 ///     2 3               or two of B from a tile of B^T
 ///
-/// The offset of a lane is computed once; another part of the tile is one exclusive-or and one addition away.
+/// A lane's offset is computed once; another part of the tile is one xor and one addition away.
 template <int cols, bool down_first>
 class fragment_position {
  public:
-  /// The part of the tile that begins at `row`, a multiple of 8, and `col`, a multiple of 16.
+  /// The part of the tile from `row`, a multiple of 8, and `col`, a multiple of 16, on.
   HEADMIX_HD fragment_position(int lane, int row, int col)
       : offset_(tile_layout<cols>::offset(row + (down_first ? lane % 16 : lane % 8 + lane / 16 * 8),
                                           col / 8 + (down_first ? lane / 16 : lane / 8 % 2))) {}
-  /// `down` rows further, a multiple of 8, and `right` columns, a multiple of 16. The columns are added to a part that
-  /// begins at column 0, or in a way that no bit is carried: a part of n columns, n a power of two, begins at a
-  /// multiple of n and right is less than n.
+  /// The offset `down` rows, a multiple of 8, and `right` columns, a multiple of 16, further. Columns must be added to
+  /// a part that begins at column 0, or without a carry: a part of n columns, n a power of two, begins at a multiple of
+  /// n, and right is less than n.
   [[nodiscard]] HEADMIX_HD int at(int down, int right) const { return (offset_ ^ right) + down * cols; }
 
  private:
@@ -166,7 +164,7 @@ HEADMIX_DEVICE words<4> load_left(Device& device, Pointer tile, fragment_positio
                                   int col) {
   return device.load_matrices(tile + position.at(row, col));
 }
-/// From a tile of A^T: row and col are the tile's, and so depth and row of A.
+/// The left operand from a tile of A^T: row and col are those of the tile, i.e. depth and row of A.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_left_transposed(Device& device, Pointer tile,
                                              fragment_position<cols, false> const& position, int row, int col) {
@@ -179,15 +177,16 @@ HEADMIX_DEVICE words<4> load_right(Device& device, Pointer tile, fragment_positi
                                    int col) {
   return device.load_matrices_transposed(tile + position.at(row, col));
 }
-/// From a tile of B^T: row and col are the tile's, and so column and depth of B.
+/// The right operand from a tile of B^T: row and col are those of the tile, i.e. column and depth of B.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_right_transposed(Device& device, Pointer tile,
                                               fragment_position<cols, false> const& position, int row, int col) {
   return device.load_matrices(tile + position.at(row, col));
 }
 
-/// c[i][j] += a[i] b[j]: 16 m x 8 n sums, b as load_right gives it. Lane l holds of the 16 x 8 sums of c[i][j] those of
-/// row l / 4, columns l % 4 * 2 and the next (0, 1), and of row l / 4 + 8, the same columns (2, 3).
+/// c[i][j] += a[i] b[j]: 16 m x 8 n accumulators, b in the layout of load_right. Of the 16 x 8 accumulators of c[i][j],
+/// lane l holds those of row l / 4, columns l % 4 * 2 and the next (0, 1), and of row l / 4 + 8, the same columns (2,
+/// 3).
 template <int m, int n, Half T = bfloat16, class Device>
 HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> const (&a)[m],
                                  words<4> const (&b)[n / 2]) {
@@ -203,8 +202,8 @@ HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> c
   }
 }
 
-/// Rounds sums to T and puts them into a tile, from (row, col) on, or adds them to what lies there. `pairs` are
-/// the tile's words of two elements; every word has one thread that touches it.
+/// Stores accumulators rounded to T in a tile, from (row, col) on, or adds them to its content. `pairs` are the tile's
+/// words of two elements; each word is accessed by one thread only.
 template <int cols, Half T = bfloat16, int m, int n, class Pointer>
 HEADMIX_DEVICE void put_sums(Pointer pairs, float const (&c)[m][n][4], int lane, int row, int col, bool add = false) {
   HEADMIX_UNROLL

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Says where kernels of 16 bits do without tensor cores, many times slower: once for each kernel, on stderr.
+// Notices on stderr, once for each kernel, that a 16-bit kernel runs without tensor cores, many times slower.
 
 #include <algorithm>
 #include <cstdio>
@@ -10,14 +10,14 @@
 
 namespace headmix::gpu {
 
-/// The kernels that have said so in this process.
+/// The kernels that have printed a notice in this process.
 class plain_notices {
  public:
   static plain_notices& instance() {
     static plain_notices all;
     return all;
   }
-  /// Says that the kernel does without tensor cores, and why, unless it has said so before.
+  /// Prints the notice of a kernel with the reason, unless it was printed before.
   void tell(char const* kernel, char const* why) {
     std::lock_guard const lock(mutex_);
     if (has(kernel)) return;
@@ -38,7 +38,7 @@ class plain_notices {
 };
 inline void tell_plain(char const* kernel, char const* why) { plain_notices::instance().tell(kernel, why); }
 
-/// The reason that products have.
+/// The reason of products.
 inline constexpr char const* rows_not_aligned =
     "rows do not all begin at multiples of 16 bytes, or an operand is several matrices";
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The tile of products with experts of any type and any strides: 64 x 64 sums by 256 threads, 4 x 4 each. Dense
-// products (gemm.hpp) have one of their own, which nvcc unrolls as it likes.
+// The tile of grouped products of any type and strides: 64 x 64 sums by 256 threads, 4 x 4 each. Dense products
+// (gemm.hpp) have their own tile, which nvcc unrolls differently.
 
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/scalar.hpp"
@@ -11,14 +11,14 @@ namespace headmix::gpu {
 struct product_tile {
   static constexpr int threads = 256;
   static constexpr int size = 64;                ///< rows, and columns
-  static constexpr int depth = 16;               ///< of a step
-  static constexpr int block = 4 * block_terms;  ///< products that a sum adds one after the other
-  int down, right;                               ///< the thread's first row and column; it has every 16th from there on
+  static constexpr int depth = 16;               ///< per step
+  static constexpr int block = 4 * block_terms;  ///< products that a sum adds sequentially
+  int down, right;                               ///< the thread's first row and column, followed by every 16th
 
   HEADMIX_DEVICE explicit product_tile(int thread) : down(thread / 16), right(thread % 16) {}
 
-  /// Adds a step: row k of `left` holds column k of the left operand, row k of `other` row k of the right one. They are
-  /// left_row and `size` elements apart.
+  /// Adds a step: row k of `left` holds column k of the left operand, row k of `other` row k of the right one. Their
+  /// rows are left_row and `size` elements apart.
   template <class W, class Shared>
   HEADMIX_DEVICE void multiply_add(W (&sum)[4][4], Shared const& left, int left_row, Shared const& other) const {
     HEADMIX_UNROLL
@@ -36,8 +36,8 @@ struct product_tile {
     }
   }
 
-  /// Adds the sums of a thread to those of the blocks before, if there are some, and sets them to zero, or to all after
-  /// the last block. Blocks are in shared memory, for registers are few.
+  /// Adds the sums of a thread to those of previous blocks, if any, and resets them to zero, or to the total after the
+  /// last block. Block sums are in shared memory, since registers are scarce.
   /// @param blocks  the thread's first of size * size numbers
   template <class W, class Shared>
   HEADMIX_DEVICE static void add_block(Shared const& blocks, W (&sum)[4][4], bool is_first, bool is_last) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Roundings to 8-bit activations, one scale per row, and to ternary weights, one scale per matrix. A team of threads
-// for each row.
+// Rounding to 8-bit activations, one scale per row, and to ternary weights, one scale per matrix. A team of threads per
+// row.
 
 #include <cmath>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace headmix::gpu {
 
-/// y_j = f(a_j) for all j < n, a team for the row.
+/// y_j = f(a_j) for all j < n, by a team.
 template <class W, class Device, class T, class F>
 HEADMIX_DEVICE void map_row(Device& device, team members, T* y, Index y_stride, T const* a, Index a_stride, Index n,
                             F const& f) {
@@ -47,7 +47,7 @@ struct absmax_int8_kernel {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = members.row(device), end = i < a.rows ? a.cols : 0;
-    auto const larger = [](W u, W v) { return v > u ? v : u; };  // what is not a number does not count
+    auto const larger = [](W u, W v) { return v > u ? v : u; };  // ignores NaN
     W largest = 0;
     for (Index j = members.member(device); j < end; j += members.size()) {
       largest = larger(largest, std::abs(static_cast<W>(device.load(&a(i, j)))));

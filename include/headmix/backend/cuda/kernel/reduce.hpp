@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Sums of fused trees along rows and down columns. The order of additions depends on the extents alone, and for sums
-// along rows on whether they can be read in vectors. CUB has no sums down columns: its threads would read a column, and
-// not neighbours.
+// along rows on whether they can be read as vectors. CUB has no sums down columns: its threads would read a column
+// instead of neighbouring elements.
 
 #include <cstddef>
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace headmix::gpu {
 
-/// What a member of a team adds of a row of a tree.
+/// A team member's part of the sum of a row of a tree.
 template <class W, class Tree, class Row>
 [[nodiscard]] HEADMIX_DEVICE W sum_of_member(Row const& row, Index cols, int member, int members, bool vectors) {
   if constexpr (has_vectors<W, Tree>) {
@@ -37,7 +37,7 @@ template <class W, class Tree, class Device>
   return combined(device, members, sum, add_numbers{});
 }
 
-/// Element i of y (+)= the sum of row i of the tree. A team per row.
+/// Element i of y (+)= the sum of row i of the tree. One team per row.
 template <class W, class T, class Tree>
 struct row_sum_kernel {
   static constexpr int threads = team_threads;
@@ -65,8 +65,8 @@ void row_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
   queue.launch(row_sum_kernel<W, T, Tree>{y, a, accumulate, members, vectors}, members.blocks(a.rows));
 }
 
-/// Sums down the columns of chunks of rows: element (j, c) of y (+)= the sum of column j over chunk c. A block has up
-/// to 32 columns of one chunk.
+/// Column sums of chunks of rows: element (j, c) of y (+)= the sum of column j over chunk c. A block has up to 32
+/// columns of one chunk.
 template <class W, class T, class Tree>
 struct col_sum_kernel {
   static constexpr int threads = 256;
@@ -76,7 +76,7 @@ struct col_sum_kernel {
   view<T> y;
   lazy<Tree> a;
   bool accumulate;
-  team columns;  ///< of a block; its other threads take other rows
+  team columns;  ///< per block; its other threads have other rows
   Index column_blocks, rows_per_chunk;
 
   template <class Device>
@@ -99,7 +99,7 @@ struct col_sum_kernel {
         partial[device.thread()] = mine + other;
       }
     }
-    // A thread of the first row read and wrote its own element last.
+    // A thread of the first row was the last to access its own element.
     if (first_row == 0 && j < a.cols) {
       W const total = partial[device.thread()];
       put_element(device, &y(j, chunk), total, accumulate);
@@ -107,7 +107,7 @@ struct col_sum_kernel {
   }
 };
 
-/// Many rows are summed in chunks, which are summed in order by a second launch.
+/// Many rows are summed in chunks, whose sums a second launch adds in order.
 template <class W, class Queue, class T, class Tree>
 void col_sum(Queue& queue, view<T> y, lazy<Tree> const& a, bool accumulate) {
   constexpr Index enough_blocks = 1024, least_rows = 64;
@@ -145,7 +145,7 @@ struct tree_square {
   };
   HEADMIX_HD squared row(Index i) const { return {{a.row(i), a.col_stride}}; }
 };
-/// y [1, 1] = the sum of the squares of a [R, 1]
+/// y [1, 1] = the sum of the squares of a [R, 1].
 template <class W, class Queue, class T>
 void sum_of_squares(Queue& queue, view<T> y, view<T const> a) {
   col_sum<W>(queue, y, lazy<tree_square<T>>{{a}, a.rows, a.cols}, false);

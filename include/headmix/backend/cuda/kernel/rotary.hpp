@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Rotary position embedding: a thread turns one pair of columns of a token, in all heads of all its rows.
+// Rotary position embedding: a thread rotates one pair of columns of a token, in all heads of all its rows.
 
 #include <cmath>
 #include <type_traits>
@@ -19,7 +19,7 @@ struct cosine_and_sine {
 [[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<double> turned_by(double angle) {
   return {std::cos(angle), std::sin(angle)};
 }
-/// For angles below 2^22. The functions of the library are ready for larger ones, at the price of local memory.
+/// Cosine and sine for angles below 2^22. The library's functions support larger angles, at the price of local memory.
 [[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<float> turned_by(float angle) {
   // angle = quarters * pi / 2 + r, pi / 2 in three parts
   float const quarters = std::floor(angle * 0.636619772f + 0.5f);
@@ -35,8 +35,8 @@ struct cosine_and_sine {
   return {n == 1 || n == 2 ? -along : along, n >= 2 ? -across : across};
 }
 
-/// theta^(-2 c / d). On a GPU the pow of doubles is no inline function; exp2 is, and off by 2e-15, which no float sees at
-/// 2^20 positions.
+/// theta^(-2 c / d). On a GPU the pow of doubles is not inlined; exp2 is, with an error of 2e-15, below float
+/// resolution at 2^20 positions.
 template <class W>
 HEADMIX_DEVICE double turn_of_pair(double theta, Index c, Index d) {
   double const exponent = -2 * static_cast<double>(c) / static_cast<double>(d);
@@ -65,7 +65,7 @@ struct rotary_kernel {
     Index const d = a.cols / heads, half = d / 2, rows_per_token = a.rows / tokens.rows;
     Index const e = device.block() * threads + device.thread();
     Index const t = e / half, c = e % half;
-    // Pairs of the same column turn alike: the first threads of a block have one of each.
+    // Pairs of the same column have equal angles: the first threads of a block compute one each.
     auto const turns = device.template shared<double>(0);
     if (device.thread() < half) {
       turns[device.thread()] = turn_of_pair<W>(static_cast<double>(device.load(theta.data)), c, d);
@@ -77,7 +77,7 @@ struct rotary_kernel {
     double const angle = static_cast<double>(tokens.first_position(b) + t - tokens.begin(b)) * turn;
     auto const by = turned_by(static_cast<W>(within_a_turn(angle)));
     W const cosine = by.cosine, sine = inverse ? -by.sine : by.sine;
-    // The heads of all rows of the token, some at a time: all loads of a step before its stores.
+    // The heads of all rows of the token, several at a time: all loads of a step before its stores.
     constexpr int step = 4;
     Index const n = rows_per_token * heads;
     for (Index h = 0; h < n; h += step) {

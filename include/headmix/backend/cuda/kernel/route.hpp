@@ -1,11 +1,11 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A router in one kernel: logits z = x w, probabilities p = softmax of some columns of z, index = the best columns of
-// p. A block makes the logits of some rows on tensor cores and keeps them on the chip until the experts are chosen. It
-// also counts the choices and sums up the probabilities of its rows; a second kernel adds up the blocks, and a third
-// puts the slots in order. Where that does not apply, the product is a kernel of its own, and softmax and choice are
-// another. With cub::DeviceHistogram and cub::DeviceRadixSort, counts and order of 32 experts would take 10 launches
-// behind the choice instead of these 2 (tests/cuda/runtime/cub_test.cu).
+// A router in one kernel: logits z = x w, probabilities p = softmax of some columns of z, index = the top-k columns of
+// p. A block computes the logits of some rows on tensor cores and keeps them on chip until the experts are chosen. It
+// also counts the choices and sums the probabilities of its rows; a second kernel reduces over blocks, and a third
+// sorts the slots. If this does not apply, the product is one kernel, and softmax and choice are another. With
+// cub::DeviceHistogram and cub::DeviceRadixSort, counts and order of 32 experts would take 10 launches after the choice
+// instead of these 2 (tests/cuda/runtime/cub_test.cu).
 
 #include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
 #include "headmix/backend/cuda/kernel/map.hpp"
@@ -18,7 +18,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// What the blocks of a router found of each expert, and of nothing behind the last one; null: not wanted.
+/// Partial results of the blocks of a router for each expert, and for no expert at the end; null: not computed.
 struct route_parts {
   float* p_sums;   ///< [experts, blocks]
   Int* counts;     ///< [experts + 1, blocks]
@@ -33,20 +33,20 @@ struct route_tensor {
   static constexpr int rows = 64, depth = 64, stages = 3;
   static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
   static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
-  static constexpr int logit_row = columns + 4;  // so that the rows of a fragment begin in different banks
+  static constexpr int logit_row = columns + 4;  // rows of a fragment begin in different banks
   static constexpr int p_sums_at = rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
   static_assert(counts_at + warps * columns * 4 <= shared_bytes,
                 "headmix: the counts of experts do not fit in shared memory");
 
   view<float> z, p;
   view<Int> index;
-  view<float> log_sum;  ///< null: not wanted, as s
+  view<float> log_sum;  ///< null: not computed, as s
   view<T const> x, w;
   route_parts parts;
-  int before;  ///< columns of z before those of the experts
+  int before;  ///< columns of z before the experts' columns
   view<float> s;
 
-  /// One of no rows where there are none.
+  /// The number of blocks; an empty one without rows.
   [[nodiscard]] static Index blocks_of(Index n) { return n == 0 ? 1 : blocks_for(n, rows); }
   [[nodiscard]] Index blocks() const { return blocks_of(x.rows); }
 
@@ -94,7 +94,7 @@ struct route_tensor {
       }
     }
     device.template wait_copies<0>();
-    device.sync();  // the tiles make room for the logits
+    device.sync();  // the logits reuse the tiles' memory
 
     auto const logits = device.template shared<float>(16 * warp * logit_row * 4);  // of this warp's rows
     HEADMIX_UNROLL
@@ -106,7 +106,7 @@ struct route_tensor {
     }
     device.sync_warp();
 
-    constexpr int lanes = columns / 4;  // of a row, with four columns each
+    constexpr int lanes = columns / 4;  // per row, with four columns each
     int const member = lane % lanes;
     float p_sum[4] = {};      // of this lane's columns, over its rows
     std::uint32_t count = 0;  // a byte for each column: a warp has 16 rows
@@ -165,7 +165,7 @@ struct route_tensor {
   }
 
  private:
-  /// Adds up the columns of all lanes and warps, in their order.
+  /// Adds the columns of all lanes and warps, in order.
   template <int lanes, class Device>
   HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count) const {
     auto const p_sums = device.template shared<float>(p_sums_at);
@@ -207,14 +207,14 @@ struct route_tensor {
   }
 };
 
-/// Adds up what the blocks found, a warp for each expert. The counts become those that the order continues with.
+/// Reduces over the blocks, one warp per expert. The counts become the offsets for the sort.
 struct route_sums {
   static constexpr int threads = digit_pass::threads;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = 0;
 
   view<float> p_sum, chosen_sum, squares;
-  float const *p_sums, *square_sums;  ///< null: not wanted, as the counts
+  float const *p_sums, *square_sums;  ///< null: not computed, as the counts
   digit_pass pass;
 
   [[nodiscard]] Index blocks() const { return blocks_for(pass.digits, digit_pass::warps); }
@@ -239,7 +239,7 @@ struct route_sums {
   }
 };
 
-/// p = softmax(z) and index = the best columns of p, a team of lanes for each row.
+/// p = softmax(z) and index = the top-k columns of p, a team of lanes per row.
 template <class W>
 struct softmax_top_k_kernel {
   static constexpr int threads = team_threads;
@@ -265,7 +265,7 @@ struct softmax_top_k_kernel {
   }
 };
 
-/// Weights whose rows are not a multiple of 16 bytes, as zeros make them one.
+/// Weights padded with zeros to rows of a multiple of 16 bytes.
 template <class T>
 struct padded_weights {
   static constexpr Index chunk = 16 / sizeof(T);
@@ -284,7 +284,7 @@ struct padded_weights {
   HEADMIX_HD padded row(Index i) const { return {&w(i, 0), w.col_stride, w.cols}; }
 };
 
-/// Scratch that a router needs, in bytes: padded weights, the parts of the blocks, and the totals of their counts;
+/// Scratch bytes of a router: padded weights, the partial results of the blocks, and the totals of their counts;
 /// without tensor cores, log_sum.
 template <class T>
 [[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
@@ -299,7 +299,7 @@ template <class T>
   }
 }
 
-/// Does all but `chosen` on tensor cores and returns true, or does nothing and returns false.
+/// Computes everything but `chosen` on tensor cores and returns true, or does nothing and returns false.
 template <class Queue, class T>
 [[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
   if constexpr (Half<T>) {

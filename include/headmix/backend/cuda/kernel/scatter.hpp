@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Rows that are added to the rows of a table that they chose. They are sorted by that, so each row of the table is the
-// sum of a list of rows, in an order that depends on the choices alone.
+// Scatter-add: rows added to the table rows that they index. Rows are sorted by index, so each row of the table is the
+// sum of a list of rows, in an order that depends on the indices alone.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace headmix::gpu {
 
-/// y_v (+)= the rows order[begins[v]] .. order[begins[v + 1] - 1] of a, added in order, in blocks. A warp for 128
+/// y_v (+)= the rows order[begins[v]] .. order[begins[v + 1] - 1] of a, added in order, in blocks. A warp has 128
 /// columns of a row.
 template <class W, class T>
 struct scatter_kernel {
@@ -66,7 +66,7 @@ struct scatter_kernel {
   }
 };
 
-/// The same for long lists: a block for 32 columns of a row of y, whose warps share the list.
+/// The kernel for long lists: a block has 32 columns of a row of y, and its warps share the list.
 template <class W, class T>
 struct scatter_long_kernel {
   static constexpr int threads = 256, warps = threads / 32;
@@ -101,7 +101,7 @@ struct scatter_long_kernel {
   }
 };
 
-/// y_v (+)= the sum of the rows i of a with index_i = v. More rows than the workspace has room for go in parts.
+/// y_v (+)= the sum of the rows i of a with index_i = v. Rows that exceed the workspace are processed in parts.
 template <class W, class Queue, class T>
 void scatter_rows(Queue& queue, view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
   if (y.rows == 0 || y.cols == 0) return;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Choosing by an index, as trees that `map` evaluates: what each element of the result is, found from the result's
-// side. An index below 0 chooses nothing.
+// Gathers and scatters as trees that `map` evaluates, each element computed from the result's side. A negative index
+// selects nothing.
 
 #include <type_traits>
 
@@ -54,7 +54,7 @@ struct tree_put {
   }
 };
 
-/// Element (i, j) is a(i, j) + add + i add_per_row, and -1 where a(i, j) is; j stands for a(i, j) where a is null.
+/// Element (i, j) is a(i, j) + add + i add_per_row, and -1 where a(i, j) is -1; if a is null, a(i, j) is j.
 struct tree_renumber {
   view<Int const> a;
   Index add, add_per_row;
@@ -80,7 +80,7 @@ struct tree_gather {
   view<Int const> index;
 
   struct gathered {
-    T const* data;  ///< null: zeros, or of choices nothing
+    T const* data;  ///< null: zeros, or -1 for indices
     Index stride;
     template <class P>
     HEADMIX_HD P at(Index j) const {

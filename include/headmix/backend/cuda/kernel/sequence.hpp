@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Sums that slide along a sequence, and the numbers of sequences.
+// Sliding sums along a sequence, and sequence numbers.
 
 #include "headmix/backend/cuda/kernel/collective.hpp"
 #include "headmix/core/scalar.hpp"
@@ -8,7 +8,7 @@
 
 namespace headmix::gpu {
 
-/// The sequence of row i: the last one that begins there or before.
+/// The sequence of row i: the last one that begins at or before it.
 [[nodiscard]] HEADMIX_DEVICE inline Index sequence_of(segments const& s, Index i) {
   if (s.offsets == nullptr) return i / (s.rows / s.count);
   Index low = 0, high = s.count - 1;
@@ -38,13 +38,13 @@ struct sequence_numbers_kernel {
   }
 };
 
-/// y_i = the sequence of row i
+/// y_i = the sequence number of row i.
 template <class Queue>
 void sequence_numbers(Queue& queue, view<Int> y, segments s) {
   if (y.rows > 0) queue.launch(sequence_numbers_kernel{y, s}, blocks_for(y.rows, 256));
 }
 
-/// A thread has a column of `rows` rows. It starts its sum anew, so rounding errors do not pile up along a sequence.
+/// A thread has a column of `rows` rows. It starts its sum anew, so rounding errors do not accumulate along a sequence.
 template <class W, class T>
 struct window_mean_kernel {
   static constexpr int threads = 128, rows = 64;
@@ -78,10 +78,10 @@ struct window_mean_kernel {
         anew = true;
       } else if (behind >= begin && behind < end) {
         sum -= transposed ? share(behind) * value(behind) : value(behind);
-        anew = sum - sum != 0;  // what is not finite does not leave by being subtracted
+        anew = sum - sum != 0;  // a non-finite number cannot be subtracted again
       }
       if (anew) {
-        // The rows of the window besides i.
+        // The rows of the window other than i.
         if (transposed) {
           Index const behind_all = end - i < window ? end : i + window;
           sum = sum_in_blocks<W, W>(i + 1, behind_all, 1, [&](Index k) { return share(k) * value(k); });
@@ -95,8 +95,8 @@ struct window_mean_kernel {
   }
 };
 
-/// y_t = the mean of a_s over the positions t - window < s <= t of its sequence; transposed, y_s = the sum over those t
-/// of a_t divided by their number of positions.
+/// y_t = the mean of a_s over the positions t - window < s <= t of its sequence; transposed, y_s = the sum over all t
+/// with s in the window of t of a_t / (window length of t).
 template <class Queue, class T>
 void window_mean(Queue& queue, view<T> y, view<T const> a, segments s, Index window, bool transposed) {
   using kernel = window_mean_kernel<accumulator_t<T>, T>;

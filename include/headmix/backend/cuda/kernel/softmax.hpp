@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Softmax and log-sum-exp of rows, a team of threads for each.
+// Softmax and log-sum-exp of rows, one team of threads per row.
 
 #include <cmath>
 
@@ -15,13 +15,13 @@ template <class W>
   return x == minus_infinity<W> ? W(0) : std::exp(x - top);
 }
 
-/// The maximum of a row, the sum of what is above it in exponents, and the member's first part of that sum.
+/// The maximum of a row, the sum of exponentials relative to it, and the member's first term of that sum.
 template <class W>
 struct row_scale {
   W top, sum, first;
 };
-/// The same for all members of a team, but for `first`; `real` is false for a team without a row. A member reads its
-/// first element once, and short rows have no others.
+/// The row statistics, equal for all members of a team except `first`; `real` is false for a team without a row. A
+/// member reads its first element once, and short rows have no others.
 template <class W, class A, class Device>
 [[nodiscard]] HEADMIX_DEVICE row_scale<W> scale_of_row(Device& device, team members, view<A const> a, Index i,
                                                        bool real) {

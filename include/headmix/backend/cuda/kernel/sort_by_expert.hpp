@@ -1,13 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A stable sort of slots by what they chose: by expert, by sequence and expert, or by row of a table. Counting sort by
-// digits, in three launches each: blocks count the digits of their chunks, warps sum up the counts of a digit, and the
-// slots go to the places that follow. Slots that chose nothing come last. Experts take a single digit; a large table
-// takes two or three.
+// A stable sort of slots by key: by expert, by sequence and expert, or by row of a table. Counting sort by digits,
+// three launches each: blocks count the digits of their chunks, warps scan the counts of a digit, and the slots are
+// moved to their places. Slots with choice -1 come last. Experts take one digit; a large table takes two or three.
 //
-// cub::DeviceRadixSort does the same with more launches: at 16384 x 8 slots 8 for 32 experts and 10 for 1023 or 1024
-// (kernels and memsets, one for the keys and one for the begins, CUDA 13.0), where these kernels take 3, 3 and 7
-// (tests/cuda/runtime/cub_test.cu). Its sums over warps and blocks are CUB's.
+// cub::DeviceRadixSort needs more launches: at 16384 x 8 slots 8 for 32 experts and 10 for 1023 or 1024 (kernels and
+// memsets, one for the keys and one for the begins, CUDA 13.0), where these kernels take 3, 3 and 7
+// (tests/cuda/runtime/cub_test.cu). Scans over warps and blocks are CUB's.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +20,13 @@
 
 namespace headmix::gpu {
 
-/// What the slots of an index, row by row, chose among `choices`: those of the rows of the first sequence, then those
-/// of the second one, as many for each. Nothing counts as one more choice.
+/// The sort keys of the slots of an index, row by row: the choices of the first sequence, then those of the second,
+/// with equally many keys for each. Choice -1 is one more key.
 struct slot_keys {
   view<Int const> index;
   Int choices;
   segments sequences;
-  Int each;  ///< choices of a sequence
+  Int each;  ///< keys of a sequence
   divisor cols, rows_each;
 
   slot_keys(view<Int const> chosen, Index of_each) : slot_keys(chosen, of_each, uniform(1, chosen.rows)) {}
@@ -49,11 +48,10 @@ struct slot_keys {
   }
 };
 
-/// What the kernels of one pass know: it orders the slots in the order `from` (numerical without one) by one digit of
-/// their keys.
+/// A pass of the sort: orders the slots, given in the order `from` (numerical if null), by one digit of their keys.
 struct digit_pass {
   static constexpr int threads = 256, warps = threads / 32;
-  static constexpr int most_bits = 10;  ///< of a digit, so that every warp's counters fit into shared memory
+  static constexpr int most_bits = 10;  ///< per digit, so that every warp's counters fit in shared memory
   static constexpr Int most_digits = Int{1} << most_bits;
   static constexpr int counter_bytes = warps * most_digits * static_cast<int>(sizeof(Int));
   static constexpr Index most_chunks = 128;
@@ -62,13 +60,13 @@ struct digit_pass {
   view<Int const> from;  ///< [1, slots]; null: 0, 1, ...
   view<Int> to;          ///< [1, slots]
   int shift, bits;       ///< digit = (key >> shift) & (2^bits - 1)
-  Int digits;            ///< that occur
+  Int digits;            ///< number of digits that occur
   Index chunks, slots_per_warp;
   Int* counts;       ///< [digits, chunks]: slots of each chunk; after the scan those of the chunks before it
   Int* totals;       ///< [digits]: slots of all chunks, after the scan
-  view<Int> begins;  ///< [1, digits]: slots with smaller digits; null: not wanted
+  view<Int> begins;  ///< [1, digits]: slots with smaller digits; null: not computed
 
-  /// The slots of the calling thread's warp are in the places begin .. end - 1.
+  /// The slots of the calling thread's warp are elements begin .. end - 1.
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE Index begin(Device& device) const {
     return (device.block() * warps + device.warp()) * slots_per_warp;
@@ -84,8 +82,8 @@ struct digit_pass {
     for (int d = device.thread(); d < warps * digits; d += threads) counters[d] = 0;
     device.sync();
   }
-  /// Counts the digits of the warp's slots, starting from what its counters hold. Calls f(slot, count) with the count
-  /// of its digit before it.
+  /// Counts the digits of the warp's slots, starting from the content of its counters. Calls f(slot, count) with the
+  /// number of preceding slots with the same digit.
   template <class Device, class Counters, class F>
   HEADMIX_DEVICE void count(Device& device, Counters counters, F const& f) const {
     Index const last = end(device);
@@ -115,10 +113,10 @@ struct digit_pass {
       device.sync_warp();
     }
   }
-  /// Replaces the counts of a digit by those of the chunks before each. Returns the count of all chunks.
+  /// Replaces the counts of a digit by exclusive sums over the chunks. Returns the total.
   template <class Device>
   HEADMIX_DEVICE Int sum_up(Device& device, Int digit) const {
-    constexpr int each = 4;  // chunks of a lane
+    constexpr int each = 4;  // chunks per lane
     Int* const of_chunk = counts + digit * chunks;
     Int total = 0;
     for (Index all = 0; all < chunks; all += 32 * each) {
@@ -141,7 +139,7 @@ struct digit_pass {
   }
 };
 
-/// Counts the digits of chunks of slots, a block for each.
+/// Counts the digits of chunks of slots, one block per chunk.
 struct count_digits {
   static constexpr int threads = digit_pass::threads;
   static constexpr bool cooperative = true;
@@ -163,7 +161,7 @@ struct count_digits {
   }
 };
 
-/// Sums up the counts, a warp for each digit.
+/// Scans the counts, one warp per digit.
 struct scan_digits {
   static constexpr int threads = digit_pass::threads;
   static constexpr bool cooperative = true;
@@ -182,7 +180,7 @@ struct scan_digits {
   }
 };
 
-/// Puts the slots of chunks where the counts say.
+/// Moves the slots of chunks to their places.
 struct place_slots {
   static constexpr int threads = digit_pass::threads;
   static constexpr bool cooperative = true;
@@ -215,7 +213,7 @@ struct place_slots {
   }
 
  private:
-  /// The slots of the digits before each.
+  /// The exclusive sums of the digits' totals.
   template <class Device, class Begins>
   HEADMIX_DEVICE void find_begins_of_digits(Device& device, Begins begins) const {
     constexpr int each = digit_pass::most_digits / threads;
@@ -231,7 +229,7 @@ struct place_slots {
   }
 };
 
-/// Where the slots of every choice begin in an order of them, and the end of the last.
+/// The first slot of every choice in the sorted order, and the end of the last.
 struct find_begins {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
@@ -245,7 +243,7 @@ struct find_begins {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const choice = device.block() * threads + device.thread();
     if (choice > keys.choices) return;
-    Index low = 0, high = keys.slots();  // the first place that this choice or a later one has
+    Index low = 0, high = keys.slots();  // the first element of this choice or a later one
     while (low < high) {
       Index const middle = (low + high) / 2;
       if (keys.key(device, device.load(&order(0, middle))) < choice) {
@@ -258,10 +256,10 @@ struct find_begins {
   }
 };
 
-/// How the keys of some choices are cut into digits.
+/// The division of keys into digits.
 struct digit_plan {
   int passes, bits;
-  Int digits;  ///< of a pass
+  Int digits;  ///< per pass
 
   explicit digit_plan(Int choices) {
     int total = 0;
@@ -274,14 +272,14 @@ struct digit_plan {
       digits = Int{1} << bits;
     }
   }
-  /// Bytes of workspace to sort so many slots: counts, totals, and the order between passes.
+  /// Workspace bytes for sorting `slots` slots: counts, totals, and the order between passes.
   [[nodiscard]] std::size_t bytes(Index slots) const {
     return sizeof(Int) * static_cast<std::size_t>(digits * (digit_pass::most_chunks + 1) + (passes > 1 ? slots : 0));
   }
 };
 
-/// order: the slots by choice, ascending in each, those that chose nothing last; begins: [1, choices + 1], where each
-/// choice begins, then the number of those that chose something.
+/// order: the slots by choice, ascending in each, those with choice -1 last; begins: [1, choices + 1], the first slot
+/// of each choice, then the number of slots with a choice.
 template <class Queue>
 void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const& keys,
                 std::span<std::byte> workspace) {
@@ -299,7 +297,7 @@ void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const
   view<Int> const other(totals + plan.digits, 1, n);
   view<Int const> from;
   for (int p = 0; p < plan.passes; ++p) {
-    // The last pass writes the order, and those before it take turns.
+    // The last pass writes the order; earlier passes alternate between two buffers.
     view<Int> const to = (plan.passes - p) % 2 == 1 ? order : other;
     digit_pass const pass = {keys,
                              from,
@@ -324,7 +322,7 @@ void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const
 }
 
 /// perm: the slots (row * columns + column) of an index by sequence and expert, ascending in each, then the slots
-/// without an expert; offsets: where each expert of each sequence begins, then the number of slots with one.
+/// without an expert; offsets: the first slot of each expert of each sequence, then the number of slots with an expert.
 template <class Queue>
 void sort_by_expert(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index, segments rows) {
   Index const experts = rows.count > 0 ? (offsets.cols - 1) / rows.count : 0;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A ring of stages in shared memory, which some warps fill for others.
+// A ring of stages in shared memory between producer and consumer warps.
 
 #include <cstdint>
 
@@ -9,8 +9,8 @@
 namespace headmix::gpu {
 
 /// The barriers of `stages` stages, from byte `begin` of shared memory on: two for each, full and empty. Phase n of a
-/// stage's barriers belongs to the n-th step that is in it. With several `readers` each step is for one of them, and a
-/// stage has a full barrier for each: its phases are the steps for this reader, which wait_next counts.
+/// stage's barriers is for the n-th step in it. With several `readers` each step is for one of them, and a stage has a
+/// full barrier for each: its phases are the steps for this reader, which wait_next counts.
 template <int stages, int begin, int readers = 1>
 struct stage_ring {
   static constexpr int end = begin + (readers + 1) * stages * 8;
@@ -18,8 +18,7 @@ struct stage_ring {
   [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int step) { return step % stages; }
   [[nodiscard]] static HEADMIX_HD constexpr int parity_of(int step) { return step / stages % 2; }
 
-  /// Where a step is, of those that are counted one by one: without the division by a number of stages that is no power
-  /// of 2.
+  /// The stage and phase of a step counter, without a division by the number of stages.
   struct position {
     int stage = 0, parity = 0;
 
@@ -44,8 +43,8 @@ struct stage_ring {
   [[nodiscard]] static HEADMIX_DEVICE auto empty(Device& device, int step) {
     return empty_at(device, stage_of(step));
   }
-  /// By one thread; the block synchronises behind it, and behind a fence_async. A stage is full when the warps that
-  /// fill it have arrived, and so many threads besides; empty when the warps that read it have.
+  /// Called by one thread, before a fence_async and a barrier of the block. A stage is full when the warps that fill it
+  /// have arrived, and this many threads in addition; empty when the warps that read it have arrived.
   template <class Device>
   static HEADMIX_DEVICE void init(Device& device, int filling_warps, int filling_threads, int reading_warps) {
     for (int i = 0; i < stages; ++i) {
@@ -59,13 +58,13 @@ struct stage_ring {
   static HEADMIX_DEVICE void wait_full(Device& device, int step) {
     device.wait_barrier(full(device, step), parity_of(step));
   }
-  /// By a reader that waits for all of its steps in order; `odd` begins as 0 and is a bit for each stage.
+  /// Called by a reader that waits for all of its steps in order; `odd` starts as 0 and has a bit for each stage.
   template <class Device>
   static HEADMIX_DEVICE void wait_next(Device& device, position const& at, int reader, int& odd) {
     device.wait_barrier(full_at(device, at.stage, reader), odd >> at.stage & 1);
     odd ^= 1 << at.stage;
   }
-  /// At once for the first `stages` steps.
+  /// Returns at once for the first `stages` steps.
   template <class Device>
   static HEADMIX_DEVICE void wait_empty(Device& device, int step) {
     device.wait_barrier(empty(device, step), parity_of(step) ^ 1);
@@ -74,7 +73,7 @@ struct stage_ring {
   static HEADMIX_DEVICE void wait_empty(Device& device, position const& at) {
     device.wait_barrier(empty_at(device, at.stage), at.parity ^ 1);
   }
-  /// By all lanes of a warp, whose copies of the step have arrived.
+  /// Called by all lanes of a warp whose copies of the step have arrived.
   template <class Device>
   static HEADMIX_DEVICE void arrive_full(Device& device, int step) {
     arrive_full(device, position{stage_of(step), 0}, 0);
@@ -84,7 +83,7 @@ struct stage_ring {
     device.fence_async();
     arrive_by_warp(device, full_at(device, at.stage, reader));
   }
-  /// By all lanes of a warp, which needs the step's stage no more.
+  /// Called by all lanes of a warp that has read the step's stage.
   template <class Device>
   static HEADMIX_DEVICE void arrive_empty(Device& device, int step) {
     arrive_by_warp(device, empty(device, step));

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The best columns of a row: as many rounds as there are choices, each the best of what ranks after the choice before.
+// The top-k columns of a row: one round per choice, each the best candidate that ranks after the previous choice.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace headmix::gpu {
 
-/// An integer that ranks as a value does: larger numbers first, what is not a number after all numbers. Never 0.
+/// An integer with the order of a value: larger numbers rank first, NaN after all numbers. Never 0.
 [[nodiscard]] HEADMIX_HD inline std::uint32_t rank_of(float value) {
   auto const bits = __builtin_bit_cast(std::uint32_t, value + 0.0f);  // -0 is 0
   if (value != value) return 1;                                       // below minus infinity
@@ -22,28 +22,28 @@ namespace headmix::gpu {
   return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
 }
 
-/// A column and the rank of its value; rank 0 is none, and then the column is -1.
+/// A column and the rank of its value; rank 0 is none, with column -1.
 template <class W>
 struct candidate {
   decltype(rank_of(W())) rank = 0;
   Int column = -1;
 
-  /// Ranks before all that there are.
+  /// A candidate that ranks before all values.
   [[nodiscard]] static HEADMIX_HD candidate before_all() {
     candidate c;
     c.rank = ~c.rank;
     return c;
   }
 };
-/// Of equal values the lower column.
+/// True if a ranks before b; ties go to the lower column.
 template <class W>
 [[nodiscard]] HEADMIX_DEVICE bool ranks_before(candidate<W> a, candidate<W> b) {
   return a.rank > b.rank || (a.rank == b.rank && a.column < b.column);
 }
 
-/// Calls chosen(k, column) for the n best columns of a row, best first. `lanes` lanes share it; best_after(last) is the
-/// best candidate of the calling lane that ranks after `last`, the choice before. All lanes of the warp call, and all
-/// lanes of a row hear of its choices.
+/// Calls chosen(k, column) for the n best columns of a row, best first. `lanes` lanes share the row; best_after(last)
+/// is the best candidate of the calling lane that ranks after `last`, the previous choice. All lanes of the warp call,
+/// and all lanes of a row receive its choices.
 template <class W, class Device, class Best, class Chosen>
 HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Best const& best_after, Chosen const& chosen) {
   candidate<W> last = candidate<W>::before_all();
@@ -57,7 +57,7 @@ HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Best const& best_
     chosen(k, best.column);
   }
 }
-/// Writes the best columns of row i of a, which a team of lanes reads.
+/// Writes the top-k columns of row i of a, read by a team of lanes.
 template <class W, class A, class Device>
 HEADMIX_DEVICE void choose_columns(Device& device, team members, bool real, view<Int> index, Index i, view<A const> a) {
   Int const first = members.member(device), end = real ? static_cast<Int>(a.cols) : 0;
