@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replaces operator new for an executable, to count, and to fail where a test wants it: for one of its units.
+// Replaces operator new of an executable by one that counts, and fails on request. Include it in one unit.
 
 #include <atomic>
 #include <cstddef>

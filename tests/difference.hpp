@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How far numbers are from those that are expected.
+// Differences between results and expected numbers.
 
 #include <algorithm>
 #include <cmath>

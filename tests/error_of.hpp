@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What an error says.
+// The message of an error.
 
 #include <exception>
 #include <string>

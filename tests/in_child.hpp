@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What might hang or crash, in a process of its own with a watchdog.
+// Runs code that might hang or crash in a child process with a watchdog.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

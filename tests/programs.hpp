@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Whole programs of a few leaves, run on any backend.
+// Small programs of a few leaves, for any backend.
 
 #include <cstdint>
 #include <type_traits>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A program with memory for a test: every leaf is filled with random numbers, every gradient starts at zero.
+// A program with memory for a test: every leaf has random numbers, every gradient starts at zero.
 
 #include <doctest/doctest.h>
 
@@ -102,7 +102,7 @@ class TestProgram {
   view<Scalar const> dy;
 
  private:
-  /// As a Module does.
+  /// Fills constants like a Module.
   template <Leaf L>
   void fill_known(L) {
     if constexpr (requires { L::element(Index{}, Index{}); }) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program that has the one header and Eigen, and nothing else of headmix.
+// A program with the one header and Eigen as its only includes.
 #include <cstdio>
 
 #include "headmix.hpp"

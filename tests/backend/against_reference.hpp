@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What tests of the CPU's kernels against the reference share.
+// Shared parts of the tests of CPU kernels against the reference.
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention of the CPU against the reference: its gradients too, by probabilities that are computed again and by stored
-// ones; on one thread and on two, to the same bits.
+// CPU attention and its gradients against the reference, with recomputed and with stored probabilities; bitwise equal
+// on one and two threads.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The same programs on Reference and on Cpu, forward and backward; on Cpu with one thread and with two, to the same
-// bits.
+// Programs on Reference and on Cpu, forward and backward; Cpu bitwise equal on one and two threads.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Layers with score maps over bfloat16: as near to double as the reference over bfloat16 is, the same bits on two
-// threads, and a decoder gives what the layer gives.
+// Layers with score maps over bfloat16: error to double as small as the reference's over bfloat16, bitwise equal on two
+// threads, and decoders equal to the layer.
 
 #include <doctest/doctest.h>
 

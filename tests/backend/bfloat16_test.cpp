@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Layers over bfloat16 storage, on the reference and on the CPU: what they compute in float is right to the precision
-// of the storage, and what routers and losses compute does not pass through it.
+// Layers over bfloat16 storage, on the reference and on the CPU: float arithmetic is exact to the precision of the
+// storage, and values of routers and losses are not rounded to it.
 
 #include <doctest/doctest.h>
 

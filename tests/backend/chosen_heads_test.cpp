@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention of the CPU where tokens choose heads, and of all heads with a bias or dropout: what backend_conformance has
-// not, a sliding window, long sequences and lists of very different lengths.
+// CPU attention of chosen heads, and of all heads with a bias or dropout, in cases beyond backend_conformance: a
+// sliding window, long sequences and lists of very different lengths.
 
 #include "attention_cases.hpp"
 

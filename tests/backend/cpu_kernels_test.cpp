@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The CPU kernels against the reference, on one thread and on two, to the same bits; and what runs them.
+// The CPU kernels against the reference, bitwise equal on one and two threads; and the executors that run them.
 
 #include <doctest/doctest.h>
 

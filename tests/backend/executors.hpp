@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What every executor must do.
+// Requirements of every executor.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The executor on a thread pool of Eigen's that the caller has; thread_pool, which is the same on a pool of its own,
-// runs in the tests of the kernels.
+// The executor on the caller's Eigen thread pool; thread_pool, which has a pool of its own, runs in the tests of the
+// kernels.
 
 #include "executors.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products with one matrix per expert on the CPU against the reference: weights that are blocks of one matrix and their
-// transposes, rows that several slots share; on one thread and on two, to the same bits.
+// CPU products with one matrix per expert against the reference: weights that are blocks of one matrix and their
+// transposes, rows shared by several slots; bitwise equal on one and two threads.
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ struct Case {
   Index shared = 0;    ///< so many slots choose the first experts in every row
 };
 
-/// Of bfloat16 whole numbers, so that sums in float are exact.
+/// Whole numbers exact in bfloat16, so that sums in float are exact.
 template <class T>
 std::vector<T> numbers(Index n, std::uint64_t stream) {
   Random const random(7, stream);

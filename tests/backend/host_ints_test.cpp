@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Copies of the host's integers in the memory of a device, where making one fails.
+// Device copies of host integers when an allocation or a copy fails.
 
 #include <doctest/doctest.h>
 

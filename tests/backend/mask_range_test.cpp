@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Masks of `sees` alone: the CPU computes with the keys from the first to the last one that a query sees, whichever
-// these are.
+// Masks with `sees` alone: the CPU computes with the keys from the first to the last visible one.
 
 #include "attention_cases.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rounding to 8 bits and to ternary weights, and sums of their products, where these are easily wrong. Products with
-// packed weights: cpu_kernels_test.cpp, and all ways to make them tests/dots/ternary_test.cpp.
+// Edge cases of rounding to 8 bits and to ternary weights, and of sums of their products. Products with packed weights:
+// cpu_kernels_test.cpp; all their implementations: tests/dots/ternary_test.cpp.
 
 #include <doctest/doctest.h>
 

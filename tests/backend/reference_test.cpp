@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What Reference defines, in numbers: every other backend is held against it.
+// Numbers of Reference, the definition for all other backends.
 
 #include "headmix/backend/reference.hpp"
 

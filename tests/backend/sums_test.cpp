@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sums of very many rows are as exact as those of few: on the CPU and the reference, of float and of bfloat16, on one
-// thread and on two to the same bits. All backends have 2^16 rows in backend_conformance.
+// Sums of very many rows are as exact as those of few: on the CPU and the reference, for float and bfloat16, bitwise
+// equal on one and two threads. backend_conformance has 2^16 rows for all backends.
 
 #include "headmix/testing/conformance/sums.hpp"
 

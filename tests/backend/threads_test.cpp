@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Threads that cannot be, and pools in a child of fork(): errors, or the right numbers, and nobody waits for ever.
+// Invalid numbers of threads, and pools in a child of fork(): errors or right results, and no deadlock.
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What another compiler, or another standard library, must compile and run: all headers of the CPU, a layer on
-// Cpu<float> beside Reference<double>, ternary experts, numbers of JSON. Ends with 1 where they differ.
+// A program for other compilers and standard libraries: all headers of the CPU, a layer on Cpu<float> against
+// Reference<double>, ternary experts, JSON numbers. Exits with 1 if they differ.
 #include <cmath>
 #include <cstdio>
 #include <headmix/headmix.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The planner of addresses and the memory it plans.
+// The address planner and its memory.
 
 #include "headmix/core/arena.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sizes near 2^31 and 2^63 in everything that keeps counts: an Error that says what is too large, before memory is
-// asked for.
+// Sizes near 2^31 and 2^63 in everything that counts: an Error that names the size that is too large, before memory is
+// allocated.
 
 #include "headmix/core/checked.hpp"
 

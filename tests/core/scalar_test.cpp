@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bfloat16: every value goes through float and back unchanged, and floats are rounded to the nearest, ties to even.
+// bfloat16: the conversion to float and back is the identity, and floats are rounded to nearest, ties to even.
 
 #include "headmix/core/scalar.hpp"
 

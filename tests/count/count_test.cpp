@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Counts against what really runs: the products that a backend is asked for and the memory that a module owns; then
-// what each flag, mask and size does to them. The papers' tables are in static/counts.cpp.
+// Counts against execution: the products of a backend and the memory of a module; then the effect of each flag, mask
+// and size. The papers' tables are in static/counts.cpp.
 
 #include "headmix/count/count.hpp"
 

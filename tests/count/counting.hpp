@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A backend that counts, and a layer's counts against what it runs.
+// A backend that counts products, and a layer's counts against it.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Counts of MH-MoE against what a backend runs, and sizes for which no parity exists.
+// Counts of MH-MoE against the products of a backend, and sizes without parity.
 
 #include "counting.hpp"
 #include "headmix/count/parity.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Counts of MoH: what falls with the heads that are off, and what does not.
+// Counts of MoH: terms that shrink with inactive heads, and terms that do not.
 
 #include "headmix/layer/moh.hpp"
 

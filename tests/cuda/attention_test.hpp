@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention of the Cuda backend and its gradient on one device, against Reference in double on the same, rounded,
-// inputs.
+// Attention of the Cuda backend and its gradient on one device, against Reference in double on the same rounded inputs.
 
 #include <doctest/doctest.h>
 
@@ -54,7 +53,7 @@ struct attention_case {
 
   [[nodiscard]] Index rows() const { return queries.back() * rows_per_token; }
   [[nodiscard]] bool chooses() const { return chosen != heads_chosen::no; }
-  /// Of a row of q, and of the log-sum-exp.
+  /// Heads of a row of q, and of the log-sum-exp.
   [[nodiscard]] Index heads_of_row() const { return chooses() ? 1 : heads; }
   [[nodiscard]] Index longest() const {
     Int n = 0;
@@ -158,14 +157,14 @@ struct attention_operand {
     if (odd != 0) values[static_cast<std::size_t>(odd_row * cols)] = static_cast<T>(odd);
     return {queue, values, rows, cols, layout};
   }
-  /// Of what a kernel has to overwrite.
+  /// An operand with content that a kernel must overwrite.
   static attention_operand garbage(typename Device::queue queue, Index rows, Index cols, attention_layout layout) {
     std::vector<T> const values(static_cast<std::size_t>(size(rows, cols, layout)), static_cast<T>(77.0));
     return {queue, values, rows, cols, layout};
   }
   /// || device - host || / || host ||
   [[nodiscard]] double error() const { return relative_error(array.get(), host); }
-  /// The same by stretches of so many numbers: one with a number that is not finite must have one, anywhere.
+  /// The error by stretches of `width` numbers: a stretch with a non-finite number must have one, anywhere.
   [[nodiscard]] double error(std::size_t width) const {
     auto const joined = [width](std::vector<double> v) {
       for (std::size_t i = 0; i + width <= v.size(); i += width) {
@@ -556,7 +555,8 @@ void test_ring_attention() {
   check_attention<causal, bfloat16, Device>(
       chosen, {.layout = attention_layout::gaps, .no_d_q = true, .no_d_k = true, .no_d_v = true});
 }
-/// The same for the gradients: d_q walks over keys, d_k and d_v over tiles of 64 rows, of which a block has an eighth.
+/// The ring test for the gradients: d_q loops over keys; d_k and d_v loop over tiles of 64 rows, an eighth of them per
+/// block.
 template <Index head_dim, class Device>
 void test_ring_gradient() {
   attention_case const keys{"many keys", {0, 40}, {0, 640}, 3, 1, 1, head_dim, true};
@@ -588,7 +588,7 @@ void test_tensor_chosen_heads() {
   check_attention<causal, bfloat16, Device>({"no rows", {0, 0, 0}, {0, 5, 5}, 1, 2, 1, head_dim, false, yes});
   check_attention<causal, bfloat16, Device>({"no keys", {0, 5}, {0, 0}, 1, 2, 1, head_dim, false, yes});
 }
-/// What tensor cores do not do, and the kernels that decide on the device which of them works.
+/// Cases that tensor-core kernels do not support, and kernels that select the working one on the device.
 template <class Device>
 void test_tensor_attention_otherwise() {
   attention_case const c{"otherwise", {0, 10, 21}, {0, 10, 30}, 2, 2, 1, 64};

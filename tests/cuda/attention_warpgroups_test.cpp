@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of the Cuda backend with the products of warpgroups, emulated.
+// Attention of the Cuda backend with warpgroup MMAs, emulated.
 
 #include "cuda/attention_test.hpp"
 #include "headmix/backend/cuda/emulated_sm90.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A whole layer on a device against the reference over double: results, gradients and losses. Both get the same
-// numbers, which bfloat16 holds exactly, and the same selection, since a rounded probability may choose another expert.
-// Whoever includes this names the device by `using test_device = ...;` at global scope.
+// A whole layer on a device against the reference over double: results, gradients and losses. Both get equal numbers,
+// which are exact in bfloat16, and equal selections, since a rounded probability may choose another expert. A file that
+// includes this names the device by `using test_device = ...;` at global scope.
 
 #include <doctest/doctest.h>
 
@@ -52,7 +52,7 @@ inline std::vector<Int> distinct_choices(Index rows, Index k, Index experts) {
   return chosen;
 }
 
-/// What a layer computes, by name.
+/// The results of a layer, by name.
 using Outcome = std::map<std::string, std::vector<double>>;
 
 template <class L, class Backend>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checkpoints of a training in the memory of a device, which the host reads by copying.
+// Checkpoints of a training in device memory, read through copies to the host.
 
 #include "headmix/io/checkpoint.hpp"
 

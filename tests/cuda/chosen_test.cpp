@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of the Cuda backend where tokens choose heads, and with a bias, emulated.
+// Attention of the Cuda backend with chosen heads, and with a bias, emulated.
 
 #include "cuda/attention_test.hpp"
 #include "headmix/backend/cuda/emulated.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which optional kernels backend_conformance skips on a GPU (tests/testing/conformance_skips_test.cpp).
+// The optional kernels that backend_conformance skips on a GPU (tests/testing/conformance_skips_test.cpp).
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The order by expert by CUB's functions for the whole device. Results (device/) and launches (runtime/) of it and of
-// gpu::sort_by_expert are compared.
+// The order by expert by CUB's device-wide functions, to be compared with gpu::sort_by_expert: results in device/,
+// launches in runtime/.
 
 #include <cstddef>
 #include <cub/device/device_histogram.cuh>
@@ -13,7 +13,7 @@
 
 namespace headmix::testing {
 
-/// What slot s of an index chose, nothing as one expert more; and s itself.
+/// The choice of slot s of an index, -1 as one expert more; and s itself.
 struct keys_of_slots {
   view<Int const> index;
   Int experts;
@@ -47,7 +47,7 @@ void call_cub(gpu::memory& temporary, F const& f) {
   gpu::check(f(temporary.bytes().data(), bytes), "calling CUB");
 }
 
-/// As gpu::sort_by_expert for one sequence, by cub::DeviceRadixSort.
+/// gpu::sort_by_expert for one sequence, implemented by cub::DeviceRadixSort.
 class order_by_cub {
  public:
   explicit order_by_cub(Index slots) : memory_(3 * static_cast<std::size_t>(slots) * sizeof(Int)), temporary_(1) {}
@@ -75,7 +75,7 @@ class order_by_cub {
   gpu::memory memory_, temporary_;
 };
 
-/// How many of n slots chose each expert, by cub::DeviceHistogram, which counts nothing outside 0 .. experts - 1.
+/// The number of slots of each expert among n, by cub::DeviceHistogram, which ignores numbers outside 0 .. experts - 1.
 inline void count_by_cub(Sm80::queue const& queue, Int* counts, Int const* choices, Index n, Int experts,
                          gpu::memory& temporary) {
   call_cub(temporary, [&](void* p, std::size_t& bytes) {

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Reductions whose result all threads need: ours, and CUB's, which give it to the first thread. Results (device/) and
+// Reductions with a result for all threads: ours, and CUB's, which give it to the first thread. Results (device/) and
 // instructions (gates/) are compared.
 
 #include <cub/block/block_reduce.cuh>
@@ -27,7 +27,7 @@ struct combine_by_team {
     device.store(mine, gpu::combined(device, gpu::team{shift}, device.load(mine), Combine{}));
   }
 };
-/// The same by cub::WarpReduce or cub::BlockReduce.
+/// The reduction by cub::WarpReduce or cub::BlockReduce.
 template <int shift, class Combine>
 struct combine_by_cub {
   static constexpr int threads = gpu::team_threads;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An operation of a user's with kernels of its own, on a device and on the CPU.
+// A user's operation with its own kernels, on a device and on the CPU.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A decoder on the emulated GPU: sequences of different lengths, beams that copy a page, rewinding; the rows of whole
-// sequences, which the reference computes.
+// A decoder on the emulated GPU: sequences of different lengths, beams that copy a page, rewinding; compared with rows
+// of whole sequences on the reference.
 
 #include "headmix/decode/decoder.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the tests of device kernels share: numbers in the memory of a device, made and compared on the host. Works for
-// every Device, whether the host may read its memory or not.
+// Shared parts of the tests of device kernels: numbers in device memory, made and compared on the host. For every
+// Device, with or without host access to its memory.
 
 #include <cstddef>
 #include <utility>
@@ -47,7 +47,7 @@ class device_array {
   /// All of it as one contiguous matrix, or as a stack of them.
   [[nodiscard]] view<T> matrix(Index rows, Index cols) const { return {data(), rows, cols}; }
   [[nodiscard]] view<T> stack(Index count, Index rows, Index cols) const { return {data(), count, rows, cols}; }
-  /// The same view of this array as `v` is of an array that begins at `base`.
+  /// A view of this array with the offset and strides that `v` has in an array that begins at `base`.
   template <class U>
   [[nodiscard]] view<T> like(view<U> v, U const* base) const {
     view<T> mine(data() + (v.data - base), v.count, v.rows, v.cols);

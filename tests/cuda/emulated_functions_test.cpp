@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The emulated device: what its functions do.
+// The functions of the emulated device.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The emulated device finds faults that are planted where threads meet, and launches that cannot be.
+// The emulated device finds planted faults in barriers and warp functions, and invalid launches.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Kernels for tests of the emulated device itself. Faults are planted in kernels whose twin without the fault must
+// Kernels for tests of the emulated device. Each kernel with a planted fault has a twin without the fault, which must
 // pass.
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@
 
 namespace headmix::test {
 
-/// What the threads of a kernel of these tests do.
+/// The body of a kernel of these tests.
 using body = std::function<void(Emulated&)>;
 
 template <int threads_, int shared_, bool cooperative_>

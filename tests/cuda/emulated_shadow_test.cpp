@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the emulated device remembers of accesses, against the definition of a race.
+// The emulator's shadow memory against the definition of a race.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The emulated device finds faults that are planted in the use of shared memory.
+// The emulated device finds planted faults in accesses to shared memory.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The emulation of Hopper's own instructions: a product through a ring is right, and planted faults are found.
+// The emulation of Hopper's instructions: a product through a ring is right, and planted faults are found.
 
 #include <doctest/doctest.h>
 
@@ -32,7 +32,7 @@ struct warpgroup_probe {
   warpgroup_body const* f;
   void operator()(EmulatedSm90a& device) const { (*f)(device); }
 };
-/// As check_found, on the emulation of Hopper.
+/// check_found on the emulated Hopper device.
 template <int threads = 128, int cluster = 1>
 void check_found_by_warpgroups(std::function<void(EmulatedSm90a&, bool)> const& f, std::string const& part) {
   auto const with = [&](bool planted) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Layers whose steps are fused against the same layers step by step, emulated. On a GPU the tests of layers compare the
-// fused ones with the reference.
+// Layers with fused steps against separate steps, emulated. On a GPU the tests of layers compare the fused ones with
+// the reference.
 
 #include <doctest/doctest.h>
 

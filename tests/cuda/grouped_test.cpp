@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The grouped products of the Cuda backend, emulated, and what they compute on the host or from lane numbers.
+// The grouped products of the Cuda backend, emulated, and their host-side and lane computations.
 
 #include "cuda/grouped_test.hpp"
 

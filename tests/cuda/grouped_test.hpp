@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The grouped products of the Cuda backend on one device, against Reference in double on the same, rounded, inputs.
+// The grouped products of the Cuda backend on one device, against Reference in double on the same rounded inputs.
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@
 
 namespace headmix::testing {
 
-/// What the slots of a test chose.
+/// The choices of a test's slots.
 enum class choices { random, sparse, one, none };
 
 struct grouped_case {
@@ -113,7 +113,7 @@ struct operand {
   [[nodiscard]] static Index elements(Index rows, Index cols, Index gap, bool transposed, Index stride) {
     return (transposed ? cols : rows) * ((transposed ? rows : cols) * stride + gap);
   }
-  /// What the device has, gaps included, against the host's.
+  /// The error of the device's numbers, gaps included, relative to the host's.
   [[nodiscard]] double error() const { return relative_error(array.get(), host); }
 };
 
@@ -183,7 +183,7 @@ void check_grouped_sum(grouped_case const& c, bool accumulate) {
               });
 }
 
-/// Of x there is a row for each row of the choices, or for each slot; of g the other way round, or for each slot.
+/// x has a row for each row of the choices, or for each slot; g the other way round, or for each slot.
 template <class T, class Device>
 void check_grouped_outer(grouped_case const& c, bool accumulate, Index x_slots = 0, Index g_slots = 1) {
   if (x_slots == 0) x_slots = c.per_row;
@@ -367,7 +367,7 @@ void test_dense_grouped_sum() {
     }
   }
 }
-/// The same of their gradients by the weights.
+/// The test of gradients of weights as dense products.
 template <class Device>
 void test_dense_grouped_outer() {
   for (grouped_case c : {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The grouped products of the Cuda backend with the products of warpgroups, emulated.
+// The grouped products of the Cuda backend with warpgroup MMAs, emulated.
 
 #include "cuda/grouped_test.hpp"
 #include "headmix/backend/cuda.hpp"

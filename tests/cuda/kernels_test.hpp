@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Every kernel of the Cuda backend against the reference; what is particular to its own ones: long sums, sizes that are
-// done in parts, and choices among kernels. Whoever includes this names the device by `using test_device = ...;` at
-// global scope.
+// Every kernel of the Cuda backend against the reference, with cases for its own implementation: long sums, sizes that
+// are computed in parts, and selection among kernels. A file that includes this names the device by
+// `using test_device = ...;` at global scope.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sampled rows of attention and grouped products, emulated at shapes that are small enough for that.
+// Sampled rows of attention and grouped products, emulated at small shapes.
 
 #include "cuda/large_test.hpp"
 

@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention and grouped products at the shapes that the benchmarks time (bench/gpu/kernels.cu, heads.cu), which are too
-// large to be computed again in double: sampled rows of each result are, and of the others it is known that they were
-// written.
+// Attention and grouped products at the shapes of the benchmarks (bench/gpu/kernels.cu, heads.cu), which are too large
+// for a whole result in double: sampled rows of each result are compared, and the others are checked to be written.
 
 #include <doctest/doctest.h>
 
@@ -45,7 +44,7 @@ struct pseudo_choices {
     to[s] = static_cast<Int>((h + s % per_row * (2 * (h >> 8 & 7) + 1)) % choices);
   }
 };
-/// What a kernel has to overwrite.
+/// NaN, which a kernel must overwrite.
 struct not_numbers {
   bfloat16* to;
   HEADMIX_HD void operator()(Index i) const { to[i] = static_cast<bfloat16>(std::nanf("")); }
@@ -69,7 +68,7 @@ class large_matrix {
   view<bfloat16> device;  ///< of the device's memory
   view<bfloat16> host;    ///< the same of the host's, from read() on
 
-  /// Of numbers that look random, others for each seed; or where the amplitude is 0, of what is not a number.
+  /// Pseudorandom numbers, different for each seed; or NaN where the amplitude is 0.
   large_matrix(backend_type& backend, Index count, Index rows, Index cols, float amplitude, std::uint32_t seed = 0)
       : array_(backend.queue(), static_cast<std::size_t>(count * rows * cols)) {
     device = array_.stack(count, rows, cols);

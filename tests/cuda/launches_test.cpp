@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a pass asks of a GPU, counted without running it: kernels and products that are launched, and workspace.
+// The launches, products and workspace of a pass on a GPU, counted without running it.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ struct counts {
   std::size_t forward, backward, workspace;
   std::string all;  ///< a line for each launch
 };
-/// Of a layer of width 1024 with 8 sequences of 2048 tokens, from the second pass on.
+/// Counts of a layer of width 1024 with 8 sequences of 2048 tokens, from the second pass on.
 template <class Layer>
 counts of() {
   auto const found = testing::record<Layer>(1024, uniform(8, 2048));

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Whole layers on Hopper: which kernels are launched is up to the backend, and most have shapes for warpgroups here.
+// Whole layers on Hopper: the backend selects kernels, and most have shapes for warpgroups here.
 
 #include "cuda/check_layer.hpp"
 #include "headmix/layer/mh_moe.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Listings of layers on a GPU of Hopper, where routers, functions of rows and products are fused and grouped.
+// Listings of layers on a Hopper GPU, where routers, row functions and products are fused and grouped.
 
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/emulated_sm90.hpp"

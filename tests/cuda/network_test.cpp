@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A network of repeated blocks on the emulated GPU: the numbers of the CPU to rounding, recomputed or not.
+// A network of repeated blocks on the emulated GPU: equal to the CPU up to rounding, with and without recomputation.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels of 16 bits that do without tensor cores say so, once, and why.
+// 16-bit kernels without tensor cores print a notice, once, with the reason.
 
 #include <stdio.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ using headmix::testing::check_attention;
 
 namespace {
 
-/// What f writes to stderr.
+/// The text that f writes to stderr.
 template <class F>
 std::string written_by(F const& f) {
   FILE* const file = tmpfile();

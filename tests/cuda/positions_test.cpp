@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Layers of a context on the emulated GPU: queries that are the last ones of ragged sequences, and positions that are
-// counted each by itself.
+// Layers with a context on the emulated GPU: queries that are the last rows of ragged sequences, and separate
+// positions.
 
 #include "headmix/backend/cuda/emulated.hpp"
 

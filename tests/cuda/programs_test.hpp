@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Whole programs on the Cuda backend, forward and backward, against Reference<double> on the same numbers. Whoever
+// Whole programs on the Cuda backend, forward and backward, against Reference<double> on the same numbers. A file that
 // includes this names the device by `using test_device = ...;` at global scope.
 
 #include <doctest/doctest.h>

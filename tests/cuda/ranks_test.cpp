@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Heads and attention experts that are divided among ranks, each with an emulated GPU: the sums are those of threads.
+// Heads and attention experts divided among ranks, each with an emulated GPU: sums equal those of threads.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The launches of a layer, recorded and not run.
+// The launches of a layer, recorded instead of run.
 
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A bias of scores for ragged sequences, whose lengths a program on a device does not know: a query that sees a pair
-// without a number of the bias becomes NaN, others are what the reference computes.
+// outside of the bias becomes NaN, others equal the reference.
 
 #include <doctest/doctest.h>
 

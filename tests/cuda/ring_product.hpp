@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A small kernel that uses all that Hopper has besides (warpgroup.hpp): z = round(a b^T) c. A producer brings b and c
-// through a ring by TMA, a warpgroup gathers rows of a, multiplies from shared memory and from registers, rows along
-// the depth and across it. For tests of the devices that have it, emulated and not; faults can be planted.
+// A small kernel that uses all Hopper functions (warpgroup.hpp): z = round(a b^T) c. A producer loads b and c through a
+// ring by TMA; a warpgroup gathers rows of a, and multiplies from shared memory and from registers, K-major and
+// MN-major. For tests of emulated and real Hopper devices; faults can be planted.
 
 #include <cstddef>
 #include <type_traits>
@@ -209,7 +209,7 @@ double error_of_ring_product(int tiles = 5) {
   return relative_error(on_z.get(), expected);
 }
 
-/// Of weights that are rounded to bfloat16.
+/// Tolerance for weights rounded to bfloat16.
 inline constexpr double ring_tolerance = 5e-3;
 
 }  // namespace headmix::testing

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The fused router against the composed one, on the same device. Whoever includes this names the device by
+// The fused router against the composed one, on the same device. A file that includes this names the device by
 // `using test_device = ...;` at global scope.
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ struct wanted {
   bool log_sum = true, squares = true, p_sum = true, chosen = true, chosen_sum = true, order = true, begins = true;
 };
 
-/// What a router makes of n rows of `width` numbers.
+/// The results of a router for n rows of `width` numbers.
 template <class T>
 struct Routed {
   using W = accumulator_t<T>;

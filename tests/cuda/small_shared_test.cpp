@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention of the Cuda backend on a device with as little shared memory for a block as compute capability 8.6, 8.9 and
-// 12.0 have, emulated.
+// Attention of the Cuda backend on an emulated device with the shared memory per block of compute capability 8.6, 8.9
+// and 12.0.
 
 #include "cuda/attention_test.hpp"
 #include "headmix/backend/cuda/emulated.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Decoders give what the layer gives for whole sequences, however the tokens come.
+// Decoders equal the layer over whole sequences, for any partition into chunks.
 
 #include <stdexcept>
 #include <string>

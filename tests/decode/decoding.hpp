@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A layer over whole sequences, and a decoder of the same weights, with random weights and tokens.
+// A layer over whole sequences, and a decoder with equal weights, with random weights and tokens.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Layers and networks that the tests decode.
+// Layers and networks for the tests of decoding.
 
 #include "headmix/expr/norm.hpp"
 #include "headmix/layer/mae.hpp"

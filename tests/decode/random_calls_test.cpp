@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Random sequences of calls of a decoder: prefill in pieces, steps, beams, drops, rewinds, full caches. What it gave
-// for every token that is left at the end is what the layer gives for the whole sequence.
-// HEADMIX_DECODE_SEQUENCES=50000 runs as many of them.
+// Random sequences of calls of a decoder: prefill in pieces, steps, beams, drops, rewinds, full caches. Its result for
+// every token that is left at the end must equal the layer's for the whole sequence. HEADMIX_DECODE_SEQUENCES=50000
+// runs this many sequences.
 
 #include <cstdlib>
 #include <string>

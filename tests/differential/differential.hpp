@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Random cases of a layer on several backends. A case is drawn from its seed alone: sizes, a few steps over one module,
-// and in which memory their inputs lie.
+// Random cases of a layer on several backends. A case is a function of its seed: sizes, a few steps over one module,
+// and the memory layout of inputs.
 
 #include <cmath>
 #include <cstring>
@@ -40,7 +40,7 @@ class Dice {
   std::uint64_t next_ = 0;
 };
 
-/// What a layer has besides its type. `length` is that of its sequences where it takes no other.
+/// Parameters of a layer besides its type. `length` is the length of its sequences if it accepts no other.
 struct Shape {
   Index width = 1, context_width = 0, length = 0;
   bool padded = false;

@@ -85,9 +85,9 @@ std::set<std::size_t> other_rows(Record const& a, Record const& b) {
   return rows;
 }
 
-/// What the error of a record is measured by: its norm, but of a gradient at least a quarter of what it were with
-/// elements like those of the largest gradient, or like 0.1 (dy is about 1): what cancels, as with a single key, leaves
-/// the rounding errors of its terms.
+/// The scale of the error of each record: its norm, but for a gradient at least a quarter of the norm that it would
+/// have with elements like those of the largest gradient, or like 0.1 (dy is about 1): cancellation, as with a single
+/// key, leaves the rounding errors of the terms.
 std::vector<double> scales(Outcome const& expected) {
   double largest = 0.1;
   for (auto const& r : expected) {

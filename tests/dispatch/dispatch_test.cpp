@@ -46,7 +46,7 @@ class Environment {
   std::optional<std::string> before_;
 };
 
-/// What a training step of a layer gives: the result, and the gradients by the input and by all parameters.
+/// The results of a training step: y, and the gradients of the input and of all parameters.
 template <class Backend>
 std::vector<double> step_of(Backend backend) {
   using T = typename Backend::scalar;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The check of a layer on several ranks, threads or, in a program that MPI has started, its processes: one program of
-// the layer for both, which does not know what its ranks are.
+// The check of a layer on several ranks: threads or, in a program started by MPI, its processes. The layer's program is
+// the same for both.
 
 #include <mutex>
 #include <utility>
@@ -93,7 +93,7 @@ void check_here(AnyRanks ranks, std::mutex& mutex, std::vector<Index> const& row
 }
 
 #ifdef HEADMIX_TEST_MPI
-/// Those that MPI has started, in its program.
+/// The ranks that MPI has started, in its program.
 inline Mpi* program_ranks = nullptr;
 #endif
 /// The check on threads; in a program of MPI on its ranks, where there are so many.

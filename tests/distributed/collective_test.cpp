@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Collective operations by themselves: values and gradients on every rank, in one process and on a backend without a
+// Single collective operations: values and gradients on every rank, in one process and on a backend without a
 // communicator.
 #include "on_ranks.hpp"
 

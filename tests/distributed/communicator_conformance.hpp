@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What every Communicator must do. Without a test framework, since it runs in several threads and processes: what is
-// wrong is an Error with its place.
+// Requirements of every Communicator. Without a test framework, since it runs in several threads and processes: a
+// failure is an Error with its place.
 //
 //   run_ranks(4, [](Local& ranks) { test::check_communicator(ranks); });
 

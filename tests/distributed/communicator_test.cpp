@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ranks that are threads. Those that are processes have the same tests: mpi/.
+// The communicator of threads. Processes have the same tests: mpi/.
 
 #include <doctest/doctest.h>
 

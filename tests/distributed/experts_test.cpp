@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokens that are divided among ranks, and feed-forward experts that are, too.
+// Tokens divided among ranks, with feed-forward experts divided among ranks.
 #include <thread>
 
 #include "check_on_ranks.hpp"
@@ -67,7 +67,7 @@ TEST_CASE("the load by rank can be observed") {
 
 namespace {
 
-/// What this thread's rank does while an exchange goes on.
+/// The work of this thread's rank during an exchange.
 struct Seen {
   int exchanges = 0, products = 0, products_meanwhile = 0;
   Index rows = 0, received = 0;  // of the largest product, and those that came

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Heads and attention experts that are divided among ranks.
+// Heads and attention experts divided among ranks.
 #include "check_on_ranks.hpp"
 
 using namespace on_ranks;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A layer on several ranks against the same layer in one process: results, losses and all gradients.
+// A layer on several ranks against the layer in one process: results, losses and all gradients.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ namespace on_ranks {
 using namespace headmix;
 using Ranked = Distributed<Cpu<double>, Local>;
 
-/// What a pass makes, as one process has it: rows of all ranks, whole parameters.
+/// The results of a pass in the form of one process: rows of all ranks, whole parameters.
 struct Pass {
   std::vector<double> y, d_x, losses;
   std::map<std::string, std::vector<double>> gradients, values;

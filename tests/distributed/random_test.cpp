@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random numbers on several ranks: those with the same tokens draw the same, those with tokens of their own do not.
+// Random numbers on several ranks: equal draws for equal tokens, different draws for different tokens.
 #include "headmix/layer/data_parallel.hpp"
 #include "on_ranks.hpp"
 

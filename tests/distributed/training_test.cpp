@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Trainings on several ranks: the same numbers as in one process, and checkpoints that any number of ranks goes on
-// from.
+// Trainings on several ranks: the numbers of one process, and checkpoints that any number of ranks resumes.
 #include <array>
 #include <atomic>
 #include <thread>
@@ -44,7 +43,7 @@ void train(std::string const& begin, std::string const& end, Index from, Index t
   }
   save(end, m, optimiser);
 }
-/// The same on several ranks.
+/// The training on several ranks.
 void train(Index ranks_here, std::string const& begin, std::string const& end, Index from, Index to) {
   run_ranks(ranks_here, [&](Local& c) {
     Ranked backend(c);

@@ -1,4 +1,4 @@
-// What a block about DLPack works on: the structs of dlpack.h 1.x, and tensors of another library.
+// Declarations for the pages' blocks about DLPack: the structs of dlpack.h 1.x, and tensors of another library.
 struct DLTensor {
   void* data;
   struct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// options_tables PAGE: the page has the table of options of every layer, router and expert below a comment
-// "<!-- options: NAME -->" and an empty line, as options_table() makes it. What is missing is printed.
+// options_tables PAGE: the page must have the table of options of every layer, router and expert below a comment "<!--
+// options: NAME -->" and an empty line, as options_table() makes it. Missing tables are printed.
 
 #include <cstdio>
 #include <fstream>

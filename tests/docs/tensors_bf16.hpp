@@ -1,2 +1,2 @@
-// What blocks of the GPU's page work on.
+// Declarations for the blocks of the GPU's page.
 extern view<bfloat16 const> const x, dy;

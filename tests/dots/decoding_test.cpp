@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Decoders over bfloat16 whose cache holds pairs: chunks of any size have the same bits, which are those of the whole
-// sequence but for roundings; sequences go back over odd numbers of tokens, and what is not finite stays hidden.
+// Decoders over bfloat16 with caches of pairs: chunks of any size have equal bits, which equal the whole sequence up to
+// rounding; rewinding over odd numbers of tokens, and hidden non-finite numbers.
 
 #include "../decode/decoding.hpp"
 

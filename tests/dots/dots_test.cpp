@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The kernels of the CPU over bfloat16 where products are made of pairs, and of tiles, on any machine: what its
-// instructions lack is emulated. They do what the reference does, on two threads to the same bits, with weights
-// prepared and not.
+// CPU kernels over bfloat16 with dot products of pairs, and with tiles, on any machine: missing instructions are
+// emulated. They equal the reference up to rounding, bitwise equal on two threads, with weights prepared and not.
 
 #include <doctest/doctest.h>
 

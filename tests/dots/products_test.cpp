@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Cpu<float> whose products are made of bfloat16s: what a layer computes is as exact as headmix::products says, on two
-// threads to the same bits, and every kernel that takes products does.
+// Cpu<float> with products of bfloat16: layers are as exact as headmix::products documents, bitwise equal on two
+// threads, and every kernel with products uses them.
 
 #include <doctest/doctest.h>
 

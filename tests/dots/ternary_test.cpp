@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products of 8-bit activations with packed ternary weights where they are made of tiles, on any machine. All kinds of
-// products give the same bits, on one thread and on two, and what the reference does but for rounding of the results.
+// Products of 8-bit activations with packed ternary weights by tiles, on any machine. All implementations give equal
+// bits, on one thread and on two, and equal the reference up to rounding of the results.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// exports LIBRARY: the library exports every function that HEADMIX_C_DECLARE declares.
+// exports LIBRARY: checks that the library exports every function that HEADMIX_C_DECLARE declares.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A layer for C, in a library whose other symbols are hidden.
+// A layer with a C interface, in a library whose other symbols are hidden.
 #include <headmix/interop/c.h>
 
 #include <headmix/backend/reference.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Attention as loops over everything: what the tests of attention compare with.
+// Attention as plain loops: the reference of the attention tests.
 
 #include <cmath>
 #include <vector>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention against a double loop written here, its gradients by differences, and its composed twin. Masks. Rotary
-// embedding.
+// Attention against a double loop, its gradients by differences, and its composed twin. Masks. Rotary embedding.
 
 #include "headmix/expr/attention.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which choices a limited capacity leaves out, by a count that knows nothing of orders.
+// Choices dropped by a limited capacity, against a count that is independent of the sort.
 
 #include "headmix/expr/capacity.hpp"
 

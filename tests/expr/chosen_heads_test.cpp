@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of the heads that tokens choose, against loops, and its gradients by differences.
+// Attention of chosen heads, against loops, and its gradients by differences.
 
 #include <array>
 
@@ -26,7 +26,7 @@ struct checkered {
   static constexpr bool sees(Index t, Index s) { return s == t || (s + t) % 3 == 0; }
 };
 
-/// Of seven tokens: one that chose nothing, some with one head; all chose head 3 but those that chose nothing.
+/// Choices of seven tokens: one without a head, some with one head; all others chose head 3.
 std::vector<Int> const some{3, 1, -1, -1, 0, 3, 3, 0, 3, -1, -1, 3, 1, 3};
 
 template <Expr Y, class Filled, class Plain>

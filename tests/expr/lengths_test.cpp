@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Functions with kinks, and values with the gradient of another: lengths, the larger one, straight through.
+// Functions with kinks, and values with the gradient of another value: lengths, maximum, straight-through.
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random values in expressions: which numbers they are, what they depend on and what they do not; dropout of values and
+// Random values in expressions: the numbers drawn, their dependence on the key and the position, dropout of values and
 // of attention's probabilities.
 
 #include "headmix/expr/random.hpp"

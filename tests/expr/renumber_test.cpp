@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Selections made of selections: columns side by side, behind others, as rows of a longer table.
+// Selections made of selections: concatenated columns, offsets, rows of a longer table.
 
 #include "../test_program.hpp"
 #include "headmix/expr/linear.hpp"

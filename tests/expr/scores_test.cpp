@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention whose scores are not q k^T / sqrt(d_h): without the root, and with a bias for every query, key and head.
+// Attention with scores other than q k^T / sqrt(d_h): without the root, and with a bias for every query, key and head.
 
 #include <array>
 

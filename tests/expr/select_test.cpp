@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Choosing: top-k, take, put, one-hot, embedding lookup; products with the weights of chosen experts, and mixing.
+// Selection: top-k, gather, scatter, one-hot, embedding lookup; products with the weights of chosen experts, and their
+// combination.
 
 #include "headmix/expr/select.hpp"
 

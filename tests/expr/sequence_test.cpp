@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Values of sequences and of windows.
+// Values per sequence and per window.
 
 #include "headmix/expr/sequence.hpp"
 

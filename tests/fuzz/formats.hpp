@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the readers of files promise for any bytes, in one place for the tests that damage files and for the fuzzers:
-// a clean headmix::Error or a result that keeps the format's promises. A broken promise is a std::logic_error.
+// The guarantees of the file readers for any bytes, shared by the tests that damage files and the fuzzers: a clean
+// headmix::Error or a result that satisfies the format. A violation is a std::logic_error.
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +37,7 @@ inline std::uint64_t header_length(std::span<std::byte const> file) {
   return n;
 }
 
-/// What a safetensors file that was taken must be, from the raw bytes and without the code under test.
+/// Checks an accepted safetensors file, from the raw bytes and without the code under test.
 inline void check_taken(Safetensors const& f, std::span<std::byte const> file) {
   std::size_t const data_begin = header_prefix + header_length(file);
   promise(data_begin <= file.size(), "the header lies in the file");

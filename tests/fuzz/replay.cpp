@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any bytes as a case of headmix-replay: the case's checks, then the layer itself, forward and backward.
+// Any bytes as a case of headmix-replay: the checks of the case, then the layer, forward and backward.
 
 #include <fstream>
 #include <new>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Macros of others come before headmix.hpp, which compiles and leaves them as they were.
+// headmix.hpp compiles behind macros of other headers, and leaves them unchanged.
 #include <complex.h>
 #include <termios.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The C interface for a layer without losses and dynamic sizes, in double, on the calling thread; examples/c_interface
+// The C interface of a layer without losses and dynamic sizes, in double, on the calling thread; examples/c_interface
 // has one with both, on threads.
 #include "headmix/interop/c.hpp"
 

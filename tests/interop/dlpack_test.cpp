@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// DLPack by structs with the layout of dlpack.h 0.6 and of 1.x, which are of different types.
+// DLPack by structs with the layouts of dlpack.h 0.6 and of 1.x, which are different types.
 #include "headmix/interop/dlpack.hpp"
 
 #include <doctest/doctest.h>

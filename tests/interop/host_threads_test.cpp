@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A layer on the threads of a host, all of which call it.
+// A layer that all threads of a host call.
 #include "headmix/interop/host_threads.hpp"
 
 #include <atomic>

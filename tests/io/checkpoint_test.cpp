@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Trainings that are saved and continued: the same bits, or an error that names the tensor and changes nothing.
+// Saved and resumed trainings: equal bits, or an error that names the tensor and changes nothing.
 
 #include "headmix/io/checkpoint.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Enumerators that are none, as casts from integers make them.
+// Invalid enumerators, as made by casts from integers.
 
 #include <doctest/doctest.h>
 

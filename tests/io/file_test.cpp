@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files that are written: whole or not at all, on the disk before they have their name, with the mode and the links of
-// what was there.
+// Output files: whole or not at all, flushed to disk before they are renamed, with the mode and the links of the
+// replaced file.
 
 #include "headmix/io/file.hpp"
 

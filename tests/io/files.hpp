@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Files in memory for the tests, and a folder for those on disk.
+// Files in memory for the tests, and a folder for files on disk.
 
 #include <unistd.h>
 

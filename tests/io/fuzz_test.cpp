@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Thousands of damaged files: each is refused with a clean error or is a file that keeps every promise of the format,
-// and none asks for more memory than its size justifies. operator new is replaced for this executable and measures.
+// Thousands of damaged files: each is refused with a clean error or satisfies the format, and none makes the reader
+// allocate more than its size justifies. operator new is replaced for this executable and measures.
 
 #include <doctest/doctest.h>
 

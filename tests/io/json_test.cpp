@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The JSON reader: what RFC 8259 allows, and nothing else.
+// The JSON reader accepts exactly the language of RFC 8259.
 
 #include "headmix/io/json.hpp"
 

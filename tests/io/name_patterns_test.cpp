@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Patterns of names with *, against their definition, and names that are as long as a file allows.
+// Name patterns with *, against their definition, and names of the largest length that a file allows.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Files of others' models in memory, for the tests of names.
+// Published models' files in memory, for the tests of names.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint that was saved before streams of random numbers were separated by their purposes: its training goes on,
-// with the masks that a module draws today.
+// A checkpoint that was saved before random streams were separated by purpose: its training continues, with the masks
+// that a module draws today.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention of published models, loaded from files with their names and shapes: results are those of the published code
-// where there are numbers of it, else those of loops over the file's numbers.
+// Attention of published models, loaded from files with their names and shapes: compared with numbers of the published
+// code where there are some, otherwise with loops over the file's numbers.
 
 #include "files.hpp"
 #include "headmix/layer/moa.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Mixtures of published models, loaded from files with their names and shapes, and what is wrong with a file or a
-// table.
+// Mixtures of published models, loaded from files with their names and shapes, and errors of files and tables.
 
 #include <doctest/doctest.h>
 

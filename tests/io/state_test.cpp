@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a user writes to load a checkpoint of PyTorch and save it again, and to stop and resume a training.
+// A user's code for loading and saving a checkpoint of PyTorch, and for stopping and resuming a training.
 #include <doctest/doctest.h>
 
 #include "files.hpp"

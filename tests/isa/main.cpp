@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prints what the units make that were linked: WITH_BASE, WITH_WIDE, or both. NEEDED is what the wide one asks of the
-// CPU.
+// Prints the results of the linked units: WITH_BASE, WITH_WIDE, or both. NEEDED is the CPU feature of the wide one.
 
 #include <cinttypes>
 #include <cstdint>

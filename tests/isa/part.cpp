@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a layer computes on the CPU, as a number: a unit for one instruction set. PART is the function's name.
+// The result of a layer on the CPU as one number: a unit for one instruction set. PART is the function's name.
 
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Any router goes with any layer, and any expert with MhMoe: those of this library and of a user.
+// Every router with every layer, and every expert with MhMoe: the library's and a user's.
 
 #include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any router with MH-MoE.
+// Every router with MH-MoE.
 
 #include "any_router.hpp"
 

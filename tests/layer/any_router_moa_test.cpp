@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any router with MoA.
+// Every router with MoA.
 
 #include "any_router.hpp"
 

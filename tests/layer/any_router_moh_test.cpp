@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any router with MoH. QueryNorm, whose gradients go straight through, is in moh_query_norm_test.cpp.
+// Every router with MoH. QueryNorm, with straight-through gradients, is in moh_query_norm_test.cpp.
 
 #include "any_router.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any router with MH-MoE of a user's own experts.
+// Every router with MH-MoE of a user's experts.
 
 #include "any_router.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What every layer computes, recorded: results, gradients, starts of parameters, selections, and how many kernels and
-// how much memory that takes. A change of the way in which a layer is written must leave all of it as it is.
+// Recorded digests of every layer: results, gradients, initial parameters, selections, and numbers of kernels and
+// memory. A refactoring of a layer must not change them.
 //
-// A digest is a hash of numbers in fixed point, which forgets the last bits of a double, where compilers and libraries
-// of functions differ. When a layer is meant to compute something else, the test prints what to write here.
+// A digest is a hash of numbers in fixed point, without the last bits of a double, in which compilers and math
+// libraries differ. If a layer is meant to change, the test prints the new digest.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gradient of b_k: zero where it shifts all scores of a query alike, else the derivative.
+// The gradient of b_k: zero if it shifts all scores of a query alike, otherwise the derivative.
 
 #include "../test_program.hpp"
 #include "headmix/layer/mae.hpp"

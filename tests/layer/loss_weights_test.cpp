@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Losses are weighed by their order or by name.
+// Weights of losses by order and by name.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MAE: what the mixture and its experts are, against multi-head attention and against experts computed one by one.
+// MAE: the mixture and its experts, against multi-head attention and against experts computed one by one.
 
 #include "headmix/layer/mae.hpp"
 

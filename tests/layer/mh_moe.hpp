@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the tests of MH-MoE share.
+// Shared parts of the tests of MH-MoE.
 
 #include "../test_program.hpp"
 #include "headmix/layer/smoe.hpp"
 
 namespace headmix::test {
 
-/// What tests look at of a mixture: its result, its losses, the choices.
+/// The roots of a mixture that tests read: its result, its losses, the choices.
 template <class L>
 using mh_moe_roots =
     typename headmix::detail::module_roots<type_of<decltype(L::y)>, typename L::losses, typename L::observed>::type;

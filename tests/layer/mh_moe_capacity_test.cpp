@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Experts of MH-MoE that are full: which choices they drop, and what that does to results, losses and gradients.
+// Full experts of MH-MoE: the dropped choices, and their effect on results, losses and gradients.
 
 #include "mh_moe.hpp"
 

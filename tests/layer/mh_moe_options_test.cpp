@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What options add to the result of MH-MoE, by hand.
+// The effect of options on the result of MH-MoE, by hand.
 
 #include "mh_moe.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packed experts: products of integers that give the numbers of ternary weights, in a seventh of the memory.
+// Packed experts: integer products with the results of ternary weights, in a seventh of the memory.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MH-MoE with rows of padding: they are neither routed nor counted.
+// MH-MoE with padding, which is neither routed nor counted.
 
 #include <array>
 

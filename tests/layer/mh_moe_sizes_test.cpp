@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MH-MoE whose sizes are all known at run time only, and tokens that are not split.
+// MH-MoE with all sizes dynamic, and tokens that are not split.
 
 #include "mh_moe.hpp"
 

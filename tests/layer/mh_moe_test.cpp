@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What must hold for MH-MoE whatever the numbers are.
+// Invariants of MH-MoE.
 
 #include "mh_moe.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoA over another input, with padding of both, and what a module of it refuses.
+// MoA with a context, with padding of both inputs, and errors of its module.
 
 #include "../test_program.hpp"
 #include "headmix/core/padding.hpp"

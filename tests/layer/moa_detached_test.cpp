@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gate of the paper, whose sum has no gradient: published numbers, and what "detached" means.
+// The gate of the paper, whose sum has no gradient: published numbers, and the definition of "detached".
 
 #include "headmix/layer/moa.hpp"
 #include "published.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What must hold for the experts of MoA whatever the numbers are.
+// Invariants of the experts of MoA.
 
 #include <array>
 

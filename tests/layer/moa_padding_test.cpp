@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoA with padding: the numbers of the published code.
+// MoA with padding, against numbers of the published code.
 
 #include "../test_program.hpp"
 #include "headmix/core/padding.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoA with noise and dropout: gradients, and how a module draws.
+// MoA with noise and dropout: gradients, and the draws of a module.
 
 #include "../test_program.hpp"
 #include "headmix/layer/moa.hpp"

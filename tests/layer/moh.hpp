@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the tests of MoH share: the layer as "compute all heads, multiply by the weights", and how two forms compare.
+// Shared parts of the tests of MoH: the layer as "compute all heads, multiply by the weights", and the comparison of
+// two forms.
 
 #include <array>
 

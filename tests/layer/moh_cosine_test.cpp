@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoH with cosine scores and a bias by relative position: against all heads times weights, and gradients by
-// differences.
+// MoH with cosine scores and a relative position bias: against all heads times weights, and gradients by differences.
 
 #include "moh.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoH with all its heads on is multi-head attention, and what its losses are at balance.
+// MoH with all heads active equals multi-head attention; its losses at balance.
 
 #include "headmix/layer/multi_head.hpp"
 #include "moh.hpp"

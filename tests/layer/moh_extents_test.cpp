@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoH of sizes that are known when the program runs, and over another input, with padding.
+// MoH with dynamic sizes, and with a context, with padding.
 
 #include "headmix/core/padding.hpp"
 #include "moh.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Modules of MoH: their parameters, what they observe, inference, and weights of multi-head attention.
+// Modules of MoH: parameters, observed selections, inference, and weights of multi-head attention.
 
 #include <algorithm>
 #include <array>

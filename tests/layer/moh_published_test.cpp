@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// MoH against the numbers of the published code: the two-stage router of the image models, and the queries' lengths of
-// the language model.
+// MoH against numbers of the published code: the two-stage router of the image models, and the query norms of the
+// language model.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoH by the lengths of queries: its straight-through gradients against their definition.
+// MoH with QueryNorm: its straight-through gradients against their definition.
 
 #include "moh.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MoH with all heads shared, and with routers that are not its own.
+// MoH with shared heads only, and with other routers.
 
 #include "headmix/router/softmax_top_k.hpp"
 #include "moh.hpp"

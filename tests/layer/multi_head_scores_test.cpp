@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Multi-head attention with other scores, against their formulas: cosine attention with a bias by relative position on
-// an image, and layer norms of queries and keys.
+// Multi-head attention with other scores, against their formulas: cosine attention with a relative position bias on an
+// image, and layer norms of queries and keys.
 
 #include "../expr/attend.hpp"
 #include "../test_program.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Networks: layers used on expressions, blocks that are repeated. The same network as modules called in turn, and as
-// uses written out, must give the same numbers.
+// Networks: layers used on expressions, repeated blocks. Equal to modules called in turn, and to uses written out.
 
 #include <doctest/doctest.h>
 

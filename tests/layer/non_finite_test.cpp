@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A token that is not finite in a whole layer: it reaches the rows that see it, forward and backward, and no other.
+// A non-finite token in a whole layer: it reaches the rows that see it, forward and backward, and no other.
 
 #include <doctest/doctest.h>
 

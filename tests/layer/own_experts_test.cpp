@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Experts of users: a GLU with tanh, and low-rank ones with a base that all share; balanced without a loss.
+// Experts of users: a GLU with tanh, and low-rank experts with a shared base; balanced without a loss.
 #include <doctest/doctest.h>
 
 #include <algorithm>

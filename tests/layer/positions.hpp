@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // A layer over whole sequences, and over chunks of them: as queries of a context, and by a decoder. The results are
-// the same where masks, score maps, biases and rotary embedding count positions alike.
+// equal if masks, score maps, biases and rotary embedding use one numbering of positions.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// As positions_test.cpp, of other masks, layers and backends; and what masks with separate positions say.
+// The tests of positions_test.cpp for other masks, layers and backends; and masks with separate positions.
 
 #include "../error_of.hpp"
 #include "headmix/layer/mae.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// As positions_test.cpp, with padding of both inputs: positions count valid rows.
+// The tests of positions_test.cpp with padding of both inputs: positions count valid rows.
 
 #include "positions.hpp"
 

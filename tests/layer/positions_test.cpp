@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Chunks of any size are the rows of the whole: masks, windows, score maps, biases, rotary embedding and padding.
+// Chunks of any size equal rows of the whole: masks, windows, score maps, biases, rotary embedding and padding.
 
 #include "positions.hpp"
 

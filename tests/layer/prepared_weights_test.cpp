@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Modules for inference whose weights of experts were prepared: the results of those whose weights were not.
+// Modules for inference with prepared expert weights equal those without.
 
 #include <doctest/doctest.h>
 

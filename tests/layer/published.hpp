@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the tests of MoA share: the program of the published numbers, how numbers compare, ragged sequences.
+// Shared parts of the tests of MoA: the program of the published numbers, comparisons, ragged sequences.
 
 #include <array>
 #include <numeric>
@@ -10,7 +10,7 @@
 
 namespace headmix::test {
 
-/// What tests look at of a mixture of attention heads.
+/// The roots of a mixture of attention heads that tests read.
 template <class L>
 using moa_roots = roots<type_of<decltype(L::y)>, type_of<decltype(L::r::load)>, type_of<decltype(L::r::z_2)>,
                         type_of<decltype(L::r::index)>>;

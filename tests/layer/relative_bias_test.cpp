@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A bias of scores has a number for every query and key that it is bound to.
+// A relative bias of scores must have a number for every bound query and key.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sizes that are given at run time and that the same layer with numbers refuses to compile.
+// Dynamic sizes with values for which the static layer does not compile.
 
 #include <doctest/doctest.h>
 

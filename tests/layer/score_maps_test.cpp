@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers with score maps: gradients, and one expert of MAE beside the mixture that is all of it.
+// Layers with score maps: gradients, and one expert of MAE against the mixture that consists of it alone.
 
 #include "../test_program.hpp"
 #include "headmix/layer/mae.hpp"

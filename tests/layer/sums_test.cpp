@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Losses of equal tokens, and gradients by parameters, do not depend on the number of tokens but by rounding: they are
-// means over tokens, or sums that are as many times larger.
+// Losses of equal tokens, and gradients of parameters, depend on the number of tokens only by rounding: they are means
+// over tokens, or sums that scale with it.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What once went wrong in silence: two uses of a layer in one network have masks and starts of their own.
+// Former silent faults: two uses of a layer in one network must have different masks and initial values.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels of the CPU, compiled with a flag for inexact arithmetic, against the reference in double: exponentials,
-// roundings, and what is not finite.
+// CPU kernels compiled with a flag for inexact arithmetic, against the reference in double: exponentials, roundings,
+// and non-finite numbers.
 
 #include <cmath>
 #include <cstdio>

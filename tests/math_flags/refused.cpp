@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT
-// Compiled with flags that any header refuses.
+// Compiled with flags that every header refuses.
 
 #include "headmix/core/config.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The executor on OpenMP. A program of its own: with OpenMP Eigen's functions are others.
+// The OpenMP executor. A separate program: with OpenMP, Eigen's functions differ.
 
 #include "headmix/backend/open_mp.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that is not aligned to its numbers: errors that name it, wherever the caller gives memory.
+// Misaligned memory: errors that name it, wherever the caller passes memory.
 
 #include <doctest/doctest.h>
 

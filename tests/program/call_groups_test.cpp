@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Several calls in one kernel: the same numbers as one by one, whatever a program consists of. The backend here
-// finishes one row before it begins with another, from the last to the first.
+// Several calls in one kernel: equal to separate calls, for any program. The backend here finishes one row before the
+// next, from the last to the first.
 #include <doctest/doctest.h>
 
 #include <type_traits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parameters that go from one module to another.
+// Copies of parameters from one module to another.
 
 #include "headmix/program/copy_parameters.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Mistakes that only the running program can see: each names the thing and both numbers.
+// Mistakes that only the running program can detect: each error names the thing and both numbers.
 
 #include <array>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels that do several steps at once: they are used where a backend has them and the steps follow each other, and
-// nothing else changes.
+// Fused kernels: used if a backend has them and the steps are consecutive, without any other change.
 
 #include "headmix/program/fuse.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Listings of attention whose experts tokens choose, and of the dense baseline.
+// Listings of attention with chosen experts, and of the dense baseline.
 
 #include "headmix/headmix.hpp"
 #include "listings.hpp"

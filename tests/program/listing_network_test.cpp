@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The listing of a network whose block is repeated.
+// The listing of a network with a repeated block.
 
 #include "headmix/headmix.hpp"
 #include "listings.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Listings of programs: names, numbers that are known, JSON and dot.
+// Listings of programs: names, known numbers, JSON and dot.
 
 #include <algorithm>
 #include <vector>

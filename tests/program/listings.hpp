@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Listings that are committed, listings/<name>.txt: what a layer runs, so that a change of it is a change of a text.
+// Committed listings, listings/<name>.txt: the kernel calls of each layer, so that a change of them is a change of a
+// text.
 
 #include <doctest/doctest.h>
 

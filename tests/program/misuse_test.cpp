@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What callers get wrong between binding, running and running again: an error with both numbers, or the right result.
+// Misuse between binding, running and running again: an error with both numbers, or the right result.
 
 #include <doctest/doctest.h>
 
@@ -191,7 +191,7 @@ TEST_CASE("misuse: sizes whose products no memory can hold, or that are negative
   rows.rows = Index{1} << 48;
   CHECK(says(error_of([&] { m.forward(rows); }), "more than the"));
 }
-/// As many threads as it says, which may change.
+/// An executor with the given number of threads, which may change.
 struct moody {
   Index threads = 1;
   int* countdown = nullptr;  ///< tasks until one fails

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Times of calls, and the first number that is not finite.
+// Times of calls, and the first non-finite number.
 
 #include "headmix/program/observe.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What views share, against sets of the places of their elements.
+// The overlap of views, against sets of the addresses of their elements.
 
 #include "headmix/program/overlap.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Programs: what is computed, how often, and which memory it needs.
+// Programs: results, numbers of calls, and memory.
 
 #include "headmix/program/program.hpp"
 
@@ -44,7 +44,7 @@ constexpr auto chain() {
 
 template <int Level>
 struct own : param<D, D> {};
-/// The same with another weight for every product.
+/// The chain with a different weight for every product.
 template <int Depth>
 constexpr auto own_chain() {
   if constexpr (Depth == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whatever draws random numbers has a space of its own: starts of parameters and buffers, noise and dropout of passes,
-// optimisers, names, and a program's own numbers.
+// Separate spaces of random numbers: initial parameters and buffers, noise and dropout of passes, optimisers, names,
+// and a program's own numbers.
 
 #include <doctest/doctest.h>
 

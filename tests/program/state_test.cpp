@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How far a program has come: only what has completed counts, and after an error nothing runs on what was before it.
+// The state of a program: only completed passes count, and after an error nothing runs on older values.
 
 #include "headmix/program/state.hpp"
 

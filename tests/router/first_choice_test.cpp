@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loss by first choices, against its definition and the formula of its gradient, and how W_g starts.
+// The loss by first choices, against its definition and the formula of its gradient, and the initial W_g.
 
 #include <array>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every router with options, with every loss: the loss works and its gradient is right, or the options refuse it.
-// tests/fail/loss_*.cpp have the reasons.
+// Every router with every loss: the loss works and its gradient is right, or the options refuse it. The reasons are in
+// tests/fail/loss_*.cpp.
 
 #include <array>
 

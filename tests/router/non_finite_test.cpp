@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Routers whose logits are not finite in some rows: what they choose there, and that other rows do not notice.
+// Routers with non-finite logits in some rows: their choices there, and no effect on other rows.
 
 #include "../test_program.hpp"
 #include "headmix/backend/cpu.hpp"

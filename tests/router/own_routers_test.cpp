@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Routers of users: groups of experts (DeepSeek-V3), and experts that choose tokens (Zhou et al. 2022), by an operation
-// of one's own; what is chosen by nobody costs nothing.
+// Routers of users: groups of experts (DeepSeek-V3), and experts that choose tokens (Zhou et al. 2022), by a custom
+// operation; experts without rows cost nothing.
 #include <doctest/doctest.h>
 
 #include <algorithm>

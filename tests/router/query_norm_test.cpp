@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The router by the lengths of queries: its numbers by their formulas, its estimators against their definitions, and
-// queries of equal length.
+// QueryNorm: its numbers by their formulas, its estimators against their definitions, and queries of equal norm.
 
 #include "headmix/router/query_norm.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the tests of the two-stage router share: its weights and losses by their formulas.
+// Shared parts of the tests of the two-stage router: its weights and losses by their formulas.
 
 #include <algorithm>
 

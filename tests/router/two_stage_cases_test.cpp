@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The two-stage router with one shared head and without routed ones; which logits have no gradient; the loss at
-// balance.
+// The two-stage router with one shared head and without routed heads; logits without a gradient; the loss at balance.
 
 #include "two_stage.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The two-stage router with several shared heads and with none, by either scaling.
+// The two-stage router with several shared heads and with none, with both scalings.
 
 #include "two_stage.hpp"
 

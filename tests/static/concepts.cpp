@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Expressions are empty types, the same type is the same value, and the concepts accept their archetypes.
+// Expressions are empty types, equal types are equal values, and the concepts accept their archetypes.
 
 #include "headmix/headmix.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The numbers of parameters and multiply-accumulates that Zhang et al. 2022 print for models with MoA, and Jin et al.
-// 2024 for language models with MoH, from the layers of this library. What is not attention (embeddings, feed-forward
-// blocks, norms, the output) is counted by hand.
+// 2024 for language models with MoH, from the layers of this library. Everything but attention (embeddings,
+// feed-forward blocks, norms, the output) is counted by hand.
 
 #include <string_view>
 
@@ -202,8 +202,8 @@ static_assert(prints(dense_model<24, 1536, 4096, 16>, "881", mega) &&
 static_assert(prints(moh_model<24, 1536, 4096, 16, 4, 8>, "882", mega) &&
               prints(moh_model<24, 1536, 4096, 16, 4, 8>, "881.54", mega));
 
-/// What the router of a layer has: d (h - shared_heads), 2 d for the groups, and shared_heads d for two shared heads or
-/// more.
+/// Parameters of a layer's router: d (h - shared_heads), 2 d for the groups, and shared_heads d for two or more shared
+/// heads.
 template <Index D, Index Shared, Index Routed, Index TopK>
 constexpr Index router_parameters = count_parameters<Moh<D, 4, TwoStage<Shared, Routed, TopK>>>() -
                                     count_parameters<Moh<D, 4, TwoStage<Shared, Routed, TopK>>>({.router = false});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Modules can be instantiated as a whole, in a unit of their own.
+// Explicit instantiation of whole modules, in a separate unit.
 
 #include "headmix/backend/reference.hpp"
 #include "headmix/layer/moa.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The words of a user's program are the user's, also after `using namespace headmix`, at namespace scope.
+// Common words stay available to a user's program, also after `using namespace headmix`, at namespace scope.
 
 #include "headmix/headmix.hpp"
 #include "headmix/testing/backend_conformance.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Equal cost, as Huang et al. 2024 define it, and what the layers of their experiments count. Where the paper's numbers
-// do not follow from its equations, the equations are right.
+// Equal cost as defined by Huang et al. 2024, and the counts of the layers of their experiments. Where the paper's
+// numbers do not follow from its equations, the equations are right.
 
 #include "headmix/count/parity.hpp"
 
@@ -75,7 +75,7 @@ template <class... Options>
 using three = MhMoe<d, 3, router<96, 3>, FeedForward<512>, Options...>;
 using exact_three = MhMoe<d, 3, router<93, 3>, FeedForward<512>>;
 
-/// Of one token, without the router.
+/// Multiply-adds of one token, without the router.
 template <class L>
 constexpr Index products = count_macs<L>({.router = false}, at<tokens>(1));
 template <class L>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// backend_conformance() on a user's backend: it passes, and a fault in any kernel is reported by the kernel's name.
+// backend_conformance() on a user's backend: it passes, and a fault in any kernel is reported with the kernel's name.
 
 #include "headmix/testing/backend_conformance.hpp"
 

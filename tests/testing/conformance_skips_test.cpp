@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which optional kernels backend_conformance skips, for each backend of the CPU: one that loses a kernel, as by a
-// signature that no longer satisfies its concept, is seen here. For the GPU: tests/cuda/conformance_skips_test.cpp.
+// The optional kernels that backend_conformance skips, for each CPU backend: detects a backend that loses a kernel, for
+// example by a signature that no longer satisfies its concept. For the GPU: tests/cuda/conformance_skips_test.cpp.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// gradcheck finds what it is made to find.
+// gradcheck finds the faults that it is made for.
 
 #include "headmix/testing/gradcheck.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// AdamW against numbers worked out by hand, and its schedule.
+// AdamW against numbers calculated by hand, and its schedule.
 
 #include "headmix/train/adamw.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory that runs out at any point of construction, passes, steps, files and decoding: std::bad_alloc, nothing leaks,
-// nothing has changed, and the same call then gives the same bits. operator new is replaced for this executable.
+// Allocation failures at any point of construction, passes, steps, files and decoding: std::bad_alloc, no leak, no
+// change, and a repeated call gives equal bits. operator new is replaced for this executable.
 
 #include <doctest/doctest.h>
 

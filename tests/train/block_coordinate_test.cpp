@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which parameters move in which step.
+// The parameters updated in each step of block coordinate descent.
 
 #include "headmix/train/block_coordinate.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Settings of trainings that are no numbers, or out of their range: errors that name them, before anything moves.
+// Invalid settings of trainings: errors that name them, before anything is updated.
 
 #include <doctest/doctest.h>
 

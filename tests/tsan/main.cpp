@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Executors and layers on threads, for ThreadSanitizer: it ends the program with a status of its own where it sees a
-// race. OpenMP is not here, since its runtime is not instrumented.
+// Executors and layers on threads under ThreadSanitizer, which ends the program with a status of its own after a race.
+// Without OpenMP, since its runtime is not instrumented.
 
 #include <cstdio>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What instructions for warpgroups read and write, bit for bit beside CuTe's: where the elements of a tile lie, the
-// descriptors of operands, and which thread has which sum. The emulated device reads what CuTe has laid out.
+// Operand layouts of warpgroup instructions, bit for bit against CuTe's: places of a tile's elements, matrix
+// descriptors, and the accumulators of each thread. The emulated device reads tiles laid out by CuTe.
 
 #include <doctest/doctest.h>
 

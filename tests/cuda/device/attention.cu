@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of the Cuda backend, on a GPU. Not in double, which would double the time of compiling: emulated, it
-// passes.
+// Attention of the Cuda backend, on a GPU. Not in double, which would double the compile time and passes in emulation.
 
 #include "cuda/attention_test.hpp"
 #include "headmix/backend/cuda/sm80.cuh"

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the emulator and a GPU must agree on bit by bit: which thread holds which element after every instruction that
-// spreads a tile over a warp. One kernel does them all and writes all that it sees.
+// Facts on which the emulator and a GPU must agree bit by bit: the element of each thread after every instruction that
+// distributes a tile over a warp. One kernel executes all of them and writes their results.
 
 #include <vector>
 
@@ -74,7 +74,7 @@ struct calibration {
   return numbers;
 }
 
-/// What the emulator says. In a file of its own: nvcc compiles kernels for GPUs alone.
+/// The emulator's results. In a file of its own: nvcc compiles kernels for GPUs alone.
 std::vector<std::uint32_t> emulated_calibration();
 
 /// The hardware's approximations, x = first + i step, for the host to judge: numbers for which product and sum are

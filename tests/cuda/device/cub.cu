@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels that do what CUB could find what CUB finds.
+// Kernels that CUB could replace have CUB's results.
 #include <doctest/doctest.h>
 
 #include "cuda/cub_order.cuh"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The device itself: that it spreads tiles over threads as the emulator says, the library's products, graphs.
+// The device functions: distribution of tiles over threads as in the emulator, products of the library, graphs.
 #include <doctest/doctest.h>
 
 #include <cmath>

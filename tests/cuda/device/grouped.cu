@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The grouped products of the Cuda backend, on a GPU. Not in double, as attention.cu.
+// The grouped products of the Cuda backend, on a GPU. Not in double, like attention.cu.
 
 #include "cuda/grouped_test.hpp"
 #include "headmix/backend/cuda/sm80.cuh"

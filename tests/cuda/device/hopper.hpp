@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The device of the tests of kernels for warpgroups.
+// The device of the tests of warpgroup kernels.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole layers on a GPU as users get them there: on Hopper by warpgroups.
+// Whole layers on a GPU with the default kernels: on Hopper by warpgroups.
 
 #include "headmix/backend/cuda/sm80.cuh"
 

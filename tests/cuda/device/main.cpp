@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tests of the Cuda backend on a GPU. Without one the program says so and exits with 77, which ctest shows as
+// The tests of the Cuda backend on a GPU. Without a GPU the program prints so and exits with 77, which ctest shows as
 // skipped.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels with Hopper's own instructions on a GPU that has them: their layouts, products with experts, and attention.
-// bench/gpu.sh runs them apart from the other tests: a barrier that is waited for in vain never ends.
+// Kernels with Hopper's instructions (TMA, wgmma) on a Hopper GPU: layouts, products with experts, and attention.
+// bench/gpu.sh runs them separately: a barrier without arrivals never ends.
 
 #include "cuda/attention_test.hpp"
 #include "cuda/device/hopper.hpp"

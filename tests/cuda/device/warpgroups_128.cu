@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rest of warpgroups.cu, for another core to compile.
+// The rest of warpgroups.cu, in a second unit for another core.
 
 #include "cuda/attention_test.hpp"
 #include "cuda/device/hopper.hpp"

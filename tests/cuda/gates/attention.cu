@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention and its gradient, with the tiles that they are launched with.
+// Attention and its gradient, with their launch tiles.
 // expect: attention_tensor HMMA LDSM LDGSTS
 // expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_key_gradient_tensor HMMA LDSM LDGSTS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reductions that are not CUB's, beside CUB's.
+// Our reductions beside CUB's.
 // fewer: combine_by_team<5, add_numbers> than combine_by_cub<5, add_numbers>
 // fewer: combine_by_team<5, larger_number> than combine_by_cub<5, larger_number>
 // fewer: combine_by_team<8, add_numbers> than combine_by_cub<8, add_numbers>

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernels in a cubin, as nvcc made it. No tool of CUDA is needed.
+// The kernels in a cubin of nvcc, parsed without tools of CUDA.
 
 #include <cxxabi.h>
 

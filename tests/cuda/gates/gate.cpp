@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT
-// headmix-gate <source.cu> <log> <cubin>: what nvcc made of the kernels of a source, without a GPU and without a
-// disassembler. Reads what ptxas said (-v,-warn-spills,-warn-lmem-usage) and the opcodes in the cubin, prints a line
-// per kernel, and fails for warnings, spills, local memory, instructions that are missing where a line of the source
+// headmix-gate <source.cu> <log> <cubin>: checks the compiled kernels of a source, without a GPU and without a
+// disassembler. It reads the output of ptxas (-v,-warn-spills,-warn-lmem-usage) and the opcodes in the cubin, prints a
+// line per kernel, and fails for warnings, spills, local memory, for missing instructions that a line of the source
 //
 //   // expect: <part of a kernel's name, without spaces> <instruction>[=<how many>] ...
 //
-// says they belong, and main loops (main_loop.hpp) that cost more for each HMMA or HGMMA than the line
+// expects, and for main loops (main_loop.hpp) that cost more per HMMA or HGMMA than the line
 //
 //   // budget: <instructions> <LDSM> <clocks of the shared memory> <part of a kernel's name>
 //
-// allows; every kernel with one in a loop needs a budget. Kernels with HMMAs fit at least 8 warps at a time, those with
-// HGMMAs are for sm_90 alone. All others find room in the 99 KiB of shared memory that a block has on sm_86, sm_89 and
-// sm_120, but for those, for devices with 163 KiB, of which a line
+// allows; every kernel with such instructions in a loop needs a budget. Kernels with HMMAs must fit at least 8 warps at
+// a time; kernels with HGMMAs are for sm_90 alone. All others must fit in the 99 KiB of shared memory per block of
+// sm_86, sm_89 and sm_120, except for those, for devices with 163 KiB, with a line
 //
 //   // large: <part of a kernel's name, without spaces> beside <part of another's>
 //
-// says that there is another one for the rest. Where it says
+// that names the smaller form for the other devices. With a line
 //
 //   // fewer: <part of a kernel's name> than <part of another's>
 //
 // the first must have fewer instructions than the second. An empty kernel sizes<K, threads, bytes, operands> of the
-// source tells the dynamic shared memory of K, and how many bytes its operands have on the host: they must be as many
-// here.
+// source has the dynamic shared memory of K and the size of its operands on the host, which must equal the size in the
+// cubin.
 
 #include <algorithm>
 #include <cstdint>
@@ -60,7 +60,7 @@ bool has_part(std::string name, std::vector<std::string> const& parts) {
                      [&](std::string const& part) { return name.find(part) != std::string::npos; });
 }
 
-/// What ptxas reported, by mangled name.
+/// The output of ptxas, by mangled name.
 std::map<std::string, kernel> read_log(std::string const& log, std::vector<std::string>& faults) {
   std::regex const function("Function properties for (\\S+)"), entry("Compiling entry function '(\\S+)' for 'sm_\\d+"),
       frame("(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes spill loads"),

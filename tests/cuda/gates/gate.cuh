@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How a source names the kernels that the gate looks at: by HEADMIX_GATE(kernel), or by giving gate_queue to the
-// function that launches them, which brings all that it could launch, with the tiles it launches them with.
+// Selection of the kernels that the gate checks: by HEADMIX_GATE(kernel), or by passing gate_queue to the launching
+// function, which instantiates all kernels that it could launch, with their tiles.
 
 #include "headmix/backend/cuda/sm80.cuh"
 

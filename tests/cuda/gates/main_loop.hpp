@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The main loop of a kernel on tensor cores, in the machine code of compute capability 8.0 to 9.0, and what it costs.
-// NVIDIA does not document the encoding: what is used here was found by comparing cubins with what nvdisasm says of
-// them, for all branches and loads of the kernels that the gates compile.
+// The main loop of a tensor-core kernel in the machine code of compute capability 8.0 to 9.0, and its cost. NVIDIA does
+// not document the encoding: the parts used here were found by comparing cubins with the output of nvdisasm, for all
+// branches and loads of the kernels that the gates compile.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +24,7 @@ struct instruction {
   std::uint64_t low, high;
 
   [[nodiscard]] unsigned operation() const { return low & 0x1FF; }
-  /// Of matrices, by a warp or by a warpgroup.
+  /// True for matrix multiply-accumulates, by a warp or by a warpgroup.
   [[nodiscard]] bool is_product() const { return operation() == opcode::hmma || operation() == opcode::hgmma; }
   /// Behind it comes another instruction than the next one, whatever its predicates are.
   [[nodiscard]] bool always_leaves() const {
@@ -32,16 +32,17 @@ struct instruction {
     return operation() == opcode::exit || operation() == opcode::ret ||
            (operation() == opcode::bra && (high >> 23 & 0x1F) == 7);  // others are BRA.DIV and BRA.CONV
   }
-  /// How many instructions behind the next one a branch leads. Bits 32 to 81 have the bytes; from compute capability
-  /// 9.0 on bits 34 to 81 have all but the lowest ten bits of them, and bits 16 to 23 the ones below.
+  /// The distance of a branch in instructions, relative to the next one. Bits 32 to 81 have the bytes; from compute
+  /// capability 9.0 on bits 34 to 81 have all but the lowest ten bits of them, and bits 16 to 23 the ones below.
   [[nodiscard]] std::int64_t jump(int architecture) const {
     auto const field = static_cast<std::int64_t>((high & 0x3FFFF) << 46 | low >> 34 << 16) >> 16;
     std::int64_t const words = architecture < 90 ? field : field * 256 + static_cast<std::int64_t>(low >> 16 & 0xFF);
     return words * 4 / bytes;
   }
-  /// How long the shared memory, 128 bytes a clock, works for a warp: all lanes load or store, without bank conflicts
-  /// and without two lanes that want the same word. Matrix loads say how many matrices (.x4: 2), others their width.
-  /// What is never executed takes none: before asynchronous copies ptxas puts loads with the predicate !PT.
+  /// Clocks of the shared memory, 128 bytes a clock, for a warp's access: all lanes load or store, without bank
+  /// conflicts and without two lanes on the same word. Matrix loads encode the number of matrices (.x4: 2), others
+  /// their width. Instructions that are never executed take none: before asynchronous copies ptxas puts loads with the
+  /// predicate !PT.
   [[nodiscard]] int shared_clocks() const {
     if ((low >> 12 & 0xF) == 0xF) return 0;
     switch (operation()) {
@@ -59,7 +60,7 @@ struct instruction {
   }
 };
 
-/// What a kernel meets on its way round a loop.
+/// Counts of one round of a loop.
 struct loop_counts {
   int instructions = 0, products = 0, ldsm = 0, shared_clocks = 0;
 
@@ -120,7 +121,7 @@ class control_flow {
     after_[from].push_back(static_cast<std::size_t>(to));
     before_[static_cast<std::size_t>(to)].push_back(from);
   }
-  /// What is reached from an instruction without passing another one.
+  /// The instructions reachable from an instruction without passing another one.
   static std::vector<bool> reached(edges const& next, std::size_t from, std::size_t without) {
     std::vector<bool> seen(next.size());
     std::vector<std::size_t> open;
@@ -175,7 +176,7 @@ class control_flow {
   std::set<std::pair<std::size_t, std::size_t>> closing_;
 };
 
-/// Of the innermost loops with matrix products the one with the most of them; without any, nothing.
+/// The innermost loop with the most MMAs; empty without MMAs.
 inline loop_counts main_loop(std::vector<instruction> const& code, int architecture) {
   if (std::none_of(code.begin(), code.end(), [](instruction const& i) { return i.is_product(); })) {
     return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The router: logits, softmax and the best experts in one kernel.
+// The router: logits, softmax and top-k experts in one kernel.
 // expect: route_tensor HMMA LDSM LDGSTS
 // budget: 14.40 1.03 7.09 route_tensor<bfloat16, 16>
 // budget: 9.70 0.78 4.83 route_tensor<bfloat16, 32>

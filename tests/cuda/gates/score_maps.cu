@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention whose scores go through a soft cap with a learned bound and ALiBi, and its gradients.
+// Attention with a soft cap with a learned bound and ALiBi, and its gradients.
 // expect: attention_tensor HMMA LDSM LDGSTS
 // expect: attention_query_gradient_tensor HMMA LDSM LDGSTS
 // expect: attention_key_gradient_tensor HMMA LDSM LDGSTS

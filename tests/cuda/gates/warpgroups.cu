@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels for warpgroups, with their tiles. HGMMA of attention: the first product of scores, a round of the main
-// loop, the last product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64. Of
-// its gradients and of products with experts, hidden layers among them: a round.
+// The warpgroup kernels, with their tiles. HGMMAs of attention: the first product of scores, a round of the main loop,
+// the last product of probabilities; 8 for each product with 128 columns or keys, 4 for scores of heads of 64. HGMMAs
+// of its gradients and of products with experts, including hidden layers: a round.
 // expect: attention_warpgroups<full,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<causal,no_score_map,128, HGMMA=32 UTMALDG=4 USETMAXREG=2 LDGSTS
 // expect: attention_warpgroups<full,no_score_map,64, HGMMA=24 UTMALDG=2 USETMAXREG=2 LDGSTS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A pass on a GPU, for tests of what the linker makes of units that are compiled differently; never run.
+// A pass on a GPU, for tests of the linking of differently compiled units; never run.
 
 #include "headmix/backend/cuda.hpp"
 #include "headmix/backend/cuda/sm80.cuh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels for warpgroups where all lanes arrive at barriers (HEADMIX_CUDA_RACECHECK), emulated: each barrier expects as
-// many arrivals as come.
+// Warpgroup kernels with arrivals of all lanes at barriers (HEADMIX_CUDA_RACECHECK), emulated: each barrier expects the
+// number of its arrivals.
 
 #include "headmix/backend/cuda/emulated_sm90.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What CUB launches for the order by expert and for the counts of a router, beside what ours do. That this compiles
-// shows that the code that nvcc makes, which calls ::cuda `cuda`, goes with `using namespace headmix`.
+// CUB's launches for the order by expert and for the counts of a router, compared with ours. Compiling this file shows
+// that nvcc's generated code, which refers to ::cuda as `cuda`, works with `using namespace headmix`.
 #include <doctest/doctest.h>
 
 #include "cuda/cub_order.cuh"

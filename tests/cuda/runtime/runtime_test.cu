@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the host's side of the Cuda backend asks of the CUDA runtime, seen by a stub of it (stub.hpp): no GPU is needed.
+// The calls of the Cuda backend's host side to the CUDA runtime, recorded by a stub (stub.hpp): no GPU is needed.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -21,7 +21,7 @@ struct pair_of_blocks {
   HEADMIX_DEVICE void operator()(Device&) const {}
 };
 
-/// Of one number.
+/// A kernel with one number as operand.
 struct one_operand {
   static constexpr int threads = 32, shared_bytes = 0;
   static constexpr bool cooperative = false;

@@ -14,7 +14,7 @@
 
 namespace {
 
-/// What a kernel has without asking for more.
+/// Dynamic shared memory of a kernel without a request.
 constexpr std::size_t shared_without_asking = 48 << 10;
 
 struct tables {
@@ -181,7 +181,7 @@ cudaError_t cudaSetDevice(int device) {
   stub::state().device = device;
   return cudaSuccess;
 }
-/// Those of an H100.
+/// The attributes of an H100.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   if (fails()) return result(cudaErrorInvalidValue);
   *value = attribute == cudaDevAttrMultiProcessorCount            ? 132

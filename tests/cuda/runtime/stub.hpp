@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A CUDA runtime and a cuBLAS for a machine without a GPU: memory is the host's, kernels are launched and never run,
-// products of cuBLAS are computed. What a real runtime would refuse is refused. It sees what the host's side of the
-// Cuda backend does.
+// A CUDA runtime and a cuBLAS for a machine without a GPU: memory is the host's, kernels are recorded and never run,
+// products of cuBLAS are computed. Calls that a real runtime would refuse are refused.
 
 #include <cuda_runtime_api.h>
 
@@ -27,7 +26,7 @@ struct runtime {
   int attributes = 0;  ///< calls of cudaFuncSetAttribute
   int products = 0;    ///< calls of cuBLAS
   int memsets = 0;     ///< calls of cudaMemsetAsync
-  /// What is alive.
+  /// Live objects.
   int allocations = 0, streams = 0, handles = 0, graphs = 0;
   std::vector<unsigned> stream_flags;  ///< of all streams that were ever made
   /// From now on, so many calls that may fail succeed, and the next one does not; -1: all succeed.

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One kernel that two units launch: nvcc gives each unit a function of its own for it.
+// One kernel that two units launch: nvcc gives each unit its own function for it.
 #include "headmix/backend/cuda/sm80.cuh"
 
 /// Asks for more shared memory than a kernel has without asking.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tests of divided layers on the ranks that mpirun has started: each of them runs all tests. Rank 0 prints.
+// The tests of divided layers on the ranks of mpirun: each rank runs all tests, rank 0 prints.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "../check_on_ranks.hpp"
 

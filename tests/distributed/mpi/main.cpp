@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Run by mpirun on several ranks: the tests of every communicator, and what is special to processes; or, by its
-// argument, one of the ways in which a program can end badly (faults.cmake).
+// Run by mpirun on several ranks: the tests of every communicator, and cases special to processes; or, selected by its
+// argument, a failing program (faults.cmake).
 
 #include "headmix/distributed/mpi.hpp"
 // Twice does no harm.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The communicator over NCCL, on as many GPUs as there are: threads of this process are the ranks.
+// The communicator over NCCL, on all available GPUs: the ranks are threads of this process.
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
@@ -83,7 +83,7 @@ template <class T>
 bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
-/// Of sums that another one than headmix may have formed: relative to the largest operands.
+/// Equality of sums; if their order is not headmix's, up to a tolerance relative to the largest operands.
 template <class T>
 bool same_sums(std::vector<T> const& a, std::vector<T> const& b, sums how) {
   if (how == sums::ordered || std::is_integral_v<T>) return same_bits(a, b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A user's program: one step of a MoA layer whose numbers are known by hand, then a mistake whose message arrives.
+// A user's program: one step of a MoA layer with known numbers, then a mistake whose message arrives.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The second translation unit: a function of the library that is not inline, or a variable defined twice, does not
-// link. It is also a hostile place: macros that other headers define must not break ours. Those of the standard library
-// and of Eigen are not immune, so they come first.
+// The second translation unit: a non-inline function of the library, or a variable defined twice, would not link. It
+// also defines macros that must not break our headers. Those of the standard library and of Eigen are not immune, so
+// they come first.
 #include <Eigen/Core>
 #include <algorithm>
 #include <array>

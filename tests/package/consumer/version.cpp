@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A second unit, which needs little. A hostile one with everything is other.cpp, once.
+// A small second unit; the one with macros and all headers is other.cpp.
 #include <headmix/core/version.hpp>
 
 int version_seen_by_other();

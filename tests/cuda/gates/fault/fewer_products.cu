@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two products of a warpgroup where three are promised.
+// Two MMAs of a warpgroup where three are expected.
 // expect: fewer_products HGMMA=3
 __global__ void fewer_products(float* y, unsigned long long tile) {
   float sum[4] = {};

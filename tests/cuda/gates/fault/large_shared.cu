@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Takes more shared memory than compute capability 8.6 has, and has no smaller form.
+// Needs more shared memory than compute capability 8.6 has, and has no smaller form.
 #include "../gate.cuh"
 
 struct large_shared {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Registers have no addresses: an array whose index is known only at run time lies in local memory.
+// Registers have no addresses: an array with a run-time index is in local memory.
 #include "../gate.cuh"
 
 struct local_array {

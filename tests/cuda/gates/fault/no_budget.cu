@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: MIT
-// Nothing says what the loop of products may cost.
+// A main loop of MMAs without a budget.
 #include "over_budget.cu"

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT
-// Promises a kernel and has another one, as after a change of its name.
+// Expects a kernel that is not there, as after a change of its name.
 // expect: old_name LDSM
 __global__ void new_name() {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Promises tensor cores and does not use them.
+// Expects tensor instructions that are not there.
 // expect: no_tensor HMMA
 #include "../gate.cuh"
 

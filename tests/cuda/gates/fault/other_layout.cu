@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands that nvcc 13.0 lays out otherwise in the GPU's code than on the host.
+// Operands that nvcc 13.0 lays out differently on the device than on the host.
 #include "../gate.cuh"
 
 struct nothing {};

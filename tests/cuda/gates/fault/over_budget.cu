@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads both operands again for every product of a tile, and its budget has a load for two products.
+// Loads both operands again for every MMA of a tile; its budget has one load for two MMAs.
 // budget: 100 0.5 100 loads_again
 #include "../gate.cuh"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A sum is read while the tensor cores still work on it. ptxas then makes one instruction wait for the other, and says
-// so in a line that is no warning (C7510 and its like). For compute capability 9.0a.
+// An accumulator is read while the tensor cores still work on it. ptxas then serialises the instructions, and says so
+// in a line that is no warning (C7510 and similar). For compute capability 9.0a.
 __global__ void serialised(float* y, unsigned long long tile) {
   float sum[4] = {};
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

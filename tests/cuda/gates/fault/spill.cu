@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// 256 sums for each of 1024 threads: more than the registers of a multiprocessor.
+// 256 accumulators for each of 1024 threads: more than the registers of a multiprocessor.
 #include "../gate.cuh"
 
 struct spill {
