@@ -45,7 +45,7 @@ using enum tensor_name::piece;
 }
 
 /// Attention of JetMoE: Moa<d, d_h, SoftmaxTopK<E, k, gating::renormalized>, causal, kv_heads<n>, rope<>, output_bias>.
-/// Its single bias is loaded as that of every expert: weights of a token's experts sum to 1.
+/// The model has one bias, which is loaded as that of every expert: weights of a token's experts sum to 1.
 [[nodiscard]] inline TensorNames jetmoe_attention() {
   return {{"W_g", "experts.router.layer.weight"},
           {"W_q", "experts.input_linear.weight"},

@@ -16,7 +16,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::gpu {
 
-/// Its tiles: two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
+/// The tiles of this kernel: two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
 struct resident_rows {
   static constexpr int rows = 128, columns = 128, depth = 64, most_depth = 2 * depth, stages = 3;
 };
