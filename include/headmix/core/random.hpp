@@ -154,8 +154,8 @@ class Random {
   random_stream stream_;
 };
 
-/// A seed for the part of a model that has this name. Modules of one seed are replicas: they start with the same
-/// parameters and draw the same noise and dropout. Those with names of their own do not:
+/// The seed of a named part of a model. Modules of one seed are replicas: they start with the same parameters and draw
+/// the same noise and dropout. Modules with different names differ:
 /// `Module<Layer, Backend> m(named_seed(seed, "0.attn"))`.
 [[nodiscard]] constexpr std::uint64_t named_seed(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = detail::fnv1a_basis;
@@ -170,12 +170,12 @@ class Random {
   auto const word = [key](int n) { return std::uint64_t{static_cast<std::uint32_t>(key[n])}; };
   return Random(word(0) | word(1) << 32, word(2) << 32 | word(3), stream);
 }
-/// The number, in the whole batch, of row i of a value with so many rows per token.
+/// The number, in the whole batch, of row i of a value with `rows_per_token` rows per token.
 [[nodiscard]] HEADMIX_HD inline std::uint64_t row_in_batch(Int const* key, Index i, Index rows_per_token) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(key[4])) * static_cast<std::uint64_t>(rows_per_token) +
          static_cast<std::uint64_t>(i);
 }
-/// False when nothing is to be drawn.
+/// False for randomness::off().
 [[nodiscard]] HEADMIX_HD inline bool randomness_is_on(Int const* key) { return key[5] != 0; }
 
 }  // namespace headmix

@@ -27,17 +27,17 @@ namespace headmix {
 ///   rank(), size()
 ///   std::size_t begin(std::uint64_t key, announcement const&, std::span<bytes_of_rank const> sent,
 ///                     std::span<bytes_of_rank const> received, std::size_t element)
-///     one round: sends sent[r] to rank r and receives received[r] from it, both empty for r = rank(). The spans, and
-///     what they point to, stay as they are until the round is complete; `element` is the bytes of one. Rounds that
-///     belong together have the same key on all ranks, but need not begin in the same order. Returns a number.
+///     begins a round: sends sent[r] to rank r and receives received[r] from it, both empty for r = rank(). The spans
+///     and their memory must not change until the round is complete; `element` is the size of an element in bytes.
+///     Corresponding rounds have the same key on all ranks, but need not begin in the same order. Returns a number.
 ///   bool done(std::size_t number)
-///     moves the round on without waiting, and says whether it is complete: what was sent may be overwritten, and what
-///     was received is there. It is asked no more after `true`. It fails if ranks disagree (check_announcement), and
-///     when another rank has failed, with the message of that one.
+///     advances the round without waiting; true if it is complete: sent memory may be overwritten, and received
+///     elements have arrived. Not called again after `true`. An error if ranks disagree (check_announcement), or if
+///     another rank has failed, with its message.
 ///   void wait()
-///     returns when one of the rounds that are not complete may have moved, or after a moment.
+///     returns when a round in flight may have advanced, or after a moment.
 ///   void fail_all(std::string_view text) noexcept
-///     from here on no other rank reads or writes what this one's rounds point to, and everything fails, on all ranks.
+///     on return no other rank accesses the memory of this rank's rounds, and every operation fails, on all ranks.
 template <class Engine>
 class collectives {
   using kind = detail::collective_kind;
