@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Lists of types: a program is one. Membership is a base-class test, so it costs no pairwise instantiation. What is
-// said of long lists are types and concepts, not variables: compilers spell out the names of those.
+// Lists of types, the representation of programs. Membership in a list is a base-class test, without pairwise
+// instantiation.
 
 #include <type_traits>
 #include <utility>
@@ -23,14 +23,16 @@ namespace detail {
 // declared, and aliases in classes of short names. The functions are called by qualified names: a search by argument
 // would complete the list and all its types, and so would a conversion to a pointer to another list.
 
-/// An argument from which a function deduces the types of list L.
+/// Only declared: an argument from which a function deduces the types of list L.
 template <class L>
-using pack = L*;
+L* pack();
 template <class L>
 L listed(L*);
-/// The list that a function of packs returned.
 template <class Pack>
-using list_of = decltype(detail::listed(Pack{}));
+Pack result_of_pack();
+/// The list that a function of packs returned a pointer to.
+template <class Pack>
+using list_of = decltype(detail::listed(detail::result_of_pack<Pack>()));
 
 template <bool Condition>
 struct choose {
@@ -69,7 +71,8 @@ std::integral_constant<int, Which> position_of(at_position<Which, T> const*);
 template <int Which, class T>
 T type_at(at_position<Which, T> const*);
 template <class L>
-using positions_in = positions<std::make_integer_sequence<int, decltype(detail::count_types(pack<L>{}))::value>, L>;
+using positions_in =
+    positions<std::make_integer_sequence<int, decltype(detail::count_types(detail::pack<L>()))::value>, L>;
 
 /// Joins `Lists` lists, eight at a time: compilers bound how deep instantiations are nested, nvcc 13 at 200.
 template <std::size_t Lists>
@@ -77,14 +80,14 @@ struct join {
   template <class... A, class... B, class... C, class... D, class... E, class... F, class... G, class... H, class... L>
   static auto all(type_list<A...>*, type_list<B...>*, type_list<C...>*, type_list<D...>*, type_list<E...>*,
                   type_list<F...>*, type_list<G...>*, type_list<H...>*, L*...)
-      -> decltype(join<Lists - 7>::all(pack<type_list<A..., B..., C..., D..., E..., F..., G..., H...>>{},
-                                       pack<L>{}...));
+      -> decltype(join<Lists - 7>::all(detail::pack<type_list<A..., B..., C..., D..., E..., F..., G..., H...>>(),
+                                       static_cast<L*>(nullptr)...));
 };
 template <std::size_t Lists>
 requires(2 <= Lists && Lists < 8) struct join<Lists> {
   template <class... A, class... B, class... L>
   static auto all(type_list<A...>*, type_list<B...>*, L*...)
-      -> decltype(join<Lists - 1>::all(pack<type_list<A..., B...>>{}, pack<L>{}...));
+      -> decltype(join<Lists - 1>::all(detail::pack<type_list<A..., B...>>(), static_cast<L*>(nullptr)...));
 };
 template <>
 struct join<1> {
@@ -104,21 +107,21 @@ type_list<L..., T>* append(type_list<L...>*);
 template <class T, class... L>
 either<(__is_same(L, T) || ...), type_list<L...>, type_list<L..., T>>* append_new(type_list<L...>*);
 template <class L, class T>
-using appended_new = list_of<decltype(detail::append_new<T>(pack<L>{}))>;
+using appended_new = list_of<decltype(detail::append_new<T>(detail::pack<L>()))>;
 
 /// Appends `Count` types that are not there yet, four at a time.
 template <std::size_t Count>
 struct append_each {
   template <class L, class A, class B, class C, class D, class... T>
   static auto to(type_list<A, B, C, D, T...>*)
-      -> decltype(append_each<Count - 4>::template to<
-                  appended_new<appended_new<appended_new<appended_new<L, A>, B>, C>, D>>(pack<type_list<T...>>{}));
+      -> decltype(append_each<Count - 4>::template to<appended_new<appended_new<appended_new<appended_new<L, A>, B>, C>,
+                                                                   D>>(detail::pack<type_list<T...>>()));
 };
 template <std::size_t Count>
 requires(0 < Count && Count < 4) struct append_each<Count> {
   template <class L, class A, class... T>
   static auto to(type_list<A, T...>*)
-      -> decltype(append_each<Count - 1>::template to<appended_new<L, A>>(pack<type_list<T...>>{}));
+      -> decltype(append_each<Count - 1>::template to<appended_new<L, A>>(detail::pack<type_list<T...>>()));
 };
 template <>
 struct append_each<0> {
@@ -132,7 +135,7 @@ using kept = either<Keep, type_list<T>, type_list<>>;
 
 /// Number of types in the list, an integral constant.
 template <class L>
-using count_of_types = decltype(detail::count_types(detail::pack<L>{}));
+using count_of_types = decltype(detail::count_types(detail::pack<L>()));
 
 /// True when T is in the list, whose types are distinct.
 template <class L, class T>
@@ -145,11 +148,11 @@ using push_unique = detail::appended_new<L, T>;
 /// The list without repetitions.
 template <class L>
 using unique = detail::list_of<decltype(detail::append_each<static_cast<std::size_t>(
-                                            count_of_types<L>::value)>::template to<type_list<>>(detail::pack<L>{}))>;
+                                            count_of_types<L>::value)>::template to<type_list<>>(detail::pack<L>()))>;
 
 /// The elements of all lists.
 template <class... L>
-using concat = detail::list_of<decltype(detail::join<sizeof...(L)>::all(detail::pack<L>{}...))>;
+using concat = detail::list_of<decltype(detail::join<sizeof...(L)>::all(detail::pack<L>()...))>;
 
 namespace detail {
 template <class Keep, class... T>
@@ -158,11 +161,11 @@ concat<kept<Keep::template value<T>, T>...>* filtered(type_list<T...>*);
 
 /// The elements T of the list for which Keep::value<T>.
 template <class L, class Keep>
-using filter = detail::list_of<decltype(detail::filtered<Keep>(detail::pack<L>{}))>;
+using filter = detail::list_of<decltype(detail::filtered<Keep>(detail::pack<L>()))>;
 
 /// What stands first in the list.
 template <class L>
-using first_in = decltype(detail::first_type(detail::pack<L>{}));
+using first_in = decltype(detail::first_type(detail::pack<L>()));
 
 /// Where T stands in the list, whose types are distinct, an integral constant.
 template <class L, class T>

@@ -306,7 +306,7 @@ auto check_statically(type_list<Rule<X, Y>...>*)
                            ...)>;
 /// True where no requirement of the list is broken by extents that are known.
 template <class Checks>
-using static_checks = decltype(detail::check_statically(pack<Checks>{}));
+using static_checks = decltype(detail::check_statically(detail::pack<Checks>()));
 
 template <class Op, class Args, class Checks>
 struct first_broken;

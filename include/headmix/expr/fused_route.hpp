@@ -69,7 +69,7 @@ struct choice {
 };
 /// The choice among columns of Z that the steps make first, as a pointer to `choice`; nothing where they make none.
 template <class Z, class Step>
-inline constexpr decltype(nullptr) choice_in{};
+inline constexpr std::nullptr_t choice_in{};
 template <class Z, class K, class S>
 requires(columns_of<Z, S>::found)  //
     inline constexpr choice<S, K>* choice_in<Z, compute<node<ops::top_k<K>, node<ops::softmax, S>>>>{};
@@ -92,7 +92,7 @@ constexpr auto choice_from(type_list<Steps...>*) {
   }
 }
 template <class Z, class Steps>
-concept IsRouted = std::is_pointer_v<decltype(detail::choice_from<Z>(pack<Steps>{}))>;
+concept IsRouted = std::is_pointer_v<decltype(detail::choice_from<Z>(detail::pack<Steps>()))>;
 
 /// The values of a router: z = x w, p = softmax(s) of columns s of z and the best K columns of p. What else follows
 /// from them alone is done with them wherever it stands in the list, since its operands are there.
@@ -122,10 +122,10 @@ struct routed_values {
 template <class Z, class X, class W, class Steps, class S, class K>
 constexpr auto fused_route(choice<S, K>*) {
   using values = routed_values<Z, S, K>;
-  return fused_as<
+  using route =
       fused<ops::route<typename columns_of<Z, S>::first>, type_list<Z, typename values::p, typename values::index>,
-            typename values::further, type_list<X, W>>,
-      typename values::further, filter<Steps, typename values::is_left>>{};
+            typename values::further, type_list<X, W>>;
+  return static_cast<fused_as<route, typename values::further, filter<Steps, typename values::is_left>>>(nullptr);
 }
 
 }  // namespace detail
@@ -136,6 +136,6 @@ requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::r
          detail::IsRouted<node<ops::matmul<kind::accumulator>, X, W>, type_list<T...>>)  //
     inline constexpr auto fusion<Backend, type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>, T...>> =
         detail::fused_route<node<ops::matmul<kind::accumulator>, X, W>, X, W, type_list<T...>>(
-            detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>>(detail::pack<type_list<T...>>{}));
+            detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>>(static_cast<type_list<T...>*>(nullptr)));
 
 }  // namespace headmix

@@ -11,6 +11,8 @@
 //
 // ops::both is an operation whose eval() receives the outputs and then the operands; it calls the kernel.
 
+#include <cstddef>
+
 #include "headmix/expr/expr.hpp"
 
 namespace headmix {
@@ -42,7 +44,7 @@ using fused_as = fused_head<Step, Further, Rest> const*;
 
 /// How the first steps of the list are done together: `fused_as`, or nothing where no pattern begins with them.
 template <class Backend, class Steps>
-inline constexpr decltype(nullptr) fusion{};
+inline constexpr std::nullptr_t fusion{};
 
 namespace detail {
 

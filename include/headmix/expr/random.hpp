@@ -62,8 +62,8 @@ constexpr auto draw(Like) {
   return node<ops::draw<Distribution, Stream, rows<Like>, cols<Like>>, random_key>{};
 }
 
-/// a with every element zero with probability Num / Den, the others scaled so that the expectation is a. Two dropouts of
-/// one layer and purpose draw the same numbers: give the second one `random_stream::user`.
+/// a with every element zero with probability Num / Den, the others scaled so that the expectation is a. Two dropouts
+/// of one layer and purpose draw the same numbers: give the second one `random_stream::user`.
 template <Index Num, Index Den, random_stream Stream = random_stream::output_dropout, Expr A>
 constexpr auto dropout(A a) {
   return a * draw<draws::keep<Num, Den>, Stream>(a);

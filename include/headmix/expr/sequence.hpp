@@ -90,8 +90,8 @@ constexpr auto padded_window_mean(A a, ValidRows valid_rows) {
   return gather_rows(make<ops::window_mean<Window, rows<A>, false, true>>(scatter_rows(a, valid_rows)), valid_rows);
 }
 }  // namespace detail
-/// The same for the valid rows of padded sequences, which have the numbers `valid_rows` among all rows: the mean over those
-/// whose positions are among the latest Window ones, where padding has positions, too.
+/// The same for the valid rows of padded sequences, which have the numbers `valid_rows` among all rows: the mean over
+/// those whose positions are among the latest Window ones, where padding has positions, too.
 template <Extent Window, Expr A, Expr ValidRows>
 constexpr auto window_mean(A a, ValidRows valid_rows) {
   constexpr auto count = ones_of<rows<A>, size<1>>();

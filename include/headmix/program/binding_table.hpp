@@ -228,11 +228,11 @@ template <class... E>
 unique<concat<sizes_of_node<E>...>>* sizes_of_nodes(type_list<E...>*);
 template <class... E>
 auto checks_of_nodes(type_list<E...>*)
-    -> concat<list_of<decltype(detail::checks_with_node<E>(pack<typename checks_of<E>::type>{}))>...>*;
+    -> concat<list_of<decltype(detail::checks_with_node<E>(detail::pack<typename checks_of<E>::type>()))>...>*;
 template <class... E>
 concat<typename reshaped_leaf<E>::type...>* reshaped_leaves(type_list<E...>*);
 template <class Graph>
-using mentioned_sizes = list_of<decltype(detail::sizes_of_nodes(pack<nodes_in<Graph>>{}))>;
+using mentioned_sizes = list_of<decltype(detail::sizes_of_nodes(detail::pack<nodes_in<Graph>>()))>;
 
 /// What a program P binds.
 template <class P>
@@ -240,14 +240,17 @@ struct binding_arrays {
   using sizes = typename P::sizes;
   using leaf_list = typename P::leaves;
   using repetitions = repetitions_in<leaf_list>;
-  static constexpr auto names = detail::names_of_sizes(pack<sizes>{});
-  static constexpr auto leaves = detail::rows_of_leaves<typename P::scalar, sizes, repetitions>(pack<leaf_list>{});
+  static constexpr auto names = detail::names_of_sizes(static_cast<sizes*>(nullptr));
+  static constexpr auto leaves =
+      detail::rows_of_leaves<typename P::scalar, sizes, repetitions>(static_cast<leaf_list*>(nullptr));
   static constexpr auto checks = detail::rows_of_checks<sizes>(
-      pack<list_of<decltype(detail::checks_of_nodes(pack<nodes_in<typename P::graph_of>>{}))>>{});
-  static constexpr auto rules = detail::rules_of<sizes>(pack<filter<sizes, has_rule>>{});
+      static_cast<list_of<decltype(detail::checks_of_nodes(detail::pack<nodes_in<typename P::graph_of>>()))>*>(
+          nullptr));
+  static constexpr auto rules = detail::rules_of<sizes>(static_cast<filter<sizes, has_rule>*>(nullptr));
   static constexpr auto reshaped = detail::numbers_of_leaves<leaf_list>(
-      pack<unique<list_of<decltype(detail::reshaped_leaves(pack<nodes_in<typename P::graph_of>>{}))>>>{});
-  static constexpr bool keys_from_context = detail::any_in_context(pack<leaf_list>{});
+      static_cast<unique<list_of<decltype(detail::reshaped_leaves(detail::pack<nodes_in<typename P::graph_of>>()))>>*>(
+          nullptr));
+  static constexpr bool keys_from_context = detail::any_in_context(static_cast<leaf_list*>(nullptr));
 };
 
 }  // namespace headmix::detail

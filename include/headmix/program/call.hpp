@@ -369,13 +369,13 @@ struct call_effect {
 template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
 call_effect<Accumulate, IntoLeaf> effect_in(call<K, Y, V, Accumulate, IntoLeaf>*);
 template <class Call>
-using kernel_of_call = decltype(detail::kernel_in(pack<Call>{}));
+using kernel_of_call = decltype(detail::kernel_in(detail::pack<Call>()));
 template <class Call>
-using outputs_of_call = decltype(detail::outputs_in(pack<Call>{}));
+using outputs_of_call = decltype(detail::outputs_in(detail::pack<Call>()));
 template <class Call>
-using operands_of_call = decltype(detail::operands_in(pack<Call>{}));
+using operands_of_call = decltype(detail::operands_in(detail::pack<Call>()));
 template <class Call>
-using effect_of_call = decltype(detail::effect_in(pack<Call>{}));
+using effect_of_call = decltype(detail::effect_in(detail::pack<Call>()));
 /// Outputs, then operands.
 template <class Call>
 using values_of_call = concat<outputs_of_call<Call>, operands_of_call<Call>>;
@@ -444,7 +444,7 @@ struct calls_of<compute<Node>, Scalar> {
   static auto calls_for(type_list<B...>*)
       -> type_list<typename kernel_of<Node, Scalar, buffers, type_list<storage_t<B::kind_of, Scalar>...>>::  //
                    template call_with<false, false>>;
-  using type = decltype(calls_for(pack<buffers>{}));
+  using type = decltype(calls_for(detail::pack<buffers>()));
 };
 template <class E, class Scalar>
 struct calls_of<store<E>, Scalar> {

@@ -167,21 +167,30 @@ constexpr auto roles_of(type_list<C...>*) {
 }
 
 /// Several calls that have something in common, as one; one call is itself.
-template <class Backend, class C, class... More>
-auto together(type_list<C, More...>*) -> call<typename common_of<C, Backend>::type::template kernel<C, More...>,
-                                              concat<outputs_of_call<C>, outputs_of_call<More>...>,
-                                              concat<operands_of_call<C>, operands_of_call<More>...>, false, false>*;
-template <class Backend, class C>
-C* together(type_list<C>*);
-template <class Calls, class Order, std::size_t First, std::size_t... Member>
-auto members_of_group(std::index_sequence<Member...>) -> type_list<nth<Order::value.call[First + Member], Calls>...>*;
-template <class Calls, class Order, std::size_t Group>
-using group_of_calls =
-    list_of<decltype(detail::members_of_group<Calls, Order, static_cast<std::size_t>(Order::value.begin[Group])>(
-        std::make_index_sequence<Order::value.begin[Group + 1] - Order::value.begin[Group]>{}))>;
-template <class Backend, class Calls, class Order, std::size_t... Group>
-auto calls_in_order(std::index_sequence<Group...>)
-    -> type_list<list_of<decltype(detail::together<Backend>(pack<group_of_calls<Calls, Order, Group>>{}))>...>*;
+template <bool IsOne>
+struct together {
+  template <class Backend, class... C>
+  using type = call<typename common_of<first_in<type_list<C...>>, Backend>::type::template kernel<C...>,
+                    concat<outputs_of_call<C>...>, concat<operands_of_call<C>...>, false, false>;
+};
+template <>
+struct together<true> {
+  template <class, class... C>
+  using type = first_in<type_list<C...>>;
+};
+template <class Order, std::size_t First, class Members>
+struct joined_calls;
+template <class Order, std::size_t First, std::size_t... Member>
+struct joined_calls<Order, First, std::index_sequence<Member...>> {
+  using type = typename together<sizeof...(Member) == 1>::template type<
+      typename Order::backend, nth<Order::value.call[First + Member], typename Order::calls>...>;
+};
+/// Calls that are made together, as one.
+template <class Order, std::size_t Group, std::size_t Begin = Order::begin_of(Group),
+          std::size_t End = Order::begin_of(Group + 1)>
+using group_of_calls = typename joined_calls<Order, Begin, std::make_index_sequence<End - Begin>>::type;
+template <class Order, std::size_t... Group>
+auto calls_in_order(std::index_sequence<Group...>) -> type_list<group_of_calls<Order, Group>...>*;
 
 /// True when a backend does several calls in one kernel.
 template <class Backend>
@@ -191,17 +200,19 @@ inline constexpr bool groups_calls = FusedRows<Backend> || StackedProducts<Backe
 /// @tparam Tables  the program's tables of the calls one by one
 template <class P, class Tables>
 struct order_of_calls {
+  using backend = typename P::backend;
+  using calls = calls_in<P>;
   static constexpr auto stored = static_cast<std::size_t>(count_of_types<stored_in<P>>::value);
-  static constexpr auto single = static_cast<std::size_t>(count_of_types<calls_in<P>>::value);
-  static constexpr auto roles = detail::roles_of<typename P::run>(pack<calls_in<P>>{});
+  static constexpr auto single = static_cast<std::size_t>(count_of_types<calls>::value);
+  static constexpr auto roles = detail::roles_of<typename P::run>(static_cast<calls*>(nullptr));
   static constexpr auto bases = bases_of<stored>(Tables::sources);
   static constexpr auto repeats = repeats_of<stored>(Tables::leaf_rows, Tables::rows, Tables::numbers, bases);
   static constexpr auto value =
       call_ordering<single, stored>(roles, Tables::rows, Tables::numbers, bases, repeats).order(Tables::forward_calls);
+  static constexpr std::size_t begin_of(std::size_t group) { return static_cast<std::size_t>(value.begin[group]); }
 };
-/// The calls of P, together where they may be.
-template <class P, class Order>
-using grouped_calls = list_of<decltype(detail::calls_in_order<typename P::backend, calls_in<P>, Order>(
-    std::make_index_sequence<Order::value.groups>{}))>;
+/// The calls of a program, together where they may be.
+template <class Order>
+using grouped_calls = list_of<decltype(detail::calls_in_order<Order>(std::make_index_sequence<Order::value.groups>{}))>;
 
 }  // namespace headmix::detail

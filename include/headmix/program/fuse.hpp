@@ -31,16 +31,17 @@ template <class Backend, class Done, class Further, class Rest>
 using steps_fused = typename fuse_steps<Backend, (count_of_types<Rest>::value > 0)>::template type<Done, Further, Rest>;
 /// The steps after those that head is for, behind Done.
 template <class Backend, class Done, class Further, class H, class... T>
-auto fuse_head(decltype(nullptr), type_list<H, T...>*)
-    -> steps_fused<Backend, list_of<decltype(detail::append<H>(pack<Done>{}))>, Further, type_list<T...>>*;
+auto fuse_head(std::nullptr_t, type_list<H, T...>*)
+    -> steps_fused<Backend, list_of<decltype(detail::append<H>(detail::pack<Done>()))>, Further, type_list<T...>>*;
 template <class Backend, class Done, class Further, class Step, class More, class Rest, class Steps>
 auto fuse_head(fused_head<Step, More, Rest> const*, Steps*)
-    -> steps_fused<Backend, list_of<decltype(detail::append<Step>(pack<Done>{}))>, concat<Further, More>, Rest>*;
+    -> steps_fused<Backend, list_of<decltype(detail::append<Step>(detail::pack<Done>()))>, concat<Further, More>,
+                   Rest>*;
 template <class Backend>
 struct fuse_steps<Backend, true> {
   template <class Done, class Further, class Steps>
-  using type =
-      list_of<decltype(detail::fuse_head<Backend, Done, Further>(decltype(fusion<Backend, Steps>){}, pack<Steps>{}))>;
+  using type = list_of<decltype(detail::fuse_head<Backend, Done, Further>(fusion<Backend, Steps>,
+                                                                          static_cast<Steps*>(nullptr)))>;
 };
 
 template <bool Fuses>
@@ -64,9 +65,9 @@ Further further_of(fused_program<Steps, Further>*);
 
 /// Steps with those that Backend does in one kernel replaced.
 template <class Backend, class Steps>
-using fuse = decltype(detail::steps_of(detail::pack<detail::fused_for<Backend, Steps>>{}));
+using fuse = decltype(detail::steps_of(detail::pack<detail::fused_for<Backend, Steps>>()));
 /// The values that the steps of `fuse` write only if they are read.
 template <class Backend, class Steps>
-using written_if_read = decltype(detail::further_of(detail::pack<detail::fused_for<Backend, Steps>>{}));
+using written_if_read = decltype(detail::further_of(detail::pack<detail::fused_for<Backend, Steps>>()));
 
 }  // namespace headmix

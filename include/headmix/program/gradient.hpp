@@ -137,14 +137,23 @@ constexpr std::array<bool, sizeof...(E)> are_differentiable(type_list<E...>*) {
 /// The nodes of graph G by number.
 template <class G>
 struct node_table {
-  static constexpr auto operands = detail::numbers_of_operands(pack<nodes_in<G>>{});
-  static constexpr auto edges =
-      detail::positions_of<nodes_in<G>>(pack<list_of<decltype(detail::operands_of_all(pack<nodes_in<G>>{}))>>{});
+  static constexpr auto operands = detail::numbers_of_operands(static_cast<nodes_in<G>*>(nullptr));
+  static constexpr auto edges = detail::positions_of<nodes_in<G>>(
+      static_cast<list_of<decltype(detail::operands_of_all(detail::pack<nodes_in<G>>()))>*>(nullptr));
   static constexpr auto readers = detail::readers_of(operands, edges);
-  static constexpr auto active = detail::active_nodes(operands, edges, detail::are_differentiable(pack<nodes_in<G>>{}),
-                                                      detail::are_in<wanted_in<G>>(pack<nodes_in<G>>{}));
-  static constexpr auto is_root = detail::are_in<unique<typename G::roots::list>>(pack<nodes_in<G>>{});
-  static constexpr int readers_of_node(std::size_t n) { return static_cast<int>(readers.end[n] - readers.begin[n]); }
+  static constexpr auto active =
+      detail::active_nodes(operands, edges, detail::are_differentiable(static_cast<nodes_in<G>*>(nullptr)),
+                           detail::are_in<wanted_in<G>>(static_cast<nodes_in<G>*>(nullptr)));
+  static constexpr auto roots = detail::are_in<unique<typename G::roots::list>>(static_cast<nodes_in<G>*>(nullptr));
+  static constexpr bool is_active(int n) { return active[static_cast<std::size_t>(n)]; }
+  static constexpr bool is_root(int n) { return roots[static_cast<std::size_t>(n)]; }
+  static constexpr int readers_of_node(int n) {
+    auto const i = static_cast<std::size_t>(n);
+    return static_cast<int>(readers.end[i] - readers.begin[i]);
+  }
+  static constexpr int reader_of_node(int n, int which) {
+    return readers.reader[readers.begin[static_cast<std::size_t>(n)] + static_cast<std::size_t>(which)];
+  }
 };
 template <class G, int Number>
 using node_at = nth<Number, nodes_in<G>>;
@@ -181,7 +190,7 @@ using gradient_form_of =
                                           : Pointwise<C> || C::form_of == form::view ? gradient_form::sum
                                                                                      : gradient_form::buffer>;
 template <class... T>
-auto add_all(type_list<T...>*) -> decltype((T{} + ...));
+auto add_all(type_list<T...>*) -> decltype((... + T{}));
 template <gradient_form>
 struct gradient_by {
   template <class G, int>
@@ -190,7 +199,7 @@ struct gradient_by {
 template <>
 struct gradient_by<gradient_form::sum> {
   template <class G, int Number>
-  using type = decltype(detail::add_all(pack<typename gradient_terms<G, Number>::type>{}));
+  using type = decltype(detail::add_all(detail::pack<typename gradient_terms<G, Number>::type>()));
 };
 template <>
 struct gradient_by<gradient_form::buffer> {
@@ -204,7 +213,7 @@ auto pull(type_list<A...>*, D d) -> decltype(C::op::vjp(d, A{}..., C{}))*;
 template <gradient_form Gradient, bool IsLet>
 struct vjp {
   template <class C, class D>
-  using type = list_of<decltype(detail::pull<C>(pack<typename C::args>{}, D{}))>;
+  using type = list_of<decltype(detail::pull<C>(detail::pack<typename C::args>(), D{}))>;
 };
 template <gradient_form Gradient>
 struct vjp<Gradient, true> {
@@ -281,15 +290,15 @@ struct contribution<true> {
       template type<C, typename gradient_by<Form>::template type<G, Reader>>;
   template <class X, class C, class Gradients>
   using slots = list_of<decltype(detail::slots_for<X>(
-      pack<typename C::args>{}, pack<typename vjp_result<Gradients::size, count_of_types<typename C::args>::value>::  //
-                                     template checked<Gradients>>{}))>;
+      detail::pack<typename C::args>(),
+      static_cast<typename vjp_result<Gradients::size, count_of_types<typename C::args>::value>::  //
+                  template checked<Gradients>*>(nullptr)))>;
   template <class G, int Reader, class X, class C = node_at<G, Reader>>
   using type =
       slots<X, C, gradients_from<G, Reader, C, gradient_form_of<C, typename gradient_terms<G, Reader>::type>::value>>;
 };
 template <class G, int Reader>
-inline constexpr bool contributes =
-    node_table<G>::active[static_cast<std::size_t>(Reader)] && node_at<G, Reader>::form_of != form::output;
+inline constexpr bool contributes = node_table<G>::is_active(Reader) && node_at<G, Reader>::form_of != form::output;
 
 template <bool IsActive>
 struct terms_by {
@@ -299,23 +308,25 @@ struct terms_by {
 template <>
 struct terms_by<true> {
   template <class G, int Number, int... Reader>
-  using type = concat<kept<node_table<G>::is_root[Number], seed<node_at<G, Number>>>,
+  using type = concat<kept<node_table<G>::is_root(Number), seed<node_at<G, Number>>>,
                       typename contribution<contributes<G, Reader>>::template type<G, Reader, node_at<G, Number>>...>;
 };
+template <class G, int Number, class Which>
+struct terms_of_node;
 template <class G, int Number, int... Which>
-auto terms_of_node(std::integer_sequence<int, Which...>) -> typename terms_by<node_table<G>::active[Number]>::  //
-    template type<G, Number, node_table<G>::readers.reader[node_table<G>::readers.begin[Number] + Which]...>*;
+struct terms_of_node<G, Number, std::integer_sequence<int, Which...>> {
+  using type = typename terms_by<node_table<G>::is_active(Number)>::  //
+      template type<G, Number, node_table<G>::reader_of_node(Number, Which)...>;
+};
 /// The terms of the gradient by node `Number`: the seed of a root, and what its readers contribute.
 template <class G, int Number>
-struct gradient_terms {
-  using type = list_of<decltype(detail::terms_of_node<G, Number>(
-      std::make_integer_sequence<int, node_table<G>::readers_of_node(Number)>{}))>;
-};
+struct gradient_terms
+    : terms_of_node<G, Number, std::make_integer_sequence<int, node_table<G>::readers_of_node(Number)>> {};
 
 template <bool HasTerms>
 struct visit_sink {
   template <class Steps, class L, class Terms>
-  using after = list_of<decltype(detail::append<sink<L, Terms>>(pack<terms_visited<Steps, Terms>>{}))>;
+  using after = list_of<decltype(detail::append<sink<L, Terms>>(detail::pack<terms_visited<Steps, Terms>>()))>;
 };
 template <>
 struct visit_sink<false> {
@@ -330,7 +341,7 @@ struct visit_each_sink {
   static auto after(type_list<L, T...>*)
       -> decltype(visit_each_sink<G, Count - 1>::template after<
                   sink_visited<Steps, L, typename gradient_terms<G, position_in<nodes_in<G>, L>::value>::type>>(
-          pack<type_list<T...>>{}));
+          detail::pack<type_list<T...>>()));
 };
 template <class G>
 struct visit_each_sink<G, 0> {
@@ -339,7 +350,7 @@ struct visit_each_sink<G, 0> {
 };
 template <class G, class Steps, class Leaves>
 using sinks_visited =
-    list_of<decltype(visit_each_sink<G, count_of_types<Leaves>::value>::template after<Steps>(pack<Leaves>{}))>;
+    list_of<decltype(visit_each_sink<G, count_of_types<Leaves>::value>::template after<Steps>(detail::pack<Leaves>()))>;
 
 }  // namespace detail
 

@@ -404,7 +404,7 @@ struct call_description {
 template <class Sizes, class Call>
 Index macs_of_call(bound_sizes const& sizes) {
   using nodes = typename nodes_of_call<kernel_of_call<Call>, outputs_of_call<Call>, operands_of_call<Call>>::type;
-  return detail::macs_of_nodes<Sizes>(sizes, pack<nodes>{});
+  return detail::macs_of_nodes<Sizes>(sizes, static_cast<nodes*>(nullptr));
 }
 template <class P, class... C>
 constexpr auto descriptions_of_calls(type_list<C...>*) {
@@ -418,10 +418,10 @@ template <class Roots, class Backend, class Mode>
 struct program_words {
   using program = detail::program<Roots, Backend, Mode>;
   using parts = program_parts<Roots, Backend, Mode>;
-  static constexpr auto values = detail::words_of_values<parts>(pack<values_in<parts>>{});
+  static constexpr auto values = detail::words_of_values<parts>(static_cast<values_in<parts>*>(nullptr));
   static constexpr auto names =
-      detail::names_of_lets<parts>(pack<filter<nodes_in<typename parts::graph_of>, is_let>>{});
-  static constexpr auto calls = detail::descriptions_of_calls<parts>(pack<made_calls_in<parts>>{});
+      detail::names_of_lets<parts>(static_cast<filter<nodes_in<typename parts::graph_of>, is_let>*>(nullptr));
+  static constexpr auto calls = detail::descriptions_of_calls<parts>(static_cast<made_calls_in<parts>*>(nullptr));
 };
 
 // ---- the listing, compiled once for all programs ----

@@ -30,7 +30,7 @@ template <class... C>
 concat<values_of_call<C>...>* values_of_calls(type_list<C...>*);
 /// The outputs and operands of a list of calls.
 template <class Calls>
-using values_of = list_of<decltype(detail::values_of_calls(pack<Calls>{}))>;
+using values_of = list_of<decltype(detail::values_of_calls(detail::pack<Calls>()))>;
 
 template <class E>
 concept IsView = requires {
@@ -54,8 +54,12 @@ template <class E>
 E* without_extents(E*);
 template <class E>
 E* without_extents(extents_of<E>*);
+template <class E>
+using value_read = list_of<decltype(detail::without_extents(detail::pack<E>()))>;
 template <class... E>
-concat<derived_for<list_of<decltype(detail::without_extents(pack<E>{}))>>...>* all_derived(type_list<E...>*);
+type_list<value_read<E>...>* values_read(type_list<E...>*);
+template <class... E>
+concat<derived_for<E>...>* all_derived(type_list<E...>*);
 /// Those that are not stored, once each.
 template <class Stored, class... E>
 unique<concat<kept<!contains<Stored, E>, E>...>>* not_stored(type_list<E...>*);
@@ -78,21 +82,22 @@ using steps_in = schedule_gradients<forward_steps_in<P>, typename P::graph_of>;
 /// The calls of a list of steps, each by itself.
 template <class P, class Steps>
 using calls_by =
-    list_of<decltype(detail::calls_of_steps<typename P::scalar>(pack<fuse<typename P::backend, Steps>>{}))>;
+    list_of<decltype(detail::calls_of_steps<typename P::scalar>(detail::pack<fuse<typename P::backend, Steps>>()))>;
 template <class P>
 using calls_in = calls_by<P, steps_in<P>>;
 template <class P>
-using buffers_in =
-    list_of<decltype(detail::buffers_of_steps<typename P::scalar>(pack<fuse<typename P::backend, steps_in<P>>>{}))>;
+using buffers_in = list_of<decltype(detail::buffers_of_steps<typename P::scalar>(
+    detail::pack<fuse<typename P::backend, steps_in<P>>>()))>;
 template <class P>
-using seeds_in = list_of<decltype(detail::seeds_of(pack<objective_in<P>>{}))>;
+using seeds_in = list_of<decltype(detail::seeds_of(detail::pack<objective_in<P>>()))>;
 /// The values that have memory of their own.
 template <class P>
-using stored_in = concat<typename P::leaves, list_of<decltype(detail::leaf_gradients(pack<typename P::leaves>{}))>,
-                         seeds_in<P>, buffers_in<P>>;
+using stored_in =
+    concat<typename P::leaves, list_of<decltype(detail::leaf_gradients(detail::pack<typename P::leaves>()))>,
+           seeds_in<P>, buffers_in<P>>;
 template <class P>
 using derived_in = list_of<decltype(detail::not_stored<stored_in<P>>(
-    pack<list_of<decltype(detail::all_derived(pack<values_of<calls_in<P>>>{}))>>{}))>;
+    detail::all_derived(detail::values_read(detail::pack<values_of<calls_in<P>>>()))))>;
 /// All values, in the order of their numbers.
 template <class P>
 using values_in = concat<stored_in<P>, derived_in<P>>;

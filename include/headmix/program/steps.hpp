@@ -87,7 +87,8 @@ struct visit_each {
   template <class Steps, class H, class... T>
   static auto after(type_list<H, T...>*)
       -> decltype(visit_each<InMemory, Count - 1>::template after<
-                  typename visit_operand<InMemory && Pointwise<H>>::template after<Steps, H>>(pack<type_list<T...>>{}));
+                  typename visit_operand<InMemory && Pointwise<H>>::template after<Steps, H>>(
+          detail::pack<type_list<T...>>()));
 };
 template <bool InMemory>
 struct visit_each<InMemory, 0> {
@@ -95,8 +96,8 @@ struct visit_each<InMemory, 0> {
   static Steps* after(type_list<>*);
 };
 template <class Steps, bool InMemory, class Operands>
-using operands_visited =
-    list_of<decltype(visit_each<InMemory, count_of_types<Operands>::value>::template after<Steps>(pack<Operands>{}))>;
+using operands_visited = list_of<decltype(visit_each<InMemory, count_of_types<Operands>::value>::template after<Steps>(
+    detail::pack<Operands>()))>;
 
 template <bool AddsInPlace>
 struct visit_term {
@@ -113,7 +114,7 @@ struct visit_each_term {
   template <class Steps, class H, class... T>
   static auto after(type_list<H, T...>*)
       -> decltype(visit_each_term<Count - 1>::template after<
-                  typename visit_term<AddsInPlace<H>>::template after<Steps, H>>(pack<type_list<T...>>{}));
+                  typename visit_term<AddsInPlace<H>>::template after<Steps, H>>(detail::pack<type_list<T...>>()));
 };
 template <>
 struct visit_each_term<0> {
@@ -122,7 +123,7 @@ struct visit_each_term<0> {
 };
 template <class Steps, class Terms>
 using terms_visited =
-    list_of<decltype(visit_each_term<count_of_types<Terms>::value>::template after<Steps>(pack<Terms>{}))>;
+    list_of<decltype(visit_each_term<count_of_types<Terms>::value>::template after<Steps>(detail::pack<Terms>()))>;
 
 template <form Form>
 struct visit {  // a leaf or a number
@@ -148,7 +149,7 @@ struct visit<form::output> {
 template <bool IsThere, bool IsAlias>
 struct visit_let {
   template <class Steps, class E>
-  using after = list_of<decltype(detail::append<store<E>>(pack<terms_visited<Steps, terms<E>>>{}))>;
+  using after = list_of<decltype(detail::append<store<E>>(detail::pack<terms_visited<Steps, terms<E>>>()))>;
 };
 template <>
 struct visit_let<false, true> {
@@ -163,14 +164,14 @@ struct visit_let<true, false> {
 template <>
 struct visit<form::let> {
   template <class Steps, class E>
-  using after = typename visit_let<decltype(detail::is_among<store<E>>(pack<Steps>{}))::value, Alias<E>>::  //
+  using after = typename visit_let<decltype(detail::is_among<store<E>>(detail::pack<Steps>()))::value, Alias<E>>::  //
       template after<Steps, E>;
 };
 template <bool IsThere>
 struct visit_barrier {
   template <class Steps, class E>
   using after = list_of<decltype(detail::append<compute<E>>(
-      pack<operands_visited<Steps, !E::op::fuses_operands, typename E::args>>{}))>;
+      detail::pack<operands_visited<Steps, !E::op::fuses_operands, typename E::args>>()))>;
 };
 template <>
 struct visit_barrier<true> {
@@ -180,7 +181,7 @@ struct visit_barrier<true> {
 template <>
 struct visit<form::barrier> {
   template <class Steps, class E>
-  using after = typename visit_barrier<decltype(detail::is_among<compute<E>>(pack<Steps>{}))::value>::  //
+  using after = typename visit_barrier<decltype(detail::is_among<compute<E>>(detail::pack<Steps>()))::value>::  //
       template after<Steps, E>;
 };
 
@@ -189,12 +190,12 @@ struct visit<form::barrier> {
 template <bool IsThere>
 struct collect;
 template <class Nodes, class E>
-using collected = typename collect<decltype(detail::is_among<E>(pack<Nodes>{}))::value>::template to<Nodes, E>;
+using collected = typename collect<decltype(detail::is_among<E>(detail::pack<Nodes>()))::value>::template to<Nodes, E>;
 template <int Count>
 struct collect_each {
   template <class Nodes, class H, class... T>
   static auto to(type_list<H, T...>*)
-      -> decltype(collect_each<Count - 1>::template to<collected<Nodes, H>>(pack<type_list<T...>>{}));
+      -> decltype(collect_each<Count - 1>::template to<collected<Nodes, H>>(detail::pack<type_list<T...>>()));
 };
 template <>
 struct collect_each<0> {
@@ -202,7 +203,8 @@ struct collect_each<0> {
   static Nodes* to(type_list<>*);
 };
 template <class Nodes, class List>
-using all_collected = list_of<decltype(collect_each<count_of_types<List>::value>::template to<Nodes>(pack<List>{}))>;
+using all_collected =
+    list_of<decltype(collect_each<count_of_types<List>::value>::template to<Nodes>(detail::pack<List>()))>;
 template <>
 struct collect<true> {
   template <class Nodes, class>
@@ -211,7 +213,7 @@ struct collect<true> {
 template <>
 struct collect<false> {
   template <class Nodes, class E>
-  using to = list_of<decltype(detail::append<E>(pack<all_collected<Nodes, typename E::args>>{}))>;
+  using to = list_of<decltype(detail::append<E>(detail::pack<all_collected<Nodes, typename E::args>>()))>;
 };
 
 struct is_leaf {

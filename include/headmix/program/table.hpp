@@ -165,10 +165,10 @@ struct single_calls {
   using binding = binding_arrays<P>;
   static constexpr auto const& leaf_rows = binding::leaves;
   static constexpr auto rows =
-      detail::rows_of_calls<typename binding::repetitions, typename P::sizes>(pack<calls_in<P>>{});
-  static constexpr auto functions = detail::functions_of_calls<typename P::run>(pack<calls_in<P>>{});
-  static constexpr auto numbers = detail::numbers_of_values<P>(pack<values_of<calls_in<P>>>{});
-  static constexpr auto sources = detail::sources_of<P>(pack<derived_in<P>>{});
+      detail::rows_of_calls<typename binding::repetitions, typename P::sizes>(static_cast<calls_in<P>*>(nullptr));
+  static constexpr auto functions = detail::functions_of_calls<typename P::run>(static_cast<calls_in<P>*>(nullptr));
+  static constexpr auto numbers = detail::numbers_of_values<P>(static_cast<values_of<calls_in<P>>*>(nullptr));
+  static constexpr auto sources = detail::sources_of<P>(static_cast<derived_in<P>*>(nullptr));
   static constexpr auto forward_calls =
       static_cast<std::size_t>(count_of_types<calls_by<P, forward_steps_in<P>>>::value);
 };
@@ -179,9 +179,10 @@ template <class P>
 struct made_calls<P, true> {
   using order = order_of_calls<P, single_calls<P>>;
   static constexpr auto rows = detail::rows_of_calls<typename binding_arrays<P>::repetitions, typename P::sizes>(
-      pack<grouped_calls<P, order>>{});
-  static constexpr auto functions = detail::functions_of_calls<typename P::run>(pack<grouped_calls<P, order>>{});
-  static constexpr auto numbers = detail::numbers_of_values<P>(pack<values_of<grouped_calls<P, order>>>{});
+      static_cast<grouped_calls<order>*>(nullptr));
+  static constexpr auto functions =
+      detail::functions_of_calls<typename P::run>(static_cast<grouped_calls<order>*>(nullptr));
+  static constexpr auto numbers = detail::numbers_of_values<P>(static_cast<values_of<grouped_calls<order>>*>(nullptr));
   static constexpr std::size_t forward_calls = order::value.forward_groups;
 };
 template <bool Groups>
@@ -192,7 +193,7 @@ struct called {
 template <>
 struct called<true> {
   template <class P>
-  using in = grouped_calls<P, order_of_calls<P, single_calls<P>>>;
+  using in = grouped_calls<order_of_calls<P, single_calls<P>>>;
 };
 /// Those calls.
 template <class P>
@@ -206,15 +207,16 @@ struct program : program_parts<Roots, Backend, Mode> {
   using binding = binding_arrays<parts>;
   using calls = made_calls<parts>;
   using repetitions = typename binding::repetitions;
-  static constexpr auto repeats = detail::rows_of_repeats(pack<repetitions>{});
+  static constexpr auto repeats = detail::rows_of_repeats(static_cast<repetitions*>(nullptr));
   static constexpr auto shapes =
-      detail::shapes_of<parts>(pack<concat<seeds_in<parts>, buffers_in<parts>, derived_in<parts>>>{});
+      detail::shapes_of<parts>(static_cast<concat<seeds_in<parts>, buffers_in<parts>, derived_in<parts>>*>(nullptr));
   static constexpr auto buffers =
       detail::rows_of_buffers<typename parts::scalar, written_if_read<Backend, steps_in<parts>>>(
-          pack<buffers_in<parts>>{});
-  static constexpr auto derived_rows = detail::rows_of_derived<parts>(pack<derived_in<parts>>{});
-  static constexpr auto surviving = detail::memory_of_roots<parts>(pack<roots_in<parts>>{});
-  static constexpr auto validators = detail::validators_of<run>(pack<filter<forward_steps_in<parts>, is_validated>>{});
+          static_cast<buffers_in<parts>*>(nullptr));
+  static constexpr auto derived_rows = detail::rows_of_derived<parts>(static_cast<derived_in<parts>*>(nullptr));
+  static constexpr auto surviving = detail::memory_of_roots<parts>(static_cast<roots_in<parts>*>(nullptr));
+  static constexpr auto validators =
+      detail::validators_of<run>(static_cast<filter<forward_steps_in<parts>, is_validated>*>(nullptr));
   static constexpr program_functions<run> functions = {calls::functions, derived_rows, validators};
   static constexpr program_table table = {{binding::names,
                                            {contains<mentioned_sizes<typename parts::graph_of>, tokens>,
