@@ -217,29 +217,29 @@ TEST_CASE("cuda, emulated: copies land when their group is waited for") {
   run([x = x.data(), y = y.data()](Emulated& d) {
     if (d.thread() != 0) return;
     auto s = d.shared<std::int32_t>(0);
-    d.copy_async16(s, x, true);
-    d.commit_copies();
-    d.copy_async16(s + 4, x + 4, true);
-    d.copy_async16(s + 8, x + 8, false);
-    d.commit_copies();
-    d.commit_copies();  // empty groups count
-    d.copy_async16(s + 12, nullptr, false);
-    d.commit_copies();
-    d.wait_copies<3>();
+    d.cp_async16(s, x, true);
+    d.cp_async_commit();
+    d.cp_async16(s + 4, x + 4, true);
+    d.cp_async16(s + 8, x + 8, false);
+    d.cp_async_commit();
+    d.cp_async_commit();  // empty groups count
+    d.cp_async16(s + 12, nullptr, false);
+    d.cp_async_commit();
+    d.cp_async_wait<3>();
     d.store16(y, d.load16(s));
     d.store(x + 4, 100);  // the second group may be read as late as at its wait
-    d.wait_copies<2>();
+    d.cp_async_wait<2>();
     d.store16(y + 4, d.load16(s + 4));
     d.store16(y + 8, d.load16(s + 8));
-    d.wait_copies<0>();
+    d.cp_async_wait<0>();
     d.store16(y + 12, d.load16(s + 12));
-    d.wait_copies<0>();
+    d.cp_async_wait<0>();
   });
   std::vector<std::int32_t> const expected{1, 2, 3, 4, 100, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0};
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(y[i] == expected[i]);
 }
 
-TEST_CASE("cuda, emulated: load_matrices gives fragments as the PTX ISA draws them") {
+TEST_CASE("cuda, emulated: ldmatrix_x4 gives fragments as the PTX ISA draws them") {
   // Four matrices, 8 x 8, whose rows lie at arbitrary multiples of 16 bytes.
   array_of<std::uint32_t> y(256);
   auto const element = [](int matrix, int row, int col) { return bfloat16(matrix * 64 + row * 8 + col); };
@@ -248,8 +248,8 @@ TEST_CASE("cuda, emulated: load_matrices gives fragments as the PTX ISA draws th
     auto s = d.shared<bfloat16>(0);
     for (int col = 0; col < 8; ++col) s[place(d.lane()) + col] = element(d.lane() / 8, d.lane() % 8, col);
     d.sync_warp();
-    auto const plain = d.load_matrices(s + place(d.lane()));
-    auto const transposed = d.load_matrices_transposed(s + place(d.lane()));
+    auto const plain = d.ldmatrix_x4(s + place(d.lane()));
+    auto const transposed = d.ldmatrix_x4_trans(s + place(d.lane()));
     for (int i = 0; i < 4; ++i) {
       d.store(y + 4 * d.lane() + i, plain.word[i]);
       d.store(y + 128 + 4 * d.lane() + i, transposed.word[i]);
@@ -264,7 +264,7 @@ TEST_CASE("cuda, emulated: load_matrices gives fragments as the PTX ISA draws th
   }
 }
 
-TEST_CASE("cuda, emulated: multiply_add takes fragments as the PTX ISA draws them") {
+TEST_CASE("cuda, emulated: mma_m16n8k16 takes fragments as the PTX ISA draws them") {
   // Registers filled by the ISA's text, for mma.m16n8k16: groupID = lane >> 2, threadID_in_group = lane % 4.
   float a[16][16], b[16][8], c[16][8];
   for (int i = 0; i < 16; ++i) {
@@ -302,7 +302,7 @@ TEST_CASE("cuda, emulated: multiply_add takes fragments as the PTX ISA draws the
     for (int i = 0; i < 2; ++i) r.b.word[i] = bits(fragment[2 * i], fragment[2 * i + 1]);
     for (int i = 0; i < 4; ++i) r.c[i] = c[i < 2 ? group : group + 8][in_group * 2 + (i & 1)];
   }
-  run([r = &registers[0]](Emulated& d) { d.multiply_add(r[d.lane()].c, r[d.lane()].a, r[d.lane()].b); });
+  run([r = &registers[0]](Emulated& d) { d.mma_m16n8k16(r[d.lane()].c, r[d.lane()].a, r[d.lane()].b); });
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 4; ++i) {
       int const row = i < 2 ? lane >> 2 : (lane >> 2) + 8;
@@ -329,13 +329,13 @@ TEST_CASE("cuda, emulated: products of matrices that lie in shared memory in any
       int const matrix = d.lane() / 8, row = d.lane() % 8;
       // a's registers: the quarters (i, k) = (0, 0), (8, 0), (0, 8), (8, 8)
       int const i0 = matrix % 2 * 8, k0 = matrix / 2 * 8;
-      auto const a = a_transposed ? d.load_matrices_transposed(s + (k0 + row) * 16 + i0)
-                                  : d.load_matrices(s + (i0 + row) * 16 + k0);
+      auto const a =
+          a_transposed ? d.ldmatrix_x4_trans(s + (k0 + row) * 16 + i0) : d.ldmatrix_x4(s + (i0 + row) * 16 + k0);
       // b's: k = 0, 8; the other two are not used
       int const l0 = matrix % 2 * 8;
-      auto const b = b_transposed ? d.load_matrices(t + row * 16 + l0) : d.load_matrices_transposed(t + (l0 + row) * 8);
+      auto const b = b_transposed ? d.ldmatrix_x4(t + row * 16 + l0) : d.ldmatrix_x4_trans(t + (l0 + row) * 8);
       float sum[4] = {0, 0, 0, 0};
-      d.multiply_add(sum, a, {{b.word[0], b.word[1]}});
+      d.mma_m16n8k16(sum, a, {{b.word[0], b.word[1]}});
       for (int i = 0; i < 4; ++i) {
         d.store(c + (d.lane() / 4 + (i < 2 ? 0 : 8)) * 8 + d.lane() % 4 * 2 + i % 2, sum[i]);
       }

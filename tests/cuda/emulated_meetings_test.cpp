@@ -50,9 +50,9 @@ TEST_CASE("cuda, emulated: deadlocks are found") {
   check_found<32>(
       [](Emulated& d, bool planted) {
         float c[4] = {};
-        if (!planted || d.lane() != 3) d.multiply_add(c, {}, {});
+        if (!planted || d.lane() != 3) d.mma_m16n8k16(c, {}, {});
       },
-      {"deadlock: thread 0 and 30 others wait at multiply_add, thread 3 has ended"});
+      {"deadlock: thread 0 and 30 others wait at mma_m16n8k16, thread 3 has ended"});
 }
 
 TEST_CASE("cuda, emulated: lanes that do different things together are found") {
@@ -86,9 +86,9 @@ TEST_CASE("cuda, emulated: lanes that do different things together are found") {
         d.store16(d.shared<float>(16 * d.lane()), {});
         d.sync_warp();
         auto const row = d.shared<bfloat16>(16 * d.lane());
-        (void)(planted && d.lane() > 4 ? d.load_matrices_transposed(row) : d.load_matrices(row));
+        (void)(planted && d.lane() > 4 ? d.ldmatrix_x4_trans(row) : d.ldmatrix_x4(row));
       },
-      {"thread 0 calls load_matrices while thread 31 of its warp waits at load_matrices_transposed"});
+      {"thread 0 calls ldmatrix_x4 while thread 31 of its warp waits at ldmatrix_x4_trans"});
 }
 
 TEST_CASE("cuda, emulated: threads of a block at different barriers are found") {
@@ -119,7 +119,7 @@ TEST_CASE("cuda, emulated: threads that may not meet cannot") {
   check_has(error([](Emulated& d) { d.sync(); }), "thread 0 calls sync in a kernel that is not cooperative");
   check_has(error([](Emulated& d) { (void)d.ballot(true); }), "calls ballot in a kernel that is not");
   check_has(error([](Emulated& d) { (void)d.shared<float>(0); }), "calls shared in a kernel that is not");
-  check_has(error([](Emulated& d) { d.commit_copies(); }), "calls commit_copies in a kernel that is not");
+  check_has(error([](Emulated& d) { d.cp_async_commit(); }), "calls cp_async_commit in a kernel that is not");
 }
 
 TEST_CASE("cuda, emulated: blocks that no device can run are refused") {
@@ -143,12 +143,12 @@ TEST_CASE("cuda, emulated: an error of the kernel itself leaves a usable queue")
   auto const run_with = [&, x = x.data()](bool planted) {
     body const f = [=](Emulated& d) {
       auto s = d.shared<float>(16 * d.thread());
-      d.copy_async16(s, x, true);
-      d.commit_copies();
+      d.cp_async16(s, x, true);
+      d.cp_async_commit();
       d.sync();
       if (planted && d.thread() == 3) throw std::out_of_range("three");
       (void)d.ballot(true);
-      d.wait_copies<0>();
+      d.cp_async_wait<0>();
       if (d.block() == 1) d.store(x + 8 + d.thread(), s[0] + 1.f);
     };
     queue.launch(probe<64, 1024, true>{&f}, 2);

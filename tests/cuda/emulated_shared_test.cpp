@@ -25,7 +25,7 @@ TEST_CASE("cuda, emulated: accesses outside shared memory are found") {
       {"thread 3 writes 16 bytes at byte 240 of shared memory, which has 250"});
   check_found<32, 256>(
       [](Emulated& d, bool planted) {
-        if (d.thread() == 3) d.copy_async16(d.shared<float>(planted ? 256 : 240), nullptr, false);
+        if (d.thread() == 3) d.cp_async16(d.shared<float>(planted ? 256 : 240), nullptr, false);
       },
       {"thread 3 writes 16 bytes at byte 256 of shared memory"});
 }
@@ -39,7 +39,7 @@ TEST_CASE("cuda, emulated: accesses of shared memory that fit no address are fou
       [](Emulated& d, bool planted) {
         d.store16(d.shared<float>(16 * d.thread()), {});
         d.sync();
-        (void)d.load_matrices(d.shared<bfloat16>(planted && d.lane() == 7 ? 34 : 32));
+        (void)d.ldmatrix_x4(d.shared<bfloat16>(planted && d.lane() == 7 ? 34 : 32));
       },
       {"thread 7 reads 16 bytes at byte 34 of shared memory, not a multiple of 16"});
 }
@@ -66,7 +66,7 @@ TEST_CASE("cuda, emulated: reads of shared memory that nobody has written are fo
       [](Emulated& d, bool planted) {
         if (!planted || d.thread() != 9) d.store16(d.shared<float>(16 * d.thread()), {});
         d.sync();
-        (void)d.load_matrices(d.shared<bfloat16>(16 * d.lane()));
+        (void)d.ldmatrix_x4(d.shared<bfloat16>(16 * d.lane()));
       },
       {"thread 9 reads byte 144 of shared memory, which nobody has written"});
 }
@@ -157,14 +157,14 @@ TEST_CASE("cuda, emulated: races in shared memory are found") {
         [](Emulated& d, bool planted) {
           d.store16(d.shared<bfloat16>(16 * d.lane()), {});
           if (!planted) d.sync_warp();
-          (void)d.load_matrices(d.shared<bfloat16>(16 * d.lane()));
+          (void)d.ldmatrix_x4(d.shared<bfloat16>(16 * d.lane()));
         },
         {"races: it reads byte 0 of shared memory, which thread 0 has written"});
     check_found<32>(
         [](Emulated& d, bool planted) {
           d.store16(d.shared<bfloat16>(16 * d.lane()), {});
           d.sync_warp();
-          (void)d.load_matrices(d.shared<bfloat16>(16 * d.lane()));
+          (void)d.ldmatrix_x4(d.shared<bfloat16>(16 * d.lane()));
           if (!planted) d.sync_warp();
           d.store16(d.shared<bfloat16>(16 * d.lane()), {});
         },
@@ -187,10 +187,10 @@ TEST_CASE("cuda, emulated: wrong use of asynchronous copies is found") {
     check_found(
         [=](Emulated& d, bool planted) {
           auto s = d.shared<float>(16 * d.thread());
-          d.copy_async16(s, source + 4 * d.thread(), true);
-          d.commit_copies();
-          if (planted && d.thread() == 2) d.wait_copies<1>();
-          if (!planted || d.thread() != 2) d.wait_copies<0>();
+          d.cp_async16(s, source + 4 * d.thread(), true);
+          d.cp_async_commit();
+          if (planted && d.thread() == 2) d.cp_async_wait<1>();
+          if (!planted || d.thread() != 2) d.cp_async_wait<0>();
           float const v = s[1];
           (void)v;
         },
@@ -200,9 +200,9 @@ TEST_CASE("cuda, emulated: wrong use of asynchronous copies is found") {
     check_found(
         [=](Emulated& d, bool planted) {
           auto s = d.shared<float>(16 * d.thread());
-          d.copy_async16(s, source, true);
-          if (!planted) d.commit_copies();
-          d.wait_copies<0>();
+          d.cp_async16(s, source, true);
+          if (!planted) d.cp_async_commit();
+          d.cp_async_wait<0>();
           float const v = s[1];
           (void)v;
         },
@@ -212,10 +212,10 @@ TEST_CASE("cuda, emulated: wrong use of asynchronous copies is found") {
     check_found(
         [=](Emulated& d, bool planted) {
           auto s = d.shared<float>(16 * d.thread());
-          d.copy_async16(s, source, true);
-          d.commit_copies();
+          d.cp_async16(s, source, true);
+          d.cp_async_commit();
           if (planted) s[0] = 1.f;
-          d.wait_copies<0>();
+          d.cp_async_wait<0>();
           s[0] = 1.f;
         },
         {"thread 0 writes byte 0 of shared memory while a copy of thread 0 to it is on its way"});
@@ -224,10 +224,10 @@ TEST_CASE("cuda, emulated: wrong use of asynchronous copies is found") {
     check_found(
         [=](Emulated& d, bool planted) {
           auto s = d.shared<float>(0);
-          d.copy_async16(s + 4 * d.thread(), source, true);
-          d.commit_copies();
+          d.cp_async16(s + 4 * d.thread(), source, true);
+          d.cp_async_commit();
           if (planted) d.sync();
-          d.wait_copies<0>();
+          d.cp_async_wait<0>();
           if (!planted) d.sync();
           if (d.thread() == 30) {
             float const v = s[0];
@@ -245,32 +245,32 @@ TEST_CASE("cuda, emulated: wrong use of asynchronous copies is found") {
           float const v = d.thread() == 31 ? static_cast<float>(s[0]) : 0;
           (void)v;
           if (!planted) d.sync();
-          d.copy_async16(s + 4 * d.thread(), source, true);
+          d.cp_async16(s + 4 * d.thread(), source, true);
         },
         {"thread 0 races: it writes byte 0 of shared memory, which thread 31 has read, with no barrier between"});
   }
   SUBCASE("an unfit source") {
     check_found(
         [=](Emulated& d, bool planted) {
-          d.copy_async16(d.shared<float>(16 * d.thread()), source + (planted ? 1 : 0), d.thread() != 0);
+          d.cp_async16(d.shared<float>(16 * d.thread()), source + (planted ? 1 : 0), d.thread() != 0);
         },
         {"thread 0 copies 16 bytes from 0x", "not a multiple of 16"});
   }
   SUBCASE("a source outside of memory") {
     check_found(
         [=](Emulated& d, bool planted) {
-          d.copy_async16(d.shared<float>(16 * d.thread()), source + 256, planted && d.thread() == 6);
+          d.cp_async16(d.shared<float>(16 * d.thread()), source + 256, planted && d.thread() == 6);
         },
         {"thread 6 reads 16 bytes at byte 1024 of memory (0x", "which has 1024"});
   }
   SUBCASE("a source that is written meanwhile") {
     check_found(
         [=, y = x.data()](Emulated& d, bool planted) {
-          d.copy_async16(d.shared<float>(16 * d.thread()), source + 4 * d.thread(), true);
-          d.commit_copies();
+          d.cp_async16(d.shared<float>(16 * d.thread()), source + 4 * d.thread(), true);
+          d.cp_async_commit();
           d.sync();
           if (planted && d.thread() == 0) d.store(y + 17, 1.f);
-          d.wait_copies<0>();
+          d.cp_async_wait<0>();
         },
         {"thread 4 races: it reads byte 68 of the memory at 0x",
          "which thread 0 has written, with no barrier between"});

@@ -52,8 +52,8 @@ TEST_CASE("cuda, emulated: a product of warpgroups through a ring") {
 
 TEST_CASE("cuda, emulated: faults of a ring are found") {
   using enum ring_fault;
-  check_has(error_of_ring<barriers_not_fenced>(), "which thread 0 has made, with no fence_async between");
-  check_has(error_of_ring<rows_not_fenced>(), "with no fence_async between");
+  check_has(error_of_ring<barriers_not_fenced>(), "which thread 0 has made, with no fence_proxy_async between");
+  check_has(error_of_ring<rows_not_fenced>(), "with no fence_proxy_async between");
   check_has(error_of_ring<rows_not_fenced>(), "multiplies byte ");
   check_has(error_of_ring<full_wrong_parity>(), "while a copy of thread 0 to it is on its way");
   check_has(error_of_ring<empty_wrong_parity>(), "deadlock:");
@@ -64,7 +64,7 @@ TEST_CASE("cuda, emulated: faults of a ring are found") {
   check_has(error_of_ring<descriptor_mode>(), "right operand with swizzle mode 0, expected 1, 128 bytes");
   check_has(error_of_ring<wrong_stage>(),
             "races: it multiplies byte 32768 of shared memory, which a copy of a tile has");
-  check_has(error_of_ring<no_product_fence>(), "sums that no fence_products has named");
+  check_has(error_of_ring<no_product_fence>(), "sums that no wgmma_fence has named");
   check_has(error_of_ring<sums_touched>(), "changes sums of a product that is on its way");
   check_has(error_of_ring<sums_not_waited>(), "waits for sums of a product that may still be on its way");
   check_has(error_of_ring<left_changed>(), "changes a left operand of a product that is on its way");
@@ -98,11 +98,11 @@ TEST_CASE("cuda, emulated: barriers of some threads order what these do") {
   check_found_by_warpgroups(
       [&](EmulatedSm90a& d, bool planted) {
         auto const barrier = d.shared<std::uint64_t>(0);
-        if (d.thread() == 0) d.init_barrier(barrier, 32);
+        if (d.thread() == 0) d.mbarrier_init(barrier, 32);
         d.sync();
         pass_on(d, planted, [&] {
           if (d.warp() == 0) d.arrive(barrier);
-          if (d.warp() == 2) d.wait_barrier(barrier, 0);
+          if (d.warp() == 2) d.mbarrier_wait(barrier, 0);
         });
       },
       "races: it reads byte ");
@@ -112,7 +112,7 @@ TEST_CASE("cuda, emulated: barriers of some threads order what these do") {
         auto const x = d.shared<int>(64);
         auto const barrier = d.shared<std::uint64_t>(0);
         if (d.thread() == 0) {
-          d.init_barrier(barrier, 3);
+          d.mbarrier_init(barrier, 3);
           x[0] = 7;
         }
         d.sync();
@@ -122,7 +122,7 @@ TEST_CASE("cuda, emulated: barriers of some threads order what these do") {
           if (d.lane() == 0 && seven == 7 && !(planted && d.warp() == 1)) d.arrive(barrier);
           if (d.lane() == 0 && planted && d.warp() == 0) d.arrive(barrier);
         } else if (d.lane() == 0) {
-          d.wait_barrier(barrier, 0);
+          d.mbarrier_wait(barrier, 0);
           x[0] = 8;
         }
       },
@@ -130,7 +130,7 @@ TEST_CASE("cuda, emulated: barriers of some threads order what these do") {
   check_found_by_warpgroups(
       [](EmulatedSm90a& d, bool planted) {
         auto const barrier = d.shared<std::uint64_t>(0);
-        if (d.thread() == 0) d.init_barrier(barrier, 128);
+        if (d.thread() == 0) d.mbarrier_init(barrier, 128);
         if (!planted) d.sync();
         d.arrive(barrier);
       },
@@ -163,14 +163,14 @@ TEST_CASE("cuda, emulated: wrong uses of barriers are found") {
   check_found_by_warpgroups(
       [](EmulatedSm90a& d, bool planted) {
         auto const barrier = d.shared<std::uint64_t>(8);
-        if (d.thread() == 0) d.init_barrier(barrier, 128);
+        if (d.thread() == 0) d.mbarrier_init(barrier, 128);
         d.sync();
         d.arrive(planted && d.thread() == 9 ? barrier + 1 : barrier);
       },
       "thread 9 arrives at byte 16 of shared memory, where nobody has made a barrier");
   check_found_by_warpgroups(
       [](EmulatedSm90a& d, bool planted) {
-        if (d.thread() == 0) d.init_barrier(d.shared<std::uint64_t>(8), 1);
+        if (d.thread() == 0) d.mbarrier_init(d.shared<std::uint64_t>(8), 1);
         d.sync();
         d.shared<int>(16)[d.thread()] = 1;
         if (planted) d.shared<int>(12)[0] = 1;
@@ -179,35 +179,35 @@ TEST_CASE("cuda, emulated: wrong uses of barriers are found") {
   check_found_by_warpgroups(
       [](EmulatedSm90a& d, bool planted) {
         auto const barrier = d.shared<std::uint64_t>(8);
-        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        if (d.thread() == 0) d.mbarrier_init(barrier, 1);
         d.sync();
         if (d.thread() == 1) d.arrive(barrier);
         if (d.thread() == 1 && planted) d.arrive(barrier);
-        if (d.warp() == 2) d.wait_barrier(barrier, 0);
+        if (d.warp() == 2) d.mbarrier_wait(barrier, 0);
       },
       "for parity 0; the barrier at byte 8, phase 2, lacks 1 of 1 arrivals");
   // Registers that there are not: nobody gives any.
   check_found_by_warpgroups<384>(
       [](EmulatedSm90a& d, bool planted) {
         if (d.warpgroup() > 0) {
-          d.take_registers<232>();
+          d.setmaxnreg_inc<232>();
         } else if (!planted) {
-          d.give_registers<40>();
+          d.setmaxnreg_dec<40>();
         }
       },
-      "wait at take_registers<232>");
+      "wait at setmaxnreg_inc<232>");
   // All that are given, 168 for each thread of the launch, are too few: 80 + 2 * 216 is more than 3 * 168.
   check_found_by_warpgroups<384>(
       [](EmulatedSm90a& d, bool planted) {
         if (d.warpgroup() > 0) {
-          d.take_registers<216>();
+          d.setmaxnreg_inc<216>();
         } else if (planted) {
-          d.give_registers<80>();
+          d.setmaxnreg_dec<80>();
         } else {
-          d.give_registers<72>();
+          d.setmaxnreg_dec<72>();
         }
       },
-      "wait at take_registers<216>");
+      "wait at setmaxnreg_inc<216>");
 }
 
 namespace {
@@ -224,15 +224,15 @@ struct cluster_copy {
     auto const tile = d.shared<bfloat16>(0);
     auto const barrier = d.shared<std::uint64_t>(2 * half_bytes);
     if (d.thread() == 0) {
-      d.init_barrier(barrier, 1);
-      d.fence_async();
+      d.mbarrier_init(barrier, 1);
+      d.fence_proxy_async();
     }
     d.sync_cluster();
     if (d.thread() == 0) {
-      d.arrive_expecting(barrier, 2 * half_bytes);
-      d.copy_tile_to_all(tile + d.rank() * half_bytes / 2, from, 8 * d.rank(), 0, barrier);
+      d.arrive_expect_tx(barrier, 2 * half_bytes);
+      d.tma_load_multicast(tile + d.rank() * half_bytes / 2, from, 8 * d.rank(), 0, barrier);
     }
-    d.wait_barrier(barrier, 0);
+    d.mbarrier_wait(barrier, 0);
     for (int i = d.thread(); i < 16 * 64; i += threads) {
       int const row = i / 64, col = i % 64, at = row * 64 + (col / 8 ^ row % 8) * 8 + col % 8;
       d.store(&y(static_cast<Index>(d.block()) * 16 + row, col), bfloat16(tile[at]));
@@ -268,7 +268,7 @@ TEST_CASE("cuda, emulated: faults of a cluster are found") {
   check_found_in_cluster(
       [](EmulatedSm90a& d, bool planted) {
         auto const barrier = d.shared<std::uint64_t>(8);
-        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        if (d.thread() == 0) d.mbarrier_init(barrier, 1);
         if (!planted) d.sync_cluster();
         if (d.rank() == 1 && d.thread() == 0) d.arrive_at(barrier, 0);
         d.sync_cluster();
@@ -277,9 +277,9 @@ TEST_CASE("cuda, emulated: faults of a cluster are found") {
   check_found_in_cluster(
       [](EmulatedSm90a& d, bool planted) {
         auto const barrier = d.shared<std::uint64_t>(8);
-        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        if (d.thread() == 0) d.mbarrier_init(barrier, 1);
         d.sync_cluster();
-        if (d.rank() == 0) d.wait_barrier(barrier, 0);
+        if (d.rank() == 0) d.mbarrier_wait(barrier, 0);
         if (d.rank() == 1 && d.thread() == 0 && !planted) d.arrive_at(barrier, 0);
         d.sync_cluster();
       },
@@ -287,7 +287,7 @@ TEST_CASE("cuda, emulated: faults of a cluster are found") {
   check_found_in_cluster(
       [](EmulatedSm90a& d, bool planted) {
         auto const barrier = d.shared<std::uint64_t>(8);
-        if (d.thread() == 0) d.init_barrier(barrier, 1);
+        if (d.thread() == 0) d.mbarrier_init(barrier, 1);
         d.sync_cluster();
         if (d.rank() == 1) d.sync();  // it goes on later
         if (d.rank() == 1 && d.thread() == 0) d.arrive_at(barrier, 0);
@@ -300,21 +300,21 @@ TEST_CASE("cuda, emulated: faults of a cluster are found") {
     check_found_in_cluster(
         [&](EmulatedSm90a& d, bool planted) {
           auto const barrier = d.shared<std::uint64_t>(2048);
-          if (d.thread() == 0) d.init_barrier(barrier, 1);
-          if (d.thread() == 0 && !(fenced && planted)) d.fence_async();
+          if (d.thread() == 0) d.mbarrier_init(barrier, 1);
+          if (d.thread() == 0 && !(fenced && planted)) d.fence_proxy_async();
           d.sync_cluster();
           if (d.thread() == 0) {
-            d.arrive_expecting(barrier, 2048);
-            d.copy_tile_to_all(d.shared<bfloat16>(1024 * d.rank()), map, 0, 0, barrier);
+            d.arrive_expect_tx(barrier, 2048);
+            d.tma_load_multicast(d.shared<bfloat16>(1024 * d.rank()), map, 0, 0, barrier);
           }
           if (touched && planted && d.rank() == 1 && d.thread() == 1) d.shared<int>(0)[0] = 1;  // block 0 copies there
           bool const leaves = ends && planted && d.rank() == 1;
-          if (!leaves) d.wait_barrier(barrier, 0);
+          if (!leaves) d.mbarrier_wait(barrier, 0);
           if (!(ends && planted)) d.sync_cluster();
         },
         part);
   };
-  copy(true, false, false, "which thread 0 has made, with no fence_async between");
+  copy(true, false, false, "which thread 0 has made, with no fence_proxy_async between");
   copy(false, true, false, "to it is on its way");
   copy(false, false, true, "copies a tile to block 1, which has ended");
 }

@@ -62,20 +62,20 @@ struct ring_product {
     auto const empty = [&](int stage) { return barriers + (stages + stage); };
     if (device.thread() == 0) {
       for (int i = 0; i < stages; ++i) {
-        device.init_barrier(full(i), 1);
-        device.init_barrier(empty(i), 4);
+        device.mbarrier_init(full(i), 1);
+        device.mbarrier_init(empty(i), 4);
       }
-      if (fault != ring_fault::barriers_not_fenced) device.fence_async();
+      if (fault != ring_fault::barriers_not_fenced) device.fence_proxy_async();
     }
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template give_registers<40>();
+      device.template setmaxnreg_dec<40>();
       if (device.thread() == 0) produce(device, full, empty);
     } else if (device.warpgroup() == 1) {
-      device.template take_registers<fault == ring_fault::too_many_registers ? 480 : 216>();
+      device.template setmaxnreg_inc<fault == ring_fault::too_many_registers ? 480 : 216>();
       consume(device, full, empty);
     } else {
-      device.template give_registers<24>();
+      device.template setmaxnreg_dec<24>();
     }
   }
 
@@ -86,15 +86,15 @@ struct ring_product {
     for (int i = 0; i < tiles; ++i) {
       int const stage = i % stages, parity = i / stages % 2, at = stages_at + stage * stage_bytes;
       if (fault != ring_fault::empty_not_waited) {
-        device.wait_barrier(empty(stage), fault == ring_fault::empty_wrong_parity ? parity : parity ^ 1);
+        device.mbarrier_wait(empty(stage), fault == ring_fault::empty_wrong_parity ? parity : parity ^ 1);
       }
-      device.arrive_expecting(full(stage), fault == ring_fault::too_few_bytes ? stage_bytes - 16 : stage_bytes);
+      device.arrive_expect_tx(full(stage), fault == ring_fault::too_few_bytes ? stage_bytes - 16 : stage_bytes);
       if (fault == ring_fault::too_many_arrivals && i == 0) device.arrive(full(stage));
-      device.copy_tile(device.template shared<bfloat16>(at), b, i * keys, 0, full(stage));
+      device.tma_load(device.template shared<bfloat16>(at), b, i * keys, 0, full(stage));
       HEADMIX_UNROLL
       for (int j = 0; j < 2; ++j) {
-        device.copy_tile(device.template shared<bfloat16>(at + (1 + j) * panel_bytes), c, i * keys,
-                         j * gpu::panel_columns, full(stage));
+        device.tma_load(device.template shared<bfloat16>(at + (1 + j) * panel_bytes), c, i * keys,
+                        j * gpu::panel_columns, full(stage));
       }
     }
   }
@@ -105,9 +105,9 @@ struct ring_product {
     auto const left = device.template shared<bfloat16>(0);
     gpu::tile_copy<rows, depth, warpgroup_threads>::start(
         device, left, thread, depth, [&](int, int r) { return row_of_a[r] < 0 ? nullptr : a + row_of_a[r] * depth; });
-    device.commit_copies();
-    device.template wait_copies<0>();
-    if (fault != ring_fault::rows_not_fenced) device.fence_async();
+    device.cp_async_commit();
+    device.template cp_async_wait<0>();
+    if (fault != ring_fault::rows_not_fenced) device.fence_proxy_async();
     if (fault == ring_fault::named_count && thread >= 64) {
       device.template sync_named<warpgroup_threads / 2>(1);
     } else {
@@ -127,17 +127,17 @@ struct ring_product {
       gpu::matrix_descriptor const c_tile =
           device.describe(device.template shared<bfloat16>(at + panel_bytes), panel_bytes, eight_rows);
       if (fault == ring_fault::descriptor_mode) b_tile.bits &= ~(std::uint64_t{3} << 62);
-      device.wait_barrier(full(stage), fault == ring_fault::full_wrong_parity ? parity ^ 1 : parity);
-      device.fence_products(score);
+      device.mbarrier_wait(full(stage), fault == ring_fault::full_wrong_parity ? parity ^ 1 : parity);
+      device.wgmma_fence(score);
       HEADMIX_UNROLL
       for (int k = 0; k < depth / 16; ++k) {
-        device.multiply_tiles(score, rows_of_a.after(32 * k), b_tile.after(32 * k), k > 0);
+        device.wgmma_k_k(score, rows_of_a.after(32 * k), b_tile.after(32 * k), k > 0);
       }
-      device.commit_products();
+      device.wgmma_commit();
       if (fault == ring_fault::sums_not_waited) {
-        device.template wait_products<1>(score);
+        device.template wgmma_wait<1>(score);
       } else {
-        device.template wait_products<0>(score);
+        device.template wgmma_wait<0>(score);
       }
       HEADMIX_UNROLL
       for (int k = 0; k < keys / 16; ++k) {
@@ -145,18 +145,18 @@ struct ring_product {
         float const(&t)[4] = score[2 * k + 1];
         weights[k] = {{gpu::pack(s[0], s[1]), gpu::pack(s[2], s[3]), gpu::pack(t[0], t[1]), gpu::pack(t[2], t[3])}};
       }
-      if (fault != ring_fault::no_product_fence) device.fence_products(out, weights);
+      if (fault != ring_fault::no_product_fence) device.wgmma_fence(out, weights);
       HEADMIX_UNROLL
       for (int k = 0; k < keys / 16; ++k) {
-        device.multiply_across(out, weights[k], c_tile.after(16 * gpu::panel_row_bytes * k), true);
+        device.wgmma_k_mn(out, weights[k], c_tile.after(16 * gpu::panel_row_bytes * k), true);
       }
-      device.commit_products();
+      device.wgmma_commit();
       if (fault == ring_fault::sums_touched) out[3][2] += 1;
       if (fault == ring_fault::left_changed) weights[1].word[2] ^= 1;
       if (fault == ring_fault::ends_early) return;
       if (fault == ring_fault::early_release && lane == 0) device.arrive(empty(stage));
       if (fault == ring_fault::early_release) device.template sync_named<warpgroup_threads>(1);
-      device.template wait_products<0>(out, weights);
+      device.template wgmma_wait<0>(out, weights);
       device.sync_warp();
       if (fault != ring_fault::early_release && lane == 0) device.arrive(empty(stage));
     }

@@ -153,13 +153,13 @@ int wrong_products(auto const& left, auto const& right, int step, Multiply const
       if (thread < 64) memory[place_of(left(thread, 16 * step + k))] = bfloat16(left_number(thread, k));
       memory[place_of(right(thread, 16 * step + k))] = bfloat16(right_number(thread, k));
     }
-    device.fence_async();
+    device.fence_proxy_async();
     device.sync();
     float sums[16][4] = {};
-    device.fence_products(sums);
+    device.wgmma_fence(sums);
     multiply(device, sums, of_left, of_right);
-    device.commit_products();
-    device.wait_products<0>(sums);
+    device.wgmma_commit();
+    device.wgmma_wait<0>(sums);
     wrong += wrong_sums(thread, sums);
   });
   return wrong;
@@ -206,11 +206,11 @@ TEST_CASE("cute: the emulated device multiplies tiles as CuTe lays them out") {
   // Columns 32 to 47 of queries and keys; slots 48 to 63.
   int wrong = wrong_products<scores_of_keys>(
       rows_along_depth<64, 64>(0), rows_along_depth<128, 64>(16 << 10), 2,
-      [](EmulatedSm90a& device, auto&... operands) { device.multiply_tiles(operands..., false); });
+      [](EmulatedSm90a& device, auto&... operands) { device.wgmma_k_k(operands..., false); });
   CHECK(wrong == 0);
   wrong = wrong_products<sums_of_slots>(
       rows_across_depth<64, 64>(0), rows_across_depth<128, 64>(16 << 10), 3,
-      [](EmulatedSm90a& device, auto&... operands) { device.multiply_both_across(operands..., false); });
+      [](EmulatedSm90a& device, auto&... operands) { device.wgmma_mn_mn(operands..., false); });
   CHECK(wrong == 0);
 }
 
@@ -233,13 +233,13 @@ TEST_CASE("cute: the emulated device multiplies fragments as CuTe deals them out
       };
       weights.word[word] = pack(number(0), number(1));
     }
-    device.fence_async();
+    device.fence_proxy_async();
     device.sync();
     float sums[16][4] = {};
-    device.fence_products(sums, weights);
-    device.multiply_across(sums, weights, of_right, false);
-    device.commit_products();
-    device.wait_products<0>(sums, weights);
+    device.wgmma_fence(sums, weights);
+    device.wgmma_k_mn(sums, weights, of_right, false);
+    device.wgmma_commit();
+    device.wgmma_wait<0>(sums, weights);
     wrong += wrong_sums(thread, sums);
   });
   CHECK(wrong == 0);

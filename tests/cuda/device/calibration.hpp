@@ -28,27 +28,27 @@ struct calibration {
     int const lane = device.lane();
     auto const tiles = device.template shared<bfloat16>(0);
     auto const copied = device.template shared<bfloat16>(tile_numbers * 2);
-    device.copy_async16(tiles + lane * 8, input + lane * 8, true);
-    device.commit_copies();
-    device.copy_async16(copied + lane * 8, input + (31 - lane) * 8, lane % 3 != 0);
-    device.commit_copies();
-    device.template wait_copies<1>();
+    device.cp_async16(tiles + lane * 8, input + lane * 8, true);
+    device.cp_async_commit();
+    device.cp_async16(copied + lane * 8, input + (31 - lane) * 8, lane % 3 != 0);
+    device.cp_async_commit();
+    device.template cp_async_wait<1>();
     device.sync();
     std::uint32_t* const out = output + lane * words_per_thread;
     int place = 0;
     auto const put = [&](std::uint32_t word) { device.store(out + place++, word); };
 
-    words<4> const straight = device.load_matrices(tiles + lane * 8);
-    words<4> const turned = device.load_matrices_transposed(tiles + (31 - lane) * 8);
+    words<4> const straight = device.ldmatrix_x4(tiles + lane * 8);
+    words<4> const turned = device.ldmatrix_x4_trans(tiles + (31 - lane) * 8);
     for (int i = 0; i < 4; ++i) put(straight.word[i]);
     for (int i = 0; i < 4; ++i) put(turned.word[i]);
     float c[4] = {static_cast<float>(lane), 1, 2, 3};
-    device.multiply_add(c, straight, words<2>{{turned.word[0], turned.word[1]}});
+    device.mma_m16n8k16(c, straight, words<2>{{turned.word[0], turned.word[1]}});
     for (int i = 0; i < 4; ++i) put(static_cast<std::uint32_t>(static_cast<std::int32_t>(c[i])));
-    device.multiply_add(c, turned, words<2>{{straight.word[2], straight.word[3]}});
+    device.mma_m16n8k16(c, turned, words<2>{{straight.word[2], straight.word[3]}});
     for (int i = 0; i < 4; ++i) put(static_cast<std::uint32_t>(static_cast<std::int32_t>(c[i])));
 
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     device.sync();
     words<4> const zeroed = device.load16(copied + lane * 8);
     for (int i = 0; i < 4; ++i) put(zeroed.word[i]);

@@ -166,8 +166,7 @@ template <class A, class From, class To, class Ahead = read_nothing<float>>
 void multiply_pair_panel(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
                          From from, To to, Ahead ahead = {}, [[maybe_unused]] bool apart = false) {
   if constexpr (compiles_tiles) {
-    if (has_tiles())
-      return multiply_tiles(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to, ahead, apart);
+    if (has_tiles()) return wgmma_k_k(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to, ahead, apart);
   }
   if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to, ahead);
   if constexpr (register_block<float>::vectors > 2)

@@ -177,8 +177,8 @@ void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_
 
 /// m rows of one panel of b, of which `width` columns may be read: see multiply_pair_panel().
 template <class A, class From, class To, class Between>
-void multiply_tiles(Index m, Index cols, Index width, Index k, Index depth, A const& a, pair const* b, Index b_row,
-                    From from, To to, Between& between, bool apart) {
+void wgmma_k_k(Index m, Index cols, Index width, Index k, Index depth, A const& a, pair const* b, Index b_row,
+               From from, To to, Between& between, bool apart) {
   alignas(64) bfloat16 copy[tile_side * (tuning::pairs_depth + tile_depth)];
   tiles_in_use const in_use;
   for (Index i = 0; i < m; i += tile_side) {

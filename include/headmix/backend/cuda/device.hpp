@@ -42,13 +42,13 @@
 //   void block_exclusive_sum<threads>(T (&values)[n])   exclusive sum in place over the block, whose threads have n
 //                                        consecutive values each; all threads must call. Also a barrier. By CUB
 //
-//   void copy_async16(shared_pointer<T> to, T const* from, bool real)   cp.async, 16 bytes; zeros if not real
-//   void commit_copies()                 closes a group of copies of this thread
-//   void wait_copies<n>()                until at most the n latest groups of this thread are in flight; a barrier
-//                                        must follow before other threads read the data
-//   words<4> load_matrices(shared_pointer<bfloat16> row)              ldmatrix.x4: lane l gives row l % 8 of matrix
-//   words<4> load_matrices_transposed(shared_pointer<bfloat16> row)   l / 8; the latter is ldmatrix.x4.trans
-//   void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b)   mma.sync.m16n8k16, bfloat16, into float
+//   void cp_async16(shared_pointer<T> to, T const* from, bool real)   cp.async, 16 bytes; zeros if not real
+//   void cp_async_commit()               cp.async.commit_group: closes a group of copies of this thread
+//   void cp_async_wait<n>()              cp.async.wait_group: until at most the n latest groups of this thread are in
+//                                        flight; a barrier must follow before other threads read the data
+//   words<4> ldmatrix_x4(shared_pointer<bfloat16> row)         ldmatrix.x4: lane l gives row l % 8 of matrix l / 8
+//   words<4> ldmatrix_x4_trans(shared_pointer<bfloat16> row)   ldmatrix.x4.trans
+//   void mma_m16n8k16(float (&c)[4], words<4> const& a, words<2> const& b)   mma.sync, bfloat16, into float
 //
 // Further functions of devices with Hopper's instructions (Sm90a, EmulatedSm90a), for kernels with `static constexpr
 // bool warpgroups = true`. A warpgroup is 128 threads, and tiles are stored in panels of 64 columns (warpgroup.hpp):
@@ -56,39 +56,40 @@
 //   int warpgroup()                      warpgroup index in the block
 //   void sync_named<threads>(int)        bar.sync: named barrier 1 to 15 of `threads` threads, orders their memory
 //   void arrive_named<threads>(int)      bar.arrive: arrival at a named barrier without waiting
-//   void init_barrier(shared_pointer<std::uint64_t>, int arrivals)   mbarrier; a fence_async and a barrier of the block
-//                                        must follow before other threads use it
+//   void mbarrier_init(shared_pointer<std::uint64_t>, int arrivals)   mbarrier.init; a fence_proxy_async and a barrier
+//   of
+//                                        the block must follow before other threads use it
 //   void arrive(barrier)                 mbarrier.arrive: one arrival at the current phase
-//   void arrive_expecting(barrier, int bytes)   mbarrier.arrive.expect_tx: an arrival, and `bytes` of pending copies
-//   void wait_barrier(barrier, int parity)      until the phase of this parity has ended; the one before the first has
-//                                        parity 1 and counts as ended
-//   void fence_async()                   fence.proxy.async: writes of this thread, and writes of others that it has
+//   void arrive_expect_tx(barrier, int bytes)   mbarrier.arrive.expect_tx: an arrival, and `bytes` of pending copies
+//   void mbarrier_wait(barrier, int parity)     mbarrier.try_wait until the phase of this parity has ended; the one
+//                                        before the first has parity 1 and counts as ended
+//   void fence_proxy_async()             fence.proxy.async: writes of this thread, and writes of others that it has
 //                                        synchronised with, become visible to TMA and wgmma after the next barrier
-//   void copy_tile(shared_pointer<bfloat16> to, tensor_map const&, int row, int col, barrier)   TMA, by one thread;
+//   void tma_load(shared_pointer<bfloat16> to, tensor_map const&, int row, int col, barrier)   TMA, by one thread;
 //                                        zeros outside of the matrix
 //   matrix_descriptor describe(shared_pointer<bfloat16> tile, int leading, int stride)   see describe_matrix
-//   void fence_products(registers&...)   wgmma.fence for the accumulators and left operands of the next MMAs. All 128
+//   void wgmma_fence(registers&...)      wgmma.fence for the accumulators and left operands of the next MMAs. All 128
 //                                        threads must call, as for everything below
-//   void multiply_tiles(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
+//   void wgmma_k_k(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
 //                                        wgmma.m64nNk16, bfloat16: c (+)= a b^T, 64 x 8 n accumulators, both operands
-//                                        K-major. A warp has 16 rows in the layout of multiply_add
-//   void multiply_across(float (&c)[n][4], words<4> const& or matrix_descriptor a, matrix_descriptor b, bool add)
+//                                        K-major. A warp has 16 rows in the layout of mma_m16n8k16
+//   void wgmma_k_mn(float (&c)[n][4], words<4> const& or matrix_descriptor a, matrix_descriptor b, bool add)
 //                                        c (+)= a b with a in registers or K-major, b MN-major
-//   void multiply_both_across(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
+//   void wgmma_mn_mn(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add)
 //                                        c (+)= a^T b, both operands MN-major
-//   void commit_products()               wgmma.commit_group
-//   void wait_products<n>(registers&...) wgmma.wait_group: until at most the n latest groups are in flight; these
+//   void wgmma_commit()                  wgmma.commit_group
+//   void wgmma_wait<n>(registers&...)    wgmma.wait_group: until at most the n latest groups are in flight; these
 //                                        accumulators are then valid
-//   void give_registers<n>(), take_registers<n>()   setmaxnreg.dec, .inc: n registers for each thread
+//   void setmaxnreg_dec<n>(), setmaxnreg_inc<n>()   setmaxnreg: n registers for each thread
 //
 // and for kernels with `static constexpr int cluster = 2`, where two neighbouring blocks run together:
 //
 //   int rank()                           block index in the cluster
 //   void sync_cluster()                  barrier of all threads of the cluster, orders their memory and publishes
-//                                        barriers of init_barrier. A block may not end while others still arrive at
+//                                        barriers of mbarrier_init. A block may not end while others still arrive at
 //                                        its barriers or copy to it
 //   void arrive_at(barrier, int rank)    arrival at the corresponding barrier of block `rank`
-//   void copy_tile_to_all(to, tensor_map const&, int row, int col, barrier)   TMA multicast to all blocks of the
+//   void tma_load_multicast(to, tensor_map const&, int row, int col, barrier)   TMA multicast to all blocks of the
 //                                        cluster: the same offset of `to` and of the barrier in each block
 //
 // The host's side is `Device::queue`, a stream that copies of the object share:

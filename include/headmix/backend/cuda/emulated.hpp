@@ -140,26 +140,26 @@ struct Emulated {
   // ---- copies and matrices ----
 
   template <class T>
-  void copy_async16(shared_pointer<T> to, std::type_identity_t<T> const* from, bool real) const {
-    machine_.copy_async16(thread_, to.offset(), from, real);
+  void cp_async16(shared_pointer<T> to, std::type_identity_t<T> const* from, bool real) const {
+    machine_.cp_async16(thread_, to.offset(), from, real);
   }
-  void commit_copies() const { machine_.commit_copies(thread_); }
+  void cp_async_commit() const { machine_.cp_async_commit(thread_); }
   template <int n>
-  void wait_copies() const {
-    static_assert(n >= 0, "headmix: wait_copies<n> leaves n groups of copies unfinished, 0 or more");
-    machine_.wait_copies(thread_, n);
+  void cp_async_wait() const {
+    static_assert(n >= 0, "headmix: cp_async_wait<n> leaves n groups of copies unfinished, 0 or more");
+    machine_.cp_async_wait(thread_, n);
   }
-  [[nodiscard]] words<4> load_matrices(shared_pointer<bfloat16 const> row) const {
-    static constexpr gpu::emulator::warp_function function{"load_matrices", 0, &perform_load<false>};
+  [[nodiscard]] words<4> ldmatrix_x4(shared_pointer<bfloat16 const> row) const {
+    static constexpr gpu::emulator::warp_function function{"ldmatrix_x4", 0, &perform_load<false>};
     return load_by(function, row);
   }
-  [[nodiscard]] words<4> load_matrices_transposed(shared_pointer<bfloat16 const> row) const {
-    static constexpr gpu::emulator::warp_function function{"load_matrices_transposed", 0, &perform_load<true>};
+  [[nodiscard]] words<4> ldmatrix_x4_trans(shared_pointer<bfloat16 const> row) const {
+    static constexpr gpu::emulator::warp_function function{"ldmatrix_x4_trans", 0, &perform_load<true>};
     return load_by(function, row);
   }
-  void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b) const {
+  void mma_m16n8k16(float (&c)[4], words<4> const& a, words<2> const& b) const {
     multiply_operands operands{c, a.word, b.word};
-    static constexpr gpu::emulator::warp_function function{"multiply_add", 0, &perform_multiply};
+    static constexpr gpu::emulator::warp_function function{"mma_m16n8k16", 0, &perform_multiply};
     machine_.meet(thread_, function, &operands);
   }
 

@@ -43,8 +43,8 @@ struct EmulatedSm90a : Emulated {
   void arrive_named(int barrier) const {
     state().barriers.arrive_named(thread_, barrier, threads);
   }
-  void init_barrier(shared_pointer<std::uint64_t> barrier, int arrivals) const {
-    state().barriers.init_barrier(thread_, barrier.offset(), arrivals);
+  void mbarrier_init(shared_pointer<std::uint64_t> barrier, int arrivals) const {
+    state().barriers.mbarrier_init(thread_, barrier.offset(), arrivals);
   }
   void arrive(shared_pointer<std::uint64_t> barrier) const { state().barriers.arrive(thread_, barrier.offset(), 0); }
   void arrive_at(shared_pointer<std::uint64_t> barrier, int of) const {
@@ -52,24 +52,24 @@ struct EmulatedSm90a : Emulated {
     Index const there = machine_.shared_begin(of) - machine_.shared_begin(rank());
     state().barriers.arrive(thread_, barrier.offset() + there, 0);
   }
-  void arrive_expecting(shared_pointer<std::uint64_t> barrier, int bytes) const {
+  void arrive_expect_tx(shared_pointer<std::uint64_t> barrier, int bytes) const {
     state().barriers.arrive(thread_, barrier.offset(), bytes);
   }
-  void wait_barrier(shared_pointer<std::uint64_t> barrier, int parity) const {
-    state().barriers.wait_barrier(thread_, barrier.offset(), parity);
+  void mbarrier_wait(shared_pointer<std::uint64_t> barrier, int parity) const {
+    state().barriers.mbarrier_wait(thread_, barrier.offset(), parity);
   }
-  void fence_async() const { state().copies.fence_async(thread_); }
+  void fence_proxy_async() const { state().copies.fence_proxy_async(thread_); }
 
   // ---- copies ----
 
-  void copy_tile(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
-                 shared_pointer<std::uint64_t> barrier) const {
-    state().copies.copy_tile(thread_, to.offset(), from, row, col, barrier.offset());
+  void tma_load(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
+                shared_pointer<std::uint64_t> barrier) const {
+    state().copies.tma_load(thread_, to.offset(), from, row, col, barrier.offset());
   }
 
-  void copy_tile_to_all(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
-                        shared_pointer<std::uint64_t> barrier) const {
-    state().copies.copy_tile_to_all(thread_, to.offset(), from, row, col, barrier.offset());
+  void tma_load_multicast(shared_pointer<bfloat16> to, tensor_map const& from, int row, int col,
+                          shared_pointer<std::uint64_t> barrier) const {
+    state().copies.tma_load_multicast(thread_, to.offset(), from, row, col, barrier.offset());
   }
 
   // ---- products ----
@@ -79,41 +79,40 @@ struct EmulatedSm90a : Emulated {
     return gpu::describe_matrix(static_cast<std::uint32_t>(of_block), leading, stride);
   }
   template <class... Registers>
-  void fence_products(Registers&... used) const {
+  void wgmma_fence(Registers&... used) const {
     state().products.fence(thread_, list(used...));
   }
   template <int n>
-  void multiply_tiles(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread_, {"multiply_tiles", &c[0][0], 8 * n, nullptr, a, b, add, false});
+  void wgmma_k_k(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
+    state().products.multiply(thread_, {"wgmma_k_k", &c[0][0], 8 * n, nullptr, a, b, add, false});
   }
   template <int n>
-  void multiply_across(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread_, {"multiply_across", &c[0][0], 8 * n, nullptr, a, b, add, true});
+  void wgmma_k_mn(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
+    state().products.multiply(thread_, {"wgmma_k_mn", &c[0][0], 8 * n, nullptr, a, b, add, true});
   }
   template <int n>
-  void multiply_both_across(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread_, {"multiply_both_across", &c[0][0], 8 * n, nullptr, a, b, add, true, true});
+  void wgmma_mn_mn(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
+    state().products.multiply(thread_, {"wgmma_mn_mn", &c[0][0], 8 * n, nullptr, a, b, add, true, true});
   }
   template <int n>
-  void multiply_across(float (&c)[n][4], words<4> const& a, gpu::matrix_descriptor b, bool add) const {
-    state().products.multiply(thread_, {"multiply_across", &c[0][0], 8 * n, &a, {}, b, add, true});
+  void wgmma_k_mn(float (&c)[n][4], words<4> const& a, gpu::matrix_descriptor b, bool add) const {
+    state().products.multiply(thread_, {"wgmma_k_mn", &c[0][0], 8 * n, &a, {}, b, add, true});
   }
-  void commit_products() const { state().products.commit(thread_); }
+  void wgmma_commit() const { state().products.commit(thread_); }
   template <int latest, class... Registers>
-  void wait_products(Registers&... used) const {
-    static_assert(latest >= 0 && latest < 8,
-                  "headmix: wait_products<n> leaves n groups of products unfinished, 0 to 7");
+  void wgmma_wait(Registers&... used) const {
+    static_assert(latest >= 0 && latest < 8, "headmix: wgmma_wait<n> leaves n groups of products unfinished, 0 to 7");
     state().products.wait(thread_, latest, list(used...));
   }
 
   // ---- registers ----
 
   template <int n>
-  void give_registers() const {
+  void setmaxnreg_dec() const {
     state().registers.give(thread_, n);
   }
   template <int n>
-  void take_registers() const {
+  void setmaxnreg_inc() const {
     state().registers.take(thread_, n);
   }
 

@@ -120,20 +120,20 @@ struct sm80 {
   // ---- asynchronous copies ----
 
   template <class T>
-  __device__ void copy_async16(T* to, T const* from, bool real) const {
+  __device__ void cp_async16(T* to, T const* from, bool real) const {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
                  "l"(__cvta_generic_to_global(from)), "r"(real ? 16 : 0)
                  : "memory");
   }
-  __device__ void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  __device__ void cp_async_commit() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
   template <int n>
-  __device__ void wait_copies() const {
+  __device__ void cp_async_wait() const {
     asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
   }
 
   // ---- matrices ----
 
-  [[nodiscard]] __device__ words<4> load_matrices(bfloat16 const* row) const {
+  [[nodiscard]] __device__ words<4> ldmatrix_x4(bfloat16 const* row) const {
     words<4> m;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(m.word[0]), "=r"(m.word[1]), "=r"(m.word[2]), "=r"(m.word[3])
@@ -141,7 +141,7 @@ struct sm80 {
                  : "memory");
     return m;
   }
-  [[nodiscard]] __device__ words<4> load_matrices_transposed(bfloat16 const* row) const {
+  [[nodiscard]] __device__ words<4> ldmatrix_x4_trans(bfloat16 const* row) const {
     words<4> m;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(m.word[0]), "=r"(m.word[1]), "=r"(m.word[2]), "=r"(m.word[3])
@@ -149,7 +149,7 @@ struct sm80 {
                  : "memory");
     return m;
   }
-  __device__ void multiply_add(float (&c)[4], words<4> const& a, words<2> const& b) const {
+  __device__ void mma_m16n8k16(float (&c)[4], words<4> const& a, words<2> const& b) const {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])

@@ -144,7 +144,7 @@ struct sm90a : sm80<Build> {
   __device__ void arrive_named(int barrier) const {
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(threads) : "memory");
   }
-  __device__ void init_barrier(std::uint64_t* barrier, int arrivals) const {
+  __device__ void mbarrier_init(std::uint64_t* barrier, int arrivals) const {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(this->shared_address(barrier)), "r"(arrivals)
                  : "memory");
   }
@@ -158,12 +158,12 @@ struct sm90a : sm80<Build> {
         "r"(rank)
         : "memory");
   }
-  __device__ void arrive_expecting(std::uint64_t* barrier, int bytes) const {
+  __device__ void arrive_expect_tx(std::uint64_t* barrier, int bytes) const {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(this->shared_address(barrier)),
                  "r"(bytes)
                  : "memory");
   }
-  __device__ void wait_barrier(std::uint64_t* barrier, int parity) const {
+  __device__ void mbarrier_wait(std::uint64_t* barrier, int parity) const {
     unsigned const address = this->shared_address(barrier);
     int done;
     do {
@@ -173,11 +173,11 @@ struct sm90a : sm80<Build> {
                    : "memory");
     } while (done == 0);
   }
-  __device__ void fence_async() const { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+  __device__ void fence_proxy_async() const { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
   // ---- copies ----
 
-  __device__ void copy_tile(bfloat16* to, gpu::tensor_map const& from, int row, int col, std::uint64_t* barrier) const {
+  __device__ void tma_load(bfloat16* to, gpu::tensor_map const& from, int row, int col, std::uint64_t* barrier) const {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
         "[%4];" ::"r"(this->shared_address(to)),
@@ -185,8 +185,8 @@ struct sm90a : sm80<Build> {
         : "memory");
   }
 
-  __device__ void copy_tile_to_all(bfloat16* to, gpu::tensor_map const& from, int row, int col,
-                                   std::uint64_t* barrier) const {
+  __device__ void tma_load_multicast(bfloat16* to, gpu::tensor_map const& from, int row, int col,
+                                     std::uint64_t* barrier) const {
     asm volatile(
         "{.reg .b32 blocks; .reg .b16 mask; mov.u32 blocks, %%cluster_nctarank; shl.b32 blocks, 1, blocks; "
         "sub.u32 blocks, blocks, 1; cvt.u16.u32 mask, blocks; "
@@ -202,29 +202,29 @@ struct sm90a : sm80<Build> {
     return describe_matrix(this->shared_address(tile), leading, stride);
   }
   template <class... Registers>
-  __device__ void fence_products(Registers&... used) const {
+  __device__ void wgmma_fence(Registers&... used) const {
     (pin(used), ...);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
   }
   template <int n>
-  __device__ void multiply_tiles(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
+  __device__ void wgmma_k_k(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
     product<false>(c, a, b, add);
   }
   template <int n>
-  __device__ void multiply_across(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
+  __device__ void wgmma_k_mn(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
     product<true>(c, a, b, add);
   }
   template <int n>
-  __device__ void multiply_both_across(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
+  __device__ void wgmma_mn_mn(float (&c)[n][4], matrix_descriptor a, matrix_descriptor b, bool add) const {
     product<true, true>(c, a, b, add);
   }
   template <int n>
-  __device__ void multiply_across(float (&c)[n][4], words<4> const& a, matrix_descriptor b, bool add) const {
+  __device__ void wgmma_k_mn(float (&c)[n][4], words<4> const& a, matrix_descriptor b, bool add) const {
     product<true>(c, a, b, add);
   }
-  __device__ void commit_products() const { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+  __device__ void wgmma_commit() const { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
   template <int latest, class... Registers>
-  __device__ void wait_products(Registers&... used) const {
+  __device__ void wgmma_wait(Registers&... used) const {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(latest) : "memory");
     (pin(used), ...);
   }
@@ -232,11 +232,11 @@ struct sm90a : sm80<Build> {
   // ---- registers ----
 
   template <int n>
-  __device__ void give_registers() const {
+  __device__ void setmaxnreg_dec() const {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
   }
   template <int n>
-  __device__ void take_registers() const {
+  __device__ void setmaxnreg_inc() const {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
   }
 

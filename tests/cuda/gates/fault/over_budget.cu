@@ -20,8 +20,8 @@ struct loads_again {
     float sum[4] = {};
     for (int k = 0; k < steps; ++k) {
       device.sync();
-      auto const a = device.load_matrices(tile), b = device.load_matrices_transposed(tile + 16);
-      device.multiply_add(sum, a, headmix::words<2>{{b.word[0], b.word[1]}});
+      auto const a = device.ldmatrix_x4(tile), b = device.ldmatrix_x4_trans(tile + 16);
+      device.mma_m16n8k16(sum, a, headmix::words<2>{{b.word[0], b.word[1]}});
     }
     for (int i = 0; i < 4; ++i) device.store(y + 4 * device.thread() + i, sum[i]);
   }

@@ -46,8 +46,8 @@ class barriers {
 
   // ---- in shared memory ----
 
-  void init_barrier(int thread, Index at, int arrivals) {
-    m_.must_cooperate(thread, "init_barrier");
+  void mbarrier_init(int thread, Index at, int arrivals) {
+    m_.must_cooperate(thread, "mbarrier_init");
     if (arrivals < 1 || arrivals > max_arrivals) {
       m_.running_.report(thread, "makes a barrier of ", arrivals, " arrivals, expected 1 to ", max_arrivals);
     }
@@ -71,7 +71,7 @@ class barriers {
     --b.missing;
     complete(b);
   }
-  void wait_barrier(int thread, Index at, int parity) {
+  void mbarrier_wait(int thread, Index at, int parity) {
     if (parity != 0 && parity != 1) m_.running_.report(thread, "waits for parity ", parity, ", expected 0 or 1");
     while (true) {
       barrier& b = barrier_at(thread, at, "waits at");
@@ -92,7 +92,7 @@ class barriers {
     shadow_state const made = m_.shared_shadow_.words()[at / 4];
     if (m_.order_.is_fenced(thread, made.writer, made.written)) return;
     m_.running_.report(thread, "copies a tile for the barrier at byte ", at, ", which thread ", int{made.writer},
-                       " has made, with no fence_async between");
+                       " has made, with no fence_proxy_async between");
   }
   /// The party that writes the copies of a barrier.
   [[nodiscard]] party agent_of(Index at) const { return shared_.at(at).agent; }

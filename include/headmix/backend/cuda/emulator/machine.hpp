@@ -99,8 +99,8 @@ class machine {
     enter_global(thread, address, bytes, write);
   }
 
-  void copy_async16(int thread, Index to, void const* from, bool real) {
-    must_cooperate(thread, "copy_async16");
+  void cp_async16(int thread, Index to, void const* from, bool real) {
+    must_cooperate(thread, "cp_async16");
     check_shared(thread, to, 16, 16, true);
     enter_shared(thread, thread, to, 16, true);
     if (auto const address = reinterpret_cast<std::uintptr_t>(from); address % 16 != 0) {
@@ -111,12 +111,12 @@ class machine {
     t.copies.push_back({from, static_cast<int>(to), t.group, real});
     in_flight_[index(to / 16)] = static_cast<std::uint16_t>(thread + 1);
   }
-  void commit_copies(int thread) {
-    must_cooperate(thread, "commit_copies");
+  void cp_async_commit(int thread) {
+    must_cooperate(thread, "cp_async_commit");
     ++copies_[index(thread)].group;
   }
-  void wait_copies(int thread, int latest) {
-    must_cooperate(thread, "wait_copies");
+  void cp_async_wait(int thread, int latest) {
+    must_cooperate(thread, "cp_async_wait");
     copy_state& t = copies_[index(thread)];
     while (t.landed < t.copies.size() && t.copies[t.landed].group < t.group - latest) {
       copy const& c = t.copies[t.landed++];

@@ -43,7 +43,7 @@ class products {
   using register_list = std::vector<registers>;
 
   void fence(int thread, register_list const& used) {
-    m_.turns_.meet_group(thread, "fence_products", const_cast<register_list*>(&used), [&](group_operands const& all) {
+    m_.turns_.meet_group(thread, "wgmma_fence", const_cast<register_list*>(&used), [&](group_operands const& all) {
       group& g = group_of(thread);
       g.fenced.clear();
       for (std::size_t i = 0; i < used.size(); ++i) {
@@ -72,10 +72,10 @@ class products {
                          [&](group_operands const& all) { begin_product(thread / warpgroup_threads, all); });
   }
   void commit(int thread) {
-    m_.turns_.meet_group(thread, "commit_products", nullptr, [&](group_operands const&) { ++group_of(thread).number; });
+    m_.turns_.meet_group(thread, "wgmma_commit", nullptr, [&](group_operands const&) { ++group_of(thread).number; });
   }
   void wait(int thread, int latest, register_list const& used) {
-    m_.turns_.meet_group(thread, "wait_products", const_cast<register_list*>(&used),
+    m_.turns_.meet_group(thread, "wgmma_wait", const_cast<register_list*>(&used),
                          [&](group_operands const& all) { end_products(thread / warpgroup_threads, latest, all); });
   }
 
@@ -254,11 +254,11 @@ class products {
     for (seen_registers const& s : groups_[index(g)].fenced) {
       if (!s.has(first)) continue;
       if (int const t = s.changed(); t >= 0) {
-        m_.running_.report(thread + t, "changes ", what, " between fence_products and the product");
+        m_.running_.report(thread + t, "changes ", what, " between wgmma_fence and the product");
       }
       return;
     }
-    m_.running_.report(thread, "multiplies with ", what, " that no fence_products has named since they were used");
+    m_.running_.report(thread, "multiplies with ", what, " that no wgmma_fence has named since they were used");
   }
 
   void begin_product(int g, group_operands const& all) {

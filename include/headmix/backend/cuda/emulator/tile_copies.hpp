@@ -37,20 +37,20 @@ class tile_copies {
     if (!tiles_.empty()) m_.running_.report(tiles_.front().thread, "ends while a tile that it copies is on its way");
   }
 
-  void fence_async(int thread) {
-    m_.must_cooperate(thread, "fence_async");
+  void fence_proxy_async(int thread) {
+    m_.must_cooperate(thread, "fence_proxy_async");
     m_.order_.fence(thread, m_.epochs_);
   }
 
-  void copy_tile(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
-    copy_tile(thread, m_.rank(thread), to, from, row, col, at);
+  void tma_load(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
+    tma_load(thread, m_.rank(thread), to, from, row, col, at);
   }
   /// Copies a tile to all blocks of the cluster; `to` and `at` are places in the thread's block.
-  void copy_tile_to_all(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
+  void tma_load_multicast(int thread, Index to, tensor_map const& from, Index row, Index col, Index at) {
     Index const own = m_.shared_begin(m_.rank(thread));
     for (int rank = 0; rank < m_.running_.kernel.cluster; ++rank) {
       Index const there = m_.shared_begin(rank) - own;
-      copy_tile(thread, rank, to + there, from, row, col, at + there);
+      tma_load(thread, rank, to + there, from, row, col, at + there);
     }
   }
 
@@ -62,7 +62,7 @@ class tile_copies {
     if (s.written < m_.epochs_.block || s.writer >= first_agent) return;
     if (m_.order_.is_fenced(thread, s.writer, s.written)) return;
     m_.running_.report(thread, does, " byte ", byte, " of shared memory, which thread ", int{s.writer},
-                       " has written, with no fence_async between");
+                       " has written, with no fence_proxy_async between");
   }
   /// True if the 16 bytes at `address` belong to a tile without swizzle.
   [[nodiscard]] bool is_straight(Index address) const { return straight_[index(address / 16)]; }
@@ -91,7 +91,7 @@ class tile_copies {
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
 
   /// Copies a tile to the rank-th block of the cluster.
-  void copy_tile(int thread, int rank, Index to, tensor_map const& from, Index row, Index col, Index at) {
+  void tma_load(int thread, int rank, Index to, tensor_map const& from, Index row, Index col, Index at) {
     barriers_.begin_copy(thread, at);
     Index const alignment = from.swizzle == tile_swizzle::none ? 128 : panel_alignment;
     Index const bytes = Index{from.box_rows} * panel_row_bytes;

@@ -33,7 +33,7 @@ class register_counts {
   }
 
   void give(int thread, int n) {
-    m_.turns_.meet_group(thread, "give_registers", nullptr, [&](group_operands const&) {
+    m_.turns_.meet_group(thread, "setmaxnreg_dec", nullptr, [&](group_operands const&) {
       group& g = group_of(thread);
       check(thread, n);
       if (n > g.registers) m_.running_.report(thread, "gives registers until it has ", n, " of ", g.registers);
@@ -42,7 +42,7 @@ class register_counts {
     for (int const other : std::exchange(wanting_, {})) m_.turns_.wake_up(other);
   }
   void take(int thread, int n) {
-    m_.turns_.meet_group(thread, "take_registers", nullptr, [&](group_operands const&) {
+    m_.turns_.meet_group(thread, "setmaxnreg_inc", nullptr, [&](group_operands const&) {
       check(thread, n);
       if (n < group_of(thread).registers) {
         m_.running_.report(thread, "takes registers until it has ", n, " of ", group_of(thread).registers);
@@ -62,7 +62,7 @@ class register_counts {
         return;
       }
       wanting_.push_back(thread);
-      m_.turns_.wait_for_wake(thread, message("take_registers<", n, ">"));
+      m_.turns_.wait_for_wake(thread, message("setmaxnreg_inc<", n, ">"));
     }
   }
 

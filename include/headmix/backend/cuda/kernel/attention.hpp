@@ -175,7 +175,7 @@ struct attention_tensor {
         tile_copy<keys, width, threads>::start(device, tile_of(stage, values), thread, width,
                                                [&](int, int s) { return all_keys.of(from, first + s); });
       }
-      device.commit_copies();
+      device.cp_async_commit();
     };
 
     auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
@@ -195,7 +195,7 @@ struct attention_tensor {
     }
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
-      device.template wait_copies<2 * (stages - 1)>();
+      device.template cp_async_wait<2 * (stages - 1)>();
       device.sync();  // these keys have arrived, and all have read the last values
       start(p.v, first + (stages - 1) * keys, stage == 0 ? stages - 1 : stage - 1, true);
       auto const key = tile_of(stage, false), value = tile_of(stage, true);
@@ -245,7 +245,7 @@ struct attention_tensor {
         }
       }
 
-      device.template wait_copies<2 * (stages - 1)>();
+      device.template cp_async_wait<2 * (stages - 1)>();
       device.sync();  // these values have arrived, and all have read the keys
       start(p.k, first + stages * keys, stage, false);
       stage = stage + 1 == stages ? 0 : stage + 1;
@@ -279,7 +279,7 @@ struct attention_tensor {
         }
       }
     }
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     device.sync();  // the queries have arrived even if no key was seen
     put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
     device.sync_warp();

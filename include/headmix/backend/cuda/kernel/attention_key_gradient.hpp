@@ -200,14 +200,14 @@ struct attention_key_gradient_tensor {
     ahead |= find_next(1) << 2;
     device.sync();  // the row offsets are written
     if (ahead & real) start(0, (ahead & covered) != 0);
-    device.commit_copies();
+    device.cp_async_commit();
     put_statistics(0);
     int stage = 0;
     while (ahead & real) {
-      device.template wait_copies<0>();
+      device.template cp_async_wait<0>();
       device.sync();  // this stage has arrived, and all have read the other stage and this stage's row offsets
       if (ahead >> 2 & real) start(stage ^ 1, (ahead >> 2 & covered) != 0);
-      device.commit_copies();
+      device.cp_async_commit();
       ahead |= find_next(stage) << 4;
       auto const query = device.template shared<bfloat16>(stages_at + stage * 2 * query_bytes);
       auto const d_out = query + rows * width;
@@ -336,7 +336,7 @@ struct attention_key_gradient_tensor {
         }
       }
     }
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     small_keys const my_keys = facts.keys();
     if (parts.count > 1) {
       float* const to = parts.of(facts.part(), makes_values);

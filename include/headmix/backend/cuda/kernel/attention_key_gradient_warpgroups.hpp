@@ -69,16 +69,16 @@ struct attention_key_gradient_warpgroups {
     if (device.thread() == 0) {
       facts.find(x, mine, all_keys, static_cast<int>(device.block() % parts.count), listed, by, rows);
       ring::init(device, producers, 0, consumers);
-      device.init_barrier(keys_full(device), 1);
-      device.fence_async();  // visible to copies
+      device.mbarrier_init(keys_full(device), 1);
+      device.fence_proxy_async();  // visible to copies
     }
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template give_registers<40>();
+      device.template setmaxnreg_dec<40>();
       if (device.thread() == 0) bring_keys(device, all_keys.begin + first_key, all_keys.col);
       produce(device, facts);
     } else {
-      device.template take_registers<232>();
+      device.template setmaxnreg_inc<232>();
       consume(device, facts);
     }
   }
@@ -111,13 +111,13 @@ struct attention_key_gradient_warpgroups {
 
   template <class Device>
   HEADMIX_DEVICE void bring_keys(Device& device, int row, int col) const {
-    device.arrive_expecting(keys_full(device), 2 * key_bytes);
+    device.arrive_expect_tx(keys_full(device), 2 * key_bytes);
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
-      device.copy_tile(device.template shared<bfloat16>(i * key_panel_bytes), map_of_k, row, col + i * panel_columns,
-                       keys_full(device));
-      device.copy_tile(device.template shared<bfloat16>(key_bytes + i * key_panel_bytes), map_of_v, row,
-                       col + i * panel_columns, keys_full(device));
+      device.tma_load(device.template shared<bfloat16>(i * key_panel_bytes), map_of_k, row, col + i * panel_columns,
+                      keys_full(device));
+      device.tma_load(device.template shared<bfloat16>(key_bytes + i * key_panel_bytes), map_of_v, row,
+                      col + i * panel_columns, keys_full(device));
     }
   }
 
@@ -187,7 +187,7 @@ struct attention_key_gradient_warpgroups {
       device.template sync_named<warpgroup_threads>(own_barrier);  // row offsets and state are written
       if (number < 0) break;
       bring_rows(device, stage, places);
-      device.commit_copies();
+      device.cp_async_commit();
       if (thread < rows) {
         auto const of_stage = statistics_of(device, stage);
         of_stage[thread] = of_row.low;
@@ -198,10 +198,10 @@ struct attention_key_gradient_warpgroups {
         }
       }
       if (tile < on_their_way) continue;
-      device.template wait_copies<on_their_way>();
+      device.template cp_async_wait<on_their_way>();
       arrived(tile - on_their_way);
     }
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     for (int last = tile < on_their_way ? 0 : tile - on_their_way; last < tile; ++last) arrived(last);
     ring::arrive_full(device, tile);  // the end mark
   }
@@ -255,18 +255,18 @@ struct attention_key_gradient_warpgroups {
       matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), 16, eight_rows);
       HEADMIX_UNROLL
       for (int k = 0; k < width / 16; ++k) {
-        device.multiply_tiles(sums, of_keys.after(k / 4 * key_panel_bytes + k % 4 * 32),
-                              tile.after(k / 4 * row_panel_bytes + k % 4 * 32), k > 0);
+        device.wgmma_k_k(sums, of_keys.after(k / 4 * key_panel_bytes + k % 4 * 32),
+                         tile.after(k / 4 * row_panel_bytes + k % 4 * 32), k > 0);
       }
-      device.commit_products();
+      device.wgmma_commit();
     };
     auto const add = [&](float(&sums)[out_blocks][4], words<4> const(&left)[steps], int at) {
       matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), row_panel_bytes, eight_rows);
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
-        device.multiply_across(sums, left[k], tile.after(k * 16 * panel_row_bytes), true);
+        device.wgmma_k_mn(sums, left[k], tile.after(k * 16 * panel_row_bytes), true);
       }
-      device.commit_products();
+      device.wgmma_commit();
     };
     // 0 if a key does not see the row, NaN if it does and the row was zeroed.
     auto const mark_odd_rows = [&](float(&sums)[row_blocks][4], int stage) {
@@ -288,7 +288,7 @@ struct attention_key_gradient_warpgroups {
       }
     };
 
-    device.wait_barrier(keys_full(device), 0);
+    device.mbarrier_wait(keys_full(device), 0);
     HEADMIX_NO_UNROLL
     for (int tile = 0;; ++tile) {
       int const stage = ring::stage_of(tile);
@@ -296,7 +296,7 @@ struct attention_key_gradient_warpgroups {
       int const state = *state_of(device, stage);
       if (state == end) break;
       auto const shift = statistics_of(device, stage), delta = shift + rows;
-      device.fence_products(score, d_score);
+      device.wgmma_fence(score, d_score);
       multiply(score, key, rows_at(stage));
       multiply(d_score, value, gradients_at(stage));
       float of_row[row_blocks][2];  // read during the products
@@ -305,7 +305,7 @@ struct attention_key_gradient_warpgroups {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) of_row[j][e] = shift[8 * j + lane % 4 * 2 + e];
       }
-      device.template wait_products<1>(score);
+      device.template wgmma_wait<1>(score);
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
@@ -318,7 +318,7 @@ struct attention_key_gradient_warpgroups {
         }
       }
       if (state == partial) mark_odd_rows(score, stage);
-      device.template wait_products<0>(d_score);
+      device.template wgmma_wait<0>(d_score);
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
@@ -338,10 +338,10 @@ struct attention_key_gradient_warpgroups {
         weights[k] = sums_as_left(score[2 * k], score[2 * k + 1]);
         gradients[k] = sums_as_left(d_score[2 * k], d_score[2 * k + 1]);
       }
-      device.fence_products(d_key, d_value, weights, gradients);
+      device.wgmma_fence(d_key, d_value, weights, gradients);
       add(d_value, weights, gradients_at(stage));
       add(d_key, gradients, rows_at(stage));
-      device.template wait_products<0>(d_key, d_value, weights, gradients);
+      device.template wgmma_wait<0>(d_key, d_value, weights, gradients);
       ring::arrive_empty(device, tile);
     }
 

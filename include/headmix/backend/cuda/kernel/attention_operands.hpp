@@ -174,13 +174,13 @@ struct attention_operand_sums_tensor {
     float sum[m][2][operands] = {};
     int const begin = visible_range.begin / keys * keys;
     if (begin < visible_range.end) start(begin, 0);
-    device.commit_copies();
+    device.cp_async_commit();
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
-      device.template wait_copies<0>();
+      device.template cp_async_wait<0>();
       device.sync();  // this stage has arrived, and all have read the other one
       if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
-      device.commit_copies();
+      device.cp_async_commit();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
       stage ^= 1;
@@ -218,7 +218,7 @@ struct attention_operand_sums_tensor {
         }
       }
     }
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
 
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) {

@@ -82,13 +82,13 @@ struct attention_query_gradient_tensor {
 
     int const begin = visible_range.begin / keys * keys;
     if (begin < visible_range.end) start(begin, 0);
-    device.commit_copies();
+    device.cp_async_commit();
     int stage = 0;
     for (int first = begin; first < visible_range.end; first += keys) {
-      device.template wait_copies<0>();
+      device.template cp_async_wait<0>();
       device.sync();  // this stage has arrived, and all have read the other one
       if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
-      device.commit_copies();
+      device.cp_async_commit();
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
       stage ^= 1;
@@ -127,7 +127,7 @@ struct attention_query_gradient_tensor {
       multiply_sums<width>(device, out, d_score, key, own_key);
     }
 
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     device.sync();
     if constexpr (groups == 2) {
       static_assert(rows * width * 4 <= 4 * key_bytes, "headmix: the result does not fit where keys were");

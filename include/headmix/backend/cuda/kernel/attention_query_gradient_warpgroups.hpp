@@ -62,15 +62,15 @@ struct attention_query_gradient_warpgroups {
 
     gather_panels<rows, own_rows, width>(device, queries, first_row, [&](int r) { return places.of(p.q, r); });
     gather_panels<rows, own_rows, width>(device, d_outs, first_row, [&](int r) { return places.of(p.d_o, r); });
-    device.commit_copies();
+    device.cp_async_commit();
     auto const shift = device.template shared<float>(statistics_at), delta = shift + rows;
     if (int const i = device.thread() % warpgroup_threads; i < own_rows) {
       int const r = first_row + i, row = places.row(r), head = places.col(r) / width;
       shift[r] = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
       delta[r] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
     }
-    device.template wait_copies<0>();
-    device.fence_async();
+    device.template cp_async_wait<0>();
+    device.fence_proxy_async();
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
 
     float score[1][key_blocks][4], d_score[1][key_blocks][4], out[1][out_blocks][4] = {};
@@ -83,10 +83,10 @@ struct attention_query_gradient_warpgroups {
       matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), 16, eight_rows);
       HEADMIX_UNROLL
       for (int k = 0; k < width / 16; ++k) {
-        device.multiply_tiles(sums, of_rows.after(k / 4 * query_panel_bytes + k % 4 * 32),
-                              tile.after(k / 4 * ring::panel_bytes + k % 4 * 32), k > 0);
+        device.wgmma_k_k(sums, of_rows.after(k / 4 * query_panel_bytes + k % 4 * 32),
+                         tile.after(k / 4 * ring::panel_bytes + k % 4 * 32), k > 0);
       }
-      device.commit_products();
+      device.wgmma_commit();
     };
     auto const release = [&](auto const& empty) { arrive_by_warp(device, empty); };
 
@@ -94,16 +94,16 @@ struct attention_query_gradient_warpgroups {
     for (int tile = 0; tile < count; ++tile) {
       int const stage = ring::stage_of(tile), first = begin + tile * keys;
       bool const all_seen = sight.covers(first, first + keys);
-      device.wait_barrier(barriers.keys_full(stage), ring::parity_of(tile));
+      device.mbarrier_wait(barriers.keys_full(stage), ring::parity_of(tile));
       if (!all_seen) {
-        device.wait_barrier(barriers.clean(stage), cleaned >> stage & 1);
+        device.mbarrier_wait(barriers.clean(stage), cleaned >> stage & 1);
         cleaned ^= 1 << stage;
       }
-      device.wait_barrier(barriers.values_full(stage), ring::parity_of(tile));
-      device.fence_products(score[0], d_score[0]);
+      device.mbarrier_wait(barriers.values_full(stage), ring::parity_of(tile));
+      device.wgmma_fence(score[0], d_score[0]);
       multiply(score[0], query, ring::keys_at(stage));
       multiply(d_score[0], d_out, ring::values_at(stage));
-      device.template wait_products<1>(score[0]);
+      device.template wgmma_wait<1>(score[0]);
       if (!all_seen) hide_unseen<Mask>(score, sights, own, first, lane);
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
@@ -114,7 +114,7 @@ struct attention_query_gradient_warpgroups {
           for (int e = 2 * half; e < 2 * half + 2; ++e) score[0][j][e] = device.exp2(score[0][j][e] * scale - less);
         }
       }
-      device.template wait_products<0>(d_score[0]);
+      device.template wgmma_wait<0>(d_score[0]);
       release(barriers.values_empty(stage));
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
@@ -128,15 +128,15 @@ struct attention_query_gradient_warpgroups {
       if (!all_seen) mark_odd_keys<Mask>(d_score, sights, ring::odd_rows(device, stage), own, first, lane);
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) gradients[k] = sums_as_left(d_score[0][2 * k], d_score[0][2 * k + 1]);
-      device.fence_products(out[0], gradients);
+      device.wgmma_fence(out[0], gradients);
       matrix_descriptor const key =
           device.describe(device.template shared<bfloat16>(ring::keys_at(stage)), ring::panel_bytes, eight_rows);
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
-        device.multiply_across(out[0], gradients[k], key.after(k * 16 * panel_row_bytes), true);
+        device.wgmma_k_mn(out[0], gradients[k], key.after(k * 16 * panel_row_bytes), true);
       }
-      device.commit_products();
-      device.template wait_products<0>(out[0], gradients);
+      device.wgmma_commit();
+      device.template wgmma_wait<0>(out[0], gradients);
       release(barriers.keys_empty(stage));
     }
 

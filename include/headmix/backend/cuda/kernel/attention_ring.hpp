@@ -56,13 +56,13 @@ struct attention_ring {
     HEADMIX_DEVICE void init(Device& device) const {
       constexpr bool of_keys = cleaned == cleaned_tiles::keys;
       for (int i = 0; i < stages; ++i) {
-        device.init_barrier(keys_full(i), 1);
-        device.init_barrier(values_full(i), 1);
-        device.init_barrier(keys_empty(i), (consumers + (of_keys ? cleaners : 0)) * warp_arrivals);
-        device.init_barrier(values_empty(i), (consumers + (of_keys ? 0 : cleaners)) * warp_arrivals);
-        device.init_barrier(clean(i), cleaners * warp_arrivals);
+        device.mbarrier_init(keys_full(i), 1);
+        device.mbarrier_init(values_full(i), 1);
+        device.mbarrier_init(keys_empty(i), (consumers + (of_keys ? cleaners : 0)) * warp_arrivals);
+        device.mbarrier_init(values_empty(i), (consumers + (of_keys ? 0 : cleaners)) * warp_arrivals);
+        device.mbarrier_init(clean(i), cleaners * warp_arrivals);
       }
-      device.fence_async();  // visible to copies
+      device.fence_proxy_async();  // visible to copies
     }
   };
   /// Marks of the cleaned rows of a stage that were not finite.
@@ -92,12 +92,12 @@ struct attention_ring {
     for (int tile = 0; tile < count; ++tile) {
       int const stage = stage_of(tile), row = all_keys.begin + first_key + tile * keys;
       auto const bring = [&](TensorMap const& from, int at, auto const& empty, auto const& full) {
-        device.wait_barrier(empty, parity_of(tile) ^ 1);  // immediate for the first tiles
-        device.arrive_expecting(full, tile_bytes);
+        device.mbarrier_wait(empty, parity_of(tile) ^ 1);  // immediate for the first tiles
+        device.arrive_expect_tx(full, tile_bytes);
         HEADMIX_UNROLL
         for (int i = 0; i < panels; ++i) {
-          device.copy_tile(device.template shared<bfloat16>(at + i * panel_bytes), from, row,
-                           all_keys.col + i * panel_columns, full);
+          device.tma_load(device.template shared<bfloat16>(at + i * panel_bytes), from, row,
+                          all_keys.col + i * panel_columns, full);
         }
       };
       bring(of_keys, keys_at(stage), b.keys_empty(stage), b.keys_full(stage));
@@ -116,7 +116,7 @@ struct attention_ring {
     HEADMIX_NO_UNROLL
     for (int tile = 0; tile < count; ++tile) {
       int const stage = stage_of(tile), first = first_key + tile * keys;
-      device.wait_barrier(of_keys ? b.keys_full(stage) : b.values_full(stage), parity_of(tile));
+      device.mbarrier_wait(of_keys ? b.keys_full(stage) : b.values_full(stage), parity_of(tile));
       if (!sight.covers(first, first + keys)) {
         auto const rows = device.template shared<bfloat16>(of_keys ? keys_at(stage) : values_at(stage));
         auto const odd = odd_rows(device, stage);
@@ -132,7 +132,7 @@ struct attention_ring {
           if (of_row != 0) device.store16(at, words<4>{});
           if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
         }
-        device.fence_async();
+        device.fence_proxy_async();
         arrive_by_warp(device, b.clean(stage));
       }
       arrive_by_warp(device, of_keys ? b.keys_empty(stage) : b.values_empty(stage));
@@ -237,10 +237,10 @@ struct attention_row_block {
     int const first = seen / keys * keys;  // if no row sees a key, the range begins at the largest number
     int const count = (sight.end - first + keys - 1) / keys;
     if (device.warpgroup() == 0) {
-      device.template give_registers<giving>();
+      device.template setmaxnreg_dec<giving>();
       ring::fill(device, of_keys, of_values, all_keys, sight, first, count);
     } else {
-      device.template take_registers<taking>();
+      device.template setmaxnreg_inc<taking>();
       consume(sight, first, count);
     }
   }

@@ -202,8 +202,8 @@ HEADMIX_DEVICE void multiply_transposed(Device& device, float (&c)[m][n][4], Poi
       words<4> const right = load_right_transposed(device, b, by_col, other_row + 8 * j, k);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
-        device.multiply_add(c[i][j], left[i], words<2>{{right.word[0], right.word[1]}});
-        device.multiply_add(c[i][j + 1], left[i], words<2>{{right.word[2], right.word[3]}});
+        device.mma_m16n8k16(c[i][j], left[i], words<2>{{right.word[0], right.word[1]}});
+        device.mma_m16n8k16(c[i][j + 1], left[i], words<2>{{right.word[2], right.word[3]}});
       }
     }
   }
@@ -218,8 +218,8 @@ HEADMIX_DEVICE void multiply_left(Device& device, float (&c)[m][width / 8][4], w
     words<4> const right = load_right(device, b, by_row, row, 8 * j);
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) {
-      device.multiply_add(c[i][j], a[i], words<2>{{right.word[0], right.word[1]}});
-      device.multiply_add(c[i][j + 1], a[i], words<2>{{right.word[2], right.word[3]}});
+      device.mma_m16n8k16(c[i][j], a[i], words<2>{{right.word[0], right.word[1]}});
+      device.mma_m16n8k16(c[i][j + 1], a[i], words<2>{{right.word[2], right.word[3]}});
     }
   }
 }

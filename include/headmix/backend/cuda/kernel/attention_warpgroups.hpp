@@ -63,9 +63,9 @@ struct attention_warpgroups {
     auto const queries = device.template shared<bfloat16>(0);
 
     gather_panels<rows, own_rows, width>(device, queries, first_row, [&](int r) { return places.of(p.q, r); });
-    device.commit_copies();
-    device.template wait_copies<0>();
-    device.fence_async();
+    device.cp_async_commit();
+    device.template cp_async_wait<0>();
+    device.fence_proxy_async();
     device.template sync_named<warpgroup_threads>(own_barrier + consumer);
 
     float top[2] = {hidden, hidden}, total[2] = {}, shrink[2];
@@ -79,8 +79,8 @@ struct attention_warpgroups {
           device.describe(device.template shared<bfloat16>(ring::keys_at(stage)), 16, 8 * panel_row_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < width / 16; ++k) {
-        device.multiply_tiles(score[0], query.after(k / 4 * query_panel_bytes + k % 4 * 32),
-                              key.after(k / 4 * ring::panel_bytes + k % 4 * 32), k > 0);
+        device.wgmma_k_k(score[0], query.after(k / 4 * query_panel_bytes + k % 4 * 32),
+                         key.after(k / 4 * ring::panel_bytes + k % 4 * 32), k > 0);
       }
     };
     auto const multiply_values = [&](int stage) {
@@ -88,7 +88,7 @@ struct attention_warpgroups {
                                                       ring::panel_bytes, 8 * panel_row_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
-        device.multiply_across(out[0], weights[k], value.after(k * 16 * panel_row_bytes), true);
+        device.wgmma_k_mn(out[0], weights[k], value.after(k * 16 * panel_row_bytes), true);
       }
     };
     auto const take_turn = [&] { device.template sync_named<2 * warpgroup_threads>(turn_barrier + consumer); };
@@ -147,7 +147,7 @@ struct attention_warpgroups {
     auto const make_weights = [&](int tile) {
       int const first = begin + tile * keys, stage = ring::stage_of(tile);
       if (!sight.covers(first, first + keys)) {
-        device.wait_barrier(barriers.clean(stage), cleaned >> stage & 1);
+        device.mbarrier_wait(barriers.clean(stage), cleaned >> stage & 1);
         cleaned ^= 1 << stage;
         mark_odd_keys<Mask>(score, sights, ring::odd_rows(device, stage), own, first, lane);
       }
@@ -157,42 +157,42 @@ struct attention_warpgroups {
 
     if (count > 0) {
       if (consumer == 1) give_turn();  // to the first consumer
-      device.wait_barrier(barriers.keys_full(0), 0);
+      device.mbarrier_wait(barriers.keys_full(0), 0);
       take_turn();
-      device.fence_products(score[0]);
+      device.wgmma_fence(score[0]);
       multiply_keys(0);
-      device.commit_products();
+      device.wgmma_commit();
       if (consumer == 0 || count > 1) give_turn();
-      device.template wait_products<0>(score[0]);
+      device.template wgmma_wait<0>(score[0]);
       release(barriers.keys_empty(0));
       exponentials(0);
       make_weights(0);
       HEADMIX_NO_UNROLL
       for (int tile = 1; tile < count; ++tile) {
         int const stage = ring::stage_of(tile), before = ring::stage_of(tile - 1);
-        device.wait_barrier(barriers.keys_full(stage), ring::parity_of(tile));
-        device.wait_barrier(barriers.values_full(before), ring::parity_of(tile - 1));
+        device.mbarrier_wait(barriers.keys_full(stage), ring::parity_of(tile));
+        device.mbarrier_wait(barriers.values_full(before), ring::parity_of(tile - 1));
         take_turn();
-        device.fence_products(score[0], out[0], weights);
+        device.wgmma_fence(score[0], out[0], weights);
         multiply_keys(stage);
-        device.commit_products();
+        device.wgmma_commit();
         multiply_values(before);
-        device.commit_products();
+        device.wgmma_commit();
         if (consumer == 0 || tile + 1 < count) give_turn();
-        device.template wait_products<1>(score[0]);
+        device.template wgmma_wait<1>(score[0]);
         release(barriers.keys_empty(stage));
         exponentials(tile);
-        device.template wait_products<0>(out[0], weights);
+        device.template wgmma_wait<0>(out[0], weights);
         release(barriers.values_empty(before));
         shrink_sums();
         make_weights(tile);
       }
       int const last = ring::stage_of(count - 1);
-      device.wait_barrier(barriers.values_full(last), ring::parity_of(count - 1));
-      device.fence_products(out[0], weights);
+      device.mbarrier_wait(barriers.values_full(last), ring::parity_of(count - 1));
+      device.wgmma_fence(out[0], weights);
       multiply_values(last);
-      device.commit_products();
-      device.template wait_products<0>(out[0], weights);
+      device.wgmma_commit();
+      device.template wgmma_wait<0>(out[0], weights);
       release(barriers.values_empty(last));
     }
 

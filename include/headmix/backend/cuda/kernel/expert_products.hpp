@@ -205,13 +205,12 @@ struct expert_products {
   template <class Device, class Barrier>
   HEADMIX_DEVICE void bring_weights(Device& device, int to, Barrier const& full, int expert, int col0, int k0) const {
     constexpr int of_product = transposed ? 1 : own_columns / panel_columns;
-    device.arrive_expecting(full, right_bytes);
+    device.arrive_expect_tx(full, right_bytes);
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
       int const n = col0 + i % of_product * panel_columns;
-      device.copy_tile(device.template shared<bfloat16>(to + i * (right_bytes / panels)), weights[i / of_product],
-                       expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n),
-                       full);
+      device.tma_load(device.template shared<bfloat16>(to + i * (right_bytes / panels)), weights[i / of_product],
+                      expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n), full);
     }
   }
   /// Issues the MMAs of one step of the depth, also for groups without rows: a branch for one group cost a third of a
@@ -222,20 +221,20 @@ struct expert_products {
     matrix_descriptor const left = device.describe(device.template shared<bfloat16>(left_at), 16, eight_rows);
     matrix_descriptor const right =
         device.describe(device.template shared<bfloat16>(right_at), right_bytes / panels, eight_rows);
-    device.fence_products(sum[0], sum[1]);
+    device.wgmma_fence(sum[0], sum[1]);
     HEADMIX_UNROLL
     for (int k = 0; k < depth / 16; ++k) {
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
         matrix_descriptor const a = left.after(half * (group_rows * panel_row_bytes) + 32 * k);
         if constexpr (transposed) {
-          device.multiply_tiles(sum[half], a, right.after(32 * k), adds || k > 0);
+          device.wgmma_k_k(sum[half], a, right.after(32 * k), adds || k > 0);
         } else {
-          device.multiply_across(sum[half], a, right.after(16 * panel_row_bytes * k), adds || k > 0);
+          device.wgmma_k_mn(sum[half], a, right.after(16 * panel_row_bytes * k), adds || k > 0);
         }
       }
     }
-    device.commit_products();
+    device.wgmma_commit();
   }
   HEADMIX_DEVICE static void clear(sums& sum) {
     HEADMIX_UNROLL

@@ -92,7 +92,7 @@ struct grouped_gemm_resident : resident_rows {
               [&](int, int k) { return weight + (Index{k0} + k) * w_stride + col0; });
         }
       }
-      device.commit_copies();
+      device.cp_async_commit();
     };
 
     constexpr int m = 2, n = columns / 16;  // a warp has twice 16 m x 8 n accumulators
@@ -107,7 +107,7 @@ struct grouped_gemm_resident : resident_rows {
       float sum[2][m][n][4] = {};
       HEADMIX_NO_UNROLL
       for (int end = some ? step + 1 + two : 0; step < end; ++step) {
-        device.template wait_copies<stages - 2>();
+        device.template cp_async_wait<stages - 2>();
         device.sync();  // this step's tile has arrived, and all have read the last step's
         start(step + stages - 1, last);
         auto const left = device.template shared<T>(two && step % 2 != 0 ? left_bytes : 0);
@@ -156,7 +156,7 @@ struct grouped_gemm_resident : resident_rows {
         }
       }
     }
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
   }
 };
 

@@ -59,16 +59,16 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     if (device.thread() == 0) {
       lefts::init(device, gather_threads / 32, 0, consumers);
       rights::init(device, 0, 1, consumers);
-      device.fence_async();  // visible to copies
+      device.fence_proxy_async();  // visible to copies
     }
     this->read_begins(device);
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template give_registers<72>();
+      device.template setmaxnreg_dec<72>();
       if (device.warp() == 0) bring_all_weights(device);
       if (device.warp() >= 2) gather(device);
     } else {
-      device.template take_registers<216>();
+      device.template setmaxnreg_inc<216>();
       consume(device);
     }
   }
@@ -152,22 +152,22 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
           HEADMIX_UNROLL
           for (int n = 0; n < copy::count; ++n) {
             int const row = row0 + copy::row(thread, n);
-            device.copy_async16(to + copy::layout::offset(row, copy::col(thread) / 8), from + Index{chunks[row]} * 8,
-                                true);
+            device.cp_async16(to + copy::layout::offset(row, copy::col(thread) / 8), from + Index{chunks[row]} * 8,
+                              true);
           }
         }
-        device.commit_copies();
+        device.cp_async_commit();
         if (s >= 2) {
-          device.template wait_copies<2>();
+          device.template cp_async_wait<2>();
           lefts::arrive_full(device, step - 2);
         }
       }
       // All of them: there is no room for further rows before these have been read.
       if (step - first >= 2) {
-        device.template wait_copies<1>();
+        device.template cp_async_wait<1>();
         lefts::arrive_full(device, step - 2);
       }
-      device.template wait_copies<0>();
+      device.template cp_async_wait<0>();
       lefts::arrive_full(device, step - 1);
       now = next;
       number += every;
@@ -251,10 +251,10 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
       rights::wait_full(device, right + s);
       this->multiply_step(device, sum, lefts::stage_of(left + s) * left_bytes + first_row * panel_row_bytes,
                           rights_at + rights::stage_of(right + s) * right_bytes, s > 0);
-      device.template wait_products<1>();
+      device.template wgmma_wait<1>();
       if (s > 0) release(device, left + s - 1, right + s - 1, last);
     }
-    device.template wait_products<0>(sum[0], sum[1]);
+    device.template wgmma_wait<0>(sum[0], sum[1]);
     release(device, left + steps - 1, right + steps - 1, last);
   }
 };

@@ -49,15 +49,15 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (device.thread() == 0) {
       ring::init(device, producers, 1, consumers);
-      device.fence_async();  // visible to copies
+      device.fence_proxy_async();  // visible to copies
     }
     this->read_begins(device);
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template give_registers<72>();
+      device.template setmaxnreg_dec<72>();
       produce(device);
     } else {
-      device.template take_registers<216>();
+      device.template setmaxnreg_inc<216>();
       consume(device);
     }
   }
@@ -90,9 +90,9 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     int const thread = device.thread(), every = static_cast<int>(device.blocks());
     int step = 0;
     auto const finish = [&] {
-      device.commit_copies();
+      device.cp_async_commit();
       if (step >= on_their_way) {
-        device.template wait_copies<on_their_way>();
+        device.template cp_async_wait<on_their_way>();
         ring::arrive_full(device, step - on_their_way);
       }
       ++step;
@@ -124,8 +124,8 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
         for (int n = 0; n < copy::count; ++n) {
           // All rows of a warpgroup, if one of them exists.
           if (n % copies_of_warpgroup == 0 && (n * copy::rows_at_once >= now.count || steps == 0)) break;
-          device.copy_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
-                              from + Index{chunk[n]} * 8, true);
+          device.cp_async16(to + copy::layout::offset(copy::row(thread, n), copy::col(thread) / 8),
+                            from + Index{chunk[n]} * 8, true);
         }
         finish();
       }
@@ -137,7 +137,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
       device.arrive(ring::full(device, step));
     }
     finish();
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     for (int s = step < on_their_way ? 0 : step - on_their_way; s < step; ++s) ring::arrive_full(device, s);
   }
   /// Publishes the tile data to consumers and to the first warpgroup.
@@ -195,10 +195,10 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
       if (s > 0) ring::wait_full(device, step);
       this->multiply_step(device, sum, stage * left_bytes + first_row * panel_row_bytes,
                           rights_at + stage * right_bytes, s > 0);
-      device.template wait_products<1>();
+      device.template wgmma_wait<1>();
       if (s > 0) ring::arrive_empty(device, step - 1);
     }
-    device.template wait_products<0>(sum[0], sum[1]);
+    device.template wgmma_wait<0>(sum[0], sum[1]);
     ring::arrive_empty(device, step - 1);
   }
 };

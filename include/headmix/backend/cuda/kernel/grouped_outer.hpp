@@ -156,15 +156,15 @@ struct grouped_outer_tensor {
     for (int step = 0; step < stages - 1; ++step) {
       if (step < steps) start(step, step);
       read_slots(step + 1);
-      device.commit_copies();
+      device.cp_async_commit();
     }
     int stage = 0, next = stages - 1;
     for (int step = 0; step < steps; ++step) {
-      device.template wait_copies<stages - 2>();
+      device.template cp_async_wait<stages - 2>();
       device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       read_slots(step + stages);
-      device.commit_copies();
+      device.cp_async_commit();
       auto const left = device.template shared<T>(stage * left_bytes);
       auto const other = device.template shared<T>(stages * left_bytes + stage * right_bytes);
       HEADMIX_UNROLL
@@ -198,7 +198,7 @@ struct grouped_outer_tensor {
     }
 
     // Through shared memory, for loads and stores of whole rows.
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     device.sync();
     using out = tile_copy<rows, columns, threads>;
     auto const made = device.template shared<T>(0);

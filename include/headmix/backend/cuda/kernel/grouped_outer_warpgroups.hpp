@@ -57,15 +57,15 @@ struct grouped_outer_warpgroups {
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (device.thread() == 0) {
       ring::init(device, producers, 0, consumers);
-      device.fence_async();
+      device.fence_proxy_async();
     }
     device.sync();
     if (device.warpgroup() == 0) {
-      device.template give_registers<88>();
+      device.template setmaxnreg_dec<88>();
       int step = 0;
       each_tile(device, [&](slots_of_matrix_tile const& mine) { produce(device, mine, step); });
     } else {
-      device.template take_registers<208>();
+      device.template setmaxnreg_inc<208>();
       int step = 0;
       each_tile(device, [&](slots_of_matrix_tile const& mine) { consume(device, mine, step); });
     }
@@ -115,9 +115,9 @@ struct grouped_outer_warpgroups {
     };
     int arrived = at;  // steps whose rows have arrived
     auto const finish = [&] {
-      device.commit_copies();
+      device.cp_async_commit();
       if (at++ - arrived < on_their_way) return;
-      device.template wait_copies<on_their_way>();
+      device.template cp_async_wait<on_their_way>();
       ring::arrive_full(device, arrived++);
     };
     // The rows of x and of g of the lane's slot; -1: none. `second`: 1 for the second of the two steps.
@@ -177,7 +177,7 @@ struct grouped_outer_warpgroups {
       bring_old(0);
       bring_old(1);
     }
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     while (arrived < at) ring::arrive_full(device, arrived++);
   }
 
@@ -196,20 +196,20 @@ struct grouped_outer_warpgroups {
       matrix_descriptor const right =
           device.describe(device.template shared<bfloat16>(right_at(stage, first_right)), panel_bytes, eight_rows);
       ring::wait_full(device, at);
-      device.fence_products(sum[0], sum[1]);
+      device.wgmma_fence(sum[0], sum[1]);
       HEADMIX_UNROLL
       for (int k = 0; k < depth / 16; ++k) {
         HEADMIX_UNROLL
         for (int half = 0; half < 2; ++half) {
-          device.multiply_both_across(sum[half], left.after(half * panel_bytes + k * 16 * panel_row_bytes),
-                                      right.after(k * 16 * panel_row_bytes), true);
+          device.wgmma_mn_mn(sum[half], left.after(half * panel_bytes + k * 16 * panel_row_bytes),
+                             right.after(k * 16 * panel_row_bytes), true);
         }
       }
-      device.commit_products();
-      device.template wait_products<1>();
+      device.wgmma_commit();
+      device.template wgmma_wait<1>();
       if (step > 0) ring::arrive_empty(device, at - 1);
     }
-    device.template wait_products<0>(sum[0], sum[1]);
+    device.template wgmma_wait<0>(sum[0], sum[1]);
     if (mine.steps > 0) ring::arrive_empty(device, at - 1);
 
     int const own = device.warp() % 4 * 16 + lane / 4;  // of 64 rows, and 8 rows below

@@ -105,7 +105,7 @@ struct tile_copy {
       int const i = row(thread, p);
       auto const* const from = source(p, i);
       bool const real = from != nullptr && c < width;
-      device.copy_async16(tile + layout::offset(i, c / 8), real ? from + c : from, real);
+      device.cp_async16(tile + layout::offset(i, c / 8), real ? from + c : from, real);
     }
   }
   /// from[p] is the address of the thread's chunk of its p-th row in the first of several adjacent tiles, and `right`
@@ -116,7 +116,7 @@ struct tile_copy {
                                          bool const (&real)[count], int right) {
     HEADMIX_UNROLL
     for (int p = 0; p < count; ++p) {
-      device.copy_async16(tile + layout::offset(row(thread, p), col(thread) / 8), from[p] + right, real[p]);
+      device.cp_async16(tile + layout::offset(row(thread, p), col(thread) / 8), from[p] + right, real[p]);
     }
   }
   /// Only the first `height` rows and `width` columns are read; the result of source for other rows is ignored.
@@ -128,7 +128,7 @@ struct tile_copy {
     HEADMIX_UNROLL
     for (int p = 0; p < count; ++p) {
       int const i = row(thread, p);
-      device.copy_async16(tile + layout::offset(i, c / 8), source(p, i) + known, i < height);
+      device.cp_async16(tile + layout::offset(i, c / 8), source(p, i) + known, i < height);
     }
   }
 };
@@ -162,26 +162,26 @@ class fragment_position {
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_left(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
                                   int col) {
-  return device.load_matrices(tile + position.at(row, col));
+  return device.ldmatrix_x4(tile + position.at(row, col));
 }
 /// The left operand from a tile of A^T: row and col are those of the tile, i.e. depth and row of A.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_left_transposed(Device& device, Pointer tile,
                                              fragment_position<cols, false> const& position, int row, int col) {
-  return device.load_matrices_transposed(tile + position.at(row, col));
+  return device.ldmatrix_x4_trans(tile + position.at(row, col));
 }
 /// The right operand, 16 deep and 16 columns wide, from a tile with a row for each step of the depth: words 0 and 1 are
 /// the operand of the first 8 columns, 2 and 3 of the others.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_right(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
                                    int col) {
-  return device.load_matrices_transposed(tile + position.at(row, col));
+  return device.ldmatrix_x4_trans(tile + position.at(row, col));
 }
 /// The right operand from a tile of B^T: row and col are those of the tile, i.e. column and depth of B.
 template <class Device, class Pointer, int cols>
 HEADMIX_DEVICE words<4> load_right_transposed(Device& device, Pointer tile,
                                               fragment_position<cols, false> const& position, int row, int col) {
-  return device.load_matrices(tile + position.at(row, col));
+  return device.ldmatrix_x4(tile + position.at(row, col));
 }
 
 /// c[i][j] += a[i] b[j]: 16 m x 8 n accumulators, b in the layout of load_right. Of the 16 x 8 accumulators of c[i][j],
@@ -196,8 +196,8 @@ HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> c
   for (int i = 0; i < m; ++i) {
     HEADMIX_UNROLL
     for (int j = 0; j < n / 2; ++j) {
-      device.multiply_add(c[i][2 * j], a[i], words<2>{{b[j].word[0], b[j].word[1]}});
-      device.multiply_add(c[i][2 * j + 1], a[i], words<2>{{b[j].word[2], b[j].word[3]}});
+      device.mma_m16n8k16(c[i][2 * j], a[i], words<2>{{b[j].word[0], b[j].word[1]}});
+      device.mma_m16n8k16(c[i][2 * j + 1], a[i], words<2>{{b[j].word[2], b[j].word[3]}});
     }
   }
 }

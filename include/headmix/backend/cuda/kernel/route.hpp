@@ -74,13 +74,13 @@ struct route_tensor {
     HEADMIX_UNROLL
     for (int step = 0; step < stages - 1; ++step) {
       if (step < steps) start(step, step);
-      device.commit_copies();
+      device.cp_async_commit();
     }
     for (int step = 0; step < steps; ++step) {
-      device.template wait_copies<stages - 2>();
+      device.template cp_async_wait<stages - 2>();
       device.sync();
       if (step + stages - 1 < steps) start(step + stages - 1, (step + stages - 1) % stages);
-      device.commit_copies();
+      device.cp_async_commit();
       int const stage = step % stages;
       auto const left = device.template shared<T>(stage * left_bytes);
       auto const right = device.template shared<T>(stages * left_bytes + stage * right_bytes);
@@ -93,7 +93,7 @@ struct route_tensor {
         multiply_add<1, n, T>(device, sum, a, b);
       }
     }
-    device.template wait_copies<0>();
+    device.template cp_async_wait<0>();
     device.sync();  // the logits reuse the tiles' memory
 
     auto const logits = device.template shared<float>(16 * warp * logit_row * 4);  // of this warp's rows

@@ -43,35 +43,35 @@ struct stage_ring {
   [[nodiscard]] static HEADMIX_DEVICE auto empty(Device& device, int step) {
     return empty_at(device, stage_of(step));
   }
-  /// Called by one thread, before a fence_async and a barrier of the block. A stage is full when the warps that fill it
-  /// have arrived, and this many threads in addition; empty when the warps that read it have arrived.
+  /// Called by one thread, before a fence_proxy_async and a barrier of the block. A stage is full when the warps that
+  /// fill it have arrived, and this many threads in addition; empty when the warps that read it have arrived.
   template <class Device>
   static HEADMIX_DEVICE void init(Device& device, int filling_warps, int filling_threads, int reading_warps) {
     for (int i = 0; i < stages; ++i) {
       for (int reader = 0; reader < readers; ++reader) {
-        device.init_barrier(full(device, i, reader), filling_warps * warp_arrivals + filling_threads);
+        device.mbarrier_init(full(device, i, reader), filling_warps * warp_arrivals + filling_threads);
       }
-      device.init_barrier(empty(device, i), reading_warps * warp_arrivals);
+      device.mbarrier_init(empty(device, i), reading_warps * warp_arrivals);
     }
   }
   template <class Device>
   static HEADMIX_DEVICE void wait_full(Device& device, int step) {
-    device.wait_barrier(full(device, step), parity_of(step));
+    device.mbarrier_wait(full(device, step), parity_of(step));
   }
   /// Called by a reader that waits for all of its steps in order; `odd` starts as 0 and has a bit for each stage.
   template <class Device>
   static HEADMIX_DEVICE void wait_next(Device& device, position const& at, int reader, int& odd) {
-    device.wait_barrier(full_at(device, at.stage, reader), odd >> at.stage & 1);
+    device.mbarrier_wait(full_at(device, at.stage, reader), odd >> at.stage & 1);
     odd ^= 1 << at.stage;
   }
   /// Returns at once for the first `stages` steps.
   template <class Device>
   static HEADMIX_DEVICE void wait_empty(Device& device, int step) {
-    device.wait_barrier(empty(device, step), parity_of(step) ^ 1);
+    device.mbarrier_wait(empty(device, step), parity_of(step) ^ 1);
   }
   template <class Device>
   static HEADMIX_DEVICE void wait_empty(Device& device, position const& at) {
-    device.wait_barrier(empty_at(device, at.stage), at.parity ^ 1);
+    device.mbarrier_wait(empty_at(device, at.stage), at.parity ^ 1);
   }
   /// Called by all lanes of a warp whose copies of the step have arrived.
   template <class Device>
@@ -80,7 +80,7 @@ struct stage_ring {
   }
   template <class Device>
   static HEADMIX_DEVICE void arrive_full(Device& device, position const& at, int reader) {
-    device.fence_async();
+    device.fence_proxy_async();
     arrive_by_warp(device, full_at(device, at.stage, reader));
   }
   /// Called by all lanes of a warp that has read the step's stage.
