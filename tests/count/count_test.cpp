@@ -122,7 +122,7 @@ struct Composed {
   struct N : size<dynamic> {};
   struct x : input<tokens, D> {};
   struct W : param<over<D, N>, size<3>> {};
-  struct V : param<plus_one<N>, times<D, N>, together<D, N>> {};
+  struct V : param<plus_one<N>, times<D, N>, extent_sum<D, N>> {};
   static constexpr auto y = split_rows<N>(x{}) % W{} + sum(V{});
   using losses = type_list<>;
   using observed = type_list<>;

@@ -148,8 +148,9 @@ inline constexpr fused_as<
           type_list<node<ops::matmul<kind::real>, A, B>, node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>,
           type_list<>, type_list<A, B>>,
     type_list<>, type_list<T...>>
-    fusion<fuse_test::BothAtOnce, type_list<compute<node<ops::matmul<kind::real>, A, B>>,
-                                            compute<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>>{};
+    fusion<fuse_test::BothAtOnce,
+           type_list<run_kernel<node<ops::matmul<kind::real>, A, B>>,
+                     run_kernel<node<ops::softmax, node<ops::matmul<kind::real>, A, B>>>, T...>>{};
 }  // namespace headmix
 
 namespace fuse_test {

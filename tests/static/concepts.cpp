@@ -37,7 +37,8 @@ static_assert(schedule<type_list<>, type_list<decltype(exp(x{} % W{}) * (x{} % W
 // In a layer the selection, its order and the keys are computed once.
 using program = Program<roots<std::remove_cv_t<decltype(layer::y)>>, Reference<float>, inference>;
 static_assert(leaves_of<roots<std::remove_cv_t<decltype(layer::y)>>>::size == 6);
-static_assert(contains<program::forward_steps, compute<std::remove_cv_t<decltype(sort_by_expert(layer::r::index))>>>);
+static_assert(
+    contains<program::forward_steps, run_kernel<std::remove_cv_t<decltype(sort_by_expert(layer::r::index))>>>);
 // Heads that are off are not computed: not their queries where the router reads the layer's input, and in inference not
 // their attention.
 template <class Y>

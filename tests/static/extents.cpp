@@ -41,9 +41,11 @@ static_assert(same<named_sizes<plus_one<P>>, type_list<P>>);
 static_assert(same<named_sizes<over<N, times<P, tokens>>>, type_list<N, P, tokens>>);
 
 // Rows that belong to tokens.
-static_assert(counts<tokens, tokens> && counts<times<N, tokens>, tokens> && counts<times<tokens, N>, tokens>);
-static_assert(counts<times<size<2>, times<N, tokens>>, tokens>);
-static_assert(!counts<N, tokens> && !counts<context_tokens, tokens> && counts<context_tokens, context_tokens>);
+static_assert(is_multiple_of<tokens, tokens> && is_multiple_of<times<N, tokens>, tokens> &&
+              is_multiple_of<times<tokens, N>, tokens>);
+static_assert(is_multiple_of<times<size<2>, times<N, tokens>>, tokens>);
+static_assert(!is_multiple_of<N, tokens> && !is_multiple_of<context_tokens, tokens> &&
+              is_multiple_of<context_tokens, context_tokens>);
 
 // Requirements.
 static_assert(equal<int, int>::holds(3, 3) && !equal<int, int>::holds(3, 4));

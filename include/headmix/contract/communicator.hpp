@@ -99,20 +99,20 @@ concept HasCommunicator = requires(B& b) {
 /// A backend that observes the progress of a backward pass. gradient_done(p): this pass adds nothing more to the
 /// gradient at address p. between_kernels(): called from time to time, for asynchronous work.
 template <class B>
-concept HearsGradients = requires(B& b, void const* gradient) {
+concept ObservesGradients = requires(B& b, void const* gradient) {
   b.gradient_done(gradient);
   b.between_kernels();
 };
 
-/// A backend with asynchronous operations. goes_on(number, from, to): operation `number` of its communicator has begun
-/// to read `from` and to write `to`. is_waiting(): whether an operation is in flight. settle(memory): completes those
-/// with operands or results in this memory. settle(): completes all. abandon(): see Overlaps.
+/// A backend with asynchronous operations. is_asynchronous(number, from, to): operation `number` of its communicator
+/// has begun to read `from` and to write `to`. has_pending(): whether an operation is in flight. wait_for(memory):
+/// completes those with operands or results in this memory. wait_for(): completes all. abandon(): see Overlaps.
 template <class B>
-concept GoesOn = requires(B& b, Index number, std::span<std::byte const> memory) {
-  b.goes_on(number, memory, memory);
-  { b.is_waiting() } -> std::convertible_to<bool>;
-  b.settle(memory);
-  b.settle();
+concept Asynchronous = requires(B& b, Index number, std::span<std::byte const> memory) {
+  b.is_asynchronous(number, memory, memory);
+  { b.has_pending() } -> std::convertible_to<bool>;
+  b.wait_for(memory);
+  b.wait_for();
   b.abandon();
 };
 

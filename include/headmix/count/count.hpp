@@ -57,9 +57,9 @@ struct given_sizes : size_value<X>... {
   /// The sequences, of equal length, of the rows counted by Y.
   template <Extent Y>
   [[nodiscard]] constexpr segments segments_of() const {
-    if constexpr (counts<Y, tokens>) {
+    if constexpr (is_multiple_of<Y, tokens>) {
       return divided(extent<tokens>());
-    } else if constexpr (counts<Y, context_tokens>) {
+    } else if constexpr (is_multiple_of<Y, context_tokens>) {
       return divided(extent<context_tokens>());
     } else {
       return uniform(1, extent<Y>());

@@ -101,7 +101,7 @@ struct cached_window_mean : operation {
   template <class A, class...>
   using shape_of = shape<rows<A>, cols<A>>;
   template <class...>
-  using checks = type_list<at_most<the<size<1>>, the<Window>>>;
+  using checks = type_list<at_most<extent_value<size<1>>, extent_value<Window>>>;
   static void eval(auto const& run, auto y, auto a, auto cache, auto table) {
     run.backend.cached_window_mean(y, a, run.template segments_of<tokens>(), cache, pages_of(run, table),
                                    run.template extent<Window>());

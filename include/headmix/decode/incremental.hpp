@@ -33,7 +33,8 @@ struct repetition_around<L> {
   using type = typename L::repeated_by;
 };
 template <Expr E>
-requires(!Leaf<E> && E::form_of != form::immediate) struct repetition_around<E> : first_repetition<typename E::args> {
+requires(!Leaf<E> && E::form_of != form::scalar_constant) struct repetition_around<E>
+    : first_repetition<typename E::args> {
 };
 template <class R, repeat_edge Edge, class A>
 struct repetition_around<node<ops::at_edge<R, Edge>, A>> {

@@ -25,9 +25,9 @@ namespace headmix {
 class gradient_listener {
  public:
   virtual ~gradient_listener() = default;
-  /// See HearsGradients.
+  /// See ObservesGradients.
   virtual void gradient_done(void const* gradient) = 0;
-  /// See HearsGradients.
+  /// See ObservesGradients.
   virtual void between_kernels() = 0;
 };
 
@@ -50,53 +50,53 @@ class Distributed : public Backend {
   void set_listener(gradient_listener* listener) { shared_->listener = listener; }
   /// The listener for gradients.
   [[nodiscard]] gradient_listener* listener() const { return shared_->listener; }
-  /// See HearsGradients.
+  /// See ObservesGradients.
   void gradient_done(void const* gradient) {
     if (shared_->listener != nullptr) shared_->listener->gradient_done(gradient);
   }
-  /// See HearsGradients.
+  /// See ObservesGradients.
   void between_kernels() {
     if (shared_->listener != nullptr) shared_->listener->between_kernels();
     if constexpr (Overlaps<C>) {
-      if (is_waiting()) communicator_->advance();
+      if (has_pending()) communicator_->advance();
     }
   }
 
   /// Registers operation `number` of the communicator, which reads `from` and writes `to`.
-  void goes_on(Index number, std::span<std::byte const> from, std::span<std::byte const> to) {
+  void is_asynchronous(Index number, std::span<std::byte const> from, std::span<std::byte const> to) {
     shared_->operations.push_back({number, from, to});
   }
-  /// See GoesOn.
-  [[nodiscard]] bool is_waiting() const { return !shared_->operations.empty(); }
-  /// See GoesOn.
-  void settle(std::span<std::byte const> touched) {
-    settle_if([&](operation_that_goes_on const& o) { return meets(o.from, touched) || meets(o.to, touched); });
+  /// See Asynchronous.
+  [[nodiscard]] bool has_pending() const { return !shared_->operations.empty(); }
+  /// See Asynchronous.
+  void wait_for(std::span<std::byte const> touched) {
+    wait_for_if([&](pending_operation const& o) { return meets(o.from, touched) || meets(o.to, touched); });
   }
-  /// See GoesOn.
-  void settle() {
-    settle_if([](operation_that_goes_on const&) { return true; });
+  /// See Asynchronous.
+  void wait_for() {
+    wait_for_if([](pending_operation const&) { return true; });
   }
-  /// See GoesOn.
+  /// See Asynchronous.
   void abandon() {
     if constexpr (Overlaps<C>) communicator_->abandon();
     shared_->operations.clear();
   }
 
  private:
-  struct operation_that_goes_on {
+  struct pending_operation {
     Index number;
     std::span<std::byte const> from, to;
   };
   struct shared {
     gradient_listener* listener = nullptr;
-    std::vector<operation_that_goes_on> operations;
+    std::vector<pending_operation> operations;
   };
   static bool meets(std::span<std::byte const> a, std::span<std::byte const> b) {
     std::less<> const before;
     return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
   }
   template <class F>
-  void settle_if(F wanted) {
+  void wait_for_if(F wanted) {
     if constexpr (Overlaps<C>) {
       auto& all = shared_->operations;
       for (std::size_t i = 0; i < all.size();) {

@@ -84,7 +84,7 @@ class GradientSums : public gradient_listener {
     for (entry& e : all_) e.heard = 0;
     going_on_ = false;
   }
-  /// See HearsGradients.
+  /// See ObservesGradients.
   void gradient_done(void const* gradient) override {
     entry* const e = find(gradient);
     if (e == nullptr) return;
@@ -104,7 +104,7 @@ class GradientSums : public gradient_listener {
     // In the same order on all ranks, even if one of them omits a part of a step.
     while (next_ < buckets_.size() && buckets_[next_].missing == 0) begin(buckets_[next_++]);
   }
-  /// See HearsGradients.
+  /// See ObservesGradients.
   void between_kernels() override {
     if (going_on_) backend_.communicator().advance();
   }

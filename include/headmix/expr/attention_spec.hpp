@@ -109,7 +109,7 @@ struct scores_with_bias : attention_part {
   }
   template <class Heads, class B>
   static constexpr auto checks() {
-    return type_list<equal<cols_of<B>, the<Heads>>, equal<rows_of<B>, the<times<Keys, Keys>>>>{};
+    return type_list<equal<cols_of<B>, extent_value<Heads>>, equal<rows_of<B>, extent_value<times<Keys, Keys>>>>{};
   }
   template <class Spec, int>
   static constexpr auto gradient(auto... a) {
@@ -146,7 +146,8 @@ struct mapped_scores : attention_part {
   }
   template <class Heads, class... A>
   static constexpr auto checks() {
-    return concat<std::conditional_t<cols<A>::value == 1, type_list<>, type_list<equal<cols_of<A>, the<Heads>>>>...>{};
+    return concat<
+        std::conditional_t<cols<A>::value == 1, type_list<>, type_list<equal<cols_of<A>, extent_value<Heads>>>>...>{};
   }
   template <class Spec, int Which>
   static constexpr auto gradient(auto... a) {
@@ -244,10 +245,11 @@ struct attention_spec {
   }
   template <class Q, class K, class V, class... Further>
   static constexpr auto checks() {
-    using products =
-        type_list<equal<rows_of<V>, rows_of<K>>, equal<cols_of<V>, cols_of<K>>, multiple_of<cols_of<K>, the<KvHeads>>>;
+    using products = type_list<equal<rows_of<V>, rows_of<K>>, equal<cols_of<V>, cols_of<K>>,
+                               multiple_of<cols_of<K>, extent_value<KvHeads>>>;
     if constexpr (chooses) {
-      using own = type_list<equal<cols_of<Q>, the<over<cols<K>, KvHeads>>>, multiple_of<the<chosen>, the<KvHeads>>>;
+      using own = type_list<equal<cols_of<Q>, extent_value<over<cols<K>, KvHeads>>>,
+                            multiple_of<extent_value<chosen>, extent_value<KvHeads>>>;
       return concat<products, own, checks_of_parts<chosen, Further...>>{};
     } else {
       using heads = over<cols<Q>, over<cols<K>, KvHeads>>;

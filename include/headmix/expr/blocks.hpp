@@ -33,7 +33,7 @@ struct column_blocks : operation {
   template <class A>
   using whole = shape<rows<A>, times<Parts, cols<A>>>;
   template <class A>
-  using checks = type_list<multiple_of<cols_of<A>, the<Parts>>>;
+  using checks = type_list<multiple_of<cols_of<A>, extent_value<Parts>>>;
   template <class T>
   static constexpr view<T> apply(auto const& run, view<T> a) {
     Index const n = run.template extent<Parts>();
@@ -55,7 +55,7 @@ struct row_blocks : operation {
   template <class A>
   using whole = shape<times<Parts, rows<A>>, cols<A>>;
   template <class A>
-  using checks = type_list<multiple_of<rows_of<A>, the<Parts>>>;
+  using checks = type_list<multiple_of<rows_of<A>, extent_value<Parts>>>;
   template <class T>
   static constexpr view<T> apply(auto const& run, view<T> a) {
     Index const n = run.template extent<Parts>();

@@ -59,7 +59,7 @@ struct within_capacity<capacity<Num, Den>, C> : renumbering {
   template <class Chosen, class Perm, class Offsets>
   using domain_of = headmix::domain<Chosen>;
   template <class Chosen, class Perm, class Offsets>
-  using checks = type_list<at_most<the<size<0>>, the<C>>>;
+  using checks = type_list<at_most<extent_value<size<0>>, extent_value<C>>>;
   /// The rows that an expert takes of so many.
   static Index most(auto const& run, Index rows, Index top_k, Index experts) {
     if constexpr (Num == dynamic) {

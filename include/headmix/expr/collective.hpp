@@ -49,7 +49,7 @@ void for_each_row(auto const& run, Index n, F const& f) {
 
 /// y = the sum over the ranks of a.
 struct all_sum : operation {
-  static constexpr bool goes_on = true;
+  static constexpr bool is_asynchronous = true;
   static constexpr bool takes_stacks = true;
   template <class A>
   using shape_of = typename A::extents;
@@ -61,9 +61,9 @@ struct all_sum : operation {
     if constexpr (HasCommunicator<Backend>) {
       auto& all = run.backend.communicator();
       view<T const> const from = detail::gapless(run, y, a);
-      if constexpr (GoesOn<Backend> && Overlaps<std::remove_cvref_t<decltype(all)>>) {
-        run.backend.goes_on(all.begin_all_sum(y.data, from.data, y.size()), detail::bytes_of(from),
-                            detail::bytes_of(view<T const>(y)));
+      if constexpr (Asynchronous<Backend> && Overlaps<std::remove_cvref_t<decltype(all)>>) {
+        run.backend.is_asynchronous(all.begin_all_sum(y.data, from.data, y.size()), detail::bytes_of(from),
+                                    detail::bytes_of(view<T const>(y)));
       } else {
         all.all_sum(y.data, from.data, y.size());
       }
@@ -141,7 +141,7 @@ struct all_gather_rows : rows_of_shares {
   template <class A>
   using shape_of = shape<X, cols<A>>;
   template <class A>
-  using checks = type_list<equal<rows_of<A>, the<rank_share<X>>>>;
+  using checks = type_list<equal<rows_of<A>, extent_value<rank_share<X>>>>;
   static void eval(auto const& run, auto y, auto a) {
     moved<X>(run, y, a, [](auto& ranks, auto* to, auto* from, auto counts) { ranks.all_gather(to, from, counts); });
   }
@@ -154,7 +154,7 @@ struct reduce_scatter_rows : rows_of_shares {
   template <class A>
   using shape_of = shape<rank_share<X>, cols<A>>;
   template <class A>
-  using checks = type_list<equal<rows_of<A>, the<X>>>;
+  using checks = type_list<equal<rows_of<A>, extent_value<X>>>;
   static void eval(auto const& run, auto y, auto a) {
     moved<X>(run, y, a, [](auto& ranks, auto* to, auto* from, auto counts) { ranks.reduce_scatter(to, from, counts); });
   }
@@ -201,7 +201,7 @@ struct share_of_cols : operation {
   template <class A>
   static constexpr kind kind_of = A::kind_of;
   template <class A>
-  using checks = type_list<equal<cols_of<A>, the<times<X, Group>>>>;
+  using checks = type_list<equal<cols_of<A>, extent_value<times<X, Group>>>>;
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> a) {
     run.copy(y, a.middle_cols(run.template extent<times<share_before<X>, Group>>(), y.cols), false);
@@ -220,7 +220,7 @@ struct share_of_choices : operation {
   template <class>
   using domain_of = times<rank_share<X>, Group>;
   template <class Chosen>
-  using checks = type_list<equal<headmix::domain_of<Chosen>, the<times<X, Group>>>>;
+  using checks = type_list<equal<headmix::domain_of<Chosen>, extent_value<times<X, Group>>>>;
   static void eval(auto const& run, view<Int> y, view<Int const> index) {
     Index const first = run.template extent<times<share_before<X>, Group>>();
     Index const own = run.template extent<times<rank_share<X>, Group>>();

@@ -102,9 +102,9 @@ void move_rows(auto const& run, view<T> y, std::span<Index const> received, view
   if constexpr (!HasCommunicator<Backend>) {
     Index const n = received[0];
     if (n > 0) std::memcpy(y.data, rows.data, static_cast<std::size_t>(n) * sizeof(T));
-  } else if constexpr (GoesOn<Backend> && Overlaps<std::remove_cvref_t<decltype(run.backend.communicator())>>) {
-    run.backend.goes_on(run.backend.communicator().begin_all_to_all(y.data, received, rows.data, sent),
-                        detail::bytes_of(rows), detail::bytes_of(view<T const>(y)));
+  } else if constexpr (Asynchronous<Backend> && Overlaps<std::remove_cvref_t<decltype(run.backend.communicator())>>) {
+    run.backend.is_asynchronous(run.backend.communicator().begin_all_to_all(y.data, received, rows.data, sent),
+                                detail::bytes_of(rows), detail::bytes_of(view<T const>(y)));
   } else {
     run.backend.communicator().all_to_all(y.data, received, rows.data, sent);
   }
@@ -123,7 +123,7 @@ struct pack_rows : operation {
   template <class X, class Perm, class Offsets>
   using shape_of = shape<cols<Perm>, cols<X>>;
   template <class X, class Perm, class Offsets>
-  using checks = type_list<equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
+  using checks = type_list<equal<extent_value<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
   template <class T>
   static void eval(auto const& run, view<T> y, view<T const> x, view<Int const> perm, view<Int const> offsets) {
     Index const slots_per_row = run.template extent<SlotsPerRow>(), packed = offsets(0, offsets.cols - 1);
@@ -177,7 +177,7 @@ struct unpack_rows : operation {
 template <class E>
 struct send_rows : operation {
   static constexpr bool receives = true;
-  static constexpr bool goes_on = true;
+  static constexpr bool is_asynchronous = true;
   static constexpr bool needs_scratch = true;
   static std::size_t scratch(auto const& run, auto...) { return exchanged::bytes(run); }
   template <class Packed, class Offsets, class Counts>
@@ -198,7 +198,7 @@ struct send_rows : operation {
 /// The way back: as many rows as came by send_rows go to where they came from.
 template <class E>
 struct return_rows : operation {
-  static constexpr bool goes_on = true;
+  static constexpr bool is_asynchronous = true;
   static constexpr bool needs_scratch = true;
   static std::size_t scratch(auto const& run, auto...) { return exchanged::bytes(run); }
   template <class Z, class Offsets, class Counts, class Like>

@@ -64,8 +64,9 @@ struct expert_linear : operation {
   template <class X, class W, class Perm, class Offsets>
   static constexpr kind kind_of = kind::real;
   template <class X, class W, class Perm, class Offsets>
-  using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<rows_of<W>, cols_of<X>>, equal<count_of<W>, the<E>>,
-                           equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
+  using checks =
+      type_list<equal<count_of<X>, extent_value<size<1>>>, equal<rows_of<W>, cols_of<X>>,
+                equal<count_of<W>, extent_value<E>>, equal<extent_value<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
   static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto) {
     return run.backend.grouped_gemm_scratch(y, x, w);
   }
@@ -98,8 +99,8 @@ struct expert_linear_combine : operation {
   template <class X, class W, class Perm, class Offsets>
   static constexpr kind kind_of = kind::real;
   template <class X, class W, class Perm, class Offsets>
-  using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<rows_of<W>, cols_of<X>>, equal<count_of<W>, the<E>>,
-                           equal<rows_of<X>, cols_of<Perm>>>;
+  using checks = type_list<equal<count_of<X>, extent_value<size<1>>>, equal<rows_of<W>, cols_of<X>>,
+                           equal<count_of<W>, extent_value<E>>, equal<rows_of<X>, cols_of<Perm>>>;
   static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto) {
     return run.backend.grouped_sum_scratch(y, x, w);
   }

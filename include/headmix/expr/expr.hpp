@@ -15,13 +15,13 @@ namespace headmix {
 
 /// How an expression comes by its value.
 enum class form {
-  leaf,       ///< memory that the caller binds
-  immediate,  ///< one number, known when the program runs
-  pointwise,  ///< element by element; fused into whatever reads it
-  view,       ///< the operand's memory, read in another order
-  barrier,    ///< one kernel, one buffer (or several, see `output`)
-  output,     ///< a further buffer of a barrier
-  let         ///< a name for another expression
+  leaf,             ///< memory that the caller binds
+  scalar_constant,  ///< one number, known when the program runs
+  pointwise,        ///< element by element; fused into whatever reads it
+  view,             ///< the operand's memory, read in another order
+  kernel,           ///< one kernel call, one buffer (or several, see `output`)
+  output,           ///< a further buffer of a kernel
+  let               ///< a name for another expression
 };
 
 /// Rows and columns of a value; `Count` matrices of them for a stack (one weight matrix per expert).
@@ -55,7 +55,7 @@ using count = typename E::extents::count;
 template <class E>
 concept Leaf = Expr<E> && E::form_of == form::leaf;
 template <class E>
-concept Pointwise = Expr<E> &&(E::form_of == form::pointwise || E::form_of == form::immediate);
+concept Pointwise = Expr<E> &&(E::form_of == form::pointwise || E::form_of == form::scalar_constant);
 /// Int values in [0, domain), -1 for nothing.
 template <class E>
 concept Selection = Expr<E> && E::kind_of == kind::integer&& requires {
@@ -95,7 +95,7 @@ struct domain_of {
 };
 /// An extent, as a side of a requirement.
 template <Extent X>
-struct the {
+struct extent_value {
   using extent = X;
 };
 
@@ -116,16 +116,16 @@ struct missing_gradient;
 
 /// What most operations have in common; an operation derives from it and hides what differs.
 ///
-/// An operation provides `shape_of<A...>`; a barrier also `eval(run, outputs..., [accumulate,] operands...)`; a
+/// An operation provides `shape_of<A...>`; a kernel also `eval(run, outputs..., [accumulate,] operands...)`; a
 /// differentiable one `vjp(dy, operands..., y)`, which returns `gradients`, one expression (or `none`) per operand.
 struct operation {
-  static constexpr form form_of = form::barrier;
+  static constexpr form form_of = form::kernel;
   static constexpr bool differentiable = true;
   /// True when `vjp` is by intention not the derivative, as that of a rounding: gradcheck says so.
   static constexpr bool estimates_gradient = false;
   /// True when the gradient that arrives at it is rounded to storage, whatever its value is.
   static constexpr bool rounds_gradient = false;
-  /// Buffers that a barrier writes. Buffer 0 is the value of the node, `output<Which>(node)` names the others.
+  /// Buffers that a kernel writes. Buffer 0 is the value of the node, `output<Which>(node)` names the others.
   static constexpr int outputs = 1;
   /// True when `eval` leaves out an output whose data is null: one that nobody reads.
   static constexpr bool optional_outputs = false;
@@ -135,9 +135,9 @@ struct operation {
   /// True when the rows of the result, an extent `received_rows`, are what `received(run, outputs..., operands...)`
   /// says just before `eval`. All values with this extent have so many rows from then on.
   static constexpr bool receives = false;
-  /// True when what `eval` has begun may go on when it returns (contract/communicator.hpp, GoesOn): its operands keep
-  /// their memory for as long as its result does.
-  static constexpr bool goes_on = false;
+  /// True when what `eval` has begun may go on when it returns (contract/communicator.hpp, Asynchronous): its operands
+  /// keep their memory for as long as its result does.
+  static constexpr bool is_asynchronous = false;
   /// So many first outputs may lie in one memory, where nobody else reads what was there: output 0 where the first
   /// operand is, and each of the others where the one before is.
   static constexpr int in_place = 0;
@@ -213,7 +213,7 @@ struct node : detail::choices<Op, A...> {
   static constexpr bool grad = Op::differentiable && (A::grad || ...);
 };
 
-/// Buffer `Which` of a barrier that writes several. The gradient flows through buffer 0 only.
+/// Buffer `Which` of a kernel that writes several. The gradient flows through buffer 0 only.
 template <int Which, Expr Node>
 struct output {
   static_assert(Which >= 1 && Which < Node::op::outputs, "headmix: the operation has no such output");
@@ -377,7 +377,7 @@ constexpr applied<Op, A...> make(A...) {
   return {};
 }
 
-/// Buffer `Which` of a barrier.
+/// Buffer `Which` of a kernel.
 template <int Which, Expr Node>
 constexpr output<Which, Node> get_output(Node) {
   return {};

@@ -63,7 +63,7 @@ struct quotient {
 };
 /// A + B: columns side by side.
 template <Extent A, Extent B>
-struct together {
+struct extent_sum {
   static constexpr Index value = A::value == dynamic || B::value == dynamic ? dynamic : A::value + B::value;
 };
 
@@ -77,7 +77,7 @@ constexpr auto add() {
   } else if constexpr (A::value != dynamic && B::value != dynamic) {
     return std::type_identity<size<A::value + B::value>>{};
   } else {
-    return std::type_identity<together<A, B>>{};
+    return std::type_identity<extent_sum<A, B>>{};
   }
 }
 }  // namespace detail
@@ -87,7 +87,7 @@ using plus = typename decltype(detail::add<A, B>())::type;
 
 /// A - B, which is not larger.
 template <Extent A, Extent B>
-struct subtracted {
+struct extent_difference {
   static constexpr Index value = dynamic;
 };
 namespace detail {
@@ -100,7 +100,7 @@ constexpr auto subtract() {
                   "headmix: an extent is smaller than what is taken from it; see 'is_at_least<extent, taken>'");
     return std::type_identity<size<A::value - B::value>>{};
   } else {
-    return std::type_identity<subtracted<A, B>>{};
+    return std::type_identity<extent_difference<A, B>>{};
   }
 }
 template <class A>
@@ -249,9 +249,9 @@ struct sizes_below<product<A, B>> {
 template <class A, class B>
 struct sizes_below<quotient<A, B>> : sizes_below<product<A, B>> {};
 template <class A, class B>
-struct sizes_below<together<A, B>> : sizes_below<product<A, B>> {};
+struct sizes_below<extent_sum<A, B>> : sizes_below<product<A, B>> {};
 template <class A, class B>
-struct sizes_below<subtracted<A, B>> : sizes_below<product<A, B>> {};
+struct sizes_below<extent_difference<A, B>> : sizes_below<product<A, B>> {};
 
 template <class X>
 struct sizes_below<plus_one<X>> : sizes_below<X> {};
@@ -285,7 +285,7 @@ using named_sizes = typename detail::sizes_below<X>::type;
 
 /// True when X is a multiple of Unit (`tokens`, `context_tokens`, `sequences`).
 template <Extent X, Extent Unit>
-inline constexpr bool counts = detail::multiple_of_unit<X, Unit>::value;
+inline constexpr bool is_multiple_of = detail::multiple_of_unit<X, Unit>::value;
 
 namespace rules {
 /// Both extents are the same.

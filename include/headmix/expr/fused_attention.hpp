@@ -117,7 +117,7 @@ struct gradient_step_of {
 template <class DO, class Spec, class Q, class K, class V, class... A>
 struct gradient_step_of<DO, node<ops::attention<Spec>, Q, K, V, A...>> {
   using O = node<ops::attention<Spec>, Q, K, V, A...>;
-  using step = compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>;
+  using step = run_kernel<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>;
   template <class Next, class... T>
   static constexpr bool is_later =
       gated_gradient<O, terms<DO>>::is_one && !std::is_same_v<Next, step> && contains<type_list<T...>, step>;
@@ -136,7 +136,7 @@ struct gated_attention_gradient_step<Spec, DO, DQ, O, type_list<A...>, G> {
   using type = fused<ops::gated_attention_gradient<Spec>, type_list<DO, DQ, output<1, DQ>, output<2, DQ>>,
                      type_list<d_gate>, type_list<typename G::d, typename G::gate, A...>>;
   template <class... T>
-  using head = fused_as<type, type_list<d_gate>, filter<type_list<T...>, is_not<compute<d_gate>>>>;
+  using head = fused_as<type, type_list<d_gate>, filter<type_list<T...>, is_not<run_kernel<d_gate>>>>;
 };
 
 }  // namespace detail
@@ -146,8 +146,8 @@ requires(GatesAttention<Backend>&& detail::is_gate<G, node<ops::attention<Spec>,
     inline constexpr fused_as<
         detail::gated_attention_step<Spec, node<ops::attention<Spec>, A...>, G, A...>, type_list<>,
         type_list<T...>> fusion<Backend,
-                                type_list<compute<node<ops::attention<Spec>, A...>>,
-                                          store<detail::gated_by<G, node<ops::attention<Spec>, A...>>>, T...>>{};
+                                type_list<run_kernel<node<ops::attention<Spec>, A...>>,
+                                          materialize<detail::gated_by<G, node<ops::attention<Spec>, A...>>>, T...>>{};
 
 template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
 requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)  //
@@ -156,16 +156,16 @@ requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)
         type_list<Q, K, V, O, output<1, O>, output<2, O>, A...>>::
         template head<T...> fusion<
             Backend,
-            type_list<store<DO>,
-                      compute<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>,
+            type_list<materialize<DO>,
+                      run_kernel<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>,
                       T...>>{};
 
 /// Where other steps that read d_o stand between, as gradients by operands of score maps do, they come behind it.
 template <class Backend, class DO, class Next, class... T>
 requires(GatesAttention<Backend>&& requires { typename DO::of; } &&
          detail::gradient_step_of<DO>::template is_later<Next, T...>)  //
-    inline constexpr auto fusion<Backend, type_list<store<DO>, Next, T...>> =
-        fusion<Backend, concat<type_list<store<DO>, typename detail::gradient_step_of<DO>::step, Next>,
+    inline constexpr auto fusion<Backend, type_list<materialize<DO>, Next, T...>> =
+        fusion<Backend, concat<type_list<materialize<DO>, typename detail::gradient_step_of<DO>::step, Next>,
                                filter<type_list<T...>, detail::is_not<typename detail::gradient_step_of<DO>::step>>>>;
 
 }  // namespace headmix

@@ -74,8 +74,8 @@ requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Off
         detail::expert_map<Slots, Y, type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>, X, W, Perm,
                            Offsets>,
         type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
-        type_list<T...>> fusion<Backend, type_list<compute<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
-                                                   store<Y>, T...>>{};
+        type_list<T...>> fusion<Backend, type_list<run_kernel<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
+                                                   materialize<Y>, T...>>{};
 
 /// Two products with the same rows, and a pointwise tree over both: one kernel.
 template <FusedExperts Backend, class Slots, class E, class X, class W, class V, class Perm, class Offsets, class Y,
@@ -89,8 +89,8 @@ requires(detail::is_map_of<Y, node<ops::expert_linear<Slots, E>, X, W, Perm, Off
                            X, W, V, Perm, Offsets>,
         type_list<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>,
                   node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
-        type_list<T...>> fusion<Backend, type_list<compute<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
-                                                   compute<node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
-                                                   store<Y>, T...>>{};
+        type_list<T...>> fusion<Backend, type_list<run_kernel<node<ops::expert_linear<Slots, E>, X, W, Perm, Offsets>>,
+                                                   run_kernel<node<ops::expert_linear<Slots, E>, X, V, Perm, Offsets>>,
+                                                   materialize<Y>, T...>>{};
 
 }  // namespace headmix

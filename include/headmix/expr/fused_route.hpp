@@ -72,7 +72,7 @@ template <class Z, class Step>
 inline constexpr std::nullptr_t choice_in{};
 template <class Z, class K, class S>
 requires(columns_of<Z, S>::found)  //
-    inline constexpr choice<S, K>* choice_in<Z, compute<node<ops::top_k<K>, node<ops::softmax, S>>>>{};
+    inline constexpr choice<S, K>* choice_in<Z, run_kernel<node<ops::top_k<K>, node<ops::softmax, S>>>>{};
 template <class Z, class Step, class... More>
 constexpr auto first_choice() {
   if constexpr (std::is_pointer_v<std::remove_cv_t<decltype(choice_in<Z, Step>)>>) {
@@ -112,8 +112,8 @@ struct routed_values {
   struct is_left {
     template <class Step>
     static constexpr bool value =
-        !contains<type_list<compute<S>, compute<p>, compute<index>, compute<log_sum>, compute<squares>, compute<p_sum>,
-                            compute<chosen>, compute<chosen_sum>, compute<order>>,
+        !contains<type_list<run_kernel<S>, run_kernel<p>, run_kernel<index>, run_kernel<log_sum>, run_kernel<squares>,
+                            run_kernel<p_sum>, run_kernel<chosen>, run_kernel<chosen_sum>, run_kernel<order>>,
                   Step>;
   };
 };
@@ -134,7 +134,7 @@ constexpr auto fused_route(choice<S, K>*) {
 template <class Backend, class X, class W, class... T>
 requires(FusedRoute<Backend>&& X::kind_of == kind::real && W::kind_of == kind::real &&
          detail::IsRouted<node<ops::matmul<kind::accumulator>, X, W>, type_list<T...>>)  //
-    inline constexpr auto fusion<Backend, type_list<compute<node<ops::matmul<kind::accumulator>, X, W>>, T...>> =
+    inline constexpr auto fusion<Backend, type_list<run_kernel<node<ops::matmul<kind::accumulator>, X, W>>, T...>> =
         detail::fused_route<node<ops::matmul<kind::accumulator>, X, W>, X, W, type_list<T...>>(
             detail::choice_from<node<ops::matmul<kind::accumulator>, X, W>>(static_cast<type_list<T...>*>(nullptr)));
 

@@ -7,7 +7,7 @@
 //   template <MyFused Backend, class A, class... T>  // MyFused: see contract/optional_kernels.hpp
 //   inline constexpr fused_as<fused<ops::both, type_list<first<A>, second<first<A>>>, type_list<>, type_list<A>>,
 //                          type_list<>, type_list<T...>>
-//       fusion<Backend, type_list<compute<first<A>>, compute<second<first<A>>>, T...>>{};
+//       fusion<Backend, type_list<run_kernel<first<A>>, run_kernel<second<first<A>>>, T...>>{};
 //
 // ops::both is an operation whose eval() receives the outputs and then the operands; it calls the kernel.
 
@@ -17,15 +17,15 @@
 
 namespace headmix {
 
-/// Step: a barrier writes its buffers.
+/// Step: a kernel writes its buffers.
 template <Expr Node>
-struct compute {};
+struct run_kernel {};
 /// Step: a pointwise value, a named value or a sum of gradients is written to a buffer of its own.
 template <Expr E>
-struct store {};
+struct materialize {};
 /// Step: the terms of a leaf's gradient are added to the caller's memory.
 template <Leaf L, class Terms>
-struct sink {};
+struct accumulate_gradient {};
 
 /// Step: Op writes the values of all Nodes, and those of Further that are read; what it reads are the Operands.
 template <class Op, class Nodes, class Further, class Operands>

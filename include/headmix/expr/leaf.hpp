@@ -165,7 +165,7 @@ struct number {
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
   static constexpr kind kind_of = kind::real;
-  static constexpr form form_of = form::immediate;
+  static constexpr form form_of = form::scalar_constant;
   static constexpr bool grad = false;
   template <class T, class Run>
   static constexpr T value(Run const&) {
@@ -181,7 +181,7 @@ struct value_of {
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
   static constexpr kind kind_of = kind::real;
-  static constexpr form form_of = form::immediate;
+  static constexpr form form_of = form::scalar_constant;
   static constexpr bool grad = false;
   template <class T, class Run>
   static constexpr T value(Run const& run) {

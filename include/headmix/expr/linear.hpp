@@ -19,8 +19,8 @@ struct matmul : operation {
   template <class A, class B>
   using shape_of = shape<rows<A>, cols<B>>;
   template <class A, class B>
-  using checks =
-      type_list<equal<rows_of<B>, cols_of<A>>, equal<count_of<A>, the<size<1>>>, equal<count_of<B>, the<size<1>>>>;
+  using checks = type_list<equal<rows_of<B>, cols_of<A>>, equal<count_of<A>, extent_value<size<1>>>,
+                           equal<count_of<B>, extent_value<size<1>>>>;
   static void eval(auto const& run, auto y, bool accumulate, auto a, auto b) { run.backend.gemm(y, a, b, accumulate); }
   static constexpr auto vjp(auto dy, auto a, auto b, auto) {
     return grads(make<matmul<kind::real>>(dy, t(b)), make<matmul<kind::real>>(t(a), dy));

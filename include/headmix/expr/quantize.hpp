@@ -54,8 +54,9 @@ struct packed_expert_linear : packed_product {
   template <class X, class W, class Perm, class Offsets>
   using shape_of = shape<times<SlotsPerRow, rows<X>>, Out>;
   template <class X, class W, class Perm, class Offsets>
-  using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<cols_of<W>, the<packed_words<cols<X>, Out>>>,
-                           equal<count_of<W>, the<E>>, equal<the<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
+  using checks =
+      type_list<equal<count_of<X>, extent_value<size<1>>>, equal<cols_of<W>, extent_value<packed_words<cols<X>, Out>>>,
+                equal<count_of<W>, extent_value<E>>, equal<extent_value<times<SlotsPerRow, rows<X>>>, cols_of<Perm>>>;
   static std::size_t scratch(auto const& run, auto y, auto x, auto w, auto, auto) {
     packed_product::require_backend(run);
     return run.backend.packed_gemm_scratch(y, x, w);
@@ -71,8 +72,9 @@ struct packed_linear : packed_product {
   template <class X, class W>
   using shape_of = shape<rows<X>, Out>;
   template <class X, class W>
-  using checks = type_list<equal<count_of<X>, the<size<1>>>, equal<cols_of<W>, the<packed_words<cols<X>, Out>>>,
-                           equal<count_of<W>, the<size<1>>>>;
+  using checks =
+      type_list<equal<count_of<X>, extent_value<size<1>>>, equal<cols_of<W>, extent_value<packed_words<cols<X>, Out>>>,
+                equal<count_of<W>, extent_value<size<1>>>>;
   static std::size_t scratch(auto const& run, auto y, auto x, auto w) {
     packed_product::require_backend(run);
     return run.backend.packed_gemm_scratch(y, x, w);

@@ -71,7 +71,7 @@ struct group_sum : reduction {
   template <class A>
   using shape_of = shape<over<rows<A>, Parts>, cols<A>>;
   template <class A>
-  using checks = type_list<multiple_of<rows_of<A>, the<Parts>>>;
+  using checks = type_list<multiple_of<rows_of<A>, extent_value<Parts>>>;
   static void eval(auto const& run, auto y, bool accumulate, auto const& a) {
     run.backend.group_sum(y, a, run.template extent<Parts>(), accumulate);
   }

@@ -24,8 +24,8 @@ struct rotary : operation {
   template <class A, class Theta>
   static constexpr kind kind_of = A::kind_of;
   template <class A, class Theta>
-  using checks = type_list<multiple_of<cols_of<A>, the<times<size<2>, Heads>>>, equal<rows_of<Theta>, the<size<1>>>,
-                           equal<cols_of<Theta>, the<size<1>>>>;
+  using checks = type_list<multiple_of<cols_of<A>, extent_value<times<size<2>, Heads>>>,
+                           equal<rows_of<Theta>, extent_value<size<1>>>, equal<cols_of<Theta>, extent_value<size<1>>>>;
   static void eval(auto const& run, auto y, auto a, auto theta) {
     run.backend.rotary(y, a, theta, positions(run), run.template extent<Heads>(), Inverse);
   }

@@ -22,7 +22,7 @@ struct score_symbol {
   using args = type_list<>;
   using extents = shape<size<1>, size<1>>;
   static constexpr kind kind_of = kind::accumulator;
-  static constexpr form form_of = form::immediate;
+  static constexpr form form_of = form::scalar_constant;
   static constexpr bool grad = false;
   template <class T, class Run>
   static constexpr T value(Run const&) {

@@ -18,7 +18,7 @@ struct top_k : operation {
   template <class A>
   using domain_of = cols<A>;
   template <class A>
-  using checks = type_list<at_most<the<size<1>>, the<K>>, at_most<the<K>, cols_of<A>>>;
+  using checks = type_list<at_most<extent_value<size<1>>, extent_value<K>>, at_most<extent_value<K>, cols_of<A>>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.top_k(y, a); }
 };
 
@@ -53,7 +53,7 @@ struct scatter_cols : operation {
   static constexpr kind kind_of = A::kind_of;
   template <class A, class Chosen>
   using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<cols_of<Chosen>, cols_of<A>>,
-                           equal<headmix::domain_of<Chosen>, the<E>>>;
+                           equal<headmix::domain_of<Chosen>, extent_value<E>>>;
   static void eval(auto const& run, auto y, auto a, auto index) { run.backend.scatter_cols(y, a, index); }
   static constexpr bool is_row_local = true;
   template <class T>
@@ -89,7 +89,8 @@ struct concat_choices : operation {
   template <class A, class B>
   using domain_of = headmix::domain<A>;
   template <class A, class B>
-  using checks = type_list<equal<rows_of<B>, rows_of<A>>, equal<headmix::domain_of<B>, the<headmix::domain<A>>>>;
+  using checks =
+      type_list<equal<rows_of<B>, rows_of<A>>, equal<headmix::domain_of<B>, extent_value<headmix::domain<A>>>>;
   static void eval(auto const& run, auto y, auto a, auto b) {
     run.backend.renumber(y.middle_cols(0, a.cols), a, 0, 0);
     run.backend.renumber(y.middle_cols(a.cols, b.cols), b, 0, 0);
@@ -114,7 +115,7 @@ struct iota_cols : renumbering {
   template <class>
   using domain_of = Domain;
   template <class>
-  using checks = type_list<at_most<the<plus<First, Count>>, the<Domain>>>;
+  using checks = type_list<at_most<extent_value<plus<First, Count>>, extent_value<Domain>>>;
   static void eval(auto const& run, auto y, auto) {
     run.backend.renumber(y, view<Int const>(nullptr, y.rows, y.cols), run.template extent<First>(), 0);
   }
@@ -132,7 +133,7 @@ struct offset_cols : renumbering {
   template <class>
   using domain_of = Domain;
   template <class Chosen>
-  using checks = type_list<at_most<the<plus<First, headmix::domain<Chosen>>>, the<Domain>>>;
+  using checks = type_list<at_most<extent_value<plus<First, headmix::domain<Chosen>>>, extent_value<Domain>>>;
   static void eval(auto const& run, auto y, auto index) {
     run.backend.renumber(y, index, run.template extent<First>(), 0);
   }
@@ -195,7 +196,7 @@ struct first_choice : operation {
   template <class Chosen>
   using shape_of = shape<rows<Chosen>, size<1>>;
   template <class Chosen>
-  using checks = type_list<at_most<the<size<1>>, cols_of<Chosen>>>;
+  using checks = type_list<at_most<extent_value<size<1>>, cols_of<Chosen>>>;
   template <class T>
   static constexpr view<T> apply(auto const&, view<T> index) {
     return index.middle_cols(0, 1);
@@ -236,7 +237,8 @@ struct gather_rows : operation {
   template <class W, class Chosen>
   static constexpr kind kind_of = W::kind_of;
   template <class W, class Chosen>
-  using checks = type_list<equal<cols_of<Chosen>, the<size<1>>>, equal<headmix::domain_of<Chosen>, rows_of<W>>>;
+  using checks =
+      type_list<equal<cols_of<Chosen>, extent_value<size<1>>>, equal<headmix::domain_of<Chosen>, rows_of<W>>>;
   static void eval(auto const& run, auto y, auto table, auto index) { run.backend.gather_rows(y, table, index); }
   static constexpr auto vjp(auto dy, auto table, auto index, auto) {
     return grads(make<scatter_rows<rows<decltype(table)>>>(dy, index), none{});
@@ -252,8 +254,8 @@ struct scatter_rows : operation {
   template <class A, class Chosen>
   static constexpr kind kind_of = A::kind_of;
   template <class A, class Chosen>
-  using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<cols_of<Chosen>, the<size<1>>>,
-                           equal<headmix::domain_of<Chosen>, the<V>>>;
+  using checks = type_list<equal<rows_of<Chosen>, rows_of<A>>, equal<cols_of<Chosen>, extent_value<size<1>>>,
+                           equal<headmix::domain_of<Chosen>, extent_value<V>>>;
   static void eval(auto const& run, auto y, bool accumulate, auto a, auto index) {
     run.backend.scatter_rows(y, a, index, accumulate);
   }

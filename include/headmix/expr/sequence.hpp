@@ -33,7 +33,8 @@ struct gather_choices : operation {
   template <class Table, class Chosen>
   using domain_of = headmix::domain<Table>;
   template <class Table, class Chosen>
-  using checks = type_list<equal<cols_of<Chosen>, the<size<1>>>, equal<headmix::domain_of<Chosen>, rows_of<Table>>>;
+  using checks =
+      type_list<equal<cols_of<Chosen>, extent_value<size<1>>>, equal<headmix::domain_of<Chosen>, rows_of<Table>>>;
   static void eval(auto const& run, auto y, auto table, auto index) { run.backend.gather_rows(y, table, index); }
 };
 
@@ -51,7 +52,7 @@ struct window_mean : operation {
   template <class A>
   using shape_of = shape<rows<A>, cols<A>>;
   template <class>
-  using checks = type_list<at_most<the<size<1>>, the<Window>>>;
+  using checks = type_list<at_most<extent_value<size<1>>, extent_value<Window>>>;
   static void eval(auto const& run, auto y, auto a) {
     segments s = run.template segments_of<Rows>();
     if constexpr (Padded) s = uniform(s.count, y.rows / s.count);

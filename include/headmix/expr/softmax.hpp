@@ -12,7 +12,7 @@ struct softmax : operation {
   template <class A>
   using shape_of = shape<rows<A>, cols<A>>;
   template <class A>
-  using checks = type_list<equal<count_of<A>, the<size<1>>>>;
+  using checks = type_list<equal<count_of<A>, extent_value<size<1>>>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.softmax(y, a); }
   static constexpr bool is_row_local = true;
   template <class T, class A>
@@ -29,7 +29,7 @@ struct log_sum_exp : operation {
   template <class A>
   using shape_of = shape<rows<A>, size<1>>;
   template <class A>
-  using checks = type_list<equal<count_of<A>, the<size<1>>>>;
+  using checks = type_list<equal<count_of<A>, extent_value<size<1>>>>;
   static void eval(auto const& run, auto y, auto a) { run.backend.log_sum_exp(y, a); }
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * make<softmax>(a)); }
 };

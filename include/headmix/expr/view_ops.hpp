@@ -87,7 +87,7 @@ struct split_rows : reshape {
   template <Selection A>
   using domain_of = headmix::domain<A>;
   template <class A>
-  using checks = type_list<multiple_of<cols_of<A>, the<Parts>>>;
+  using checks = type_list<multiple_of<cols_of<A>, extent_value<Parts>>>;
   template <class T>
   static constexpr view<T> apply(auto const& run, view<T> a) {
     Index const n = run.template extent<Parts>();
@@ -101,7 +101,7 @@ struct merge_rows : reshape {
   template <class A>
   using shape_of = shape<over<rows<A>, Parts>, times<Parts, cols<A>>>;
   template <class A>
-  using checks = type_list<multiple_of<rows_of<A>, the<Parts>>>;
+  using checks = type_list<multiple_of<rows_of<A>, extent_value<Parts>>>;
   template <class T>
   static constexpr view<T> apply(auto const& run, view<T> a) {
     Index const n = run.template extent<Parts>();

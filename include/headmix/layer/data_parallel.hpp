@@ -22,7 +22,8 @@ template <class Limit, class C, class Rows>
 struct within_capacity_of_ranks : within_capacity<Limit, C> {
   static constexpr bool needs_scratch = true;
   template <class Chosen, class Perm, class Offsets>
-  using checks = type_list<at_most<the<size<0>>, the<C>>, at_most<rows_of<Chosen>, the<over_ranks<Rows>>>>;
+  using checks = type_list<at_most<extent_value<size<0>>, extent_value<C>>,
+                           at_most<rows_of<Chosen>, extent_value<over_ranks<Rows>>>>;
   static std::size_t scratch(auto const& run, view<Int>, view<Int const> index, auto, view<Int const> offsets) {
     auto const each = checked(index.cols) * (offsets.cols - 1);
     return checked_bytes((checked(run.template extent<rank_count>()) + 1) * each, sizeof(Int));

@@ -68,8 +68,9 @@ struct Mae
 
   /// The number of heads of an expert: at least one, and not all.
   struct kept_heads : value_of<expert_heads> {
-    using requirements = type_list<at_most<the<size<1>>, the<expert_heads>>, less_than<the<expert_heads>, the<heads>>,
-                                   at_most<the<size<1>>, the<experts>>>;
+    using requirements = type_list<at_most<extent_value<size<1>>, extent_value<expert_heads>>,
+                                   less_than<extent_value<expert_heads>, extent_value<heads>>,
+                                   at_most<extent_value<size<1>>, extent_value<experts>>>;
   };
 
   // clang-format off

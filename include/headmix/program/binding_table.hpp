@@ -108,7 +108,7 @@ template <class E>
 constexpr description make_description() {
   if constexpr (Leaf<E> || E::form_of == form::let) {
     return {name_source<E>(), false, nullptr, 0};
-  } else if constexpr (E::form_of == form::immediate) {
+  } else if constexpr (E::form_of == form::scalar_constant) {
     return {nullptr, false, nullptr, 0};
   } else if constexpr (E::form_of == form::output) {
     return make_description<operand_of<E>>();
@@ -219,7 +219,7 @@ constexpr auto numbers_of_leaves(type_list<R...>*) {
 }
 template <class... L>
 constexpr bool any_in_context(type_list<L...>*) {
-  return (counts<rows<L>, context_tokens> || ...);
+  return (is_multiple_of<rows<L>, context_tokens> || ...);
 }
 
 template <class E, class... C>

@@ -90,11 +90,11 @@ using memory_of = typename memory<Alias<E>>::template of<E>;
 template <class E>
 struct extents_of {};
 
-/// The number that an immediate expression is, which it may also be stored as elsewhere.
+/// The number that a scalar constant is, which it may also be stored as elsewhere.
 template <class E>
 struct number_in {
   using extents = typename E::extents;
-  static constexpr form form_of = form::immediate;
+  static constexpr form form_of = form::scalar_constant;
 };
 
 /// E, read element by element: the tree that a kernel receives, and the values that `reader` makes it of.
@@ -105,7 +105,7 @@ struct lowered {
   using values = type_list<memory_of<E>>;
 };
 template <class E, class Scalar>
-requires(E::form_of == form::immediate) struct lowered<E, Scalar> {
+requires(E::form_of == form::scalar_constant) struct lowered<E, Scalar> {
   using tree = tree_number<accumulator_t<Scalar>>;
   using values = type_list<number_in<E>>;
 };
@@ -324,7 +324,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
   static constexpr bool needs_scratch = Op::needs_scratch;
   static constexpr int sized_output = Op::sized_output;
   static constexpr bool receives = Op::receives;
-  static constexpr bool goes_on = Op::goes_on;
+  static constexpr bool is_asynchronous = Op::is_asynchronous;
   static constexpr int in_place = Op::in_place;
 };
 /// What kernels are that are no operations.
@@ -334,7 +334,7 @@ struct plain_kernel {
   static constexpr bool needs_scratch = false;
   static constexpr int sized_output = 0;
   static constexpr bool receives = false;
-  static constexpr bool goes_on = false;
+  static constexpr bool is_asynchronous = false;
   static constexpr int in_place = 0;
 };
 /// y (+)= tree
@@ -354,20 +354,20 @@ struct map_kernel : plain_kernel {
 };
 
 /// One call: outputs and operands are lists of values. Without a definition: it is long, see core/type_list.hpp.
-template <class Kernel, class Outputs, class Operands, bool Accumulate, bool IntoLeaf>
+template <class Kernel, class Outputs, class Operands, bool Accumulate, bool AccumulatesGradient>
 struct call;
-template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
-K kernel_in(call<K, Y, V, Accumulate, IntoLeaf>*);
-template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
-Y outputs_in(call<K, Y, V, Accumulate, IntoLeaf>*);
-template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
-V operands_in(call<K, Y, V, Accumulate, IntoLeaf>*);
-template <bool Accumulate, bool IntoLeaf>
+template <class K, class Y, class V, bool Accumulate, bool AccumulatesGradient>
+K kernel_in(call<K, Y, V, Accumulate, AccumulatesGradient>*);
+template <class K, class Y, class V, bool Accumulate, bool AccumulatesGradient>
+Y outputs_in(call<K, Y, V, Accumulate, AccumulatesGradient>*);
+template <class K, class Y, class V, bool Accumulate, bool AccumulatesGradient>
+V operands_in(call<K, Y, V, Accumulate, AccumulatesGradient>*);
+template <bool Accumulate, bool AccumulatesGradient>
 struct call_effect {
-  static constexpr bool accumulate = Accumulate, into_leaf = IntoLeaf;
+  static constexpr bool accumulate = Accumulate, accumulates_gradient = AccumulatesGradient;
 };
-template <class K, class Y, class V, bool Accumulate, bool IntoLeaf>
-call_effect<Accumulate, IntoLeaf> effect_in(call<K, Y, V, Accumulate, IntoLeaf>*);
+template <class K, class Y, class V, bool Accumulate, bool AccumulatesGradient>
+call_effect<Accumulate, AccumulatesGradient> effect_in(call<K, Y, V, Accumulate, AccumulatesGradient>*);
 template <class Call>
 using kernel_of_call = decltype(detail::kernel_in(detail::pack<Call>()));
 template <class Call>
@@ -386,7 +386,7 @@ template <class Node, int... Number>
 struct buffers_of_node<Node, std::integer_sequence<int, Number...>> {
   using type = type_list<Node, output<Number + 1, Node>...>;
 };
-/// The buffers that the barrier Node writes.
+/// The buffers that the kernel Node writes.
 template <class Node>
 using written_by = typename buffers_of_node<Node, std::make_integer_sequence<int, Node::op::outputs - 1>>::type;
 
@@ -395,10 +395,10 @@ struct kernel_of;
 template <class Node, class Scalar, class... Y, class... T, class... A>
 struct kernel_of<Node, Scalar, type_list<Y...>, type_list<T...>, type_list<A...>> {
   static constexpr bool fuses = Node::op::fuses_operands;
-  template <bool Accumulate, bool IntoLeaf>
+  template <bool Accumulate, bool AccumulatesGradient>
   using call_with =
       call<kernel<typename Node::op, type_list<view<T>...>, type_list<typename operand<fuses, A, Scalar>::type...>>,
-           type_list<Y...>, concat<typename operand<fuses, A, Scalar>::values...>, Accumulate, IntoLeaf>;
+           type_list<Y...>, concat<typename operand<fuses, A, Scalar>::values...>, Accumulate, AccumulatesGradient>;
 };
 
 /// The gradient of leaf L, in the caller's memory.
@@ -415,30 +415,31 @@ struct adds_in_place {
 };
 
 /// y (+)= the sum of the terms: one pass for all that is pointwise, then the kernels that add in place.
-template <class Y, class T, class Scalar, class Fused, class InPlace, bool Accumulate, bool IntoLeaf>
+template <class Y, class T, class Scalar, class Fused, class InPlace, bool Accumulate, bool AccumulatesGradient>
 struct sum_calls;
-template <class Y, class T, class Scalar, class H, class... Node, bool Accumulate, bool IntoLeaf>
-struct sum_calls<Y, T, Scalar, type_list<>, type_list<H, Node...>, Accumulate, IntoLeaf> {
+template <class Y, class T, class Scalar, class H, class... Node, bool Accumulate, bool AccumulatesGradient>
+struct sum_calls<Y, T, Scalar, type_list<>, type_list<H, Node...>, Accumulate, AccumulatesGradient> {
   template <class X, bool Adds>
-  using in_place = typename kernel_of<X, Scalar, type_list<Y>, type_list<T>>::template call_with<Adds, IntoLeaf>;
+  using in_place =
+      typename kernel_of<X, Scalar, type_list<Y>, type_list<T>>::template call_with<Adds, AccumulatesGradient>;
   using type = type_list<in_place<H, Accumulate>, in_place<Node, true>...>;
 };
-template <class Y, class T, class Scalar, class... F, class... Node, bool Accumulate, bool IntoLeaf>
-struct sum_calls<Y, T, Scalar, type_list<F...>, type_list<Node...>, Accumulate, IntoLeaf> {
+template <class Y, class T, class Scalar, class... F, class... Node, bool Accumulate, bool AccumulatesGradient>
+struct sum_calls<Y, T, Scalar, type_list<F...>, type_list<Node...>, Accumulate, AccumulatesGradient> {
   using sum = lowered<decltype((F{} + ...)), Scalar>;
-  using type =
-      type_list<call<map_kernel<T, typename sum::tree>, type_list<Y>, typename sum::values, Accumulate, IntoLeaf>,
-                typename kernel_of<Node, Scalar, type_list<Y>, type_list<T>>::template call_with<true, IntoLeaf>...>;
+  using type = type_list<
+      call<map_kernel<T, typename sum::tree>, type_list<Y>, typename sum::values, Accumulate, AccumulatesGradient>,
+      typename kernel_of<Node, Scalar, type_list<Y>, type_list<T>>::template call_with<true, AccumulatesGradient>...>;
 };
-template <class Y, class T, class Scalar, class Terms, bool Accumulate, bool IntoLeaf>
-using sum_of_terms =
-    typename sum_calls<Y, T, Scalar, filter<Terms, fuses>, filter<Terms, adds_in_place>, Accumulate, IntoLeaf>::type;
+template <class Y, class T, class Scalar, class Terms, bool Accumulate, bool AccumulatesGradient>
+using sum_of_terms = typename sum_calls<Y, T, Scalar, filter<Terms, fuses>, filter<Terms, adds_in_place>, Accumulate,
+                                        AccumulatesGradient>::type;
 
 /// The calls that a step makes, and the buffers that it writes.
 template <class Step, class Scalar>
 struct calls_of;
 template <class Node, class Scalar>
-struct calls_of<compute<Node>, Scalar> {
+struct calls_of<run_kernel<Node>, Scalar> {
   using buffers = written_by<Node>;
   template <class... B>
   static auto calls_for(type_list<B...>*)
@@ -447,13 +448,13 @@ struct calls_of<compute<Node>, Scalar> {
   using type = decltype(calls_for(detail::pack<buffers>()));
 };
 template <class E, class Scalar>
-struct calls_of<store<E>, Scalar> {
+struct calls_of<materialize<E>, Scalar> {
   using buffers = type_list<E>;
   using stored = typename std::conditional_t<Pointwise<E>, std::type_identity<type_list<E>>, terms_of<E>>::type;
   using type = sum_of_terms<E, storage_t<E::kind_of, Scalar>, Scalar, stored, false, false>;
 };
 template <class L, class T, class Scalar>
-struct calls_of<sink<L, T>, Scalar> {
+struct calls_of<accumulate_gradient<L, T>, Scalar> {
   using buffers = type_list<>;
   using type = sum_of_terms<gradient_of_leaf<L>, storage_t<L::kind_of, Scalar>, Scalar, T, true, true>;
 };

@@ -123,7 +123,7 @@ struct common_of {
   using type = void;
 };
 template <class Call, class Backend>
-requires(FusedRows<Backend>&& kernel_of_call<Call>::is_row_local && !effect_of_call<Call>::into_leaf &&
+requires(FusedRows<Backend>&& kernel_of_call<Call>::is_row_local && !effect_of_call<Call>::accumulates_gradient &&
          count_of_types<outputs_of_call<Call>>::value == 1)  //
     struct common_of<Call, Backend> {
   using rows_of_result = rows<first_in<outputs_of_call<Call>>>;
@@ -144,10 +144,10 @@ inline constexpr bool fixes_order = std::is_same_v<Operand, unread>;
 template <class T>
 inline constexpr bool fixes_order<view<T>> = !std::is_const_v<T>;
 template <class Kernel>
-inline constexpr bool is_fixed = Kernel::at::edge != repeat_edge::none || Kernel::goes_on || Kernel::receives;
+inline constexpr bool is_fixed = Kernel::at::edge != repeat_edge::none || Kernel::is_asynchronous || Kernel::receives;
 template <class Op, class Out, class... In>
 inline constexpr bool is_fixed<kernel<Op, Out, type_list<In...>>> = edge_of<Op>::edge != repeat_edge::none ||
-                                                                    Op::goes_on || Op::receives ||
+                                                                    Op::is_asynchronous || Op::receives ||
                                                                     (fixes_order<In> || ...);
 
 template <class Run, class All, class Call, class Common>

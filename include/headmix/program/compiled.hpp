@@ -14,7 +14,7 @@
 #define HEADMIX_MODULES(PREFIX, ...)                                                                                \
   PREFIX template struct headmix::detail::module_memory<__VA_ARGS__>;                                               \
   PREFIX template class headmix::detail::Runner<                                                                    \
-      headmix::run_context<headmix::detail::standing_sizes, __VA_ARGS__>, headmix::detail::PlainTables>;
+      headmix::run_context<headmix::detail::builtin_sizes, __VA_ARGS__>, headmix::detail::PlainTables>;
 // clang-format on
 
 /// At namespace scope of one unit: what programs share, for units that are compiled with HEADMIX_COMPILED, and modules

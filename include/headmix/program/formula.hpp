@@ -72,11 +72,11 @@ template <class Sizes, class A, class B>
 inline constexpr formula formula_of<Sizes, quotient<A, B>> = {formula::op::quotient, 0, name_source<quotient<A, B>>(),
                                                               formula_for<Sizes, A>, formula_for<Sizes, B>};
 template <class Sizes, class A, class B>
-inline constexpr formula formula_of<Sizes, together<A, B>> = {formula::op::sum, 0, name_source<together<A, B>>(),
-                                                              formula_for<Sizes, A>, formula_for<Sizes, B>};
+inline constexpr formula formula_of<Sizes, extent_sum<A, B>> = {formula::op::sum, 0, name_source<extent_sum<A, B>>(),
+                                                                formula_for<Sizes, A>, formula_for<Sizes, B>};
 template <class Sizes, class A, class B>
-inline constexpr formula formula_of<Sizes, subtracted<A, B>> = {
-    formula::op::difference, 0, name_source<subtracted<A, B>>(), formula_for<Sizes, A>, formula_for<Sizes, B>};
+inline constexpr formula formula_of<Sizes, extent_difference<A, B>> = {
+    formula::op::difference, 0, name_source<extent_difference<A, B>>(), formula_for<Sizes, A>, formula_for<Sizes, B>};
 template <class Sizes, class A>
 inline constexpr formula formula_of<Sizes, plus_one<A>> = {formula::op::sum, 0, name_source<plus_one<A>>(),
                                                            formula_for<Sizes, A>, formula_for<Sizes, size<1>>};
@@ -124,9 +124,9 @@ Index extent_in(bound_sizes const& sizes) {
 /// The sequences that the rows counted by X belong to; one sequence where nobody said.
 template <class Sizes, class X>
 segments segments_in(bound_sizes const& sizes) {
-  if constexpr (counts<X, headmix::tokens>) {
+  if constexpr (is_multiple_of<X, headmix::tokens>) {
     return sizes.tokens.count > 0 ? sizes.tokens : uniform(1, extent_in<Sizes, headmix::tokens>(sizes));
-  } else if constexpr (counts<X, context_tokens>) {
+  } else if constexpr (is_multiple_of<X, context_tokens>) {
     return sizes.context.count > 0 ? sizes.context : uniform(1, extent_in<Sizes, context_tokens>(sizes));
   } else {
     return uniform(1, extent_in<Sizes, X>(sizes));

@@ -51,8 +51,8 @@ struct wanted_leaves<gradients_by<L...>, Leaves> {
 
 /// The gradient of the scalar objective with respect to root R: the caller gives it.
 template <Expr R>
-struct seed {
-  using seed_of = R;
+struct output_gradient {
+  using gradient_of = R;
   using args = type_list<>;
   using extents = typename R::extents;
   static constexpr kind kind_of = R::kind_of;
@@ -308,7 +308,7 @@ struct terms_by {
 template <>
 struct terms_by<true> {
   template <class G, int Number, int... Reader>
-  using type = concat<kept<node_table<G>::is_root(Number), seed<node_at<G, Number>>>,
+  using type = concat<kept<node_table<G>::is_root(Number), output_gradient<node_at<G, Number>>>,
                       typename contribution<contributes<G, Reader>>::template type<G, Reader, node_at<G, Number>>...>;
 };
 template <class G, int Number, class Which>
@@ -318,7 +318,7 @@ struct terms_of_node<G, Number, std::integer_sequence<int, Which...>> {
   using type = typename terms_by<node_table<G>::is_active(Number)>::  //
       template type<G, Number, node_table<G>::reader_of_node(Number, Which)...>;
 };
-/// The terms of the gradient by node `Number`: the seed of a root, and what its readers contribute.
+/// The terms of the gradient by node `Number`: the output gradient of a root, and what its readers contribute.
 template <class G, int Number>
 struct gradient_terms
     : terms_of_node<G, Number, std::make_integer_sequence<int, node_table<G>::readers_of_node(Number)>> {};
@@ -326,7 +326,8 @@ struct gradient_terms
 template <bool HasTerms>
 struct visit_sink {
   template <class Steps, class L, class Terms>
-  using after = list_of<decltype(detail::append<sink<L, Terms>>(detail::pack<terms_visited<Steps, Terms>>()))>;
+  using after =
+      list_of<decltype(detail::append<accumulate_gradient<L, Terms>>(detail::pack<terms_visited<Steps, Terms>>()))>;
 };
 template <>
 struct visit_sink<false> {

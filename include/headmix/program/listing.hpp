@@ -129,12 +129,12 @@ constexpr value_words make_value_words() {
   if constexpr (requires { typename leaf_of_gradient<E>::type; }) {
     using L = typename leaf_of_gradient<E>::type;
     return {by::gradient, "gradient", L::kind_of, nullptr, nullptr, number_or_none<Values, L>()};
-  } else if constexpr (requires { typename E::seed_of; }) {
-    using R = typename memory_below<typename E::seed_of>::type;
+  } else if constexpr (requires { typename E::gradient_of; }) {
+    using R = typename memory_below<typename E::gradient_of>::type;
     return {by::gradient, "gradient", E::kind_of, nullptr, nullptr, number_or_none<Values, R>()};
   } else if constexpr (E::form_of == form::leaf) {
     return {by::name, kind_of_leaf<E>(), E::kind_of};
-  } else if constexpr (E::form_of == form::immediate) {
+  } else if constexpr (E::form_of == form::scalar_constant) {
     return {by::name, "number", kind::real, nullptr, &number_text<E>::text};
   } else if constexpr (E::form_of == form::output) {
     using Node = operand_of<E>;
@@ -563,7 +563,8 @@ class listing_maker {
 
   [[nodiscard]] shape_formula const& shape_of(std::size_t v) const {
     std::size_t const leaves = list_.leaves;
-    return v < 2 * leaves ? table_->binding.leaves[v % leaves].shape : table_->shapes[v - table_->first_seed()];
+    return v < 2 * leaves ? table_->binding.leaves[v % leaves].shape
+                          : table_->shapes[v - table_->first_output_gradient()];
   }
   void describe_values() {
     auto const buffers = plan_->buffers();

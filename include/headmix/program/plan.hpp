@@ -34,7 +34,7 @@ class basic_plan {
   void shape_values(Binding& binding) const {
     for (std::size_t i = 0; i < program_->shapes.size(); ++i) {
       auto const& extent = program_->shapes[i].extent;
-      binding.values()[program_->first_seed() + i] =
+      binding.values()[program_->first_output_gradient() + i] =
           without_memory("a value of the program", binding.value_of(*extent[0]), binding.value_of(*extent[1]),
                          binding.value_of(*extent[2]));
     }
@@ -45,7 +45,7 @@ class basic_plan {
     std::vector<std::size_t>& values = values_of_size(size);
     for (std::size_t const i : values) {
       auto const& extent = program_->shapes[i].extent;
-      untyped_view& value = binding.values()[program_->first_seed() + i];
+      untyped_view& value = binding.values()[program_->first_output_gradient() + i];
       value = untyped_view(value.data, binding.value_of(*extent[0]), binding.value_of(*extent[1]),
                            binding.value_of(*extent[2]));
     }
@@ -105,8 +105,8 @@ class basic_plan {
       values[program_->first_buffer() + i].data = buffers_[i].used ? workspace_.data() + buffers_[i].offset : nullptr;
     }
   }
-  /// The gradient that arrives at the result; the other seeds are the weights of the losses.
-  void check_seeds(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
+  /// The gradient that arrives at the result; the other output_gradients are the weights of the losses.
+  void check_output_gradients(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
     if (weights != 0 && weights != losses()) {
       fail("backward() got ", weights, " loss weights, the program has ", losses(), " losses");
     }
@@ -116,7 +116,7 @@ class basic_plan {
     }
     if (!same_extents(dy, result)) fail("dy has extents ", text(dy), ", the result has ", text(result));
   }
-  /// Memory of the seeds of n losses, which are numbers, from the first one given on.
+  /// Memory of the output_gradients of n losses, which are numbers, from the first one given on.
   template <class T>
   [[nodiscard]] view<T> weights(std::size_t first, std::size_t n) const {
     return {reinterpret_cast<T*>(workspace_.data() + weights_) + first, 1, static_cast<Index>(n)};
@@ -159,7 +159,7 @@ class basic_plan {
       if (buffer* const b = buffer_below(root)) b->last = calls;
     }
     for (std::size_t c = calls; c-- > 0;) {
-      if (!program_->calls[c].goes_on) continue;
+      if (!program_->calls[c].is_asynchronous) continue;
       buffer const* const result = buffer_below(values_of_call(c)[0]);
       for (int const n : values_of_call(c)) {
         if (buffer* const b = buffer_below(n)) b->last = (std::max)(b->last, result->last);
@@ -184,7 +184,9 @@ class basic_plan {
     }
     return nullptr;
   }
-  [[nodiscard]] std::size_t losses() const { return program_->seeds - (program_->result_has_gradient ? 1 : 0); }
+  [[nodiscard]] std::size_t losses() const {
+    return program_->output_gradients - (program_->result_has_gradient ? 1 : 0);
+  }
   /// The buffer that lies below value n, if one does and its elements are read.
   [[nodiscard]] buffer const* buffer_below(int n) const {
     auto const first = static_cast<int>(program_->first_buffer()), end = static_cast<int>(program_->first_derived());
@@ -199,7 +201,7 @@ class basic_plan {
       if (of.size == size) return of.values;
     }
     auto& of = resized_.emplace_back(resized{size, {}});
-    for (std::size_t i = program_->seeds; i < program_->seeds + program_->buffers.size(); ++i) {
+    for (std::size_t i = program_->output_gradients; i < program_->output_gradients + program_->buffers.size(); ++i) {
       auto const& extent = program_->shapes[i].extent;
       if (mentions(*extent[0], size) || mentions(*extent[1], size) || mentions(*extent[2], size)) {
         of.values.push_back(i);

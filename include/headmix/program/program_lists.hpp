@@ -18,7 +18,7 @@ struct program_parts {
   using scalar = typename Backend::scalar;
   using graph_of = graph<Roots, Mode>;
   using leaves = leaves_of<Roots>;
-  using sizes = unique<concat<standing_sizes, mentioned_sizes<graph_of>>>;
+  using sizes = unique<concat<builtin_sizes, mentioned_sizes<graph_of>>>;
   using run = run_context<sizes, Backend>;
 };
 
@@ -65,7 +65,7 @@ template <class Stored, class... E>
 unique<concat<kept<!contains<Stored, E>, E>...>>* not_stored(type_list<E...>*);
 
 template <class... R>
-type_list<seed<R>...>* seeds_of(type_list<R...>*);
+type_list<output_gradient<R>...>* output_gradients_of(type_list<R...>*);
 template <class... L>
 type_list<gradient_of_leaf<L>...>* leaf_gradients(type_list<L...>*);
 
@@ -89,12 +89,12 @@ template <class P>
 using buffers_in = list_of<decltype(detail::buffers_of_steps<typename P::scalar>(
     detail::pack<fuse<typename P::backend, steps_in<P>>>()))>;
 template <class P>
-using seeds_in = list_of<decltype(detail::seeds_of(detail::pack<objective_in<P>>()))>;
+using output_gradients_in = list_of<decltype(detail::output_gradients_of(detail::pack<objective_in<P>>()))>;
 /// The values that have memory of their own.
 template <class P>
 using stored_in =
     concat<typename P::leaves, list_of<decltype(detail::leaf_gradients(detail::pack<typename P::leaves>()))>,
-           seeds_in<P>, buffers_in<P>>;
+           output_gradients_in<P>, buffers_in<P>>;
 template <class P>
 using derived_in = list_of<decltype(detail::not_stored<stored_in<P>>(
     detail::all_derived(detail::values_read(detail::pack<values_of<calls_in<P>>>()))))>;

@@ -61,13 +61,13 @@ struct binding_table {
 struct call_row {
   int begin, values;  ///< its values among the numbers of all calls: outputs first, then operands
   int outputs;
-  bool accumulate;  ///< adds to its outputs
-  bool into_leaf;   ///< adds to the gradient of a leaf, which may be unbound
+  bool accumulate;            ///< adds to its outputs
+  bool accumulates_gradient;  ///< adds to the gradient of a leaf, which may be unbound
   repeat_edge edge = repeat_edge::none;
-  int repeat = -1;       ///< whose edge it is
-  int received = -1;     ///< the size that the call finds out
-  bool goes_on = false;  ///< see operation
-  int in_place = 0;      ///< outputs; see operation
+  int repeat = -1;               ///< whose edge it is
+  int received = -1;             ///< the size that the call finds out
+  bool is_asynchronous = false;  ///< see operation
+  int in_place = 0;              ///< outputs; see operation
 };
 /// A part of the program that is repeated; see program/unroll.hpp.
 struct repeat_row {
@@ -80,23 +80,23 @@ struct buffer_row {
   bool optional;        ///< left out by its kernel if nobody reads it
 };
 
-/// A program: its values are the leaves, their gradients, the seeds, the buffers in the order in which they are
-/// written, and the values derived from others.
+/// A program: its values are the leaves, their gradients, the output_gradients, the buffers in the order in which they
+/// are written, and the values derived from others.
 struct program_table {
   binding_table binding;
   std::span<call_row const> calls;
   std::size_t forward_calls;
   std::span<int const> numbers;           ///< values of all calls; ~i where only the extents of i are read
-  std::span<shape_formula const> shapes;  ///< of seeds, buffers and derived values
-  std::size_t seeds;
+  std::span<shape_formula const> shapes;  ///< of output_gradients, buffers and derived values
+  std::size_t output_gradients;
   std::span<buffer_row const> buffers;
   std::span<int const> sources;  ///< of the derived values, -1 for none
   std::span<int const> roots;    ///< values that survive the program
   bool result_has_gradient;
   std::span<repeat_row const> repeats;
 
-  [[nodiscard]] std::size_t first_seed() const { return 2 * binding.leaves.size(); }
-  [[nodiscard]] std::size_t first_buffer() const { return first_seed() + seeds; }
+  [[nodiscard]] std::size_t first_output_gradient() const { return 2 * binding.leaves.size(); }
+  [[nodiscard]] std::size_t first_buffer() const { return first_output_gradient() + output_gradients; }
   [[nodiscard]] std::size_t first_derived() const { return first_buffer() + buffers.size(); }
   [[nodiscard]] std::size_t values() const { return first_derived() + sources.size(); }
 };

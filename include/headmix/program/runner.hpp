@@ -13,7 +13,7 @@
 namespace headmix::detail {
 
 /// The sizes of every program, before those of its layer.
-using standing_sizes = type_list<tokens, context_tokens, sequences, rank_count>;
+using builtin_sizes = type_list<tokens, context_tokens, sequences, rank_count>;
 
 /// Which of how many ranks a backend is on: the only one, unless it has a communicator.
 template <class Backend>
@@ -112,7 +112,7 @@ class Runner {
   void check_backward(untyped_view const& result, untyped_view const& dy, std::span<double const> weights) const {
     binding_.check_has_run("backward()");
     if (state_.bar() != nullptr) fail("backward() cannot follow the last forward(): ", state_.bar());
-    plan_.check_seeds(result, dy, weights.size());
+    plan_.check_output_gradients(result, dy, weights.size());
     for (std::size_t i = 0; i < weights.size(); ++i) {
       if (!std::isfinite(static_cast<accumulator>(weights[i]))) {
         fail("backward(): expected a finite weight of loss ", i, ", found ", weights[i]);
@@ -124,15 +124,15 @@ class Runner {
     begin_pass();
     binding_.check_outside(plan_.workspace());  // gradients may have been bound since
     state_.reach(stage::forward_done);
-    std::size_t seed = 0;
+    std::size_t bound = 0;
     bool changed = false;
-    auto const bind_seed = [&](untyped_view const& value) {
-      untyped_view& mine = binding_.values()[program_->first_seed() + seed++];
+    auto const bind_output_gradient = [&](untyped_view const& value) {
+      untyped_view& mine = binding_.values()[program_->first_output_gradient() + bound++];
       changed = changed || !same_view(mine, value);
       mine = value;
     };
-    if (program_->result_has_gradient) bind_seed(dy);
-    std::size_t const losses = program_->seeds - seed;
+    if (program_->result_has_gradient) bind_output_gradient(dy);
+    std::size_t const losses = program_->output_gradients - bound;
     constexpr std::size_t most = tree_numbers<accumulator>::most;
     for (std::size_t first = 0; first < losses; first += most) {
       tree_numbers<accumulator> part = {};
@@ -142,7 +142,7 @@ class Runner {
       }
       // Written by the backend: it may be a device's memory.
       backend_->map(plan_.weights<accumulator>(first, n), part, false);
-      for (std::size_t i = 0; i < n; ++i) bind_seed(untyped(plan_.weights<accumulator>(first + i, 1)));
+      for (std::size_t i = 0; i < n; ++i) bind_output_gradient(untyped(plan_.weights<accumulator>(first + i, 1)));
     }
     if (changed) derive();
     auto const anew = binding_.gradients_to_overwrite();
@@ -218,7 +218,7 @@ class Runner {
     }
   }
   void run(std::size_t first, std::size_t last) {
-    if constexpr (GoesOn<Backend>) {
+    if constexpr (Asynchronous<Backend>) {
       // What goes on must not outlive the memory that it works on.
       struct guard {
         Backend& backend;
@@ -228,7 +228,7 @@ class Runner {
         }
       } all{*backend_};
       run_calls(first, last);
-      backend_->settle();
+      backend_->wait_for();
       all.completed = true;
     } else {
       run_calls(first, last);
@@ -238,19 +238,19 @@ class Runner {
     for (std::size_t c = first; c < last; ++c) {
       call_row const& row = program_->calls[c];
       value_reader const values = values_for(c);
-      if (row.into_leaf && values.values[*values.next].data == nullptr) continue;
-      if constexpr (GoesOn<Backend>) {
-        if (backend_->is_waiting()) settle(c);
+      if (row.accumulates_gradient && values.values[*values.next].data == nullptr) continue;
+      if constexpr (Asynchronous<Backend>) {
+        if (backend_->has_pending()) wait_for(c);
       }
       if (row.received >= 0) {
         binding_.set_received(row.received, functions_of(c).received(context({}), values));
         plan_.reshape_values(binding_, row.received);
         derive();
       }
-      bool const adds = row.accumulate && !(row.into_leaf && overwrites(*values.next));
+      bool const adds = row.accumulate && !(row.accumulates_gradient && overwrites(*values.next));
       functions_of(c).run(context(plan_.scratch_of(c)), values, adds);
-      if constexpr (HearsGradients<Backend>) {
-        if (row.into_leaf && is_last_for_leaf(c)) backend_->gradient_done(values.values[*values.next].data);
+      if constexpr (ObservesGradients<Backend>) {
+        if (row.accumulates_gradient && is_last_for_leaf(c)) backend_->gradient_done(values.values[*values.next].data);
         backend_->between_kernels();
       }
     }
@@ -264,12 +264,12 @@ class Runner {
     return true;
   }
   /// Completes what call c must not read or overwrite before.
-  void settle([[maybe_unused]] std::size_t c) {
-    if constexpr (GoesOn<Backend>) {
+  void wait_for([[maybe_unused]] std::size_t c) {
+    if constexpr (Asynchronous<Backend>) {
       for (int const n : plan_.values_of_call(c)) {
-        if (auto const memory = plan_.memory_of(n); !memory.empty()) backend_->settle(memory);
+        if (auto const memory = plan_.memory_of(n); !memory.empty()) backend_->wait_for(memory);
       }
-      if (auto const scratch = plan_.scratch_of(c); !scratch.empty()) backend_->settle(scratch);
+      if (auto const scratch = plan_.scratch_of(c); !scratch.empty()) backend_->wait_for(scratch);
     }
   }
   /// Whether no later call adds to the gradient that call c adds to.
@@ -279,7 +279,7 @@ class Runner {
       last_for_leaf_.resize(calls);
       std::vector<bool> later(2 * program_->binding.leaves.size());
       for (std::size_t i = calls; i-- > 0;) {
-        if (!program_->calls[i].into_leaf) continue;
+        if (!program_->calls[i].accumulates_gradient) continue;
         auto const leaf = static_cast<std::size_t>(plan_.values_of_call(i)[0]);
         last_for_leaf_[i] = !later[leaf];
         later[leaf] = true;

@@ -26,7 +26,7 @@ concept Alias = Expr<E> &&(E::form_of == form::let) && (count_of_types<terms<E>>
 /// True when the value is written by a step of its own.
 template <class E>
 concept Stored = Expr<E> &&
-    (E::form_of == form::barrier || E::form_of == form::output || (E::form_of == form::let && !Alias<E>));
+    (E::form_of == form::kernel || E::form_of == form::output || (E::form_of == form::let && !Alias<E>));
 
 namespace detail {
 
@@ -38,7 +38,7 @@ constexpr bool gapless() {
   } else if constexpr (E::form_of == form::view) {
     return std::is_base_of_v<ops::reshape, typename E::op>;
   } else if constexpr (Leaf<E>) {
-    return !requires { typename E::seed_of; };
+    return !requires { typename E::gradient_of; };
   } else {
     return true;
   }
@@ -60,11 +60,11 @@ using source_of = typename detail::source<E>::type;
 
 /// A term that can be added straight into the buffer of its sum.
 template <class E>
-concept AddsInPlace = Expr<E> &&(E::form_of == form::barrier) && (E::op::accumulates) && (E::op::outputs == 1);
+concept AddsInPlace = Expr<E> &&(E::form_of == form::kernel) && (E::op::accumulates) && (E::op::outputs == 1);
 
 namespace detail {
 
-// Steps with those appended after which E can be read element by element (visited), the operands of a barrier are as it
+// Steps with those appended after which E can be read element by element (visited), the operands of a kernel are as it
 // takes them, in memory or element by element (operands_visited), or a sum of terms can be formed (terms_visited).
 
 template <form Form>
@@ -80,7 +80,7 @@ struct visit_operand {
 template <>
 struct visit_operand<true> {
   template <class Steps, class E>
-  using after = appended_new<visited<Steps, E>, store<E>>;
+  using after = appended_new<visited<Steps, E>, materialize<E>>;
 };
 template <bool InMemory, int Count>
 struct visit_each {
@@ -149,7 +149,7 @@ struct visit<form::output> {
 template <bool IsThere, bool IsAlias>
 struct visit_let {
   template <class Steps, class E>
-  using after = list_of<decltype(detail::append<store<E>>(detail::pack<terms_visited<Steps, terms<E>>>()))>;
+  using after = list_of<decltype(detail::append<materialize<E>>(detail::pack<terms_visited<Steps, terms<E>>>()))>;
 };
 template <>
 struct visit_let<false, true> {
@@ -164,24 +164,25 @@ struct visit_let<true, false> {
 template <>
 struct visit<form::let> {
   template <class Steps, class E>
-  using after = typename visit_let<decltype(detail::is_among<store<E>>(detail::pack<Steps>()))::value, Alias<E>>::  //
+  using after =
+      typename visit_let<decltype(detail::is_among<materialize<E>>(detail::pack<Steps>()))::value, Alias<E>>::  //
       template after<Steps, E>;
 };
 template <bool IsThere>
-struct visit_barrier {
+struct visit_kernel {
   template <class Steps, class E>
-  using after = list_of<decltype(detail::append<compute<E>>(
+  using after = list_of<decltype(detail::append<run_kernel<E>>(
       detail::pack<operands_visited<Steps, !E::op::fuses_operands, typename E::args>>()))>;
 };
 template <>
-struct visit_barrier<true> {
+struct visit_kernel<true> {
   template <class Steps, class>
   using after = Steps;
 };
 template <>
-struct visit<form::barrier> {
+struct visit<form::kernel> {
   template <class Steps, class E>
-  using after = typename visit_barrier<decltype(detail::is_among<compute<E>>(detail::pack<Steps>()))::value>::  //
+  using after = typename visit_kernel<decltype(detail::is_among<run_kernel<E>>(detail::pack<Steps>()))::value>::  //
       template after<Steps, E>;
 };
 

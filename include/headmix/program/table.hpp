@@ -28,7 +28,7 @@ inline constexpr value_number number_of<Values, extents_of<E>> = ~position_in<Va
 template <class E, form = E::form_of>
 inline constexpr bool is_optional = false;
 template <class E>
-inline constexpr bool is_optional<E, form::barrier> = E::op::optional_outputs;
+inline constexpr bool is_optional<E, form::kernel> = E::op::optional_outputs;
 template <class E>
 inline constexpr bool is_optional<E, form::output> = operand_of<E>::op::optional_outputs;
 
@@ -53,7 +53,7 @@ template <class Run, class Scalar, class E>
 inline constexpr derived_row<Run> derived_row_of<Run, Scalar, E, form::view> = {
     &view_kernel<typename E::op, storage_t<E::kind_of, Scalar>>::template apply<Run>, nullptr};
 template <class Run, class Scalar, class E>
-inline constexpr derived_row<Run> derived_row_of<Run, Scalar, number_in<E>, form::immediate> = {
+inline constexpr derived_row<Run> derived_row_of<Run, Scalar, number_in<E>, form::scalar_constant> = {
     nullptr, &number_from<E>::template value<Run>};
 /// The number of the value that E is a view of, -1 for none.
 template <class Values, class E, form = E::form_of>
@@ -95,7 +95,7 @@ struct validator_of<node<Op, A...>> : validator<Op, typename A::extents...> {};
 template <class Step>
 inline constexpr bool validates = false;
 template <class E>
-inline constexpr bool validates<compute<E>> = E::op::validates;
+inline constexpr bool validates<run_kernel<E>> = E::op::validates;
 struct is_validated {
   template <class Step>
   static constexpr bool value = validates<Step>;
@@ -113,9 +113,9 @@ template <class Repetitions, class Sizes, class... C>
 constexpr auto rows_of_calls(type_list<C...>*) {
   return with_begins<sizeof...(C)>(
       {call_row{0, count_of_types<values_of_call<C>>::value, count_of_types<outputs_of_call<C>>::value,
-                effect_of_call<C>::accumulate, effect_of_call<C>::into_leaf, kernel_of_call<C>::at::edge,
+                effect_of_call<C>::accumulate, effect_of_call<C>::accumulates_gradient, kernel_of_call<C>::at::edge,
                 kernel_of_call<C>::at::template repeat<Repetitions>, received_size<Sizes, C>,
-                kernel_of_call<C>::goes_on, kernel_of_call<C>::in_place}...});
+                kernel_of_call<C>::is_asynchronous, kernel_of_call<C>::in_place}...});
 }
 template <class... R>
 constexpr auto rows_of_repeats(type_list<R...>*) {
@@ -155,7 +155,7 @@ constexpr auto memory_of_roots(type_list<R...>*) {
   return std::array<int, sizeof...(R)>{position_in<values, typename memory_below<R>::type>::value...};
 }
 template <class Run, class... E>
-constexpr auto validators_of(type_list<compute<E>...>*) {
+constexpr auto validators_of(type_list<run_kernel<E>...>*) {
   return std::array<void (*)(Run const&), sizeof...(E)>{&validator_of<E>::template check<Run>...};
 }
 
@@ -208,8 +208,8 @@ struct program : program_parts<Roots, Backend, Mode> {
   using calls = made_calls<parts>;
   using repetitions = typename binding::repetitions;
   static constexpr auto repeats = detail::rows_of_repeats(static_cast<repetitions*>(nullptr));
-  static constexpr auto shapes =
-      detail::shapes_of<parts>(static_cast<concat<seeds_in<parts>, buffers_in<parts>, derived_in<parts>>*>(nullptr));
+  static constexpr auto shapes = detail::shapes_of<parts>(
+      static_cast<concat<output_gradients_in<parts>, buffers_in<parts>, derived_in<parts>>*>(nullptr));
   static constexpr auto buffers =
       detail::rows_of_buffers<typename parts::scalar, written_if_read<Backend, steps_in<parts>>>(
           static_cast<buffers_in<parts>*>(nullptr));
@@ -230,7 +230,7 @@ struct program : program_parts<Roots, Backend, Mode> {
                                           calls::forward_calls,
                                           calls::numbers,
                                           shapes,
-                                          static_cast<std::size_t>(count_of_types<seeds_in<parts>>::value),
+                                          static_cast<std::size_t>(count_of_types<output_gradients_in<parts>>::value),
                                           buffers,
                                           single_calls<parts>::sources,
                                           surviving,

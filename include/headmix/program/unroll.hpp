@@ -155,7 +155,8 @@ class basic_unrolled {
     }
   }
 
-  /// Numbers for all values: leaves, their gradients, seeds, buffers and derived values, as the tables have them.
+  /// Numbers for all values: leaves, their gradients, output_gradients, buffers and derived values, as the tables have
+  /// them.
   void number_values() {
     std::size_t const values = from_->values();
     first_.assign(values, 0);
@@ -346,7 +347,8 @@ class basic_unrolled {
       for (Index time = 0; time < times_of_leaf(static_cast<std::size_t>(l)); ++time)
         reshaped_.push_back(place(l, time, false));
     }
-    std::size_t const seed = from_->first_seed(), buffer = from_->first_buffer(), derived = from_->first_derived();
+    std::size_t const seed = from_->first_output_gradient(), buffer = from_->first_buffer(),
+                      derived = from_->first_derived();
     for (std::size_t s = seed; s < buffer; ++s) shapes_.push_back(from_->shapes[s - seed]);
     each_place(buffer, derived, [&](std::size_t v, Index, bool) {
       shapes_.push_back(from_->shapes[v - seed]);

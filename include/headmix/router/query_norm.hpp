@@ -74,7 +74,7 @@ struct QueryNorm {
 
   /// E_r - 1, for at least two routed heads.
   struct freedom : degrees_of_freedom<routed_heads> {
-    using requirements = type_list<at_most<the<size<2>>, the<routed_heads>>>;
+    using requirements = type_list<at_most<extent_value<size<2>>, extent_value<routed_heads>>>;
   };
 
   /// Probabilities of the routed heads from their queries.
