@@ -139,6 +139,10 @@ struct gated_attention_gradient_step<Spec, DO, DQ, O, type_list<A...>, G> {
   using head = fused_as<type, type_list<d_gate>, filter<type_list<T...>, is_not<run_kernel<d_gate>>>>;
 };
 
+template <class Spec, class DO, class DQ, class O, class Operands, class... T>
+using gated_attention_gradient_head =
+    typename gated_attention_gradient_step<Spec, DO, DQ, O, Operands>::template head<T...>;
+
 }  // namespace detail
 
 template <class Backend, class Spec, class... A, class G, class... T>
@@ -151,14 +155,13 @@ requires(GatesAttention<Backend>&& detail::is_gate<G, node<ops::attention<Spec>,
 
 template <class Backend, class DO, class Spec, class Q, class K, class V, class O, class... A, class... T>
 requires(GatesAttention<Backend>&& detail::gated_gradient<O, terms<DO>>::is_one)  //
-    inline constexpr typename detail::gated_attention_gradient_step<
+    inline constexpr detail::gated_attention_gradient_head<
         Spec, DO, node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>, O,
-        type_list<Q, K, V, O, output<1, O>, output<2, O>, A...>>::
-        template head<T...> fusion<
-            Backend,
-            type_list<materialize<DO>,
-                      run_kernel<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>, output<2, O>, DO, A...>>,
-                      T...>>{};
+        type_list<Q, K, V, O, output<1, O>, output<2, O>, A...>,
+        T...> fusion<Backend, type_list<materialize<DO>,
+                                        run_kernel<node<ops::attention_gradient<Spec>, Q, K, V, O, output<1, O>,
+                                                        output<2, O>, DO, A...>>,
+                                        T...>>{};
 
 /// Where other steps that read d_o stand between, as gradients by operands of score maps do, they come behind it.
 template <class Backend, class DO, class Next, class... T>

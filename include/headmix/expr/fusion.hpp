@@ -39,6 +39,7 @@ struct over_products {};
 /// `Rest` are left. A pointer to a class without a definition: lists of steps are long, see core/type_list.hpp.
 template <class Step, class Further, class Rest>
 struct fused_head;
+/// The type of a pattern's `fusion`.
 template <class Step, class Further, class Rest>
 using fused_as = fused_head<Step, Further, Rest> const*;
 
