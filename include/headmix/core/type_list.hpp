@@ -163,15 +163,15 @@ concat<kept<Keep::template value<T>, T>...>* filtered(type_list<T...>*);
 template <class L, class Keep>
 using filter = detail::list_of<decltype(detail::filtered<Keep>(detail::pack<L>()))>;
 
-/// What stands first in the list.
+/// The first type of the list.
 template <class L>
 using first_in = decltype(detail::first_type(detail::pack<L>()));
 
-/// Where T stands in the list, whose types are distinct, an integral constant.
+/// The position of T in the list, whose types are distinct, an integral constant.
 template <class L, class T>
 using position_in = decltype(detail::position_of<T>(static_cast<detail::positions_in<L> const*>(nullptr)));
 
-/// What stands at a position of the list.
+/// The type at a position of the list.
 template <int Position, class L>
 using nth = decltype(detail::type_at<Position>(static_cast<detail::positions_in<L> const*>(nullptr)));
 

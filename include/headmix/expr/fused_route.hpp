@@ -118,7 +118,7 @@ struct routed_values {
   };
 };
 
-/// How a router with the product Z = x w is done, of which the steps make a choice.
+/// The pattern of a router with the product Z = x w: its `fusion`, where Steps are the steps behind the product.
 template <class Z, class X, class W, class Steps, class S, class K>
 constexpr auto fused_route(choice<S, K>*) {
   using values = routed_values<Z, S, K>;

@@ -166,7 +166,7 @@ constexpr auto roles_of(type_list<C...>*) {
   return std::array<call_role, sizeof...(C)>{role_of<Run, all, C, typename common_of<C, backend>::type>()...};
 }
 
-/// Several calls that have something in common, as one; one call is itself.
+/// The call that makes several calls of one `common_of` in one kernel; a single call is itself.
 template <bool IsOne>
 struct together {
   template <class Backend, class... C>

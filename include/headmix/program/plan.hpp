@@ -105,7 +105,7 @@ class basic_plan {
       values[program_->first_buffer() + i].data = buffers_[i].used ? workspace_.data() + buffers_[i].offset : nullptr;
     }
   }
-  /// The gradient that arrives at the result; the other output_gradients are the weights of the losses.
+  /// The gradient that arrives at the result; the other output gradients are the weights of the losses.
   void check_output_gradients(untyped_view const& result, untyped_view const& dy, std::size_t weights) const {
     if (weights != 0 && weights != losses()) {
       fail("backward() got ", weights, " loss weights, the program has ", losses(), " losses");
@@ -116,7 +116,7 @@ class basic_plan {
     }
     if (!same_extents(dy, result)) fail("dy has extents ", text(dy), ", the result has ", text(result));
   }
-  /// Memory of the output_gradients of n losses, which are numbers, from the first one given on.
+  /// Memory of the output gradients of n losses, which are numbers, from the first one given on.
   template <class T>
   [[nodiscard]] view<T> weights(std::size_t first, std::size_t n) const {
     return {reinterpret_cast<T*>(workspace_.data() + weights_) + first, 1, static_cast<Index>(n)};

@@ -10,7 +10,7 @@
 
 namespace headmix::detail {
 
-/// A program: its roots, how it runs, and what has short names of it.
+/// A program: its roots, backend and mode, and those of its lists that have short names.
 template <class Roots, class Backend, class Mode>
 struct program_parts {
   using roots = Roots;
@@ -60,7 +60,7 @@ template <class... E>
 type_list<value_read<E>...>* values_read(type_list<E...>*);
 template <class... E>
 concat<derived_for<E>...>* all_derived(type_list<E...>*);
-/// Those that are not stored, once each.
+/// The types E that are not in Stored, once each.
 template <class Stored, class... E>
 unique<concat<kept<!contains<Stored, E>, E>...>>* not_stored(type_list<E...>*);
 
@@ -76,7 +76,7 @@ template <class P>
 using objective_in = filter<roots_in<P>, has_gradient>;
 template <class P>
 using forward_steps_in = schedule<type_list<>, roots_in<P>>;
-/// Those of the forward pass, then those of the backward pass.
+/// The steps of the forward pass, then those of the backward pass.
 template <class P>
 using steps_in = schedule_gradients<forward_steps_in<P>, typename P::graph_of>;
 /// The calls of a list of steps, each by itself.

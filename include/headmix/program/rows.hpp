@@ -80,14 +80,14 @@ struct buffer_row {
   bool optional;        ///< left out by its kernel if nobody reads it
 };
 
-/// A program: its values are the leaves, their gradients, the output_gradients, the buffers in the order in which they
+/// A program: its values are the leaves, their gradients, the output gradients, the buffers in the order in which they
 /// are written, and the values derived from others.
 struct program_table {
   binding_table binding;
   std::span<call_row const> calls;
   std::size_t forward_calls;
   std::span<int const> numbers;           ///< values of all calls; ~i where only the extents of i are read
-  std::span<shape_formula const> shapes;  ///< of output_gradients, buffers and derived values
+  std::span<shape_formula const> shapes;  ///< of output gradients, buffers and derived values
   std::size_t output_gradients;
   std::span<buffer_row const> buffers;
   std::span<int const> sources;  ///< of the derived values, -1 for none

@@ -195,7 +195,7 @@ struct called<true> {
   template <class P>
   using in = grouped_calls<order_of_calls<P, single_calls<P>>>;
 };
-/// Those calls.
+/// The list of the calls of P as they are made.
 template <class P>
 using made_calls_in = typename called<groups_calls<typename P::backend>>::template in<P>;
 

@@ -155,7 +155,7 @@ class basic_unrolled {
     }
   }
 
-  /// Numbers for all values: leaves, their gradients, output_gradients, buffers and derived values, as the tables have
+  /// Numbers for all values: leaves, their gradients, output gradients, buffers and derived values, as the tables have
   /// them.
   void number_values() {
     std::size_t const values = from_->values();

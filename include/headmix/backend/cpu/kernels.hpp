@@ -215,7 +215,7 @@ template <class T>
   return cpu::table_of<T, cpu_level::baseline>();
 }
 
-/// What Cpu calls: the kernels of a level, and of this unit for operands that its table has not.
+/// The kernels of a Cpu: those of a level's table, and those of this unit for operands that the table lacks.
 template <class T>
 class kernels {
  public:
@@ -241,7 +241,7 @@ class kernels {
 
 #else
 
-/// What Cpu calls: the kernels of this unit.
+/// The kernels of a Cpu without tables: those of this unit.
 template <class T>
 class kernels {
  public:
@@ -261,7 +261,7 @@ class kernels {
 
 namespace detail {
 
-/// Whether the unit's flags are those of a level.
+/// True where the unit's flags have the instructions of a level.
 consteval bool compiled_for(cpu_level level) {
 #if defined(HEADMIX_ISA_HAS_TILES)
   return level <= cpu_level::amx;
