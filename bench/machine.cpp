@@ -15,8 +15,8 @@
 #include <memory>
 #include <vector>
 
-#include "headmix/backend/cpu/dot_products.hpp"
-#include "headmix/backend/cpu/register_block.hpp"
+#include "headmix/backend/cpu/products/dot_products.hpp"
+#include "headmix/backend/cpu/products/register_block.hpp"
 #include "measure.hpp"
 
 namespace bench {

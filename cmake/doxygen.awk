@@ -59,7 +59,7 @@ FNR == 1 {
   page = FILENAME ~ /\.md$/
   equations = FILENAME ~ /\/(layer|router)\/[a-z_]+\.hpp$/
   # Where the comment of a class describes what it has.
-  plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_]+\.hpp$/
+  plain = FILENAME ~ /\/(contract|expr|program|count|core)\/[a-z_\/]+\.hpp$/
   device = FILENAME ~ /\/(emulated\.hpp|emulated_sm90\.hpp|sm80\.cuh|stream\.cuh|blas\.cuh)$/
   backend = FILENAME ~ /\/backend\/[a-z_]+\.hpp$/
   reading = 1 # the comment at the head of a header
@@ -105,7 +105,7 @@ function link(text, target,   path, anchor) {
     if (anchor == "") return "[" text "](@ref " (path == "README.md" ? "index" : identifier(path)) ")"
     return "[" text "](@ref " identifier(path) "_" anchor ")"
   }
-  if (path ~ /^include\/.*\.(hpp|cuh)$/ && path !~ /backend\/cpu\/|cuda\/(kernel|emulator)\/|testing\/conformance\//) {
+  if (path ~ /^include\/.*\.(hpp|cuh)$/ && path !~ /backend\/cpu\/|cuda\/kernel\/|testing\/(conformance|emulator)\//) {
     sub(/^include\//, "", path)
     return "[" text "](@ref " path ")"
   }

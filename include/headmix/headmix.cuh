@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Everything for the GPU, to be compiled by nvcc for compute capability 8.0 or newer. Link cudart and cuBLAS (in CMake:
-// headmix::cuda). Without a GPU, and without nvcc: headmix/backend/cuda.hpp and headmix/backend/cuda/emulated.hpp.
+// headmix::cuda). Without a GPU, and without nvcc: headmix/backend/cuda.hpp and headmix/testing/emulated.hpp.
 
 #include "headmix/analysis/experts.hpp"
 #include "headmix/backend/cuda.hpp"

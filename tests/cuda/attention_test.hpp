@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "cuda/device_array.hpp"
-#include "headmix/backend/cuda/kernel/attention.hpp"
-#include "headmix/backend/cuda/kernel/attention_backward.hpp"
-#include "headmix/backend/cuda/kernel/attention_bias.hpp"
-#include "headmix/backend/cuda/kernel/attention_operands.hpp"
+#include "headmix/backend/cuda/kernel/attention/attention.hpp"
+#include "headmix/backend/cuda/kernel/attention/backward.hpp"
+#include "headmix/backend/cuda/kernel/attention/bias.hpp"
+#include "headmix/backend/cuda/kernel/attention/operands.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/expr/score.hpp"

@@ -2,7 +2,7 @@
 // Attention of the Cuda backend with warpgroup MMAs, emulated.
 
 #include "cuda/attention_test.hpp"
-#include "headmix/backend/cuda/emulated_sm90.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 
 using namespace headmix;
 

@@ -6,10 +6,10 @@
 #include <doctest/doctest.h>
 
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/random.hpp"
 #include "headmix/program/module.hpp"
+#include "headmix/testing/emulated.hpp"
 #include "headmix/train/adamw.hpp"
 #include "io/files.hpp"
 

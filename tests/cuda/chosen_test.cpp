@@ -2,7 +2,7 @@
 // Attention of the Cuda backend with chosen heads, and with a bias, emulated.
 
 #include "cuda/attention_test.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
-#include "headmix/backend/cuda/emulated_sm90.hpp"
 #include "headmix/testing/backend_conformance.hpp"
+#include "headmix/testing/emulated.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 
 namespace conformance_skips_test {
 

@@ -7,7 +7,7 @@
 #include <cub/device/device_histogram.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "headmix/backend/cuda/kernel/map.hpp"
+#include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/backend/cuda/sm80.cuh"
 #include "headmix/core/view.hpp"
 

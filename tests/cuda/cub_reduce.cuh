@@ -8,7 +8,7 @@
 #include <cuda/std/functional>
 #include <type_traits>
 
-#include "headmix/backend/cuda/kernel/collective.hpp"
+#include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/backend/cuda/sm80.cuh"
 
 namespace headmix::testing {

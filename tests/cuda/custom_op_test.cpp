@@ -8,9 +8,9 @@
 #include "../../examples/custom_op/running_sum.hpp"
 #include "headmix/backend/cpu.hpp"
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/program/module.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

@@ -12,9 +12,9 @@
 
 #include "decode/networks.hpp"
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/program/copy_parameters.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../error_of.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 namespace headmix::test {
 

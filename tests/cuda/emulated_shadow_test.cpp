@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/core/random.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

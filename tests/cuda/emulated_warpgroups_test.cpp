@@ -9,7 +9,7 @@
 
 #include "cuda/emulated_probe.hpp"
 #include "cuda/ring_product.hpp"
-#include "headmix/backend/cuda/emulated_sm90.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 
 using namespace headmix;
 using namespace headmix::test;

@@ -8,10 +8,10 @@
 
 #include "cuda/device_array.hpp"
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/moh.hpp"
 #include "headmix/program/module.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using test_device = headmix::Emulated;
 

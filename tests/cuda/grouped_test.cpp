@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

@@ -3,9 +3,9 @@
 
 #include "cuda/grouped_test.hpp"
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated_sm90.hpp"
 #include "headmix/testing/conformance/experts.hpp"
 #include "headmix/testing/conformance/joined.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 
 using namespace headmix;
 

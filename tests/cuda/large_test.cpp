@@ -3,7 +3,7 @@
 
 #include "cuda/large_test.hpp"
 
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Layers on Hopper, emulated.
 
-#include "headmix/backend/cuda/emulated_sm90.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 
 using test_device = headmix::EmulatedSm90a;
 

@@ -2,10 +2,10 @@
 // Listings of layers on a Hopper GPU, where routers, row functions and products are fused and grouped.
 
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated_sm90.hpp"
 #include "headmix/layer/feed_forward.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/smoe.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 #include "program/listings.hpp"
 
 using namespace headmix;

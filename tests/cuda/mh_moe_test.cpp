@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // MH-MoE on the Cuda backend, emulated on the CPU.
 
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using test_device = headmix::Emulated;
 

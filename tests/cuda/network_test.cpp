@@ -6,12 +6,12 @@
 #include <cmath>
 
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/expr/norm.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/repeat.hpp"
 #include "headmix/program/copy_parameters.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cuda/attention_test.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 using headmix::testing::attention_case;

@@ -2,7 +2,7 @@
 // Layers with a context on the emulated GPU: queries that are the last rows of ragged sequences, and separate
 // positions.
 
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using test_device = headmix::Emulated;
 

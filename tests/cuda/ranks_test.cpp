@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/distributed/distributed.hpp"
 #include "headmix/distributed/local.hpp"
 #include "headmix/distributed/staged.hpp"
 #include "headmix/layer/moa.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

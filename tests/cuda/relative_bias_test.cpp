@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
 #include "headmix/backend/reference.hpp"
 #include "headmix/layer/multi_head.hpp"
 #include "headmix/program/module.hpp"
+#include "headmix/testing/emulated.hpp"
 
 namespace cuda_relative_bias_test {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cuda/device_array.hpp"
-#include "headmix/backend/cuda/kernel/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 #include "headmix/backend/cuda/warpgroup.hpp"
 #include "headmix/core/scalar.hpp"
 

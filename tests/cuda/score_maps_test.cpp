@@ -2,7 +2,7 @@
 // Score maps of the Cuda backend, emulated.
 
 #include "cuda/attention_test.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 

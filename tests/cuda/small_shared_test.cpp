@@ -3,7 +3,7 @@
 // and 12.0.
 
 #include "cuda/attention_test.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 using namespace headmix;
 using headmix::testing::attention_case;

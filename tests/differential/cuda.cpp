@@ -2,7 +2,7 @@
 // The Cuda backend, emulated: few and small cases.
 #include "headmix/backend/cuda.hpp"
 
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 #include "mh_moe_cases.hpp"
 #include "moa_cases.hpp"
 

@@ -1,6 +1,6 @@
 // expect: vectorizable = false
 // SPDX-License-Identifier: MIT
-#include "headmix/backend/cpu/map_reduce.hpp"
+#include "headmix/backend/cpu/rows/map_reduce.hpp"
 #include "headmix/expr/pointwise.hpp"
 
 using namespace headmix;

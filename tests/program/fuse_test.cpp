@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fused kernels: used if a backend has them and the steps are consecutive, without any other change.
 
-#include "headmix/program/fuse.hpp"
+#include "headmix/program/lower/fuse.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The overlap of views, against sets of the addresses of their elements.
 
-#include "headmix/program/overlap.hpp"
+#include "headmix/program/run/aliasing.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The state of a program: only completed passes count, and after an error nothing runs on older values.
 
-#include "headmix/program/state.hpp"
+#include "headmix/program/run/state.hpp"
 
 #include <doctest/doctest.h>
 

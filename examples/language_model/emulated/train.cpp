@@ -3,7 +3,7 @@
 
 #include "../training.hpp"
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 int lm::train_emulated(Options const& options, Text const& text) {
   if (options.scalar != Scalar::float32)

@@ -3,7 +3,7 @@
 
 #include "../case.hpp"
 #include "headmix/backend/cuda.hpp"
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 struct replay::on_emulated {
   template <class T>

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "headmix/backend/cpu/isa.hpp"
+#include "headmix/backend/cpu/simd/isa.hpp"
 #include "headmix/backend/cpu_level.hpp"
 #include "headmix/core/error.hpp"
 #include "headmix/core/version.hpp"

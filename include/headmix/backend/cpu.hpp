@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "headmix/backend/cpu/expert.hpp"
+#include "headmix/backend/cpu/experts/expert.hpp"
 #include "headmix/backend/cpu/kernels.hpp"
 #include "headmix/backend/products.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "headmix/backend/cpu/isa.hpp"
+#include "headmix/backend/cpu/simd/isa.hpp"
 #include "headmix/core/error.hpp"
 
 #if defined(__x86_64__)

@@ -10,29 +10,29 @@
 #include <type_traits>
 #include <utility>
 
-#include "headmix/backend/cuda/kernel/attention.hpp"
-#include "headmix/backend/cuda/kernel/attention_backward.hpp"
-#include "headmix/backend/cuda/kernel/attention_bias.hpp"
-#include "headmix/backend/cuda/kernel/attention_cached.hpp"
-#include "headmix/backend/cuda/kernel/attention_operands.hpp"
-#include "headmix/backend/cuda/kernel/capacity.hpp"
-#include "headmix/backend/cuda/kernel/each_row.hpp"
-#include "headmix/backend/cuda/kernel/gemm.hpp"
-#include "headmix/backend/cuda/kernel/grouped_gemm.hpp"
-#include "headmix/backend/cuda/kernel/grouped_gemm_map.hpp"
-#include "headmix/backend/cuda/kernel/grouped_outer.hpp"
-#include "headmix/backend/cuda/kernel/grouped_sum.hpp"
-#include "headmix/backend/cuda/kernel/map.hpp"
-#include "headmix/backend/cuda/kernel/quantize.hpp"
-#include "headmix/backend/cuda/kernel/reduce.hpp"
-#include "headmix/backend/cuda/kernel/rotary.hpp"
-#include "headmix/backend/cuda/kernel/route.hpp"
-#include "headmix/backend/cuda/kernel/scatter.hpp"
-#include "headmix/backend/cuda/kernel/select.hpp"
-#include "headmix/backend/cuda/kernel/sequence.hpp"
-#include "headmix/backend/cuda/kernel/softmax.hpp"
-#include "headmix/backend/cuda/kernel/sort_by_expert.hpp"
-#include "headmix/backend/cuda/kernel/top_k.hpp"
+#include "headmix/backend/cuda/kernel/attention/attention.hpp"
+#include "headmix/backend/cuda/kernel/attention/backward.hpp"
+#include "headmix/backend/cuda/kernel/attention/bias.hpp"
+#include "headmix/backend/cuda/kernel/attention/cached.hpp"
+#include "headmix/backend/cuda/kernel/attention/operands.hpp"
+#include "headmix/backend/cuda/kernel/experts/capacity.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm_map.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_outer.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_sum.hpp"
+#include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
+#include "headmix/backend/cuda/kernel/products/gemm.hpp"
+#include "headmix/backend/cuda/kernel/routing/route.hpp"
+#include "headmix/backend/cuda/kernel/routing/scatter.hpp"
+#include "headmix/backend/cuda/kernel/routing/select.hpp"
+#include "headmix/backend/cuda/kernel/routing/top_k.hpp"
+#include "headmix/backend/cuda/kernel/rows/each_row.hpp"
+#include "headmix/backend/cuda/kernel/rows/map.hpp"
+#include "headmix/backend/cuda/kernel/rows/quantize.hpp"
+#include "headmix/backend/cuda/kernel/rows/reduce.hpp"
+#include "headmix/backend/cuda/kernel/rows/rotary.hpp"
+#include "headmix/backend/cuda/kernel/rows/sequence.hpp"
+#include "headmix/backend/cuda/kernel/rows/softmax.hpp"
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/contract/optional_kernels.hpp"
 
@@ -40,7 +40,7 @@ namespace headmix {
 
 /// Operands lie in memory of the device; copies share the queue, and so are for one thread at a time together.
 /// @tparam Scalar bfloat16, float or double; sums run in accumulator_t<Scalar>
-/// @tparam Device Sm80 or Sm90a (backend/cuda/sm80.cuh), or Emulated (backend/cuda/emulated.hpp)
+/// @tparam Device Sm80 or Sm90a (backend/cuda/sm80.cuh), or Emulated (testing/emulated.hpp)
 template <class Scalar, class Device>
 class Cuda {
   using wide = accumulator_t<Scalar>;

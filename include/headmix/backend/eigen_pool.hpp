@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <unsupported/Eigen/CXX11/ThreadPool>
 
-#include "headmix/backend/cpu/eigen.hpp"
+#include "headmix/backend/cpu/simd/eigen.hpp"
 #include "headmix/backend/executor.hpp"
 #include "headmix/backend/threads.hpp"
 #include "headmix/core/config.hpp"

@@ -8,7 +8,7 @@
 // rows begin at multiples of `bytes`, a power of two.
 //
 // tree.lazy_row(i).loaded<P>(j).at<P>(j) is the same vector, with all loads before the first computation. P is the
-// register type of the elements (cuda/kernel/float_vector.hpp).
+// register type of the elements (backend/cuda/kernel/float_vector.hpp).
 
 #include <cstddef>
 #include <cstdint>

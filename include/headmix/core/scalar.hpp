@@ -33,8 +33,8 @@ struct bfloat16 {
 };
 
 /// Packing of 16-bit storage types, two in a 32-bit word, the first in the low half. Another 16-bit type needs a
-/// specialization; its products on tensor cores also need a matrix instruction (mma_m16n8k16 of cuda/sm80.cuh and
-/// cuda/emulated.hpp), and dense products a blas_type (cuda/blas.cuh).
+/// specialization; its products on tensor cores also need a matrix instruction (mma_m16n8k16 of backend/cuda/sm80.cuh and
+/// testing/emulated.hpp), and dense products a blas_type (backend/cuda/blas.cuh).
 template <class T>
 struct word_half {};
 template <>

@@ -24,8 +24,8 @@
 #include "headmix/core/error.hpp"
 #include "headmix/expr/macs.hpp"
 #include "headmix/expr/repeat.hpp"
-#include "headmix/program/formula.hpp"
-#include "headmix/program/steps.hpp"
+#include "headmix/program/lower/schedule.hpp"
+#include "headmix/program/table/extent_formula.hpp"
 
 namespace headmix {
 

@@ -6,7 +6,7 @@
 #include "headmix/expr/capacity.hpp"
 #include "headmix/expr/layer_policy.hpp"
 #include "headmix/expr/repeat.hpp"
-#include "headmix/program/module_leaves.hpp"
+#include "headmix/program/module/leaves.hpp"
 
 namespace headmix {
 

@@ -229,7 +229,7 @@ struct over_ranks : size<dynamic> {
   /// As in messages.
   static constexpr char const* name = text.data();
 };
-/// The rows that come from other ranks by a plan (expr/exchange.hpp), Most at most. Known when the plan has been made.
+/// The rows that come from other ranks by a plan (expr/distributed/exchange.hpp), Most at most. Known when the plan has been made.
 template <class Plan, Extent Most>
 struct received_rows : size<dynamic> {
   using most = Most;

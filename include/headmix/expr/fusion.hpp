@@ -49,7 +49,7 @@ inline constexpr std::nullptr_t fusion{};
 
 namespace detail {
 
-/// What a let stands for, as a sum of terms. A gradient (program/gradient.hpp) lists its terms itself.
+/// What a let stands for, as a sum of terms. A gradient (program/lower/gradient.hpp) lists its terms itself.
 template <class E>
 struct terms_of {
   using type = type_list<E>;

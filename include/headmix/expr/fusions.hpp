@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: MIT
 // Every pattern of expr/fusion.hpp, so that all programs know the same ones.
 
-#include "headmix/expr/fused_attention.hpp"
-#include "headmix/expr/fused_experts.hpp"
-#include "headmix/expr/fused_route.hpp"
+#include "headmix/expr/fusions/attention.hpp"
+#include "headmix/expr/fusions/experts.hpp"
+#include "headmix/expr/fusions/route.hpp"
 
 namespace headmix {
 

@@ -3,7 +3,7 @@
 // Pointwise operations: the value f of one element and the gradient rule, side by side. Operands broadcast along an
 // extent that is the number 1. A user's own scalar function is one such struct (see ScalarOp).
 //
-// f is called with plain numbers and with vectors of them (cpu/simd.hpp, cuda/kernel/float_vector.hpp): it uses only
+// f is called with plain numbers and with vectors of them (backend/cpu/simd/simd.hpp, backend/cuda/kernel/float_vector.hpp): it uses only
 // + - * / and functions found by argument-dependent lookup. One that needs more, as a comparison, says
 // `vectorizable = false`; else it does not compile.
 

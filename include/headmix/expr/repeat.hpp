@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // The edges of a part of a program that is done several times, each time with leaves of its own, on what it made
-// before. An expression has the part once; the tables of the program are unrolled when it is made (program/unroll.hpp),
+// before. An expression has the part once; the tables of the program are unrolled when it is made (program/run/unroll.hpp),
 // so the compiler's time does not grow with the number of times.
 
 #include "headmix/core/view.hpp"

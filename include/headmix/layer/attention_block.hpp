@@ -4,7 +4,7 @@
 // the largest block that fits and adds its equations. Leaves belong to the layer in the first template argument: two
 // layers of one program share none.
 
-#include "headmix/expr/collective.hpp"
+#include "headmix/expr/distributed/collective.hpp"
 #include "headmix/expr/linear.hpp"
 #include "headmix/expr/padding.hpp"
 #include "headmix/layer/options.hpp"

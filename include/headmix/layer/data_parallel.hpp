@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "headmix/expr/capacity.hpp"
-#include "headmix/expr/collective.hpp"
+#include "headmix/expr/distributed/collective.hpp"
 #include "headmix/expr/layer_policy.hpp"
 #include "headmix/expr/reduce.hpp"
 #include "headmix/expr/rewrite.hpp"

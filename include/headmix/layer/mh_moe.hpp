@@ -4,7 +4,7 @@
 // sub-tokens; each sub-token is routed to feed-forward experts independently, and the results are merged into a token.
 
 #include "headmix/expr/capacity.hpp"
-#include "headmix/expr/exchange.hpp"
+#include "headmix/expr/distributed/exchange.hpp"
 #include "headmix/layer/attention_block.hpp"
 #include "headmix/layer/feed_forward.hpp"
 #include "headmix/router/softmax_top_k.hpp"

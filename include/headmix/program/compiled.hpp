@@ -4,10 +4,10 @@
 // the kernels of the CPU are (backend/cpu/kernels.hpp).
 
 #include "headmix/backend/reference.hpp"
-#include "headmix/program/module_memory.hpp"
-#include "headmix/program/plain_tables.hpp"
-#include "headmix/program/runner.hpp"
-#include "headmix/program/unroll.hpp"
+#include "headmix/program/module/memory.hpp"
+#include "headmix/program/run/plain_tables.hpp"
+#include "headmix/program/run/runner.hpp"
+#include "headmix/program/run/unroll.hpp"
 
 /// Instances of the classes of modules on a backend: `PREFIX` is empty where they are compiled, `extern` elsewhere.
 // clang-format off

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "headmix/expr/layer_policy.hpp"
-#include "headmix/program/loss_weights.hpp"
-#include "headmix/program/module_leaves.hpp"
-#include "headmix/program/module_memory.hpp"
+#include "headmix/program/module/leaves.hpp"
+#include "headmix/program/module/loss_weights.hpp"
+#include "headmix/program/module/memory.hpp"
 #include "headmix/program/program.hpp"
 
 namespace headmix {

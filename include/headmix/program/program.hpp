@@ -11,7 +11,7 @@
 #include <span>
 
 #include "headmix/contract/backend_policy.hpp"
-#include "headmix/program/table.hpp"
+#include "headmix/program/lower/program_table.hpp"
 
 namespace headmix {
 

@@ -17,8 +17,8 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/random.hpp"
 #include "headmix/core/scalar.hpp"
-#include "headmix/program/checks.hpp"
 #include "headmix/program/parameter.hpp"
+#include "headmix/program/run/checks.hpp"
 
 namespace headmix {
 

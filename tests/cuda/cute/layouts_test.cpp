@@ -24,8 +24,8 @@ static std::size_t __cvta_generic_to_shared(void const* p) {
 #include <cute/atom/mma_atom.hpp>
 #include <cute/tensor.hpp>
 
-#include "headmix/backend/cuda/emulated_sm90.hpp"
-#include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/attention/warpgroups.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 
 using headmix::bfloat16, headmix::EmulatedSm90a, headmix::words;
 using headmix::gpu::describe_matrix, headmix::gpu::matrix_descriptor, headmix::gpu::panel_offset;

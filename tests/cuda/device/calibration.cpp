@@ -2,7 +2,7 @@
 // The emulator's side of the calibration.
 #include "cuda/device/calibration.hpp"
 
-#include "headmix/backend/cuda/emulated.hpp"
+#include "headmix/testing/emulated.hpp"
 
 namespace headmix::testing {
 

@@ -35,11 +35,11 @@
 // budget: 9.7 0 0 ring_product
 #include "cuda/ring_product.hpp"
 #include "gate.cuh"
-#include "headmix/backend/cuda/kernel/attention_key_gradient_warpgroups.hpp"
-#include "headmix/backend/cuda/kernel/attention_query_gradient_warpgroups.hpp"
-#include "headmix/backend/cuda/kernel/attention_warpgroups.hpp"
-#include "headmix/backend/cuda/kernel/grouped_gemm_resident_warpgroups.hpp"
-#include "headmix/backend/cuda/kernel/grouped_outer_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/attention/key_gradient_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/attention/query_gradient_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/attention/warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm_resident_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_outer_warpgroups.hpp"
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/expr/pointwise.hpp"
 

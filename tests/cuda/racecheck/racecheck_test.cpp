@@ -2,7 +2,7 @@
 // Warpgroup kernels with arrivals of all lanes at barriers (HEADMIX_CUDA_RACECHECK), emulated: each barrier expects the
 // number of its arrivals.
 
-#include "headmix/backend/cuda/emulated_sm90.hpp"
+#include "headmix/testing/emulated_sm90.hpp"
 
 using test_device = headmix::EmulatedSm90a;
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <type_traits>
 
-#include "headmix/backend/cpu/isa.hpp"
+#include "headmix/backend/cpu/simd/isa.hpp"
 #include "headmix/backend/executor.hpp"
 #include "headmix/contract/mask.hpp"
 #include "headmix/core/arena.hpp"

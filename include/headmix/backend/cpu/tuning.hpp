@@ -5,7 +5,7 @@
 // these sizes, as the order of sums does, and never on the number of threads: tasks are cut by shape alone. What a
 // change is worth, bench/kernel says.
 
-#include "headmix/backend/cpu/simd.hpp"
+#include "headmix/backend/cpu/simd/simd.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA::tuning {
 

@@ -1,0 +1,382 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention over row lists with an online softmax (Milakov and Gimelshein 2018, Dao et al. 2022). A block has a tile of
+// a row list and loops over the keys that its rows see; no array of queries x keys is stored.
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention/clear.hpp"
+#include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention/warpgroups.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// A gate: one number for each row, for all heads of the row.
+template <class W>
+[[nodiscard]] view<W const> gate_of_rows(view<W const> gate, Index heads) {
+  gate.cols = heads, gate.col_stride = 0;
+  return gate;
+}
+
+/// Plain attention kernel: any type, strides and head width, with dropout.
+template <AttentionMask Mask, class T, class Map>
+struct attention_plain {
+  using wide = accumulator_t<T>;
+  using tile = plain_tile;
+  static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
+  static constexpr int threads = tile::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
+  static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
+  static constexpr int values_at = 3 * small_bytes;
+  static constexpr int places_at = values_at + tile::rows * columns * wide_bytes;
+  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+
+  attention_forward<T, Map> p;
+  attention_gated<T> gated;
+  attention_tiles tiles;
+  wide scale;
+  bool only_dropout;  ///< true: return at once unless dropout is on (another kernel has done the rest)
+
+  [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    bool const drops = p.dropout.on();
+    if (only_dropout && !drops) return;
+    attention_extents const& x = p.extents;
+    Index const across = blocks_for(x.head_dim, columns);
+    Index const col0 = device.block() % across * columns;
+    Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
+    attention_tile const mine = tiles(device, device.block() / across);
+    Index const length = x.list_length(mine.sequence, mine.list);
+    if (mine.first >= length) return;
+
+    auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
+    auto const weights = device.template shared<wide>(2 * small_bytes);
+    auto const values = device.template shared<wide>(values_at);
+    auto const rows = device.template shared<Index>(places_at);
+    auto const cols = rows + tile::rows;
+    auto const sights = device.template shared<int>(sights_at);
+    plain_find_rows<Mask>(device, x, mine.sequence, mine.list, mine.first, rows, cols, sights);
+    device.sync();
+    plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
+    Index const left_rows = length - mine.first;
+    tile_sight const visible_range =
+        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    constexpr wide hidden = minus_infinity<wide>;
+    int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+    wide top[2] = {hidden, hidden}, total[2] = {}, out[2][my_columns] = {};
+
+    for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
+      wide score[2][4];
+      plain_products(device, score, left, right, queries, plain_keys_of(x, p.k, mine.sequence, mine.kv_head, first),
+                     x.head_dim);
+      plain_softmax_step<Mask>(device, x, p.scores, scale, mine.list, sights, cols, first, score, top, total, out);
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        if (!drops || rows[i0 + i] < 0) continue;
+        wide factor[4];
+        dropout_factors<wide>(p.dropout, x, rows[i0 + i], cols[i0 + i]).four(first + j0, factor);
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) score[i][j] *= factor[j];
+      }
+      plain_put(device, weights, score);
+      plain_stage<wide, columns, columns>(device, values, plain_keys_of(x, p.v, mine.sequence, mine.kv_head, first),
+                                          col0, col0 + width);
+      device.sync();
+      plain_add_values<Mask>(device, out, weights, values, width, visible_range, sights, first);
+      device.sync();
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      HEADMIX_UNROLL
+      for (int step = 1; step < 8; step *= 2) total[i] += device.shuffle_xor(total[i], step);
+      Index const row = rows[i0 + i], col = cols[i0 + i];
+      if (row < 0) continue;
+      Index const head = col / x.head_dim;
+      wide const factor = total[i] == 0 ? wide(0) : 1 / total[i];
+      wide const weight = gated.by.data ? device.load(&gated.by(row, head)) : wide(0);
+      HEADMIX_UNROLL
+      for (int j = 0; j < my_columns; ++j) {
+        Index const c = device.thread() % 8 + 8 * j;
+        if (c >= width) continue;
+        T const value = total[i] == 0 ? T(0) : static_cast<T>(out[i][j] * factor);
+        if (p.o.data) device.store(&p.o(row, col + col0 + c), value);
+        if (gated.by.data) {
+          device.store(&gated.o(row, col + col0 + c), static_cast<T>(weight * static_cast<wide>(value)));
+        }
+      }
+      if (p.lse.data && col0 == 0 && device.thread() % 8 == 0) {
+        device.store(&p.lse(row, head), log_of_sum(top[i], total[i]));
+      }
+    }
+  }
+};
+
+/// Tensor-core attention kernel, bfloat16, mma.sync: 4 warps of 16 `m` rows each, `keys` keys at a time, `stages` key
+/// tiles in shared memory. Rows are aligned; the list satisfies is_small.
+template <AttentionMask Mask, class Map, int width, int m, int keys, int stages>
+struct attention_tensor {
+  static constexpr int warps = 4, threads = 32 * warps;
+  static constexpr bool cooperative = true;
+  static constexpr int rows = 16 * m * warps;
+  static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
+  static constexpr int stages_at = query_bytes;  // keys and values of each stage
+  static constexpr int sights_at = stages_at + stages * 2 * key_bytes;
+  static constexpr int places_at = sights_at + 3 * rows * 4;
+  static constexpr int odd_at = places_at + 2 * rows * 4;
+  static constexpr int shared_bytes = odd_at + keys * 4;
+
+  attention_forward<bfloat16, Map> p;
+  attention_gated<bfloat16> gated;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale;
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // left to the plain kernel
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
+    small_keys const all_keys(x, mine, by, width);
+    int const left = list.length() - static_cast<int>(mine.first);
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+
+    auto const queries = device.template shared<bfloat16>(0);
+    auto const sights = device.template shared<int>(sights_at);
+    auto const numbers = device.template shared<int>(places_at);
+    auto const odd = device.template shared<int>(odd_at);
+    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
+                                          sights);
+    device.sync();
+    tile_copy<rows, width, threads>::start(device, queries, thread, width,
+                                           [&](int, int i) { return places.of(p.q, i); });
+    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+
+    auto const tile_of = [&](int stage, bool values) {
+      return device.template shared<bfloat16>(stages_at + (2 * stage + values) * key_bytes);
+    };
+    auto const start = [&](view<bfloat16 const> const& from, int first, int stage, bool values) {
+      if (first < visible_range.end) {
+        tile_copy<keys, width, threads>::start(device, tile_of(stage, values), thread, width,
+                                               [&](int, int s) { return all_keys.of(from, first + s); });
+      }
+      device.cp_async_commit();
+    };
+
+    auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
+    float const unit = Map::identity ? scale : 1.f;  // of scores in registers
+    constexpr float hidden = minus_infinity<float>;
+    constexpr int key_blocks = keys / 8, out_blocks = width / 8;
+    float top[m][2], total[m][2] = {}, out[m][out_blocks][4] = {};
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) top[i][0] = top[i][1] = hidden;
+
+    int const seen = visible_range.begin < visible_range.end ? visible_range.begin : visible_range.end;
+    int const begin = seen / keys * keys;  // if no row sees a key, the range begins at the largest number
+    HEADMIX_UNROLL
+    for (int i = 0; i < stages; ++i) {
+      start(p.k, begin + i * keys, i, false);
+      if (i + 1 < stages) start(p.v, begin + i * keys, i, true);
+    }
+    int stage = 0;
+    for (int first = begin; first < visible_range.end; first += keys) {
+      device.template cp_async_wait<2 * (stages - 1)>();
+      device.sync();  // these keys have arrived, and all have read the last values
+      start(p.v, first + (stages - 1) * keys, stage == 0 ? stages - 1 : stage - 1, true);
+      auto const key = tile_of(stage, false), value = tile_of(stage, true);
+      bool const all_seen = visible_range.covers(first, first + keys);
+
+      float score[m][key_blocks][4] = {};
+      multiply_transposed<width>(device, score, queries, own, key, 0);
+      map_scores(p.scores, score, scale, sights, head_of, own, first, lane);
+      if (!all_seen) hide_unseen<Mask>(score, sights, own, first, lane);
+
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          float highest = top[i][half];
+          HEADMIX_UNROLL
+          for (int j = 0; j < key_blocks; ++j) {
+            HEADMIX_UNROLL
+            for (int e = 0; e < 2; ++e) {
+              float const s = score[i][j][2 * half + e];
+              highest = std::fmax(s, highest);  // ignores NaN
+            }
+          }
+          HEADMIX_UNROLL
+          for (int step = 1; step < 4; step *= 2) {
+            highest = std::fmax(device.shuffle_xor(highest, step), highest);
+          }
+          float const shift = highest == hidden ? 0.f : highest * unit;
+          float const shrink = device.exp2(top[i][half] * unit - shift);
+          top[i][half] = highest;
+          float sum = 0;
+          HEADMIX_UNROLL
+          for (int j = 0; j < key_blocks; ++j) {
+            HEADMIX_UNROLL
+            for (int e = 0; e < 2; ++e) {
+              float& s = score[i][j][2 * half + e];
+              s = device.exp2(s * unit - shift);
+              sum += s;
+            }
+          }
+          total[i][half] = total[i][half] * shrink + sum;
+          HEADMIX_UNROLL
+          for (int j = 0; j < out_blocks; ++j) {
+            out[i][j][2 * half] *= shrink;
+            out[i][j][2 * half + 1] *= shrink;
+          }
+        }
+      }
+
+      device.template cp_async_wait<2 * (stages - 1)>();
+      device.sync();  // these values have arrived, and all have read the keys
+      start(p.k, first + stages * keys, stage, false);
+      stage = stage + 1 == stages ? 0 : stage + 1;
+      if (!all_seen) {
+        clear_odd_rows<keys, width, threads>(device, value, odd);
+        device.sync();
+        mark_odd_keys<Mask>(score, sights, odd, own, first, lane);
+      }
+      multiply_sums<width>(device, out, score, value, 0);
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float sum = total[i][half];
+        sum += device.shuffle_xor(sum, 1);
+        sum += device.shuffle_xor(sum, 2);
+        float const factor = sum == 0 ? 0.f : 1 / sum;
+        int const r = own + 16 * i + 8 * half + lane / 4;
+        Index const row = places.row(r);
+        if (p.lse.data && row >= 0 && lane % 4 == 0) {
+          device.store(&p.lse(row, places.col(r) / width), log_of_sum(top[i][half] * unit, sum));
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < out_blocks; ++j) {
+          for (int e = 0; e < 2; ++e) {
+            float& o = out[i][j][2 * half + e];
+            o = sum == 0 ? 0.f : o * factor;
+          }
+        }
+      }
+    }
+    device.template cp_async_wait<0>();
+    device.sync();  // the queries have arrived even if no key was seen
+    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
+    device.sync_warp();
+    if (p.o.data) store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.o, i); });
+    if (gated.by.data) {
+      store_tile_rows<16 * m, width>(
+          device, queries, own, [&](int i) { return places.of(gated.o, i); },
+          [&](int i, words<4>& values) {
+            float const weight = device.load(&gated.by(places.row(i), places.col(i) / width));
+            HEADMIX_UNROLL
+            for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
+          });
+    }
+  }
+};
+
+/// Scratch bytes of attention.
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_scratch_bytes(attention_forward<T, Map> const&) {
+  return 0;
+}
+
+/// attention_tensor by warpgroups; false if they do not support the problem: the queue has none, there is a score map,
+/// or there are no keys.
+template <AttentionMask Mask, class Queue, class Map>
+bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
+                             attention_gated<bfloat16> const& gated, row_divisors const& by, float scale) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    attention_extents const& x = p.extents;
+    if (!queue.warpgroups() || x.keys.rows == 0) return false;
+    auto const launch = [&]<int width>(std::integral_constant<int, width>) {
+      using kernel = attention_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
+      kernel const k{p,
+                     gated,
+                     query_tiles(x, kernel::rows, sizeof(bfloat16)),
+                     by,
+                     scale,
+                     queue.map_tensor(p.k, kernel::keys),
+                     queue.map_tensor(p.v, kernel::keys)};
+      queue.launch(k, k.blocks());
+    };
+    if (x.head_dim == 64) launch(std::integral_constant<int, 64>{});
+    if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});
+    return true;
+  } else {
+    return false;
+  }
+}
+
+/// o = softmax(scores where the mask allows) v, and the log-sum-exp of each row unless its data is null. A row that
+/// sees nothing, or is in no list, gets o = 0 and a log-sum-exp of minus infinity. With a gate also gated = gate o; an
+/// o with null data is then not written.
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_identity_t<attention_gated<T>> const& gated,
+               std::span<std::byte>) {
+  attention_extents const& x = p.extents;
+  if (x.head_dim == 0 || x.queries.count == 0 || x.queries.rows == 0) return;
+  if (x.heads_are_chosen()) {
+    attention_clear<T> const clear{p.o,
+                                   gated.o,
+                                   p.lse,
+                                   x.chosen.slots,
+                                   x.chosen.offsets + x.queries.count * x.heads,
+                                   x.queries.rows * x.rows_per_token,
+                                   x.head_dim,
+                                   x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(gated.o)};
+    queue.launch(clear, clear.blocks());
+  }
+  bool done = false;
+  if constexpr (Half<T>) {
+    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.o, gated.o)) {
+      tell_plain("attention", why);
+    } else {
+      done = true;
+      row_divisors const by(x);
+      float const scale = score_scale<float>(p.scores);
+      auto const launch = [&]<class K>(K) {
+        K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), by, scale};
+        queue.launch(kernel, kernel.blocks());
+      };
+      if (!attention_by_warpgroups<Mask>(queue, p, gated, by, scale)) {
+        if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64, 2>{});
+        if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 48, 1>{});
+      }
+      if (p.dropout.key == nullptr) return;
+    }
+  }
+  attention_plain<Mask, T, Map> const kernel{p, gated, query_tiles(x, plain_tile::rows, sizeof(T)),
+                                             score_scale<accumulator_t<T>>(p.scores), done};
+  queue.launch(kernel, kernel.blocks());
+}
+
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention(Queue& queue, attention_forward<T, Map> const& p, std::span<std::byte> scratch) {
+  attention<Mask>(queue, p, attention_gated<T>{}, scratch);
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

@@ -1,0 +1,242 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gradient of attention. Probabilities are recomputed from the log-sum-exp. One kernel owns tiles of keys and loops
+// over the rows that see them (d_k, d_v), another owns tiles of rows and loops over keys (d_q): two products more than
+// in a single kernel, but no sum is shared between blocks. If there are few tiles of keys, several blocks share the
+// rows of one tile, and their sums are added in order.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention/gradient_plain.hpp"
+#include "headmix/backend/cuda/kernel/attention/key_gradient.hpp"
+#include "headmix/backend/cuda/kernel/attention/key_gradient_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/attention/query_gradient.hpp"
+#include "headmix/backend/cuda/kernel/attention/query_gradient_warpgroups.hpp"
+
+namespace headmix::gpu {
+
+/// The tensor-core kernels for d_k and d_v, and d_q, of heads of this width. Those with `narrow` tiles fit in the 99
+/// KiB of a block on compute capability 8.6, 8.9 and 12.0.
+template <AttentionMask Mask, class Map, int width, bool narrow>
+struct attention_gradient_tensor;
+template <AttentionMask Mask, class Map, bool narrow>
+struct attention_gradient_tensor<Mask, Map, 64, narrow> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 64, 2, 64>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 64, 2, Map::identity ? 64 : 32, 1>;
+};
+template <AttentionMask Mask, class Map>
+struct attention_gradient_tensor<Mask, Map, 128, false> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 4, 64>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 2, 64, 2>;
+};
+template <AttentionMask Mask, class Map>
+struct attention_gradient_tensor<Mask, Map, 128, true> {
+  using of_keys = attention_key_gradient_tensor<Mask, Map, 128, 2, 32>;
+  using of_queries = attention_query_gradient_tensor<Mask, Map, 128, 1, 64, 2>;
+};
+/// Calls f with the kernels that fit in a block of the queue's device.
+template <AttentionMask Mask, class Map, int width, class Queue, class F>
+auto with_gradient_kernels(Queue const& queue, F const& f) {
+  using wide_tiles = attention_gradient_tensor<Mask, Map, width, false>;
+  using narrow_tiles = attention_gradient_tensor<Mask, Map, width, true>;
+  if constexpr (!std::is_same_v<typename wide_tiles::of_keys, typename narrow_tiles::of_keys>) {
+    if (queue.shared_bytes() < (std::max)(wide_tiles::of_keys::shared_bytes, wide_tiles::of_queries::shared_bytes)) {
+      return f(narrow_tiles{});
+    }
+  }
+  return f(wide_tiles{});
+}
+/// True if warpgroups compute the gradients, on a queue that has them: not with a score map, nor without keys.
+template <class Map, class Queue>
+[[nodiscard]] bool gradient_is_by_warpgroups(Queue const& queue, attention_extents const& x) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    return queue.warpgroups() && x.keys.rows > 0;
+  } else {
+    return false;
+  }
+}
+/// The parts of a kernel for d_k and d_v.
+template <AttentionMask Mask, class Kernel, class Queue, class Map>
+[[nodiscard]] attention_parts attention_gradient_parts(Queue const& queue, attention_extents const& x) {
+  bool const even = std::is_same_v<Mask, full> && x.queries.offsets == nullptr && x.keys.offsets == nullptr &&
+                    !x.heads_are_chosen() && gradient_is_by_warpgroups<Map>(queue, x);
+  return attention_parts_of(x, Kernel::keys, Kernel::rows, Kernel::warps, even);
+}
+/// The end of the statistics in the scratch memory, in bytes.
+template <class Wide>
+[[nodiscard]] std::size_t attention_statistics_bytes(attention_extents const& x) {
+  auto const bytes = checked_bytes(checked(2) * x.queries.rows * x.rows_per_token * heads_of_row(x), sizeof(Wide));
+  return (bytes + 15) / 16 * 16;
+}
+/// Bytes of the listed tiles, of `rows` rows each; in scratch memory they follow the statistics, and the parts follow
+/// them.
+[[nodiscard]] inline std::size_t attention_tiles_bytes(attention_extents const& x, int rows) {
+  return static_cast<std::size_t>(listed_tiles::count(x, rows)) * sizeof(listed_tile);
+}
+
+/// Scratch bytes of attention_gradient; scratch memory begins at a multiple of 16.
+template <AttentionMask Mask, class Queue, class T, class Map>
+[[nodiscard]] std::size_t attention_gradient_scratch_bytes(Queue const& queue, attention_backward<T, Map> const& p) {
+  attention_extents const& x = p.extents;
+  std::size_t bytes = attention_statistics_bytes<accumulator_t<T>>(x);
+  if constexpr (Half<T>) {
+    auto const add = [&]<int width>(std::integral_constant<int, width>) {
+      with_gradient_kernels<Mask, Map, width>(queue, [&]<class Kernels>(Kernels) {
+        using kernel = typename Kernels::of_keys;
+        bytes += attention_tiles_bytes(x, kernel::rows) +
+                 attention_gradient_parts<Mask, kernel, Queue, Map>(queue, x).bytes();
+      });
+    };
+    if (x.head_dim == 64) add(std::integral_constant<int, 64>{});
+    if (x.head_dim == 128) add(std::integral_constant<int, 128>{});
+  }
+  return bytes;
+}
+
+/// Computes the statistics of all rows; rows of `cleared` that see nothing, or are in no list, become 0.
+template <class Queue, class T, class Map>
+attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, attention_backward<T, Map> const& p,
+                                                                 view<T> cleared, std::span<std::byte> scratch,
+                                                                 attention_gated_gradient<T> const& gated = {}) {
+  attention_extents const& x = p.extents;
+  Index const heads = heads_of_row(x);
+  attention_statistics<accumulator_t<T>> const statistics{reinterpret_cast<accumulator_t<T>*>(scratch.data()), heads};
+  attention_find_statistics<T> const find{
+      p.o,
+      p.d_o,
+      gated,
+      p.lse,
+      x.head_dim,
+      heads,
+      x.queries.rows * x.rows_per_token,
+      statistics,
+      x.head_dim % 8 == 0 && heads_are_aligned(p.o) && heads_are_aligned(p.d_o) && heads_are_aligned(gated.d),
+      cleared};
+  queue.launch(find, find.blocks());
+  return statistics;
+}
+
+/// attention_query_gradient_tensor by warpgroups; false if they do not support the problem: the queue has none, there
+/// is a score map, or there are no keys.
+template <AttentionMask Mask, int width, class Queue, class Map>
+bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
+                                  attention_statistics<float> const& statistics, row_divisors const& by, float scale,
+                                  float last_scale) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    attention_extents const& x = p.extents;
+    if (!gradient_is_by_warpgroups<Map>(queue, x)) return false;
+    using kernel = attention_query_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
+    kernel const k{p,
+                   statistics,
+                   query_tiles(x, kernel::rows, sizeof(bfloat16)),
+                   by,
+                   scale,
+                   last_scale,
+                   queue.map_tensor(p.k, kernel::keys),
+                   queue.map_tensor(p.v, kernel::keys)};
+    queue.launch(k, k.blocks());
+    return true;
+  } else {
+    return false;
+  }
+}
+
+/// attention_key_gradient_tensor by warpgroups, with its listed tiles; false if they do not support the problem.
+template <AttentionMask Mask, class Tensor, int width, class Queue, class Map>
+bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
+                                attention_statistics<float> const& statistics, row_divisors const& by, float scale,
+                                float last_scale, attention_parts const& parts, listed_tiles const& listed) {
+  if constexpr (WarpgroupQueue<Queue> && Map::identity) {
+    attention_extents const& x = p.extents;
+    using kernel = attention_key_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
+    // The listed tiles are those of the tensor kernel; Hopper has room for the large ones.
+    if (kernel::rows != Tensor::rows || !gradient_is_by_warpgroups<Map>(queue, x)) return false;
+    kernel const k{p,
+                   statistics,
+                   key_tiles(x, kernel::keys, sizeof(bfloat16)),
+                   by,
+                   scale,
+                   last_scale,
+                   parts,
+                   listed,
+                   queue.map_tensor(p.k, kernel::keys),
+                   queue.map_tensor(p.v, kernel::keys)};
+    queue.launch(k, k.blocks());
+    return true;
+  } else {
+    return false;
+  }
+}
+
+/// Overwrites d_q, d_k and d_v; a gradient with null data is not computed. Rows that see nothing or are in no list, and
+/// keys that no row sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are computed first.
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::span<std::byte> scratch,
+                        std::type_identity_t<attention_gated_gradient<T>> const& gated = {}) {
+  using wide = accumulator_t<T>;
+  attention_extents const& x = p.extents;
+  bool const wanted = p.d_q.data || p.d_k.data || p.d_v.data;
+  if (x.head_dim == 0 || x.queries.count == 0 || !(wanted || gated.by.data)) return;
+  attention_statistics<wide> const statistics =
+      find_attention_statistics(queue, p, x.heads_are_chosen() ? p.d_q : view<T>{}, scratch, gated);
+  wide const scale = score_scale<wide>(p.scores), last_scale = static_cast<wide>(p.scores.scale);
+  bool const of_queries = p.d_q.data && x.queries.rows > 0, of_keys = p.d_k.data || p.d_v.data;
+  bool done = false;
+  if constexpr (Half<T>) {
+    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.d_o, p.d_q, p.d_k, p.d_v)) {
+      if (wanted) tell_plain("the gradient of attention", why);
+    } else {
+      done = true;
+      row_divisors const by(x);
+      auto const launch = [&]<int width>(std::integral_constant<int, width>) {
+        with_gradient_kernels<Mask, Map, width>(queue, [&]<class Kernels>(Kernels) {
+          if (of_keys) {
+            using kernel_type = typename Kernels::of_keys;
+            std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
+            listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(behind) : nullptr};
+            if (listed.data) {
+              attention_find_tiles<Mask, Map, kernel_type::rows> const tiles{x, by.per_token, listed};
+              queue.launch(tiles, tiles.blocks());
+            }
+            attention_parts parts = attention_gradient_parts<Mask, kernel_type, Queue, Map>(queue, x);
+            parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes(x, kernel_type::rows));
+            if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, by, scale, last_scale,
+                                                                      parts, listed)) {
+              kernel_type const kernel{
+                  p, statistics, key_tiles(x, kernel_type::keys, sizeof(T)), by, scale, last_scale, parts, listed};
+              queue.launch(kernel, kernel.blocks());
+            }
+            if (parts.count > 1) {
+              attention_add_parts const sums{parts, p.d_k, p.d_v, p.dropout};
+              queue.launch(sums, sums.blocks());
+            }
+          }
+          if (of_queries && !query_gradient_by_warpgroups<Mask, width>(queue, p, statistics, by, scale, last_scale)) {
+            using kernel_type = typename Kernels::of_queries;
+            kernel_type const kernel{p,  statistics, query_tiles(x, kernel_type::rows, sizeof(T)),
+                                     by, scale,      last_scale};
+            queue.launch(kernel, kernel.blocks());
+          }
+        });
+      };
+      if (x.head_dim == 64) launch(std::integral_constant<int, 64>{});
+      if (x.head_dim == 128) launch(std::integral_constant<int, 128>{});
+      if (p.dropout.key == nullptr) return;
+    }
+  }
+  if (of_keys) {
+    attention_gradient_plain<Mask, T, Map, true> const kernel{
+        p, statistics, key_tiles(x, plain_tile::rows, sizeof(T)), scale, last_scale, done};
+    queue.launch(kernel, kernel.blocks());
+  }
+  if (of_queries) {
+    attention_gradient_plain<Mask, T, Map, false> const kernel{
+        p, statistics, query_tiles(x, plain_tile::rows, sizeof(T)), scale, last_scale, done};
+    queue.launch(kernel, kernel.blocks());
+  }
+}
+
+}  // namespace headmix::gpu

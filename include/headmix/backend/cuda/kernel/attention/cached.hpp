@@ -1,0 +1,327 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention of a decoder over a cache of keys and values, and means over the positions so far. Keys are divided into
+// parts of a fixed length from position 0 on. With few rows, each part has its own block (flash-decoding, Dao et al.
+// 2023), and another kernel merges the partial sums in order; with many rows, a block loops over all parts. No tensor
+// cores: a step is memory-bound.
+
+#include <cstring>
+#include <span>
+
+#include "headmix/backend/cuda/kernel/attention/clear.hpp"
+#include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
+#include "headmix/backend/cuda/kernel/rows/sequence.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// The layout of a page: a part of rows x head_dim numbers for each key/value head, row by row.
+template <class T>
+[[nodiscard]] HEADMIX_DEVICE Index cached_at(attention_extents const& x, cache_pages const& pages, Index b, Index head,
+                                             Index s) {
+  return ((pages.page(b, s) * x.kv_heads + head) * pages.rows + s % pages.rows) * x.head_dim;
+}
+
+/// Appends keys and values of new tokens to the cache. A thread has a column of a token.
+template <class T>
+struct put_in_cache {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  attention_extents x;
+  view<T const> k, v;
+  attention_cache<T> cache;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const e = device.block() * threads + device.thread();
+    if (e >= k.rows * k.cols) return;
+    Index const row = e / k.cols, col = e % k.cols, b = sequence_of(x.keys, row);
+    Index const s = x.keys.first_position(b) + row - x.keys.begin(b);
+    Index const to = cached_at<T>(x, cache.pages, b, col / x.head_dim, s) + col % x.head_dim;
+    device.store(cache.keys.data + to, device.load(&k(row, col)));
+    device.store(cache.values.data + to, device.load(&v(row, col)));
+  }
+};
+
+/// The parts of the keys, and the scratch memory of their sums.
+struct cached_parts {
+  static constexpr Index keys = 256;
+  Index count;  ///< parts of a sequence of the cache's largest length
+
+  /// The number of parts with their own blocks: all if there are few rows, otherwise 1.
+  [[nodiscard]] static cached_parts apart(attention_extents const& x, cache_pages const& pages) {
+    return {rows(x) <= 1024 ? blocks_for(pages.positions(), keys) : 1};
+  }
+  /// The number of rows of all lists.
+  [[nodiscard]] static Index rows(attention_extents const& x) {
+    return x.queries.rows * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
+  }
+};
+
+/// Sums of a tile of rows over parts of the keys: of one part to `sums`, or of all parts and o.
+template <AttentionMask Mask, class T, class Map>
+struct cached_attention_part {
+  using wide = accumulator_t<T>;
+  using tile = plain_tile;
+  static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
+  static constexpr int threads = tile::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
+  static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
+  static constexpr int values_at = 3 * small_bytes;
+  static constexpr int places_at = values_at + tile::rows * columns * wide_bytes;
+  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+
+  attention_forward<T, Map> p;
+  attention_cache<T> cache;
+  attention_tiles tiles;
+  wide scale;
+  Index parts;    ///< with their own blocks; 1: a block does all
+  wide* sums;     ///< [rows of all lists, parts, head_dim + 2]; the last two are row maximum and row sum
+  Index* places;  ///< [rows of all lists, 2]: row and first column of o
+
+  [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns) * parts; }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    attention_extents const& x = p.extents;
+    Index const across = blocks_for(x.head_dim, columns), part = device.block() % parts;
+    Index const col0 = device.block() / parts % across * columns;
+    Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
+    attention_tile const mine = tiles(device, device.block() / (parts * across));
+    Index const length = x.list_length(mine.sequence, mine.list);
+    if (mine.first >= length) return;
+
+    auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
+    auto const weights = device.template shared<wide>(2 * small_bytes);
+    auto const values = device.template shared<wide>(values_at);
+    auto const rows = device.template shared<Index>(places_at);
+    auto const cols = rows + tile::rows;
+    auto const sights = device.template shared<int>(sights_at);
+    plain_find_rows<Mask>(device, x, mine.sequence, mine.list, mine.first, rows, cols, sights);
+    device.sync();
+    plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
+    Index const left_rows = length - mine.first;
+    tile_sight const visible =
+        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    constexpr wide hidden = minus_infinity<wide>;
+    constexpr int part_keys = static_cast<int>(cached_parts::keys);
+    int const i0 = device.thread() / 8 * 2;
+    wide all_top[2] = {hidden, hidden}, all_total[2] = {}, all_out[2][my_columns] = {};
+
+    int const begin = parts > 1 ? static_cast<int>(part) * part_keys : visible.begin / part_keys * part_keys;
+    int const end = parts > 1 ? begin + part_keys : visible.end;
+    for (int from = begin; from < end && from < visible.end; from += part_keys) {
+      wide top[2] = {hidden, hidden}, total[2] = {}, out[2][my_columns] = {};
+      for (int first = from; first < from + part_keys && first < visible.end; first += tile::rows) {
+        if (first + tile::rows <= visible.begin) continue;
+        Index const at = cached_at<T>(x, cache.pages, mine.sequence, mine.kv_head, first);
+        Index const keys = visible.end - first;
+        plain_keys<T> const k{cache.keys.data + at, keys, x.head_dim, 1},
+            v{cache.values.data + at, keys, x.head_dim, 1};
+        wide score[2][4];
+        plain_products(device, score, left, right, queries, k, x.head_dim);
+        plain_softmax_step<Mask>(device, x, p.scores, scale, mine.list, sights, cols, first, score, top, total, out);
+        plain_put(device, weights, score);
+        plain_stage<wide, columns, columns>(device, values, v, col0, col0 + width);
+        device.sync();
+        plain_add_values<Mask>(device, out, weights, values, width, visible, sights, first);
+        device.sync();
+      }
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        HEADMIX_UNROLL
+        for (int step = 1; step < 8; step *= 2) total[i] += device.shuffle_xor(total[i], step);
+        if (total[i] == 0) continue;
+        wide const both = top[i] > all_top[i] ? top[i] : all_top[i];
+        wide const shrink = all_top[i] == hidden ? wide(0) : exponential(device, all_top[i] - both),
+                   by = exponential(device, top[i] - both);
+        all_top[i] = both;
+        all_total[i] = all_total[i] * shrink + total[i] * by;
+        HEADMIX_UNROLL
+        for (int j = 0; j < my_columns; ++j) all_out[i][j] = all_out[i][j] * shrink + out[i][j] * by;
+      }
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      Index const row = rows[i0 + i], col = cols[i0 + i];
+      if (row < 0) continue;
+      bool const first_of_row = col0 == 0 && device.thread() % 8 == 0;
+      wide const factor = all_total[i] == 0 ? wide(0) : 1 / all_total[i];
+      Index const place = parts > 1 ? x.list_begin(mine.sequence, mine.list) + mine.first + i0 + i : 0;
+      wide* const to = sums + (place * parts + part) * (x.head_dim + 2);
+      HEADMIX_UNROLL
+      for (int j = 0; j < my_columns; ++j) {
+        Index const c = device.thread() % 8 + 8 * j;
+        if (c >= width) continue;
+        if (parts > 1) {
+          device.store(to + col0 + c, all_out[i][j]);
+        } else {
+          device.store(&p.o(row, col + col0 + c), all_total[i] == 0 ? T(0) : static_cast<T>(all_out[i][j] * factor));
+        }
+      }
+      if (parts == 1 || !first_of_row) continue;
+      device.store(to + x.head_dim, all_top[i]);
+      device.store(to + x.head_dim + 1, all_total[i]);
+      if (part > 0) continue;
+      device.store(places + 2 * place, row);
+      device.store(places + 2 * place + 1, col);
+    }
+  }
+};
+
+/// o of rows from the sums of the parts. One block per row.
+template <class T>
+struct cached_attention_merge {
+  using wide = accumulator_t<T>;
+  static constexpr int threads = 64;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<T> o;
+  wide const* sums;
+  Index const* places;
+  Int const* end;  ///< end of the rows if heads are chosen; otherwise null
+  Index rows, parts, head_dim;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const place = device.block();
+    if (end != nullptr && place >= *end) return;
+    constexpr wide hidden = minus_infinity<wide>;
+    wide const* const of_row = sums + place * parts * (head_dim + 2);
+    Index const row = device.load(places + 2 * place), col = device.load(places + 2 * place + 1);
+    for (Index c = device.thread(); c < head_dim; c += threads) {
+      wide top = hidden, total = 0, out = 0;
+      for (Index part = 0; part < parts; ++part) {
+        wide const* const from = of_row + part * (head_dim + 2);
+        wide const its_top = device.load(from + head_dim), its_total = device.load(from + head_dim + 1);
+        if (its_total == 0) continue;
+        wide const both = its_top > top ? its_top : top;
+        wide const shrink = top == hidden ? wide(0) : exponential(device, top - both),
+                   by = exponential(device, its_top - both);
+        top = both;
+        total = total * shrink + its_total * by;
+        out = out * shrink + device.load(from + c) * by;
+      }
+      device.store(&o(row, col + c), total == 0 ? T(0) : static_cast<T>(out * (1 / total)));
+    }
+  }
+};
+
+/// Scratch bytes of cached_attention: the same for every step.
+template <class T>
+[[nodiscard]] std::size_t cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages) {
+  cached_parts const parts = cached_parts::apart(x, pages);
+  if (parts.count == 1) return 0;
+  auto const of_row = checked_bytes(checked(parts.count) * (x.head_dim + 2), sizeof(accumulator_t<T>));
+  return checked_bytes(cached_parts::rows(x), 2 * sizeof(Index) + of_row);
+}
+
+/// Appends keys and values to the cache; then o = softmax(scores where Mask allows) v over all cached positions of the
+/// row's sequence.
+template <AttentionMask Mask, class Queue, class T, class Map>
+void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attention_cache<T> const& cache,
+                      std::span<std::byte> scratch) {
+  using wide = accumulator_t<T>;
+  attention_extents const& x = p.extents;
+  if (x.head_dim == 0 || p.q.rows == 0) return;
+  if (x.heads_are_chosen()) {
+    attention_clear<T> const clear{p.o,
+                                   {},
+                                   {},
+                                   x.chosen.slots,
+                                   x.chosen.offsets + x.queries.count * x.heads,
+                                   p.q.rows,
+                                   x.head_dim,
+                                   x.head_dim % 8 == 0 && heads_are_aligned(p.o)};
+    queue.launch(clear, clear.blocks());
+  }
+  queue.launch(put_in_cache<T>{x, p.k, p.v, cache}, blocks_for(p.k.rows * p.k.cols, put_in_cache<T>::threads));
+  Index const parts = cached_parts::apart(x, cache.pages).count, rows = cached_parts::rows(x);
+  auto* const places = reinterpret_cast<Index*>(scratch.data());
+  auto* const sums = reinterpret_cast<wide*>(places + 2 * rows);
+  cached_attention_part<Mask, T, Map> const part{
+      p, cache, query_tiles(x, plain_tile::rows, sizeof(T)), score_scale<wide>(p.scores), parts, sums, places};
+  queue.launch(part, part.blocks());
+  if (parts == 1) return;
+  Int const* const end = x.heads_are_chosen() ? x.chosen.offsets + x.queries.count * x.heads : nullptr;
+  queue.launch(cached_attention_merge<T>{p.o, sums, places, end, rows, parts, x.head_dim}, rows);
+}
+
+/// The means of cached_window_mean. A thread has a column of a sequence.
+template <class T>
+struct cached_mean_kernel {
+  using sum_type = std::conditional_t<(sizeof(T) >= 4), double, float>;  // a double takes two cached numbers
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<T> y;
+  view<T const> a;
+  segments s;
+  view<T> cache;
+  cache_pages pages;
+  Index window;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const e = device.block() * threads + device.thread();
+    if (e >= s.count * a.cols) return;
+    Index const b = e / a.cols, j = e % a.cols;
+    bool const all = cache.cols != a.cols;
+    for (Index i = s.begin(b); i < s.end(b); ++i) {
+      Index const t = s.first_position(b) + i - s.begin(b), n = all || t + 1 < window ? t + 1 : window;
+      T const value = device.load(&a(i, j));
+      sum_type sum = 0;
+      if (all) {
+        if (t > 0) sum = sum_at(device, t - 1, b, j);
+        sum += static_cast<sum_type>(value);
+        put_sum(device, t, b, j, sum);
+      } else {
+        device.store(at(b, t, j), value);
+        for (Index before = t + 1 - n; before < t; ++before)
+          sum += static_cast<sum_type>(device.load(at(b, before, j)));
+        sum += static_cast<sum_type>(value);
+      }
+      device.store(&y(i, j), static_cast<T>(sum / static_cast<sum_type>(n)));
+    }
+  }
+
+ private:
+  [[nodiscard]] HEADMIX_DEVICE T* at(Index b, Index t, Index j) const {
+    return &cache(pages.page(b, t) * pages.rows + t % pages.rows, j);
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE sum_type sum_at(Device& device, Index t, Index b, Index j) const {
+    T const halves[2] = {device.load(at(b, t, 2 * j)), device.load(at(b, t, 2 * j + 1))};
+    sum_type sum = 0;
+    std::memcpy(&sum, halves, sizeof sum);
+    return sum;
+  }
+  template <class Device>
+  HEADMIX_DEVICE void put_sum(Device& device, Index t, Index b, Index j, sum_type sum) const {
+    T halves[2] = {};
+    std::memcpy(static_cast<void*>(halves), &sum, sizeof sum);
+    device.store(at(b, t, 2 * j), halves[0]);
+    device.store(at(b, t, 2 * j + 1), halves[1]);
+  }
+};
+
+/// y_t = the mean of a over the latest `window` positions, from the cache.
+template <class Queue, class T>
+void cached_window_mean(Queue& queue, view<T> y, view<T const> a, segments s, view<T> cache, cache_pages pages,
+                        Index window) {
+  using kernel = cached_mean_kernel<T>;
+  if (y.rows == 0 || y.cols == 0) return;
+  queue.launch(kernel{y, a, s, cache, pages, window}, blocks_for(s.count * a.cols, kernel::threads));
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

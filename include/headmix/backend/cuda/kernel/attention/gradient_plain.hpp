@@ -1,0 +1,194 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gradient of attention for any type, strides and head width.
+
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention/plain_tile.hpp"
+#include "headmix/backend/cuda/kernel/attention/statistics.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// d_q (`of_keys` false) or d_k and d_v for any type, strides and head width, with dropout. A tile of rows owns its
+/// rows and loops over keys; a tile of keys owns its keys and loops over rows.
+template <AttentionMask Mask, class T, class Map, bool of_keys>
+struct attention_gradient_plain {
+  using wide = accumulator_t<T>;
+  using tile = plain_tile;
+  static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
+  static constexpr int threads = tile::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
+  static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
+  static constexpr int values_at = 4 * small_bytes;
+  static constexpr int statistics_at = values_at + tile::rows * columns * wide_bytes;
+  static constexpr int places_at = statistics_at + 2 * tile::rows * wide_bytes;
+  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+
+  attention_backward<T, Map> p;
+  attention_statistics<wide> statistics;
+  attention_tiles tiles;
+  wide scale;       ///< of scores
+  wide last_scale;  ///< of the gradient
+  bool only_dropout;
+
+  [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    bool const drops = p.dropout.on();
+    if (only_dropout && !drops) return;
+    attention_extents const& x = p.extents;
+    Index const across = blocks_for(x.head_dim, columns);
+    Index const col0 = device.block() % across * columns;
+    Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
+    attention_tile const mine = tiles(device, device.block() / across);
+    Index const b = mine.sequence, kv = mine.kv_head, keys = x.keys.length(b);
+    if (mine.first >= (of_keys ? keys : x.list_length(b, mine.list))) return;
+
+    auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
+    auto const weights = device.template shared<wide>(2 * small_bytes);
+    auto const d_weights = device.template shared<wide>(3 * small_bytes);
+    auto const values = device.template shared<wide>(values_at);
+    auto const row_statistics = device.template shared<wide>(statistics_at);
+    auto const rows = device.template shared<Index>(places_at);
+    auto const cols = rows + tile::rows;
+    auto const sights = device.template shared<int>(sights_at);
+    using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
+    query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
+    query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
+    // Computes row offsets and visible keys. Row offsets may be written at the call.
+    auto const find_rows = [&](Index list, Index first) {
+      plain_find_rows<Mask>(device, x, b, list, first, rows, cols, sights);
+      int const i = device.thread();
+      if (i < tile::rows) {
+        Index const row = rows[i], head = cols[i] / x.head_dim;
+        row_statistics[2 * i] = row >= 0 ? device.load(statistics.shift(row, head)) : wide(0);
+        row_statistics[2 * i + 1] = row >= 0 ? device.load(statistics.delta(row, head)) : wide(0);
+        hide_all_if_shifted_away(sights, i, wide(row_statistics[2 * i]));
+      }
+      device.sync();
+      Index const left_rows = x.list_length(b, list) - first;
+      return sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    };
+    int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+    wide out[2][my_columns] = {}, out_v[2][my_columns] = {};
+
+    // Adds the products of the current rows and the keys from first_key on.
+    auto const add_products = [&](Index list, int first_key, bool all_seen) {
+      plain_keys<T> const k = plain_keys_of(x, p.k, b, kv, first_key), v = plain_keys_of(x, p.v, b, kv, first_key);
+      wide score[2][4], d_score[2][4];
+      if constexpr (of_keys) {
+        plain_products(device, score, left, right, k, q, x.head_dim);
+        device.sync();
+        plain_products(device, d_score, left, right, v, d_o, x.head_dim);
+      } else {
+        plain_products(device, score, left, right, q, k, x.head_dim);
+        device.sync();
+        plain_products(device, d_score, left, right, d_o, v, x.head_dim);
+      }
+      // The rows of this thread, over its keys.
+      constexpr int my_rows = of_keys ? 4 : 2, my_keys = of_keys ? 2 : 4;
+      int const row0 = of_keys ? j0 : i0, s0 = first_key + (of_keys ? i0 : j0);
+      HEADMIX_UNROLL
+      for (int i = 0; i < my_rows; ++i) {
+        int const row = row0 + i;
+        row_sight const visible_range = row_sight_at(sights, row);
+        // The probability of a single key is exactly 1: the gradient by its score is exactly 0.
+        bool const several = visible_range.end - visible_range.begin > 1;
+        plain_scores<wide, T, Map> const score_of(p.scores, scale, visible_range.position,
+                                                  head_of_row(x, list, cols[row]));
+        wide factor[4] = {1, 1, 1, 1};
+        if (drops && rows[row] >= 0) {
+          dropout_factors<wide>(p.dropout, x, rows[row], cols[row]).four(s0 / 4 * 4, factor);
+          if (my_keys == 2 && s0 % 4 == 2) {
+            factor[0] = factor[2];
+            factor[1] = factor[3];
+          }
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < my_keys; ++j) {
+          wide& s = score[of_keys ? j : i][of_keys ? i : j];
+          wide& d = d_score[of_keys ? j : i][of_keys ? i : j];
+          bool const sees = visible_range.template sees<Mask>(s0 + j);
+          wide slope = 1;
+          wide const probability =
+              sees ? exponential(device, plain_score(device, score_of, s, s0 + j, slope) - row_statistics[2 * row])
+                   : wide(0);
+          d = sees ? probability * (factor[j] * d - row_statistics[2 * row + 1]) : wide(0);
+          if (!several && d == d) d = 0;
+          d = through_map<Map>(d, probability, slope);
+          s = probability * factor[j];
+        }
+      }
+      plain_put(device, d_weights, d_score);
+      // One loop for fully visible and partial tiles: two loops would need too many registers.
+      plain_some_seen const seen(i0, all_seen, [&](int i, int j) {
+        return row_sight_at(sights, of_keys ? j : i).template sees<Mask>(first_key + (of_keys ? i : j));
+      });
+      if constexpr (of_keys) {
+        plain_put(device, weights, score);
+        plain_stage<wide, columns, columns>(device, values, d_o, col0, col0 + width);
+        device.sync();
+        plain_accumulate(device, out_v, weights, values, width, seen);
+        device.sync();
+        plain_stage<wide, columns, columns>(device, values, q, col0, col0 + width);
+      } else {
+        plain_stage<wide, columns, columns>(device, values, k, col0, col0 + width);
+      }
+      device.sync();
+      plain_accumulate(device, out, d_weights, values, width, seen);
+      device.sync();
+    };
+    if constexpr (of_keys) {
+      int const first_key = static_cast<int>(mine.first);
+      Index const lists = x.lists_per_kv_head();
+      for (Index list = kv * lists; list < (kv + 1) * lists; ++list) {
+        Index const length = x.list_length(b, list);
+        for (Index first = 0; first < length; first += tile::rows) {
+          tile_sight const visible_range = find_rows(list, first);
+          if (visible_range.touches(first_key, first_key + tile::rows)) {
+            add_products(list, first_key, visible_range.covers(first_key, first_key + tile::rows));
+          } else {
+            device.sync();
+          }
+        }
+      }
+    } else {
+      tile_sight const visible_range = find_rows(mine.list, mine.first);
+      for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
+        add_products(mine.list, first, visible_range.covers(first, first + tile::rows));
+      }
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      Index row = x.keys.begin(b) + mine.first + i0 + i, col = kv * x.head_dim;
+      if constexpr (of_keys) {
+        if (mine.first + i0 + i >= keys) continue;
+      } else {
+        row = rows[i0 + i];
+        col = cols[i0 + i];
+        if (row < 0) continue;
+      }
+      HEADMIX_UNROLL
+      for (int j = 0; j < my_columns; ++j) {
+        Index const c = device.thread() % 8 + 8 * j;
+        if (c >= width) continue;
+        if constexpr (of_keys) {
+          if (p.d_k.data) device.store(&p.d_k(row, col + col0 + c), static_cast<T>(out[i][j] * last_scale));
+          if (p.d_v.data) device.store(&p.d_v(row, col + col0 + c), static_cast<T>(out_v[i][j]));
+        } else {
+          device.store(&p.d_q(row, col + col0 + c), static_cast<T>(out[i][j] * last_scale));
+        }
+      }
+    }
+  }
+};
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

@@ -1,0 +1,390 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// d_k and d_v of attention with warpgroup MMAs. A block has 128 keys and values. The four warps of the first of its
+// three warpgroups gather the rows that see them and their gradients, 64 at a time, into a ring of stages; the other
+// two have 64 keys each. They recompute transposed probabilities, a row for each key, so that probabilities and score
+// gradients are left operands in registers.
+
+#include <cstdint>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention/key_gradient.hpp"
+#include "headmix/backend/cuda/kernel/attention/ring.hpp"
+#include "headmix/backend/cuda/kernel/products/stage_ring.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
+/// there is at least one key.
+template <AttentionMask Mask, class Map, int width, class TensorMap>
+struct attention_key_gradient_warpgroups {
+  static_assert(Map::identity && (width == 64 || width == 128),
+                "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
+  static constexpr int threads = 3 * warpgroup_threads;
+  static constexpr bool cooperative = true, warpgroups = true;
+  static constexpr int keys = 128, rows = 64, stages = 4, panels = width / panel_columns;
+  static constexpr int own_keys = keys / 2;  ///< per warpgroup
+  static constexpr int key_bytes = keys * width * 2, row_bytes = rows * width * 2;
+  static constexpr int key_panel_bytes = keys * panel_row_bytes, row_panel_bytes = rows * panel_row_bytes;
+  static constexpr int stages_at = 2 * key_bytes;  ///< rows and their gradients of each stage
+  using ring = stage_ring<stages, stages_at + stages * 2 * row_bytes>;
+  static constexpr int keys_full_at = ring::end;  ///< a barrier
+  static constexpr int statistics_at = keys_full_at + 16;
+  static constexpr int sights_at = statistics_at + stages * 2 * rows * 4;
+  static constexpr int odd_at = sights_at + stages * 3 * rows * 4;  ///< of rows, then of gradients
+  static constexpr int states_at = odd_at + stages * 2 * rows * 4;
+  static constexpr int facts_at = states_at + stages * 16;
+  static constexpr int places_at = facts_at + 12 * 4;  ///< of two tiles
+  static constexpr int shared_bytes = places_at + 2 * 3 * rows * 4;
+  static constexpr int producers = 4, consumers = 8;  ///< warps
+  static constexpr int on_their_way = 2;              ///< tiles in flight when the next one is begun
+  static constexpr int own_barrier = 1;               ///< and the next two: of one warpgroup
+  /// State of a stage: its rows see every key, or not all do, or it marks the end.
+  static constexpr int covered = 1, partial = 0, end = -1;
+
+  attention_backward<bfloat16, Map> p;
+  attention_statistics<float> statistics;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale, last_scale;
+  attention_parts parts;
+  listed_tiles listed;
+  TensorMap map_of_k, map_of_v;  ///< for tiles of `keys` rows
+
+  [[nodiscard]] Index blocks() const { return tiles.count() * parts.count; }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // left to the plain kernel
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device.block() / parts.count);
+    small_keys const all_keys(x, mine, by, width);
+    if (mine.first >= all_keys.count) return;
+    int const first_key = static_cast<int>(mine.first);
+    auto const ints = device.template shared<int>(facts_at);
+    key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
+    if (device.thread() == 0) {
+      facts.find(x, mine, all_keys, static_cast<int>(device.block() % parts.count), listed, by, rows);
+      ring::init(device, producers, 0, consumers);
+      device.mbarrier_init(keys_full(device), 1);
+      device.fence_proxy_async();  // visible to copies
+    }
+    device.sync();
+    if (device.warpgroup() == 0) {
+      device.template setmaxnreg_dec<40>();
+      if (device.thread() == 0) bring_keys(device, all_keys.begin + first_key, all_keys.col);
+      produce(device, facts);
+    } else {
+      device.template setmaxnreg_inc<232>();
+      consume(device, facts);
+    }
+  }
+
+ private:
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto keys_full(Device& device) {
+    return device.template shared<std::uint64_t>(keys_full_at);
+  }
+  [[nodiscard]] static HEADMIX_HD constexpr int rows_at(int stage) { return stages_at + 2 * stage * row_bytes; }
+  [[nodiscard]] static HEADMIX_HD constexpr int gradients_at(int stage) { return rows_at(stage) + row_bytes; }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto statistics_of(Device& device, int stage) {
+    return device.template shared<float>(statistics_at + stage * 2 * rows * 4);
+  }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto sights_of(Device& device, int stage) {
+    return device.template shared<int>(sights_at + stage * 3 * rows * 4);
+  }
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto odd_rows(Device& device, int stage) {
+    return device.template shared<int>(odd_at + stage * 2 * rows * 4);
+  }
+
+  /// Stages are 16 bytes apart, the granularity of the emulator for reads by several warps.
+  template <class Device>
+  [[nodiscard]] static HEADMIX_DEVICE auto state_of(Device& device, int stage) {
+    return device.template shared<int>(states_at + stage * 16);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void bring_keys(Device& device, int row, int col) const {
+    device.arrive_expect_tx(keys_full(device), 2 * key_bytes);
+    HEADMIX_UNROLL
+    for (int i = 0; i < panels; ++i) {
+      device.tma_load(device.template shared<bfloat16>(i * key_panel_bytes), map_of_k, row, col + i * panel_columns,
+                      keys_full(device));
+      device.tma_load(device.template shared<bfloat16>(key_bytes + i * key_panel_bytes), map_of_v, row,
+                      col + i * panel_columns, keys_full(device));
+    }
+  }
+
+  using row_copy = tile_copy<rows, panel_columns, warpgroup_threads>;
+
+  /// Gathers the rows at `places`, and their gradients.
+  template <class Device, class Places>
+  HEADMIX_DEVICE void bring_rows(Device& device, int stage, Places const& places) const {
+    constexpr int count = row_copy::count;
+    int const thread = device.thread(), col = row_copy::col(thread);
+    bfloat16 const *of_q[count], *of_d[count];
+    bool real[count];
+    HEADMIX_UNROLL
+    for (int n = 0; n < count; ++n) {
+      int const r = row_copy::row(thread, n), row = places.row(r), first = places.col(r) + col;
+      real[n] = row >= 0;
+      of_q[n] = p.q.data + (real[n] ? row * p.q.row_stride + first : 0);
+      of_d[n] = p.d_o.data + (real[n] ? row * p.d_o.row_stride + first : 0);
+    }
+    HEADMIX_UNROLL
+    for (int i = 0; i < panels; ++i) {
+      row_copy::start_found(device, device.template shared<bfloat16>(rows_at(stage) + i * row_panel_bytes), thread,
+                            of_q, real, i * panel_columns);
+      row_copy::start_found(device, device.template shared<bfloat16>(gradients_at(stage) + i * row_panel_bytes), thread,
+                            of_d, real, i * panel_columns);
+    }
+  }
+
+  template <class Device, class Facts>
+  HEADMIX_DEVICE void produce(Device& device, Facts const& facts) const {
+    int const thread = device.thread();
+    seeing_tiles<Mask, rows, keys> order;
+    // The warp's rows of that tile have arrived in shared memory.
+    auto const arrived = [&](int tile) {
+      int const stage = ring::stage_of(tile);
+      if (*state_of(device, stage) == partial) {
+        clean(device, gradients_at(stage), odd_rows(device, stage) + rows);
+        clean(device, rows_at(stage), odd_rows(device, stage));
+      }
+      ring::arrive_full(device, tile);
+    };
+    int tile = 0;  // among the tiles that see the keys
+    HEADMIX_NO_UNROLL
+    for (;; ++tile) {
+      int const number = order.next(device, facts, listed, by, static_cast<int>(parts.count)),
+                stage = ring::stage_of(tile);
+      auto const numbers = device.template shared<int>(places_at + tile % 2 * 3 * rows * 4);
+      shared_places<3, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+      float_pair of_row = {0.f, 0.f};  // shift and delta of the thread's row
+      if (number >= 0 && thread < rows) {
+        small_row_list list = facts.list(p.extents.chosen.slots);
+        int i = number * rows + thread;
+        if (listed.data) {
+          listed_tile const* const at = listed.data + (facts.first_tile() + number);
+          i = device.load(&at->first);
+          list.end = i + device.load(&at->count);
+          i += thread;
+        }
+        small_place const place = list.place(i, width, by);
+        places.put(thread, place);
+        if (place.row >= 0) {
+          of_row = device.load(reinterpret_cast<float_pair const*>(statistics.shift(place.row, place.col / width)));
+        }
+      }
+      ring::wait_empty(device, tile);
+      if (thread == 0) *state_of(device, stage) = number < 0 ? end : order.covers ? covered : partial;
+      device.template sync_named<warpgroup_threads>(own_barrier);  // row offsets and state are written
+      if (number < 0) break;
+      bring_rows(device, stage, places);
+      device.cp_async_commit();
+      if (thread < rows) {
+        auto const of_stage = statistics_of(device, stage);
+        of_stage[thread] = of_row.low;
+        of_stage[rows + thread] = of_row.high;
+        if (!order.covers) {
+          put_row_sight(sights_of(device, stage), thread,
+                        sight_of_row<Mask>(places.row(thread) >= 0, places.position(thread), facts.key_count()));
+        }
+      }
+      if (tile < on_their_way) continue;
+      device.template cp_async_wait<on_their_way>();
+      arrived(tile - on_their_way);
+    }
+    device.template cp_async_wait<0>();
+    for (int last = tile < on_their_way ? 0 : tile - on_their_way; last < tile; ++last) arrived(last);
+    ring::arrive_full(device, tile);  // the end mark
+  }
+
+  /// Zeroes non-finite rows that this thread has copied, and marks them: not all keys see them, and 0 times infinity or
+  /// NaN would be NaN. Eight lanes per row.
+  template <class Device, class Ints>
+  static HEADMIX_DEVICE void clean(Device& device, int at, Ints odd) {
+    constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // exponents of infinity
+    int const thread = device.thread(), chunk = row_copy::col(thread) / 8;
+    HEADMIX_UNROLL
+    for (int n = 0; n < row_copy::count; ++n) {
+      int const r = row_copy::row(thread, n);
+      bool found = false;
+      HEADMIX_UNROLL
+      for (int i = 0; i < panels; ++i) {
+        words<4> const eight = device.load16(device.template shared<bfloat16>(at + i * row_panel_bytes) +
+                                             row_copy::layout::offset(r, chunk));
+        HEADMIX_UNROLL
+        for (std::uint32_t const both : eight.word) found = found || (both & high) == high || (both & low) == low;
+      }
+      bool const is_odd = (device.ballot(found) >> (device.lane() / 8 * 8) & 0xFFu) != 0;
+      if (is_odd) {
+        HEADMIX_UNROLL
+        for (int i = 0; i < panels; ++i) {
+          device.store16(
+              device.template shared<bfloat16>(at + i * row_panel_bytes) + row_copy::layout::offset(r, chunk),
+              words<4>{});
+        }
+      }
+      if (chunk == 0) odd[r] = is_odd ? 1 : 0;
+    }
+  }
+
+  /// The consumers: a warpgroup has 64 keys.
+  template <class Device, class Facts>
+  HEADMIX_DEVICE void consume(Device& device, Facts const& facts) const {
+    constexpr int row_blocks = rows / 8, out_blocks = width / 8, steps = rows / 16, eight_rows = 8 * panel_row_bytes;
+    int const consumer = device.warpgroup() - 1, lane = device.lane();
+    int const first = consumer * own_keys, own = first + device.warp() % 4 * 16;  // of the warpgroup, of the warp
+    float score[row_blocks][4], d_score[row_blocks][4];                           // transposed: a row for each key
+    float d_key[out_blocks][4] = {}, d_value[out_blocks][4] = {};
+    words<4> weights[steps], gradients[steps];
+    matrix_descriptor const key =
+        device.describe(device.template shared<bfloat16>(0) + first * panel_columns, 16, eight_rows);
+    matrix_descriptor const value =
+        device.describe(device.template shared<bfloat16>(key_bytes) + first * panel_columns, 16, eight_rows);
+    // Products of keys or values with a tile of rows or gradients, both in shared memory; below, products with a left
+    // operand in registers.
+    auto const multiply = [&](float(&sums)[row_blocks][4], matrix_descriptor const& of_keys, int at) {
+      matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), 16, eight_rows);
+      HEADMIX_UNROLL
+      for (int k = 0; k < width / 16; ++k) {
+        device.wgmma_k_k(sums, of_keys.after(k / 4 * key_panel_bytes + k % 4 * 32),
+                         tile.after(k / 4 * row_panel_bytes + k % 4 * 32), k > 0);
+      }
+      device.wgmma_commit();
+    };
+    auto const add = [&](float(&sums)[out_blocks][4], words<4> const(&left)[steps], int at) {
+      matrix_descriptor const tile = device.describe(device.template shared<bfloat16>(at), row_panel_bytes, eight_rows);
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) {
+        device.wgmma_k_mn(sums, left[k], tile.after(k * 16 * panel_row_bytes), true);
+      }
+      device.wgmma_commit();
+    };
+    // 0 if a key does not see the row, NaN if it does and the row was zeroed.
+    auto const mark_odd_rows = [&](float(&sums)[row_blocks][4], int stage) {
+      auto const sights = sights_of(device, stage), odd = odd_rows(device, stage);
+      int const s = facts.first_key() + own + lane / 4;
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          int const r = 8 * j + lane % 4 * 2 + e;
+          row_sight const row = row_sight_at(sights, r);
+          bool const is_odd = odd[r] + odd[rows + r] != 0;
+          HEADMIX_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            float& w = sums[j][2 * half + e];
+            w = !row.template sees<Mask>(s + 8 * half) ? 0.f : is_odd ? not_a_number<float> : w;
+          }
+        }
+      }
+    };
+
+    device.mbarrier_wait(keys_full(device), 0);
+    HEADMIX_NO_UNROLL
+    for (int tile = 0;; ++tile) {
+      int const stage = ring::stage_of(tile);
+      ring::wait_full(device, tile);
+      int const state = *state_of(device, stage);
+      if (state == end) break;
+      auto const shift = statistics_of(device, stage), delta = shift + rows;
+      device.wgmma_fence(score, d_score);
+      multiply(score, key, rows_at(stage));
+      multiply(d_score, value, gradients_at(stage));
+      float of_row[row_blocks][2];  // read during the products
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) of_row[j][e] = shift[8 * j + lane % 4 * 2 + e];
+      }
+      device.template wgmma_wait<1>(score);
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          HEADMIX_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            float& s = score[j][2 * half + e];
+            s = device.exp2(s * scale - of_row[j][e]);
+          }
+        }
+      }
+      if (state == partial) mark_odd_rows(score, stage);
+      device.template wgmma_wait<0>(d_score);
+      HEADMIX_UNROLL
+      for (int j = 0; j < row_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          float const less = delta[8 * j + lane % 4 * 2 + e];
+          HEADMIX_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            float& d = d_score[j][2 * half + e];
+            d = score[j][2 * half + e] * (d - less);
+          }
+        }
+      }
+      if (state == partial) mark_odd_rows(d_score, stage);
+      // All left operands before the first product: registers for two more accumulators at a time are lacking.
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) {
+        weights[k] = sums_as_left(score[2 * k], score[2 * k + 1]);
+        gradients[k] = sums_as_left(d_score[2 * k], d_score[2 * k + 1]);
+      }
+      device.wgmma_fence(d_key, d_value, weights, gradients);
+      add(d_value, weights, gradients_at(stage));
+      add(d_key, gradients, rows_at(stage));
+      device.template wgmma_wait<0>(d_key, d_value, weights, gradients);
+      ring::arrive_empty(device, tile);
+    }
+
+    HEADMIX_UNROLL
+    for (int j = 0; j < out_blocks; ++j) {
+      HEADMIX_UNROLL
+      for (int e = 0; e < 4; ++e) d_key[j][e] *= last_scale;
+    }
+    small_keys const my_keys = facts.keys();
+    if (parts.count > 1) {
+      auto const put = [&](float const(&sums)[out_blocks][4], bool values) {
+        float* const to = parts.of(facts.part(), values);
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          int const s = facts.first_key() + own + 8 * half + lane / 4;
+          if (s >= my_keys.count) continue;
+          float* const row = to + (my_keys.begin + s) * parts.cols + my_keys.col + lane % 4 * 2;
+          HEADMIX_UNROLL
+          for (int j = 0; j < out_blocks; ++j) {
+            device.store(reinterpret_cast<float_pair*>(row + 8 * j),
+                         float_pair{sums[j][2 * half], sums[j][2 * half + 1]});
+          }
+        }
+      };
+      put(d_key, false);
+      put(d_value, true);
+      return;
+    }
+    // Results are staged in the memory of keys and values, which the products of all four warps have read.
+    device.template sync_named<warpgroup_threads>(own_barrier + 1 + consumer);
+    auto const put = [&](float const(&sums)[out_blocks][4], int at, view<bfloat16> const& to) {
+      if (to.data == nullptr) return;
+      put_panel_sums<keys>(device, at, sums, own);
+      each_panel_chunk<keys, width>(device, at, own, [&](int, int s, int col, words<4> const& values) {
+        bfloat16* const row = my_keys.of(to, facts.first_key() + s);
+        if (row) device.store16(row + col, values);
+      });
+    };
+    put(d_key, 0, p.d_k);
+    put(d_value, key_bytes, p.d_v);
+  }
+};
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

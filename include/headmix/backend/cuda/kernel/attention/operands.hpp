@@ -1,0 +1,355 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gradients of the operands of score maps. A block has a tile of a row list and loops over the keys that its rows
+// see; it writes a sum for each row, and a second kernel adds these in a fixed order. Probabilities are recomputed from
+// the log-sum-exp.
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention/backward.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// The sums of each row and head, one for each operand.
+template <class Wide, int operands>
+struct attention_row_sums {
+  Wide* data = nullptr;
+  Index heads = 1;  ///< per row, as in the log-sum-exp
+
+  [[nodiscard]] HEADMIX_HD Wide* at(Index row, Index head) const { return data + (row * heads + head) * operands; }
+};
+
+/// Plain kernel: any type, strides and head width, with dropout.
+template <AttentionMask Mask, class T, class Map>
+struct attention_operand_sums {
+  using wide = accumulator_t<T>;
+  using tile = plain_tile;
+  static constexpr int threads = tile::threads, operands = Map::operands;
+  static constexpr bool cooperative = true;
+  static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
+  static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
+  static constexpr int places_at = 2 * small_bytes;
+  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+
+  attention_backward<T, Map> p;
+  attention_statistics<wide> statistics;
+  attention_row_sums<wide, operands> sums;
+  attention_tiles tiles;
+  wide scale;         ///< of scores
+  bool only_dropout;  ///< true: return at once unless dropout is on (another kernel has done the rest)
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    attention_extents const& x = p.extents;
+    bool const drops = p.dropout.on();
+    if (only_dropout && !drops) return;
+    attention_tile const mine = tiles(device, device.block());
+    Index const b = mine.sequence, length = x.list_length(b, mine.list);
+    if (mine.first >= length) return;
+
+    auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
+    auto const rows = device.template shared<Index>(places_at);
+    auto const cols = rows + tile::rows;
+    auto const sights = device.template shared<int>(sights_at);
+    plain_find_rows<Mask>(device, x, b, mine.list, mine.first, rows, cols, sights);
+    device.sync();
+    using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
+    query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
+    query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
+    Index const left_rows = length - mine.first;
+    tile_sight const visible_range =
+        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
+    wide shift[2] = {}, delta[2] = {}, sum[2][operands] = {};
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      Index const row = rows[i0 + i], head = cols[i0 + i] / x.head_dim;
+      if (row < 0) continue;
+      shift[i] = device.load(statistics.shift(row, head));
+      delta[i] = device.load(statistics.delta(row, head));
+    }
+
+    for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
+      wide score[2][4], d_score[2][4];
+      plain_products(device, score, left, right, q, plain_keys_of(x, p.k, b, mine.kv_head, first), x.head_dim);
+      device.sync();
+      plain_products(device, d_score, left, right, d_o, plain_keys_of(x, p.v, b, mine.kv_head, first), x.head_dim);
+      HEADMIX_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        row_sight const row = row_sight_at(sights, i0 + i);
+        if (shift[i] == -minus_infinity<wide>) continue;  // no visible score above minus infinity
+        bool const single = row.end - row.begin == 1;     // probability 1, whatever its score
+        plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
+                                                  head_of_row(x, mine.list, cols[i0 + i]));
+        wide factor[4] = {1, 1, 1, 1};
+        if (drops && rows[i0 + i] >= 0) {
+          dropout_factors<wide>(p.dropout, x, rows[i0 + i], cols[i0 + i]).four(first + j0, factor);
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          if (!row.template sees<Mask>(first + j0 + j)) continue;
+          auto const mapped = score_of.derivatives(device, score[i][j], first + j0 + j);
+          wide const probability = exponential(device, mapped.value - shift[i]);
+          wide const d = probability * (factor[j] * d_score[i][j] - delta[i]);
+          if (single && d == d) continue;
+          HEADMIX_UNROLL
+          for (int o = 0; o < operands; ++o) sum[i][o] += through_map<Map>(d, probability, mapped.by_operand[o]);
+        }
+      }
+      device.sync();
+    }
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      Index const row = rows[i0 + i], head = cols[i0 + i] / x.head_dim;
+      HEADMIX_UNROLL
+      for (int o = 0; o < operands; ++o) {
+        HEADMIX_UNROLL
+        for (int step = 1; step < 8; step *= 2) sum[i][o] += device.shuffle_xor(sum[i][o], step);
+        if (row >= 0 && device.thread() % 8 == 0) device.store(sums.at(row, head) + o, sum[i][o]);
+      }
+    }
+  }
+};
+
+/// Tensor-core kernel, bfloat16: 4 warps of 16 `m` rows each, `keys` keys at a time. Rows are aligned; the list
+/// satisfies is_small.
+template <AttentionMask Mask, class Map, int width, int m, int keys>
+struct attention_operand_sums_tensor {
+  static constexpr int warps = 4, threads = 32 * warps, operands = Map::operands;
+  static constexpr bool cooperative = true;
+  static constexpr int rows = 16 * m * warps;
+  static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
+  static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
+  static constexpr int sights_at = stages_at + 4 * key_bytes;
+  static constexpr int places_at = sights_at + 3 * rows * 4;
+  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+
+  attention_backward<bfloat16, Map> p;
+  attention_statistics<float> statistics;
+  attention_row_sums<float, operands> sums;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale;
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // left to the plain kernel
+    attention_extents const& x = p.extents;
+    attention_tile const mine = tiles(device, device.block());
+    small_row_list const list(x, mine.sequence, mine.list, by);
+    if (mine.first >= list.length()) return;
+    small_keys const all_keys(x, mine, by, width);
+    int const left = list.length() - static_cast<int>(mine.first);
+    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+
+    auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
+    auto const sights = device.template shared<int>(sights_at);
+    auto const numbers = device.template shared<int>(places_at);
+    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
+                                          sights);
+    device.sync();
+    using row_copy = tile_copy<rows, width, threads>;
+    row_copy::start(device, queries, thread, width, [&](int, int i) { return places.of(p.q, i); });
+    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
+    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+    auto const start = [&](int first, int stage) {
+      using copy = tile_copy<keys, width, threads>;
+      auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      copy::start(device, to, thread, width, [&](int, int s) { return all_keys.of(p.k, first + s); });
+      copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
+    };
+
+    constexpr int key_blocks = keys / 8;
+    float sum[m][2][operands] = {};
+    int const begin = visible_range.begin / keys * keys;
+    if (begin < visible_range.end) start(begin, 0);
+    device.cp_async_commit();
+    int stage = 0;
+    for (int first = begin; first < visible_range.end; first += keys) {
+      device.template cp_async_wait<0>();
+      device.sync();  // this stage has arrived, and all have read the other one
+      if (first + keys < visible_range.end) start(first + keys, stage ^ 1);
+      device.cp_async_commit();
+      auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
+      auto const value = key + keys * width;
+      stage ^= 1;
+
+      float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
+      multiply_transposed<width>(device, score, queries, own, key, 0);
+      multiply_transposed<width>(device, d_score, d_outs, own, value, 0);
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r), col = places.col(r) / width;
+          if (row < 0) continue;
+          float const shift = device.load(statistics.shift(row, col)), delta = device.load(statistics.delta(row, col));
+          row_sight const sight = row_sight_at(sights, r);
+          if (shift == -minus_infinity<float>) continue;     // no visible score above minus infinity
+          bool const single = sight.end - sight.begin == 1;  // probability 1, whatever its score
+          auto const of_row = p.scores.row(sight.position, list.slots ? static_cast<int>(mine.list) : col);
+          HEADMIX_UNROLL
+          for (int j = 0; j < key_blocks; ++j) {
+            HEADMIX_UNROLL
+            for (int e = 0; e < 2; ++e) {
+              int const s = first + 8 * j + lane % 4 * 2 + e;
+              if (!sight.template sees<Mask>(s)) continue;
+              auto const mapped = Map::derivatives(of_row, score[i][j][2 * half + e] * scale, static_cast<float>(s));
+              float const probability = device.exp2(mapped.value * static_cast<float>(log2_of_e) - shift);
+              float const d = probability * (d_score[i][j][2 * half + e] - delta);
+              if (single && d == d) continue;
+              HEADMIX_UNROLL
+              for (int o = 0; o < operands; ++o) {
+                sum[i][half][o] += through_map<Map>(d, probability, mapped.by_operand[o]);
+              }
+            }
+          }
+        }
+      }
+    }
+    device.template cp_async_wait<0>();
+
+    HEADMIX_UNROLL
+    for (int i = 0; i < m; ++i) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r);
+        HEADMIX_UNROLL
+        for (int o = 0; o < operands; ++o) {
+          float all = sum[i][half][o];
+          all += device.shuffle_xor(all, 1);
+          all += device.shuffle_xor(all, 2);
+          if (row >= 0 && lane % 4 == 0) device.store(sums.at(row, places.col(r) / width) + o, all);
+        }
+      }
+    }
+  }
+};
+
+/// The gradients from the sums of rows: a block for each operand and head. If an operand is one number, the first block
+/// adds the sums of all heads.
+template <class Wide, int operands>
+struct attention_add_operand_sums {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = threads * static_cast<int>(sizeof(Wide));
+
+  attention_extents x;
+  attention_row_sums<Wide, operands> sums;
+  operand_gradients<Wide, operands> d;
+
+  [[nodiscard]] Index blocks() const { return operands * x.heads; }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    int const o = static_cast<int>(device.block() % operands), thread = device.thread();
+    Index const head = device.block() / operands;
+    view<Wide> by = d.by[0];
+    HEADMIX_UNROLL
+    for (int i = 1; i < operands; ++i) by = o == i ? d.by[i] : by;
+    bool const of_all = by.cols != x.heads;
+    if (by.data == nullptr || (of_all && head > 0)) return;
+
+    Wide sum = 0;
+    double blocks = 0;
+    int terms = 0;
+    auto const add = [&](Wide term) {
+      sum += term;
+      if (++terms < block_terms) return;
+      blocks += static_cast<double>(sum);
+      sum = 0;
+      terms = 0;
+    };
+    if (x.heads_are_chosen()) {
+      for (Index b = 0; b < x.queries.count; ++b) {
+        Int const* const begins = x.chosen.offsets + b * x.heads;
+        Index const end = begins[of_all ? x.heads : head + 1];
+        for (Index i = begins[head] + thread; i < end; i += threads) {
+          add(device.load(sums.at(x.chosen.slots[i], 0) + o));
+        }
+      }
+    } else {
+      Index const first = of_all ? 0 : head, last = of_all ? x.heads : head + 1;
+      for (Index row = thread; row < x.queries.rows * x.rows_per_token; row += threads) {
+        for (Index h = first; h < last; ++h) add(device.load(sums.at(row, h) + o));
+      }
+    }
+    auto const all = device.template shared<Wide>(0);
+    all[thread] = static_cast<Wide>(blocks + static_cast<double>(sum));
+    HEADMIX_UNROLL
+    for (int n = threads / 2; n > 0; n /= 2) {
+      device.sync();
+      if (thread < n) all[thread] += all[thread + n];
+    }
+    if (thread == 0) device.store(&by(0, head), Wide(all[0]));
+  }
+};
+
+/// Scratch bytes of attention_operand_gradient; scratch memory begins at a multiple of 16.
+template <class T, class Map>
+[[nodiscard]] std::size_t attention_operand_gradient_scratch_bytes(attention_backward<T, Map> const& p) {
+  attention_extents const& x = p.extents;
+  using wide = accumulator_t<T>;
+  return attention_statistics_bytes<wide>(x) +
+         checked_bytes(checked(x.queries.rows) * x.rows_per_token * heads_of_row(x) * Map::operands, sizeof(wide));
+}
+
+/// Computes the sums of all rows that are in a list.
+template <AttentionMask Mask, class Queue, class T, class Map, class Wide>
+void find_operand_sums(Queue& queue, attention_backward<T, Map> const& p, attention_statistics<Wide> const& statistics,
+                       attention_row_sums<Wide, Map::operands> const& sums) {
+  attention_extents const& x = p.extents;
+  Wide const scale = score_scale<Wide>(p.scores);
+  bool done = false;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.d_o)) {
+      tell_plain("the gradient by operands of score maps", why);
+    } else {
+      done = true;
+      row_divisors const by(x);
+      auto const launch = [&]<class K>(K) {
+        K const kernel{p, statistics, sums, query_tiles(x, K::rows, sizeof(T)), by, scale};
+        queue.launch(kernel, kernel.blocks());
+      };
+      if (x.head_dim == 64) launch(attention_operand_sums_tensor<Mask, Map, 64, 1, 32>{});
+      if (x.head_dim == 128) launch(attention_operand_sums_tensor<Mask, Map, 128, 1, 32>{});
+      if (p.dropout.key == nullptr) return;
+    }
+  }
+  attention_operand_sums<Mask, T, Map> const kernel{
+      p, statistics, sums, query_tiles(x, plain_tile::rows, sizeof(T)), scale, done};
+  queue.launch(kernel, kernel.blocks());
+}
+
+/// Overwrites d.by[i], the gradient of operand i, unless its data is null.
+template <AttentionMask Mask, class Queue, class T, class Map>
+void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>, Map::operands> const& d,
+                                attention_backward<T, Map> const& p, std::span<std::byte> scratch) {
+  using wide = accumulator_t<T>;
+  attention_extents const& x = p.extents;
+  if (x.heads == 0) return;
+  attention_row_sums<wide, Map::operands> sums;
+  sums.heads = heads_of_row(x);
+  if (x.head_dim > 0 && x.queries.count > 0 && x.queries.rows > 0) {
+    attention_statistics<wide> const statistics = find_attention_statistics(queue, p, view<T>{}, scratch);
+    sums.data = reinterpret_cast<wide*>(scratch.data() + attention_statistics_bytes<wide>(x));
+    find_operand_sums<Mask>(queue, p, statistics, sums);
+  }
+  attention_add_operand_sums<wide, Map::operands> const add{x, sums, d};
+  queue.launch(add, add.blocks());
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

@@ -1,0 +1,320 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Common parts of the attention kernels: the tile of a row list for each block, the row offsets of a list, and the
+// visible keys of its rows.
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/contract/attention_problem.hpp"
+#include "headmix/contract/mask.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::gpu {
+
+inline constexpr int largest_int = (std::numeric_limits<int>::max)();
+
+/// Gated rows of o, in addition to o; null: not written.
+template <class T>
+struct attention_gated {
+  view<accumulator_t<T> const> by = {};
+  view<T> o = {};
+};
+
+// ---- the tile of a block ----
+
+/// A tile of a row list, or of the keys of a key/value head.
+struct attention_tile {
+  Index sequence;
+  Index list;     ///< row list; for a tile of keys the key/value head
+  Index kv_head;  ///< read by the list, or of the keys
+  Index first;    ///< first row or key; beyond the last one: empty
+};
+
+/// The tiles of all sequences and their row lists or key/value heads, numbered in order of decreasing work: a causal
+/// mask makes the last rows and the first keys the heaviest.
+struct attention_tiles {
+  segments tokens = {nullptr, 0, 0};
+  Index per_token = 1;  ///< rows of the list, or 1; if heads are chosen, the rows of all lists
+  Index heads = 0;      ///< lists, or key/value heads, of a sequence
+  Index rows = 1;       ///< per tile
+  bool last_first = false;
+  Int const* chosen = nullptr;  ///< offsets of the lists of chosen heads; no list has a token twice
+
+  attention_tiles() = default;
+  /// `together`: the number of pairs of sequence and head with interleaved tiles, as many as the cache holds.
+  attention_tiles(segments of, Index rows_of_token, Index heads_of_sequence, Index rows_of_tile, Index together,
+                  bool last_comes_first, Int const* chosen_lists = nullptr, Index lists_per_kv_head = 1)
+      : tokens(of),
+        per_token(rows_of_token),
+        heads(heads_of_sequence),
+        rows(rows_of_tile),
+        last_first(last_comes_first),
+        chosen(chosen_lists) {
+    if (tokens.count == 0 || heads == 0) return;
+    by_heads_ = divisor(heads);
+    by_lists_ = divisor(lists_per_kv_head);
+    if (tokens.offsets) return;
+    Index const pairs = tokens.count * heads;
+    per_pair_ = blocks_for(tokens.rows / tokens.count * (chosen ? 1 : per_token), rows);
+    if (per_pair_ == 0 || per_pair_ > largest_int / pairs) return;  // none, or too many to launch
+    if (together > pairs) together = pairs;
+    by_group_ = divisor(per_pair_ * together);
+    by_together_ = divisor(together);
+    by_last_ = divisor(pairs % together == 0 ? together : pairs % together);
+    last_group_ = static_cast<Int>((pairs - 1) / together);
+  }
+
+  [[nodiscard]] HEADMIX_HD Index count() const {
+    if (tokens.count == 0) return 0;
+    if (tokens.offsets == nullptr) return tokens.count * per_pair_ * heads;
+    Index const n = tokens.rows * per_token;
+    return chosen ? tile_bound(n, tokens.count * heads, rows) : tile_bound(n, tokens.count, rows) * heads;
+  }
+  /// To be called by all lanes of the warp.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE attention_tile operator()(Device& device, Index i) const {
+    if (chosen == nullptr) return (*this)(i);
+    if (tokens.offsets) {
+      Int const* const begins = chosen;
+      Index const t = last_first ? count() - 1 - i : i;
+      Index const pair =
+          segment_of_tile(device, t, tokens.count * heads, rows, [=](Index list) { return Index{begins[list]}; });
+      return of_list(static_cast<Int>(pair), first_row_of_tile(t, pair, chosen[pair], rows));
+    }
+    auto const [pair, t] = mixed(i);
+    // Counted from the list's end: for any lengths, the last tiles of all lists come first.
+    Index const tiles = blocks_for(chosen[pair + 1] - chosen[pair], rows), nothing = largest_int;
+    return of_list(pair, t < tiles ? (last_first ? tiles - 1 - t : t) * rows : nothing);
+  }
+  /// The tile of block i if no heads are chosen.
+  [[nodiscard]] HEADMIX_DEVICE attention_tile operator()(Index i) const {
+    if (tokens.offsets) {
+      Index const head = i % heads, t = last_first ? (count() - 1 - i) / heads : i / heads;
+      begin_of const begin{tokens, per_token};
+      Index const sequence = segment_of_tile(t, tokens.count, rows, begin);
+      return {sequence, head, head, first_row_of_tile(t, sequence, begin(sequence), rows)};
+    }
+    auto const [pair, t] = mixed(i);
+    Int const sequence = pair / by_heads_, head = pair - sequence * by_heads_.n;
+    return {sequence, head, head, (last_first ? per_pair_ - 1 - t : t) * rows};
+  }
+
+ private:
+  // There are fewer than 2^31 blocks, and 64-bit divisions by run-time numbers take hundreds of clocks.
+  Index per_pair_ = 0;  ///< tiles of a pair of sequence and head, if all sequences have equal length
+  divisor by_heads_, by_lists_;
+  divisor by_group_;               ///< tiles of interleaved pairs
+  divisor by_together_, by_last_;  ///< number of such pairs, and of those in the last group
+  Int last_group_ = 0;
+
+  struct tile_of_pair {
+    Int pair, t;
+  };
+  [[nodiscard]] HEADMIX_HD tile_of_pair mixed(Index block) const {
+    Int const i = static_cast<Int>(block), group = i / by_group_, rest = i - group * by_group_.n;
+    divisor const by = group == last_group_ ? by_last_ : by_together_;
+    Int const t = rest / by;
+    return {group * by_together_.n + (rest - t * by.n), t};
+  }
+  [[nodiscard]] HEADMIX_HD attention_tile of_list(Int pair, Index first) const {
+    Int const sequence = pair / by_heads_, head = pair - sequence * by_heads_.n;
+    return {sequence, head, head / by_lists_, first};
+  }
+  struct begin_of {
+    segments const& tokens;
+    Index per_token;
+    [[nodiscard]] HEADMIX_HD Index operator()(Index b) const { return tokens.begin(b) * per_token; }
+  };
+};
+
+/// The number of pairs of sequence and head whose keys and values (or rows and gradients) fit in 16 MiB.
+[[nodiscard]] inline Index attention_tiles_together(segments const& tokens, Index per_token, Index head_dim,
+                                                    std::size_t bytes) {
+  if (tokens.count == 0) return 1;
+  Index const each = 2 * (tokens.rows / tokens.count) * per_token * head_dim * static_cast<Index>(bytes);
+  Index const n = (Index{16} << 20) / (each > 0 ? each : 1);
+  return n > 1 ? n : 1;
+}
+/// Rows of a token that read the same key/value head; if heads are chosen, on average.
+[[nodiscard]] inline Index rows_per_kv_head(attention_extents const& x) {
+  return x.heads_are_chosen() ? blocks_for(x.rows_per_token, x.kv_heads) : x.rows_per_token * x.group();
+}
+/// Tiles of query rows; each tile reads keys and values.
+[[nodiscard]] inline attention_tiles query_tiles(attention_extents const& x, Index rows, std::size_t bytes) {
+  return {x.queries,
+          x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group()),
+          x.lists(),
+          rows,
+          attention_tiles_together(x.keys, 1, x.head_dim, bytes) * x.lists_per_kv_head(),
+          true,
+          x.heads_are_chosen() ? x.chosen.offsets : nullptr,
+          x.lists_per_kv_head()};
+}
+/// Tiles of keys; each tile reads rows and their gradients.
+[[nodiscard]] inline attention_tiles key_tiles(attention_extents const& x, Index rows, std::size_t bytes) {
+  return {x.keys, 1, x.kv_heads, rows, attention_tiles_together(x.queries, rows_per_kv_head(x), x.head_dim, bytes),
+          false};
+}
+
+// ---- visible keys ----
+
+/// The visible keys of a position in a sequence; {0, 0} for none.
+template <AttentionMask Mask>
+[[nodiscard]] HEADMIX_HD constexpr key_range keys_seen(Index position, Index keys) {
+  key_range seen = visible_keys<Mask>(position, keys);
+  if (seen.begin < 0) seen.begin = 0;
+  if (seen.end > keys) seen.end = keys;
+  return seen.begin < seen.end ? seen : key_range{0, 0};
+}
+
+/// The visible keys of the rows of a tile.
+struct tile_sight {
+  int begin, end;                ///< outside of these, no row sees a key
+  int common_begin, common_end;  ///< these are visible to every row
+  [[nodiscard]] HEADMIX_HD bool touches(int first, int last) const { return first < end && begin < last; }
+  [[nodiscard]] HEADMIX_HD bool covers(int first, int last) const {
+    return common_begin <= first && last <= common_end;
+  }
+};
+/// The visible keys of no rows yet; and after adding a row with the keys begin ... end - 1.
+template <AttentionMask Mask>
+[[nodiscard]] HEADMIX_HD tile_sight sight_of_no_row() {
+  return {largest_int, 0, 0, dense_mask<Mask> ? largest_int : 0};
+}
+HEADMIX_HD inline void add_sight(tile_sight& all, int begin, int end) {
+  if (begin < end) {
+    if (begin < all.begin) all.begin = begin;
+    if (end > all.end) all.end = end;
+  }
+  if (begin > all.common_begin) all.common_begin = begin;
+  if (end < all.common_end) all.common_end = end;
+}
+/// The visible keys of the rows at positions first ... last.
+template <AttentionMask Mask>
+[[nodiscard]] HEADMIX_HD tile_sight sight_of(Index first, Index last, Index keys) {
+  tile_sight all = sight_of_no_row<Mask>();
+  for (Index t = first; t <= last; ++t) {
+    key_range const seen = keys_seen<Mask>(t, keys);
+    add_sight(all, static_cast<int>(seen.begin), static_cast<int>(seen.end));
+  }
+  return all;
+}
+/// The visible keys of the rows of all 32 lanes of a warp.
+template <class Device>
+[[nodiscard]] HEADMIX_DEVICE tile_sight sight_by_warp(Device& device, tile_sight all) {
+  HEADMIX_UNROLL
+  for (int step = 16; step > 0; step /= 2) {
+    int const begin = device.shuffle_xor(all.begin, step), end = device.shuffle_xor(all.end, step);
+    int const common_begin = device.shuffle_xor(all.common_begin, step);
+    int const common_end = device.shuffle_xor(all.common_end, step);
+    if (begin < all.begin) all.begin = begin;
+    if (end > all.end) all.end = end;
+    if (common_begin > all.common_begin) all.common_begin = common_begin;
+    if (common_end < all.common_end) all.common_end = common_end;
+  }
+  return all;
+}
+
+/// The mask's data of a row: the keys of its range, and its position.
+struct row_sight {
+  int begin, end, position;
+
+  template <AttentionMask Mask>
+  [[nodiscard]] HEADMIX_HD bool sees(int s) const {
+    if (s < begin || s >= end) return false;
+    if constexpr (dense_mask<Mask>) {
+      return true;
+    } else {
+      return Mask::sees(position, s);
+    }
+  }
+};
+/// The mask's data of a row; empty if there is none.
+template <AttentionMask Mask>
+[[nodiscard]] HEADMIX_HD row_sight sight_of_row(bool real, Index position, Index keys) {
+  if (!real) return {0, 0, 0};
+  key_range const seen = keys_seen<Mask>(position, keys);
+  return {static_cast<int>(seen.begin), static_cast<int>(seen.end), static_cast<int>(position)};
+}
+
+/// The mask's data of rows in shared memory, three numbers each.
+template <class Sights>
+HEADMIX_DEVICE void put_row_sight(Sights sights, int i, row_sight const& row) {
+  sights[3 * i] = row.begin;
+  sights[3 * i + 1] = row.end;
+  sights[3 * i + 2] = row.position;
+}
+template <class Sights>
+[[nodiscard]] HEADMIX_DEVICE row_sight row_sight_at(Sights sights, int i) {
+  return {sights[3 * i], sights[3 * i + 1], sights[3 * i + 2]};
+}
+/// A row with only scores of minus infinity sees nothing: its log-sum-exp is minus infinity too, so that its scores are
+/// shifted by infinity.
+template <class Sights, class Wide>
+HEADMIX_DEVICE void hide_all_if_shifted_away(Sights sights, int i, Wide shift) {
+  if (shift == -minus_infinity<Wide>) sights[3 * i] = sights[3 * i + 1] = 0;
+}
+/// The visible keys of the first `count` rows, by the 32 lanes of a warp.
+template <AttentionMask Mask, class Device, class Sights>
+[[nodiscard]] HEADMIX_DEVICE tile_sight sight_of_rows(Device& device, Sights sights, int count) {
+  tile_sight all = sight_of_no_row<Mask>();
+  for (int i = device.lane(); i < count; i += 32) add_sight(all, sights[3 * i], sights[3 * i + 1]);
+  return sight_by_warp(device, all);
+}
+
+// ---- exponentials ----
+
+inline constexpr double log2_of_e = 1.4426950408889634074;
+
+/// The exponential of a score in its unit: base 2 where the hardware has it, otherwise base e.
+template <class Wide>
+inline constexpr bool base_2 = !std::is_same_v<Wide, double>;
+template <class Device, class Wide>
+[[nodiscard]] HEADMIX_DEVICE Wide exponential(Device& device, Wide x) {
+  if constexpr (base_2<Wide>) {
+    return device.exp2(x);
+  } else {
+    return std::exp(x);
+  }
+}
+/// The factor that converts a score to that unit.
+template <class Wide>
+inline constexpr double score_unit = base_2<Wide> ? log2_of_e : 1.0;
+/// The factor that converts a product q k to a score in that unit; mapped scores are converted after the map.
+template <class Wide, class T, class Map>
+[[nodiscard]] Wide score_scale(attention_scores<T, Map> const& scores) {
+  return static_cast<Wide>(scores.scale * (Map::identity ? score_unit<Wide> : 1.0));
+}
+/// The log-sum-exp (base e) of a row from its maximum in that unit and the sum of exponentials relative to it.
+template <class Wide>
+[[nodiscard]] HEADMIX_DEVICE Wide log_of_sum(Wide top, Wide sum) {
+  if (sum == 0) return minus_infinity<Wide>;
+  if constexpr (base_2<Wide>) {
+    return static_cast<Wide>((top + std::log2(sum)) * static_cast<Wide>(1 / log2_of_e));
+  } else {
+    return top + std::log(sum);
+  }
+}
+
+/// Multiplies the gradient by a mapped score by the map's slope. If the probability is 0, the slope is ignored.
+template <class Map, class Wide>
+[[nodiscard]] HEADMIX_DEVICE Wide through_map(Wide d, Wide probability, Wide slope) {
+  if constexpr (Map::identity) {
+    return d;
+  } else {
+    return probability == 0 ? Wide(0) : d * slope;
+  }
+}
+
+/// Columns of the log-sum-exp: one if heads are chosen.
+[[nodiscard]] HEADMIX_HD constexpr Index heads_of_row(attention_extents const& x) {
+  return x.heads_are_chosen() ? 1 : x.heads;
+}
+
+}  // namespace headmix::gpu

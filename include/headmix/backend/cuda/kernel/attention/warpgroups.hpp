@@ -1,0 +1,256 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Attention over row lists with warpgroup MMAs (Shah et al. 2024 describe the schedule). A block has 128 rows of a list
+// and three warpgroups. The first loads keys and values, 128 at a time, by TMA into a ring of stages; the other two
+// have 64 rows each and take turns: the MMAs of one overlap the exponentials of the other. The score MMAs of a tile and
+// the P V MMAs of the previous tile are in flight together.
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "headmix/backend/cuda/kernel/attention/ring.hpp"
+#include "headmix/backend/cuda/kernel/attention/tensor_tile.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
+/// there is at least one key.
+template <AttentionMask Mask, class Map, int width, class TensorMap>
+struct attention_warpgroups {
+  static_assert(Map::identity && (width == 64 || width == 128),
+                "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
+  static constexpr bool cooperative = true, warpgroups = true;
+  using block = attention_row_block<Mask, width, cleaned_tiles::values, 128 * width * 2>;  ///< after the queries
+  using ring = typename block::ring;
+  static constexpr int threads = block::threads, rows = block::rows, keys = block::keys, own_rows = block::own_rows;
+  static constexpr int shared_bytes = block::end;
+  static constexpr int turn_barrier = 1;  ///< and the next one: the turn of a consumer
+  static constexpr int own_barrier = 3;   ///< and the next one: of one consumer
+
+  attention_forward<bfloat16, Map> p;
+  attention_gated<bfloat16> gated;
+  attention_tiles tiles;
+  row_divisors by;
+  float scale;
+  TensorMap map_of_k, map_of_v;  ///< for tiles of `keys` rows
+
+  [[nodiscard]] Index blocks() const { return tiles.count(); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (p.dropout.on()) return;  // left to the plain kernel
+    block::template run<40, 232>(
+        device, p.extents, tiles, by, map_of_k, map_of_v,
+        [&](tile_sight const& sight, int begin, int count) { consume(device, sight, begin, count); });
+  }
+
+ private:
+  /// The consumers: a warpgroup has 64 rows.
+  template <class Device>
+  HEADMIX_DEVICE void consume(Device& device, tile_sight const& sight, int begin, int count) const {
+    auto const sights = block::sights(device);
+    auto const places = block::places(device);
+    typename ring::template barriers<Device> const barriers(device);
+    constexpr int key_blocks = keys / 8, out_blocks = width / 8, steps = keys / 16;
+    constexpr float hidden = minus_infinity<float>;
+    constexpr int query_panel_bytes = rows * panel_row_bytes;
+    int const consumer = device.warpgroup() - 1, lane = device.lane();
+    int const first_row = consumer * own_rows, own = first_row + device.warp() % 4 * 16;  // of the group, of the warp
+    auto const queries = device.template shared<bfloat16>(0);
+
+    gather_panels<rows, own_rows, width>(device, queries, first_row, [&](int r) { return places.of(p.q, r); });
+    device.cp_async_commit();
+    device.template cp_async_wait<0>();
+    device.fence_proxy_async();
+    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
+
+    float top[2] = {hidden, hidden}, total[2] = {}, shrink[2];
+    float score[1][key_blocks][4], out[1][out_blocks][4] = {};
+    words<4> weights[steps];
+    int cleaned = 0;  // bit i: the parity of the next wait for clean values in stage i
+
+    matrix_descriptor const query = device.describe(queries + first_row * panel_columns, 16, 8 * panel_row_bytes);
+    auto const multiply_keys = [&](int stage) {
+      matrix_descriptor const key =
+          device.describe(device.template shared<bfloat16>(ring::keys_at(stage)), 16, 8 * panel_row_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < width / 16; ++k) {
+        device.wgmma_k_k(score[0], query.after(k / 4 * query_panel_bytes + k % 4 * 32),
+                         key.after(k / 4 * ring::panel_bytes + k % 4 * 32), k > 0);
+      }
+    };
+    auto const multiply_values = [&](int stage) {
+      matrix_descriptor const value = device.describe(device.template shared<bfloat16>(ring::values_at(stage)),
+                                                      ring::panel_bytes, 8 * panel_row_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) {
+        device.wgmma_k_mn(out[0], weights[k], value.after(k * 16 * panel_row_bytes), true);
+      }
+    };
+    auto const take_turn = [&] { device.template sync_named<2 * warpgroup_threads>(turn_barrier + consumer); };
+    auto const give_turn = [&] { device.template arrive_named<2 * warpgroup_threads>(turn_barrier + 1 - consumer); };
+    auto const release = [&](auto const& empty) { arrive_by_warp(device, empty); };
+    // Scores become exponentials; `shrink` rescales the previous sums. While a row's maximum has not grown by more than
+    // `slack`, its sums stay relative to the older maximum: exponentials are then at most 2^slack, harmless in float
+    // and bfloat16, and if this holds for all rows of a warp no sum is rescaled.
+    constexpr float slack = 8.f;
+    bool shrinks = true;
+    auto const exponentials = [&](int tile) {
+      int const first = begin + tile * keys;
+      if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
+      bool grown[2];
+      float chosen[2];
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float highest = top[half];
+        HEADMIX_UNROLL
+        for (int j = 0; j < key_blocks; ++j) {
+          highest = std::fmax(score[0][j][2 * half], highest);  // ignores NaN
+          highest = std::fmax(score[0][j][2 * half + 1], highest);
+        }
+        HEADMIX_UNROLL
+        for (int step = 1; step < 4; step *= 2) highest = std::fmax(device.shuffle_xor(highest, step), highest);
+        grown[half] = highest * scale > top[half] * scale + slack;
+        chosen[half] = grown[half] ? highest : top[half];
+      }
+      shrinks = device.ballot(grown[0] || grown[1]) != 0;
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float const shift = chosen[half] == hidden ? 0.f : chosen[half] * scale;
+        shrink[half] = grown[half] ? device.exp2(top[half] * scale - shift) : 1.f;
+        top[half] = chosen[half];
+        float sum = 0;
+        HEADMIX_UNROLL
+        for (int j = 0; j < key_blocks; ++j) {
+          HEADMIX_UNROLL
+          for (int e = 0; e < 2; ++e) {
+            float& s = score[0][j][2 * half + e];
+            s = device.exp2(s * scale - shift);
+            sum += s;
+          }
+        }
+        total[half] = total[half] * shrink[half] + sum;
+      }
+    };
+    auto const shrink_sums = [&] {
+      if (!shrinks) return;
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 4; ++e) out[0][j][e] *= shrink[e / 2];
+      }
+    };
+    auto const make_weights = [&](int tile) {
+      int const first = begin + tile * keys, stage = ring::stage_of(tile);
+      if (!sight.covers(first, first + keys)) {
+        device.mbarrier_wait(barriers.clean(stage), cleaned >> stage & 1);
+        cleaned ^= 1 << stage;
+        mark_odd_keys<Mask>(score, sights, ring::odd_rows(device, stage), own, first, lane);
+      }
+      HEADMIX_UNROLL
+      for (int k = 0; k < steps; ++k) weights[k] = sums_as_left(score[0][2 * k], score[0][2 * k + 1]);
+    };
+
+    if (count > 0) {
+      if (consumer == 1) give_turn();  // to the first consumer
+      device.mbarrier_wait(barriers.keys_full(0), 0);
+      take_turn();
+      device.wgmma_fence(score[0]);
+      multiply_keys(0);
+      device.wgmma_commit();
+      if (consumer == 0 || count > 1) give_turn();
+      device.template wgmma_wait<0>(score[0]);
+      release(barriers.keys_empty(0));
+      exponentials(0);
+      make_weights(0);
+      HEADMIX_NO_UNROLL
+      for (int tile = 1; tile < count; ++tile) {
+        int const stage = ring::stage_of(tile), before = ring::stage_of(tile - 1);
+        device.mbarrier_wait(barriers.keys_full(stage), ring::parity_of(tile));
+        device.mbarrier_wait(barriers.values_full(before), ring::parity_of(tile - 1));
+        take_turn();
+        device.wgmma_fence(score[0], out[0], weights);
+        multiply_keys(stage);
+        device.wgmma_commit();
+        multiply_values(before);
+        device.wgmma_commit();
+        if (consumer == 0 || tile + 1 < count) give_turn();
+        device.template wgmma_wait<1>(score[0]);
+        release(barriers.keys_empty(stage));
+        exponentials(tile);
+        device.template wgmma_wait<0>(out[0], weights);
+        release(barriers.values_empty(before));
+        shrink_sums();
+        make_weights(tile);
+      }
+      int const last = ring::stage_of(count - 1);
+      device.mbarrier_wait(barriers.values_full(last), ring::parity_of(count - 1));
+      device.wgmma_fence(out[0], weights);
+      multiply_values(last);
+      device.wgmma_commit();
+      device.template wgmma_wait<0>(out[0], weights);
+      release(barriers.values_empty(last));
+    }
+
+    // Targets and factors of the lane's part of the warp's rows: all are read before the first store, after which the
+    // compiler would have to read them again.
+    using lanes = panel_chunks<width>;
+    int row[lanes::count], first_col[lanes::count];
+    float weight[lanes::count] = {};
+    HEADMIX_UNROLL
+    for (int n = 0; n < lanes::count; ++n) {
+      int const r = own + lanes::row(lane, n);
+      row[n] = places.row(r);
+      first_col[n] = places.col(r);
+      if (gated.by.data && row[n] >= 0) weight[n] = device.load(&gated.by(row[n], first_col[n] / width));
+    }
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      float sum = total[half];
+      sum += device.shuffle_xor(sum, 1);
+      sum += device.shuffle_xor(sum, 2);
+      float const factor = sum == 0 ? 0.f : 1 / sum;
+      int const r = own + 8 * half + lane / 4;
+      Index const of_sum = places.row(r);
+      if (p.lse.data && of_sum >= 0 && lane % 4 == 0) {
+        device.store(&p.lse(of_sum, places.col(r) / width), log_of_sum(top[half] * scale, sum));
+      }
+      bool const some_are_empty = device.ballot(sum == 0) != 0;
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) out[0][j][2 * half + e] *= factor;
+      }
+      if (!some_are_empty) continue;
+      HEADMIX_UNROLL
+      for (int j = 0; j < out_blocks; ++j) {
+        HEADMIX_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          float& o = out[0][j][2 * half + e];
+          o = sum == 0 ? 0.f : o;
+        }
+      }
+    }
+    // Results are staged in the memory of the queries, which the products of all four warps have read.
+    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
+    put_panel_sums<rows>(device, 0, out[0], own);
+    each_panel_chunk<rows, width>(device, 0, own, [&](int n, int, int right, words<4> values) {
+      if (row[n] < 0) return;
+      int const col = first_col[n] + right;
+      if (p.o.data) device.store16(p.o.data + row[n] * p.o.row_stride + col, values);
+      if (gated.by.data) {
+        HEADMIX_UNROLL
+        for (std::uint32_t& both : values.word) both = pack(weight[n] * low_of(both), weight[n] * high_of(both));
+        device.store16(gated.o.data + row[n] * gated.o.row_stride + col, values);
+      }
+    });
+  }
+};
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

@@ -1,0 +1,243 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Grouped product, one weight matrix per expert: y_s = x_{s / slots_per_row} w_e for every slot s of expert e. A block
+// computes a tile of the slots of one expert, gathers its rows of x and scatters its rows of y; nothing is permuted in
+// memory. Slots without an expert are one more segment at the end, with y = 0.
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm_resident.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm_resident_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
+#include "headmix/backend/cuda/kernel/plain_notice.hpp"
+#include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/products/product_tile.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// Plain kernel for any type and strides: product tiles of slots and columns.
+template <class T>
+struct grouped_gemm_plain {
+  static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
+  static constexpr bool cooperative = true;
+  static constexpr int left_row = tile + 1;  // one more: threads write columns of it
+  static constexpr int shared_bytes = depth * (left_row + tile) * static_cast<int>(sizeof(accumulator_t<T>));
+
+  view<T> y;
+  view<T const> x, w;
+  slot_lists slots;
+
+  [[nodiscard]] Index blocks() const {
+    return tile_bound(slots.count(), slots.experts() + 1, tile) * blocks_for(y.cols, tile);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    using wide = accumulator_t<T>;
+    Index const across = blocks_for(y.cols, tile);
+    slot_tile const mine(device, slots, device.block() / across, tile);
+    if (mine.count <= 0) return;
+    bool const some = mine.expert < slots.experts();
+    Index const col0 = device.block() % across * tile;
+    int const thread = device.thread();
+    product_tile const own(thread);
+    auto const left = device.template shared<wide>(0);
+    auto const other = device.template shared<wide>(depth * left_row * static_cast<int>(sizeof(wide)));
+    view<T const> const weight = some ? w[mine.expert] : w;
+    bool const by_column = w.col_stride != 1;  // neighbouring threads read neighbouring elements, if any are adjacent
+
+    wide sum[4][4] = {};
+    for (Index k0 = 0; some && k0 < w.rows; k0 += depth) {
+      HEADMIX_UNROLL
+      for (int p = 0; p < tile * depth / threads; ++p) {
+        int const i = thread / depth + p * (threads / depth), k = thread % depth;
+        bool const real = i < mine.count && k0 + k < w.rows;
+        left[k * left_row + i] =
+            real ? static_cast<wide>(x.row(slots.row_of(slots.slot(mine.begin + i)))[(k0 + k) * x.col_stride])
+                 : wide(0);
+      }
+      HEADMIX_UNROLL
+      for (int p = 0; p < tile * depth / threads; ++p) {
+        int const n = thread + p * threads;
+        int const k = by_column ? n % depth : n / tile, j = by_column ? n / depth : n % tile;
+        bool const real = k0 + k < w.rows && col0 + j < w.cols;
+        other[k * tile + j] = real ? static_cast<wide>(weight(k0 + k, col0 + j)) : wide(0);
+      }
+      device.sync();
+      own.multiply_add(sum, left, left_row, other);
+      device.sync();
+    }
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (own.down + 16 * i >= mine.count) continue;
+      T* const to = y.row(slots.slot(mine.begin + own.down + 16 * i));
+      HEADMIX_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        Index const col = col0 + own.right + 16 * j;
+        if (col < y.cols) device.store(to + col * y.col_stride, static_cast<T>(sum[i][j]));
+      }
+    }
+  }
+};
+
+/// Tensor-core kernel: 128 slots x `columns` columns by four warps, two by two. Rows of x and y, and of w or its
+/// transpose, are aligned. The next steps of the depth are loaded during the products of one.
+template <Half T, int columns, bool transposed>
+struct grouped_gemm_tensor {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = true;
+  // Two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
+  static constexpr int rows = 128, depth = columns > 64 ? 32 : 64, stages = columns > 64 ? 5 : 3;
+  static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
+
+  view<T> y;
+  view<T const> x, w;
+  slot_lists slots;
+
+  [[nodiscard]] Index blocks() const {
+    return tile_bound(slots.count(), slots.experts() + 1, rows) * blocks_for(y.cols, columns);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    int const block = static_cast<int>(device.block()), across = static_cast<int>(blocks_for(y.cols, columns));
+    slot_tile const mine(device, slots, block / across, rows);
+    if (mine.count <= 0) return;
+    int const col0 = block % across * columns;
+    int const thread = device.thread(), lane = device.lane(), warp = device.warp();
+    bool const some = mine.expert < slots.experts();
+    int const inner = static_cast<int>(w.rows), width = static_cast<int>(w.cols);
+
+    // The rows of x that this thread copies. All loads first, to overlap their latencies.
+    using left_copy = tile_copy<rows, depth, threads>;
+    Int row[left_copy::count];
+    HEADMIX_UNROLL
+    for (int p = 0; p < left_copy::count; ++p) row[p] = mine.slot(slots, left_copy::row(thread, p));
+    HEADMIX_UNROLL
+    for (int p = 0; p < left_copy::count; ++p) row[p] = slots.row_of(row[p]);
+    int const x_stride = static_cast<int>(x.row_stride);
+    int const w_stride = static_cast<int>(transposed ? w.col_stride : w.row_stride);
+    T const* const weight =
+        w.data + (some ? mine.expert * w.stack_stride : 0) + (transposed ? Index{col0} * w_stride : Index{col0});
+    auto const start = [&](int step, int stage) {
+      int const k0 = step * depth;
+      left_copy::start(device, device.template shared<T>(stage * left_bytes), thread, mine.count, inner - k0,
+                       [&](int p, int) { return x.data + k0 + Index{row[p]} * x_stride; });
+      auto const to = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      if constexpr (transposed) {
+        tile_copy<columns, depth, threads>::start(device, to, thread, width - col0, inner - k0,
+                                                  [&](int, int j) { return weight + k0 + Index{j} * w_stride; });
+      } else {
+        tile_copy<depth, columns, threads>::start(device, to, thread, inner - k0, width - col0,
+                                                  [&](int, int k) { return weight + (Index{k0} + k) * w_stride; });
+      }
+    };
+
+    constexpr int m = 4, n = columns / 16;  // a warp has 16 m x 8 n accumulators
+    int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
+    fragment_position<depth, true> const left_position(lane, down, 0);
+    fragment_position<transposed ? depth : columns, !transposed> const right_position(lane, transposed ? right : 0,
+                                                                                      transposed ? 0 : right);
+    float sum[m][n][4] = {};
+    int const steps = some ? (inner + depth - 1) / depth : 0;
+    HEADMIX_UNROLL
+    for (int step = 0; step < stages - 1; ++step) {
+      if (step < steps) start(step, step);
+      device.cp_async_commit();
+    }
+    int stage = 0, next = stages - 1;
+    for (int step = 0; step < steps; ++step) {
+      device.template cp_async_wait<stages - 2>();
+      device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
+      if (step + stages - 1 < steps) start(step + stages - 1, next);
+      device.cp_async_commit();
+      auto const left = device.template shared<T>(stage * left_bytes);
+      auto const other = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth; k += 16) {
+        words<4> a[m], b[n / 2];
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i) a[i] = load_left(device, left, left_position, 16 * i, k);
+        HEADMIX_UNROLL
+        for (int j = 0; j < n / 2; ++j) {
+          if constexpr (transposed) {
+            b[j] = load_right_transposed(device, other, right_position, 16 * j, k);
+          } else {
+            b[j] = load_right(device, other, right_position, k, 16 * j);
+          }
+        }
+        multiply_add<m, n, T>(device, sum, a, b);
+      }
+      stage = stage + 1 == stages ? 0 : stage + 1;
+      next = next + 1 == stages ? 0 : next + 1;
+    }
+
+    // Through shared memory, for stores of whole rows.
+    device.template cp_async_wait<0>();
+    device.sync();
+    put_sums<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, down, right);
+    using out = tile_copy<rows, columns, threads>;
+    Int slot[out::count];
+    HEADMIX_UNROLL
+    for (int p = 0; p < out::count; ++p) slot[p] = mine.slot(slots, out::row(thread, p));
+    device.sync();
+    auto const made = device.template shared<T>(0);
+    int const col = out::col(thread), y_stride = static_cast<int>(y.row_stride);
+    T* const to = y.data + col0 + col;
+    HEADMIX_UNROLL
+    for (int p = 0; p < out::count; ++p) {
+      int const i = out::row(thread, p);
+      if (i < mine.count && col0 + col < width)
+        device.store16(to + Index{slot[p]} * y_stride, device.load16(made + out::layout::offset(i, col / 8)));
+    }
+  }
+};
+
+/// Scratch bytes of grouped_gemm.
+template <class T>
+[[nodiscard]] std::size_t grouped_gemm_scratch_bytes(view<T>, std::type_identity_t<view<T const>>,
+                                                     std::type_identity_t<view<T const>>) {
+  return 0;
+}
+
+/// y_s = x_{s / slots_per_row} w_e for every slot s of expert e, 0 for a slot without an expert. w is a stack [experts,
+/// depth, columns], possibly transposed; perm, [1, slots], and offsets, [1, experts + 1], are the expert order, with
+/// the slots without an expert at perm's end.
+template <class Queue, class T>
+void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x, std::type_identity_t<view<T const>> w,
+                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, std::span<std::byte>) {
+  slot_lists const slots(perm, offsets, slots_per_row);
+  if (slots.count() == 0 || y.cols == 0) return;
+  auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
+  if constexpr (Half<T>) {
+    bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
+    bool const resident = w.rows <= resident_rows::most_depth && y.cols > resident_rows::columns;
+    if (aligned && rows_are_aligned(w)) {
+      if (grouped_gemm_by_warpgroups<false>(queue, written_product{y}, x, {w}, slots)) return;
+      if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
+      if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, false>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<T, 128, false>{y, x, w, slots});
+    }
+    if (aligned && rows_are_aligned(w.transposed())) {
+      if (grouped_gemm_by_warpgroups<true>(queue, written_product{y}, x, {w}, slots)) return;
+      if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
+      if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
+      return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
+    }
+    if (w.rows > 0) tell_plain("a product with experts", rows_not_aligned);
+  }
+  launch(grouped_gemm_plain<T>{y, x, w, slots});
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

@@ -1,0 +1,319 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Warpgroup products with the weights of experts of small depth: 256 gathered rows of up to 256 columns stay in shared
+// memory while the columns of the weights stream through, 128 at a time, so that rows are read once and not once per
+// tile of columns. Two warps gather rows by asynchronous copies, a third loads weights by TMA, two warpgroups multiply.
+// The next rows are loaded as the last columns free their space.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
+#include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/products/stage_ring.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+#include "headmix/core/view.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// expert_products for weights of at most 256 rows. A block processes items: 256 slots and a group of column tiles.
+template <bool transposed, class TensorMap, class Output = written_product>
+struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, TensorMap, Output> {
+  using base = expert_products<128, transposed, TensorMap, Output>;
+  using base::depth, base::rows, base::own_rows, base::group_rows, base::own_columns, base::left_bytes,
+      base::right_bytes, base::consumers, base::slots, base::x;
+  using typename base::sums;
+  static constexpr int most_steps = 4, most_depth = most_steps * depth, stages = 5;
+  static constexpr int rights_at = most_steps * left_bytes;
+  /// Rings for the depth steps of an item's rows, and of weights.
+  using lefts = stage_ring<most_steps, rights_at + stages * right_bytes>;
+  using rights = stage_ring<stages, lefts::end>;
+  /// The item data for consumers, stored with its first rows: the slots and their count, the first column and the end
+  /// column, and the steps of the depth, 0 without an expert. A count of 0: no further item.
+  static constexpr int count_at = rows, col_at = rows + 1, end_at = rows + 2, steps_at = rows + 3;
+  static constexpr int item_bytes = (rows + 4) * 4, items_at = (rights::end + 15) / 16 * 16;
+  static constexpr int chunks_at = items_at + most_steps * item_bytes;  ///< offsets of rows of x, for gathering
+  static_assert(chunks_at + rows * 4 <= base::begins_at,
+                "headmix: the numbers of rows reach into the resident weights");
+  static constexpr int gather_threads = 64, gather_barrier = 1;
+
+  int groups;  ///< number of groups of column tiles
+
+  [[nodiscard]] Index blocks(int processors) const {
+    return (std::min)(Index{processors}, tile_bound(slots.count(), slots.experts() + 1, rows) * groups);
+  }
+  /// The number of groups that gives every multiprocessor some items.
+  [[nodiscard]] static int groups_for(Index slots, int across, int processors) {
+    constexpr Index enough = 3;
+    return static_cast<int>((std::clamp)(enough * processors / (slots / rows + 1), Index{1}, Index{across}));
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (device.thread() == 0) {
+      lefts::init(device, gather_threads / 32, 0, consumers);
+      rights::init(device, 0, 1, consumers);
+      device.fence_proxy_async();  // visible to copies
+    }
+    this->read_begins(device);
+    device.sync();
+    if (device.warpgroup() == 0) {
+      device.template setmaxnreg_dec<72>();
+      if (device.warp() == 0) bring_all_weights(device);
+      if (device.warp() >= 2) gather(device);
+    } else {
+      device.template setmaxnreg_inc<216>();
+      consume(device);
+    }
+  }
+
+ private:
+  using copy = tile_copy<group_rows, depth, gather_threads>;
+  static constexpr int slots_of_thread = rows / gather_threads;
+
+  [[nodiscard]] static HEADMIX_HD constexpr int item_at(int step) {
+    return items_at + lefts::stage_of(step) * item_bytes;
+  }
+  /// The first column of item `number`: a multiple of own_columns, at most the first multiple at or beyond the last
+  /// column.
+  [[nodiscard]] HEADMIX_DEVICE int first_col(int number) const {
+    return number % groups * this->across() / groups * own_columns;
+  }
+  [[nodiscard]] HEADMIX_DEVICE int end_col(int number) const {
+    return (number % groups + 1) * this->across() / groups * own_columns;
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void bring_all_weights(Device& device) const {
+    int const every = static_cast<int>(device.blocks());
+    auto const all = this->count_tiles(device);
+    int step = 0;
+    HEADMIX_NO_UNROLL
+    for (int number = static_cast<int>(device.block());; number += every) {
+      auto const now = this->find_slots(device, all, number / groups);
+      if (now.count == 0) return;
+      int const steps = this->steps_of(now.expert), end = end_col(number);
+      HEADMIX_NO_UNROLL
+      for (int col0 = first_col(number); col0 < end; col0 += own_columns) {
+        HEADMIX_NO_UNROLL
+        for (int s = 0; s < steps; ++s, ++step) {
+          rights::wait_empty(device, step);
+          if (device.lane() == 0) {
+            this->bring_weights(device, rights_at + rights::stage_of(step) * right_bytes, rights::full(device, step),
+                                now.expert, col0, s * depth);
+          }
+        }
+      }
+    }
+  }
+
+  /// A tile, and the slots of its rows that the thread publishes; -1: none.
+  struct item {
+    typename base::slots_of_tile tile;
+    Int slot[slots_of_thread];
+  };
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE item find_item(Device& device, typename base::tile_counts const& all, int number) const {
+    item i = {this->find_slots(device, all, number / groups), {}};
+    HEADMIX_UNROLL
+    for (int n = 0; n < slots_of_thread; ++n) {
+      int const row = n * gather_threads + device.thread() % gather_threads;
+      i.slot[n] = row < i.tile.count ? slots.slot(i.tile.begin + row) : Int{-1};
+    }
+    return i;
+  }
+  template <class Device>
+  HEADMIX_DEVICE void gather(Device& device) const {
+    int const thread = device.thread() % gather_threads, every = static_cast<int>(device.blocks());
+    auto const chunks = device.template shared<int>(chunks_at);
+    auto const all = this->count_tiles(device);
+    int step = 0, number = static_cast<int>(device.block());
+    item now = find_item(device, all, number);
+    HEADMIX_NO_UNROLL
+    while (now.tile.count > 0) {
+      item const next = find_item(device, all, number + every);  // its slots are read while this item is loaded
+      int const steps = this->steps_of(now.tile.expert), first = step;
+      HEADMIX_NO_UNROLL
+      for (int s = 0; s == 0 || s < steps; ++s, ++step) {
+        lefts::wait_empty(device, step);
+        if (s == 0) tell(device, now, number, step, steps);
+        auto const to = device.template shared<bfloat16>(lefts::stage_of(step) * left_bytes);
+        bfloat16 const* const from = x.data + s * depth + copy::col(thread);
+        // All rows of a warpgroup, if one of them exists.
+        int const end = steps == 0 ? 0 : now.tile.count > own_rows ? rows : own_rows;
+        HEADMIX_NO_UNROLL
+        for (int row0 = 0; row0 < end; row0 += group_rows) {
+          HEADMIX_UNROLL
+          for (int n = 0; n < copy::count; ++n) {
+            int const row = row0 + copy::row(thread, n);
+            device.cp_async16(to + copy::layout::offset(row, copy::col(thread) / 8), from + Index{chunks[row]} * 8,
+                              true);
+          }
+        }
+        device.cp_async_commit();
+        if (s >= 2) {
+          device.template cp_async_wait<2>();
+          lefts::arrive_full(device, step - 2);
+        }
+      }
+      // All of them: there is no room for further rows before these have been read.
+      if (step - first >= 2) {
+        device.template cp_async_wait<1>();
+        lefts::arrive_full(device, step - 2);
+      }
+      device.template cp_async_wait<0>();
+      lefts::arrive_full(device, step - 1);
+      now = next;
+      number += every;
+    }
+    lefts::wait_empty(device, step);
+    if (thread == 0) device.template shared<int>(item_at(step))[count_at] = 0;
+    lefts::arrive_full(device, step);
+  }
+  /// Publishes the item data to consumers and gathering warps.
+  template <class Device>
+  HEADMIX_DEVICE void tell(Device& device, item const& now, int number, int step, int steps) const {
+    int const thread = device.thread() % gather_threads, chunks_of_row = static_cast<int>(x.row_stride / 8);
+    auto const of_item = device.template shared<int>(item_at(step));
+    auto const chunks = device.template shared<int>(chunks_at);
+    device.template sync_named<gather_threads>(gather_barrier);  // all have read the last item's data
+    HEADMIX_UNROLL
+    for (int n = 0; n < slots_of_thread; ++n) {
+      int const row = n * gather_threads + thread;
+      Int const slot = now.slot[n];
+      of_item[row] = slot;
+      // A missing row is replaced by an existing one.
+      chunks[row] = slots.row_of(slot < 0 ? slots.slot(now.tile.begin) : slot) * chunks_of_row;
+    }
+    if (thread == 0) {
+      of_item[count_at] = now.tile.count;
+      of_item[col_at] = first_col(number);
+      of_item[end_at] = end_col(number);
+      of_item[steps_at] = steps;
+    }
+    device.template sync_named<gather_threads>(gather_barrier);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void consume(Device& device) const {
+    int const first_row = (device.warpgroup() - 1) * own_rows;
+    sums sum = {};
+    int left = 0, right = 0;  // step numbers
+    HEADMIX_NO_UNROLL
+    for (;;) {
+      lefts::wait_full(device, left);
+      auto const of_item = device.template shared<int>(item_at(left));
+      int const count = of_item[count_at];
+      if (count == 0) return;
+      int const end = of_item[end_at], steps = of_item[steps_at];
+      int col0 = of_item[col_at];
+      auto const own = this->read_rows(device, of_item);
+      HEADMIX_NO_UNROLL
+      for (; col0 < end; col0 += own_columns) {
+        bool const last = col0 + own_columns >= end;  // its rows are not needed any more
+        if (first_row >= count) {
+          for (int s = 0; s < steps; ++s) {
+            lefts::wait_full(device, left + s);
+            rights::wait_full(device, right + s);
+            release(device, left + s, right + s, last);
+          }
+        } else if (steps == 0) {
+          sums zeros = {};  // not `sum`: it would not stay in registers where branches join
+          this->write(device, zeros, own, col0);
+        } else {
+          multiply(device, sum, left, right, steps, first_row, last);
+          this->write(device, sum, own, col0);
+        }
+        right += steps;
+      }
+      if (steps == 0) lefts::arrive_empty(device, left);
+      left += steps > 0 ? steps : 1;
+    }
+  }
+  template <class Device>
+  HEADMIX_DEVICE void release(Device& device, int left, int right, bool last) const {
+    rights::arrive_empty(device, right);
+    if (last) lefts::arrive_empty(device, left);
+  }
+  /// The products of an item's rows with a tile of columns.
+  template <class Device>
+  HEADMIX_DEVICE void multiply(Device& device, sums& sum, int left, int right, int steps, int first_row,
+                               bool last) const {
+    HEADMIX_NO_UNROLL
+    for (int s = 0; s < steps; ++s) {
+      lefts::wait_full(device, left + s);
+      rights::wait_full(device, right + s);
+      this->multiply_step(device, sum, lefts::stage_of(left + s) * left_bytes + first_row * panel_row_bytes,
+                          rights_at + rights::stage_of(right + s) * right_bytes, s > 0);
+      device.template wgmma_wait<1>();
+      if (s > 0) release(device, left + s - 1, right + s - 1, last);
+    }
+    device.template wgmma_wait<0>(sum[0], sum[1]);
+    release(device, left + steps - 1, right + steps - 1, last);
+  }
+};
+
+/// True if warpgroups support weights of these extents.
+template <class Queue>
+[[nodiscard]] bool warpgroups_multiply(Queue const& queue, view<bfloat16 const> const& w) {
+  if constexpr (WarpgroupQueue<Queue>) {
+    return queue.warpgroups() && w.count > 0 && w.rows % panel_columns == 0;
+  } else {
+    return false;
+  }
+}
+
+/// Warpgroup products of slots with weights of equal extents, with an epilogue; false if they do not support them:
+/// extents, weights that are no matrix, or differing layouts. Rows of x and of the outputs, and of the weights or
+/// (`transposed`) of their transposes, are aligned.
+template <bool transposed, class Queue, class Output>
+bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat16 const> x,
+                                std::array<view<bfloat16 const>, Output::products> const& w, slot_lists const& slots) {
+  if constexpr (WarpgroupQueue<Queue>) {
+    if (!warpgroups_multiply(queue, w[0]) || !chunks_are_counted(x)) return false;
+    auto const stack = [](view<bfloat16 const> const& v) { return stack_as_matrix(transposed ? v.transposed() : v); };
+    stack_as_matrix const first = stack(w[0]);
+    for (view<bfloat16 const> const& v : w) {
+      stack_as_matrix const all = stack(v);
+      if (all.matrix.data == nullptr || all.rows != first.rows || all.cols != first.cols) return false;
+    }
+    auto const launch = [&]<class K>(K k) {
+      for (std::size_t p = 0; p < w.size(); ++p) {
+        k.weights[p] = queue.map_tensor(stack(w[p]).matrix, K::panel_rows);
+      }
+      queue.launch(k, k.blocks(queue.processors()));
+    };
+    using map = typename Queue::tensor_map;
+    auto const operands = [&]<class K>(std::type_identity<K>) {
+      return typename K::base{output, x, slots, static_cast<int>(w[0].rows), first.rows, first.cols, {}};
+    };
+    using resident = grouped_gemm_resident_warpgroups<transposed, map, Output>;
+    using deep = grouped_gemm_warpgroups<128, transposed, map, Output>;
+    if (w[0].rows <= resident::most_depth && output.y.cols > resident::own_columns) {
+      auto const base = operands(std::type_identity<resident>{});
+      launch(resident{base, resident::groups_for(slots.count(), base.across(), queue.processors())});
+      return true;
+    }
+    if constexpr (Output::products == 1) {
+      using narrow = grouped_gemm_warpgroups<64, transposed, map, Output>;
+      if (output.y.cols <= 64) {
+        launch(narrow{operands(std::type_identity<narrow>{})});
+        return true;
+      }
+    }
+    launch(deep{operands(std::type_identity<deep>{})});
+    return true;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

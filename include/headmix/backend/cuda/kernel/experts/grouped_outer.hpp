@@ -1,0 +1,344 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gradient of one weight matrix per expert: y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s
+// / g_slots}. A block computes a tile of one expert's matrix and loops over its slots, gathering their rows of x and g.
+// If there are few tiles, several blocks share the slots of a tile, and a second launch adds their sums in order.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_dense.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_outer_warpgroups.hpp"
+#include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/products/product_tile.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// Plain kernel for any type and strides: product tiles.
+template <class T>
+struct grouped_outer_plain {
+  static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
+  static constexpr bool cooperative = true;
+  static constexpr int blocks_at = 2 * depth * tile * static_cast<int>(sizeof(accumulator_t<T>));
+  static constexpr int shared_bytes = blocks_at + tile * tile * static_cast<int>(sizeof(accumulator_t<T>));
+  static constexpr Index block = product_tile::block;
+
+  view<T> y;
+  view<T const> x, g;
+  slot_lists slots;   ///< row_of: the row of x
+  divisor g_per_row;  ///< slots of a row of g
+  bool accumulate;
+
+  [[nodiscard]] Index blocks() const { return y.count * blocks_for(y.rows, tile) * blocks_for(y.cols, tile); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    using wide = accumulator_t<T>;
+    Index const across = blocks_for(y.cols, tile), tiles = blocks_for(y.rows, tile) * across;
+    Index const expert = device.block() / tiles;
+    Index const row0 = device.block() % tiles / across * tile, col0 = device.block() % across * tile;
+    Index const begin = slots.begin(expert), end = slots.end(expert);
+    int const thread = device.thread();
+    product_tile const own(thread);
+    auto const left = device.template shared<wide>(0);
+    auto const other = device.template shared<wide>(depth * tile * static_cast<int>(sizeof(wide)));
+
+    auto const blocks = device.template shared<wide>(blocks_at + thread * static_cast<int>(sizeof(wide)));
+    wide sum[4][4] = {};
+    for (Index first = begin; first < end; first += depth) {
+      if (first > begin && (first - begin) % block == 0)
+        product_tile::add_block(blocks, sum, first - begin == block, false);
+      HEADMIX_UNROLL
+      for (int p = 0; p < tile * depth / threads; ++p) {
+        int const k = thread / tile + p * (threads / tile), i = thread % tile;
+        bool const real = first + k < end;
+        Int const slot = real ? slots.slot(first + k) : 0;
+        left[k * tile + i] = real && row0 + i < y.rows
+                                 ? static_cast<wide>(x.row(slots.row_of(slot))[(row0 + i) * x.col_stride])
+                                 : wide(0);
+        other[k * tile + i] =
+            real && col0 + i < y.cols ? static_cast<wide>(g.row(slot / g_per_row)[(col0 + i) * g.col_stride]) : wide(0);
+      }
+      device.sync();
+      own.multiply_add(sum, left, tile, other);
+      device.sync();
+    }
+    if (end - begin > block) product_tile::add_block(blocks, sum, false, true);
+    view<T> const made = y[expert];
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      HEADMIX_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        Index const row = row0 + own.down + 16 * i, col = col0 + own.right + 16 * j;
+        if (row >= y.rows || col >= y.cols) continue;
+        wide const old = accumulate ? static_cast<wide>(device.load(&made(row, col))) : wide(0);
+        device.store(&made(row, col), static_cast<T>(old + sum[i][j]));
+      }
+    }
+  }
+};
+
+/// Tensor-core kernel: `rows` x `columns` elements by four warps, two by two; rows are aligned. The next steps of slots
+/// are loaded during the products of one.
+template <Half T, int columns, int rows = 128>
+struct grouped_outer_tensor {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = true;
+  static constexpr int depth = 32, stages = 4;
+  static constexpr int left_bytes = depth * rows * 2, right_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
+
+  view<T> y;
+  view<T const> x, g;
+  slot_lists slots;   ///< row_of: the row of x
+  divisor g_per_row;  ///< slots of a row of g
+  bool accumulate;
+  int parts;       ///< number of blocks that share the slots of a tile
+  float* partial;  ///< sums of several parts, [parts, experts, y.rows, y.cols]
+
+  [[nodiscard]] Index blocks() const {
+    return y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns) * parts;
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    slots_of_matrix_tile const mine(slots, device.block(), height, width, rows, columns, parts, depth);
+    if (mine.steps == 0 && accumulate && parts == 1) return;
+    Index const expert = mine.expert, begin = mine.begin;
+    int const part = mine.part, row0 = mine.row0, col0 = mine.col0, count = mine.count, steps = mine.steps;
+    int const thread = device.thread(), lane = device.lane(), warp = device.warp();
+
+    // The slots whose rows this thread copies, read one step ahead.
+    using left_copy = tile_copy<depth, rows, threads>;
+    using right_copy = tile_copy<depth, columns, threads>;
+    Int left_slot[left_copy::count], right_slot[right_copy::count];
+    auto const read_slots = [&](int step) {
+      int const first = step * depth;
+      HEADMIX_UNROLL
+      for (int p = 0; p < left_copy::count; ++p) {
+        int const place = first + left_copy::row(thread, p);
+        left_slot[p] = place < count ? slots.slot(begin + place) : 0;
+      }
+      HEADMIX_UNROLL
+      for (int p = 0; p < right_copy::count; ++p) {
+        int const place = first + right_copy::row(thread, p);
+        right_slot[p] = place < count ? slots.slot(begin + place) : 0;
+      }
+    };
+    int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
+    T const *const left0 = x.data + row0, *const right0 = g.data + col0;
+    auto const start = [&](int step, int stage) {
+      left_copy::start(device, device.template shared<T>(stage * left_bytes), thread, count - step * depth,
+                       height - row0, [&](int p, int) { return left0 + Index{slots.row_of(left_slot[p])} * x_stride; });
+      right_copy::start(device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread,
+                        count - step * depth, width - col0,
+                        [&](int p, int) { return right0 + Index{right_slot[p] / g_per_row} * g_stride; });
+    };
+
+    constexpr int m = rows / 32, n = columns / 16;  // a warp has 16 m x 8 n accumulators
+    int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
+    fragment_position<rows, false> const left_position(lane, 0, down);
+    fragment_position<columns, true> const right_position(lane, 0, right);
+    float sum[m][n][4] = {};
+    read_slots(0);
+    HEADMIX_UNROLL
+    for (int step = 0; step < stages - 1; ++step) {
+      if (step < steps) start(step, step);
+      read_slots(step + 1);
+      device.cp_async_commit();
+    }
+    int stage = 0, next = stages - 1;
+    for (int step = 0; step < steps; ++step) {
+      device.template cp_async_wait<stages - 2>();
+      device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
+      if (step + stages - 1 < steps) start(step + stages - 1, next);
+      read_slots(step + stages);
+      device.cp_async_commit();
+      auto const left = device.template shared<T>(stage * left_bytes);
+      auto const other = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth; k += 16) {
+        words<4> a[m], b[n / 2];
+        HEADMIX_UNROLL
+        for (int i = 0; i < m; ++i) a[i] = load_left_transposed(device, left, left_position, k, 16 * i);
+        HEADMIX_UNROLL
+        for (int j = 0; j < n / 2; ++j) b[j] = load_right(device, other, right_position, k, 16 * j);
+        multiply_add<m, n, T>(device, sum, a, b);
+      }
+      stage = stage + 1 == stages ? 0 : stage + 1;
+      next = next + 1 == stages ? 0 : next + 1;
+    }
+
+    if (parts > 1) {
+      float* const to = partial + (part * y.count + expert) * y.rows * y.cols;
+      HEADMIX_UNROLL
+      for (int i = 0; i < m; ++i) {
+        HEADMIX_UNROLL
+        for (int j = 0; j < n; ++j) {
+          HEADMIX_UNROLL
+          for (int c = 0; c < 4; ++c) {
+            int const row = row0 + down + 16 * i + lane / 4 + c / 2 * 8,
+                      col = col0 + right + 8 * j + lane % 4 * 2 + c % 2;
+            if (row < height && col < width) device.store(to + Index{row} * width + col, sum[i][j][c]);
+          }
+        }
+      }
+      return;
+    }
+
+    // Through shared memory, for loads and stores of whole rows.
+    device.template cp_async_wait<0>();
+    device.sync();
+    using out = tile_copy<rows, columns, threads>;
+    auto const made = device.template shared<T>(0);
+    int const col = out::col(thread);
+    T* const to = y.data + expert * y.stack_stride + row0 * y.row_stride + col0 + col;
+    if (accumulate) {
+      HEADMIX_UNROLL
+      for (int p = 0; p < out::count; ++p) {
+        int const i = out::row(thread, p);
+        bool const real = row0 + i < height && col0 + col < width;
+        device.store16(made + out::layout::offset(i, col / 8),
+                       real ? device.load16(to + i * y.row_stride) : words<4>{});
+      }
+      device.sync();
+    }
+    put_sums<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, down, right, accumulate);
+    device.sync();
+    HEADMIX_UNROLL
+    for (int p = 0; p < out::count; ++p) {
+      int const i = out::row(thread, p);
+      if (row0 + i < height && col0 + col < width)
+        device.store16(to + i * y.row_stride, device.load16(made + out::layout::offset(i, col / 8)));
+    }
+  }
+};
+
+/// y (+)= the sum of the parts of grouped_outer_tensor, in order; a thread has 8 elements of a row.
+template <Half T>
+struct grouped_outer_sum {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<T> y;
+  float const* partial;
+  int parts;
+  bool accumulate;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(y.size() / 8, threads); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const first = (device.block() * threads + device.thread()) * 8;
+    if (first >= y.size()) return;
+    T* const to = y.row(first / y.cols) + first % y.cols;
+    words<4> made = accumulate ? device.load16(to) : words<4>{};
+    float sum[8] = {};
+    for (int part = 0; part < parts; ++part) {
+      HEADMIX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        words<4> const four = device.load16(partial + part * y.size() + first + 4 * half);
+        HEADMIX_UNROLL
+        for (int i = 0; i < 4; ++i) sum[4 * half + i] += __builtin_bit_cast(float, four.word[i]);
+      }
+    }
+    HEADMIX_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      std::uint32_t& word = made.word[i];
+      word = pack<T>(low_of<T>(word) + sum[2 * i], high_of<T>(word) + sum[2 * i + 1]);
+    }
+    device.store16(to, made);
+  }
+};
+
+/// The configuration of grouped_outer for aligned rows. A function of shapes alone, since the order of the sums depends
+/// on it.
+struct grouped_outer_plan {
+  int rows = 128, columns = 128;  ///< of a tile
+  int parts = 1;                  ///< enough blocks for a large device, unless they have too little work
+
+  template <class T>
+  grouped_outer_plan(view<T> const& y, view<T const> const& x, view<T const> const& g) {
+    if (y.size() == 0) return;
+    Index const slots = (std::max)(x.count * x.rows, g.count * g.rows);  // if one of them has a row for each
+    if (y.cols <= 64) {
+      columns = 64;
+    } else if (y.rows <= 64) {
+      rows = 64;
+    }
+    Index const tiles = y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns);
+    Index const enough = 256 / tiles, worthwhile = slots / (512 * y.count);
+    parts = static_cast<int>((std::clamp)((std::min)(enough, worthwhile), Index{1}, Index{16}));
+  }
+};
+
+/// Scratch bytes of grouped_outer.
+template <class T>
+[[nodiscard]] std::size_t grouped_outer_scratch_bytes(view<T> y, std::type_identity_t<view<T const>> x,
+                                                      std::type_identity_t<view<T const>> g) {
+  std::size_t bytes = 0;
+  if constexpr (Half<T>) {
+    int const parts = grouped_outer_plan(y, x, g).parts;
+    if (parts > 1) bytes = 16 + checked_bytes(checked(parts) * y.size(), sizeof(float));
+    if (dense_outer<T> const dense(y, x, g); dense.taken)
+      bytes = (std::max)(bytes, dense.shape.scratch_bytes(sizeof(T)));
+  }
+  return bytes;
+}
+
+/// y_e (+)= the sum over the slots s of expert e of x_{s / x_slots}^T g_{s / g_slots}. y is a stack with a matrix for
+/// each expert; perm and offsets are the expert order. An expert without slots gets 0, or is unchanged with
+/// accumulation.
+template <class Queue, class T>
+void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
+                   std::type_identity_t<view<T const>> g, view<Int const> perm, view<Int const> offsets, Index x_slots,
+                   Index g_slots, bool accumulate, std::span<std::byte> scratch) {
+  slot_lists const slots(perm, offsets, x_slots);
+  divisor const g_per_row(g_slots);
+  if (y.size() == 0) return;
+  if constexpr (Half<T>) {
+    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+    std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
+    dense_outer<T> const dense(y, x, g);
+    if (dense.taken && rows_are_aligned(dense.spreads_x ? x : g)) {
+      view<T const> const z = spread(queue, dense.shape, dense.spreads_x ? x : g, slots, aligned);
+      view<T const> const left = dense.spreads_x ? z : x, right = dense.spreads_x ? g : z;
+      return dense_product(queue, as_one(y, dense.spreads_x), left.transposed(), right, accumulate);
+    }
+    if (x.count == 1 && g.count == 1 && rows_are_aligned(x) && rows_are_aligned(g) && rows_are_aligned(y)) {
+      auto const [rows, columns, parts] = grouped_outer_plan(y, x, g);
+      auto* const partial = parts > 1 ? reinterpret_cast<float*>(aligned) : nullptr;
+      auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
+      if (!grouped_outer_by_warpgroups(queue, y, x, g, slots, g_per_row, accumulate, parts, partial)) {
+        if (columns == 64) {
+          launch(grouped_outer_tensor<T, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        } else if (rows == 64) {
+          launch(grouped_outer_tensor<T, 128, 64>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        } else {
+          launch(grouped_outer_tensor<T, 128>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+        }
+      }
+      if (parts > 1) launch(grouped_outer_sum<T>{y, partial, parts, accumulate});
+      return;
+    }
+    tell_plain("the gradient of experts' weights", rows_not_aligned);
+  }
+  grouped_outer_plain<T> const kernel{y, x, g, slots, g_per_row, accumulate};
+  queue.launch(kernel, kernel.blocks());
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

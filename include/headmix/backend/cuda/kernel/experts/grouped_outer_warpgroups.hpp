@@ -1,0 +1,299 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The gradient of one weight matrix per expert with warpgroup MMAs. A block processes tiles of 256 x 128 elements of
+// one expert's matrix, or 128 x 256 if it has few rows, and loops over its slots, or a part of them, 64 at a time. The
+// four warps of the first warpgroup gather rows of x and g by asynchronous copies; the other two multiply, 128 x 128
+// elements each, with slots as the depth. With accumulation, the previous y is loaded through the ring, after the
+// slots.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "headmix/backend/cuda/device.hpp"
+#include "headmix/backend/cuda/kernel/experts/grouped_slots.hpp"
+#include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
+#include "headmix/backend/cuda/kernel/products/stage_ring.hpp"
+#include "headmix/backend/cuda/warpgroup.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// bfloat16; rows of y, x and g are aligned. `tall`: 256 x 128 elements, divided by rows among the two warpgroups;
+/// otherwise 128 x 256, by columns.
+template <bool tall>
+struct grouped_outer_warpgroups {
+  static constexpr int threads = 3 * warpgroup_threads;
+  static constexpr bool cooperative = true, warpgroups = true;
+  static constexpr int rows = tall ? 256 : 128, columns = tall ? 128 : 256, depth = 64, stages = 4;
+  static constexpr int panel_bytes = depth * panel_row_bytes;  ///< 64 slots x 64 columns of x or g
+  static constexpr int left_panels = rows / panel_columns, right_panels = columns / panel_columns;
+  static constexpr int stage_bytes = (left_panels + right_panels) * panel_bytes;
+  using ring = stage_ring<stages, stages * stage_bytes>;
+  static constexpr int shared_bytes = ring::end;
+  static constexpr int producers = 4, consumers = 8;  ///< numbers of warps
+  static constexpr int on_their_way = 2;              ///< steps in flight when the next one is begun
+  static constexpr int own_rows = 128;                ///< and columns, of one consumer
+  static constexpr int old_panel_bytes = own_rows * panel_row_bytes;
+  static_assert(own_rows / panel_columns * old_panel_bytes <= stage_bytes,
+                "headmix: the old values do not fit in a stage");
+
+  view<bfloat16> y;
+  view<bfloat16 const> x, g;
+  slot_lists slots;   ///< row_of: the row of x
+  divisor g_per_row;  ///< slots of a row of g
+  bool accumulate;
+  int parts;       ///< number of blocks that share the slots of a tile
+  float* partial;  ///< sums of several parts, [parts, experts, y.rows, y.cols]
+
+  [[nodiscard]] HEADMIX_HD int tiles() const {
+    return static_cast<int>(y.count * blocks_for(y.rows, rows) * blocks_for(y.cols, columns)) * parts;
+  }
+  [[nodiscard]] Index blocks(int processors) const { return (std::min)(processors, tiles()); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    if (device.thread() == 0) {
+      ring::init(device, producers, 0, consumers);
+      device.fence_proxy_async();
+    }
+    device.sync();
+    if (device.warpgroup() == 0) {
+      device.template setmaxnreg_dec<88>();
+      int step = 0;
+      each_tile(device, [&](slots_of_matrix_tile const& mine) { produce(device, mine, step); });
+    } else {
+      device.template setmaxnreg_inc<208>();
+      int step = 0;
+      each_tile(device, [&](slots_of_matrix_tile const& mine) { consume(device, mine, step); });
+    }
+  }
+
+ private:
+  /// Calls f(tile) for the block's nonempty tiles.
+  template <class Device, class F>
+  HEADMIX_DEVICE void each_tile(Device& device, F const& f) const {
+    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    HEADMIX_NO_UNROLL
+    for (int tile = static_cast<int>(device.block()); tile < tiles(); tile += static_cast<int>(device.blocks())) {
+      slots_of_matrix_tile const mine(slots, tile, height, width, rows, columns, parts, depth);
+      if (mine.steps > 0 || !adds()) f(mine);
+    }
+  }
+  [[nodiscard]] static HEADMIX_HD constexpr int left_at(int stage, int panel) {
+    return stage * stage_bytes + panel * panel_bytes;
+  }
+  [[nodiscard]] static HEADMIX_HD constexpr int right_at(int stage, int panel) {
+    return left_at(stage, left_panels + panel);
+  }
+  /// The first row and column of a consumer's elements in its tile.
+  [[nodiscard]] static HEADMIX_HD constexpr int own_row(int consumer) { return tall ? consumer * own_rows : 0; }
+  [[nodiscard]] static HEADMIX_HD constexpr int own_col(int consumer) { return tall ? 0 : consumer * own_rows; }
+  /// True if the steps after the last, one for each consumer, load the previous y.
+  [[nodiscard]] HEADMIX_HD bool adds() const { return accumulate && parts == 1; }
+
+  /// Loads a tile, from global step `at` on, which is advanced past it.
+  template <class Device>
+  HEADMIX_DEVICE void produce(Device& device, slots_of_matrix_tile const& mine, int& at) const {
+    using copy = tile_copy<depth, panel_columns, warpgroup_threads>;
+    int const thread = device.thread(), height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
+    int const col = copy::col(thread);
+    // A warp copies 16 rows of a step. Its lanes read the slots of two steps at once, two steps ahead: half of the
+    // lanes one slot each of the first step, the others of the second; -1 after the end.
+    int const lane = device.lane();
+    auto const row_of_lane = [&](int of) {
+      return copy::row(device.warp() * 32, 0) + of % 4 + of / 4 * copy::rows_at_once;
+    };
+    static_assert(copy::count == 4 && 32 / tile_layout<panel_columns>::chunks == 4,
+                  "headmix: a thread copies four chunks, and four rows share a panel's chunks");
+    auto const read_slot = [&](int step) {
+      int const place = (step + lane / 16) * depth + row_of_lane(lane % 16);
+      return place < mine.count ? slots.slot(mine.begin + place) : Int{-1};
+    };
+    int arrived = at;  // steps whose rows have arrived
+    auto const finish = [&] {
+      device.cp_async_commit();
+      if (at++ - arrived < on_their_way) return;
+      device.template cp_async_wait<on_their_way>();
+      ring::arrive_full(device, arrived++);
+    };
+    // The rows of x and of g of the lane's slot; -1: none. `second`: 1 for the second of the two steps.
+    auto const bring_step = [&](Int row_of_x, Int row_of_g, int second) {
+      int const stage = ring::stage_of(at);
+      ring::wait_empty(device, at);
+      bfloat16 const *of_x[copy::count], *of_g[copy::count];
+      bool real[copy::count];
+      HEADMIX_UNROLL
+      for (int n = 0; n < copy::count; ++n) {
+        int const from = 16 * second + 4 * n + lane / tile_layout<panel_columns>::chunks;
+        Int const x_row = device.shuffle(row_of_x, from), g_row = device.shuffle(row_of_g, from);
+        real[n] = x_row >= 0;
+        of_x[n] = x.data + Index{real[n] ? x_row : 0} * x_stride + (mine.row0 + col);
+        of_g[n] = g.data + Index{real[n] ? g_row : 0} * g_stride + (mine.col0 + col);
+      }
+      // A panel, of which `left` columns exist.
+      auto const bring = [&](bfloat16 const* const(&of)[copy::count], int i, int begin, int left) {
+        bool there[copy::count];
+        HEADMIX_UNROLL
+        for (int n = 0; n < copy::count; ++n) there[n] = real[n] && col < left - i * panel_columns;
+        copy::start_found(device, device.template shared<bfloat16>(begin), thread, of, there, i * panel_columns);
+      };
+      HEADMIX_UNROLL
+      for (int i = 0; i < left_panels; ++i) bring(of_x, i, left_at(stage, i), height - mine.row0);
+      HEADMIX_UNROLL
+      for (int i = 0; i < right_panels; ++i) bring(of_g, i, right_at(stage, i), width - mine.col0);
+      finish();
+    };
+    auto const bring_old = [&](int consumer) {
+      using old_copy = tile_copy<own_rows, panel_columns, warpgroup_threads>;
+      int const row0 = mine.row0 + own_row(consumer), col0 = mine.col0 + own_col(consumer);
+      bfloat16 const* const old = y.data + mine.expert * y.stack_stride;
+      ring::wait_empty(device, at);
+      HEADMIX_UNROLL
+      for (int i = 0; i < own_rows / panel_columns; ++i) {
+        int const first = col0 + i * panel_columns;
+        old_copy::start(device,
+                        device.template shared<bfloat16>(ring::stage_of(at) * stage_bytes + i * old_panel_bytes),
+                        thread, height - row0, width - first, [&](int, int r) {
+                          int const row = row0 + r < height ? row0 + r : 0;
+                          return old + row * y.row_stride + (first < width ? first : 0);
+                        });
+      }
+      finish();
+    };
+    Int slot = read_slot(0);
+    HEADMIX_NO_UNROLL
+    for (int step = 0; step < mine.steps; step += 2) {
+      Int const next = read_slot(step + 2);
+      Int const row_of_x = slot < 0 ? -1 : slots.row_of(slot), row_of_g = slot < 0 ? -1 : slot / g_per_row;
+      bring_step(row_of_x, row_of_g, 0);
+      if (step + 1 < mine.steps) bring_step(row_of_x, row_of_g, 1);
+      slot = next;
+    }
+    if (adds()) {
+      bring_old(0);
+      bring_old(1);
+    }
+    device.template cp_async_wait<0>();
+    while (arrived < at) ring::arrive_full(device, arrived++);
+  }
+
+  template <class Device>
+  HEADMIX_DEVICE void consume(Device& device, slots_of_matrix_tile const& mine, int& at) const {
+    constexpr int blocks = own_rows / 8, eight_rows = 8 * panel_row_bytes;
+    int const consumer = device.warpgroup() - 1, lane = device.lane();
+    // The consumer's panels of 64 rows, and of 64 columns.
+    int const first_left = tall ? 2 * consumer : 0, first_right = tall ? 0 : 2 * consumer;
+    float sum[2][blocks][4] = {};
+    HEADMIX_NO_UNROLL
+    for (int step = 0; step < mine.steps; ++step, ++at) {
+      int const stage = ring::stage_of(at);
+      matrix_descriptor const left =
+          device.describe(device.template shared<bfloat16>(left_at(stage, first_left)), panel_bytes, eight_rows);
+      matrix_descriptor const right =
+          device.describe(device.template shared<bfloat16>(right_at(stage, first_right)), panel_bytes, eight_rows);
+      ring::wait_full(device, at);
+      device.wgmma_fence(sum[0], sum[1]);
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth / 16; ++k) {
+        HEADMIX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          device.wgmma_mn_mn(sum[half], left.after(half * panel_bytes + k * 16 * panel_row_bytes),
+                             right.after(k * 16 * panel_row_bytes), true);
+        }
+      }
+      device.wgmma_commit();
+      device.template wgmma_wait<1>();
+      if (step > 0) ring::arrive_empty(device, at - 1);
+    }
+    device.template wgmma_wait<0>(sum[0], sum[1]);
+    if (mine.steps > 0) ring::arrive_empty(device, at - 1);
+
+    int const own = device.warp() % 4 * 16 + lane / 4;  // of 64 rows, and 8 rows below
+    if (adds()) {
+      HEADMIX_NO_UNROLL
+      for (int of = 0; of < 2; ++of, ++at) {
+        ring::wait_full(device, at);
+        if (of == consumer) add_old(device, sum, ring::stage_of(at) * stage_bytes, own);
+        ring::arrive_empty(device, at);
+      }
+    }
+    int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
+    int const row0 = mine.row0 + own_row(consumer) + own, col0 = mine.col0 + own_col(consumer);
+    float* const to_part = partial + (mine.part * y.count + mine.expert) * y.rows * y.cols;
+    bfloat16* const made = y.data + mine.expert * y.stack_stride;
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      HEADMIX_UNROLL
+      for (int below = 0; below < 2; ++below) {
+        int const row = row0 + half * panel_columns + 8 * below;
+        if (parts > 1) {
+          HEADMIX_UNROLL
+          for (int j = 0; j < blocks; ++j) {
+            int const col = col0 + 8 * j + lane % 4 * 2;
+            if (row >= height || col >= width) continue;
+            device.store(reinterpret_cast<float_pair*>(to_part + Index{row} * width + col),
+                         float_pair{sum[half][j][2 * below], sum[half][j][2 * below + 1]});
+          }
+          continue;
+        }
+        HEADMIX_UNROLL
+        for (int j = 0; j < blocks; j += 4) {
+          words<4> eight;
+          HEADMIX_UNROLL
+          for (int n = 0; n < 4; ++n)
+            eight.word[n] = pack(sum[half][j + n][2 * below], sum[half][j + n][2 * below + 1]);
+          transpose_words(device, eight);
+          int const col = col0 + 8 * (j + lane % 4);
+          if (row < height && col < width) device.store16(made + row * y.row_stride + col, eight);
+        }
+      }
+    }
+  }
+  /// Adds the content of the panels from `begin` on.
+  template <class Device>
+  static HEADMIX_DEVICE void add_old(Device& device, float (&sum)[2][own_rows / 8][4], int begin, int own) {
+    HEADMIX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      HEADMIX_UNROLL
+      for (int j = 0; j < own_rows / 8; ++j) {
+        auto const pairs = device.template shared<std::uint32_t const>(begin + j / 8 * old_panel_bytes);
+        HEADMIX_UNROLL
+        for (int below = 0; below < 2; ++below) {
+          int const row = half * panel_columns + own + 8 * below;
+          std::uint32_t const old = pairs[tile_layout<panel_columns>::offset(row, j % 8) / 2 + device.lane() % 4];
+          sum[half][j][2 * below] += low_of(old);
+          sum[half][j][2 * below + 1] += high_of(old);
+        }
+      }
+    }
+  }
+};
+
+/// grouped_outer_tensor by warpgroups; false if they do not support the problem: the queue has none, or the matrices
+/// are small.
+template <class Queue>
+bool grouped_outer_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 const> x, view<bfloat16 const> g,
+                                 slot_lists const& slots, divisor g_per_row, bool accumulate, int parts,
+                                 float* partial) {
+  if constexpr (WarpgroupQueue<Queue>) {
+    constexpr Index few = 64, many = 128;  // of rows or columns
+    if (!queue.warpgroups() || y.rows <= few || y.cols <= few || (y.rows <= many && y.cols <= many)) return false;
+    auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks(queue.processors())); };
+    if (y.rows > many) {
+      launch(grouped_outer_warpgroups<true>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+    } else {
+      launch(grouped_outer_warpgroups<false>{y, x, g, slots, g_per_row, accumulate, parts, partial});
+    }
+    return true;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

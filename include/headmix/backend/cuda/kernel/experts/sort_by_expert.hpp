@@ -1,0 +1,332 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A stable sort of slots by key: by expert, by sequence and expert, or by row of a table. Counting sort by digits,
+// three launches each: blocks count the digits of their chunks, warps scan the counts of a digit, and the slots are
+// moved to their places. Slots with choice -1 come last. Experts take one digit; a large table takes two or three.
+//
+// cub::DeviceRadixSort needs more launches: at 16384 x 8 slots 8 for 32 experts and 10 for 1023 or 1024 (kernels and
+// memsets, one for the keys and one for the begins, CUDA 13.0), where these kernels take 3, 3 and 7
+// (tests/cuda/runtime/cub_test.cu). Scans over warps and blocks are CUB's.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "headmix/backend/cuda/kernel/divisor.hpp"
+#include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/backend/cuda/kernel/rows/sequence.hpp"
+#include "headmix/core/error.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::gpu {
+
+/// The sort keys of the slots of an index, row by row: the choices of the first sequence, then those of the second,
+/// with equally many keys for each. Choice -1 is one more key.
+struct slot_keys {
+  view<Int const> index;
+  Int choices;
+  segments sequences;
+  Int each;  ///< keys of a sequence
+  divisor cols, rows_each;
+
+  slot_keys(view<Int const> chosen, Index of_each) : slot_keys(chosen, of_each, uniform(1, chosen.rows)) {}
+  slot_keys(view<Int const> chosen, Index of_each, segments rows)
+      : index(chosen),
+        choices(static_cast<Int>(of_each * rows.count)),
+        sequences(rows),
+        each(static_cast<Int>(of_each)),
+        cols(chosen.cols > 0 ? chosen.cols : 1),
+        rows_each(rows.count > 0 && rows.rows >= rows.count ? rows.rows / rows.count : 1) {}
+
+  [[nodiscard]] HEADMIX_HD Index slots() const { return index.rows * index.cols; }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Int key(Device& device, Int slot) const {
+    Int const row = slot / cols;
+    Int const k = device.load(&index(row, slot - row * cols.n));
+    if (k < 0 || k >= each) return choices;
+    return (sequences.offsets ? static_cast<Int>(sequence_of(sequences, row)) : row / rows_each) * each + k;
+  }
+};
+
+/// A pass of the sort: orders the slots, given in the order `from` (numerical if null), by one digit of their keys.
+struct digit_pass {
+  static constexpr int threads = 256, warps = threads / 32;
+  static constexpr int most_bits = 10;  ///< per digit, so that every warp's counters fit in shared memory
+  static constexpr Int most_digits = Int{1} << most_bits;
+  static constexpr int counter_bytes = warps * most_digits * static_cast<int>(sizeof(Int));
+  static constexpr Index most_chunks = 128;
+
+  slot_keys keys;
+  view<Int const> from;  ///< [1, slots]; null: 0, 1, ...
+  view<Int> to;          ///< [1, slots]
+  int shift, bits;       ///< digit = (key >> shift) & (2^bits - 1)
+  Int digits;            ///< number of digits that occur
+  Index chunks, slots_per_warp;
+  Int* counts;       ///< [digits, chunks]: slots of each chunk; after the scan those of the chunks before it
+  Int* totals;       ///< [digits]: slots of all chunks, after the scan
+  view<Int> begins;  ///< [1, digits]: slots with smaller digits; null: not computed
+
+  /// The slots of the calling thread's warp are elements begin .. end - 1.
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Index begin(Device& device) const {
+    return (device.block() * warps + device.warp()) * slots_per_warp;
+  }
+  template <class Device>
+  [[nodiscard]] HEADMIX_DEVICE Index end(Device& device) const {
+    Index const end = begin(device) + slots_per_warp, n = keys.slots();
+    return end < n ? end : n;
+  }
+  /// Sets the counters of all warps to zero.
+  template <class Device, class Counters>
+  HEADMIX_DEVICE void clear(Device& device, Counters counters) const {
+    for (int d = device.thread(); d < warps * digits; d += threads) counters[d] = 0;
+    device.sync();
+  }
+  /// Counts the digits of the warp's slots, starting from the content of its counters. Calls f(slot, count) with the
+  /// number of preceding slots with the same digit.
+  template <class Device, class Counters, class F>
+  HEADMIX_DEVICE void count(Device& device, Counters counters, F const& f) const {
+    Index const last = end(device);
+    Int const mask = (Int{1} << bits) - 1;
+    for (Index place = begin(device); place < last; place += 32) {
+      Index const mine = place + device.lane();
+      bool const real = mine < last;
+      Int slot = 0, digit = 0;
+      if (real) {
+        slot = from.data == nullptr ? static_cast<Int>(mine) : device.load(&from(0, mine));
+        digit = keys.key(device, slot) >> shift & mask;
+      }
+      std::uint32_t same = device.ballot(real);  // lanes with this lane's digit
+      for (int b = 0; b < bits; ++b) {
+        bool const set = (digit >> b & 1) != 0;
+        std::uint32_t const others = device.ballot(set);
+        same &= set ? others : ~others;
+      }
+      Int const rank = count_bits(same & ((std::uint32_t{1} << device.lane()) - 1));
+      Int before = 0;
+      if (real) {
+        before = counters[digit];
+        f(slot, before + rank);
+      }
+      device.sync_warp();
+      if (real && rank == 0) counters[digit] = before + count_bits(same);
+      device.sync_warp();
+    }
+  }
+  /// Replaces the counts of a digit by exclusive sums over the chunks. Returns the total.
+  template <class Device>
+  HEADMIX_DEVICE Int sum_up(Device& device, Int digit) const {
+    constexpr int each = 4;  // chunks per lane
+    Int* const of_chunk = counts + digit * chunks;
+    Int total = 0;
+    for (Index all = 0; all < chunks; all += 32 * each) {
+      Index const first = all + each * device.lane();
+      Int count[each], sum = 0, of_all = 0;
+      HEADMIX_UNROLL
+      for (int i = 0; i < each; ++i) {
+        count[i] = first + i < chunks ? device.load(of_chunk + first + i) : 0;
+        sum += count[i];
+      }
+      Int before = total + device.warp_exclusive_sum(sum, of_all);
+      HEADMIX_UNROLL
+      for (int i = 0; i < each; ++i) {
+        if (first + i < chunks) device.store(of_chunk + first + i, before);
+        before += count[i];
+      }
+      total += of_all;
+    }
+    return total;
+  }
+};
+
+/// Counts the digits of chunks of slots, one block per chunk.
+struct count_digits {
+  static constexpr int threads = digit_pass::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = digit_pass::counter_bytes;
+
+  digit_pass pass;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const counters = device.template shared<Int>(0);
+    pass.clear(device, counters);
+    pass.count(device, counters + device.warp() * pass.digits, [](Int, Int) {});
+    device.sync();
+    for (int d = device.thread(); d < pass.digits; d += threads) {
+      Int sum = 0;
+      for (int w = 0; w < digit_pass::warps; ++w) sum += static_cast<Int>(counters[w * pass.digits + d]);
+      device.store(pass.counts + d * pass.chunks + device.block(), sum);
+    }
+  }
+};
+
+/// Scans the counts, one warp per digit.
+struct scan_digits {
+  static constexpr int threads = digit_pass::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 0;
+
+  digit_pass pass;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(pass.digits, digit_pass::warps); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Int const digit = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
+    if (digit >= pass.digits) return;
+    Int const total = pass.sum_up(device, digit);
+    if (device.lane() == 0) device.store(pass.totals + digit, total);
+  }
+};
+
+/// Moves the slots of chunks to their places.
+struct place_slots {
+  static constexpr int threads = digit_pass::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int begins_at = digit_pass::counter_bytes;
+  static constexpr int shared_bytes = begins_at + digit_pass::most_digits * static_cast<int>(sizeof(Int));
+
+  digit_pass pass;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    auto const counters = device.template shared<Int>(0), begins = device.template shared<Int>(begins_at);
+    auto const mine = counters + device.warp() * pass.digits;
+    find_begins_of_digits(device, begins);
+    pass.clear(device, counters);
+    pass.count(device, mine, [](Int, Int) {});
+    device.sync();
+    for (int d = device.thread(); d < pass.digits; d += threads) {
+      Int place = begins[d];
+      if (pass.begins.data && device.block() == 0) device.store(&pass.begins(0, d), place);
+      place += device.load(pass.counts + d * pass.chunks + device.block());
+      for (int w = 0; w < digit_pass::warps; ++w) {
+        Int const count = counters[w * pass.digits + d];
+        counters[w * pass.digits + d] = place;
+        place += count;
+      }
+    }
+    device.sync();
+    if (pass.to.data == nullptr) return;
+    pass.count(device, mine, [&](Int slot, Int place) { device.store(&pass.to(0, place), slot); });
+  }
+
+ private:
+  /// The exclusive sums of the digits' totals.
+  template <class Device, class Begins>
+  HEADMIX_DEVICE void find_begins_of_digits(Device& device, Begins begins) const {
+    constexpr int each = digit_pass::most_digits / threads;
+    Int const first = each * device.thread();
+    Int begin[each];
+    HEADMIX_UNROLL
+    for (int i = 0; i < each; ++i) begin[i] = first + i < pass.digits ? device.load(pass.totals + first + i) : 0;
+    device.template block_exclusive_sum<threads>(begin);
+    HEADMIX_UNROLL
+    for (int i = 0; i < each; ++i) {
+      if (first + i < pass.digits) begins[first + i] = begin[i];
+    }
+  }
+};
+
+/// The first slot of every choice in the sorted order, and the end of the last.
+struct find_begins {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  slot_keys keys;
+  view<Int const> order;
+  view<Int> begins;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const choice = device.block() * threads + device.thread();
+    if (choice > keys.choices) return;
+    Index low = 0, high = keys.slots();  // the first element of this choice or a later one
+    while (low < high) {
+      Index const middle = (low + high) / 2;
+      if (keys.key(device, device.load(&order(0, middle))) < choice) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    device.store(&begins(0, choice), static_cast<Int>(low));
+  }
+};
+
+/// The division of keys into digits.
+struct digit_plan {
+  int passes, bits;
+  Int digits;  ///< per pass
+
+  explicit digit_plan(Int choices) {
+    int total = 0;
+    while (choices >> total != 0) ++total;
+    if (choices < digit_pass::most_digits) {
+      passes = 1, bits = total, digits = choices + 1;
+    } else {
+      passes = (total + digit_pass::most_bits - 1) / digit_pass::most_bits;
+      bits = (total + passes - 1) / passes;
+      digits = Int{1} << bits;
+    }
+  }
+  /// Workspace bytes for sorting `slots` slots: counts, totals, and the order between passes.
+  [[nodiscard]] std::size_t bytes(Index slots) const {
+    return sizeof(Int) * static_cast<std::size_t>(digits * (digit_pass::most_chunks + 1) + (passes > 1 ? slots : 0));
+  }
+};
+
+/// order: the slots by choice, ascending in each, those with choice -1 last; begins: [1, choices + 1], the first slot
+/// of each choice, then the number of slots with a choice.
+template <class Queue>
+void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const& keys,
+                std::span<std::byte> workspace) {
+  digit_plan const plan(keys.choices);
+  Index const n = keys.slots();
+  if (workspace.size() < plan.bytes(n)) {
+    fail("the Cuda backend's workspace has ", workspace.size(), " bytes; ordering ", n, " slots by ", keys.choices,
+         " choices takes ", plan.bytes(n));
+  }
+  constexpr Index warps = digit_pass::warps;
+  Index const slots_per_warp = blocks_for(blocks_for(n, digit_pass::most_chunks * warps), 32) * 32;
+  Index const chunks = n == 0 ? 1 : blocks_for(n, warps * slots_per_warp);
+  Int* const counts = reinterpret_cast<Int*>(workspace.data());
+  Int* const totals = counts + plan.digits * digit_pass::most_chunks;
+  view<Int> const other(totals + plan.digits, 1, n);
+  view<Int const> from;
+  for (int p = 0; p < plan.passes; ++p) {
+    // The last pass writes the order; earlier passes alternate between two buffers.
+    view<Int> const to = (plan.passes - p) % 2 == 1 ? order : other;
+    digit_pass const pass = {keys,
+                             from,
+                             to,
+                             p * plan.bits,
+                             plan.bits,
+                             plan.digits,
+                             chunks,
+                             slots_per_warp,
+                             counts,
+                             totals,
+                             plan.passes == 1 ? begins : view<Int>()};
+    scan_digits const scan{pass};
+    queue.launch(count_digits{pass}, chunks);
+    queue.launch(scan, scan.blocks());
+    queue.launch(place_slots{pass}, chunks);
+    from = to;
+  }
+  if (plan.passes > 1) {
+    queue.launch(find_begins{keys, order, begins}, blocks_for(keys.choices + 1, find_begins::threads));
+  }
+}
+
+/// perm: the slots (row * columns + column) of an index by sequence and expert, ascending in each, then the slots
+/// without an expert; offsets: the first slot of each expert of each sequence, then the number of slots with an expert.
+template <class Queue>
+void sort_by_expert(Queue& queue, view<Int> perm, view<Int> offsets, view<Int const> index, segments rows) {
+  Index const experts = rows.count > 0 ? (offsets.cols - 1) / rows.count : 0;
+  sort_slots(queue, perm, offsets, {index, experts, rows}, queue.workspace());
+}
+
+}  // namespace headmix::gpu

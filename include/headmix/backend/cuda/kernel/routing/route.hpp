@@ -1,0 +1,370 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A router in one kernel: logits z = x w, probabilities p = softmax of some columns of z, index = the top-k columns of
+// p. A block computes the logits of some rows on tensor cores and keeps them on chip until the experts are chosen. It
+// also counts the choices and sums the probabilities of its rows; a second kernel reduces over blocks, and a third
+// sorts the slots. If this does not apply, the product is one kernel, and softmax and choice are another. With
+// cub::DeviceHistogram and cub::DeviceRadixSort, counts and order of 32 experts would take 10 launches after the choice
+// instead of these 2 (tests/cuda/runtime/cub_test.cu).
+
+#include "headmix/backend/cuda/kernel/experts/grouped_gemm.hpp"
+#include "headmix/backend/cuda/kernel/experts/sort_by_expert.hpp"
+#include "headmix/backend/cuda/kernel/routing/top_k.hpp"
+#include "headmix/backend/cuda/kernel/rows/map.hpp"
+#include "headmix/backend/cuda/kernel/rows/softmax.hpp"
+#include "headmix/contract/route_problem.hpp"
+
+HEADMIX_QUIET_BOUNDS
+
+namespace headmix::gpu {
+
+/// Partial results of the blocks of a router for each expert, and for no expert at the end; null: not computed.
+struct route_parts {
+  float* p_sums;   ///< [experts, blocks]
+  Int* counts;     ///< [experts + 1, blocks]
+  float* squares;  ///< [blocks]
+};
+
+/// 64 rows x up to `columns` columns of z by four warps, 16 rows each.
+template <Half T, int columns>
+struct route_tensor {
+  static constexpr int warps = 4, threads = 32 * warps;
+  static constexpr bool cooperative = true;
+  static constexpr int rows = 64, depth = 64, stages = 3;
+  static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static constexpr int logit_row = columns + 4;  // rows of a fragment begin in different banks
+  static constexpr int p_sums_at = rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
+  static_assert(counts_at + warps * columns * 4 <= shared_bytes,
+                "headmix: the counts of experts do not fit in shared memory");
+
+  view<float> z, p;
+  view<Int> index;
+  view<float> log_sum;  ///< null: not computed, as s
+  view<T const> x, w;
+  route_parts parts;
+  int before;  ///< columns of z before the experts' columns
+  view<float> s;
+
+  /// The number of blocks; an empty one without rows.
+  [[nodiscard]] static Index blocks_of(Index n) { return n == 0 ? 1 : blocks_for(n, rows); }
+  [[nodiscard]] Index blocks() const { return blocks_of(x.rows); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const row0 = device.block() * rows;
+    int const thread = device.thread(), lane = device.lane(), warp = device.warp();
+    int const height = static_cast<int>(x.rows - row0 < rows ? x.rows - row0 : rows);
+    int const inner = static_cast<int>(x.cols), width = static_cast<int>(w.cols), experts = static_cast<int>(p.cols);
+
+    auto const start = [&](int step, int stage) {
+      int const k0 = step * depth;
+      tile_copy<rows, depth, threads>::start(
+          device, device.template shared<T>(stage * left_bytes), thread, height, inner - k0,
+          [&](int, int i) { return x.data + (row0 + (i < height ? i : 0)) * x.row_stride + k0; });
+      tile_copy<depth, columns, threads>::start(
+          device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread, inner - k0, width,
+          [&](int, int k) { return w.data + (Index{k0} + k) * w.row_stride; });
+    };
+    constexpr int n = columns / 8;
+    fragment_position<depth, true> const left_position(lane, 16 * warp, 0);
+    fragment_position<columns, true> const right_position(lane, 0, 0);
+    float sum[1][n][4] = {};
+    int const steps = (inner + depth - 1) / depth;
+    HEADMIX_UNROLL
+    for (int step = 0; step < stages - 1; ++step) {
+      if (step < steps) start(step, step);
+      device.cp_async_commit();
+    }
+    for (int step = 0; step < steps; ++step) {
+      device.template cp_async_wait<stages - 2>();
+      device.sync();
+      if (step + stages - 1 < steps) start(step + stages - 1, (step + stages - 1) % stages);
+      device.cp_async_commit();
+      int const stage = step % stages;
+      auto const left = device.template shared<T>(stage * left_bytes);
+      auto const right = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      HEADMIX_UNROLL
+      for (int k = 0; k < depth; k += 16) {
+        words<4> const a[1] = {load_left(device, left, left_position, 0, k)};
+        words<4> b[n / 2];
+        HEADMIX_UNROLL
+        for (int j = 0; j < n / 2; ++j) b[j] = load_right(device, right, right_position, k, 16 * j);
+        multiply_add<1, n, T>(device, sum, a, b);
+      }
+    }
+    device.template cp_async_wait<0>();
+    device.sync();  // the logits reuse the tiles' memory
+
+    auto const logits = device.template shared<float>(16 * warp * logit_row * 4);  // of this warp's rows
+    HEADMIX_UNROLL
+    for (int j = 0; j < n; ++j) {
+      HEADMIX_UNROLL
+      for (int c = 0; c < 4; ++c) {
+        logits[(lane / 4 + c / 2 * 8) * logit_row + 8 * j + lane % 4 * 2 + c % 2] = sum[0][j][c];
+      }
+    }
+    device.sync_warp();
+
+    constexpr int lanes = columns / 4;  // per row, with four columns each
+    int const member = lane % lanes;
+    float p_sum[4] = {};      // of this lane's columns, over its rows
+    std::uint32_t count = 0;  // a byte for each column: a warp has 16 rows
+    HEADMIX_NO_UNROLL
+    for (int first = 0; first < 16; first += 32 / lanes) {
+      int const i = first + lane / lanes;
+      Index const row = row0 + 16 * warp + i;
+      bool const real = row < x.rows;
+      float value[4], top = minus_infinity<float>, total = 0;
+      HEADMIX_UNROLL
+      for (int c = 0; c < 4; ++c) {
+        int const e = member + lanes * c;
+        if (real && e < width) device.store(&z(row, e), float(logits[i * logit_row + e]));
+        value[c] = e < experts ? float(logits[i * logit_row + before + e]) : minus_infinity<float>;
+        if (s.data && real && e < experts) device.store(&s(row, e), value[c]);
+        top = larger_number{}(top, value[c]);
+      }
+      for (int mask = lanes / 2; mask > 0; mask /= 2) top = larger_number{}(top, device.shuffle_xor(top, mask));
+      HEADMIX_UNROLL
+      for (int c = 0; c < 4; ++c) total += value[c] = exp_below(value[c], top);
+      for (int mask = lanes / 2; mask > 0; mask /= 2) total += device.shuffle_xor(total, mask);
+      HEADMIX_UNROLL
+      for (int c = 0; c < 4; ++c) {
+        int const e = member + lanes * c;
+        value[c] = top == minus_infinity<float> ? 0.0f : value[c] / total;
+        if (real && e < experts) device.store(&p(row, e), value[c]);
+        if (real) p_sum[c] += value[c];
+      }
+      if (real && member == 0) {
+        float const log_total = top + std::log(total);
+        if (log_sum.data) device.store(&log_sum(row, 0), log_total);
+        logits[i * logit_row] = log_total;  // the logits of this row have been read
+      }
+      std::uint32_t rank[4];  // 0: no such column, or chosen
+      HEADMIX_UNROLL
+      for (int c = 0; c < 4; ++c) rank[c] = member + lanes * c < experts ? rank_of(value[c]) : 0;
+      auto const best_left = [&](candidate<float>) {
+        candidate<float> best = {rank[0], member};
+        HEADMIX_UNROLL
+        for (int c = 1; c < 4; ++c) {
+          if (rank[c] > best.rank) best = {rank[c], member + lanes * c};
+        }
+        return best;
+      };
+      choose<float>(device, lanes, index.cols, best_left, [&](Index k, Int column) {
+        if (real && member == 0) device.store(&index(row, k), column);
+        HEADMIX_UNROLL
+        for (int c = 0; c < 4; ++c) {
+          bool const mine = column == member + lanes * c;
+          count += std::uint32_t{real && mine} << (8 * c);
+          if (mine) rank[c] = 0;
+        }
+      });
+    }
+    if (parts.p_sums || parts.counts || parts.squares) put_parts<lanes>(device, experts, p_sum, count);
+  }
+
+ private:
+  /// Adds the columns of all lanes and warps, in order.
+  template <int lanes, class Device>
+  HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count) const {
+    auto const p_sums = device.template shared<float>(p_sums_at);
+    auto const counts = device.template shared<Int>(counts_at);
+    HEADMIX_UNROLL
+    for (int mask = lanes; mask < 32; mask *= 2) count += device.shuffle_xor(count, mask);
+    HEADMIX_UNROLL
+    for (int c = 0; c < 4; ++c) {
+      HEADMIX_UNROLL
+      for (int mask = lanes; mask < 32; mask *= 2) p_sum[c] += device.shuffle_xor(p_sum[c], mask);
+      if (device.lane() < lanes) {
+        int const at = device.warp() * columns + device.lane() + lanes * c;
+        p_sums[at] = p_sum[c];
+        counts[at] = static_cast<Int>(count >> (8 * c) & 0xFF);
+      }
+    }
+    device.sync();
+    Index const block = device.block(), blocks = device.blocks();
+    if (parts.squares && device.warp() == 0) {
+      // Each lane has two of the rows.
+      float sum = 0;
+      for (int i = device.lane(); i < rows && block * rows + i < x.rows; i += 32) {
+        float const log_total = device.template shared<float>(i * logit_row * 4)[0];
+        sum += log_total * log_total;
+      }
+      for (int mask = 16; mask > 0; mask /= 2) sum += device.shuffle_xor(sum, mask);
+      if (device.lane() == 0) device.store(parts.squares + block, sum);
+    }
+    for (int e = device.thread(); e <= experts; e += threads) {
+      float sum = 0;
+      Int chosen = 0;
+      for (int from = e; e < experts && from < warps * columns; from += columns) {
+        sum += p_sums[from];
+        chosen += static_cast<Int>(counts[from]);
+      }
+      if (parts.p_sums && e < experts) device.store(parts.p_sums + e * blocks + block, sum);
+      if (parts.counts) device.store(parts.counts + e * blocks + block, chosen);
+    }
+  }
+};
+
+/// Reduces over the blocks, one warp per expert. The counts become the offsets for the sort.
+struct route_sums {
+  static constexpr int threads = digit_pass::threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 0;
+
+  view<float> p_sum, chosen_sum, squares;
+  float const *p_sums, *square_sums;  ///< null: not computed, as the counts
+  digit_pass pass;
+
+  [[nodiscard]] Index blocks() const { return blocks_for(pass.digits, digit_pass::warps); }
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Int const expert = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
+    bool const real = expert < p_sum.cols;
+    auto const add_up = [&](float const* parts, float* to) {
+      float sum =
+          sum_in_blocks<float, float>(device.lane(), pass.chunks, 32, [&](Index c) { return device.load(parts + c); });
+      sum = combined(device, team{5}, sum, add_numbers{});
+      if (device.lane() == 0) device.store(to, sum);
+    };
+    if (p_sums && real) add_up(p_sums + expert * pass.chunks, &p_sum(0, expert));
+    if (square_sums && expert == 0) add_up(square_sums, squares.data);
+    if (pass.counts == nullptr || expert >= pass.digits) return;
+    Int const total = pass.sum_up(device, expert);
+    if (device.lane() > 0) return;
+    device.store(pass.totals + expert, total);
+    if (chosen_sum.data && expert < chosen_sum.cols) device.store(&chosen_sum(0, expert), static_cast<float>(total));
+  }
+};
+
+/// p = softmax(z) and index = the top-k columns of p, a team of lanes per row.
+template <class W>
+struct softmax_top_k_kernel {
+  static constexpr int threads = team_threads;
+  static constexpr bool cooperative = true;
+  static constexpr int shared_bytes = 0;
+
+  view<W> p;
+  view<Int> index;
+  view<W const> z;
+  team members;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const i = members.row(device);
+    bool const real = i < z.rows;
+    row_scale<W> const scale = scale_of_row<W>(device, members, z, i, real);
+    Index const first = members.member(device), end = real ? z.cols : 0;
+    auto const probability = [&](Index j) {
+      return scale.top == minus_infinity<W> ? W(0) : exp_below(device.load(&z(i, j)), scale.top) / scale.sum;
+    };
+    for (Index j = first; j < end; j += members.size()) device.store(&p(i, j), probability(j));
+    choose_columns<W>(device, members, real, index, i, view<W const>(p));  // a lane reads what it wrote
+  }
+};
+
+/// Weights padded with zeros to rows of a multiple of 16 bytes.
+template <class T>
+struct padded_weights {
+  static constexpr Index chunk = 16 / sizeof(T);
+  view<T const> w;
+
+  [[nodiscard]] static Index columns(Index experts) { return blocks_for(experts, chunk) * chunk; }
+
+  struct padded {
+    T const* data;
+    Index stride, cols;
+    template <class P>
+    HEADMIX_HD P at(Index j) const {
+      return j < cols ? static_cast<P>(data[j * stride]) : P(0);
+    }
+  };
+  HEADMIX_HD padded row(Index i) const { return {&w(i, 0), w.col_stride, w.cols}; }
+};
+
+/// Scratch bytes of a router: padded weights, the partial results of the blocks, and the totals of their counts;
+/// without tensor cores, log_sum.
+template <class T>
+[[nodiscard]] std::size_t route_scratch_bytes(route_problem<T> const& r) {
+  std::size_t const log_sums = checked_bytes(r.x.rows, sizeof(accumulator_t<T>));
+  if constexpr (Half<T>) {
+    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows), experts = r.p.cols;
+    std::size_t const parts = checked_bytes((checked(2) * experts + 2) * blocks + experts + 1, sizeof(float)) +
+                              checked_bytes(checked(r.w.rows) * padded_weights<T>::columns(r.w.cols), sizeof(T));
+    return parts < log_sums ? log_sums : parts;
+  } else {
+    return log_sums;
+  }
+}
+
+/// Computes everything but `chosen` on tensor cores and returns true, or does nothing and returns false.
+template <class Queue, class T>
+[[nodiscard]] bool route_on_tensor_cores(Queue& queue, route_problem<T> const& r, std::span<std::byte> scratch) {
+  if constexpr (Half<T>) {
+    Index const experts = r.p.cols, width = r.w.cols;
+    if (1 > experts) return false;
+    if (!rows_are_aligned(r.x) || r.x.count != 1 || width > 128) {
+      tell_plain("a router", width > 128 ? "there are more than 128 experts" : rows_not_aligned);
+      return false;
+    }
+    bool const orders = r.order.data || r.begins.data;
+    view<T> const padded(reinterpret_cast<T*>(scratch.data()), r.w.rows, padded_weights<T>::columns(width));
+    view<T const> w = r.w;
+    if (!rows_are_aligned(w)) {
+      map<float>(queue, padded, padded_weights<T>{w}, false);
+      w = view<T const>(padded).middle_cols(0, width);
+    }
+    auto* const p_sums = reinterpret_cast<float*>(scratch.data() + sizeof(T) * static_cast<std::size_t>(padded.size()));
+    Index const blocks = route_tensor<T, 16>::blocks_of(r.x.rows);
+    auto* const squares = p_sums + experts * blocks;
+    auto* const counts = reinterpret_cast<Int*>(squares + blocks);
+    route_parts const parts{r.p_sum.data ? p_sums : nullptr, orders || r.chosen_sum.data ? counts : nullptr,
+                            r.squares.data ? squares : nullptr};
+    auto const launch = [&]<int columns>(std::integral_constant<int, columns>) {
+      queue.launch(
+          route_tensor<T, columns>{r.z, r.p, r.index, r.log_sum, r.x, w, parts, static_cast<int>(r.first), r.s},
+          blocks);
+    };
+    if (width <= 16) {
+      launch(std::integral_constant<int, 16>{});
+    } else if (width <= 32) {
+      launch(std::integral_constant<int, 32>{});
+    } else if (width <= 64) {
+      launch(std::integral_constant<int, 64>{});
+    } else {
+      launch(std::integral_constant<int, 128>{});
+    }
+    if (parts.p_sums || parts.counts || parts.squares) {
+      digit_plan const plan(static_cast<Int>(experts));
+      constexpr int rows_per_warp = route_tensor<T, 16>::rows / digit_pass::warps;
+      digit_pass const pass = {{r.index, experts},
+                               {},
+                               r.order,
+                               0,
+                               plan.bits,
+                               plan.digits,
+                               blocks,
+                               rows_per_warp * r.index.cols,
+                               parts.counts,
+                               counts + plan.digits * blocks,
+                               r.begins};
+      route_sums const sums{r.p_sum, r.chosen_sum, r.squares, parts.p_sums, parts.squares, pass};
+      queue.launch(sums, sums.blocks());
+      if (orders) queue.launch(place_slots{pass}, blocks);
+    }
+    return true;
+  } else {
+    return false;
+  }
+}
+template <class Queue, class W>
+void softmax_top_k(Queue& queue, view<W> p, view<Int> index, view<W const> z) {
+  team const members = team::of_lanes_for(z.cols);
+  queue.launch(softmax_top_k_kernel<W>{p, index, z, members}, members.blocks(z.rows));
+}
+
+}  // namespace headmix::gpu
+
+HEADMIX_END_QUIET_BOUNDS

@@ -1,0 +1,108 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Sliding sums along a sequence, and sequence numbers.
+
+#include "headmix/backend/cuda/kernel/rows/collective.hpp"
+#include "headmix/core/scalar.hpp"
+#include "headmix/core/view.hpp"
+
+namespace headmix::gpu {
+
+/// The sequence of row i: the last one that begins at or before it.
+[[nodiscard]] HEADMIX_DEVICE inline Index sequence_of(segments const& s, Index i) {
+  if (s.offsets == nullptr) return i / (s.rows / s.count);
+  Index low = 0, high = s.count - 1;
+  while (low < high) {
+    Index const middle = (low + high + 1) / 2;
+    if (s.begin(middle) <= i) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+struct sequence_numbers_kernel {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<Int> y;
+  segments s;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const i = device.block() * threads + device.thread();
+    if (i < y.rows) device.store(&y(i, 0), static_cast<Int>(sequence_of(s, i)));
+  }
+};
+
+/// y_i = the sequence number of row i.
+template <class Queue>
+void sequence_numbers(Queue& queue, view<Int> y, segments s) {
+  if (y.rows > 0) queue.launch(sequence_numbers_kernel{y, s}, blocks_for(y.rows, 256));
+}
+
+/// A thread has a column of `rows` rows. It starts its sum anew, so rounding errors do not accumulate along a sequence.
+template <class W, class T>
+struct window_mean_kernel {
+  static constexpr int threads = 128, rows = 64;
+  static constexpr bool cooperative = false;
+  static constexpr int shared_bytes = 0;
+
+  view<T> y;
+  view<T const> a;
+  segments s;
+  Index window;
+  bool transposed;
+
+  template <class Device>
+  HEADMIX_DEVICE void operator()(Device& device) const {
+    Index const across = blocks_for(y.cols, threads);
+    Index const j = device.block() % across * threads + device.thread(), first = device.block() / across * rows;
+    if (j >= y.cols) return;
+    Index const last = first + rows < y.rows ? first + rows : y.rows;
+    Index const step = transposed ? -1 : 1, stop = transposed ? first - 1 : last;
+    Index begin = 0, end = 0;  // of the sequence
+    W sum = 0;
+    auto const value = [&](Index i) { return static_cast<W>(device.load(&a(i, j))); };
+    auto const share = [&](Index i) { return 1 / static_cast<W>(i - begin < window ? i - begin + 1 : window); };
+    for (Index i = transposed ? last - 1 : first; i != stop; i += step) {
+      Index const behind = i - step * window;
+      bool anew = false;
+      if (i < begin || i >= end) {
+        Index const b = sequence_of(s, i);
+        begin = s.begin(b);
+        end = s.end(b);
+        anew = true;
+      } else if (behind >= begin && behind < end) {
+        sum -= transposed ? share(behind) * value(behind) : value(behind);
+        anew = sum - sum != 0;  // a non-finite number cannot be subtracted again
+      }
+      if (anew) {
+        // The rows of the window other than i.
+        if (transposed) {
+          Index const behind_all = end - i < window ? end : i + window;
+          sum = sum_in_blocks<W, W>(i + 1, behind_all, 1, [&](Index k) { return share(k) * value(k); });
+        } else {
+          sum = sum_in_blocks<W, W>(i - begin < window ? begin : i - window + 1, i, 1, value);
+        }
+      }
+      sum += transposed ? share(i) * value(i) : value(i);
+      device.store(&y(i, j), static_cast<T>(transposed ? sum : share(i) * sum));
+    }
+  }
+};
+
+/// y_t = the mean of a_s over the positions t - window < s <= t of its sequence; transposed, y_s = the sum over all t
+/// with s in the window of t of a_t / (window length of t).
+template <class Queue, class T>
+void window_mean(Queue& queue, view<T> y, view<T const> a, segments s, Index window, bool transposed) {
+  using kernel = window_mean_kernel<accumulator_t<T>, T>;
+  if (y.rows == 0 || y.cols == 0) return;
+  queue.launch(kernel{y, a, s, window, transposed},
+               blocks_for(y.cols, kernel::threads) * blocks_for(y.rows, kernel::rows));
+}
+
+}  // namespace headmix::gpu

@@ -1,0 +1,73 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Replaces steps by kernels that do several of them (expr/fusion.hpp): these write the values of the steps they
+// replace.
+
+#include "headmix/expr/fusions.hpp"
+#include "headmix/program/lower/call.hpp"
+
+namespace headmix {
+namespace detail {
+
+template <class Op, class... Node, class... F, class... A, class Scalar>
+struct calls_of<fused<Op, type_list<Node...>, type_list<F...>, type_list<A...>>, Scalar> {
+  using buffers = type_list<Node..., F...>;
+  using type = type_list<
+      call<kernel<Op, type_list<view<storage_t<Node::kind_of, Scalar>>..., view<storage_t<F::kind_of, Scalar>>...>,
+                  type_list<typename operand<false, A, Scalar>::type...>>,
+           buffers, concat<typename operand<false, A, Scalar>::values...>, false, false>>;
+};
+
+/// Steps of which some write more than one value: those of Further only if it is read. Without a definition.
+template <class Steps, class Further>
+struct fused_program;
+
+template <class Backend, bool Any>
+struct fuse_steps {
+  template <class Done, class Further, class>
+  using type = fused_program<Done, Further>;
+};
+template <class Backend, class Done, class Further, class Rest>
+using steps_fused = typename fuse_steps<Backend, (count_of_types<Rest>::value > 0)>::template type<Done, Further, Rest>;
+/// The steps after those that head is for, behind Done.
+template <class Backend, class Done, class Further, class H, class... T>
+auto fuse_head(std::nullptr_t, type_list<H, T...>*)
+    -> steps_fused<Backend, list_of<decltype(detail::append<H>(detail::pack<Done>()))>, Further, type_list<T...>>*;
+template <class Backend, class Done, class Further, class Step, class More, class Rest, class Steps>
+auto fuse_head(fused_head<Step, More, Rest> const*, Steps*)
+    -> steps_fused<Backend, list_of<decltype(detail::append<Step>(detail::pack<Done>()))>, concat<Further, More>,
+                   Rest>*;
+template <class Backend>
+struct fuse_steps<Backend, true> {
+  template <class Done, class Further, class Steps>
+  using type = list_of<decltype(detail::fuse_head<Backend, Done, Further>(fusion<Backend, Steps>,
+                                                                          static_cast<Steps*>(nullptr)))>;
+};
+
+template <bool Fuses>
+struct fuse_for {
+  template <class, class Steps>
+  using type = fused_program<Steps, type_list<>>;
+};
+template <>
+struct fuse_for<true> {
+  template <class Backend, class Steps>
+  using type = steps_fused<Backend, type_list<>, type_list<>, Steps>;
+};
+template <class Backend, class Steps>
+using fused_for = typename fuse_for<fuses_steps<Backend>>::template type<Backend, Steps>;
+template <class Steps, class Further>
+Steps steps_of(fused_program<Steps, Further>*);
+template <class Steps, class Further>
+Further further_of(fused_program<Steps, Further>*);
+
+}  // namespace detail
+
+/// Steps with those that Backend does in one kernel replaced.
+template <class Backend, class Steps>
+using fuse = decltype(detail::steps_of(detail::pack<detail::fused_for<Backend, Steps>>()));
+/// The values that the steps of `fuse` write only if they are read.
+template <class Backend, class Steps>
+using written_if_read = decltype(detail::further_of(detail::pack<detail::fused_for<Backend, Steps>>()));
+
+}  // namespace headmix

@@ -1,0 +1,312 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The passes over the tables of a program, compiled once for all programs of one backend and the same dynamic sizes.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "headmix/contract/communicator.hpp"
+#include "headmix/program/lower/call.hpp"
+#include "headmix/program/run/unroll.hpp"
+
+namespace headmix::detail {
+
+/// The sizes of every program, before those of its layer.
+using builtin_sizes = type_list<tokens, context_tokens, sequences, rank_count>;
+
+/// Which of how many ranks a backend is on: the only one, unless it has a communicator.
+template <class Backend>
+Index rank_of(Backend& backend) {
+  if constexpr (HasCommunicator<Backend>) {
+    return backend.communicator().rank();
+  } else {
+    return 0;
+  }
+}
+template <class Backend>
+Index ranks_of(Backend& backend) {
+  if constexpr (HasCommunicator<Backend>) {
+    return backend.communicator().size();
+  } else {
+    return 1;
+  }
+}
+/// The sums over all ranks of numbers of the host.
+template <class C>
+void sum_on_host(C& communicator, std::vector<Index>& numbers) {
+  if constexpr (requires { communicator.on_host(); }) {
+    sum_on_host(communicator.on_host(), numbers);
+  } else {
+    communicator.all_sum(numbers.data(), numbers.data(), static_cast<Index>(numbers.size()));
+  }
+}
+
+/// Runs the program that the tables describe: it has what is bound, the plan made of that, and the state of both.
+/// @tparam Tables  PlainTables, or Unrolled where parts are repeated
+template <class Run, class Tables>
+class Runner {
+  using Backend = typename Run::backend_type;
+  using scalar = typename Backend::scalar;
+  using accumulator = accumulator_t<scalar>;
+
+ public:
+  using run_type = Run;
+  /// @param times  how often each repeated part is done
+  Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend,
+         std::span<Index const> times)
+      : unrolled_(table, times),
+        program_(&unrolled_.table()),
+        functions_(&functions),
+        backend_(&backend),
+        binding_(program_->binding, program_->values(), Backend::host_memory, state_,
+                 {sizeof(storage_t<kind::real, scalar>), sizeof(storage_t<kind::accumulator, scalar>),
+                  sizeof(storage_t<kind::integer, scalar>)},
+                 rank_of(backend), ranks_of(backend)),
+        plan_(*program_),
+        numbers_(program_->sources.size()) {}
+  /// Derived values point to numbers in it.
+  Runner(Runner const&) = delete;
+  Runner& operator=(Runner const&) = delete;
+
+  /// Where values of the original tables are.
+  [[nodiscard]] Tables const& unrolled() const { return unrolled_; }
+  /// Where values lie.
+  [[nodiscard]] Plan const& memory_plan() const { return plan_; }
+  /// The functions of calls, which others may stand in for between two passes (program/observe.hpp).
+  [[nodiscard]] program_functions<Run> const& functions() const { return *functions_; }
+  void set_functions(program_functions<Run> const& functions) { functions_ = &functions; }
+  [[nodiscard]] Backend& backend() { return *backend_; }
+  [[nodiscard]] Binding& binding() { return binding_; }
+  [[nodiscard]] Binding const& binding() const { return binding_; }
+  [[nodiscard]] State& state() { return state_; }
+  [[nodiscard]] State const& state() const { return state_; }
+
+  std::size_t workspace_bytes() {
+    agree();
+    if (state_.at() < stage::planned) plan();
+    return plan_.bytes();
+  }
+  /// Null for none.
+  void set_prepared(prepared_weights<Backend>* p) { prepared_ = p; }
+  void set_workspace(std::span<std::byte> memory) { plan_.set_workspace(memory, state_); }
+
+  void forward() {
+    state_.begin_forward();
+    begin_pass();
+    if (!agreed_) agree();
+    agreed_ = false;
+    if (state_.at() < stage::planned) plan();
+    if (state_.at() < stage::placed) {
+      binding_.check_outside(plan_.workspace());
+      plan_.place(binding_.values());
+      derive();
+      state_.reach(stage::placed);
+    }
+    binding_.check_memory();
+    check_numbers();
+    run(0, program_->forward_calls);
+    state_.reach(stage::forward_done);
+  }
+  /// Fails unless backward() may run with such arguments.
+  void check_backward(untyped_view const& result, untyped_view const& dy, std::span<double const> weights) const {
+    binding_.check_has_run("backward()");
+    if (state_.bar() != nullptr) fail("backward() cannot follow the last forward(): ", state_.bar());
+    plan_.check_output_gradients(result, dy, weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (!std::isfinite(static_cast<accumulator>(weights[i]))) {
+        fail("backward(): expected a finite weight of loss ", i, ", found ", weights[i]);
+      }
+    }
+  }
+  /// After check_backward().
+  void backward(untyped_view const& dy, std::span<double const> weights) {
+    begin_pass();
+    binding_.check_outside(plan_.workspace());  // gradients may have been bound since
+    state_.reach(stage::forward_done);
+    std::size_t bound = 0;
+    bool changed = false;
+    auto const bind_output_gradient = [&](untyped_view const& value) {
+      untyped_view& mine = binding_.values()[program_->first_output_gradient() + bound++];
+      changed = changed || !same_view(mine, value);
+      mine = value;
+    };
+    if (program_->result_has_gradient) bind_output_gradient(dy);
+    std::size_t const losses = program_->output_gradients - bound;
+    constexpr std::size_t most = tree_numbers<accumulator>::most;
+    for (std::size_t first = 0; first < losses; first += most) {
+      tree_numbers<accumulator> part = {};
+      std::size_t const n = (std::min)(losses - first, most);
+      for (std::size_t i = 0; i < n && !weights.empty(); ++i) {
+        part.number[i] = static_cast<accumulator>(weights[first + i]);
+      }
+      // Written by the backend: it may be a device's memory.
+      backend_->map(plan_.weights<accumulator>(first, n), part, false);
+      for (std::size_t i = 0; i < n; ++i) bind_output_gradient(untyped(plan_.weights<accumulator>(first + i, 1)));
+    }
+    if (changed) derive();
+    auto const anew = binding_.gradients_to_overwrite();
+    unwritten_.assign(anew.begin(), anew.end());
+    run(program_->forward_calls, program_->calls.size());
+    for (std::size_t const n : unwritten_) {  // nothing depends on the leaf
+      backend_->map(typed<scalar>(binding_.values()[n]), tree_number<accumulator>{0}, false);
+    }
+    state_.reach(stage::backward_done);
+  }
+
+ private:
+  /// All ranks learn the sizes that are sums over them: once for each forward pass, whether they have changed or not,
+  /// since a rank knows of its own ones only.
+  void agree() {
+    if constexpr (HasCommunicator<Backend>) {
+      if (!binding_.agrees()) return;
+      binding_.own_terms(terms_);
+      auto& ranks = backend_->communicator();
+      sum_on_host(ranks, terms_);
+      binding_.agree(terms_);
+      agreed_ = true;
+    }
+  }
+  void begin_pass() {
+    if constexpr (ChecksPass<Backend>) backend_->begin_pass();
+  }
+  /// What views and operations see.
+  [[nodiscard]] Run context(std::span<std::byte> scratch) const {
+    return {*backend_, binding_.sizes(), scratch, prepared_};
+  }
+  /// Checks of numbers that no plan depends on: where sequences begin, what came before them, what is selected.
+  void check_numbers() const {
+    if constexpr (Backend::host_memory) binding_.check_numbers();
+    validate();
+  }
+  void validate() const {
+    for (auto const validator : functions_->validators) validator(context({}));
+  }
+  void plan() {
+    binding_.resolve();
+    validate();
+    plan_.shape_values(binding_);
+    derive();
+    std::size_t const calls = program_->calls.size();
+    for (std::size_t c = 0; c < calls; ++c) {
+      if (int const sized = functions_of(c).sized_output; sized > 0) {
+        auto const number = static_cast<std::size_t>(plan_.values_of_call(c)[static_cast<std::size_t>(sized)]);
+        untyped_view& output = binding_.values()[number];
+        output = without_memory("what a kernel stores", output.count, output.rows,
+                                functions_of(c).columns(context({}), values_for(c)));
+      }
+    }
+    for (std::size_t c = 0; c < calls; ++c) {
+      auto const scratch = functions_of(c).scratch;
+      plan_.set_scratch(c, scratch == nullptr ? 0 : scratch(context({}), values_for(c)));
+    }
+    plan_.lay_out(binding_.values());
+    state_.reach(stage::planned);
+  }
+  /// Makes the values that need no kernel.
+  void derive() {
+    auto const values = binding_.values();
+    for (std::size_t n = 0; n < numbers_.size(); ++n) {
+      std::size_t const i = unrolled_.derived_in_order(n);
+      derived_row<Run> const& row = functions_->derived[unrolled_.derived_of(i)];
+      untyped_view& value = values[program_->first_derived() + i];
+      if (row.view != nullptr) value = row.view(context({}), values[static_cast<std::size_t>(program_->sources[i])]);
+      if (row.number != nullptr) {
+        numbers_[i] = row.number(context({}));
+        value.data = reinterpret_cast<std::byte*>(&numbers_[i]);
+      }
+    }
+  }
+  void run(std::size_t first, std::size_t last) {
+    if constexpr (Asynchronous<Backend>) {
+      // What goes on must not outlive the memory that it works on.
+      struct guard {
+        Backend& backend;
+        bool completed = false;
+        ~guard() {
+          if (!completed) backend.abandon();
+        }
+      } all{*backend_};
+      run_calls(first, last);
+      backend_->wait_for();
+      all.completed = true;
+    } else {
+      run_calls(first, last);
+    }
+  }
+  void run_calls(std::size_t first, std::size_t last) {
+    for (std::size_t c = first; c < last; ++c) {
+      call_row const& row = program_->calls[c];
+      value_reader const values = values_for(c);
+      if (row.accumulates_gradient && values.values[*values.next].data == nullptr) continue;
+      if constexpr (Asynchronous<Backend>) {
+        if (backend_->has_pending()) wait_for(c);
+      }
+      if (row.received >= 0) {
+        binding_.set_received(row.received, functions_of(c).received(context({}), values));
+        plan_.reshape_values(binding_, row.received);
+        derive();
+      }
+      bool const adds = row.accumulate && !(row.accumulates_gradient && overwrites(*values.next));
+      functions_of(c).run(context(plan_.scratch_of(c)), values, adds);
+      if constexpr (ObservesGradients<Backend>) {
+        if (row.accumulates_gradient && is_last_for_leaf(c)) backend_->gradient_done(values.values[*values.next].data);
+        backend_->between_kernels();
+      }
+    }
+  }
+  /// Whether a gradient is to be overwritten and nothing has been written to it in this pass; from now on something
+  /// has.
+  bool overwrites(int gradient) {
+    auto const found = std::find(unwritten_.begin(), unwritten_.end(), static_cast<std::size_t>(gradient));
+    if (found == unwritten_.end()) return false;
+    unwritten_.erase(found);
+    return true;
+  }
+  /// Completes what call c must not read or overwrite before.
+  void wait_for([[maybe_unused]] std::size_t c) {
+    if constexpr (Asynchronous<Backend>) {
+      for (int const n : plan_.values_of_call(c)) {
+        if (auto const memory = plan_.memory_of(n); !memory.empty()) backend_->wait_for(memory);
+      }
+      if (auto const scratch = plan_.scratch_of(c); !scratch.empty()) backend_->wait_for(scratch);
+    }
+  }
+  /// Whether no later call adds to the gradient that call c adds to.
+  [[nodiscard]] bool is_last_for_leaf(std::size_t c) {
+    if (last_for_leaf_.empty()) {
+      std::size_t const calls = program_->calls.size();
+      last_for_leaf_.resize(calls);
+      std::vector<bool> later(2 * program_->binding.leaves.size());
+      for (std::size_t i = calls; i-- > 0;) {
+        if (!program_->calls[i].accumulates_gradient) continue;
+        auto const leaf = static_cast<std::size_t>(plan_.values_of_call(i)[0]);
+        last_for_leaf_[i] = !later[leaf];
+        later[leaf] = true;
+      }
+    }
+    return last_for_leaf_[c];
+  }
+  [[nodiscard]] call_functions<Run> const& functions_of(std::size_t c) const {
+    return functions_->calls[unrolled_.call_of(c)];
+  }
+  [[nodiscard]] value_reader values_for(std::size_t c) const {
+    return {binding_.values().data(), plan_.values_of_call(c).data()};
+  }
+
+  Tables unrolled_;
+  program_table const* program_;
+  program_functions<Run> const* functions_;
+  Backend* backend_;
+  prepared_weights<Backend>* prepared_ = nullptr;
+  State state_;
+  Binding binding_;
+  Plan plan_;
+  std::vector<Index> terms_;
+  bool agreed_ = false;                 // for the next forward pass
+  std::vector<bool> last_for_leaf_;     // by call
+  std::vector<std::size_t> unwritten_;  // gradients that the backward pass has yet to overwrite
+  std::vector<double> numbers_;         // the derived values point to theirs
+};
+
+}  // namespace headmix::detail
