@@ -34,7 +34,7 @@ function(headmix_add_compiled target)
   set(options_amx ${options_avx512_bf16} -mamx-tile -mamx-bf16 -mamx-int8)
 
   add_library(${target} STATIC EXCLUDE_FROM_ALL)
-  set(once "HEADMIX_COMPILE_PROGRAMS\nHEADMIX_COMPILE_REFERENCE\n")
+  set(once "#define HEADMIX_IMPLEMENTATION\n")
   # In ascending order: the linker takes inline functions from the first unit that has them (backend/cpu/kernels.hpp).
   # Kernels are apart from modules, so that those of the baseline have all that the others have.
   foreach(level IN LISTS levels)
@@ -46,7 +46,7 @@ function(headmix_add_compiled target)
       set(source "${CMAKE_CURRENT_BINARY_DIR}/${target}/${level}_${name}.cpp")
       if(level STREQUAL "modules")
         file(CONFIGURE OUTPUT "${source}" CONTENT
-             "#include <headmix/headmix.hpp>\nHEADMIX_COMPILE_MODULES(headmix::Cpu<@scalar@>)\n@once@" @ONLY)
+             "@once@#include <headmix/headmix.hpp>\nHEADMIX_COMPILE_MODULES(headmix::Cpu<@scalar@>)\n" @ONLY)
         set(once "")
       else()
         file(CONFIGURE OUTPUT "${source}" CONTENT

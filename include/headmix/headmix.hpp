@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: MIT
 // Everything for the CPU.
 
-// Names that are macros elsewhere: of Qt (slots, emit), complex.h (I), AssertMacros.h (check), Arduino (word) and programs
-// with constants (E). They are macros again behind this header.
+// Names that are macros elsewhere: of Qt (slots, emit), complex.h (I), AssertMacros.h (check), Arduino (word) and
+// programs with constants (E). They are macros again behind this header.
 #pragma push_macro("E")
 #undef E
 #pragma push_macro("I")
@@ -46,7 +46,11 @@
 #include "headmix/train/sgd.hpp"
 
 #ifdef HEADMIX_COMPILED
+#ifdef HEADMIX_IMPLEMENTATION
+HEADMIX_COMPILE_MODULES(headmix::Reference<double>)
+#else
 HEADMIX_MODULES(extern, headmix::Reference<double>)
+#endif
 HEADMIX_MODULES(extern, headmix::Cpu<float>)
 HEADMIX_MODULES(extern, headmix::Cpu<double>)
 HEADMIX_MODULES(extern, headmix::Cpu<headmix::bfloat16>)

@@ -297,8 +297,8 @@ TEST_CASE("networks: one time, many times, and what is no number of times") {
                        doctest::Contains("repeat blocks: it is done 1000000000 times; expected at most "), Error);
   CHECK_THROWS_WITH_AS(M(3), "headmix: repeat blocks: give its number to the constructor: at<depth>(n)", Error);
   CHECK_THROWS_WITH_AS(static_cast<void>(many.get<decltype(Repeated<depth>::blocks)::as<Block::ffn_gain>>(40)),
-                       doctest::Contains("there is no time 40 of blocks.0.ffn_gain"), Error);
-  CHECK_THROWS_WITH_AS(static_cast<void>(many.observed<0>(40)), doctest::Contains("there is no time 40"), Error);
+                       doctest::Contains("there is no instance 40 of blocks.0.ffn_gain"), Error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(many.observed<0>(40)), doctest::Contains("there is no instance 40"), Error);
 }
 
 static_assert(count_macs<Repeated<depth>>(at<tokens>(64), at<depth>(5)) == 5 * count_macs<Block>(at<tokens>(64)));

@@ -41,6 +41,15 @@
 #define HEADMIX_END_QUIET_BOUNDS
 #endif
 
+// Functions that are no templates and run once for each pass are defined in *.ipp files: inline functions of every
+// unit, or, with HEADMIX_COMPILED, functions of the one unit with HEADMIX_IMPLEMENTATION.
+#ifdef HEADMIX_COMPILED
+#define HEADMIX_INLINE
+#else
+/// Precedes the definition of a function in an *.ipp file.
+#define HEADMIX_INLINE inline
+#endif
+
 namespace headmix {
 
 /// Rows, columns, strides and counts: signed, in elements.

@@ -134,7 +134,7 @@ class Decoder {
   /// Bytes of the cache of all sequences.
   [[nodiscard]] std::size_t cache_bytes() {
     std::size_t bytes = 0;
-    each_cache([&]<class Leaf>(Index time) { bytes = aligned(bytes + cache_bytes_of<Leaf>(time)); });
+    each_cache([&]<class Leaf>(Index instance) { bytes = aligned(bytes + cache_bytes_of<Leaf>(instance)); });
     return bytes;
   }
   /// Places the cache in `memory` of the backend, aligned to `headmix::alignment`, which must outlive the decoder's
@@ -148,11 +148,11 @@ class Decoder {
     }
     for (Index b = 0; b < sequences(); ++b) rewind(b, 0);
     std::size_t offset = 0;
-    each_cache([&]<class Leaf>(Index time) {
-      auto const shape = binding().leaf_shape(number_of<Leaf>(time));
+    each_cache([&]<class Leaf>(Index instance) {
+      auto const shape = binding().leaf_shape(number_of<Leaf>(instance));
       module_.program().bind(Leaf{}, {reinterpret_cast<scalar*>(memory.data() + offset), shape.rows, shape.cols}, {},
-                             time);
-      offset += cache_bytes_of<Leaf>(time);
+                             instance);
+      offset += cache_bytes_of<Leaf>(instance);
     });
     bound_ = true;
   }
@@ -176,28 +176,28 @@ class Decoder {
 
   [[nodiscard]] detail::Binding& binding() { return detail::binding_of(module_.program()); }
   template <class Leaf>
-  [[nodiscard]] std::size_t number_of(Index time) {
-    return detail::program_access::unrolled(module_.program()).value(position_in<leaves, Leaf>::value, time);
+  [[nodiscard]] std::size_t number_of(Index instance) {
+    return detail::program_access::unrolled(module_.program()).value(position_in<leaves, Leaf>::value, instance);
   }
   template <class Leaf>
-  [[nodiscard]] std::size_t cache_bytes_of(Index time) {
-    return aligned(detail::elements_of(binding(), number_of<Leaf>(time)) * sizeof(scalar)) + alignment;
+  [[nodiscard]] std::size_t cache_bytes_of(Index instance) {
+    return aligned(detail::elements_of(binding(), number_of<Leaf>(instance)) * sizeof(scalar)) + alignment;
   }
   /// Calls f<Leaf>(instance) for every memory of the cache.
   template <class F>
   void each_cache(F f) {
     for_each(cache_leaves{}, [&]<class Leaf>() {
       Index const times =
-          detail::program_access::unrolled(module_.program()).times_of_leaf(position_in<leaves, Leaf>::value);
-      for (Index time = 0; time < times; ++time) f.template operator()<Leaf>(time);
+          detail::program_access::unrolled(module_.program()).instances_of_leaf(position_in<leaves, Leaf>::value);
+      for (Index instance = 0; instance < times; ++instance) f.template operator()<Leaf>(instance);
     });
   }
   /// Copies the first rows of a page, which are the first rows of each of its parts.
   void copy_page(PageTable::copy const& c) {
     constexpr Index granule = Backend::cache_rows;
     Index const page_rows = pages_.page_rows(), rows = (c.rows + granule - 1) / granule * granule;
-    each_cache([&]<class Leaf>(Index time) {
-      auto const all = detail::typed<scalar>(binding().values()[number_of<Leaf>(time)]);
+    each_cache([&]<class Leaf>(Index instance) {
+      auto const all = detail::typed<scalar>(binding().values()[number_of<Leaf>(instance)]);
       Index const parts = module_.program().template extent<typename Leaf::parts>(), cols = all.cols / parts;
       auto const page = [&](Int number) {
         view<scalar> v(all.data + number * page_rows * all.cols, parts, rows * cols);

@@ -534,31 +534,31 @@ class listing_maker {
     if (int const source = source_of(v); source >= 0) {
       return call_words::operation_name(w.name_source) + "(" + name_of(index(source)) + ")";
     }
-    std::string const given = given_name(origin.value, w, origin.time);
+    std::string const given = given_name(origin.value, w, origin.instance);
     if (!given.empty()) return origin.again ? "again(" + given + ")" : given;
     if (w.what == value_words::by::gradient) return w.of < 0 ? "gradient" : "d(" + name_of(at_time(w.of, origin)) + ")";
     std::string const operation = call_words::operation_name(w.name_source);
     if (writer_[v] < 0) return operation;
     auto const values = plan_->values_of_call(index(writer_[v]));
     auto const place = std::find(values.begin(), values.end(), static_cast<int>(v)) - values.begin();
-    std::string const of = w.of < 0 ? "" : given_name(w.of, words_[index(w.of)], origin.time);
+    std::string const of = w.of < 0 ? "" : given_name(w.of, words_[index(w.of)], origin.instance);
     std::string const node = of.empty() ? message(operation, "#", writer_[v]) : of;
     return place == 0 ? node : message(node, ".", place);
   }
   /// The name of value n of the original tables, if it has one.
-  std::string given_name(int n, value_words const& w, Index time) {
+  std::string given_name(int n, value_words const& w, Index instance) {
     std::string name;
     if (w.name != nullptr) name = w.name();
     for (value_name const& let : names_) {
       if (let.value == n && name.empty()) name = let.name();
     }
-    if (auto const star = name.find('*'); star != std::string::npos) name.replace(star, 1, std::to_string(time));
+    if (auto const star = name.find('*'); star != std::string::npos) name.replace(star, 1, std::to_string(instance));
     return name;
   }
   /// Value n of the original tables at the time of another one.
   [[nodiscard]] std::size_t at_time(int n, value_origin const& of) const {
     auto const& times = at_times_[index(n)];
-    return index(times[(std::min)(static_cast<std::size_t>(of.time), times.size() - 1)]);
+    return index(times[(std::min)(static_cast<std::size_t>(of.instance), times.size() - 1)]);
   }
 
   [[nodiscard]] shape_formula const& shape_of(std::size_t v) const {

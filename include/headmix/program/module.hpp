@@ -225,13 +225,13 @@ class Module {
     return static_cast<double>(number);
   }
   /// Selection `Which` of the layer, e.g. the experts chosen for every row.
-  /// @param time  of a layer that is repeated
+  /// @param instance  of a layer that is repeated
   template <int Which = 0>
-  [[nodiscard]] view<Int const> observed(Index time = 0) const {
+  [[nodiscard]] view<Int const> observed(Index instance = 0) const {
     static_assert(Which >= 0 && Which < L::observed::size, "headmix: the layer observes no such selection");
     require_forward("observed()");
     constexpr int root = 1 + L::losses::size + Which;
-    return detail::program_access::value<detail::root_of<layer_roots, root>>(self_->program, time);
+    return detail::program_access::value<detail::root_of<layer_roots, root>>(self_->program, instance);
   }
 
   /// Name, value and gradient of every parameter; in a module for inference the gradients are empty.
@@ -247,23 +247,23 @@ class Module {
   /// Packed weights, [matrices, 1, words], of a layer for inference; see copy_parameters().
   [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return self_->memory.packed; }
   /// One of them: `m.get<Layer::W_q>()`.
-  /// @param time  of a layer that is repeated
+  /// @param instance  of a layer that is repeated
   template <Parameter P>
-  [[nodiscard]] headmix::parameter<scalar> const& get(Index time = 0) const {
+  [[nodiscard]] headmix::parameter<scalar> const& get(Index instance = 0) const {
     static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
-    return self_->memory.parameters.at(static_cast<std::size_t>(position_in<parameter_leaves, P>::value), time);
+    return self_->memory.parameters.at(static_cast<std::size_t>(position_in<parameter_leaves, P>::value), instance);
   }
   /// A buffer likewise.
   template <ModuleBuffer P>
-  [[nodiscard]] headmix::parameter<scalar> const& get(Index time = 0) const {
+  [[nodiscard]] headmix::parameter<scalar> const& get(Index instance = 0) const {
     static_assert(contains<buffer_leaves, P>, "headmix: the layer has no such buffer");
-    return self_->memory.buffers.at(static_cast<std::size_t>(position_in<buffer_leaves, P>::value), time);
+    return self_->memory.buffers.at(static_cast<std::size_t>(position_in<buffer_leaves, P>::value), instance);
   }
   /// Number of times that a leaf of the layer has memory of its own: more than 1 in repeat() alone.
   template <class Leaf>
   [[nodiscard]] Index times_of() const {
     return detail::program_access::unrolled(self_->program)
-        .times_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
+        .instances_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
   }
   /// Also where they belong to another module.
   void zero_gradients() { self_->memory.zero_gradients(); }
@@ -321,9 +321,9 @@ class Module {
     return self_->memory.rows_of_all_times(rows, detail::program_access::unrolled(self_->program), owned.places);
   }
   template <class Leaf>
-  [[nodiscard]] std::size_t number_of(Index time = 0) const {
+  [[nodiscard]] std::size_t number_of(Index instance = 0) const {
     return detail::program_access::unrolled(self_->program)
-        .value(position_in<typename program_type::leaves, Leaf>::value, time);
+        .value(position_in<typename program_type::leaves, Leaf>::value, instance);
   }
   /// The rank, where ranks have tokens of their own: their noise and dropout differ. Else 0: they agree.
   [[nodiscard]] std::uint32_t module_of_rank() const {
@@ -338,11 +338,11 @@ class Module {
   void find_random_keys() {
     std::vector<std::size_t> of_uses;
     for_each(random_keys{}, [&]<class K>() {
-      for (Index time = 0; time < times_of<K>(); ++time) {
+      for (Index instance = 0; instance < times_of<K>(); ++instance) {
         if (std::is_same_v<K, random_key>) {
-          self_->memory.random_keys.push_back({number_of<K>(time), 0});
+          self_->memory.random_keys.push_back({number_of<K>(instance), 0});
         } else {
-          of_uses.push_back(number_of<K>(time));
+          of_uses.push_back(number_of<K>(instance));
         }
       }
     });
@@ -363,8 +363,9 @@ class Module {
 
   void allocate_packed() {
     for_each(packed_leaves{}, [this]<class P>() {
-      for (Index time = 0; time < times_of<P>(); ++time) {
-        self_->memory.allocate_packed(binding(), number_of<P>(time), self_->program.template extent<typename P::in>(),
+      for (Index instance = 0; instance < times_of<P>(); ++instance) {
+        self_->memory.allocate_packed(binding(), number_of<P>(instance),
+                                      self_->program.template extent<typename P::in>(),
                                       self_->program.template extent<typename P::out>());
       }
     });

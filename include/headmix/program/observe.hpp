@@ -26,14 +26,14 @@ namespace detail {
 /// which calls run().
 template <class Runner>
 class observed_calls {
-  using Run = typename Runner::run_type;
+  using Backend = typename Runner::backend_type;
   using around_call = std::function<void(std::size_t call, untyped_view const* values, std::function<void()> const&)>;
 
  public:
   observed_calls(Runner& runner, around_call around)
       : runner_(&runner), functions_(&runner.functions()), around_(std::move(around)), before_(latest_) {
     rows_.assign(functions_->calls.begin(), functions_->calls.end());
-    for (call_functions<Run>& row : rows_) row.run = &run;
+    for (call_functions<Backend>& row : rows_) row.run = &run;
     observed_ = {rows_, functions_->derived, functions_->validators};
     runner_->set_functions(observed_);
     latest_ = this;
@@ -46,7 +46,7 @@ class observed_calls {
   }
 
  private:
-  static void run(Run const& context, value_reader from, bool accumulate) {
+  static void run(run_context<Backend> const& context, value_reader from, bool accumulate) {
     // A pass runs on the thread that calls it, which may observe several programs.
     observed_calls const* me = latest_;
     while (me != nullptr && &me->runner_->binding().sizes() != &context.sizes) me = me->before_;
@@ -63,11 +63,11 @@ class observed_calls {
   inline static thread_local observed_calls const* latest_ = nullptr;
 
   Runner* runner_;
-  program_functions<Run> const* functions_;
+  program_functions<Backend> const* functions_;
   around_call around_;
   observed_calls const* before_;
-  std::vector<call_functions<Run>> rows_;
-  program_functions<Run> observed_;
+  std::vector<call_functions<Backend>> rows_;
+  program_functions<Backend> observed_;
 };
 
 /// The program of a module, or a program itself.

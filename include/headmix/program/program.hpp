@@ -12,6 +12,7 @@
 
 #include "headmix/contract/backend_policy.hpp"
 #include "headmix/program/lower/program_table.hpp"
+#include "headmix/program/run/runner.hpp"
 
 namespace headmix {
 
@@ -46,8 +47,8 @@ struct program_access {
     return program.runner_.unrolled();
   }
   template <class Place, class P>
-  static auto value(P const& program, Index time = 0) {
-    return program.template get_as<Place>(time);
+  static auto value(P const& program, Index instance = 0) {
+    return program.template get_as<Place>(instance);
   }
   template <class P>
   static auto& runner(P& program) {
@@ -101,15 +102,15 @@ class Program {
   Program& operator=(Program const&) = delete;
 
   /// Binds leaf L to the caller's memory, and its gradient, if it is wanted, to memory of the same extents.
-  /// @param time  of a repeated leaf, which has memory for each time
+  /// @param instance  of a repeated leaf, which has memory for each instance
   template <Leaf L>
-  void bind(L, view<type<L> const> value, view<type<L>> gradient = {}, Index time = 0) {
-    runner_.binding().bind_leaf(leaf_number<L>(time), detail::untyped(value), detail::untyped(gradient));
+  void bind(L, view<type<L> const> value, view<type<L>> gradient = {}, Index instance = 0) {
+    runner_.binding().bind_leaf(leaf_number<L>(instance), detail::untyped(value), detail::untyped(gradient));
   }
   /// The gradient that leaf L is bound to.
   template <Leaf L>
-  [[nodiscard]] view<type<L> const> gradient(L, Index time = 0) const {
-    return detail::typed<type<L> const>(runner_.binding().leaf_gradient(leaf_number<L>(time)));
+  [[nodiscard]] view<type<L> const> gradient(L, Index instance = 0) const {
+    return detail::typed<type<L> const>(runner_.binding().leaf_gradient(leaf_number<L>(instance)));
   }
   /// Says where each sequence of query tokens begins; one sequence without it.
   void bind_tokens(segments s) { runner_.binding().bind_tokens(s); }
@@ -168,10 +169,10 @@ class Program {
   }
 
   /// A root or another value of the program. Only roots are sure to survive a pass.
-  /// @param time  of a value that is made several times
+  /// @param instance  of a value that is made several times
   template <Expr E>
-  [[nodiscard]] view<type<E> const> get(E, Index time = 0) const {
-    return get_as<detail::expression_of<E>>(time);
+  [[nodiscard]] view<type<E> const> get(E, Index instance = 0) const {
+    return get_as<detail::expression_of<E>>(instance);
   }
   /// How far the program has come. After an error, forward() begins where the last step completed.
   [[nodiscard]] stage state() const { return runner_.state().at(); }
@@ -182,13 +183,13 @@ class Program {
   using result_place = detail::root_of<Roots, 0>;
   /// The value Place::type. Names of functions have its place and not the expression.
   template <class Place>
-  [[nodiscard]] auto get_as(Index time = 0) const {
+  [[nodiscard]] auto get_as(Index instance = 0) const {
     using M = detail::memory_of<typename Place::type>;
     if constexpr (M::form_of == form::view) {
-      return M::op::apply(*this, get_as<detail::source_place<Place>>(time));
+      return M::op::apply(*this, get_as<detail::source_place<Place>>(instance));
     } else {
       constexpr int number = position_in<detail::values_in<typename program::parts>, M>::value;
-      return detail::typed<type<M> const>(runner_.binding().values()[runner_.unrolled().value(number, time)]);
+      return detail::typed<type<M> const>(runner_.binding().values()[runner_.unrolled().value(number, instance)]);
     }
   }
   template <Extent X>
@@ -221,15 +222,13 @@ class Program {
     }
   }
   template <Leaf L>
-  [[nodiscard]] std::size_t leaf_number(Index time) const {
+  [[nodiscard]] std::size_t leaf_number(Index instance) const {
     static_assert(contains<leaves, L>, "headmix: this leaf does not occur in the program");
     auto const n = static_cast<std::size_t>(position_in<leaves, L>::value);
-    return runner_.unrolled().value(static_cast<int>(n), time);
+    return runner_.unrolled().value(static_cast<int>(n), instance);
   }
 
-  detail::Runner<typename program::run,
-                 std::conditional_t<program::repetitions::size == 0, detail::PlainTables, detail::Unrolled>>
-      runner_;
+  detail::Runner<Backend> runner_;
 };
 
 }  // namespace headmix

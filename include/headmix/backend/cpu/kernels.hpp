@@ -8,9 +8,8 @@
 // The CMake target headmix::compiled has the tables of all levels. Without CMake, all units are compiled with
 // -DHEADMIX_COMPILED, and one of them has
 //
+//   #define HEADMIX_IMPLEMENTATION
 //   #include <headmix/headmix.hpp>
-//   HEADMIX_COMPILE_PROGRAMS
-//   HEADMIX_COMPILE_REFERENCE
 //   HEADMIX_COMPILE_MODULES(headmix::Cpu<float>)
 //
 // and the last line for double and headmix::bfloat16, too. Another one has
@@ -319,11 +318,12 @@ consteval bool compiled_for(cpu_level level) {
   HEADMIX_REFERENCE(PREFIX, headmix::bfloat16)
 
 #ifdef HEADMIX_COMPILED
+#ifdef HEADMIX_IMPLEMENTATION
+HEADMIX_REFERENCES()
+#else
 HEADMIX_REFERENCES(extern)
 #endif
-
-/// At namespace scope of one unit: the kernels of the reference, for units that are compiled with HEADMIX_COMPILED.
-#define HEADMIX_COMPILE_REFERENCE HEADMIX_REFERENCES()
+#endif
 
 #ifndef HEADMIX_CPU_LEVEL
 #define HEADMIX_CPU_LEVEL baseline  // the level of the unit

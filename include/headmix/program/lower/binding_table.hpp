@@ -7,7 +7,7 @@
 
 #include "headmix/expr/repeat.hpp"
 #include "headmix/program/lower/gradient.hpp"
-#include "headmix/program/run/binding.hpp"
+#include "headmix/program/table/rows.hpp"
 
 namespace headmix::detail {
 

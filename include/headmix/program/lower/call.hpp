@@ -8,10 +8,9 @@
 #include <tuple>
 
 #include "headmix/contract/lowered_tree.hpp"
-#include "headmix/contract/optional_kernels.hpp"
 #include "headmix/expr/repeat_edge.hpp"
 #include "headmix/program/lower/schedule.hpp"
-#include "headmix/program/run/binding.hpp"
+#include "headmix/program/run/context.hpp"
 
 namespace headmix {
 
@@ -20,55 +19,29 @@ struct before;
 }  // namespace ops
 
 namespace detail {
-/// What stands for prepared weights on a backend that has none.
-struct no_prepared_weights {
-  template <class T>
-  void add(view<T>) {}
-};
-template <class Backend>
-struct prepared_weights_of {
-  using type = no_prepared_weights;
-};
-template <PreparesWeights Backend>
-struct prepared_weights_of<Backend> {
-  using type = typename Backend::prepared_weights;
-};
-}  // namespace detail
 
-/// What a backend makes of weights that do not change; nothing where it has no such form.
-template <class Backend>
-using prepared_weights = typename detail::prepared_weights_of<Backend>::type;
+// ---- the running program, as operations see it ----
 
-/// What an operation sees of the running program: the backend, the extents and the call's scratch memory.
-/// @tparam Sizes the dynamic sizes of the program
+/// The `run` of an operation's eval(): backend, extents, and the call's scratch memory.
+/// @tparam Sizes  the dynamic sizes of the program
 template <class Sizes, class Backend>
-struct run_context {
-  using backend_type = Backend;
-  /// Runs the kernels.
-  Backend& backend;
-  /// The values of dynamic sizes.
-  detail::bound_sizes const& sizes;
-  std::span<std::byte> scratch;
-  prepared_weights<Backend>* prepared = nullptr;
-
+struct sized_context : run_context<Backend> {
   /// The value of an extent.
   template <Extent X>
   [[nodiscard]] Index extent() const {
-    return detail::extent_in<Sizes, X>(sizes);
+    return detail::extent_in<Sizes, X>(this->sizes);
   }
   /// The sequences that the rows counted by X belong to.
   template <Extent X>
   [[nodiscard]] segments segments_of() const {
-    return detail::segments_in<Sizes, X>(sizes);
+    return detail::segments_in<Sizes, X>(this->sizes);
   }
   /// to (+)= from, numbers of any two kinds.
   template <class T, class U>
   void copy(view<T> to, view<U const> from, bool accumulate) const {
-    backend.map(to, tree_leaf<U, false, false>{from}, accumulate);
+    this->backend.map(to, tree_leaf<U, false, false>{from}, accumulate);
   }
 };
-
-namespace detail {
 
 // ---- what an expression becomes, and the values that it reads ----
 
@@ -175,16 +148,6 @@ struct operand<true, A, Scalar> {
 
 // ---- making operands of the values of a running program ----
 
-/// Numbers of values. Where only the extents of value i are looked at, the number is ~i.
-using value_number = int;
-struct value_reader {
-  untyped_view const* values;
-  value_number const* next;
-
-  untyped_view const& memory() { return values[*next++]; }
-  untyped_view const& extents() { return values[~*next++]; }
-};
-
 template <class Operand>
 struct reader;
 template <class T>
@@ -275,7 +238,8 @@ template <class Op, class... Out, class... In>
 struct kernel<Op, type_list<Out...>, type_list<In...>> {
   using at = edge_of<Op>;
   template <class Run>
-  static void run(Run const& run, value_reader from, bool accumulate) {
+  static void run(run_context<typename Run::backend_type> const& context, value_reader from, bool accumulate) {
+    Run const run{context};
     if constexpr (Op::accumulates) {
       auto const y = reader<Out...>::read(from, run.sizes);
       in_order{[&](In const&... in) { Op::eval(run, y, accumulate, in...); }, reader<In>::read(from, run.sizes)...};
@@ -285,21 +249,24 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
     }
   }
   template <class Run>
-  static std::size_t scratch(Run const& run, value_reader from) {
+  static std::size_t scratch(run_context<typename Run::backend_type> const& context, value_reader from) {
+    Run const run{context};
     std::size_t bytes = 0;
     in_order{[&](auto const&... operand) { bytes = Op::scratch(run, operand...); },
              reader<Out>::read(from, run.sizes)..., reader<In>::read(from, run.sizes)...};
     return bytes;
   }
   template <class Run>
-  static Index columns(Run const& run, value_reader from) {
+  static Index columns(run_context<typename Run::backend_type> const& context, value_reader from) {
+    Run const run{context};
     Index n = 0;
     in_order{[&](auto const&... operand) { n = Op::columns(run, operand...); }, reader<Out>::read(from, run.sizes)...,
              reader<In>::read(from, run.sizes)...};
     return n;
   }
   template <class Run>
-  static Index received(Run const& run, value_reader from) {
+  static Index received(run_context<typename Run::backend_type> const& context, value_reader from) {
+    Run const run{context};
     Index n = 0;
     in_order{[&](auto const&... operand) { n = Op::received(run, operand...); }, reader<Out>::read(from, run.sizes)...,
              reader<In>::read(from, run.sizes)...};
@@ -341,7 +308,8 @@ struct plain_kernel {
 template <class T, class Tree>
 struct map_kernel : plain_kernel {
   template <class Run>
-  static void run(Run const& run, value_reader from, bool accumulate) {
+  static void run(run_context<typename Run::backend_type> const& context, value_reader from, bool accumulate) {
+    Run const run{context};
     auto const y = reader<view<T>>::read(from, run.sizes);
     run.backend.map(y, reader<Tree>::read(from, run.sizes), accumulate);
   }

@@ -40,7 +40,8 @@ struct row_kernel;
 template <class Rows, class... Kernel, bool... Accumulate>
 struct row_kernel<Rows, row_part<Kernel, Accumulate>...> : plain_kernel {
   template <class Run>
-  static void run(Run const& run, value_reader outputs, bool) {
+  static void run(run_context<typename Run::backend_type> const& context, value_reader outputs, bool) {
+    Run const run{context};
     value_reader operands{outputs.values, outputs.next + sizeof...(Kernel)};
     Index const n = run.template extent<Rows>();
     in_order{[&](auto const&... step) { run.backend.each_row(n, step...); },
@@ -85,7 +86,8 @@ view<T> stack_of(std::array<view<T>, Count> const& v) {
 template <class T, class A, class B, bool Accumulate, std::size_t Count>
 struct stacked_product : plain_kernel {
   template <class Run>
-  static void run(Run const& run, value_reader outputs, bool) {
+  static void run(run_context<typename Run::backend_type> const& context, value_reader outputs, bool) {
+    Run const run{context};
     value_reader operands{outputs.values, outputs.next + Count};
     std::array<view<T>, Count> y;
     std::array<view<B const>, Count> b;

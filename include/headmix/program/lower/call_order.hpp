@@ -5,7 +5,7 @@
 #include <array>
 #include <span>
 
-#include "headmix/program/run/plan.hpp"
+#include "headmix/program/table/rows.hpp"
 
 namespace headmix::detail {
 

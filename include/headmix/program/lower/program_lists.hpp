@@ -6,7 +6,6 @@
 #include "headmix/program/lower/binding_table.hpp"
 #include "headmix/program/lower/fuse.hpp"
 #include "headmix/program/lower/gradient.hpp"
-#include "headmix/program/run/runner.hpp"
 
 namespace headmix::detail {
 
@@ -19,7 +18,7 @@ struct program_parts {
   using graph_of = graph<Roots, Mode>;
   using leaves = leaves_of<Roots>;
   using sizes = unique<concat<builtin_sizes, mentioned_sizes<graph_of>>>;
-  using run = run_context<sizes, Backend>;
+  using run = sized_context<sizes, Backend>;
 };
 
 template <class Scalar, class... S>

@@ -1,11 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The values and calls of a program as tables: types go in, constant arrays of numbers and of pointers to shared
-// functions come out. What runs (program/run/plan.hpp, program/run/runner.hpp) are loops over them.
+// The rows of a program (program/table/rows.hpp) from its types: constant arrays of numbers, and of pointers to
+// functions that all programs share.
 
 #include "headmix/program/lower/call_groups.hpp"
 #include "headmix/program/lower/program_lists.hpp"
-#include "headmix/program/run/runner.hpp"
 
 namespace headmix::detail {
 
@@ -35,26 +34,26 @@ inline constexpr bool is_optional<E, form::output> = operand_of<E>::op::optional
 template <class Op, class T>
 struct view_kernel {
   template <class Run>
-  static untyped_view apply(Run const& run, untyped_view const& source) {
-    return untyped(Op::apply(run, typed<T>(source)));
+  static untyped_view apply(run_context<typename Run::backend_type> const& context, untyped_view const& source) {
+    return untyped(Op::apply(Run{context}, typed<T>(source)));
   }
 };
 template <class E>
 struct number_from {
   template <class Run>
-  static double value(Run const& run) {
-    return E::template value<double>(run);
+  static double value(run_context<typename Run::backend_type> const& context) {
+    return E::template value<double>(Run{context});
   }
 };
 /// Of an expression of which only the extents are asked for, unless it is a view or a number.
 template <class Run, class Scalar, class E, form = E::form_of>
-inline constexpr derived_row<Run> derived_row_of = {nullptr, nullptr};
+inline constexpr derived_row<typename Run::backend_type> derived_row_of = {nullptr, nullptr};
 template <class Run, class Scalar, class E>
-inline constexpr derived_row<Run> derived_row_of<Run, Scalar, E, form::view> = {
+inline constexpr derived_row<typename Run::backend_type> derived_row_of<Run, Scalar, E, form::view> = {
     &view_kernel<typename E::op, storage_t<E::kind_of, Scalar>>::template apply<Run>, nullptr};
 template <class Run, class Scalar, class E>
-inline constexpr derived_row<Run> derived_row_of<Run, Scalar, number_in<E>, form::scalar_constant> = {
-    nullptr, &number_from<E>::template value<Run>};
+inline constexpr derived_row<typename Run::backend_type>
+    derived_row_of<Run, Scalar, number_in<E>, form::scalar_constant> = {nullptr, &number_from<E>::template value<Run>};
 /// The number of the value that E is a view of, -1 for none.
 template <class Values, class E, form = E::form_of>
 inline constexpr int source_number = -1;
@@ -62,8 +61,9 @@ template <class Values, class E>
 inline constexpr int source_number<Values, E, form::view> = position_in<Values, memory_of<source_of<E>>>::value;
 
 template <class Run, class Kernel>
-constexpr call_functions<Run> functions_of() {
-  call_functions<Run> functions{&Kernel::template run<Run>, nullptr, Kernel::sized_output, nullptr, nullptr};
+constexpr call_functions<typename Run::backend_type> functions_of() {
+  call_functions<typename Run::backend_type> functions{&Kernel::template run<Run>, nullptr, Kernel::sized_output,
+                                                       nullptr, nullptr};
   if constexpr (Kernel::needs_scratch) functions.scratch = &Kernel::template scratch<Run>;
   if constexpr (Kernel::sized_output > 0) functions.columns = &Kernel::template columns<Run>;
   if constexpr (Kernel::receives) functions.received = &Kernel::template received<Run>;
@@ -84,8 +84,8 @@ constexpr std::array<call_row, Calls> with_begins(std::array<call_row, Calls> ro
 template <class Op, class... Extents>
 struct validator {
   template <class Run>
-  static void check(Run const& run) {
-    Op::template validate<Extents...>(run);
+  static void check(run_context<typename Run::backend_type> const& context) {
+    Op::template validate<Extents...>(Run{context});
   }
 };
 template <class E>
@@ -123,7 +123,8 @@ constexpr auto rows_of_repeats(type_list<R...>*) {
 }
 template <class Run, class... C>
 constexpr auto functions_of_calls(type_list<C...>*) {
-  return std::array<call_functions<Run>, sizeof...(C)>{functions_of<Run, kernel_of_call<C>>()...};
+  return std::array<call_functions<typename Run::backend_type>, sizeof...(C)>{
+      functions_of<Run, kernel_of_call<C>>()...};
 }
 template <class P, class... V>
 constexpr auto numbers_of_values(type_list<V...>*) {
@@ -142,7 +143,8 @@ constexpr auto rows_of_buffers(type_list<B...>*) {
 template <class P, class... D>
 constexpr auto rows_of_derived(type_list<D...>*) {
   using Run = typename P::run;
-  return std::array<derived_row<Run>, sizeof...(D)>{derived_row_of<Run, typename P::scalar, D>...};
+  return std::array<derived_row<typename Run::backend_type>, sizeof...(D)>{
+      derived_row_of<Run, typename P::scalar, D>...};
 }
 template <class P, class... D>
 constexpr auto sources_of(type_list<D...>*) {
@@ -156,7 +158,8 @@ constexpr auto memory_of_roots(type_list<R...>*) {
 }
 template <class Run, class... E>
 constexpr auto validators_of(type_list<run_kernel<E>...>*) {
-  return std::array<void (*)(Run const&), sizeof...(E)>{&validator_of<E>::template check<Run>...};
+  return std::array<void (*)(run_context<typename Run::backend_type> const&), sizeof...(E)>{
+      &validator_of<E>::template check<Run>...};
 }
 
 /// Every call of P by itself.
@@ -217,7 +220,7 @@ struct program : program_parts<Roots, Backend, Mode> {
   static constexpr auto surviving = detail::memory_of_roots<parts>(static_cast<roots_in<parts>*>(nullptr));
   static constexpr auto validators =
       detail::validators_of<run>(static_cast<filter<forward_steps_in<parts>, is_validated>*>(nullptr));
-  static constexpr program_functions<run> functions = {calls::functions, derived_rows, validators};
+  static constexpr program_functions<Backend> functions = {calls::functions, derived_rows, validators};
   static constexpr program_table table = {{binding::names,
                                            {contains<mentioned_sizes<typename parts::graph_of>, tokens>,
                                             contains<mentioned_sizes<typename parts::graph_of>, context_tokens>},

@@ -14,8 +14,9 @@
 #include "headmix/contract/memory.hpp"
 #include "headmix/core/padding.hpp"
 #include "headmix/expr/random.hpp"
-#include "headmix/program/lower/call.hpp"
 #include "headmix/program/parameter.hpp"
+#include "headmix/program/run/binding.hpp"
+#include "headmix/program/run/context.hpp"
 #include "headmix/program/run/unroll.hpp"
 
 namespace headmix::detail {
@@ -46,10 +47,10 @@ struct module_memory {
     if constexpr (HasCommunicator<Backend>) check_equal_on_all_ranks(backend.communicator(), "the seed of a module", s);
   }
 
-  /// Where the parameters of a row of the layer begin, and how far apart those of its times are.
+  /// The first parameter of a row of the layer, the distance of its instances, and their number.
   struct parameter_place {
     std::size_t first = 0, each = 0;
-    Index times = 0;
+    Index instances = 0;
   };
   /// Parameters, or buffers.
   struct owned_leaves {
@@ -58,15 +59,15 @@ struct module_memory {
     std::vector<parameter_place> places;
 
     /// That of row `row` of the layer at a time.
-    [[nodiscard]] headmix::parameter<scalar> const& at(std::size_t row, Index time) const {
+    [[nodiscard]] headmix::parameter<scalar> const& at(std::size_t row, Index instance) const {
       parameter_place const& place = places[row];
-      if (0 > time || time >= place.times) {
-        fail("get(): there is no time ", time, " of ", list[place.first].name, ", which has ", place.times);
+      if (0 > instance || instance >= place.instances) {
+        fail("get(): there is no instance ", instance, " of ", list[place.first].name, ", which has ", place.instances);
       }
-      return list[place.first + static_cast<std::size_t>(time) * place.each];
+      return list[place.first + static_cast<std::size_t>(instance) * place.each];
     }
   };
-  /// The rows of all parameters: those of a repeated layer once for each time, together.
+  /// The rows of all parameters: those of a repeated layer once for each instance, together.
   template <class Tables>
   static std::vector<parameter_row> rows_of_all_times(std::span<parameter_row const> rows, Tables const& program,
                                                       std::vector<parameter_place>& places) {
@@ -79,10 +80,10 @@ struct module_memory {
       for (std::size_t j = i + 1; repeat >= 0 && j < rows.size(); ++j) {
         if (program.repeat_of_leaf(rows[j].leaf) == repeat) together.push_back(j);
       }
-      for (Index time = 0; time < program.times_of_leaf(rows[i].leaf); ++time) {
+      for (Index instance = 0; instance < program.instances_of_leaf(rows[i].leaf); ++instance) {
         for (std::size_t const j : together) {
-          if (time == 0) places[j] = {all.size(), together.size(), program.times_of_leaf(rows[j].leaf)};
-          all.push_back({program.value(static_cast<int>(rows[j].leaf), time), rows[j].initial});
+          if (instance == 0) places[j] = {all.size(), together.size(), program.instances_of_leaf(rows[j].leaf)};
+          all.push_back({program.value(static_cast<int>(rows[j].leaf), instance), rows[j].initial});
         }
       }
     }

@@ -1,59 +1,30 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The passes over the tables of a program, compiled once for all programs of one backend and the same dynamic sizes.
+// The passes over the tables of a program, compiled once for all programs of a backend.
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "headmix/contract/communicator.hpp"
-#include "headmix/program/lower/call.hpp"
+#include "headmix/contract/lowered_tree.hpp"
+#include "headmix/program/run/binding.hpp"
+#include "headmix/program/run/context.hpp"
+#include "headmix/program/run/plan.hpp"
+#include "headmix/program/run/rank_hooks.hpp"
 #include "headmix/program/run/unroll.hpp"
 
 namespace headmix::detail {
 
-/// The sizes of every program, before those of its layer.
-using builtin_sizes = type_list<tokens, context_tokens, sequences, rank_count>;
-
-/// Which of how many ranks a backend is on: the only one, unless it has a communicator.
+/// Runs the program of a table: owner of the binding, the plan and their state.
 template <class Backend>
-Index rank_of(Backend& backend) {
-  if constexpr (HasCommunicator<Backend>) {
-    return backend.communicator().rank();
-  } else {
-    return 0;
-  }
-}
-template <class Backend>
-Index ranks_of(Backend& backend) {
-  if constexpr (HasCommunicator<Backend>) {
-    return backend.communicator().size();
-  } else {
-    return 1;
-  }
-}
-/// The sums over all ranks of numbers of the host.
-template <class C>
-void sum_on_host(C& communicator, std::vector<Index>& numbers) {
-  if constexpr (requires { communicator.on_host(); }) {
-    sum_on_host(communicator.on_host(), numbers);
-  } else {
-    communicator.all_sum(numbers.data(), numbers.data(), static_cast<Index>(numbers.size()));
-  }
-}
-
-/// Runs the program that the tables describe: it has what is bound, the plan made of that, and the state of both.
-/// @tparam Tables  PlainTables, or Unrolled where parts are repeated
-template <class Run, class Tables>
 class Runner {
-  using Backend = typename Run::backend_type;
   using scalar = typename Backend::scalar;
   using accumulator = accumulator_t<scalar>;
 
  public:
-  using run_type = Run;
+  using backend_type = Backend;
   /// @param times  how often each repeated part is done
-  Runner(program_table const& table, program_functions<Run> const& functions, Backend& backend,
+  Runner(program_table const& table, program_functions<Backend> const& functions, Backend& backend,
          std::span<Index const> times)
       : unrolled_(table, times),
         program_(&unrolled_.table()),
@@ -64,18 +35,19 @@ class Runner {
                   sizeof(storage_t<kind::integer, scalar>)},
                  rank_of(backend), ranks_of(backend)),
         plan_(*program_),
+        hooks_(backend),
         numbers_(program_->sources.size()) {}
   /// Derived values point to numbers in it.
   Runner(Runner const&) = delete;
   Runner& operator=(Runner const&) = delete;
 
   /// Where values of the original tables are.
-  [[nodiscard]] Tables const& unrolled() const { return unrolled_; }
+  [[nodiscard]] Unrolled const& unrolled() const { return unrolled_; }
   /// Where values lie.
   [[nodiscard]] Plan const& memory_plan() const { return plan_; }
   /// The functions of calls, which others may stand in for between two passes (program/observe.hpp).
-  [[nodiscard]] program_functions<Run> const& functions() const { return *functions_; }
-  void set_functions(program_functions<Run> const& functions) { functions_ = &functions; }
+  [[nodiscard]] program_functions<Backend> const& functions() const { return *functions_; }
+  void set_functions(program_functions<Backend> const& functions) { functions_ = &functions; }
   [[nodiscard]] Backend& backend() { return *backend_; }
   [[nodiscard]] Binding& binding() { return binding_; }
   [[nodiscard]] Binding const& binding() const { return binding_; }
@@ -83,7 +55,7 @@ class Runner {
   [[nodiscard]] State const& state() const { return state_; }
 
   std::size_t workspace_bytes() {
-    agree();
+    hooks_.agree_on_sizes(binding_);
     if (state_.at() < stage::planned) plan();
     return plan_.bytes();
   }
@@ -94,8 +66,7 @@ class Runner {
   void forward() {
     state_.begin_forward();
     begin_pass();
-    if (!agreed_) agree();
-    agreed_ = false;
+    hooks_.begin_forward(binding_);
     if (state_.at() < stage::planned) plan();
     if (state_.at() < stage::placed) {
       binding_.check_outside(plan_.workspace());
@@ -155,23 +126,10 @@ class Runner {
   }
 
  private:
-  /// All ranks learn the sizes that are sums over them: once for each forward pass, whether they have changed or not,
-  /// since a rank knows of its own ones only.
-  void agree() {
-    if constexpr (HasCommunicator<Backend>) {
-      if (!binding_.agrees()) return;
-      binding_.own_terms(terms_);
-      auto& ranks = backend_->communicator();
-      sum_on_host(ranks, terms_);
-      binding_.agree(terms_);
-      agreed_ = true;
-    }
-  }
   void begin_pass() {
     if constexpr (ChecksPass<Backend>) backend_->begin_pass();
   }
-  /// What views and operations see.
-  [[nodiscard]] Run context(std::span<std::byte> scratch) const {
+  [[nodiscard]] run_context<Backend> context(std::span<std::byte> scratch) const {
     return {*backend_, binding_.sizes(), scratch, prepared_};
   }
   /// Checks of numbers that no plan depends on: where sequences begin, what came before them, what is selected.
@@ -208,7 +166,7 @@ class Runner {
     auto const values = binding_.values();
     for (std::size_t n = 0; n < numbers_.size(); ++n) {
       std::size_t const i = unrolled_.derived_in_order(n);
-      derived_row<Run> const& row = functions_->derived[unrolled_.derived_of(i)];
+      derived_row<Backend> const& row = functions_->derived[unrolled_.derived_of(i)];
       untyped_view& value = values[program_->first_derived() + i];
       if (row.view != nullptr) value = row.view(context({}), values[static_cast<std::size_t>(program_->sources[i])]);
       if (row.number != nullptr) {
@@ -218,42 +176,23 @@ class Runner {
     }
   }
   void run(std::size_t first, std::size_t last) {
-    if constexpr (Asynchronous<Backend>) {
-      // What goes on must not outlive the memory that it works on.
-      struct guard {
-        Backend& backend;
-        bool completed = false;
-        ~guard() {
-          if (!completed) backend.abandon();
-        }
-      } all{*backend_};
-      run_calls(first, last);
-      backend_->wait_for();
-      all.completed = true;
-    } else {
-      run_calls(first, last);
-    }
+    hooks_.complete([&] {
+      for (std::size_t c = first; c < last; ++c) run_call(c);
+    });
   }
-  void run_calls(std::size_t first, std::size_t last) {
-    for (std::size_t c = first; c < last; ++c) {
-      call_row const& row = program_->calls[c];
-      value_reader const values = values_for(c);
-      if (row.accumulates_gradient && values.values[*values.next].data == nullptr) continue;
-      if constexpr (Asynchronous<Backend>) {
-        if (backend_->has_pending()) wait_for(c);
-      }
-      if (row.received >= 0) {
-        binding_.set_received(row.received, functions_of(c).received(context({}), values));
-        plan_.reshape_values(binding_, row.received);
-        derive();
-      }
-      bool const adds = row.accumulate && !(row.accumulates_gradient && overwrites(*values.next));
-      functions_of(c).run(context(plan_.scratch_of(c)), values, adds);
-      if constexpr (ObservesGradients<Backend>) {
-        if (row.accumulates_gradient && is_last_for_leaf(c)) backend_->gradient_done(values.values[*values.next].data);
-        backend_->between_kernels();
-      }
+  void run_call(std::size_t c) {
+    call_row const& row = program_->calls[c];
+    value_reader const values = values_for(c);
+    if (row.accumulates_gradient && values.values[*values.next].data == nullptr) return;
+    hooks_.before_call(plan_, c);
+    if (row.received >= 0) {
+      binding_.set_received(row.received, functions_of(c).received(context({}), values));
+      plan_.reshape_values(binding_, row.received);
+      derive();
     }
+    bool const adds = row.accumulate && !(row.accumulates_gradient && overwrites(*values.next));
+    functions_of(c).run(context(plan_.scratch_of(c)), values, adds);
+    hooks_.after_call(*program_, plan_, c, values.values);
   }
   /// Whether a gradient is to be overwritten and nothing has been written to it in this pass; from now on something
   /// has.
@@ -263,48 +202,22 @@ class Runner {
     unwritten_.erase(found);
     return true;
   }
-  /// Completes what call c must not read or overwrite before.
-  void wait_for([[maybe_unused]] std::size_t c) {
-    if constexpr (Asynchronous<Backend>) {
-      for (int const n : plan_.values_of_call(c)) {
-        if (auto const memory = plan_.memory_of(n); !memory.empty()) backend_->wait_for(memory);
-      }
-      if (auto const scratch = plan_.scratch_of(c); !scratch.empty()) backend_->wait_for(scratch);
-    }
-  }
-  /// Whether no later call adds to the gradient that call c adds to.
-  [[nodiscard]] bool is_last_for_leaf(std::size_t c) {
-    if (last_for_leaf_.empty()) {
-      std::size_t const calls = program_->calls.size();
-      last_for_leaf_.resize(calls);
-      std::vector<bool> later(2 * program_->binding.leaves.size());
-      for (std::size_t i = calls; i-- > 0;) {
-        if (!program_->calls[i].accumulates_gradient) continue;
-        auto const leaf = static_cast<std::size_t>(plan_.values_of_call(i)[0]);
-        last_for_leaf_[i] = !later[leaf];
-        later[leaf] = true;
-      }
-    }
-    return last_for_leaf_[c];
-  }
-  [[nodiscard]] call_functions<Run> const& functions_of(std::size_t c) const {
+  [[nodiscard]] call_functions<Backend> const& functions_of(std::size_t c) const {
     return functions_->calls[unrolled_.call_of(c)];
   }
   [[nodiscard]] value_reader values_for(std::size_t c) const {
     return {binding_.values().data(), plan_.values_of_call(c).data()};
   }
 
-  Tables unrolled_;
+  Unrolled unrolled_;
   program_table const* program_;
-  program_functions<Run> const* functions_;
+  program_functions<Backend> const* functions_;
   Backend* backend_;
   prepared_weights<Backend>* prepared_ = nullptr;
   State state_;
   Binding binding_;
   Plan plan_;
-  std::vector<Index> terms_;
-  bool agreed_ = false;                 // for the next forward pass
-  std::vector<bool> last_for_leaf_;     // by call
+  RankHooks<Backend> hooks_;
   std::vector<std::size_t> unwritten_;  // gradients that the backward pass has yet to overwrite
   std::vector<double> numbers_;         // the derived values point to theirs
 };

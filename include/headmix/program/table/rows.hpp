@@ -3,18 +3,17 @@
 // A program as rows of tables, all of them on this page: sizes, leaves and checks (binding_table), calls and buffers
 // (program_table), and the functions of a backend (program_functions).
 //
-// Types become rows in program/lower/binding_table.hpp and program/lower/program_table.hpp. Rows are read by the binding (checks, memory of
-// the caller), the plan (memory of values), the runner (passes) and listings. Extents are formulas of sizes
-// (program/table/extent_formula.hpp), and expressions are described in words (program/table/describe.hpp).
+// program/lower makes the rows of a program from its types; program/run and listings read them. Extents are formulas of
+// sizes (program/table/extent_formula.hpp), and expressions are described in words (program/table/describe.hpp).
 
 #include <cstddef>
 #include <span>
 
 #include "headmix/core/scalar.hpp"
-#include "headmix/core/view.hpp"
 #include "headmix/expr/repeat_edge.hpp"
 #include "headmix/program/table/describe.hpp"
 #include "headmix/program/table/extent_formula.hpp"
+#include "headmix/program/table/untyped_view.hpp"
 
 namespace headmix::detail {
 
@@ -41,7 +40,8 @@ struct check_row {
   description const* node;
   side_description x_side, y_side;
 };
-/// The first sizes of every program; those of its layer follow.
+/// The first sizes of every program, as types and as numbers; those of its layer follow.
+using builtin_sizes = type_list<tokens, context_tokens, sequences, rank_count>;
 enum : std::size_t { tokens_size, context_size, sequences_size, ranks_size };
 
 /// Sizes, leaves and checks of a program.
@@ -103,29 +103,41 @@ struct program_table {
 
 // ---- the functions of a backend ----
 
-/// The operands of a call; see program/lower/call.hpp.
-struct value_reader;
+/// Numbers of values; ~i where only the extents of value i are read.
+using value_number = int;
+/// Reads the values of a call in order.
+struct value_reader {
+  untyped_view const* values;
+  value_number const* next;
+
+  untyped_view const& memory() { return values[*next++]; }
+  untyped_view const& extents() { return values[~*next++]; }
+};
+/// The backend, sizes and scratch memory of a running call; see program/run/context.hpp.
+template <class Backend>
+struct run_context;
 
 /// The functions of a call.
-template <class Run>
+template <class Backend>
 struct call_functions {
-  void (*run)(Run const&, value_reader, bool accumulate);
-  std::size_t (*scratch)(Run const&, value_reader);
-  int sized_output;  ///< 0 for none
-  Index (*columns)(Run const&, value_reader);
-  Index (*received)(Run const&, value_reader);  ///< null unless it finds out the rows of its result
+  using context = run_context<Backend>;
+  void (*run)(context const&, value_reader, bool accumulate);
+  std::size_t (*scratch)(context const&, value_reader);  ///< bytes; null for none
+  int sized_output;                                      ///< the output whose columns a function counts; 0 for none
+  Index (*columns)(context const&, value_reader);
+  Index (*received)(context const&, value_reader);  ///< rows of the result; null unless the call finds them out
 };
-/// A derived value: the function that makes it when a pass begins.
-template <class Run>
+/// The function that makes a derived value when a pass begins.
+template <class Backend>
 struct derived_row {
-  untyped_view (*view)(Run const&, untyped_view const& source);
-  double (*number)(Run const&);
+  untyped_view (*view)(run_context<Backend> const&, untyped_view const& source);
+  double (*number)(run_context<Backend> const&);
 };
-template <class Run>
+template <class Backend>
 struct program_functions {
-  std::span<call_functions<Run> const> calls;
-  std::span<derived_row<Run> const> derived;
-  std::span<void (*const)(Run const&)> validators;
+  std::span<call_functions<Backend> const> calls;
+  std::span<derived_row<Backend> const> derived;
+  std::span<void (*const)(run_context<Backend> const&)> validators;
 };
 
 }  // namespace headmix::detail

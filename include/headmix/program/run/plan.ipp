@@ -1,0 +1,184 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Plan: lifetimes and offsets of buffers.
+
+#if !defined(HEADMIX_COMPILED) || defined(HEADMIX_IMPLEMENTATION)
+
+namespace headmix::detail {
+
+HEADMIX_INLINE Plan::Plan(program_table const& table)
+    : program_(&table),
+      scratch_(table.calls.size()),
+      buffers_(table.buffers.size()),
+      living_(table.buffers.size() + 2) {
+  find_lifetimes();
+}
+
+HEADMIX_INLINE void Plan::shape_values(Binding& binding) const {
+  for (std::size_t i = 0; i < program_->shapes.size(); ++i) {
+    auto const& extent = program_->shapes[i].extent;
+    binding.values()[program_->first_output_gradient() + i] =
+        without_memory("a value of the program", binding.value_of(*extent[0]), binding.value_of(*extent[1]),
+                       binding.value_of(*extent[2]));
+  }
+}
+
+HEADMIX_INLINE void Plan::reshape_values(Binding& binding, int size) {
+  std::vector<std::size_t>& values = values_of_size(size);
+  for (std::size_t const i : values) {
+    auto const& extent = program_->shapes[i].extent;
+    untyped_view& value = binding.values()[program_->first_output_gradient() + i];
+    value = untyped_view(value.data, binding.value_of(*extent[0]), binding.value_of(*extent[1]),
+                         binding.value_of(*extent[2]));
+  }
+}
+
+HEADMIX_INLINE void Plan::lay_out(std::span<untyped_view const> values) {
+  std::size_t const calls = program_->calls.size();
+  for (buffer& b : buffers_) b.laid_out = false;
+  AddressPlanner planner(living_);
+  for (std::size_t c = 0; c < calls; ++c) {
+    for (int const n : values_of_call(c)) {
+      buffer* const b = buffer_below(n);
+      if (b == nullptr || b->writer != c || b->laid_out) continue;
+      std::size_t const i = number_of(*b);
+      b->laid_out = true;
+      b->used = b->last > c || !program_->buffers[i].optional;
+      Index const elements = values[program_->first_buffer() + i].size();
+      b->bytes = checked_bytes(elements, program_->buffers[i].element);
+      if (!b->used) continue;
+      if (buffer const* const before = place_of(c, i)) {
+        b->offset = before->offset;
+        planner.hand_on(number_of(*before), i);
+      } else {
+        b->offset = planner.acquire(i, b->bytes);
+      }
+    }
+    if (scratch_[c].bytes > 0) {
+      scratch_[c].offset = planner.acquire(buffers_.size(), scratch_[c].bytes);
+      planner.release(buffers_.size());
+    }
+    for (int const n : values_of_call(c)) {
+      buffer* const b = buffer_below(n);
+      if (b != nullptr && b->last == c && b->used) planner.release(number_of(*b));
+    }
+  }
+  weights_ = planner.peak();
+  bytes_ = aligned(weights_ + losses() * sizeof(double));
+}
+
+HEADMIX_INLINE void Plan::set_workspace(std::span<std::byte> memory, State& state) {
+  if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignment != 0) {
+    fail("the workspace must be aligned to ", alignment, " bytes");
+  }
+  if (memory.data() == workspace_.data() && memory.size() == workspace_.size()) return;
+  workspace_ = memory;
+  state.fall_back(stage::planned, "another workspace was bound");
+}
+
+HEADMIX_INLINE void Plan::place(std::span<untyped_view> values) const {
+  if (workspace_.size() < bytes_) {
+    fail("the workspace has ", workspace_.size(), " bytes, the program needs ", bytes_);
+  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    values[program_->first_buffer() + i].data = buffers_[i].used ? workspace_.data() + buffers_[i].offset : nullptr;
+  }
+}
+
+HEADMIX_INLINE void Plan::check_output_gradients(untyped_view const& result, untyped_view const& dy,
+                                                 std::size_t weights) const {
+  if (weights != 0 && weights != losses()) {
+    fail("backward() got ", weights, " loss weights, the program has ", losses(), " losses");
+  }
+  if (!program_->result_has_gradient) return;
+  if (dy.data == nullptr && result.size() > 0) {
+    fail("dy is a null pointer; the result has extents ", text(result));
+  }
+  if (!same_extents(dy, result)) fail("dy has extents ", text(dy), ", the result has ", text(result));
+}
+
+HEADMIX_INLINE std::span<int const> Plan::values_of_call(std::size_t c) const {
+  call_row const& row = program_->calls[c];
+  return program_->numbers.subspan(static_cast<std::size_t>(row.begin), static_cast<std::size_t>(row.values));
+}
+
+HEADMIX_INLINE std::span<std::byte const> Plan::memory_of(int n) const {
+  buffer const* const b = buffer_below(n);
+  if (b == nullptr || !b->used) return {};
+  return workspace_.subspan(b->offset, b->bytes);
+}
+
+HEADMIX_INLINE std::span<std::byte> Plan::scratch_of(std::size_t c) const {
+  return workspace_.subspan(scratch_[c].offset, scratch_[c].bytes);
+}
+
+HEADMIX_INLINE void Plan::find_lifetimes() {
+  std::size_t const calls = program_->calls.size();
+  for (buffer& b : buffers_) b.writer = calls;
+  for (std::size_t c = 0; c < calls; ++c) {
+    for (int const n : values_of_call(c)) {
+      buffer* const b = buffer_below(n);
+      if (b == nullptr) continue;
+      if (b->writer == calls) {
+        b->writer = b->last = c;
+      } else if (b->last != calls) {
+        // What the forward pass made and the backward pass reads survives: a backward pass can be repeated.
+        b->last = b->writer < program_->forward_calls && c >= program_->forward_calls ? calls : c;
+      }
+    }
+  }
+  for (int const root : program_->roots) {
+    if (buffer* const b = buffer_below(root)) b->last = calls;
+  }
+  for (std::size_t c = calls; c-- > 0;) {
+    if (!program_->calls[c].is_asynchronous) continue;
+    buffer const* const result = buffer_below(values_of_call(c)[0]);
+    for (int const n : values_of_call(c)) {
+      if (buffer* const b = buffer_below(n)) b->last = (std::max)(b->last, result->last);
+    }
+  }
+}
+
+HEADMIX_INLINE Plan::buffer const* Plan::place_of(std::size_t c, std::size_t i) const {
+  std::span<int const> const values = values_of_call(c);
+  call_row const& row = program_->calls[c];
+  int const first = static_cast<int>(program_->first_buffer());
+  for (int output = 0; output < row.in_place; ++output) {
+    if (values[static_cast<std::size_t>(output)] != first + static_cast<int>(i)) continue;
+    int const before = values[static_cast<std::size_t>(output == 0 ? row.outputs : output - 1)];
+    if (before < first || before >= static_cast<int>(program_->first_derived())) return nullptr;
+    buffer const& b = buffers_[static_cast<std::size_t>(before - first)];
+    auto const lies_there = [&](int n) { return buffer_below(n) == &b; };
+    bool const alone = std::count_if(values.begin(), values.end(), lies_there) == 1;
+    return alone && b.used && b.last == c && b.bytes == buffers_[i].bytes ? &b : nullptr;
+  }
+  return nullptr;
+}
+
+HEADMIX_INLINE std::size_t Plan::losses() const {
+  return program_->output_gradients - (program_->result_has_gradient ? 1 : 0);
+}
+
+HEADMIX_INLINE Plan::buffer const* Plan::buffer_below(int n) const {
+  auto const first = static_cast<int>(program_->first_buffer()), end = static_cast<int>(program_->first_derived());
+  while (n >= end) n = program_->sources[static_cast<std::size_t>(n - end)];
+  return n < first ? nullptr : &buffers_[static_cast<std::size_t>(n - first)];
+}
+
+HEADMIX_INLINE std::vector<std::size_t>& Plan::values_of_size(int size) {
+  for (auto& of : resized_) {
+    if (of.size == size) return of.values;
+  }
+  auto& of = resized_.emplace_back(resized{size, {}});
+  for (std::size_t i = program_->output_gradients; i < program_->output_gradients + program_->buffers.size(); ++i) {
+    auto const& extent = program_->shapes[i].extent;
+    if (mentions(*extent[0], size) || mentions(*extent[1], size) || mentions(*extent[2], size)) {
+      of.values.push_back(i);
+    }
+  }
+  return of.values;
+}
+
+}  // namespace headmix::detail
+
+#endif
