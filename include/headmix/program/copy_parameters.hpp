@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Parameters from one module to another: a pretrained multi-head layer becomes a mixture of heads, training hands over
-// to inference, a GPU's module to the host's.
+// Copies parameters between modules: from a pretrained multi-head layer to a mixture of heads, from training to
+// inference, from a GPU to the host.
 
 #include <algorithm>
 #include <vector>
@@ -38,9 +38,9 @@ void copy_parameters(From const& from, To& to) {
     return detail::find_parameter(sources, source, "the module that is copied from", among,
                                   "the module that is copied to");
   };
-  // Nothing is copied before everything fits, and has memory.
+  // All checks and allocations precede the first copy.
   struct copy {
-    int parameter, packed;  // which one is copied to; -1 for none
+    int parameter, packed;  // the index of the target; -1 for none
   };
   std::vector<copy> copies;
   std::size_t elements = 0, words = 0;

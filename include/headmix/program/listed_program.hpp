@@ -14,15 +14,15 @@
 
 namespace headmix {
 
-/// A program in words and numbers. A number that is not known is -1: what extents decide, before these are known, and
-/// what is laid out, before a pass is planned.
+/// A program in words and numbers. Unknown numbers are -1: those that depend on unknown extents, and offsets before a
+/// pass is planned.
 struct Listing {
   /// A dynamic size that extents mention.
   struct size {
     std::string name;
     Index value;
   };
-  /// Leaves and their gradients, the values that calls write, and what is derived of these without a call.
+  /// Leaves and their gradients, outputs of calls, and values derived without a call.
   struct value {
     std::string name;
     std::string kind;                    ///< "parameter", "input", ..., "gradient", "value", "view", "number"
@@ -55,7 +55,7 @@ struct Listing {
   std::vector<std::string> checks;  ///< of extents, when memory is bound
   Index workspace = -1;             ///< bytes
 
-  /// Gives each call its time, see seconds_of_calls() in program/observe.hpp.
+  /// Sets the seconds of each call, see seconds_of_calls() in program/observe.hpp.
   void add_seconds(std::vector<double> const& seconds) {
     if (seconds.size() != calls.size()) {
       fail("listing: expected the seconds of ", calls.size(), " calls, found those of ", seconds.size());

@@ -4,8 +4,7 @@
 //
 //   std::puts(listing(module).text().c_str());   // or .json(), .dot()
 //
-// A listing is a walk over the rows of the program's tables at run time. Names and operations are in further tables,
-// program_words, which are instantiated for programs that are listed and for no others.
+// Names and operations are in further tables, program_words, which are instantiated for listed programs alone.
 
 #include <algorithm>
 #include <functional>
@@ -153,7 +152,7 @@ constexpr auto words_of_values(type_list<E...>*) {
   using values = values_in<P>;
   return std::array<value_words, sizeof...(E)>{make_value_words<values, E>()...};
 }
-/// A let that has no memory of its own names that of what it stands for.
+/// A let without a buffer names the value of its expression.
 struct value_name {
   int value;
   std::string (*name)();
@@ -171,7 +170,7 @@ constexpr auto names_of_lets(type_list<E...>*) {
 
 // ---- calls ----
 
-/// Puts the operation of a call into words, operand by operand, as `reader` reads them.
+/// The operation of a call in words, operands in the order of `reader`.
 class call_words {
  public:
   call_words(std::vector<Listing::value> const& values, int const* operands, Listing::call& call)
@@ -186,7 +185,7 @@ class call_words {
     text() += ')';
     first_ = false;
   }
-  /// A kernel that does several calls at once, which follow.
+  /// The steps of a kernel of several calls.
   void group(std::string const& kernel) { text() += kernel + ": "; }
   void next_call(bool accumulates = false) {
     if (!first_) text() += "; ";
@@ -224,7 +223,7 @@ class call_words {
   bool first_ = true;
 };
 
-/// An operand in words, of the numbers of values that `reader` makes the operand of.
+/// An operand in words, of the values that `reader` reads for it.
 template <class Operand>
 struct operand_words;
 template <class T>
@@ -341,10 +340,10 @@ class known_extents {
     Index const rows = extent<X>();
     segments const s = complete_ ? segments_in<Sizes, X>(*sizes_) : uniform(1, rows);
     if (s.offsets == nullptr) return s;
-    complete_ = false;  // they may be a device's memory
+    complete_ = false;  // offsets may lie in memory of a device
     return uniform(1, rows);
   }
-  /// False if one was asked for that is not known, or the lengths of ragged sequences.
+  /// False if an unknown extent, or lengths of ragged sequences, were read.
   [[nodiscard]] bool complete() const { return complete_; }
 
  private:
@@ -352,7 +351,7 @@ class known_extents {
   mutable bool complete_ = true;
 };
 
-/// Multiply-adds of an operation, 0 where it has none.
+/// Multiply-adds of an operation.
 template <class Node, class Sizes>
 Index macs_of(known_extents<Sizes> const& sizes) {
   checked n = 0;
@@ -360,7 +359,7 @@ Index macs_of(known_extents<Sizes> const& sizes) {
   if constexpr (requires { attention_macs(Node{}, sizes); }) n += attention_macs(Node{}, sizes);
   return n.value;
 }
-/// The nodes that a call computes: those whose values it writes, or what it adds to a sum.
+/// The nodes that a call computes: its outputs, or the terms that it adds.
 template <class Op, class E>
 inline constexpr bool is_node_of = false;
 template <class Op, class... A>
@@ -486,7 +485,7 @@ class listing_maker {
     return v < table_->first_derived() ? -1 : table_->sources[v - table_->first_derived()];
   }
 
-  /// Which calls use a value, and which one writes it first.
+  /// The calls that use each value, and its writer.
   void find_calls() {
     writer_.assign(table_->values(), -1);
     for (std::size_t c = 0; c < table_->calls.size(); ++c) {
@@ -509,13 +508,13 @@ class listing_maker {
 
   void name_values() {
     std::size_t const all = table_->values();
-    at_times_.resize(words_.size());
+    instances_.resize(words_.size());
     for (std::size_t v = 0; v < all; ++v) {
-      if (!origins_[v].again) at_times_[index(origins_[v].value)].push_back(static_cast<int>(v));
+      if (!origins_[v].again) instances_[index(origins_[v].value)].push_back(static_cast<int>(v));
     }
     text_.assign(all, {});
     for (std::size_t v = 0; v < all; ++v) list_.values[v].name = name_of(v);
-    // Two layers of one name.
+    // Two layers have one name.
     std::map<std::string, int> found;
     for (Listing::value const& v : list_.values) ++found[v.name];
     for (std::size_t v = table_->first_buffer(); v < table_->first_derived(); ++v) {
@@ -555,9 +554,9 @@ class listing_maker {
     if (auto const star = name.find('*'); star != std::string::npos) name.replace(star, 1, std::to_string(instance));
     return name;
   }
-  /// Value n of the original tables at the time of another one.
+  /// The value n of the original tables of the same instance as another value.
   [[nodiscard]] std::size_t at_time(int n, value_origin const& of) const {
-    auto const& times = at_times_[index(n)];
+    auto const& times = instances_[index(n)];
     return index(times[(std::min)(static_cast<std::size_t>(of.instance), times.size() - 1)]);
   }
 
@@ -658,7 +657,7 @@ class listing_maker {
   std::array<element_type, 3> elements_;
   std::span<value_words const> words_;
   std::span<value_name const> names_;
-  std::vector<std::vector<int>> at_times_;  // the values that each of the original tables is, by time
+  std::vector<std::vector<int>> instances_;  // by original value: its instances
   std::vector<int> writer_;
   std::vector<std::string> text_;
   Listing list_;
@@ -668,9 +667,9 @@ template <class T>
 inline constexpr bool can_be_listed = false;
 }  // namespace detail
 
-/// The calls of a program in the order in which they run, with the values that they read and write. Extents are names
-/// of sizes until these are known: those that a size was given, by set() or the constructor, are numbers at once, all
-/// others and where values lie once workspace_bytes() or a pass has planned the program.
+/// The calls of a program in their order, with operands and outputs. Sizes that were set by set() or the constructor
+/// are numbers; other sizes are names, and offsets are unknown, until workspace_bytes() or a pass has planned the
+/// program.
 template <class Roots, class Backend, class Mode>
 [[nodiscard]] Listing listing(Program<Roots, Backend, Mode> const& program, std::string_view name = "program") {
   using words = detail::program_words<Roots, Backend, Mode>;
@@ -686,7 +685,7 @@ template <class Roots, class Backend, class Mode>
   return maker.made(message(name, ", ", type_name<Mode>(), " on ", backend, " of ", type_name<scalar>()), words::values,
                     words::names, words::calls, [&](std::size_t c) { return unrolled.call_of(c); });
 }
-/// That of a module's program.
+/// The listing of a module's program.
 template <class M>
 requires requires(M& m) {
   typename M::layer;

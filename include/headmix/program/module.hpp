@@ -1,13 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Module: a layer with memory. It owns the parameters, their gradients and the workspace, and is what a newcomer uses:
+// Module: a layer with memory for its parameters, gradients and workspace.
 //
 //   Module<Moa<512, 64, SoftmaxTopK<8, 2>>, Cpu<float>> m(seed);
 //   auto y = m.forward(x);
 //   m.backward(dy);
 //
-// What goes in and comes out (x, y, dy, parameters, gradients, selections) lies in the memory of the backend; batches,
-// sizes and losses are the host's.
+// Inputs, results, parameters, gradients and selections lie in memory of the backend; batches, sizes and losses in
+// memory of the host.
 
 #include <algorithm>
 #include <iterator>
@@ -22,15 +22,15 @@
 
 namespace headmix {
 
-/// Says that a module works on the parameters of another one.
+/// Tag: the module uses the parameters of another module.
 struct share_parameters {};
-/// Says that parameters do not start by the layer's rules: they are zeros until somebody writes them.
+/// Tag: parameters start as zeros and not by the layer's initialisers.
 struct uninitialized {};
 
 /// A layer with its parameters, their gradients and a workspace.
 ///
-/// One thread at a time may call a module. Several modules may run at the same time on threads of their own, also with
-/// one thread_pool; with shared parameters only while nobody writes these or their gradients.
+/// One thread at a time may call a module. Several modules may run at the same time on their own threads, also with one
+/// thread_pool; with shared parameters only while no thread writes the parameters or their gradients.
 /// @tparam L the layer, e.g. Moa
 /// @tparam Backend Cpu, Cuda, Reference or your own
 /// @tparam Mode `training`, `inference` or `gradients_by<leaves...>`
@@ -42,36 +42,36 @@ class Module {
   using layer = L;
   using scalar = typename Backend::scalar;
   using memory_type = backend_memory<Backend>;
-  /// The layer's values, as `roots`; a class of its own, so that the names of types do not spell them out.
+  /// The roots of the layer; a class, so that names of types do not spell them out.
   struct layer_roots {
     using list = typename detail::module_roots<decltype(detail::result_of<L, Mode>()), typename L::losses,
                                                typename L::observed>::type::list;
   };
   using program_type = Program<layer_roots, Backend, Mode>;
-  /// Of y and dy: `scalar`, or accumulator_t of it for what is never rounded to it, as a loss is.
+  /// The number type of y and dy: `scalar`, or its accumulator_t for values that are never rounded, as losses are.
   using result_scalar = typename program_type::template type<typename program_type::result>;
   using parameter_leaves = filter<typename program_type::leaves, detail::is_parameter>;
   using buffer_leaves = filter<typename program_type::leaves, detail::is_buffer>;
   using packed_leaves = filter<typename program_type::leaves, detail::is_packed>;
 
-  /// Parameters start by the layer's rules; the same seed gives the same numbers on every platform. Dynamic sizes of
-  /// the layer follow: `Module m(seed, backend, at<L::model_dim>(512), ...)`. Modules that work on each other's results
-  /// are given copies of one backend, since every default-made one of a GPU is a stream of its own.
+  /// Parameters start by the layer's initialisers; a seed gives the same numbers on every platform. Dynamic sizes of
+  /// the layer are further arguments: `Module m(seed, backend, at<L::model_dim>(512), ...)`. Modules that read each
+  /// other's results need copies of one backend: every default-constructed backend of a GPU has its own stream.
   template <Extent... X>
   explicit Module(std::uint64_t seed, Backend backend = {}, size_value<X>... sizes)
       : Module(initial_weights::by_the_rules, seed, std::move(backend), sizes...) {}
-  /// A module whose weights are written next, as load() and copy_parameters() do: they are not drawn.
+  /// A module of zero weights, for load() and copy_parameters().
   template <Extent... X>
   explicit Module(uninitialized, Backend backend = {}, size_value<X>... sizes)
       : Module(initial_weights::none, 0, std::move(backend), sizes...) {}
-  /// A module that works on the parameters of another one and adds to their gradients: another program of the same
-  /// weights. Parameters are found by name; one that the owner does not have is an error. The owner must outlive it.
+  /// A module that uses the parameters of `owner` and adds to their gradients. Parameters are matched by name; a name
+  /// that the owner lacks is an error. The owner must outlive the module.
   template <class Owner, Extent... X>
   requires std::is_same_v<std::remove_cvref_t<decltype(std::declval<Owner&>().backend())>, Backend> Module(
       share_parameters, Owner& owner, size_value<X>... sizes)
       : Module(share_parameters{}, owner, owner.backend(), sizes...) {}
-  /// The same on a backend of its own with the same memory, as one with another executor is: a server has a pool of
-  /// threads for each module and one set of weights.
+  /// On another backend with the same memory, such as one with another executor: a server has one set of weights and a
+  /// thread pool for each module.
   template <class Owner, Extent... X>
   Module(share_parameters, Owner& owner, Backend backend, size_value<X>... sizes)
       : self_(std::make_unique<body>(std::move(backend), owner.seed(), sizes...)) {
@@ -89,8 +89,8 @@ class Module {
     bind_randomness();
   }
 
-  /// y of x, [tokens, D], all of one sequence. Keeps a reference to x. The result stays valid until the next forward
-  /// pass, so it cannot be the x of that: copy it first.
+  /// y of x, [tokens, D], one sequence. Keeps a reference to x. The result is valid until the next forward pass, so it
+  /// cannot be the input of that pass.
   view<result_scalar const> forward(view<scalar const> x) { return forward(x, uniform(1, x.rows)); }
   /// y of x, whose rows belong to the sequences `b`: `segments`, or a `Padding` where the layer is `padded`.
   view<result_scalar const> forward(view<scalar const> x, batch const& b) {
@@ -104,8 +104,8 @@ class Module {
     }
     return forward();
   }
-  /// y of x and of the second input, from which keys and values are made (cross-attention). Where queries are among the
-  /// rows of the second input: contract/position.hpp.
+  /// y of x and of a second input, the source of keys and values (cross-attention). Positions of queries among the rows
+  /// of the second input: contract/position.hpp.
   template <class Of = L>
   view<result_scalar const> forward(view<scalar const> x, batch const& b, view<scalar const> context, batch const& m) {
     static_assert(has_leaf<typename Of::context>, "headmix: the layer has no second input; see the option context_dim");
@@ -120,7 +120,7 @@ class Module {
     }
     return forward(x, b);
   }
-  /// The same over leaves that were bound with program().bind().
+  /// y of leaves that were bound with program().bind().
   view<result_scalar const> forward() {
     if constexpr (draws_randomness && !std::is_same_v<Mode, inference>) {
       if (!self_->fixed_randomness) {
@@ -129,7 +129,7 @@ class Module {
     }
     bind_randomness();
     std::size_t const bytes = self_->program.workspace_bytes();
-    // Before the workspace grows and its memory is gone.
+    // Before the workspace grows: x may lie in it.
     binding().check_outside(self_->memory.workspace.bytes());
     reserve(self_->memory.workspace, bytes);
     self_->program.bind_workspace(self_->memory.workspace.bytes());
@@ -137,34 +137,33 @@ class Module {
     ++self_->passes;
     return y;
   }
-  /// For inference with weights that stay as they are: the next forward pass copies those of experts to where products
-  /// read them fastest, on backends that have such a form, for as much memory as they take. The copies are the
-  /// module's. After a change of parameters, parameters_changed() must be called; copy_parameters() does.
+  /// For inference with constant weights: the next forward pass copies the weights of experts into the layout that
+  /// products read fastest, on backends with PreparesWeights. The copies take as much memory as the weights. After a
+  /// change of parameters, call parameters_changed(); copy_parameters() does.
   template <class M = Mode>
   void prepare_weights() {
     static_assert(std::is_same_v<M, inference>, "headmix: only weights of a module for inference can be prepared");
     self_->memory.prepare();
     self_->program.bind_prepared(&self_->memory.prepared);
   }
-  /// Says that values of parameters were written: what prepare_weights() made of them is made again by the next forward
-  /// pass.
+  /// Parameters were written: the next forward pass renews the copies of prepare_weights().
   void parameters_changed() {
     if (self_->memory.is_prepared) self_->memory.prepare();
   }
-  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i by the parameters to theirs, and makes those by the
-  /// inputs anew; see Program::backward.
+  /// Adds the gradients of <dy, y> + sum of weights_i * losses_i to the gradients of parameters, and overwrites the
+  /// gradients of inputs; see Program::backward.
   template <class M = Mode>
   void backward(view<result_scalar const> dy, std::initializer_list<double> weights = {}) {
     backward<M>(dy, std::span<double const>(std::data(weights), weights.size()));
   }
-  /// The same with weights by name, `{{"load_balance", 0.01}, {"z", 0.001}}`: each is that of all losses of its name.
-  /// A loss without a weight or with two, and a name that no loss has, is an error.
+  /// With weights by name, `{{"load_balance", 0.01}, {"z", 0.001}}`, each for all losses of that name. A loss without a
+  /// weight or with two, and a name without a loss, are errors.
   template <class M = Mode>
   void backward(view<result_scalar const> dy, loss_weights const& weights) {
     detail::weigh_losses(self_->memory.weights, loss_sources::sources, weights);
     backward<M>(dy, std::span<double const>(self_->memory.weights));
   }
-  /// The same with weights of a number that is known when the program runs.
+  /// With a span of weights.
   template <class M = Mode>
   void backward(view<result_scalar const> dy, std::span<double const> weights) {
     static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
@@ -178,14 +177,14 @@ class Module {
     self_->program.backward(dy, weights);
   }
 
-  /// The gradient by the input of forward(x), of the latest backward pass: it stays valid until the next one. Whoever
-  /// binds the input with program().bind() and gives it a gradient gets that one, added to.
+  /// The gradient by the input of forward(x), valid until the next backward pass. An input that was bound with a
+  /// gradient by program().bind() accumulates into that gradient, which is returned.
   template <class M = Mode>
   [[nodiscard]] view<scalar const> input_gradient() const {
     static_assert(!std::is_same_v<M, inference>, "headmix: a module for inference computes no gradients");
     return self_->memory.input_gradient.latest;
   }
-  /// The gradient by the second input, likewise.
+  /// The gradient by the second input, see input_gradient().
   template <class Of = L>
   [[nodiscard]] view<scalar const> context_gradient() const {
     static_assert(trains, "headmix: a module for inference computes no gradients");
@@ -193,11 +192,11 @@ class Module {
     return self_->memory.context_gradient.latest;
   }
 
-  /// What noise and dropout of the following passes are drawn with; `randomness::off()` for evaluation. Without a call,
-  /// training draws with the module's seed, the number of the forward pass being the step, and inference draws nothing.
-  /// The `module` of a layer that divides tokens among ranks is the rank then, else 0.
-  /// Before every launch of a recorded graph, it gives the pass new values. backward() needs a forward pass with the
-  /// same randomness, so other values make it fail until there was one.
+  /// The seed, step and module number of noise and dropout in the following passes; `randomness::off()` for evaluation.
+  /// Without a call, training draws with the module's seed, the number of the forward pass as the step, and, for a
+  /// layer that divides tokens among ranks, the rank as the module number; inference draws nothing. Call it before
+  /// every launch of a recorded graph. After a change of values, backward() fails until a forward pass has run with
+  /// them.
   void set_randomness(randomness r) {
     bool const same = std::equal(std::begin(r.word), std::end(r.word), std::begin(self_->memory.random.word));
     self_->memory.random = r;
@@ -207,9 +206,9 @@ class Module {
     }
     bind_randomness();
   }
-  /// The number of forward passes so far: with the seed, what the next one draws noise and dropout with.
+  /// The number of forward passes so far: the step with which the next one draws noise and dropout.
   [[nodiscard]] std::uint32_t passes() const { return self_->passes; }
-  /// The next forward pass draws what pass number `passes` of a module of this seed draws. Initial values stay.
+  /// Sets the number of forward passes, so that the next one draws as pass number `passes`. Parameters stay.
   void continue_from(std::uint64_t seed, std::uint32_t passes) {
     self_->memory.seed = seed;
     self_->passes = passes;
@@ -246,30 +245,30 @@ class Module {
   }
   /// Packed weights, [matrices, 1, words], of a layer for inference; see copy_parameters().
   [[nodiscard]] std::vector<packed_parameter> const& packed_parameters() const { return self_->memory.packed; }
-  /// One of them: `m.get<Layer::W_q>()`.
+  /// A parameter: `m.get<Layer::W_q>()`.
   /// @param instance  of a layer that is repeated
   template <Parameter P>
   [[nodiscard]] headmix::parameter<scalar> const& get(Index instance = 0) const {
     static_assert(contains<parameter_leaves, P>, "headmix: the layer has no such parameter");
     return self_->memory.parameters.at(static_cast<std::size_t>(position_in<parameter_leaves, P>::value), instance);
   }
-  /// A buffer likewise.
+  /// A buffer.
   template <ModuleBuffer P>
   [[nodiscard]] headmix::parameter<scalar> const& get(Index instance = 0) const {
     static_assert(contains<buffer_leaves, P>, "headmix: the layer has no such buffer");
     return self_->memory.buffers.at(static_cast<std::size_t>(position_in<buffer_leaves, P>::value), instance);
   }
-  /// Number of times that a leaf of the layer has memory of its own: more than 1 in repeat() alone.
+  /// The number of instances of a leaf: more than 1 in repeat() alone.
   template <class Leaf>
   [[nodiscard]] Index times_of() const {
     return detail::program_access::unrolled(self_->program)
         .instances_of_leaf(position_in<typename program_type::leaves, Leaf>::value);
   }
-  /// Also where they belong to another module.
+  /// Gradients of parameters, also of those that another module owns.
   void zero_gradients() { self_->memory.zero_gradients(); }
   /// The module's own copy.
   [[nodiscard]] Backend const& backend() const { return self_->memory.backend; }
-  /// What the parameters and the randomness are drawn with.
+  /// The seed of parameters and randomness.
   [[nodiscard]] std::uint64_t seed() const { return self_->memory.seed; }
   /// The program, for binding further inputs, sequences and sizes.
   [[nodiscard]] program_type& program() { return self_->program; }
@@ -286,7 +285,7 @@ class Module {
   static constexpr bool draws_randomness = random_keys::size > 0;
   static constexpr bool trains = !std::is_same_v<Mode, inference>;
 
-  /// In one place, to which the program and its values point: modules can be moved.
+  /// At a fixed address, since values of the program point into it: modules can be moved.
   struct body {
     template <Extent... X>
     body(Backend backend, std::uint64_t seed, size_value<X>... sizes)
@@ -325,7 +324,7 @@ class Module {
     return detail::program_access::unrolled(self_->program)
         .value(position_in<typename program_type::leaves, Leaf>::value, instance);
   }
-  /// The rank, where ranks have tokens of their own: their noise and dropout differ. Else 0: they agree.
+  /// The rank if each rank has its own tokens, so that noise and dropout differ; else 0.
   [[nodiscard]] std::uint32_t module_of_rank() const {
     if constexpr (HasCommunicator<Backend>) {
       constexpr bool divides_tokens = requires { L::divides_tokens; };
@@ -395,7 +394,7 @@ class Module {
 };
 
 namespace detail {
-/// Stands for a layer whose equations were refused.
+/// A layer whose equations were refused.
 template <class L>
 struct refused_layer {
   using x = typename L::x;
@@ -405,7 +404,7 @@ struct refused_layer {
 };
 }  // namespace detail
 
-/// A module of a layer that the compiler has refused. It reports nothing more.
+/// The module of a refused layer: no further errors.
 template <GivenLayer L, BackendPolicy Backend, class Mode>
 requires detail::Refused<std::remove_cvref_t<decltype(L::y)>>
 class Module<L, Backend, Mode> : public Module<detail::refused_layer<L>, Backend, Mode> {

@@ -6,7 +6,7 @@
 //   l.add_seconds(seconds_of_calls(m, [&] { m.forward(x); }));
 //   check_finite(m, [&] { m.forward(x); m.backward(dy); });   // an error names the call, the value and the place
 //
-// An observation replaces the functions of the program's calls while it lasts. Other passes have no part of it.
+// An observation replaces the functions of a program's calls until it ends.
 
 #include <algorithm>
 #include <array>
@@ -22,8 +22,8 @@ namespace headmix {
 
 namespace detail {
 
-/// Replaces the functions of a program's calls, until it is destroyed, by one that calls around(call, values, run),
-/// which calls run().
+/// Replaces the functions of a program's calls during its lifetime: around(call, values, run) is called instead and
+/// calls run().
 template <class Runner>
 class observed_calls {
   using Backend = typename Runner::backend_type;
@@ -99,7 +99,7 @@ std::array<Index, 3> first_not_finite_of(Backend const& backend, view<T const> v
   }
   return {-1, -1, -1};
 }
-/// That of value n of a program, which has been written.
+/// The place in value n of a program.
 template <class Roots, class Backend, class Mode>
 std::array<Index, 3> first_not_finite(Program<Roots, Backend, Mode>& program, std::size_t n, untyped_view const& v) {
   using scalar = typename Backend::scalar;
@@ -113,8 +113,8 @@ std::array<Index, 3> first_not_finite(Program<Roots, Backend, Mode>& program, st
 
 }  // namespace detail
 
-/// Seconds that each call of the program took, in their order, in all passes that `passes()` runs on this thread. A
-/// device is waited for after each call.
+/// Seconds of each call, in the order of calls, summed over all passes that `passes()` runs on this thread.
+/// Synchronizes with a device after each call.
 /// @param m  a Module or a Program
 template <class M, class F>
 [[nodiscard]] std::vector<double> seconds_of_calls(M& m, F const& passes) {
@@ -136,8 +136,8 @@ template <class M, class F>
   return seconds;
 }
 
-/// Runs passes() on this thread, and fails at the first call of the program that writes a number that is not finite.
-/// Infinities that are meant are found, too: the logarithm of a sum of nothing is one.
+/// Runs passes() on this thread and fails at the first call that writes a non-finite number, also if it is intended, as
+/// the logarithm of an empty sum is.
 /// @param m  a Module or a Program
 template <class M, class F>
 void check_finite(M& m, F const& passes) {

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// parameter<T>: one named weight of a module, as an optimiser, a checkpoint or a printout sees it.
-// The module owns the memory and the name; a parameter is a handle to both. And what an optimiser keeps of it.
+// parameter<T>: a named weight of a module and its gradient, for optimisers and checkpoints. The module owns the memory
+// and the name. state_tensor: a named tensor of an optimiser.
 
 #include <array>
 #include <concepts>
@@ -15,14 +15,13 @@
 
 namespace headmix {
 
-/// Which part of a tensor is here, where it is divided among ranks: what lies from `first` on in all matrices, rows and
-/// columns of the whole, [count, rows, cols].
+/// The part of a tensor that a rank has: from `first` on along each dimension of the whole, [count, rows, cols].
 struct tensor_part {
-  bool divided = false;  ///< false: all of it is here, and nothing else is said
+  bool divided = false;  ///< false: the whole tensor; the other members are not set
   std::array<Index, 3> first{};
   std::array<Index, 3> whole{};
 
-  /// The number of an element in the whole, where its place in the part is [matrix, row, col].
+  /// The number in the whole tensor of element [matrix, row, col] of the part.
   [[nodiscard]] Index number(Index matrix, Index row, Index col) const {
     return ((first[0] + matrix) * whole[1] + first[1] + row) * whole[2] + first[2] + col;
   }
@@ -35,10 +34,10 @@ struct parameter {
   std::string_view name;
   view<T> value;
   view<T> gradient;
-  std::string_view qualified = {};  ///< the whole name of the leaf's type: two routers of a layer may have a W_g each
-  tensor_part part = {};            ///< of the weight as one process would have it
+  std::string_view qualified = {};  ///< of the leaf's type: two routers of a layer may have a W_g each
+  tensor_part part = {};            ///< of the weight of a single process
 
-  /// The extents that it has in one process: count, rows and columns.
+  /// Count, rows and columns of the whole weight.
   [[nodiscard]] std::array<Index, 3> whole() const {
     return part.divided ? part.whole : std::array<Index, 3>{value.count, value.rows, value.cols};
   }
@@ -52,7 +51,7 @@ struct packed_parameter {
   std::string_view qualified = {};
 };
 
-/// One named tensor of an optimiser's state; whoever makes it owns the numbers, which are contiguous.
+/// A named tensor of an optimiser's state, contiguous; the optimiser owns the memory.
 template <class T>
 struct state_tensor {
   std::string name;
@@ -60,8 +59,8 @@ struct state_tensor {
   tensor_part part = {};
 };
 
-/// An optimiser whose state can be saved (io/checkpoint.hpp). `state()` is a list of state_tensors, whose names are its
-/// own ("m.W_q"), and which are read when it is saved and written when it is loaded. `steps()` counts the steps done.
+/// An optimiser whose state can be saved (io/checkpoint.hpp). `state()` is a list of state_tensors with unique names
+/// ("m.W_q"), which save() reads and load() writes. `steps()` is the number of completed steps.
 /// State in the memory of a backend: the optimiser also has `backend()`.
 template <class O>
 concept StatefulOptimiser = requires(O& optimiser, O const& saved, Index steps) {
@@ -81,7 +80,7 @@ std::vector<parameter_name> names_of(Parameters const& parameters) {
   for (auto const& p : parameters) names.push_back({p.name, p.qualified});
   return names;
 }
-/// The parameters of a module, and its buffers where it has any.
+/// The parameters of a module, then its buffers.
 template <class M>
 auto with_buffers(M const& m) {
   auto const& parameters = m.parameters();
@@ -92,7 +91,7 @@ auto with_buffers(M const& m) {
   }
   return all;
 }
-/// Fails if the name is that of several parameters; `whose` says of which module they are.
+/// Fails if several parameters have the name; `whose` names their module.
 inline void check_unambiguous(std::string_view name, std::vector<parameter_name> const& all, char const* whose) {
   std::string found;
   int n = 0;
@@ -107,8 +106,8 @@ inline void check_unambiguous(std::string_view name, std::vector<parameter_name>
          "with get<Leaf>()");
   }
 }
-/// Which of `all` parameter `wanted[which]` is: the same leaf, or else the only one of its name; -1 for none. A name
-/// that several leaves have is an error.
+/// The index in `all` of parameter `wanted[which]`: the same leaf, else the only one of its name; -1 for none. Fails if
+/// several leaves have the name.
 inline int find_parameter(std::vector<parameter_name> const& wanted, std::size_t which, char const* whose_wanted,
                           std::vector<parameter_name> const& all, char const* whose) {
   auto const& p = wanted[which];

@@ -1,10 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Program: a program bound to memory. Bind the leaves, give it a workspace of workspace_bytes(), then call forward()
-// and backward(dy); after that nothing allocates.
+// Program: the passes of a set of roots over memory of the caller. Bind the leaves, then a workspace of
+// workspace_bytes(), then call forward() and backward(dy), which do not allocate.
 //
-// Gradients of leaves are added to what the caller's memory holds; zero it between steps. A backward pass may be
-// repeated.
+// Gradients of leaves are added to the caller's memory; zero it between steps. A backward pass may be repeated.
 
 #include <array>
 #include <initializer_list>
@@ -17,13 +16,13 @@
 namespace headmix {
 
 namespace detail {
-/// True where all objectives but the result are losses, [1, 1].
+/// True if all objectives but the result are losses, [1, 1].
 template <class Result, class Objective>
 inline constexpr bool are_numbers = false;
 template <class Result, class... R>
 inline constexpr bool are_numbers<Result, type_list<R...>> =
     ((std::is_same_v<R, Result> || (rows<R>::value == 1 && cols<R>::value == 1)) && ...);
-/// Places of a value: an expression, a root by its number, and what the view in a place reads.
+/// Places of a value: an expression, a root by its number, the source of a view.
 template <class E>
 struct expression_of {
   using type = E;
@@ -36,7 +35,7 @@ template <class Place>
 struct source_place {
   using type = source_of<memory_of<typename Place::type>>;
 };
-/// The leaves of a program, for code that handles those of all programs alike.
+/// Access to the run-time side of any program.
 struct program_access {
   template <class P>
   static auto& binding(P& program) {
@@ -65,8 +64,8 @@ auto& binding_of(P& program) {
 }
 }  // namespace detail
 
-/// One thread at a time may call a program; several programs may run at the same time, if none writes what another one
-/// reads.
+/// One thread at a time may call a program. Several programs may run at the same time, unless one writes memory that
+/// another reads.
 ///
 /// @tparam Roots `roots<Y, losses and selections...>`
 /// @tparam Backend runs the kernels; the program keeps a reference to it
@@ -79,7 +78,7 @@ class Program {
  public:
   using scalar = typename Backend::scalar;
   using leaves = typename program::leaves;
-  /// Its steps, forward and all, before any of them are done together.
+  /// The steps of the forward pass, and of both passes, before fusion.
   using forward_steps = detail::forward_steps_in<typename program::parts>;
   using steps = detail::steps_in<typename program::parts>;
   /// The values that have a buffer, in the order in which they are written.
@@ -90,8 +89,8 @@ class Program {
   template <Expr E>
   using type = storage_t<E::kind_of, scalar>;
 
-  /// Keeps a reference to the backend. Where a part is repeated as often as a dynamic size says, that size is given
-  /// here; others may be, or by set().
+  /// Keeps a reference to the backend. A dynamic size that counts the instances of a repeated part is an argument;
+  /// other sizes may be arguments, or be given by set().
   template <Extent... X>
   explicit Program(Backend& backend, size_value<X>... sizes)
       : runner_(program::table, program::functions, backend, times(typename program::repetitions{}, sizes...)) {
@@ -101,7 +100,7 @@ class Program {
   Program(Program const&) = delete;
   Program& operator=(Program const&) = delete;
 
-  /// Binds leaf L to the caller's memory, and its gradient, if it is wanted, to memory of the same extents.
+  /// Binds leaf L to memory of the caller, and optionally its gradient to memory of the same extents.
   /// @param instance  of a repeated leaf, which has memory for each instance
   template <Leaf L>
   void bind(L, view<type<L> const> value, view<type<L>> gradient = {}, Index instance = 0) {
@@ -112,11 +111,11 @@ class Program {
   [[nodiscard]] view<type<L> const> gradient(L, Index instance = 0) const {
     return detail::typed<type<L> const>(runner_.binding().leaf_gradient(leaf_number<L>(instance)));
   }
-  /// Says where each sequence of query tokens begins; one sequence without it.
+  /// Sets the sequences of query tokens; without a call, all tokens are one sequence.
   void bind_tokens(segments s) { runner_.binding().bind_tokens(s); }
-  /// Says where each sequence of key tokens begins, in programs whose keys come from another input.
+  /// Sets the sequences of context tokens, in programs with keys of a second input.
   void bind_context(segments s) { runner_.binding().bind_context(s); }
-  /// Gives a dynamic size that no leaf has, e.g. the number of chosen experts.
+  /// Sets a dynamic size that no leaf has, e.g. the number of chosen experts.
   template <Extent X>
   void set(X, Index n) {
     static_assert(!counts_times<X>(typename program::repetitions{}),
@@ -134,12 +133,12 @@ class Program {
     return detail::segments_in<typename program::sizes, X>(runner_.binding().sizes());
   }
 
-  /// Bytes of workspace that the bound extents need. Checks everything that can be checked before running.
+  /// Bytes of workspace for the bound extents. Checks everything that can be checked before a pass.
   [[nodiscard]] std::size_t workspace_bytes() { return runner_.workspace_bytes(); }
-  /// Gives the program its workspace, aligned to `headmix::alignment`, for as long as the program runs.
+  /// Binds the workspace, aligned to `headmix::alignment`. It must outlive the passes.
   void bind_workspace(std::span<std::byte> memory) { runner_.set_workspace(memory); }
 
-  /// Products with the weights of experts read what `p` has of them; null for none.
+  /// Products with the weights of experts read their prepared copies in `p`; null for none.
   void bind_prepared(prepared_weights<Backend>* p) { runner_.set_prepared(p); }
 
   /// Computes the roots and returns the first one. The view stays valid until the next forward pass.
@@ -148,18 +147,18 @@ class Program {
     return get_as<result_place>();
   }
   /// Adds the gradients of <dy, result> + sum of weights_i * loss_i to the gradients of the leaves.
-  /// `weights` has one number per further root that has a gradient; without any the losses count nothing.
+  /// `weights` has one number for each loss; an empty list weights all losses by 0.
   template <class M = Mode>
   void backward(view<type<result> const> dy, std::initializer_list<double> weights = {}) {
     backward<M>(dy, std::span<double const>(std::data(weights), weights.size()));
   }
-  /// The same for a number of weights that is known when the program runs.
+  /// With a span of weights.
   template <class M = Mode>
   void backward(view<type<result> const> dy, std::span<double const> weights) {
     check_backward<M>(dy, weights);
     runner_.backward(detail::untyped(dy), weights);
   }
-  /// Fails as backward() of the same arguments would, and does nothing else.
+  /// The checks of backward() without the pass.
   template <class M = Mode>
   void check_backward(view<type<result> const> dy, std::span<double const> weights = {}) const {
     static_assert(!std::is_same_v<M, inference>, "headmix: a program for inference computes no gradients");
@@ -168,20 +167,20 @@ class Program {
     runner_.check_backward(detail::untyped(get_as<result_place>()), detail::untyped(dy), weights);
   }
 
-  /// A root or another value of the program. Only roots are sure to survive a pass.
+  /// A root or another value of the program. Only roots survive a pass for certain.
   /// @param instance  of a value that is made several times
   template <Expr E>
   [[nodiscard]] view<type<E> const> get(E, Index instance = 0) const {
     return get_as<detail::expression_of<E>>(instance);
   }
-  /// How far the program has come. After an error, forward() begins where the last step completed.
+  /// The last completed stage. After an error, forward() continues from it.
   [[nodiscard]] stage state() const { return runner_.state().at(); }
-  /// True when the values of the last forward pass are there to be read.
+  /// True if the values of the last forward pass can be read.
   [[nodiscard]] bool has_run() const { return runner_.state().has_run(); }
 
  private:
   using result_place = detail::root_of<Roots, 0>;
-  /// The value Place::type. Names of functions have its place and not the expression.
+  /// The value Place::type; symbols contain the place and not the expression.
   template <class Place>
   [[nodiscard]] auto get_as(Index instance = 0) const {
     using M = detail::memory_of<typename Place::type>;
@@ -202,7 +201,7 @@ class Program {
   static constexpr bool counts_times(type_list<R...>) {
     return (std::is_same_v<X, typename R::count> || ...);
   }
-  /// How often the parts are done that leaves of repetitions R belong to.
+  /// The number of instances of each repetition R.
   template <class... R, class... X>
   static std::array<Index, sizeof...(R)> times(type_list<R...>, size_value<X>... sizes) {
     return {times_of<R>(sizes...)...};

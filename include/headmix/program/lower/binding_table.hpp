@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The sizes, leaves and checks of a program as tables: types go in, constant arrays come out. What is bound is held
-// against them in program/run/binding.hpp.
+// The rows of sizes, leaves and checks of a program, from its types. program/run/binding.hpp checks memory against
+// them.
 
 #include <array>
 
@@ -11,7 +11,7 @@
 
 namespace headmix::detail {
 
-/// True when the requirement holds whatever the dynamic sizes are; `make` has checked what is static.
+/// True for requirements that hold for all values of dynamic sizes; `make` has checked static ones.
 template <class Check>
 inline constexpr bool certain = false;
 template <template <class, class> class Rule, class X, class Y>
@@ -28,7 +28,7 @@ struct is_uncertain {
   template <class Check>
   static constexpr bool value = !certain<Check>;
 };
-/// The requirements that a number places on extents where it is an operand.
+/// The requirements of a number on the extents of its operation.
 template <class A>
 struct checks_of_operand {
   using type = type_list<>;
@@ -38,7 +38,7 @@ requires requires { typename A::requirements; }
 struct checks_of_operand<A> {
   using type = typename A::requirements;
 };
-/// The requirements of node E that are to be checked when its program is bound.
+/// The requirements of node E that are checked when the program is bound.
 template <class E>
 struct checks_of {
   using type = type_list<>;
@@ -74,7 +74,7 @@ using sizes_of_node =
     concat<typename sizes_of_shape<typename E::extents>::type,
            typename sizes_of_checks<typename checks_of<E>::type>::type, typename sizes_of_number<E>::type>;
 
-/// The leaf whose rows must follow each other because E is a reshape of it, or none.
+/// The leaf that E reshapes, whose rows must follow each other, or none.
 template <class E, form = E::form_of>
 struct leaf_below {
   using type = type_list<>;
@@ -192,7 +192,7 @@ template <class... X>
 constexpr auto names_of_sizes(type_list<X...>*) {
   return std::array<char const*, sizeof...(X)>{name_source<X>()...};
 }
-/// Reads a number of leaf L, whose numbers must be above 0.
+/// Reads a number of leaf L; null unless its numbers must be above 0.
 template <class L, class Scalar>
 constexpr auto read_positive() -> double (*)(std::byte const*) {
   if constexpr (PositiveConstant<L>) {
@@ -234,7 +234,7 @@ concat<typename reshaped_leaf<E>::type...>* reshaped_leaves(type_list<E...>*);
 template <class Graph>
 using mentioned_sizes = list_of<decltype(detail::sizes_of_nodes(detail::pack<nodes_in<Graph>>()))>;
 
-/// What a program P binds.
+/// The arrays of the binding table of a program P.
 template <class P>
 struct binding_arrays {
   using sizes = typename P::sizes;

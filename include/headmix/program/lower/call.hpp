@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernel calls of a program as data. A call is a function that depends on the operation and on the types of its
-// operands only, and the numbers of the values that it works on; so programs of the same operations share the code.
+// Kernel calls: a function that depends on an operation and the types of its operands alone, and the numbers of the
+// operands' values. Programs of the same operations share the functions.
 
 #include <array>
 #include <span>
@@ -55,22 +55,22 @@ struct memory<true> {
   template <class E>
   using of = typename memory<Alias<first_in<terms<E>>>>::template of<first_in<terms<E>>>;
 };
-/// The value whose memory holds E: E itself, unless it is another name for it.
+/// The value in whose memory E lies: E itself, unless E is an alias.
 template <class E>
 using memory_of = typename memory<Alias<E>>::template of<E>;
 
-/// A value of which only the extents are looked at.
+/// A value of which a call reads only the extents.
 template <class E>
 struct extents_of {};
 
-/// The number that a scalar constant is, which it may also be stored as elsewhere.
+/// A scalar constant as a number in the call; other calls may read it from memory.
 template <class E>
 struct number_in {
   using extents = typename E::extents;
   static constexpr form form_of = form::scalar_constant;
 };
 
-/// E, read element by element: the tree that a kernel receives, and the values that `reader` makes it of.
+/// E, read element by element: the tree that a kernel receives, and the values that `reader` reads for it.
 template <class E, class Scalar>
 struct lowered {
   using tree =
@@ -101,7 +101,7 @@ struct lowered<node<Op, Key>, Scalar> {
   using values = type_list<extents_of<node<Op, Key>>, memory_of<Key>>;
 };
 
-/// E read element by element by a kernel that makes those of Products itself.
+/// E, read element by element by a kernel that computes the elements of Products itself.
 template <class E, class Scalar, class Products>
 struct lowered_over : lowered<E, Scalar> {};
 template <class E, class Scalar, class... P>
@@ -116,13 +116,13 @@ requires(Op::form_of == form::pointwise && (reads_element<node<Op, A...>, P> || 
   using values = concat<typename lowered_over<A, Scalar, type_list<P...>>::values...>;
 };
 
-/// The operand A of a kernel that reads memory, or one that fuses.
+/// The operand A of a kernel, in memory, or read element by element if the kernel fuses.
 template <bool Fuses, class A, class Scalar>
 struct operand {
   using type = view<storage_t<A::kind_of, Scalar> const>;
   using values = type_list<memory_of<A>>;
 };
-/// An operand that is only to be there before.
+/// An operand that orders calls and is not read.
 struct unread {};
 template <class B, class Scalar>
 struct operand<false, node<ops::before, B>, Scalar> {
@@ -176,7 +176,7 @@ struct reader<tree_number<W>> {
 template <class W, class Op, class... A>
 struct reader<tree_node<W, Op, A...>> {
   static tree_node<W, Op, A...> read(value_reader& from, bound_sizes const& sizes) {
-    return {reader<A>::read(from, sizes)...};  // braces: from left to right
+    return {reader<A>::read(from, sizes)...};  // braces: evaluated from left to right
   }
 };
 template <class A>
@@ -208,7 +208,7 @@ struct reader<lazy<Tree>> {
 
 // ---- the calls ----
 
-/// Calls f(a...) with arguments that braces made from left to right.
+/// Calls f(a...); braces around the arguments evaluate them from left to right.
 struct in_order {
   template <class F, class... A>
   in_order(F const& f, A const&... a) {
@@ -216,7 +216,7 @@ struct in_order {
   }
 };
 
-/// What a call of an operation does at the edge of a repeated part.
+/// The edge of a repeated part that an operation is, and the repetition.
 template <class Op>
 struct edge_of {
   static constexpr repeat_edge edge = repeat_edge::none;
@@ -272,7 +272,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
              reader<In>::read(from, run.sizes)...};
     return n;
   }
-  /// Its part of each_row: `outputs` and `operands` are moved on behind its own.
+  /// The step of each_row; `outputs` and `operands` advance past this kernel's values.
   template <class Run>
   static auto in_row(Run const& run, value_reader& outputs, value_reader& operands, bool accumulate) {
     auto const y = reader<Out...>::read(outputs, run.sizes);
@@ -294,7 +294,7 @@ struct kernel<Op, type_list<Out...>, type_list<In...>> {
   static constexpr bool is_asynchronous = Op::is_asynchronous;
   static constexpr int in_place = Op::in_place;
 };
-/// What kernels are that are no operations.
+/// The properties of kernels that are no operations.
 struct plain_kernel {
   using at = edge_of<void>;
   static constexpr bool is_row_local = false;
@@ -321,7 +321,7 @@ struct map_kernel : plain_kernel {
   static constexpr bool is_row_local = true;
 };
 
-/// One call: outputs and operands are lists of values. Without a definition: it is long, see core/type_list.hpp.
+/// One call; outputs and operands are lists of values. Without a definition, see core/type_list.hpp.
 template <class Kernel, class Outputs, class Operands, bool Accumulate, bool AccumulatesGradient>
 struct call;
 template <class K, class Y, class V, bool Accumulate, bool AccumulatesGradient>
@@ -382,7 +382,7 @@ struct adds_in_place {
   static constexpr bool value = AddsInPlace<E>;
 };
 
-/// y (+)= the sum of the terms: one pass for all that is pointwise, then the kernels that add in place.
+/// y (+)= the sum of the terms: one pass over pointwise terms, then the kernels that add in place.
 template <class Y, class T, class Scalar, class Fused, class InPlace, bool Accumulate, bool AccumulatesGradient>
 struct sum_calls;
 template <class Y, class T, class Scalar, class H, class... Node, bool Accumulate, bool AccumulatesGradient>
@@ -403,7 +403,7 @@ template <class Y, class T, class Scalar, class Terms, bool Accumulate, bool Acc
 using sum_of_terms = typename sum_calls<Y, T, Scalar, filter<Terms, fuses>, filter<Terms, adds_in_place>, Accumulate,
                                         AccumulatesGradient>::type;
 
-/// The calls that a step makes, and the buffers that it writes.
+/// The calls of a step, and its buffers.
 template <class Step, class Scalar>
 struct calls_of;
 template <class Node, class Scalar>

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Several calls become one where a backend can do them in one kernel. Calls about the same rows, for backends that are
-// FusedRows: routers, gates and losses are many small functions of short rows, and a kernel for each costs more than
-// what it computes. Products of the same left operand, for those that are StackedProducts: queries, keys and values.
+// Groups of calls that a backend runs as one kernel: functions of the same rows on backends with FusedRows, since
+// routers, gates and losses are many small functions of short rows and launches cost more than the arithmetic; products
+// of one left operand on backends with StackedProducts, as queries, keys and values are.
 
 #include <cstdint>
 
@@ -14,10 +14,10 @@ namespace headmix::detail {
 
 // ---- functions of rows ----
 
-/// Columns of a row that a warp has to itself, whether it is alone in a kernel or not.
+/// The most columns of a row in a group: a warp works on one row.
 inline constexpr Index most_short_columns = 1024;
 
-/// True where the rows of a value are those counted by Rows, or one, and its columns are few.
+/// True for values of few columns whose rows are counted by Rows, or that have one row.
 template <class Rows, class E>
 inline constexpr bool has_short_rows = count<E>::value == 1 &&
                                        1 <= cols<E>::value&& cols<E>::value <= most_short_columns &&
@@ -31,10 +31,10 @@ inline constexpr bool have_short_rows = false;
 template <class Rows, class... E>
 inline constexpr bool have_short_rows<Rows, type_list<E...>> = (has_short_rows<Rows, E> && ...);
 
-/// One of several steps: a kernel, and whether it adds to its output.
+/// One step of a row kernel: a kernel, and whether it adds to its output.
 template <class Kernel, bool Accumulate>
 struct row_part {};
-/// The kernel that is several kernels of rows.
+/// Several kernels of the same rows as one kernel.
 template <class Rows, class... Part>
 struct row_kernel;
 template <class Rows, class... Kernel, bool... Accumulate>
@@ -49,10 +49,10 @@ struct row_kernel<Rows, row_part<Kernel, Accumulate>...> : plain_kernel {
   }
 };
 
-/// What calls have in common that are about each of the rows that Rows counts by itself.
+/// The key of calls that treat each of the rows counted by Rows independently.
 template <class Rows>
 struct same_rows {
-  static constexpr double most_bytes = 3840;  // of the 4096 that the operands of a kernel of CUDA may have
+  static constexpr double most_bytes = 3840;  // CUDA: 4096 bytes of kernel arguments
   static constexpr bool in_parallel = false;
   template <class Run, class Kernel>
   using step = decltype(Kernel::in_row(std::declval<Run const&>(), std::declval<value_reader&>(),
@@ -65,7 +65,7 @@ struct same_rows {
 
 // ---- products ----
 
-/// The matrices as a stack; as none where they do not lie at equal distances behind each other.
+/// The matrices as a stack, an empty one unless they lie at equal distances.
 template <class T, std::size_t Count>
 view<T> stack_of(std::array<view<T>, Count> const& v) {
   auto const address = [](T* p) { return reinterpret_cast<std::intptr_t>(p); };
@@ -82,7 +82,7 @@ view<T> stack_of(std::array<view<T>, Count> const& v) {
   return stack;
 }
 
-/// The kernel that is several products of one left operand.
+/// Several products of one left operand as one kernel.
 template <class T, class A, class B, bool Accumulate, std::size_t Count>
 struct stacked_product : plain_kernel {
   template <class Run>
@@ -107,7 +107,7 @@ struct stacked_product : plain_kernel {
   }
 };
 
-/// What products have in common that have one left operand, and right operands of the same extents.
+/// The key of products of one left operand with right operands of the same extents.
 template <class Left, class Extents, class T, class A, class B, bool Accumulate>
 struct same_left {
   static constexpr bool in_parallel = true;
@@ -119,7 +119,7 @@ struct same_left {
 
 // ---- what may be made together, and is ----
 
-/// What a call has in common with those that it may be made together with, void for none.
+/// The key of a call's group, void for none.
 template <class Call, class Backend>
 struct common_of {
   using type = void;
@@ -140,7 +140,7 @@ requires(StackedProducts<Backend>)  //
   using type = same_left<Left, typename Right::extents, T, A, B, Accumulate>;
 };
 
-/// True for operands of which the order of calls is all that matters, or which a kernel writes.
+/// True for operands that order calls, or that the kernel writes.
 template <class Operand>
 inline constexpr bool fixes_order = std::is_same_v<Operand, unread>;
 template <class T>
@@ -168,7 +168,7 @@ constexpr auto roles_of(type_list<C...>*) {
   return std::array<call_role, sizeof...(C)>{role_of<Run, all, C, typename common_of<C, backend>::type>()...};
 }
 
-/// The call that makes several calls of one `common_of` in one kernel; a single call is itself.
+/// The call of a group of calls; that of a single call is the call itself.
 template <bool IsOne>
 struct together {
   template <class Backend, class... C>
@@ -187,19 +187,19 @@ struct joined_calls<Order, First, std::index_sequence<Member...>> {
   using type = typename together<sizeof...(Member) == 1>::template type<
       typename Order::backend, nth<Order::value.call[First + Member], typename Order::calls>...>;
 };
-/// Calls that are made together, as one.
+/// The call of group number Group.
 template <class Order, std::size_t Group, std::size_t Begin = Order::begin_of(Group),
           std::size_t End = Order::begin_of(Group + 1)>
 using group_of_calls = typename joined_calls<Order, Begin, std::make_index_sequence<End - Begin>>::type;
 template <class Order, std::size_t... Group>
 auto calls_in_order(std::index_sequence<Group...>) -> type_list<group_of_calls<Order, Group>...>*;
 
-/// True when a backend does several calls in one kernel.
+/// True for backends that run several calls as one kernel.
 template <class Backend>
 inline constexpr bool groups_calls = FusedRows<Backend> || StackedProducts<Backend>;
 
-/// In which order the calls of a program P are made, and which of them together.
-/// @tparam Tables  the program's tables of the calls one by one
+/// The order and the groups of the calls of a program P.
+/// @tparam Tables  the rows of the calls without groups
 template <class P, class Tables>
 struct order_of_calls {
   using backend = typename P::backend;
@@ -213,7 +213,7 @@ struct order_of_calls {
       call_ordering<single, stored>(roles, Tables::rows, Tables::numbers, bases, repeats).order(Tables::forward_calls);
   static constexpr std::size_t begin_of(std::size_t group) { return static_cast<std::size_t>(value.begin[group]); }
 };
-/// The calls of a program, together where they may be.
+/// The calls of a program, one for each group.
 template <class Order>
 using grouped_calls = list_of<decltype(detail::calls_in_order<Order>(std::make_index_sequence<Order::value.groups>{}))>;
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// In which order the calls of a program are made, and which of them together.
+// The order of the calls of a program, and the groups that become one kernel.
 
 #include <array>
 #include <span>
@@ -9,30 +9,29 @@
 
 namespace headmix::detail {
 
-/// What is seen of a call.
+/// The properties of a call that its place depends on.
 struct call_role {
-  int key = -1;              ///< calls with the same one may be made together; -1 for none
-  double share = 0;          ///< of what can be made together: at most 1 in all
-  bool in_parallel = false;  ///< calls that are made together may not read what one of them writes
-  bool is_fixed = false;     ///< no call is moved from one side of it to the other
+  int key = -1;              ///< calls with the same key may form a group; -1 for none
+  double share = 0;          ///< of a group, which may have 1 in all
+  bool in_parallel = false;  ///< no call of a group may read the output of another
+  bool is_fixed = false;     ///< no call is moved past it
 };
 
-/// The order in which calls are made: groups of calls that are made together.
+/// Calls in their order, and the groups that become one kernel.
 template <std::size_t Calls>
 struct call_order {
   std::array<int, Calls> call = {};
-  std::array<int, Calls + 1> begin = {};  ///< of each group, and where the last one ends
+  std::array<int, Calls + 1> begin = {};  ///< of each group; the last element is the end
   std::size_t groups = 0, forward_groups = 0;
 };
 
-/// Puts calls together that may be made together. Every value keeps its meaning: a call passes another one only if
-/// neither writes what the other one reads or writes. Takes a time that is proportional to the number of values, since
-/// compilers bound what they compute.
+/// Forms groups of calls with the same key. A call is moved past another one only if neither writes memory that the
+/// other reads or writes. Linear in the number of values, since compilers bound constant evaluation.
 template <std::size_t Calls, std::size_t Values>
 class call_ordering {
  public:
-  /// @param base    by value: the value whose memory it has, -1 for none
-  /// @param repeat  by value with memory of its own: the repeated part that makes it, -1 for none
+  /// @param base    by value: the value in whose memory it lies, -1 for none
+  /// @param repeat  by stored value: the repetition that writes it, -1 for none
   constexpr call_ordering(std::array<call_role, Calls> const& roles, std::array<call_row, Calls> const& calls,
                           std::span<int const> numbers, std::span<int const> base, std::span<int const> repeat)
       : roles_(roles.data()),
@@ -68,11 +67,11 @@ class call_ordering {
   }
 
  private:
-  // Calls that one may be away from those it joins; few where what they make is large, and has to be kept for longer.
+  // The most calls between a call and the group it joins; few for large outputs, which live longer.
   static constexpr int reach = 32, reach_in_parallel = 8;
 
   struct group {
-    int first = -1, last = -1;  // its calls
+    int first = -1, last = -1;  // calls
     int stamp = -1;             // groups are made in the order of their stamps
     int repeat = -1;
     double share = 0;
@@ -81,8 +80,7 @@ class call_ordering {
 
   constexpr group& group_of(int c) { return groups_[group_[c]]; }
 
-  /// Puts call c behind all before it, or where it joins the latest group that it may be in: c moves up to that one, or
-  /// that one down to c.
+  /// Appends call c, or joins it to the latest possible group: c moves up to the group, or the group down to c.
   constexpr void place(int c) {
     call_role const& role = roles_[c];
     int const* const values = numbers_ + calls_[c].begin;
@@ -90,7 +88,7 @@ class call_ordering {
     int repeat = -1, after = -1;  // the stamp of the latest group that c has to come behind
     bool overwrites = false;      // what another call has read
     int const candidate = role.key < 0 ? -1 : latest_[role.key];
-    bool reshapes = false, depends = false;  // on what the candidate writes, in another shape, or at all
+    bool reshapes = false, depends = false;  // on outputs of the candidate, in another shape, or at all
     for (int i = 0; i < n_values; ++i) {
       int const n = values[i], b = n < 0 ? -1 : base_[n];
       if (b < 0) continue;
@@ -146,7 +144,7 @@ class call_ordering {
     at_[stamp] = g;
   }
 
-  // Plain arrays: compilers also bound how many functions they call.
+  // Plain arrays: compilers also bound the number of function calls.
   call_role const* roles_;
   call_row const* calls_;
   int const *numbers_, *base_, *repeat_;
@@ -159,7 +157,7 @@ class call_ordering {
   int now_ = 0, barrier_ = 0;  // the next stamp, and the first one of groups that are still open
 };
 
-/// By value, the value whose memory it has.
+/// By value: the value in whose memory it lies.
 template <std::size_t Stored, std::size_t Derived>
 constexpr auto bases_of(std::array<int, Derived> const& sources) {
   std::array<int, Stored + Derived> base = {};
@@ -170,7 +168,7 @@ constexpr auto bases_of(std::array<int, Derived> const& sources) {
   }
   return base;
 }
-/// By stored value, the repeated part that makes it: what comes in, repeated leaves, and what is made of them.
+/// By stored value: the repetition that writes it, also of its input and its leaves.
 template <std::size_t Stored, std::size_t Calls, class Leaves>
 constexpr auto repeats_of(Leaves const& leaves, std::array<call_row, Calls> const& calls, std::span<int const> numbers,
                           std::span<int const> base) {

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Replaces steps by kernels that do several of them (expr/fusion.hpp): these write the values of the steps they
-// replace.
+// Replaces several steps by one fused kernel (expr/fusion.hpp), which writes the values of all of them.
 
 #include "headmix/expr/fusions.hpp"
 #include "headmix/program/lower/call.hpp"
@@ -18,7 +17,7 @@ struct calls_of<fused<Op, type_list<Node...>, type_list<F...>, type_list<A...>>,
            buffers, concat<typename operand<false, A, Scalar>::values...>, false, false>>;
 };
 
-/// Steps of which some write more than one value: those of Further only if it is read. Without a definition.
+/// A list of steps, and the values Further that a fused kernel writes only if they are read. Without a definition.
 template <class Steps, class Further>
 struct fused_program;
 
@@ -29,7 +28,7 @@ struct fuse_steps {
 };
 template <class Backend, class Done, class Further, class Rest>
 using steps_fused = typename fuse_steps<Backend, (count_of_types<Rest>::value > 0)>::template type<Done, Further, Rest>;
-/// The steps after those that head is for, behind Done.
+/// Done followed by the fused rest of the steps.
 template <class Backend, class Done, class Further, class H, class... T>
 auto fuse_head(std::nullptr_t, type_list<H, T...>*)
     -> steps_fused<Backend, list_of<decltype(detail::append<H>(detail::pack<Done>()))>, Further, type_list<T...>>*;
@@ -63,10 +62,10 @@ Further further_of(fused_program<Steps, Further>*);
 
 }  // namespace detail
 
-/// Steps with those that Backend does in one kernel replaced.
+/// Steps, fused as far as Backend has the kernels.
 template <class Backend, class Steps>
 using fuse = decltype(detail::steps_of(detail::pack<detail::fused_for<Backend, Steps>>()));
-/// The values that the steps of `fuse` write only if they are read.
+/// The values that fused kernels write only if they are read.
 template <class Backend, class Steps>
 using written_if_read = decltype(detail::further_of(detail::pack<detail::fused_for<Backend, Steps>>()));
 

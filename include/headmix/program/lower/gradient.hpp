@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Derived gradients. The gradient of the roots by a node is the sum, over the nodes that read it, of the slots of their
-// vjp: again expressions, so that forward and backward are scheduled, fused and planned by the same machinery.
+// Gradients as expressions. The gradient by a node is the sum, over the nodes that read it, of the slots of their vjp.
+// Backward passes are scheduled, fused and planned like forward passes.
 //
-// Ownership: gradients of leaves are added (+=) to the caller's memory, which the caller zeroes; the gradients of all
-// other values live in the program's workspace and are written anew by every backward pass.
+// Gradients of leaves are added (+=) to memory of the caller, who zeroes it. Gradients of all other values lie in the
+// workspace; every backward pass overwrites them.
 
 #include <array>
 
@@ -19,7 +19,7 @@ namespace headmix {
 struct training {};
 /// Forward only; nothing is kept for a backward pass.
 struct inference {};
-/// Gradients of these leaves and of nothing else: what only other gradients need is not computed.
+/// Gradients of these leaves alone; values that only other gradients need are not computed.
 template <Leaf... L>
 struct gradients_by {};
 
@@ -49,7 +49,7 @@ struct wanted_leaves<gradients_by<L...>, Leaves> {
 
 // ---- how ----
 
-/// The gradient of the scalar objective with respect to root R: the caller gives it.
+/// The gradient of the objective by root R, an argument of backward().
 template <Expr R>
 struct output_gradient {
   using gradient_of = R;
@@ -61,13 +61,13 @@ struct output_gradient {
 };
 
 namespace detail {
-/// Which nodes read which: node i is read by reader[begin[i]] .. reader[end[i] - 1], each once, in the program's order.
+/// The readers of each node: reader[begin[i]] .. reader[end[i] - 1] read node i, in the program's order.
 template <std::size_t Nodes, std::size_t Edges>
 struct reader_table {
   std::array<std::size_t, Nodes + 1> begin{}, end{};
   std::array<int, Edges + 1> reader{};
 };
-/// Node i reads as many nodes as `operands[i]` says, which follow each other in `edges`.
+/// @param operands  by node: the number of its operands, which follow each other in `edges`
 template <std::size_t Nodes, std::size_t Edges>
 constexpr auto readers_of(std::array<int, Nodes> const& operands, std::array<std::size_t, Edges> const& edges) {
   reader_table<Nodes, Edges> table;
@@ -84,7 +84,7 @@ constexpr auto readers_of(std::array<int, Nodes> const& operands, std::array<std
   }
   return table;
 }
-/// Whether a wanted leaf is reached from each node along a differentiable path.
+/// By node: true if a differentiable path leads to a wanted leaf.
 template <std::size_t Nodes, std::size_t Edges>
 constexpr auto active_nodes(std::array<int, Nodes> const& operands, std::array<std::size_t, Edges> const& edges,
                             std::array<bool, Nodes> const& differentiable, std::array<bool, Nodes> const& wanted) {
@@ -100,7 +100,7 @@ constexpr auto active_nodes(std::array<int, Nodes> const& operands, std::array<s
 }
 }  // namespace detail
 
-/// Which gradients a program computes: those of the roots by the leaves that Mode says.
+/// The graph of a program: roots, and the leaves of Mode by which gradients are computed.
 template <class Roots, class Mode>
 struct graph {
   using roots = Roots;
@@ -160,14 +160,14 @@ using node_at = nth<Number, nodes_in<G>>;
 template <class G, int Number>
 struct gradient_terms;
 
-/// In what a gradient by E is stored.
+/// The kind of numbers that a gradient by E is stored as.
 template <class E>
 inline constexpr kind gradient_kind = E::kind_of;
 template <class E>
 requires(E::op::rounds_gradient) inline constexpr kind gradient_kind<E> = kind::real;
 }  // namespace detail
 
-/// The gradient by node `Number` of the graph, which has a buffer. Its name keeps the types of gradients short.
+/// The gradient by node `Number` of the graph, in a buffer. The number keeps types short.
 template <class G, int Number>
 struct adjoint {
   using of = detail::node_at<G, Number>;
@@ -181,8 +181,7 @@ struct adjoint {
 
 namespace detail {
 
-/// The gradient by a node as an expression: none without terms, their sum where it is read element by element or moved,
-/// else a buffer.
+/// The gradient by a node: none without terms; the sum itself if it is read element by element or moved, else a buffer.
 enum class gradient_form { none, sum, buffer };
 template <class C, class Terms>
 using gradient_form_of =
@@ -207,7 +206,7 @@ struct gradient_by<gradient_form::buffer> {
   using type = adjoint<G, Number>;
 };
 
-/// The `gradients` of the operands of node C, at which gradient D arrives: those that its operation's vjp returns.
+/// The gradients of the operands of node C, by its operation's vjp of gradient D.
 template <class C, class... A, class D>
 auto pull(type_list<A...>*, D d) -> decltype(C::op::vjp(d, A{}..., C{}))*;
 template <gradient_form Gradient, bool IsLet>
@@ -234,8 +233,7 @@ struct vjp_result {
   using checked = Gradients;
 };
 
-/// A gradient of [FoundRows, FoundCols] by an operand of [Rows, Cols]: summed along the extents in which the operand
-/// was broadcast.
+/// A gradient of [FoundRows, FoundCols] by an operand of [Rows, Cols], summed over broadcast extents.
 template <bool SumsRows, bool SumsCols>
 struct sum_along {
   template <class D>
@@ -257,7 +255,7 @@ struct fitted : sum_along<Rows == 1 && FoundRows != 1, Cols == 1 && FoundCols !=
                 "headmix: a vjp returned a gradient of other extents than its operand");
 };
 
-/// The gradient D of an operand as a term of that by X, if X is the operand and has one.
+/// The gradient D by operand A, as a term of the gradient by X if A is X.
 template <bool IsTerm>
 struct slot {
   template <class X, class D>
@@ -277,7 +275,7 @@ template <class X, class... A, class... D>
 requires(sizeof...(A) == sizeof...(D) && sizeof...(D) > 0)  //
     auto slots_for(type_list<A...>*, gradients<D...>*) -> concat<slot_for<X, A, D>...>*;
 
-/// What node `Reader` contributes to the gradient by X, one of its operands.
+/// The terms of the gradient by X that node `Reader` contributes.
 template <bool IsActive>
 struct contribution {
   template <class G, int Reader, class X>
@@ -318,7 +316,7 @@ struct terms_of_node<G, Number, std::integer_sequence<int, Which...>> {
   using type = typename terms_by<node_table<G>::is_active(Number)>::  //
       template type<G, Number, node_table<G>::reader_of_node(Number, Which)...>;
 };
-/// The terms of the gradient by node `Number`: the output gradient of a root, and what its readers contribute.
+/// The terms of the gradient by node `Number`: the output gradient of a root, and the contributions of its readers.
 template <class G, int Number>
 struct gradient_terms
     : terms_of_node<G, Number, std::make_integer_sequence<int, node_table<G>::readers_of_node(Number)>> {};
@@ -355,8 +353,8 @@ using sinks_visited =
 
 }  // namespace detail
 
-/// The steps of a backward pass after the forward steps: one sink per wanted leaf that the roots depend on. Leaves used
-/// last come first, so that a gradient is consumed soon after it was made.
+/// Forward steps followed by those of the backward pass, one accumulation for each wanted leaf. Leaves that were used
+/// last come first, so that gradients have short lifetimes.
 template <class Forward, class G>
 using schedule_gradients = detail::sinks_visited<G, Forward, reverse<detail::wanted_in<G>>>;
 

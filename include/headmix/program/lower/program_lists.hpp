@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The lists of types that a program consists of: steps, calls and values. They are aliases and no members, since they
-// are long, see core/type_list.hpp.
+// The type lists of a program: steps, calls and values. They are aliases and not members, since debug information
+// spells out members, see core/type_list.hpp.
 
 #include "headmix/program/lower/binding_table.hpp"
 #include "headmix/program/lower/fuse.hpp"
@@ -9,7 +9,7 @@
 
 namespace headmix::detail {
 
-/// A program: its roots, backend and mode, and those of its lists that have short names.
+/// A program: its roots, backend and mode, and its short lists.
 template <class Roots, class Backend, class Mode>
 struct program_parts {
   using roots = Roots;
@@ -40,8 +40,7 @@ struct derive {
   template <class E>
   using from = type_list<E>;
 };
-/// What is made of others without a kernel, in the order in which it can be made, where the value is needed: views,
-/// numbers, and expressions of which only the extents are asked for.
+/// The values that need no kernel, sources first: views, numbers, and expressions of which only the extents are read.
 template <class E>
 using derived_for = typename derive<IsView<E>>::template from<E>;
 template <>
@@ -75,10 +74,10 @@ template <class P>
 using objective_in = filter<roots_in<P>, has_gradient>;
 template <class P>
 using forward_steps_in = schedule<type_list<>, roots_in<P>>;
-/// The steps of the forward pass, then those of the backward pass.
+/// The steps of the forward pass, then of the backward pass.
 template <class P>
 using steps_in = schedule_gradients<forward_steps_in<P>, typename P::graph_of>;
-/// The calls of a list of steps, each by itself.
+/// The calls of a list of steps, without groups.
 template <class P, class Steps>
 using calls_by =
     list_of<decltype(detail::calls_of_steps<typename P::scalar>(detail::pack<fuse<typename P::backend, Steps>>()))>;

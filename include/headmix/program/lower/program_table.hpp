@@ -8,7 +8,7 @@
 
 namespace headmix::detail {
 
-/// The buffer (or leaf) that lies below E.
+/// The buffer or leaf in whose memory E lies.
 template <class E>
 struct memory_below {
   using type = memory_of<E>;
@@ -17,13 +17,13 @@ template <class E>
 requires(memory_of<E>::form_of == form::view) struct memory_below<E> : memory_below<source_of<memory_of<E>>> {
 };
 
-/// The number of a value in the list Values; where only its extents are looked at, ~ of it.
+/// The number of a value in the list Values; ~number where only the extents are read.
 template <class Values, class E>
 inline constexpr value_number number_of = position_in<Values, E>::value;
 template <class Values, class E>
 inline constexpr value_number number_of<Values, extents_of<E>> = ~position_in<Values, E>::value;
 
-/// True when the kernel leaves this buffer out if nobody reads it.
+/// True for buffers that the kernel leaves out if no call reads them.
 template <class E, form = E::form_of>
 inline constexpr bool is_optional = false;
 template <class E>
@@ -45,7 +45,7 @@ struct number_from {
     return E::template value<double>(Run{context});
   }
 };
-/// Of an expression of which only the extents are asked for, unless it is a view or a number.
+/// The row of a derived value; empty where only the extents are read.
 template <class Run, class Scalar, class E, form = E::form_of>
 inline constexpr derived_row<typename Run::backend_type> derived_row_of = {nullptr, nullptr};
 template <class Run, class Scalar, class E>
@@ -54,7 +54,7 @@ inline constexpr derived_row<typename Run::backend_type> derived_row_of<Run, Sca
 template <class Run, class Scalar, class E>
 inline constexpr derived_row<typename Run::backend_type>
     derived_row_of<Run, Scalar, number_in<E>, form::scalar_constant> = {nullptr, &number_from<E>::template value<Run>};
-/// The number of the value that E is a view of, -1 for none.
+/// The number of the source of view E, -1 for none.
 template <class Values, class E, form = E::form_of>
 inline constexpr int source_number = -1;
 template <class Values, class E>
@@ -79,8 +79,8 @@ constexpr std::array<call_row, Calls> with_begins(std::array<call_row, Calls> ro
   return rows;
 }
 
-/// validate() of an operation, by the extents of its operands: names of functions do not spell expressions out, since
-/// debug information describes every type that such a name has.
+/// validate() of an operation, by the extents of its operands and not by expressions: debug information describes every
+/// type in the name of a function.
 template <class Op, class... Extents>
 struct validator {
   template <class Run>
@@ -101,9 +101,9 @@ struct is_validated {
   static constexpr bool value = validates<Step>;
 };
 
-// The arrays of a program P. Functions of one list each, since compilers spell out the names of functions.
+// The arrays of a program P, by functions of one list each, since symbols spell lists out.
 
-/// Which size a call finds out, -1 for none: that of the rows of its result.
+/// The size of the rows of a call's result if the call finds it out, else -1.
 template <class Sizes, class Call, bool Receives = kernel_of_call<Call>::receives>
 inline constexpr int received_size = -1;
 template <class Sizes, class Call>
@@ -162,7 +162,7 @@ constexpr auto validators_of(type_list<run_kernel<E>...>*) {
       &validator_of<E>::template check<Run>...};
 }
 
-/// Every call of P by itself.
+/// The calls of P without groups.
 template <class P>
 struct single_calls {
   using binding = binding_arrays<P>;
@@ -175,7 +175,7 @@ struct single_calls {
   static constexpr auto forward_calls =
       static_cast<std::size_t>(count_of_types<calls_by<P, forward_steps_in<P>>>::value);
 };
-/// The calls of P as they are made: several may be one.
+/// The calls of P, one for each group.
 template <class P, bool Groups = groups_calls<typename P::backend>>
 struct made_calls : single_calls<P> {};
 template <class P>
@@ -198,11 +198,11 @@ struct called<true> {
   template <class P>
   using in = grouped_calls<order_of_calls<P, single_calls<P>>>;
 };
-/// The list of the calls of P as they are made.
+/// The list of the calls of P, one for each group.
 template <class P>
 using made_calls_in = typename called<groups_calls<typename P::backend>>::template in<P>;
 
-/// All of a program.
+/// The tables of a program.
 template <class Roots, class Backend, class Mode>
 struct program : program_parts<Roots, Backend, Mode> {
   using parts = program_parts<Roots, Backend, Mode>;

@@ -1,14 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// From expressions to a program: the list of steps, operands first, that computes a set of roots. A program is a type;
-// nothing here runs.
+// The schedule of a program: from its roots, a type list of steps in which operands come first.
 
 #include "headmix/expr/fusion.hpp"
 #include "headmix/expr/view_ops.hpp"
 
 namespace headmix {
 
-/// The values that a program computes: the first is the result, further ones are losses and observed selections.
+/// The roots of a program: its result, then losses and observed selections.
 template <Expr... R>
 struct roots {
   using list = type_list<R...>;
@@ -18,19 +17,19 @@ struct roots {
 template <Expr E>
 using operand_of = first_in<typename E::args>;
 
-/// A let that needs no buffer because what it stands for has one, of the same kind.
+/// A let without a buffer: its expression has one of the same kind.
 template <class E>
 concept Alias = Expr<E> &&(E::form_of == form::let) && (count_of_types<terms<E>>::value == 1) &&
                 !Pointwise<first_in<terms<E>>> && (first_in<terms<E>>::kind_of == E::kind_of);
 
-/// True when the value is written by a step of its own.
+/// True for values that a step of their own writes.
 template <class E>
 concept Stored = Expr<E> &&
     (E::form_of == form::kernel || E::form_of == form::output || (E::form_of == form::let && !Alias<E>));
 
 namespace detail {
 
-/// False when the rows of E may have gaps between them. The leaves of a caller are checked when they are bound.
+/// False for values whose rows may have gaps between them. Leaves are checked when they are bound.
 template <class E>
 constexpr bool gapless() {
   if constexpr (Alias<E>) {
@@ -54,18 +53,18 @@ requires(std::is_base_of_v<ops::reshape, typename E::op> && !gapless<operand_of<
 
 }  // namespace detail
 
-/// What a view reads: its operand, or a copy of it where a reshape's operand may have gaps between its rows.
+/// The source of a view: its operand, or a copy of the operand if a reshape needs rows without gaps.
 template <Expr E>
 using source_of = typename detail::source<E>::type;
 
-/// A term that can be added straight into the buffer of its sum.
+/// A term that its kernel can add to the buffer of the sum.
 template <class E>
 concept AddsInPlace = Expr<E> &&(E::form_of == form::kernel) && (E::op::accumulates) && (E::op::outputs == 1);
 
 namespace detail {
 
-// Steps with those appended after which E can be read element by element (visited), the operands of a kernel are as it
-// takes them, in memory or element by element (operands_visited), or a sum of terms can be formed (terms_visited).
+// Steps followed by those that make E readable element by element (visited), the operands of a kernel readable in the
+// form that it takes (operands_visited), or the terms of a sum (terms_visited).
 
 template <form Form>
 struct visit;
@@ -186,7 +185,7 @@ struct visit<form::kernel> {
       template after<Steps, E>;
 };
 
-// Nodes with those appended that E consists of.
+// Nodes followed by those below E.
 
 template <bool IsThere>
 struct collect;
@@ -224,7 +223,7 @@ struct is_leaf {
 
 }  // namespace detail
 
-/// Steps followed by those that compute the listed values and put them into memory.
+/// Steps followed by those that store the listed values.
 template <class Steps, class List>
 using schedule = detail::operands_visited<Steps, true, List>;
 
@@ -232,7 +231,7 @@ using schedule = detail::operands_visited<Steps, true, List>;
 template <class Roots>
 using nodes_of = detail::all_collected<type_list<>, typename Roots::list>;
 
-/// The leaves among them, in order of first use.
+/// The leaves below the roots, in order of first use.
 template <class Roots>
 using leaves_of = filter<nodes_of<Roots>, detail::is_leaf>;
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a module finds in its layer: roots, parameters, buffers and other leaves that it gives memory to, and losses.
+// The parts of a layer that its module uses: roots, parameters, buffers, other leaves with memory, and losses.
 
 #include <array>
 #include <type_traits>
@@ -19,7 +19,7 @@ template <class Y, class... L, class... O>
 struct module_roots<Y, type_list<L...>, type_list<O...>> {
   using type = roots<Y, L..., O...>;
 };
-/// What the program of a mode computes as y.
+/// The result y in a mode.
 template <class L, class Mode>
 constexpr auto result_of() {
   if constexpr (requires { L::y_inference; } && std::is_same_v<Mode, inference>) {
@@ -35,7 +35,7 @@ struct is_known {
   }
   || requires { E::element(Index{}, Index{}, Index{}); };
 };
-/// Element (row, column) of a leaf that is known, in one of so many columns.
+/// Element (row, column) of a leaf of known elements, with so many columns.
 template <class E>
 auto known_element(Index row, Index col, Index cols) {
   if constexpr (requires { E::element(row, col); }) {

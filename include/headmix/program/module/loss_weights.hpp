@@ -13,14 +13,13 @@
 
 namespace headmix {
 
-/// What a loss counts. A name is the whole one, "0.attn.load_balance", or what it ends with after a dot,
-/// "load_balance", for all of these.
+/// The weight of all losses whose name is `name`, "0.attn.load_balance", or ends with it after a dot, "load_balance".
 struct loss_weight {
   std::string_view name;  ///< of one loss or of several
   double weight;          ///< of each of them
 };
 
-/// A list of them, `{{"load_balance", 0.01}, {"z", 0.001}}`, or a span.
+/// A list of weights by name, `{{"load_balance", 0.01}, {"z", 0.001}}`, or a span.
 class loss_weights {
  public:
   /// For the length of a call.
@@ -48,7 +47,7 @@ inline std::string listed_losses(std::span<char const* const> sources) {
   for (char const* const s : sources) all += message(all.empty() ? "" : ", ", loss_name_of(s));
   return all.empty() ? "none" : all;
 }
-/// One weight for each loss, in their order. Every loss has exactly one, and every weight is one of some loss.
+/// The weights in the order of the losses. Fails unless every loss has exactly one weight and every weight a loss.
 inline void weigh_losses(std::vector<double>& weights, std::span<char const* const> sources,
                          loss_weights const& given) {
   weights.assign(sources.size(), 0);

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a module owns besides its program: compiled once for all layers on a backend, which know their leaves by number.
+// Memory of a module: parameters, gradients, workspace, sequences. Compiled once for all layers on a backend.
 
 #include <algorithm>
 #include <span>
@@ -21,7 +21,7 @@
 
 namespace headmix::detail {
 
-/// Which leaf a parameter is, and how it starts.
+/// The leaf of a parameter, and its initialiser.
 struct parameter_row {
   std::size_t leaf;
   double (*initial)(Random const&, std::uint64_t element, Index rows, Index cols);
@@ -58,7 +58,7 @@ struct module_memory {
     std::vector<headmix::parameter<scalar>> list;
     std::vector<parameter_place> places;
 
-    /// That of row `row` of the layer at a time.
+    /// An instance of parameter number `row` of the layer.
     [[nodiscard]] headmix::parameter<scalar> const& at(std::size_t row, Index instance) const {
       parameter_place const& place = places[row];
       if (0 > instance || instance >= place.instances) {
@@ -67,7 +67,7 @@ struct module_memory {
       return list[place.first + static_cast<std::size_t>(instance) * place.each];
     }
   };
-  /// The rows of all parameters: those of a repeated layer once for each instance, together.
+  /// The rows of all parameters; those of a repeated layer by instance.
   template <class Tables>
   static std::vector<parameter_row> rows_of_all_times(std::span<parameter_row const> rows, Tables const& program,
                                                       std::vector<parameter_place>& places) {
@@ -164,7 +164,7 @@ struct module_memory {
       for (auto const& p : parameters.list) set_to_zero(p.gradient);
       return;
     }
-    // One kernel for all: they lie in one piece.
+    // One kernel for all: their memory is contiguous.
     constexpr Index line = alignment / sizeof(scalar);
     set_to_zero(
         {gradients.template as<scalar>(), static_cast<Index>(gradients.bytes().size()) / Index{alignment}, line});
@@ -175,7 +175,7 @@ struct module_memory {
     memory_type memory;
     view<scalar> latest;  ///< what the latest backward pass made
   };
-  /// Gives an input the gradient that a backward pass makes anew, unless the caller bound one to add to.
+  /// Binds the gradient of an input, which backward passes overwrite, unless the caller bound one to accumulate into.
   void bind_gradient(Binding& program, std::size_t leaf, gradient_of_input& g) {
     auto const bound = typed<scalar>(program.leaf_gradient(leaf));
     if (bound.data == nullptr || bound.data == g.memory.template as<scalar>()) {
@@ -189,7 +189,7 @@ struct module_memory {
   struct carried_numbers {
     HostInts<Backend> offsets, past;
   };
-  /// The sequences, with a copy of their numbers: backward() reads them again.
+  /// The sequences, with a copy of their offsets, which backward() reads again.
   segments carried(char const* name_source, batch const& b, carried_numbers& copy) {
     segments s = b.sequences;
     if (s.offsets == nullptr && s.past == nullptr) return s;
@@ -207,8 +207,8 @@ struct module_memory {
     auto const real = static_cast<std::size_t>(b.valid_rows.rows);
     bind_ints(program, leaf, {numbers.assign(backend, b.valid_rows.data, real), b.valid_rows.rows, 1});
   }
-  /// Random keys of a program draw numbers of their own: that of the program itself is number 0, those of uses are
-  /// numbered in the order of their names. So a repeated layer draws what the same layer used as often does.
+  /// Random keys of a program have different numbers: the key of the program itself is number 0, keys of uses are
+  /// numbered in the order of their names. A repeated layer so draws the same numbers as the layer used as often.
   void number_random_keys(Binding const& program, std::vector<std::size_t> const& keys_of_uses) {
     std::vector<std::pair<std::string_view, std::size_t>> named;
     for (std::size_t const leaf : keys_of_uses) named.emplace_back(program.leaf_name(leaf), leaf);
@@ -249,7 +249,7 @@ struct module_memory {
   std::vector<packed_parameter> packed;
   headmix::prepared_weights<Backend> prepared;
   bool is_prepared = false;
-  std::vector<memory_type> known;  // what leaves with `element` hold, and packed weights
+  std::vector<memory_type> known;  // of leaves with `element`, and packed weights
   carried_numbers sequences, context_sequences;
   HostInts<Backend> random_words, valid_rows, context_valid_rows;
 };

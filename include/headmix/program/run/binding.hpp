@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The run-time side of leaves and sizes: which memory a leaf is bound to, what the dynamic sizes are, and every check
-// that the compiler could not make. Messages name the leaf, the size, what was expected and what was found. A program
-// is described by tables, so all of this is compiled once and not for every program.
+// Memory of leaves, values of dynamic sizes, and the checks of both. Messages name the leaf, the size, the expected and
+// the found number.
 
 #include <algorithm>
 #include <array>
@@ -27,87 +26,85 @@ inline untyped_view without_memory(std::string_view name, Index count, Index row
   return {nullptr, count, rows, cols};
 }
 
-/// Memory and sizes of the leaves of the program that `table` describes. It knows leaves by number, for code that
-/// handles those of all programs alike.
+/// Memory and sizes of the leaves of a program; leaves are known by number.
 class Binding {
  public:
-  /// Values 0 .. leaves - 1 are the leaves, the next ones their gradients, then come those of the program.
-  /// @param host_memory  the host may read what the caller binds
+  /// @param values  the number of all values; the first ones are the leaves, then the gradients of leaves
+  /// @param host_memory  the host can read bound memory
   /// @param bytes  of an element, by kind
   /// @param rank, ranks  of the processes that run the program
   Binding(binding_table const& table, std::size_t values, bool host_memory, State& state,
           std::array<std::size_t, 3> const& bytes, Index rank = 0, Index ranks = 1);
 
-  /// Says where each sequence of query tokens begins; one sequence without it.
+  /// Sets the sequences of query tokens; without a call, all tokens are one sequence.
   void bind_tokens(segments s) { set_segments(sizes_.tokens, tokens_size, s); }
-  /// Says where each sequence of key tokens begins, in programs whose keys come from another input.
+  /// Sets the sequences of context tokens, in programs with keys of a second input.
   void bind_context(segments s) { set_segments(sizes_.context, context_size, s); }
 
   [[nodiscard]] std::size_t leaf_count() const { return table_->leaves.size(); }
   [[nodiscard]] kind leaf_kind(std::size_t leaf) const { return table_->leaves[leaf].kind_of; }
   [[nodiscard]] bool leaf_is_positive(std::size_t leaf) const { return table_->leaves[leaf].positive != nullptr; }
   [[nodiscard]] bool leaf_has_gradient(std::size_t leaf) const { return table_->leaves[leaf].grad; }
-  /// What a selection chooses from; 0 for a leaf that is none.
+  /// The number of items that a selection chooses from; 0 for other leaves.
   [[nodiscard]] Index leaf_domain(std::size_t leaf) const;
   [[nodiscard]] std::string_view leaf_name(std::size_t leaf) const;
   [[nodiscard]] std::string_view leaf_qualified_name(std::size_t leaf) const;
-  /// The name for messages, in which leaves of one name are told apart.
+  /// The name for messages: qualified where several leaves have one name.
   [[nodiscard]] std::string_view leaf_text(std::size_t leaf) const;
-  /// A size that the extents of a leaf wait for: its name, or nothing.
+  /// The name of an unknown size in the extents of a leaf, or nothing.
   [[nodiscard]] std::string_view unknown_size_of(std::size_t leaf) const;
   /// The extents of a leaf, without memory.
   [[nodiscard]] untyped_view leaf_shape(std::size_t leaf) const;
 
   void bind_leaf(std::size_t leaf, untyped_view const& value, untyped_view const& gradient);
   /// Gives a bound leaf another gradient; passes that have run stay valid.
-  /// @param overwrite  backward passes make it anew, until another one is bound; else they add to it
+  /// @param overwrite  backward passes overwrite it and do not add, until another one is bound
   void bind_gradient(std::size_t leaf, untyped_view const& gradient, bool overwrite = false);
-  /// The gradients that a backward pass makes anew, by their numbers among the values.
+  /// The numbers of the gradients that backward passes overwrite.
   [[nodiscard]] std::span<std::size_t const> gradients_to_overwrite() const { return overwritten_; }
-  /// The gradient that a leaf is bound to; without one, a view of its extents that has no data.
+  /// The bound gradient of a leaf; a view without data if there is none.
   [[nodiscard]] untyped_view const& leaf_gradient(std::size_t leaf) const;
 
   void set_size(std::size_t size, Index n);
 
-  /// Whether the ranks have to tell each other sizes before a forward pass; what this rank adds to these; the sums.
+  /// True if sizes are sums over ranks. own_terms() has the terms of this rank, agree() sets the sums.
   [[nodiscard]] bool agrees() const { return rank_sizes_.has_sums(); }
-  /// True where ranks send each other rows: they have tokens of their own.
+  /// True if ranks have different tokens and exchange rows.
   [[nodiscard]] bool receives_rows() const { return rank_sizes_.receives_rows(); }
   void own_terms(std::vector<Index>& terms);
   void agree(std::vector<Index> const& sums);
-  /// A size that a call has found out: at most what the program was planned for.
+  /// Sets a size that a call found out; fails above the planned maximum.
   void set_received(int size, Index n);
-  /// Which part of a leaf is here.
+  /// The part of a leaf that this rank has.
   [[nodiscard]] tensor_part part_of_leaf(std::size_t leaf) const;
 
-  /// Finds the value of every size and checks every requirement; fails with a message or leaves all sizes known.
+  /// Finds the values of all sizes and checks all requirements.
   void resolve();
-  /// Planning needs extents only; running needs the memory too.
+  /// Fails if a leaf has no memory: planning needs extents alone, passes need memory.
   void check_memory() const;
-  /// Fails if a leaf or its gradient lies in the memory that a pass writes its values to.
+  /// Fails if a leaf or its gradient lies in the workspace.
   void check_outside(std::span<std::byte> workspace) const;
-  /// Fails unless sequences, positive constants and selections are that: they may have been written since they were
-  /// bound.
+  /// Fails unless offsets, positive constants and selections are valid: memory may be written after it is bound.
   void check_numbers() const;
 
-  /// Fails unless a forward pass has completed over what is bound now.
+  /// Fails unless a forward pass has completed since leaves were bound.
   void check_has_run(char const* what) const;
-  /// All values of the program; those that are not leaves are for its plan and its passes to fill.
+  /// All values of the program; the plan and the passes set those that are not leaves.
   [[nodiscard]] std::span<untyped_view> values() { return values_; }
   [[nodiscard]] std::span<untyped_view const> values() const { return values_; }
   [[nodiscard]] Index value_of(formula const& f) const { return evaluate(f, sizes_.value.data()); }
   [[nodiscard]] bound_sizes const& sizes() const { return sizes_; }
-  /// The sizes that are certain: all of them once a pass is planned, before it those that set() and sequences say and
-  /// shares of these. Others are `dynamic`.
+  /// The known sizes: all sizes once a pass is planned, before it those of set() and of sequences and their shares.
+  /// Others are `dynamic`.
   [[nodiscard]] bound_sizes certain_sizes() const;
 
  private:
-  /// Finds the value of every size that follows from what is bound, given and agreed on.
+  /// Finds the values of sizes from leaves, sequences, set() and sums over ranks.
   void find_sizes();
   void find_shares();
   [[nodiscard]] std::string_view size_name(std::size_t size) const { return unqualified(table_->sizes[size]); }
 
-  /// A name for messages: the whole one where several leaves have the short one.
+  /// A name for messages: qualified where several leaves have the short name.
   [[nodiscard]] std::string_view distinct(char const* name_source) const;
   /// f(formula, extent of the bound memory, its name) for count, rows and columns of a leaf.
   template <class F>
@@ -115,7 +112,7 @@ class Binding {
   [[nodiscard]] std::string expectation(formula const& f) const;
   void fix(std::size_t size, segments const& s);
   void set_segments(segments& mine, std::size_t size, segments const& s);
-  /// A leaf's name is looked for only where there is an error: passes bind leaves, too.
+  /// Looks up the name of a leaf only for an error: every pass binds leaves.
   void check_memory_of(std::size_t leaf, untyped_view const& v, char const* what) const;
   void check_gradient(std::size_t leaf, untyped_view const& value, untyped_view const& gradient) const;
   void set_gradient(std::size_t leaf, untyped_view const& gradient);
@@ -125,7 +122,7 @@ class Binding {
   State* state_;
   std::vector<untyped_view> values_;
   std::vector<bool> bound_;
-  std::vector<std::size_t> overwritten_;  // gradients that backward passes make anew
+  std::vector<std::size_t> overwritten_;  // numbers of gradients that backward passes overwrite
   std::vector<Index> given_;              // by set()
   std::vector<char const*> source_;       // the leaf that fixed a size
   std::array<std::size_t, 3> bytes_;

@@ -59,8 +59,8 @@ class RankHooks {
     if (!agreed_) agree_on_sizes(binding);
     agreed_ = false;
   }
-  /// Runs calls(), then waits for all asynchronous operations; abandons them if a call fails, since they must not outlive
-  /// the memory that they use.
+  /// Runs calls(), then waits for all asynchronous operations; abandons them if a call fails, since they must not
+  /// outlive the memory that they use.
   template <class Calls>
   void complete(Calls const& calls) {
     if constexpr (Asynchronous<Backend>) {

@@ -23,7 +23,7 @@ class Runner {
 
  public:
   using backend_type = Backend;
-  /// @param times  how often each repeated part is done
+  /// @param times  the number of instances of each repeated part
   Runner(program_table const& table, program_functions<Backend> const& functions, Backend& backend,
          std::span<Index const> times)
       : unrolled_(table, times),
@@ -37,15 +37,15 @@ class Runner {
         plan_(*program_),
         hooks_(backend),
         numbers_(program_->sources.size()) {}
-  /// Derived values point to numbers in it.
+  /// Derived values point into the runner.
   Runner(Runner const&) = delete;
   Runner& operator=(Runner const&) = delete;
 
-  /// Where values of the original tables are.
+  /// The numbers of values of the original tables.
   [[nodiscard]] Unrolled const& unrolled() const { return unrolled_; }
-  /// Where values lie.
+  /// Buffers and their offsets.
   [[nodiscard]] Plan const& memory_plan() const { return plan_; }
-  /// The functions of calls, which others may stand in for between two passes (program/observe.hpp).
+  /// The functions of calls, which may be replaced between two passes (program/observe.hpp).
   [[nodiscard]] program_functions<Backend> const& functions() const { return *functions_; }
   void set_functions(program_functions<Backend> const& functions) { functions_ = &functions; }
   [[nodiscard]] Backend& backend() { return *backend_; }
@@ -59,7 +59,7 @@ class Runner {
     if (state_.at() < stage::planned) plan();
     return plan_.bytes();
   }
-  /// Null for none.
+  /// @param p  null for none
   void set_prepared(prepared_weights<Backend>* p) { prepared_ = p; }
   void set_workspace(std::span<std::byte> memory) { plan_.set_workspace(memory, state_); }
 
@@ -111,7 +111,7 @@ class Runner {
       for (std::size_t i = 0; i < n && !weights.empty(); ++i) {
         part.number[i] = static_cast<accumulator>(weights[first + i]);
       }
-      // Written by the backend: it may be a device's memory.
+      // By a kernel: the workspace may be memory of a device.
       backend_->map(plan_.weights<accumulator>(first, n), part, false);
       for (std::size_t i = 0; i < n; ++i) bind_output_gradient(untyped(plan_.weights<accumulator>(first + i, 1)));
     }
@@ -119,7 +119,7 @@ class Runner {
     auto const anew = binding_.gradients_to_overwrite();
     unwritten_.assign(anew.begin(), anew.end());
     run(program_->forward_calls, program_->calls.size());
-    for (std::size_t const n : unwritten_) {  // nothing depends on the leaf
+    for (std::size_t const n : unwritten_) {  // the roots do not depend on the leaf
       backend_->map(typed<scalar>(binding_.values()[n]), tree_number<accumulator>{0}, false);
     }
     state_.reach(stage::backward_done);
@@ -132,7 +132,7 @@ class Runner {
   [[nodiscard]] run_context<Backend> context(std::span<std::byte> scratch) const {
     return {*backend_, binding_.sizes(), scratch, prepared_};
   }
-  /// Checks of numbers that no plan depends on: where sequences begin, what came before them, what is selected.
+  /// Checks of numbers in bound memory: offsets and past lengths of sequences, selections, positive constants.
   void check_numbers() const {
     if constexpr (Backend::host_memory) binding_.check_numbers();
     validate();
@@ -161,7 +161,7 @@ class Runner {
     plan_.lay_out(binding_.values());
     state_.reach(stage::planned);
   }
-  /// Makes the values that need no kernel.
+  /// Computes the values that need no kernel.
   void derive() {
     auto const values = binding_.values();
     for (std::size_t n = 0; n < numbers_.size(); ++n) {
@@ -194,8 +194,7 @@ class Runner {
     functions_of(c).run(context(plan_.scratch_of(c)), values, adds);
     hooks_.after_call(*program_, plan_, c, values.values);
   }
-  /// Whether a gradient is to be overwritten and nothing has been written to it in this pass; from now on something
-  /// has.
+  /// True for the first call of a backward pass that writes a gradient to be overwritten.
   bool overwrites(int gradient) {
     auto const found = std::find(unwritten_.begin(), unwritten_.end(), static_cast<std::size_t>(gradient));
     if (found == unwritten_.end()) return false;
@@ -219,7 +218,7 @@ class Runner {
   Plan plan_;
   RankHooks<Backend> hooks_;
   std::vector<std::size_t> unwritten_;  // gradients that the backward pass has yet to overwrite
-  std::vector<double> numbers_;         // the derived values point to theirs
+  std::vector<double> numbers_;         // derived values point into it
 };
 
 }  // namespace headmix::detail

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Expressions and sizes in words, for messages: what tables say of them, and the words for it, which are made when one
-// is asked for.
+// Expressions and sizes in words, for messages.
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Extents as data: how an extent follows from the dynamic sizes of a program, so that one loop, compiled once, sizes
-// the values of every program.
+// Extents as data: formulas of the dynamic sizes of a program.
 
 #include <vector>
 
@@ -12,7 +11,7 @@
 
 namespace headmix::detail {
 
-/// Fails unless `whole` can be cut into equal parts.
+/// Fails unless `parts` divides `whole`.
 constexpr void check_divides(Index whole, Index parts) {
   if (1 > parts || whole % parts != 0) fail(whole, " cannot be divided into ", parts, " equal parts");
 }
@@ -21,14 +20,14 @@ constexpr void check_divides(Index whole, Index parts) {
 struct formula {
   enum class op { number, size, product, quotient, sum, difference };
   op what = op::number;
-  Index value = 0;  ///< the number, or which size
+  Index value = 0;  ///< the number, or the index of the size
   char const* name_source = nullptr;
   formula const* a = nullptr;
   formula const* b = nullptr;
 };
 
-/// The value of a formula, where size i of the program is `sizes[i]`. A quotient that leaves a rest is rounded down, or
-/// fails if it must be `exact`: a running program has checks that say more.
+/// The value of a formula of sizes[i]. A quotient with a remainder is rounded down, or fails if `exact`; programs check
+/// quotients when memory is bound, with better messages.
 constexpr Index evaluate(formula const& f, Index const* sizes, bool exact = false) {
   switch (f.what) {
     case formula::op::number:
@@ -49,7 +48,7 @@ constexpr Index evaluate(formula const& f, Index const* sizes, bool exact = fals
   return parts == 0 ? 0 : whole / parts;
 }
 
-/// A size below the formula that is not known yet, or null.
+/// A size in the formula whose value is not known yet, or null.
 inline formula const* unknown_size(formula const& f, Index const* sizes) {
   if (f.what == formula::op::size) return sizes[f.value] == dynamic ? &f : nullptr;
   if (f.what == formula::op::number) return nullptr;
@@ -81,7 +80,7 @@ template <class Sizes, class A>
 inline constexpr formula formula_of<Sizes, plus_one<A>> = {formula::op::sum, 0, name_source<plus_one<A>>(),
                                                            formula_for<Sizes, A>, formula_for<Sizes, size<1>>};
 
-/// True if size number `size` is below the formula.
+/// True if the formula contains size number `size`.
 inline bool mentions(formula const& f, Index size) {
   if (f.what == formula::op::size) return f.value == size;
   return f.what != formula::op::number && (mentions(*f.a, size) || mentions(*f.b, size));
@@ -92,7 +91,7 @@ struct size_rule {
   enum class op { share, before, over_ranks, received };
   op what;
   Index size;         ///< which one
-  formula const* of;  ///< what is shared, or summed, or the most that is received
+  formula const* of;  ///< the divided size, the terms of a sum, or the most rows that can be received
 };
 
 /// Count, rows and columns of a value.
@@ -104,7 +103,7 @@ inline constexpr shape_formula shape_formula_of = {{formula_for<Sizes, typename 
                                                     formula_for<Sizes, typename Shape::rows>,
                                                     formula_for<Sizes, typename Shape::cols>}};
 
-/// What the sizes of a program are, and where its sequences begin.
+/// The values of the sizes of a program, and its sequences.
 struct bound_sizes {
   std::vector<Index> value;
   segments tokens{nullptr, 0, 0}, context{nullptr, 0, 0};  // count 0: not given
@@ -121,7 +120,7 @@ Index extent_in(bound_sizes const& sizes) {
     return evaluate(formula_of<Sizes, X>, sizes.value.data());
   }
 }
-/// The sequences that the rows counted by X belong to; one sequence where nobody said.
+/// The sequences of the rows counted by X; one sequence unless bound.
 template <class Sizes, class X>
 segments segments_in(bound_sizes const& sizes) {
   if constexpr (is_multiple_of<X, headmix::tokens>) {

@@ -29,7 +29,7 @@ struct leaf_row {
   kind kind_of;
   bool grad;                                       ///< has a gradient
   formula const* domain;                           ///< of a selection, else null
-  int repeat = -1;                                 ///< which repetition it belongs to
+  int repeat = -1;                                 ///< the repetition that it belongs to
   double (*positive)(std::byte const*) = nullptr;  ///< reads a number, of a leaf whose numbers are above 0; else null
 };
 /// A requirement of a node on its operands.
@@ -77,11 +77,11 @@ struct repeat_row {
 /// A value that has memory in the workspace.
 struct buffer_row {
   std::size_t element;  ///< bytes
-  bool optional;        ///< left out by its kernel if nobody reads it
+  bool optional;        ///< left out by its kernel if no call reads it
 };
 
-/// A program: its values are the leaves, their gradients, the output gradients, the buffers in the order in which they
-/// are written, and the values derived from others.
+/// A program. Its values are numbered: leaves, gradients of leaves, output gradients, buffers in the order of their
+/// writes, derived values.
 struct program_table {
   binding_table binding;
   std::span<call_row const> calls;
