@@ -29,15 +29,15 @@ template <AttentionMask Mask, class T, class Map>
 struct attention_plain {
   using wide = accumulator_t<T>;
   using tile = plain_tile;
-  static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
+  static constexpr int columns = plain_columns<wide>, columns_per_thread = columns / 8;
   static constexpr int threads = tile::threads;
   static constexpr bool cooperative = true;
   static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
   static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
   static constexpr int values_at = 3 * small_bytes;
-  static constexpr int places_at = values_at + tile::rows * columns * wide_bytes;
-  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
-  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+  static constexpr int row_offsets_at = values_at + tile::rows * columns * wide_bytes;
+  static constexpr int row_ranges_at = row_offsets_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = row_ranges_at + 3 * tile::rows * 4;
 
   attention_forward<T, Map> p;
   attention_gated<T> gated;
@@ -52,34 +52,35 @@ struct attention_plain {
     bool const drops = p.dropout.on();
     if (only_dropout && !drops) return;
     attention_extents const& x = p.extents;
-    Index const across = blocks_for(x.head_dim, columns);
-    Index const col0 = device.block() % across * columns;
+    Index const column_tiles = blocks_for(x.head_dim, columns);
+    Index const col0 = device.block() % column_tiles * columns;
     Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
-    attention_tile const mine = tiles(device, device.block() / across);
-    Index const length = x.list_length(mine.sequence, mine.list);
-    if (mine.first >= length) return;
+    attention_tile const block_tile = tiles(device, device.block() / column_tiles);
+    Index const length = x.list_length(block_tile.sequence, block_tile.list);
+    if (block_tile.first >= length) return;
 
     auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
     auto const weights = device.template shared<wide>(2 * small_bytes);
     auto const values = device.template shared<wide>(values_at);
-    auto const rows = device.template shared<Index>(places_at);
+    auto const rows = device.template shared<Index>(row_offsets_at);
     auto const cols = rows + tile::rows;
-    auto const sights = device.template shared<int>(sights_at);
-    plain_find_rows<Mask>(device, x, mine.sequence, mine.list, mine.first, rows, cols, sights);
+    auto const row_ranges = device.template shared<int>(row_ranges_at);
+    plain_compute_rows<Mask>(device, x, block_tile.sequence, block_tile.list, block_tile.first, rows, cols, row_ranges);
     device.sync();
     plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
-    Index const left_rows = length - mine.first;
-    tile_sight const visible_range =
-        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
-    constexpr wide hidden = minus_infinity<wide>;
+    Index const left_rows = length - block_tile.first;
+    tile_visible_range const visible_range = visible_range_of_rows<Mask>(
+        device, row_ranges, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    constexpr wide masked = minus_infinity<wide>;
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
-    wide top[2] = {hidden, hidden}, total[2] = {}, out[2][my_columns] = {};
+    wide row_max[2] = {masked, masked}, row_sum[2] = {}, out[2][columns_per_thread] = {};
 
     for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
       wide score[2][4];
-      plain_products(device, score, left, right, queries, plain_keys_of(x, p.k, mine.sequence, mine.kv_head, first),
-                     x.head_dim);
-      plain_softmax_step<Mask>(device, x, p.scores, scale, mine.list, sights, cols, first, score, top, total, out);
+      plain_products(device, score, left, right, queries,
+                     plain_keys_of(x, p.k, block_tile.sequence, block_tile.kv_head, first), x.head_dim);
+      plain_softmax_step<Mask>(device, x, p.scores, scale, block_tile.list, row_ranges, cols, first, score, row_max,
+                               row_sum, out);
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
         if (!drops || rows[i0 + i] < 0) continue;
@@ -88,35 +89,35 @@ struct attention_plain {
         HEADMIX_UNROLL
         for (int j = 0; j < 4; ++j) score[i][j] *= factor[j];
       }
-      plain_put(device, weights, score);
-      plain_stage<wide, columns, columns>(device, values, plain_keys_of(x, p.v, mine.sequence, mine.kv_head, first),
-                                          col0, col0 + width);
+      plain_store_scores(device, weights, score);
+      plain_stage<wide, columns, columns>(
+          device, values, plain_keys_of(x, p.v, block_tile.sequence, block_tile.kv_head, first), col0, col0 + width);
       device.sync();
-      plain_add_values<Mask>(device, out, weights, values, width, visible_range, sights, first);
+      plain_add_values<Mask>(device, out, weights, values, width, visible_range, row_ranges, first);
       device.sync();
     }
 
     HEADMIX_UNROLL
     for (int i = 0; i < 2; ++i) {
       HEADMIX_UNROLL
-      for (int step = 1; step < 8; step *= 2) total[i] += device.shuffle_xor(total[i], step);
+      for (int step = 1; step < 8; step *= 2) row_sum[i] += device.shuffle_xor(row_sum[i], step);
       Index const row = rows[i0 + i], col = cols[i0 + i];
       if (row < 0) continue;
       Index const head = col / x.head_dim;
-      wide const factor = total[i] == 0 ? wide(0) : 1 / total[i];
-      wide const weight = gated.by.data ? device.load(&gated.by(row, head)) : wide(0);
+      wide const factor = row_sum[i] == 0 ? wide(0) : 1 / row_sum[i];
+      wide const weight = gated.gate.data ? device.load(&gated.gate(row, head)) : wide(0);
       HEADMIX_UNROLL
-      for (int j = 0; j < my_columns; ++j) {
+      for (int j = 0; j < columns_per_thread; ++j) {
         Index const c = device.thread() % 8 + 8 * j;
         if (c >= width) continue;
-        T const value = total[i] == 0 ? T(0) : static_cast<T>(out[i][j] * factor);
+        T const value = row_sum[i] == 0 ? T(0) : static_cast<T>(out[i][j] * factor);
         if (p.o.data) device.store(&p.o(row, col + col0 + c), value);
-        if (gated.by.data) {
+        if (gated.gate.data) {
           device.store(&gated.o(row, col + col0 + c), static_cast<T>(weight * static_cast<wide>(value)));
         }
       }
       if (p.lse.data && col0 == 0 && device.thread() % 8 == 0) {
-        device.store(&p.lse(row, head), log_of_sum(top[i], total[i]));
+        device.store(&p.lse(row, head), log_of_sum(row_max[i], row_sum[i]));
       }
     }
   }
@@ -131,15 +132,15 @@ struct attention_tensor {
   static constexpr int rows = 16 * m * warps;
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
   static constexpr int stages_at = query_bytes;  // keys and values of each stage
-  static constexpr int sights_at = stages_at + stages * 2 * key_bytes;
-  static constexpr int places_at = sights_at + 3 * rows * 4;
-  static constexpr int odd_at = places_at + 2 * rows * 4;
-  static constexpr int shared_bytes = odd_at + keys * 4;
+  static constexpr int row_ranges_at = stages_at + stages * 2 * key_bytes;
+  static constexpr int row_offsets_at = row_ranges_at + 3 * rows * 4;
+  static constexpr int non_finite_at = row_offsets_at + 2 * rows * 4;
+  static constexpr int shared_bytes = non_finite_at + keys * 4;
 
   attention_forward<bfloat16, Map> p;
   attention_gated<bfloat16> gated;
   attention_tiles tiles;
-  row_divisors by;
+  row_divisors divisors;
   float scale;
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
@@ -148,24 +149,24 @@ struct attention_tensor {
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device, device.block());
-    small_row_list const list(x, mine.sequence, mine.list, by);
-    if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, by, width);
-    int const left = list.length() - static_cast<int>(mine.first);
-    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+    attention_tile const block_tile = tiles(device, device.block());
+    small_row_list const list(x, block_tile.sequence, block_tile.list, divisors);
+    if (block_tile.first >= list.length()) return;
+    small_keys const all_keys(x, block_tile, divisors, width);
+    int const left = list.length() - static_cast<int>(block_tile.first);
+    int const thread = device.thread(), lane = device.lane(), warp_row = device.warp() * (16 * m);
 
     auto const queries = device.template shared<bfloat16>(0);
-    auto const sights = device.template shared<int>(sights_at);
-    auto const numbers = device.template shared<int>(places_at);
-    auto const odd = device.template shared<int>(odd_at);
-    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
-    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
-                                          sights);
+    auto const row_ranges = device.template shared<int>(row_ranges_at);
+    auto const numbers = device.template shared<int>(row_offsets_at);
+    auto const non_finite = device.template shared<int>(non_finite_at);
+    shared_row_offsets<2, std::remove_cv_t<decltype(numbers)>> const row_offsets{numbers};
+    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), divisors,
+                                                    all_keys.count, row_offsets, row_ranges);
     device.sync();
     tile_copy<rows, width, threads>::start(device, queries, thread, width,
-                                           [&](int, int i) { return places.of(p.q, i); });
-    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+                                           [&](int, int i) { return row_offsets.of(p.q, i); });
+    tile_visible_range const visible_range = visible_range_of_rows<Mask>(device, row_ranges, left < rows ? left : rows);
 
     auto const tile_of = [&](int stage, bool values) {
       return device.template shared<bfloat16>(stages_at + (2 * stage + values) * key_bytes);
@@ -178,16 +179,18 @@ struct attention_tensor {
       device.cp_async_commit();
     };
 
-    auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
+    auto const head_of = [&](int i) {
+      return list.slots ? static_cast<int>(block_tile.list) : row_offsets.col(i) / width;
+    };
     float const unit = Map::identity ? scale : 1.f;  // of scores in registers
-    constexpr float hidden = minus_infinity<float>;
+    constexpr float masked = minus_infinity<float>;
     constexpr int key_blocks = keys / 8, out_blocks = width / 8;
-    float top[m][2], total[m][2] = {}, out[m][out_blocks][4] = {};
+    float row_max[m][2], row_sum[m][2] = {}, out[m][out_blocks][4] = {};
     HEADMIX_UNROLL
-    for (int i = 0; i < m; ++i) top[i][0] = top[i][1] = hidden;
+    for (int i = 0; i < m; ++i) row_max[i][0] = row_max[i][1] = masked;
 
-    int const seen = visible_range.begin < visible_range.end ? visible_range.begin : visible_range.end;
-    int const begin = seen / keys * keys;  // if no row sees a key, the range begins at the largest number
+    int const first_visible = visible_range.begin < visible_range.end ? visible_range.begin : visible_range.end;
+    int const begin = first_visible / keys * keys;  // if no row sees a key, the range begins at the largest number
     HEADMIX_UNROLL
     for (int i = 0; i < stages; ++i) {
       start(p.k, begin + i * keys, i, false);
@@ -199,33 +202,33 @@ struct attention_tensor {
       device.sync();  // these keys have arrived, and all have read the last values
       start(p.v, first + (stages - 1) * keys, stage == 0 ? stages - 1 : stage - 1, true);
       auto const key = tile_of(stage, false), value = tile_of(stage, true);
-      bool const all_seen = visible_range.covers(first, first + keys);
+      bool const all_visible = visible_range.covers(first, first + keys);
 
       float score[m][key_blocks][4] = {};
-      multiply_transposed<width>(device, score, queries, own, key, 0);
-      map_scores(p.scores, score, scale, sights, head_of, own, first, lane);
-      if (!all_seen) hide_unseen<Mask>(score, sights, own, first, lane);
+      multiply_transposed<width>(device, score, queries, warp_row, key, 0);
+      map_scores(p.scores, score, scale, row_ranges, head_of, warp_row, first, lane);
+      if (!all_visible) apply_mask<Mask>(score, row_ranges, warp_row, first, lane);
 
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
         for (int half = 0; half < 2; ++half) {
-          float highest = top[i][half];
+          float new_max = row_max[i][half];
           HEADMIX_UNROLL
           for (int j = 0; j < key_blocks; ++j) {
             HEADMIX_UNROLL
             for (int e = 0; e < 2; ++e) {
               float const s = score[i][j][2 * half + e];
-              highest = std::fmax(s, highest);  // ignores NaN
+              new_max = std::fmax(s, new_max);  // ignores NaN
             }
           }
           HEADMIX_UNROLL
           for (int step = 1; step < 4; step *= 2) {
-            highest = std::fmax(device.shuffle_xor(highest, step), highest);
+            new_max = std::fmax(device.shuffle_xor(new_max, step), new_max);
           }
-          float const shift = highest == hidden ? 0.f : highest * unit;
-          float const shrink = device.exp2(top[i][half] * unit - shift);
-          top[i][half] = highest;
+          float const shift = new_max == masked ? 0.f : new_max * unit;
+          float const rescale = device.exp2(row_max[i][half] * unit - shift);
+          row_max[i][half] = new_max;
           float sum = 0;
           HEADMIX_UNROLL
           for (int j = 0; j < key_blocks; ++j) {
@@ -236,11 +239,11 @@ struct attention_tensor {
               sum += s;
             }
           }
-          total[i][half] = total[i][half] * shrink + sum;
+          row_sum[i][half] = row_sum[i][half] * rescale + sum;
           HEADMIX_UNROLL
           for (int j = 0; j < out_blocks; ++j) {
-            out[i][j][2 * half] *= shrink;
-            out[i][j][2 * half + 1] *= shrink;
+            out[i][j][2 * half] *= rescale;
+            out[i][j][2 * half + 1] *= rescale;
           }
         }
       }
@@ -249,10 +252,10 @@ struct attention_tensor {
       device.sync();  // these values have arrived, and all have read the keys
       start(p.k, first + stages * keys, stage, false);
       stage = stage + 1 == stages ? 0 : stage + 1;
-      if (!all_seen) {
-        clear_odd_rows<keys, width, threads>(device, value, odd);
+      if (!all_visible) {
+        sanitize_rows<keys, width, threads>(device, value, non_finite);
         device.sync();
-        mark_odd_keys<Mask>(score, sights, odd, own, first, lane);
+        mask_sanitized_keys<Mask>(score, row_ranges, non_finite, warp_row, first, lane);
       }
       multiply_sums<width>(device, out, score, value, 0);
     }
@@ -261,14 +264,14 @@ struct attention_tensor {
     for (int i = 0; i < m; ++i) {
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        float sum = total[i][half];
+        float sum = row_sum[i][half];
         sum += device.shuffle_xor(sum, 1);
         sum += device.shuffle_xor(sum, 2);
         float const factor = sum == 0 ? 0.f : 1 / sum;
-        int const r = own + 16 * i + 8 * half + lane / 4;
-        Index const row = places.row(r);
+        int const r = warp_row + 16 * i + 8 * half + lane / 4;
+        Index const row = row_offsets.row(r);
         if (p.lse.data && row >= 0 && lane % 4 == 0) {
-          device.store(&p.lse(row, places.col(r) / width), log_of_sum(top[i][half] * unit, sum));
+          device.store(&p.lse(row, row_offsets.col(r) / width), log_of_sum(row_max[i][half] * unit, sum));
         }
         HEADMIX_UNROLL
         for (int j = 0; j < out_blocks; ++j) {
@@ -281,14 +284,15 @@ struct attention_tensor {
     }
     device.template cp_async_wait<0>();
     device.sync();  // the queries have arrived even if no key was seen
-    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
+    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, warp_row, 0);
     device.sync_warp();
-    if (p.o.data) store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.o, i); });
-    if (gated.by.data) {
+    if (p.o.data)
+      store_tile_rows<16 * m, width>(device, queries, warp_row, [&](int i) { return row_offsets.of(p.o, i); });
+    if (gated.gate.data) {
       store_tile_rows<16 * m, width>(
-          device, queries, own, [&](int i) { return places.of(gated.o, i); },
+          device, queries, warp_row, [&](int i) { return row_offsets.of(gated.o, i); },
           [&](int i, words<4>& values) {
-            float const weight = device.load(&gated.by(places.row(i), places.col(i) / width));
+            float const weight = device.load(&gated.gate(row_offsets.row(i), row_offsets.col(i) / width));
             HEADMIX_UNROLL
             for (std::uint32_t& both : values.word) both = pack(weight * low_of(both), weight * high_of(both));
           });
@@ -306,7 +310,7 @@ template <class T, class Map>
 /// or there are no keys.
 template <AttentionMask Mask, class Queue, class Map>
 bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> const& p,
-                             attention_gated<bfloat16> const& gated, row_divisors const& by, float scale) {
+                             attention_gated<bfloat16> const& gated, row_divisors const& divisors, float scale) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
     if (!queue.warpgroups() || x.keys.rows == 0) return false;
@@ -315,7 +319,7 @@ bool attention_by_warpgroups(Queue& queue, attention_forward<bfloat16, Map> cons
       kernel const k{p,
                      gated,
                      query_tiles(x, kernel::rows, sizeof(bfloat16)),
-                     by,
+                     divisors,
                      scale,
                      queue.map_tensor(p.k, kernel::keys),
                      queue.map_tensor(p.v, kernel::keys)};
@@ -354,13 +358,13 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_ident
       tell_plain("attention", why);
     } else {
       done = true;
-      row_divisors const by(x);
+      row_divisors const divisors(x);
       float const scale = score_scale<float>(p.scores);
       auto const launch = [&]<class K>(K) {
-        K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), by, scale};
+        K const kernel{p, gated, query_tiles(x, K::rows, sizeof(T)), divisors, scale};
         queue.launch(kernel, kernel.blocks());
       };
-      if (!attention_by_warpgroups<Mask>(queue, p, gated, by, scale)) {
+      if (!attention_by_warpgroups<Mask>(queue, p, gated, divisors, scale)) {
         if (x.head_dim == 64) launch(attention_tensor<Mask, Map, 64, 2, 64, 2>{});
         if (x.head_dim == 128) launch(attention_tensor<Mask, Map, 128, 2, 48, 1>{});
       }

@@ -98,13 +98,13 @@ template <AttentionMask Mask, class Queue, class T, class Map>
 
 /// Computes the statistics of all rows; rows of `cleared` that see nothing, or are in no list, become 0.
 template <class Queue, class T, class Map>
-attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, attention_backward<T, Map> const& p,
-                                                                 view<T> cleared, std::span<std::byte> scratch,
-                                                                 attention_gated_gradient<T> const& gated = {}) {
+attention_statistics<accumulator_t<T>> compute_attention_statistics(Queue& queue, attention_backward<T, Map> const& p,
+                                                                    view<T> cleared, std::span<std::byte> scratch,
+                                                                    attention_gated_gradient<T> const& gated = {}) {
   attention_extents const& x = p.extents;
   Index const heads = heads_of_row(x);
   attention_statistics<accumulator_t<T>> const statistics{reinterpret_cast<accumulator_t<T>*>(scratch.data()), heads};
-  attention_find_statistics<T> const find{
+  attention_compute_statistics<T> const find{
       p.o,
       p.d_o,
       gated,
@@ -123,8 +123,8 @@ attention_statistics<accumulator_t<T>> find_attention_statistics(Queue& queue, a
 /// is a score map, or there are no keys.
 template <AttentionMask Mask, int width, class Queue, class Map>
 bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
-                                  attention_statistics<float> const& statistics, row_divisors const& by, float scale,
-                                  float last_scale) {
+                                  attention_statistics<float> const& statistics, row_divisors const& divisors,
+                                  float scale, float last_scale) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
     if (!gradient_is_by_warpgroups<Map>(queue, x)) return false;
@@ -132,7 +132,7 @@ bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map
     kernel const k{p,
                    statistics,
                    query_tiles(x, kernel::rows, sizeof(bfloat16)),
-                   by,
+                   divisors,
                    scale,
                    last_scale,
                    queue.map_tensor(p.k, kernel::keys),
@@ -147,8 +147,9 @@ bool query_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map
 /// attention_key_gradient_tensor by warpgroups, with its listed tiles; false if they do not support the problem.
 template <AttentionMask Mask, class Tensor, int width, class Queue, class Map>
 bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> const& p,
-                                attention_statistics<float> const& statistics, row_divisors const& by, float scale,
-                                float last_scale, attention_parts const& parts, listed_tiles const& listed) {
+                                attention_statistics<float> const& statistics, row_divisors const& divisors,
+                                float scale, float last_scale, attention_parts const& parts,
+                                listed_tiles const& listed) {
   if constexpr (WarpgroupQueue<Queue> && Map::identity) {
     attention_extents const& x = p.extents;
     using kernel = attention_key_gradient_warpgroups<Mask, Map, width, typename Queue::tensor_map>;
@@ -157,7 +158,7 @@ bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> 
     kernel const k{p,
                    statistics,
                    key_tiles(x, kernel::keys, sizeof(bfloat16)),
-                   by,
+                   divisors,
                    scale,
                    last_scale,
                    parts,
@@ -172,16 +173,16 @@ bool key_gradient_by_warpgroups(Queue& queue, attention_backward<bfloat16, Map> 
 }
 
 /// Overwrites d_q, d_k and d_v; a gradient with null data is not computed. Rows that see nothing or are in no list, and
-/// keys that no row sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_by are computed first.
+/// keys that no row sees, get 0. With a gate, d_o (gated.d_o as p.d_o) and d_gate are computed first.
 template <AttentionMask Mask, class Queue, class T, class Map>
 void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::span<std::byte> scratch,
                         std::type_identity_t<attention_gated_gradient<T>> const& gated = {}) {
   using wide = accumulator_t<T>;
   attention_extents const& x = p.extents;
   bool const wanted = p.d_q.data || p.d_k.data || p.d_v.data;
-  if (x.head_dim == 0 || x.queries.count == 0 || !(wanted || gated.by.data)) return;
+  if (x.head_dim == 0 || x.queries.count == 0 || !(wanted || gated.gate.data)) return;
   attention_statistics<wide> const statistics =
-      find_attention_statistics(queue, p, x.heads_are_chosen() ? p.d_q : view<T>{}, scratch, gated);
+      compute_attention_statistics(queue, p, x.heads_are_chosen() ? p.d_q : view<T>{}, scratch, gated);
   wide const scale = score_scale<wide>(p.scores), last_scale = static_cast<wide>(p.scores.scale);
   bool const of_queries = p.d_q.data && x.queries.rows > 0, of_keys = p.d_k.data || p.d_v.data;
   bool done = false;
@@ -190,7 +191,7 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
       if (wanted) tell_plain("the gradient of attention", why);
     } else {
       done = true;
-      row_divisors const by(x);
+      row_divisors const divisors(x);
       auto const launch = [&]<int width>(std::integral_constant<int, width>) {
         with_gradient_kernels<Mask, Map, width>(queue, [&]<class Kernels>(Kernels) {
           if (of_keys) {
@@ -198,15 +199,16 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
             std::byte* const behind = scratch.data() + attention_statistics_bytes<wide>(x);
             listed_tiles const listed{x.heads_are_chosen() ? reinterpret_cast<listed_tile*>(behind) : nullptr};
             if (listed.data) {
-              attention_find_tiles<Mask, Map, kernel_type::rows> const tiles{x, by.per_token, listed};
+              attention_compute_tiles<Mask, Map, kernel_type::rows> const tiles{x, divisors.per_token, listed};
               queue.launch(tiles, tiles.blocks());
             }
             attention_parts parts = attention_gradient_parts<Mask, kernel_type, Queue, Map>(queue, x);
             parts.data = reinterpret_cast<float*>(behind + attention_tiles_bytes(x, kernel_type::rows));
-            if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, by, scale, last_scale,
+            if (!key_gradient_by_warpgroups<Mask, kernel_type, width>(queue, p, statistics, divisors, scale, last_scale,
                                                                       parts, listed)) {
-              kernel_type const kernel{
-                  p, statistics, key_tiles(x, kernel_type::keys, sizeof(T)), by, scale, last_scale, parts, listed};
+              kernel_type const kernel{p,        statistics, key_tiles(x, kernel_type::keys, sizeof(T)),
+                                       divisors, scale,      last_scale,
+                                       parts,    listed};
               queue.launch(kernel, kernel.blocks());
             }
             if (parts.count > 1) {
@@ -214,10 +216,11 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
               queue.launch(sums, sums.blocks());
             }
           }
-          if (of_queries && !query_gradient_by_warpgroups<Mask, width>(queue, p, statistics, by, scale, last_scale)) {
+          if (of_queries &&
+              !query_gradient_by_warpgroups<Mask, width>(queue, p, statistics, divisors, scale, last_scale)) {
             using kernel_type = typename Kernels::of_queries;
-            kernel_type const kernel{p,  statistics, query_tiles(x, kernel_type::rows, sizeof(T)),
-                                     by, scale,      last_scale};
+            kernel_type const kernel{p,        statistics, query_tiles(x, kernel_type::rows, sizeof(T)),
+                                     divisors, scale,      last_scale};
             queue.launch(kernel, kernel.blocks());
           }
         });

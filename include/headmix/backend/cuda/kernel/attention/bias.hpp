@@ -22,9 +22,9 @@ struct attention_bias_gradient_plain {
   static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
   static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
   static constexpr int statistics_at = 2 * small_bytes;
-  static constexpr int places_at = statistics_at + 2 * tile::rows * wide_bytes;
-  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
-  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+  static constexpr int row_offsets_at = statistics_at + 2 * tile::rows * wide_bytes;
+  static constexpr int row_ranges_at = row_offsets_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = row_ranges_at + 3 * tile::rows * 4;
 
   view<T> d_bias;
   attention_backward<T, Map> p;
@@ -40,16 +40,17 @@ struct attention_bias_gradient_plain {
   HEADMIX_DEVICE void operator()(Device& device) const {
     attention_extents const& x = p.extents;
     bool const drops = p.dropout.on();
-    Index const across = blocks_for(p.scores.bias_keys, tile::rows), down = blocks_for(positions(), tile::rows);
-    Index const head = device.block() / (down * across), kv = head / x.group();
-    Index const first_position = device.block() / across % down * tile::rows;
-    int const first_key = static_cast<int>(device.block() % across * tile::rows);
+    Index const column_tiles = blocks_for(p.scores.bias_keys, tile::rows),
+                row_tiles = blocks_for(positions(), tile::rows);
+    Index const head = device.block() / (row_tiles * column_tiles), kv = head / x.group();
+    Index const first_position = device.block() / column_tiles % row_tiles * tile::rows;
+    int const first_key = static_cast<int>(device.block() % column_tiles * tile::rows);
 
     auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
     auto const row_statistics = device.template shared<wide>(statistics_at);
-    auto const rows = device.template shared<Index>(places_at);
+    auto const rows = device.template shared<Index>(row_offsets_at);
     auto const cols = rows + tile::rows;
-    auto const sights = device.template shared<int>(sights_at);
+    auto const row_ranges = device.template shared<int>(row_ranges_at);
     using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
     query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
@@ -63,17 +64,17 @@ struct attention_bias_gradient_plain {
       if (first_key >= keys) continue;
       // Row number `turn` of each position; once no row sees a key, there are no more.
       for (Index turn = 0; turn < x.rows_per_token; ++turn) {
-        int const mine = device.thread();
-        if (mine < tile::rows) {
-          query_row const at = row_at(b, head, first_position + mine, turn);
-          plain_put_row<Mask>(at, mine, keys, rows, cols, sights);
+        int const i = device.thread();
+        if (i < tile::rows) {
+          query_row const at = row_at(b, head, first_position + i, turn);
+          plain_store_row<Mask>(at, i, keys, rows, cols, row_ranges);
           Index const in_row = at.col / x.head_dim;
-          row_statistics[2 * mine] = at.row >= 0 ? device.load(statistics.shift(at.row, in_row)) : wide(0);
-          row_statistics[2 * mine + 1] = at.row >= 0 ? device.load(statistics.delta(at.row, in_row)) : wide(0);
-          hide_all_if_shifted_away(sights, mine, wide(row_statistics[2 * mine]));
+          row_statistics[2 * i] = at.row >= 0 ? device.load(statistics.shift(at.row, in_row)) : wide(0);
+          row_statistics[2 * i + 1] = at.row >= 0 ? device.load(statistics.delta(at.row, in_row)) : wide(0);
+          mask_row_without_scores(row_ranges, i, wide(row_statistics[2 * i]));
         }
         device.sync();
-        if (!sight_of_rows<Mask>(device, sights, tile::rows).touches(first_key, first_key + tile::rows)) {
+        if (!visible_range_of_rows<Mask>(device, row_ranges, tile::rows).overlaps(first_key, first_key + tile::rows)) {
           device.sync();
           break;
         }
@@ -84,13 +85,13 @@ struct attention_bias_gradient_plain {
         HEADMIX_UNROLL
         for (int i = 0; i < 2; ++i) {
           int const row = i0 + i, s0 = first_key + j0;
-          row_sight const visible_range = row_sight_at(sights, row);
-          plain_scores<wide, T, Map> const score_of(p.scores, scale, visible_range.position, head);
+          row_visible_range const row_range = load_visible_range(row_ranges, row);
+          plain_scores<wide, T, Map> const score_of(p.scores, scale, row_range.position, head);
           wide factor[4] = {1, 1, 1, 1};
           if (drops && rows[row] >= 0) dropout_factors<wide>(p.dropout, x, rows[row], cols[row]).four(s0, factor);
           HEADMIX_UNROLL
           for (int j = 0; j < 4; ++j) {
-            if (!visible_range.template sees<Mask>(s0 + j)) continue;
+            if (!row_range.template sees<Mask>(s0 + j)) continue;
             wide slope = 1;
             wide const probability = exponential(
                 device, plain_score(device, score_of, score[i][j], s0 + j, slope) - row_statistics[2 * row]);
@@ -159,7 +160,7 @@ void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T,
                              std::span<std::byte> scratch) {
   if (d_bias.size() == 0) return;
   attention_bias_gradient_plain<Mask, T, Map> const kernel{
-      d_bias, p, find_attention_statistics(queue, p, view<T>{}, scratch), score_scale<accumulator_t<T>>(p.scores)};
+      d_bias, p, compute_attention_statistics(queue, p, view<T>{}, scratch), score_scale<accumulator_t<T>>(p.scores)};
   queue.launch(kernel, kernel.blocks());
 }
 

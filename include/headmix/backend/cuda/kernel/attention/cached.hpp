@@ -25,7 +25,7 @@ template <class T>
 
 /// Appends keys and values of new tokens to the cache. A thread has a column of a token.
 template <class T>
-struct put_in_cache {
+struct append_to_cache {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
@@ -52,7 +52,7 @@ struct cached_parts {
   Index count;  ///< parts of a sequence of the cache's largest length
 
   /// The number of parts with their own blocks: all if there are few rows, otherwise 1.
-  [[nodiscard]] static cached_parts apart(attention_extents const& x, cache_pages const& pages) {
+  [[nodiscard]] static cached_parts split(attention_extents const& x, cache_pages const& pages) {
     return {rows(x) <= 1024 ? blocks_for(pages.positions(), keys) : 1};
   }
   /// The number of rows of all lists.
@@ -66,84 +66,87 @@ template <AttentionMask Mask, class T, class Map>
 struct cached_attention_part {
   using wide = accumulator_t<T>;
   using tile = plain_tile;
-  static constexpr int columns = plain_columns<wide>, my_columns = columns / 8;
+  static constexpr int columns = plain_columns<wide>, columns_per_thread = columns / 8;
   static constexpr int threads = tile::threads;
   static constexpr bool cooperative = true;
   static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
   static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
   static constexpr int values_at = 3 * small_bytes;
-  static constexpr int places_at = values_at + tile::rows * columns * wide_bytes;
-  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
-  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+  static constexpr int row_offsets_at = values_at + tile::rows * columns * wide_bytes;
+  static constexpr int row_ranges_at = row_offsets_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = row_ranges_at + 3 * tile::rows * 4;
 
   attention_forward<T, Map> p;
   attention_cache<T> cache;
   attention_tiles tiles;
   wide scale;
-  Index parts;    ///< with their own blocks; 1: a block does all
-  wide* sums;     ///< [rows of all lists, parts, head_dim + 2]; the last two are row maximum and row sum
-  Index* places;  ///< [rows of all lists, 2]: row and first column of o
+  Index parts;         ///< with their own blocks; 1: a block does all
+  wide* sums;          ///< [rows of all lists, parts, head_dim + 2]; the last two are row maximum and row sum
+  Index* row_offsets;  ///< [rows of all lists, 2]: row and first column of o
 
   [[nodiscard]] Index blocks() const { return tiles.count() * blocks_for(p.extents.head_dim, columns) * parts; }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     attention_extents const& x = p.extents;
-    Index const across = blocks_for(x.head_dim, columns), part = device.block() % parts;
-    Index const col0 = device.block() / parts % across * columns;
+    Index const column_tiles = blocks_for(x.head_dim, columns), part = device.block() % parts;
+    Index const col0 = device.block() / parts % column_tiles * columns;
     Index const width = x.head_dim - col0 < columns ? x.head_dim - col0 : columns;
-    attention_tile const mine = tiles(device, device.block() / (parts * across));
-    Index const length = x.list_length(mine.sequence, mine.list);
-    if (mine.first >= length) return;
+    attention_tile const block_tile = tiles(device, device.block() / (parts * column_tiles));
+    Index const length = x.list_length(block_tile.sequence, block_tile.list);
+    if (block_tile.first >= length) return;
 
     auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
     auto const weights = device.template shared<wide>(2 * small_bytes);
     auto const values = device.template shared<wide>(values_at);
-    auto const rows = device.template shared<Index>(places_at);
+    auto const rows = device.template shared<Index>(row_offsets_at);
     auto const cols = rows + tile::rows;
-    auto const sights = device.template shared<int>(sights_at);
-    plain_find_rows<Mask>(device, x, mine.sequence, mine.list, mine.first, rows, cols, sights);
+    auto const row_ranges = device.template shared<int>(row_ranges_at);
+    plain_compute_rows<Mask>(device, x, block_tile.sequence, block_tile.list, block_tile.first, rows, cols, row_ranges);
     device.sync();
     plain_rows<T, std::remove_cv_t<decltype(rows)>> const queries{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
-    Index const left_rows = length - mine.first;
-    tile_sight const visible =
-        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
-    constexpr wide hidden = minus_infinity<wide>;
+    Index const left_rows = length - block_tile.first;
+    tile_visible_range const visible = visible_range_of_rows<Mask>(
+        device, row_ranges, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    constexpr wide masked = minus_infinity<wide>;
     constexpr int part_keys = static_cast<int>(cached_parts::keys);
     int const i0 = device.thread() / 8 * 2;
-    wide all_top[2] = {hidden, hidden}, all_total[2] = {}, all_out[2][my_columns] = {};
+    wide row_max[2] = {masked, masked}, row_sum[2] = {}, out[2][columns_per_thread] = {};
 
     int const begin = parts > 1 ? static_cast<int>(part) * part_keys : visible.begin / part_keys * part_keys;
     int const end = parts > 1 ? begin + part_keys : visible.end;
     for (int from = begin; from < end && from < visible.end; from += part_keys) {
-      wide top[2] = {hidden, hidden}, total[2] = {}, out[2][my_columns] = {};
+      wide part_max[2] = {masked, masked}, part_sum[2] = {}, part_out[2][columns_per_thread] = {};
       for (int first = from; first < from + part_keys && first < visible.end; first += tile::rows) {
         if (first + tile::rows <= visible.begin) continue;
-        Index const at = cached_at<T>(x, cache.pages, mine.sequence, mine.kv_head, first);
+        Index const at = cached_at<T>(x, cache.pages, block_tile.sequence, block_tile.kv_head, first);
         Index const keys = visible.end - first;
         plain_keys<T> const k{cache.keys.data + at, keys, x.head_dim, 1},
             v{cache.values.data + at, keys, x.head_dim, 1};
         wide score[2][4];
         plain_products(device, score, left, right, queries, k, x.head_dim);
-        plain_softmax_step<Mask>(device, x, p.scores, scale, mine.list, sights, cols, first, score, top, total, out);
-        plain_put(device, weights, score);
+        plain_softmax_step<Mask>(device, x, p.scores, scale, block_tile.list, row_ranges, cols, first, score, part_max,
+                                 part_sum, part_out);
+        plain_store_scores(device, weights, score);
         plain_stage<wide, columns, columns>(device, values, v, col0, col0 + width);
         device.sync();
-        plain_add_values<Mask>(device, out, weights, values, width, visible, sights, first);
+        plain_add_values<Mask>(device, part_out, weights, values, width, visible, row_ranges, first);
         device.sync();
       }
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
         HEADMIX_UNROLL
-        for (int step = 1; step < 8; step *= 2) total[i] += device.shuffle_xor(total[i], step);
-        if (total[i] == 0) continue;
-        wide const both = top[i] > all_top[i] ? top[i] : all_top[i];
-        wide const shrink = all_top[i] == hidden ? wide(0) : exponential(device, all_top[i] - both),
-                   by = exponential(device, top[i] - both);
-        all_top[i] = both;
-        all_total[i] = all_total[i] * shrink + total[i] * by;
+        for (int step = 1; step < 8; step *= 2) part_sum[i] += device.shuffle_xor(part_sum[i], step);
+        if (part_sum[i] == 0) continue;
+        wide const new_max = part_max[i] > row_max[i] ? part_max[i] : row_max[i];
+        wide const rescale = row_max[i] == masked ? wide(0) : exponential(device, row_max[i] - new_max),
+                   part_rescale = exponential(device, part_max[i] - new_max);
+        row_max[i] = new_max;
+        row_sum[i] = row_sum[i] * rescale + part_sum[i] * part_rescale;
         HEADMIX_UNROLL
-        for (int j = 0; j < my_columns; ++j) all_out[i][j] = all_out[i][j] * shrink + out[i][j] * by;
+        for (int j = 0; j < columns_per_thread; ++j) {
+          out[i][j] = out[i][j] * rescale + part_out[i][j] * part_rescale;
+        }
       }
     }
 
@@ -152,25 +155,26 @@ struct cached_attention_part {
       Index const row = rows[i0 + i], col = cols[i0 + i];
       if (row < 0) continue;
       bool const first_of_row = col0 == 0 && device.thread() % 8 == 0;
-      wide const factor = all_total[i] == 0 ? wide(0) : 1 / all_total[i];
-      Index const place = parts > 1 ? x.list_begin(mine.sequence, mine.list) + mine.first + i0 + i : 0;
-      wide* const to = sums + (place * parts + part) * (x.head_dim + 2);
+      wide const factor = row_sum[i] == 0 ? wide(0) : 1 / row_sum[i];
+      Index const list_row =
+          parts > 1 ? x.list_begin(block_tile.sequence, block_tile.list) + block_tile.first + i0 + i : 0;
+      wide* const to = sums + (list_row * parts + part) * (x.head_dim + 2);
       HEADMIX_UNROLL
-      for (int j = 0; j < my_columns; ++j) {
+      for (int j = 0; j < columns_per_thread; ++j) {
         Index const c = device.thread() % 8 + 8 * j;
         if (c >= width) continue;
         if (parts > 1) {
-          device.store(to + col0 + c, all_out[i][j]);
+          device.store(to + col0 + c, out[i][j]);
         } else {
-          device.store(&p.o(row, col + col0 + c), all_total[i] == 0 ? T(0) : static_cast<T>(all_out[i][j] * factor));
+          device.store(&p.o(row, col + col0 + c), row_sum[i] == 0 ? T(0) : static_cast<T>(out[i][j] * factor));
         }
       }
       if (parts == 1 || !first_of_row) continue;
-      device.store(to + x.head_dim, all_top[i]);
-      device.store(to + x.head_dim + 1, all_total[i]);
+      device.store(to + x.head_dim, row_max[i]);
+      device.store(to + x.head_dim + 1, row_sum[i]);
       if (part > 0) continue;
-      device.store(places + 2 * place, row);
-      device.store(places + 2 * place + 1, col);
+      device.store(row_offsets + 2 * list_row, row);
+      device.store(row_offsets + 2 * list_row + 1, col);
     }
   }
 };
@@ -185,31 +189,31 @@ struct cached_attention_merge {
 
   view<T> o;
   wide const* sums;
-  Index const* places;
+  Index const* row_offsets;
   Int const* end;  ///< end of the rows if heads are chosen; otherwise null
   Index rows, parts, head_dim;
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    Index const place = device.block();
-    if (end != nullptr && place >= *end) return;
-    constexpr wide hidden = minus_infinity<wide>;
-    wide const* const of_row = sums + place * parts * (head_dim + 2);
-    Index const row = device.load(places + 2 * place), col = device.load(places + 2 * place + 1);
+    Index const list_row = device.block();
+    if (end != nullptr && list_row >= *end) return;
+    constexpr wide masked = minus_infinity<wide>;
+    wide const* const of_row = sums + list_row * parts * (head_dim + 2);
+    Index const row = device.load(row_offsets + 2 * list_row), col = device.load(row_offsets + 2 * list_row + 1);
     for (Index c = device.thread(); c < head_dim; c += threads) {
-      wide top = hidden, total = 0, out = 0;
+      wide row_max = masked, row_sum = 0, out = 0;
       for (Index part = 0; part < parts; ++part) {
         wide const* const from = of_row + part * (head_dim + 2);
-        wide const its_top = device.load(from + head_dim), its_total = device.load(from + head_dim + 1);
-        if (its_total == 0) continue;
-        wide const both = its_top > top ? its_top : top;
-        wide const shrink = top == hidden ? wide(0) : exponential(device, top - both),
-                   by = exponential(device, its_top - both);
-        top = both;
-        total = total * shrink + its_total * by;
-        out = out * shrink + device.load(from + c) * by;
+        wide const part_max = device.load(from + head_dim), part_sum = device.load(from + head_dim + 1);
+        if (part_sum == 0) continue;
+        wide const new_max = part_max > row_max ? part_max : row_max;
+        wide const rescale = row_max == masked ? wide(0) : exponential(device, row_max - new_max),
+                   part_rescale = exponential(device, part_max - new_max);
+        row_max = new_max;
+        row_sum = row_sum * rescale + part_sum * part_rescale;
+        out = out * rescale + device.load(from + c) * part_rescale;
       }
-      device.store(&o(row, col + c), total == 0 ? T(0) : static_cast<T>(out * (1 / total)));
+      device.store(&o(row, col + c), row_sum == 0 ? T(0) : static_cast<T>(out * (1 / row_sum)));
     }
   }
 };
@@ -217,7 +221,7 @@ struct cached_attention_merge {
 /// Scratch bytes of cached_attention: the same for every step.
 template <class T>
 [[nodiscard]] std::size_t cached_attention_scratch_bytes(attention_extents const& x, cache_pages const& pages) {
-  cached_parts const parts = cached_parts::apart(x, pages);
+  cached_parts const parts = cached_parts::split(x, pages);
   if (parts.count == 1) return 0;
   auto const of_row = checked_bytes(checked(parts.count) * (x.head_dim + 2), sizeof(accumulator_t<T>));
   return checked_bytes(cached_parts::rows(x), 2 * sizeof(Index) + of_row);
@@ -242,16 +246,16 @@ void cached_attention(Queue& queue, attention_forward<T, Map> const& p, attentio
                                    x.head_dim % 8 == 0 && heads_are_aligned(p.o)};
     queue.launch(clear, clear.blocks());
   }
-  queue.launch(put_in_cache<T>{x, p.k, p.v, cache}, blocks_for(p.k.rows * p.k.cols, put_in_cache<T>::threads));
-  Index const parts = cached_parts::apart(x, cache.pages).count, rows = cached_parts::rows(x);
-  auto* const places = reinterpret_cast<Index*>(scratch.data());
-  auto* const sums = reinterpret_cast<wide*>(places + 2 * rows);
+  queue.launch(append_to_cache<T>{x, p.k, p.v, cache}, blocks_for(p.k.rows * p.k.cols, append_to_cache<T>::threads));
+  Index const parts = cached_parts::split(x, cache.pages).count, rows = cached_parts::rows(x);
+  auto* const row_offsets = reinterpret_cast<Index*>(scratch.data());
+  auto* const sums = reinterpret_cast<wide*>(row_offsets + 2 * rows);
   cached_attention_part<Mask, T, Map> const part{
-      p, cache, query_tiles(x, plain_tile::rows, sizeof(T)), score_scale<wide>(p.scores), parts, sums, places};
+      p, cache, query_tiles(x, plain_tile::rows, sizeof(T)), score_scale<wide>(p.scores), parts, sums, row_offsets};
   queue.launch(part, part.blocks());
   if (parts == 1) return;
   Int const* const end = x.heads_are_chosen() ? x.chosen.offsets + x.queries.count * x.heads : nullptr;
-  queue.launch(cached_attention_merge<T>{p.o, sums, places, end, rows, parts, x.head_dim}, rows);
+  queue.launch(cached_attention_merge<T>{p.o, sums, row_offsets, end, rows, parts, x.head_dim}, rows);
 }
 
 /// The means of cached_window_mean. A thread has a column of a sequence.
@@ -282,7 +286,7 @@ struct cached_mean_kernel {
       if (all) {
         if (t > 0) sum = sum_at(device, t - 1, b, j);
         sum += static_cast<sum_type>(value);
-        put_sum(device, t, b, j, sum);
+        store_sum(device, t, b, j, sum);
       } else {
         device.store(at(b, t, j), value);
         for (Index before = t + 1 - n; before < t; ++before)
@@ -305,7 +309,7 @@ struct cached_mean_kernel {
     return sum;
   }
   template <class Device>
-  HEADMIX_DEVICE void put_sum(Device& device, Index t, Index b, Index j, sum_type sum) const {
+  HEADMIX_DEVICE void store_sum(Device& device, Index t, Index b, Index j, sum_type sum) const {
     T halves[2] = {};
     std::memcpy(static_cast<void*>(halves), &sum, sizeof sum);
     device.store(at(b, t, 2 * j), halves[0]);

@@ -12,7 +12,7 @@ namespace headmix::gpu {
 /// Eight lanes per row.
 template <class T>
 struct attention_clear {
-  static constexpr int threads = 256, together = 8, rows_at_once = threads / together;
+  static constexpr int threads = 256, threads_per_row = 8, rows_at_once = threads / threads_per_row;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
   static constexpr Index most_blocks = 256;
@@ -21,7 +21,7 @@ struct attention_clear {
   view<accumulator_t<T>> lse;
   Int const *slots, *begin;  ///< *begin: the first of these slots
   Index count, head_dim;     ///< count: of all slots
-  bool in_chunks;            ///< rows are written 16 bytes at a time
+  bool vectorized;           ///< rows are written 16 bytes at a time
 
   [[nodiscard]] Index blocks() const {
     Index const n = blocks_for(count, rows_at_once);
@@ -30,8 +30,8 @@ struct attention_clear {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    int const lane = device.thread() % together;
-    for (Index i = *begin + device.block() * rows_at_once + device.thread() / together; i < count;
+    int const lane = device.thread() % threads_per_row;
+    for (Index i = *begin + device.block() * rows_at_once + device.thread() / threads_per_row; i < count;
          i += device.blocks() * rows_at_once) {
       Index const row = slots[i];
       if (o.data) clear(device, &o(row, 0), o.col_stride, lane);
@@ -44,12 +44,12 @@ struct attention_clear {
   template <class Device>
   HEADMIX_DEVICE void clear(Device& device, T* row, Index stride, int lane) const {
     if constexpr (Half<T>) {
-      if (in_chunks) {
-        for (Index c = 8 * lane; c < head_dim; c += 8 * together) device.store16(row + c, words<4>{});
+      if (vectorized) {
+        for (Index c = 8 * lane; c < head_dim; c += 8 * threads_per_row) device.store16(row + c, words<4>{});
         return;
       }
     }
-    for (Index c = lane; c < head_dim; c += together) device.store(row + c * stride, T(0));
+    for (Index c = lane; c < head_dim; c += threads_per_row) device.store(row + c * stride, T(0));
   }
 };
 

@@ -26,29 +26,29 @@ struct attention_key_gradient_warpgroups {
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int keys = 128, rows = 64, stages = 4, panels = width / panel_columns;
-  static constexpr int own_keys = keys / 2;  ///< per warpgroup
+  static constexpr int warpgroup_keys = keys / 2;
   static constexpr int key_bytes = keys * width * 2, row_bytes = rows * width * 2;
   static constexpr int key_panel_bytes = keys * panel_row_bytes, row_panel_bytes = rows * panel_row_bytes;
   static constexpr int stages_at = 2 * key_bytes;  ///< rows and their gradients of each stage
   using ring = stage_ring<stages, stages_at + stages * 2 * row_bytes>;
   static constexpr int keys_full_at = ring::end;  ///< a barrier
   static constexpr int statistics_at = keys_full_at + 16;
-  static constexpr int sights_at = statistics_at + stages * 2 * rows * 4;
-  static constexpr int odd_at = sights_at + stages * 3 * rows * 4;  ///< of rows, then of gradients
-  static constexpr int states_at = odd_at + stages * 2 * rows * 4;
-  static constexpr int facts_at = states_at + stages * 16;
-  static constexpr int places_at = facts_at + 12 * 4;  ///< of two tiles
-  static constexpr int shared_bytes = places_at + 2 * 3 * rows * 4;
+  static constexpr int row_ranges_at = statistics_at + stages * 2 * rows * 4;
+  static constexpr int non_finite_at = row_ranges_at + stages * 3 * rows * 4;  ///< of rows, then of gradients
+  static constexpr int states_at = non_finite_at + stages * 2 * rows * 4;
+  static constexpr int block_state_at = states_at + stages * 16;
+  static constexpr int row_offsets_at = block_state_at + 12 * 4;  ///< of two tiles
+  static constexpr int shared_bytes = row_offsets_at + 2 * 3 * rows * 4;
   static constexpr int producers = 4, consumers = 8;  ///< warps
-  static constexpr int on_their_way = 2;              ///< tiles in flight when the next one is begun
-  static constexpr int own_barrier = 1;               ///< and the next two: of one warpgroup
+  static constexpr int tiles_in_flight = 2;           ///< tiles in flight when the next one is begun
+  static constexpr int warpgroup_barrier = 1;         ///< and the next two: of one warpgroup
   /// State of a stage: its rows see every key, or not all do, or it marks the end.
   static constexpr int covered = 1, partial = 0, end = -1;
 
   attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
   attention_tiles tiles;
-  row_divisors by;
+  row_divisors divisors;
   float scale, last_scale;
   attention_parts parts;
   listed_tiles listed;
@@ -60,14 +60,14 @@ struct attention_key_gradient_warpgroups {
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device.block() / parts.count);
-    small_keys const all_keys(x, mine, by, width);
-    if (mine.first >= all_keys.count) return;
-    int const first_key = static_cast<int>(mine.first);
-    auto const ints = device.template shared<int>(facts_at);
-    key_block<std::remove_cv_t<decltype(ints)>> const facts{ints};
+    attention_tile const block_tile = tiles(device.block() / parts.count);
+    small_keys const all_keys(x, block_tile, divisors, width);
+    if (block_tile.first >= all_keys.count) return;
+    int const first_key = static_cast<int>(block_tile.first);
+    auto const ints = device.template shared<int>(block_state_at);
+    key_block<std::remove_cv_t<decltype(ints)>> const block_state{ints};
     if (device.thread() == 0) {
-      facts.find(x, mine, all_keys, static_cast<int>(device.block() % parts.count), listed, by, rows);
+      block_state.init(x, block_tile, all_keys, static_cast<int>(device.block() % parts.count), listed, divisors, rows);
       ring::init(device, producers, 0, consumers);
       device.mbarrier_init(keys_full(device), 1);
       device.fence_proxy_async();  // visible to copies
@@ -75,11 +75,11 @@ struct attention_key_gradient_warpgroups {
     device.sync();
     if (device.warpgroup() == 0) {
       device.template setmaxnreg_dec<40>();
-      if (device.thread() == 0) bring_keys(device, all_keys.begin + first_key, all_keys.col);
-      produce(device, facts);
+      if (device.thread() == 0) load_keys(device, all_keys.begin + first_key, all_keys.col);
+      produce(device, block_state);
     } else {
       device.template setmaxnreg_inc<232>();
-      consume(device, facts);
+      consume(device, block_state);
     }
   }
 
@@ -95,12 +95,12 @@ struct attention_key_gradient_warpgroups {
     return device.template shared<float>(statistics_at + stage * 2 * rows * 4);
   }
   template <class Device>
-  [[nodiscard]] static HEADMIX_DEVICE auto sights_of(Device& device, int stage) {
-    return device.template shared<int>(sights_at + stage * 3 * rows * 4);
+  [[nodiscard]] static HEADMIX_DEVICE auto row_ranges_of(Device& device, int stage) {
+    return device.template shared<int>(row_ranges_at + stage * 3 * rows * 4);
   }
   template <class Device>
-  [[nodiscard]] static HEADMIX_DEVICE auto odd_rows(Device& device, int stage) {
-    return device.template shared<int>(odd_at + stage * 2 * rows * 4);
+  [[nodiscard]] static HEADMIX_DEVICE auto non_finite_rows(Device& device, int stage) {
+    return device.template shared<int>(non_finite_at + stage * 2 * rows * 4);
   }
 
   /// Stages are 16 bytes apart, the granularity of the emulator for reads by several warps.
@@ -110,7 +110,7 @@ struct attention_key_gradient_warpgroups {
   }
 
   template <class Device>
-  HEADMIX_DEVICE void bring_keys(Device& device, int row, int col) const {
+  HEADMIX_DEVICE void load_keys(Device& device, int row, int col) const {
     device.arrive_expect_tx(keys_full(device), 2 * key_bytes);
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
@@ -123,93 +123,94 @@ struct attention_key_gradient_warpgroups {
 
   using row_copy = tile_copy<rows, panel_columns, warpgroup_threads>;
 
-  /// Gathers the rows at `places`, and their gradients.
-  template <class Device, class Places>
-  HEADMIX_DEVICE void bring_rows(Device& device, int stage, Places const& places) const {
+  /// Gathers the rows at these offsets, and their gradients.
+  template <class Device, class Offsets>
+  HEADMIX_DEVICE void load_rows(Device& device, int stage, Offsets const& row_offsets) const {
     constexpr int count = row_copy::count;
     int const thread = device.thread(), col = row_copy::col(thread);
     bfloat16 const *of_q[count], *of_d[count];
-    bool real[count];
+    bool valid[count];
     HEADMIX_UNROLL
     for (int n = 0; n < count; ++n) {
-      int const r = row_copy::row(thread, n), row = places.row(r), first = places.col(r) + col;
-      real[n] = row >= 0;
-      of_q[n] = p.q.data + (real[n] ? row * p.q.row_stride + first : 0);
-      of_d[n] = p.d_o.data + (real[n] ? row * p.d_o.row_stride + first : 0);
+      int const r = row_copy::row(thread, n), row = row_offsets.row(r), first = row_offsets.col(r) + col;
+      valid[n] = row >= 0;
+      of_q[n] = p.q.data + (valid[n] ? row * p.q.row_stride + first : 0);
+      of_d[n] = p.d_o.data + (valid[n] ? row * p.d_o.row_stride + first : 0);
     }
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
       row_copy::start_found(device, device.template shared<bfloat16>(rows_at(stage) + i * row_panel_bytes), thread,
-                            of_q, real, i * panel_columns);
+                            of_q, valid, i * panel_columns);
       row_copy::start_found(device, device.template shared<bfloat16>(gradients_at(stage) + i * row_panel_bytes), thread,
-                            of_d, real, i * panel_columns);
+                            of_d, valid, i * panel_columns);
     }
   }
 
-  template <class Device, class Facts>
-  HEADMIX_DEVICE void produce(Device& device, Facts const& facts) const {
+  template <class Device, class State>
+  HEADMIX_DEVICE void produce(Device& device, State const& block_state) const {
     int const thread = device.thread();
-    seeing_tiles<Mask, rows, keys> order;
+    visible_tiles<Mask, rows, keys> order;
     // The warp's rows of that tile have arrived in shared memory.
     auto const arrived = [&](int tile) {
       int const stage = ring::stage_of(tile);
       if (*state_of(device, stage) == partial) {
-        clean(device, gradients_at(stage), odd_rows(device, stage) + rows);
-        clean(device, rows_at(stage), odd_rows(device, stage));
+        sanitize(device, gradients_at(stage), non_finite_rows(device, stage) + rows);
+        sanitize(device, rows_at(stage), non_finite_rows(device, stage));
       }
       ring::arrive_full(device, tile);
     };
     int tile = 0;  // among the tiles that see the keys
     HEADMIX_NO_UNROLL
     for (;; ++tile) {
-      int const number = order.next(device, facts, listed, by, static_cast<int>(parts.count)),
+      int const number = order.next(device, block_state, listed, divisors, static_cast<int>(parts.count)),
                 stage = ring::stage_of(tile);
-      auto const numbers = device.template shared<int>(places_at + tile % 2 * 3 * rows * 4);
-      shared_places<3, std::remove_cv_t<decltype(numbers)>> const places{numbers};
+      auto const numbers = device.template shared<int>(row_offsets_at + tile % 2 * 3 * rows * 4);
+      shared_row_offsets<3, std::remove_cv_t<decltype(numbers)>> const row_offsets{numbers};
       float_pair of_row = {0.f, 0.f};  // shift and delta of the thread's row
       if (number >= 0 && thread < rows) {
-        small_row_list list = facts.list(p.extents.chosen.slots);
+        small_row_list list = block_state.list(p.extents.chosen.slots);
         int i = number * rows + thread;
         if (listed.data) {
-          listed_tile const* const at = listed.data + (facts.first_tile() + number);
+          listed_tile const* const at = listed.data + (block_state.first_tile() + number);
           i = device.load(&at->first);
           list.end = i + device.load(&at->count);
           i += thread;
         }
-        small_place const place = list.place(i, width, by);
-        places.put(thread, place);
-        if (place.row >= 0) {
-          of_row = device.load(reinterpret_cast<float_pair const*>(statistics.shift(place.row, place.col / width)));
+        row_offset const offset = list.offset_of(i, width, divisors);
+        row_offsets.store(thread, offset);
+        if (offset.row >= 0) {
+          of_row = device.load(reinterpret_cast<float_pair const*>(statistics.shift(offset.row, offset.col / width)));
         }
       }
       ring::wait_empty(device, tile);
       if (thread == 0) *state_of(device, stage) = number < 0 ? end : order.covers ? covered : partial;
-      device.template sync_named<warpgroup_threads>(own_barrier);  // row offsets and state are written
+      device.template sync_named<warpgroup_threads>(warpgroup_barrier);  // row offsets and state are written
       if (number < 0) break;
-      bring_rows(device, stage, places);
+      load_rows(device, stage, row_offsets);
       device.cp_async_commit();
       if (thread < rows) {
         auto const of_stage = statistics_of(device, stage);
         of_stage[thread] = of_row.low;
         of_stage[rows + thread] = of_row.high;
         if (!order.covers) {
-          put_row_sight(sights_of(device, stage), thread,
-                        sight_of_row<Mask>(places.row(thread) >= 0, places.position(thread), facts.key_count()));
+          store_visible_range(row_ranges_of(device, stage), thread,
+                              visible_range_of_row<Mask>(row_offsets.row(thread) >= 0, row_offsets.position(thread),
+                                                         block_state.key_count()));
         }
       }
-      if (tile < on_their_way) continue;
-      device.template cp_async_wait<on_their_way>();
-      arrived(tile - on_their_way);
+      if (tile < tiles_in_flight) continue;
+      device.template cp_async_wait<tiles_in_flight>();
+      arrived(tile - tiles_in_flight);
     }
     device.template cp_async_wait<0>();
-    for (int last = tile < on_their_way ? 0 : tile - on_their_way; last < tile; ++last) arrived(last);
+    for (int last = tile < tiles_in_flight ? 0 : tile - tiles_in_flight; last < tile; ++last) arrived(last);
     ring::arrive_full(device, tile);  // the end mark
   }
 
   /// Zeroes non-finite rows that this thread has copied, and marks them: not all keys see them, and 0 times infinity or
   /// NaN would be NaN. Eight lanes per row.
   template <class Device, class Ints>
-  static HEADMIX_DEVICE void clean(Device& device, int at, Ints odd) {
+  static HEADMIX_DEVICE void sanitize(Device& device, int at, Ints non_finite) {
     constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // exponents of infinity
     int const thread = device.thread(), chunk = row_copy::col(thread) / 8;
     HEADMIX_UNROLL
@@ -223,8 +224,8 @@ struct attention_key_gradient_warpgroups {
         HEADMIX_UNROLL
         for (std::uint32_t const both : eight.word) found = found || (both & high) == high || (both & low) == low;
       }
-      bool const is_odd = (device.ballot(found) >> (device.lane() / 8 * 8) & 0xFFu) != 0;
-      if (is_odd) {
+      bool const is_non_finite = (device.ballot(found) >> (device.lane() / 8 * 8) & 0xFFu) != 0;
+      if (is_non_finite) {
         HEADMIX_UNROLL
         for (int i = 0; i < panels; ++i) {
           device.store16(
@@ -232,17 +233,18 @@ struct attention_key_gradient_warpgroups {
               words<4>{});
         }
       }
-      if (chunk == 0) odd[r] = is_odd ? 1 : 0;
+      if (chunk == 0) non_finite[r] = is_non_finite ? 1 : 0;
     }
   }
 
   /// The consumers: a warpgroup has 64 keys.
-  template <class Device, class Facts>
-  HEADMIX_DEVICE void consume(Device& device, Facts const& facts) const {
+  template <class Device, class State>
+  HEADMIX_DEVICE void consume(Device& device, State const& block_state) const {
     constexpr int row_blocks = rows / 8, out_blocks = width / 8, steps = rows / 16, eight_rows = 8 * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
-    int const first = consumer * own_keys, own = first + device.warp() % 4 * 16;  // of the warpgroup, of the warp
-    float score[row_blocks][4], d_score[row_blocks][4];                           // transposed: a row for each key
+    int const first = consumer * warpgroup_keys,
+              warp_key = first + device.warp() % 4 * 16;  // of the warpgroup, of the warp
+    float score[row_blocks][4], d_score[row_blocks][4];   // transposed: a row for each key
     float d_key[out_blocks][4] = {}, d_value[out_blocks][4] = {};
     words<4> weights[steps], gradients[steps];
     matrix_descriptor const key =
@@ -268,21 +270,21 @@ struct attention_key_gradient_warpgroups {
       }
       device.wgmma_commit();
     };
-    // 0 if a key does not see the row, NaN if it does and the row was zeroed.
-    auto const mark_odd_rows = [&](float(&sums)[row_blocks][4], int stage) {
-      auto const sights = sights_of(device, stage), odd = odd_rows(device, stage);
-      int const s = facts.first_key() + own + lane / 4;
+    // 0 if a key does not see the row, NaN if it does and the row is non-finite.
+    auto const mask_sanitized_rows = [&](float(&sums)[row_blocks][4], int stage) {
+      auto const row_ranges = row_ranges_of(device, stage), non_finite = non_finite_rows(device, stage);
+      int const s = block_state.first_key() + warp_key + lane / 4;
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
           int const r = 8 * j + lane % 4 * 2 + e;
-          row_sight const row = row_sight_at(sights, r);
-          bool const is_odd = odd[r] + odd[rows + r] != 0;
+          row_visible_range const row = load_visible_range(row_ranges, r);
+          bool const is_non_finite = non_finite[r] + non_finite[rows + r] != 0;
           HEADMIX_UNROLL
           for (int half = 0; half < 2; ++half) {
             float& w = sums[j][2 * half + e];
-            w = !row.template sees<Mask>(s + 8 * half) ? 0.f : is_odd ? not_a_number<float> : w;
+            w = !row.template sees<Mask>(s + 8 * half) ? 0.f : is_non_finite ? not_a_number<float> : w;
           }
         }
       }
@@ -317,7 +319,7 @@ struct attention_key_gradient_warpgroups {
           }
         }
       }
-      if (state == partial) mark_odd_rows(score, stage);
+      if (state == partial) mask_sanitized_rows(score, stage);
       device.template wgmma_wait<0>(d_score);
       HEADMIX_UNROLL
       for (int j = 0; j < row_blocks; ++j) {
@@ -331,7 +333,7 @@ struct attention_key_gradient_warpgroups {
           }
         }
       }
-      if (state == partial) mark_odd_rows(d_score, stage);
+      if (state == partial) mask_sanitized_rows(d_score, stage);
       // All left operands before the first product: registers for two more accumulators at a time are lacking.
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
@@ -350,15 +352,15 @@ struct attention_key_gradient_warpgroups {
       HEADMIX_UNROLL
       for (int e = 0; e < 4; ++e) d_key[j][e] *= last_scale;
     }
-    small_keys const my_keys = facts.keys();
+    small_keys const block_keys = block_state.keys();
     if (parts.count > 1) {
-      auto const put = [&](float const(&sums)[out_blocks][4], bool values) {
-        float* const to = parts.of(facts.part(), values);
+      auto const store_gradient = [&](float const(&sums)[out_blocks][4], bool values) {
+        float* const to = parts.of(block_state.part(), values);
         HEADMIX_UNROLL
         for (int half = 0; half < 2; ++half) {
-          int const s = facts.first_key() + own + 8 * half + lane / 4;
-          if (s >= my_keys.count) continue;
-          float* const row = to + (my_keys.begin + s) * parts.cols + my_keys.col + lane % 4 * 2;
+          int const s = block_state.first_key() + warp_key + 8 * half + lane / 4;
+          if (s >= block_keys.count) continue;
+          float* const row = to + (block_keys.begin + s) * parts.cols + block_keys.col + lane % 4 * 2;
           HEADMIX_UNROLL
           for (int j = 0; j < out_blocks; ++j) {
             device.store(reinterpret_cast<float_pair*>(row + 8 * j),
@@ -366,22 +368,22 @@ struct attention_key_gradient_warpgroups {
           }
         }
       };
-      put(d_key, false);
-      put(d_value, true);
+      store_gradient(d_key, false);
+      store_gradient(d_value, true);
       return;
     }
     // Results are staged in the memory of keys and values, which the products of all four warps have read.
-    device.template sync_named<warpgroup_threads>(own_barrier + 1 + consumer);
-    auto const put = [&](float const(&sums)[out_blocks][4], int at, view<bfloat16> const& to) {
+    device.template sync_named<warpgroup_threads>(warpgroup_barrier + 1 + consumer);
+    auto const store_gradient = [&](float const(&sums)[out_blocks][4], int at, view<bfloat16> const& to) {
       if (to.data == nullptr) return;
-      put_panel_sums<keys>(device, at, sums, own);
-      each_panel_chunk<keys, width>(device, at, own, [&](int, int s, int col, words<4> const& values) {
-        bfloat16* const row = my_keys.of(to, facts.first_key() + s);
+      store_panel_accumulators<keys>(device, at, sums, warp_key);
+      for_each_panel_chunk<keys, width>(device, at, warp_key, [&](int, int s, int col, words<4> const& values) {
+        bfloat16* const row = block_keys.of(to, block_state.first_key() + s);
         if (row) device.store16(row + col, values);
       });
     };
-    put(d_key, 0, p.d_k);
-    put(d_value, key_bytes, p.d_v);
+    store_gradient(d_key, 0, p.d_k);
+    store_gradient(d_value, key_bytes, p.d_v);
   }
 };
 

@@ -11,7 +11,7 @@ namespace headmix::gpu {
 
 /// A tile of rows of a list of chosen heads, and its visible keys.
 struct listed_tile {
-  tile_sight visible_range;
+  tile_visible_range visible_range;
   int first, count;  ///< its elements of the list
   int head, unused;
 };
@@ -29,14 +29,14 @@ struct listed_tiles {
     return x.chosen.offsets[list] / rows + static_cast<int>(list);
   }
   template <class Device>
-  [[nodiscard]] HEADMIX_DEVICE tile_sight visible_range(Device& device, int tile) const {
+  [[nodiscard]] HEADMIX_DEVICE tile_visible_range visible_range(Device& device, int tile) const {
     words<4> const w = device.load16(&data[tile].visible_range);
-    return __builtin_bit_cast(tile_sight, w);
+    return __builtin_bit_cast(tile_visible_range, w);
   }
 };
 /// Computes the tiles, one warp per tile, and their heads if score maps read them.
 template <AttentionMask Mask, class Map, int rows>
-struct attention_find_tiles {
+struct attention_compute_tiles {
   static constexpr int threads = 128, warps = threads / 32;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = 0;
@@ -58,12 +58,12 @@ struct attention_find_tiles {
     Index const end = begins[list + 1] < first + rows ? begins[list + 1] : first + rows;
     int const keys = static_cast<int>(x.keys.length(b));
     int const position = static_cast<int>(x.first_position(b) - x.queries.begin(b));
-    tile_sight all = sight_of_no_row<Mask>();
+    tile_visible_range all = empty_visible_range<Mask>();
     for (Index i = first + device.lane(); i < end; i += 32) {
-      key_range const seen = keys_seen<Mask>(position + x.chosen.slots[i] / per_token, keys);
-      add_sight(all, static_cast<int>(seen.begin), static_cast<int>(seen.end));
+      key_range const range = clamped_visible_keys<Mask>(position + x.chosen.slots[i] / per_token, keys);
+      extend_visible_range(all, static_cast<int>(range.begin), static_cast<int>(range.end));
     }
-    all = sight_by_warp(device, all);
+    all = warp_reduce_visible_range(device, all);
     if (device.lane() != 0) return;
     int const head = Map::identity ? 0 : static_cast<int>(list - b * x.heads);
     listed_tile const made{all, static_cast<int>(first), first < end ? static_cast<int>(end - first) : 0, head, 0};

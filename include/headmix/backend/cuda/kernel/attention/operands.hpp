@@ -32,9 +32,9 @@ struct attention_operand_sums {
   static constexpr bool cooperative = true;
   static constexpr int wide_bytes = static_cast<int>(sizeof(wide));
   static constexpr int small_bytes = tile::rows * tile::pitch * wide_bytes;
-  static constexpr int places_at = 2 * small_bytes;
-  static constexpr int sights_at = places_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
-  static constexpr int shared_bytes = sights_at + 3 * tile::rows * 4;
+  static constexpr int row_offsets_at = 2 * small_bytes;
+  static constexpr int row_ranges_at = row_offsets_at + 2 * tile::rows * static_cast<int>(sizeof(Index));
+  static constexpr int shared_bytes = row_ranges_at + 3 * tile::rows * 4;
 
   attention_backward<T, Map> p;
   attention_statistics<wide> statistics;
@@ -50,22 +50,22 @@ struct attention_operand_sums {
     attention_extents const& x = p.extents;
     bool const drops = p.dropout.on();
     if (only_dropout && !drops) return;
-    attention_tile const mine = tiles(device, device.block());
-    Index const b = mine.sequence, length = x.list_length(b, mine.list);
-    if (mine.first >= length) return;
+    attention_tile const block_tile = tiles(device, device.block());
+    Index const b = block_tile.sequence, length = x.list_length(b, block_tile.list);
+    if (block_tile.first >= length) return;
 
     auto const left = device.template shared<wide>(0), right = device.template shared<wide>(small_bytes);
-    auto const rows = device.template shared<Index>(places_at);
+    auto const rows = device.template shared<Index>(row_offsets_at);
     auto const cols = rows + tile::rows;
-    auto const sights = device.template shared<int>(sights_at);
-    plain_find_rows<Mask>(device, x, b, mine.list, mine.first, rows, cols, sights);
+    auto const row_ranges = device.template shared<int>(row_ranges_at);
+    plain_compute_rows<Mask>(device, x, b, block_tile.list, block_tile.first, rows, cols, row_ranges);
     device.sync();
     using query_rows = plain_rows<T, std::remove_cv_t<decltype(rows)>>;
     query_rows const q{p.q.data, rows, cols, p.q.row_stride, p.q.col_stride};
     query_rows const d_o{p.d_o.data, rows, cols, p.d_o.row_stride, p.d_o.col_stride};
-    Index const left_rows = length - mine.first;
-    tile_sight const visible_range =
-        sight_of_rows<Mask>(device, sights, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
+    Index const left_rows = length - block_tile.first;
+    tile_visible_range const visible_range = visible_range_of_rows<Mask>(
+        device, row_ranges, left_rows < tile::rows ? static_cast<int>(left_rows) : tile::rows);
     int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
     wide shift[2] = {}, delta[2] = {}, sum[2][operands] = {};
     HEADMIX_UNROLL
@@ -78,16 +78,17 @@ struct attention_operand_sums {
 
     for (int first = visible_range.begin / tile::rows * tile::rows; first < visible_range.end; first += tile::rows) {
       wide score[2][4], d_score[2][4];
-      plain_products(device, score, left, right, q, plain_keys_of(x, p.k, b, mine.kv_head, first), x.head_dim);
+      plain_products(device, score, left, right, q, plain_keys_of(x, p.k, b, block_tile.kv_head, first), x.head_dim);
       device.sync();
-      plain_products(device, d_score, left, right, d_o, plain_keys_of(x, p.v, b, mine.kv_head, first), x.head_dim);
+      plain_products(device, d_score, left, right, d_o, plain_keys_of(x, p.v, b, block_tile.kv_head, first),
+                     x.head_dim);
       HEADMIX_UNROLL
       for (int i = 0; i < 2; ++i) {
-        row_sight const row = row_sight_at(sights, i0 + i);
+        row_visible_range const row = load_visible_range(row_ranges, i0 + i);
         if (shift[i] == -minus_infinity<wide>) continue;  // no visible score above minus infinity
         bool const single = row.end - row.begin == 1;     // probability 1, whatever its score
         plain_scores<wide, T, Map> const score_of(p.scores, scale, row.position,
-                                                  head_of_row(x, mine.list, cols[i0 + i]));
+                                                  head_of_row(x, block_tile.list, cols[i0 + i]));
         wide factor[4] = {1, 1, 1, 1};
         if (drops && rows[i0 + i] >= 0) {
           dropout_factors<wide>(p.dropout, x, rows[i0 + i], cols[i0 + i]).four(first + j0, factor);
@@ -128,15 +129,15 @@ struct attention_operand_sums_tensor {
   static constexpr int rows = 16 * m * warps;
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
   static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
-  static constexpr int sights_at = stages_at + 4 * key_bytes;
-  static constexpr int places_at = sights_at + 3 * rows * 4;
-  static constexpr int shared_bytes = places_at + 2 * rows * 4;
+  static constexpr int row_ranges_at = stages_at + 4 * key_bytes;
+  static constexpr int row_offsets_at = row_ranges_at + 3 * rows * 4;
+  static constexpr int shared_bytes = row_offsets_at + 2 * rows * 4;
 
   attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
   attention_row_sums<float, operands> sums;
   attention_tiles tiles;
-  row_divisors by;
+  row_divisors divisors;
   float scale;
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
@@ -145,24 +146,24 @@ struct attention_operand_sums_tensor {
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device, device.block());
-    small_row_list const list(x, mine.sequence, mine.list, by);
-    if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, by, width);
-    int const left = list.length() - static_cast<int>(mine.first);
-    int const thread = device.thread(), lane = device.lane(), own = device.warp() * (16 * m);
+    attention_tile const block_tile = tiles(device, device.block());
+    small_row_list const list(x, block_tile.sequence, block_tile.list, divisors);
+    if (block_tile.first >= list.length()) return;
+    small_keys const all_keys(x, block_tile, divisors, width);
+    int const left = list.length() - static_cast<int>(block_tile.first);
+    int const thread = device.thread(), lane = device.lane(), warp_row = device.warp() * (16 * m);
 
     auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
-    auto const sights = device.template shared<int>(sights_at);
-    auto const numbers = device.template shared<int>(places_at);
-    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
-    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
-                                          sights);
+    auto const row_ranges = device.template shared<int>(row_ranges_at);
+    auto const numbers = device.template shared<int>(row_offsets_at);
+    shared_row_offsets<2, std::remove_cv_t<decltype(numbers)>> const row_offsets{numbers};
+    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), divisors,
+                                                    all_keys.count, row_offsets, row_ranges);
     device.sync();
     using row_copy = tile_copy<rows, width, threads>;
-    row_copy::start(device, queries, thread, width, [&](int, int i) { return places.of(p.q, i); });
-    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
-    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+    row_copy::start(device, queries, thread, width, [&](int, int i) { return row_offsets.of(p.q, i); });
+    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return row_offsets.of(p.d_o, i); });
+    tile_visible_range const visible_range = visible_range_of_rows<Mask>(device, row_ranges, left < rows ? left : rows);
     auto const start = [&](int first, int stage) {
       using copy = tile_copy<keys, width, threads>;
       auto const to = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
@@ -186,25 +187,26 @@ struct attention_operand_sums_tensor {
       stage ^= 1;
 
       float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
-      multiply_transposed<width>(device, score, queries, own, key, 0);
-      multiply_transposed<width>(device, d_score, d_outs, own, value, 0);
+      multiply_transposed<width>(device, score, queries, warp_row, key, 0);
+      multiply_transposed<width>(device, d_score, d_outs, warp_row, value, 0);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
         for (int half = 0; half < 2; ++half) {
-          int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r), col = places.col(r) / width;
+          int const r = warp_row + 16 * i + 8 * half + lane / 4, row = row_offsets.row(r),
+                    col = row_offsets.col(r) / width;
           if (row < 0) continue;
           float const shift = device.load(statistics.shift(row, col)), delta = device.load(statistics.delta(row, col));
-          row_sight const sight = row_sight_at(sights, r);
-          if (shift == -minus_infinity<float>) continue;     // no visible score above minus infinity
-          bool const single = sight.end - sight.begin == 1;  // probability 1, whatever its score
-          auto const of_row = p.scores.row(sight.position, list.slots ? static_cast<int>(mine.list) : col);
+          row_visible_range const row_range = load_visible_range(row_ranges, r);
+          if (shift == -minus_infinity<float>) continue;             // no visible score above minus infinity
+          bool const single = row_range.end - row_range.begin == 1;  // probability 1, whatever its score
+          auto const of_row = p.scores.row(row_range.position, list.slots ? static_cast<int>(block_tile.list) : col);
           HEADMIX_UNROLL
           for (int j = 0; j < key_blocks; ++j) {
             HEADMIX_UNROLL
             for (int e = 0; e < 2; ++e) {
               int const s = first + 8 * j + lane % 4 * 2 + e;
-              if (!sight.template sees<Mask>(s)) continue;
+              if (!row_range.template sees<Mask>(s)) continue;
               auto const mapped = Map::derivatives(of_row, score[i][j][2 * half + e] * scale, static_cast<float>(s));
               float const probability = device.exp2(mapped.value * static_cast<float>(log2_of_e) - shift);
               float const d = probability * (d_score[i][j][2 * half + e] - delta);
@@ -224,13 +226,13 @@ struct attention_operand_sums_tensor {
     for (int i = 0; i < m; ++i) {
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r);
+        int const r = warp_row + 16 * i + 8 * half + lane / 4, row = row_offsets.row(r);
         HEADMIX_UNROLL
         for (int o = 0; o < operands; ++o) {
           float all = sum[i][half][o];
           all += device.shuffle_xor(all, 1);
           all += device.shuffle_xor(all, 2);
-          if (row >= 0 && lane % 4 == 0) device.store(sums.at(row, places.col(r) / width) + o, all);
+          if (row >= 0 && lane % 4 == 0) device.store(sums.at(row, row_offsets.col(r) / width) + o, all);
         }
       }
     }
@@ -255,11 +257,11 @@ struct attention_add_operand_sums {
   HEADMIX_DEVICE void operator()(Device& device) const {
     int const o = static_cast<int>(device.block() % operands), thread = device.thread();
     Index const head = device.block() / operands;
-    view<Wide> by = d.by[0];
+    view<Wide> gradient = d.by[0];
     HEADMIX_UNROLL
-    for (int i = 1; i < operands; ++i) by = o == i ? d.by[i] : by;
-    bool const of_all = by.cols != x.heads;
-    if (by.data == nullptr || (of_all && head > 0)) return;
+    for (int i = 1; i < operands; ++i) gradient = o == i ? d.by[i] : gradient;
+    bool const of_all = gradient.cols != x.heads;
+    if (gradient.data == nullptr || (of_all && head > 0)) return;
 
     Wide sum = 0;
     double blocks = 0;
@@ -292,7 +294,7 @@ struct attention_add_operand_sums {
       device.sync();
       if (thread < n) all[thread] += all[thread + n];
     }
-    if (thread == 0) device.store(&by(0, head), Wide(all[0]));
+    if (thread == 0) device.store(&gradient(0, head), Wide(all[0]));
   }
 };
 
@@ -307,8 +309,9 @@ template <class T, class Map>
 
 /// Computes the sums of all rows that are in a list.
 template <AttentionMask Mask, class Queue, class T, class Map, class Wide>
-void find_operand_sums(Queue& queue, attention_backward<T, Map> const& p, attention_statistics<Wide> const& statistics,
-                       attention_row_sums<Wide, Map::operands> const& sums) {
+void compute_operand_sums(Queue& queue, attention_backward<T, Map> const& p,
+                          attention_statistics<Wide> const& statistics,
+                          attention_row_sums<Wide, Map::operands> const& sums) {
   attention_extents const& x = p.extents;
   Wide const scale = score_scale<Wide>(p.scores);
   bool done = false;
@@ -317,9 +320,9 @@ void find_operand_sums(Queue& queue, attention_backward<T, Map> const& p, attent
       tell_plain("the gradient by operands of score maps", why);
     } else {
       done = true;
-      row_divisors const by(x);
+      row_divisors const divisors(x);
       auto const launch = [&]<class K>(K) {
-        K const kernel{p, statistics, sums, query_tiles(x, K::rows, sizeof(T)), by, scale};
+        K const kernel{p, statistics, sums, query_tiles(x, K::rows, sizeof(T)), divisors, scale};
         queue.launch(kernel, kernel.blocks());
       };
       if (x.head_dim == 64) launch(attention_operand_sums_tensor<Mask, Map, 64, 1, 32>{});
@@ -342,9 +345,9 @@ void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>
   attention_row_sums<wide, Map::operands> sums;
   sums.heads = heads_of_row(x);
   if (x.head_dim > 0 && x.queries.count > 0 && x.queries.rows > 0) {
-    attention_statistics<wide> const statistics = find_attention_statistics(queue, p, view<T>{}, scratch);
+    attention_statistics<wide> const statistics = compute_attention_statistics(queue, p, view<T>{}, scratch);
     sums.data = reinterpret_cast<wide*>(scratch.data() + attention_statistics_bytes<wide>(x));
-    find_operand_sums<Mask>(queue, p, statistics, sums);
+    compute_operand_sums<Mask>(queue, p, statistics, sums);
   }
   attention_add_operand_sums<wide, Map::operands> const add{x, sums, d};
   queue.launch(add, add.blocks());

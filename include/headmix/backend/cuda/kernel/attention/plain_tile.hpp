@@ -33,7 +33,7 @@ struct plain_rows {
   Pointer rows, cols;  ///< of the matrix; row -1 for none
   Index row_stride, col_stride;
 
-  [[nodiscard]] HEADMIX_DEVICE bool real(int i) const { return rows[i] >= 0; }
+  [[nodiscard]] HEADMIX_DEVICE bool valid(int i) const { return rows[i] >= 0; }
   [[nodiscard]] HEADMIX_DEVICE T const* at(int i, Index col) const {
     Index const r = rows[i], c = cols[i];
     return data + r * row_stride + (c + col) * col_stride;
@@ -45,7 +45,7 @@ struct plain_keys {
   Index count;    ///< number of keys
   Index row_stride, col_stride;
 
-  [[nodiscard]] HEADMIX_DEVICE bool real(int i) const { return i < count; }
+  [[nodiscard]] HEADMIX_DEVICE bool valid(int i) const { return i < count; }
   [[nodiscard]] HEADMIX_DEVICE T const* at(int i, Index col) const { return data + i * row_stride + col * col_stride; }
 };
 
@@ -62,8 +62,8 @@ template <class Wide, int cols, int pitch, class Device, class Pointer, class Ro
 HEADMIX_DEVICE void plain_stage(Device& device, Pointer to, Rows const& from, Index first, Index width) {
   for (int e = device.thread(); e < plain_tile::rows * cols; e += plain_tile::threads) {
     int const i = e / cols, j = e % cols;
-    bool const real = first + j < width && from.real(i);
-    to[i * pitch + j] = real ? static_cast<Wide>(device.load(from.at(i, first + j))) : Wide(0);
+    bool const valid = first + j < width && from.valid(i);
+    to[i * pitch + j] = valid ? static_cast<Wide>(device.load(from.at(i, first + j))) : Wide(0);
   }
 }
 
@@ -100,30 +100,30 @@ HEADMIX_DEVICE void plain_products(Device& device, Wide (&sum)[2][4], Pointer le
   }
 }
 
-/// Every row of a tile sees every key.
-struct plain_all_seen {
+/// The mask of a tile in which every row sees every key.
+struct plain_no_mask {
   [[nodiscard]] HEADMIX_HD bool operator()(int, int) const { return true; }
 };
 /// Visibility of the 32 keys for each of two rows, or of the rows for each of two keys, one bit each.
-struct plain_some_seen {
-  std::uint32_t seen[2] = {};
+struct plain_partial_mask {
+  std::uint32_t visible_bits[2] = {};
 
   /// All visible, or as given by sees(i, s).
   template <class Sees>
-  HEADMIX_DEVICE plain_some_seen(int i0, bool all, Sees const& sees) {
-    if (all) seen[0] = seen[1] = 0xFFFFFFFFu;
+  HEADMIX_DEVICE plain_partial_mask(int i0, bool all, Sees const& sees) {
+    if (all) visible_bits[0] = visible_bits[1] = 0xFFFFFFFFu;
     if (all) return;
     HEADMIX_NO_UNROLL
     for (int s = 0; s < plain_tile::rows; ++s) {
       HEADMIX_UNROLL
-      for (int i = 0; i < 2; ++i) seen[i] |= std::uint32_t{sees(i0 + i, s)} << s;
+      for (int i = 0; i < 2; ++i) visible_bits[i] |= std::uint32_t{sees(i0 + i, s)} << s;
     }
   }
-  [[nodiscard]] HEADMIX_HD bool operator()(int i, int s) const { return (seen[i] >> s & 1) != 0; }
+  [[nodiscard]] HEADMIX_HD bool operator()(int i, int s) const { return (visible_bits[i] >> s & 1) != 0; }
 };
 /// out[i][j] += the sum over the visible s, sees(i, s), of weights[i][s] values[s][j], for this thread's i and j. A
-/// hidden s has a weight of 0, but its value may be infinite or NaN.
-template <int n, class Device, class Pointer, class Wide, class Sees = plain_all_seen>
+/// masked s has a weight of 0, but its value may be infinite or NaN.
+template <int n, class Device, class Pointer, class Wide, class Sees = plain_no_mask>
 HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width,
                                      Sees const& sees = {}) {
   int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8;
@@ -142,7 +142,7 @@ HEADMIX_DEVICE void plain_accumulate(Device& device, Wide (&out)[2][n], Pointer 
 
 /// Stores this thread's scores as the weights that plain_accumulate reads.
 template <class Device, class Pointer, class Wide>
-HEADMIX_DEVICE void plain_put(Device& device, Pointer weights, Wide const (&scores)[2][4]) {
+HEADMIX_DEVICE void plain_store_scores(Device& device, Pointer weights, Wide const (&scores)[2][4]) {
   int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
   HEADMIX_UNROLL
   for (int i = 0; i < 2; ++i) {
@@ -152,21 +152,22 @@ HEADMIX_DEVICE void plain_put(Device& device, Pointer weights, Wide const (&scor
 }
 
 /// A row and its visible keys, in shared memory.
-template <AttentionMask Mask, class Pointer, class Sights>
-HEADMIX_DEVICE void plain_put_row(query_row const& at, int i, Index keys, Pointer rows, Pointer cols, Sights sights) {
+template <AttentionMask Mask, class Pointer, class Ranges>
+HEADMIX_DEVICE void plain_store_row(query_row const& at, int i, Index keys, Pointer rows, Pointer cols,
+                                    Ranges row_ranges) {
   rows[i] = at.row;
   cols[i] = at.col;
-  put_row_sight(sights, i, sight_of_row<Mask>(at.row >= 0, at.position, keys));
+  store_visible_range(row_ranges, i, visible_range_of_row<Mask>(at.row >= 0, at.position, keys));
 }
 /// Computes the rows `first` ... of a list and their visible keys. Threads 0 .. 31 work, the caller synchronises.
-template <AttentionMask Mask, class Device, class Pointer, class Sights>
-HEADMIX_DEVICE void plain_find_rows(Device& device, attention_extents const& x, Index sequence, Index list, Index first,
-                                    Pointer rows, Pointer cols, Sights sights) {
+template <AttentionMask Mask, class Device, class Pointer, class Ranges>
+HEADMIX_DEVICE void plain_compute_rows(Device& device, attention_extents const& x, Index sequence, Index list,
+                                       Index first, Pointer rows, Pointer cols, Ranges row_ranges) {
   int const i = device.thread();
   if (i >= plain_tile::rows) return;
   query_row at{-1, 0, 0, 0};
   if (first + i < x.list_length(sequence, list)) at = x.row(sequence, list, first + i);
-  plain_put_row<Mask>(at, i, x.key_length(sequence), rows, cols, sights);
+  plain_store_row<Mask>(at, i, x.key_length(sequence), rows, cols, row_ranges);
 }
 
 /// The scores of a row, in the unit of `exponential`, from its products with keys. A pair for which the bias has no
@@ -241,52 +242,53 @@ HEADMIX_DEVICE Wide plain_score(Device& device, plain_scores<Wide, T, Map> const
 
 /// A step of the online softmax: products with the keys `first` ... become exponentials of scores minus the running
 /// maximum, and previous sums are rescaled to it.
-template <AttentionMask Mask, int n, class Device, class T, class Map, class Wide, class Sights, class Pointer>
+template <AttentionMask Mask, int n, class Device, class T, class Map, class Wide, class Ranges, class Pointer>
 HEADMIX_DEVICE void plain_softmax_step(Device& device, attention_extents const& x,
-                                       attention_scores<T, Map> const& scores, Wide scale, Index list, Sights sights,
-                                       Pointer cols, int first, Wide (&score)[2][4], Wide (&top)[2], Wide (&total)[2],
-                                       Wide (&out)[2][n]) {
-  constexpr Wide hidden = minus_infinity<Wide>;
+                                       attention_scores<T, Map> const& scores, Wide scale, Index list,
+                                       Ranges row_ranges, Pointer cols, int first, Wide (&score)[2][4],
+                                       Wide (&row_max)[2], Wide (&row_sum)[2], Wide (&out)[2][n]) {
+  constexpr Wide masked = minus_infinity<Wide>;
   int const i0 = device.thread() / 8 * 2, j0 = device.thread() % 8 * 4;
   HEADMIX_UNROLL
   for (int i = 0; i < 2; ++i) {
-    row_sight const row = row_sight_at(sights, i0 + i);
+    row_visible_range const row = load_visible_range(row_ranges, i0 + i);
     plain_scores<Wide, T, Map> const score_of(scores, scale, row.position, head_of_row(x, list, cols[i0 + i]));
-    Wide highest = top[i];
+    Wide new_max = row_max[i];
     HEADMIX_UNROLL
     for (int j = 0; j < 4; ++j) {
       Index const s = first + j0 + j;
-      score[i][j] = row.template sees<Mask>(first + j0 + j) ? score_of(device, score[i][j], s) : hidden;
-      highest = score[i][j] > highest ? score[i][j] : highest;
+      score[i][j] = row.template sees<Mask>(first + j0 + j) ? score_of(device, score[i][j], s) : masked;
+      new_max = score[i][j] > new_max ? score[i][j] : new_max;
     }
     HEADMIX_UNROLL
     for (int step = 1; step < 8; step *= 2) {
-      Wide const other = device.shuffle_xor(highest, step);
-      highest = other > highest ? other : highest;
+      Wide const other = device.shuffle_xor(new_max, step);
+      new_max = other > new_max ? other : new_max;
     }
     // While a row has seen nothing its shift is 0: minus infinity minus minus infinity would be NaN.
-    Wide const shift = highest == hidden ? Wide(0) : highest;
-    Wide const shrink = exponential(device, top[i] - shift);
-    top[i] = highest;
+    Wide const shift = new_max == masked ? Wide(0) : new_max;
+    Wide const rescale = exponential(device, row_max[i] - shift);
+    row_max[i] = new_max;
     Wide sum = 0;
     HEADMIX_UNROLL
     for (int j = 0; j < 4; ++j) {
       score[i][j] = exponential(device, score[i][j] - shift);
       sum += score[i][j];
     }
-    total[i] = total[i] * shrink + sum;
+    row_sum[i] = row_sum[i] * rescale + sum;
     HEADMIX_UNROLL
-    for (int j = 0; j < n; ++j) out[i][j] *= shrink;
+    for (int j = 0; j < n; ++j) out[i][j] *= rescale;
   }
 }
 /// plain_accumulate for the keys `first` ..., of which rows may see some.
-template <AttentionMask Mask, int n, class Device, class Pointer, class Wide, class Sights>
+template <AttentionMask Mask, int n, class Device, class Pointer, class Wide, class Ranges>
 HEADMIX_DEVICE void plain_add_values(Device& device, Wide (&out)[2][n], Pointer weights, Pointer values, Index width,
-                                     tile_sight const& visible, Sights sights, int first) {
+                                     tile_visible_range const& visible, Ranges row_ranges, int first) {
   if (visible.covers(first, first + plain_tile::rows)) return plain_accumulate(device, out, weights, values, width);
-  plain_some_seen const seen(device.thread() / 8 * 2, false,
-                             [&](int i, int s) { return row_sight_at(sights, i).template sees<Mask>(first + s); });
-  plain_accumulate(device, out, weights, values, width, seen);
+  plain_partial_mask const mask(device.thread() / 8 * 2, false, [&](int i, int s) {
+    return load_visible_range(row_ranges, i).template sees<Mask>(first + s);
+  });
+  plain_accumulate(device, out, weights, values, width, mask);
 }
 
 /// The factors of attention_dropout::each_factor, four keys at a time, without arrays that the compiler would keep in

@@ -15,20 +15,20 @@ namespace headmix::gpu {
 template <AttentionMask Mask, class Map, int width, int m, int keys, int groups>
 struct attention_query_gradient_tensor {
   static_assert(groups == 1 || groups == 2, "headmix: a block has one or two groups of queries");
-  static constexpr int warps = 4 * groups, threads = 32 * warps, own_keys = keys / groups;
+  static constexpr int warps = 4 * groups, threads = 32 * warps, group_keys = keys / groups;
   static constexpr bool cooperative = true;
   static constexpr int rows = 16 * m * 4;
   static constexpr int query_bytes = rows * width * 2, key_bytes = keys * width * 2;
   static constexpr int stages_at = 2 * query_bytes;  // keys and values, two of each
-  static constexpr int sights_at = stages_at + 4 * key_bytes;
-  static constexpr int places_at = sights_at + 3 * rows * 4;
-  static constexpr int odd_at = places_at + 2 * rows * 4;
-  static constexpr int shared_bytes = odd_at + keys * 4;
+  static constexpr int row_ranges_at = stages_at + 4 * key_bytes;
+  static constexpr int row_offsets_at = row_ranges_at + 3 * rows * 4;
+  static constexpr int non_finite_at = row_offsets_at + 2 * rows * 4;
+  static constexpr int shared_bytes = non_finite_at + keys * 4;
 
   attention_backward<bfloat16, Map> p;
   attention_statistics<float> statistics;
   attention_tiles tiles;
-  row_divisors by;
+  row_divisors divisors;
   float scale, last_scale;
 
   [[nodiscard]] Index blocks() const { return tiles.count(); }
@@ -37,36 +37,37 @@ struct attention_query_gradient_tensor {
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // left to the plain kernel
     attention_extents const& x = p.extents;
-    attention_tile const mine = tiles(device, device.block());
-    small_row_list const list(x, mine.sequence, mine.list, by);
-    if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, by, width);
-    int const left = list.length() - static_cast<int>(mine.first);
-    int const thread = device.thread(), lane = device.lane(), own = device.warp() % 4 * (16 * m);
-    int const own_key = device.warp() / 4 * own_keys;  // within a step
+    attention_tile const block_tile = tiles(device, device.block());
+    small_row_list const list(x, block_tile.sequence, block_tile.list, divisors);
+    if (block_tile.first >= list.length()) return;
+    small_keys const all_keys(x, block_tile, divisors, width);
+    int const left = list.length() - static_cast<int>(block_tile.first);
+    int const thread = device.thread(), lane = device.lane(), warp_row = device.warp() % 4 * (16 * m);
+    int const group_key = device.warp() / 4 * group_keys;  // within a step
 
     auto const queries = device.template shared<bfloat16>(0), d_outs = queries + rows * width;
-    auto const sights = device.template shared<int>(sights_at);
-    auto const numbers = device.template shared<int>(places_at);
-    auto const odd = device.template shared<int>(odd_at);
-    shared_places<2, std::remove_cv_t<decltype(numbers)>> const places{numbers};
-    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count, places,
-                                          sights);
+    auto const row_ranges = device.template shared<int>(row_ranges_at);
+    auto const numbers = device.template shared<int>(row_offsets_at);
+    auto const non_finite = device.template shared<int>(non_finite_at);
+    shared_row_offsets<2, std::remove_cv_t<decltype(numbers)>> const row_offsets{numbers};
+    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), divisors,
+                                                    all_keys.count, row_offsets, row_ranges);
     device.sync();
     using row_copy = tile_copy<rows, width, threads>;
-    row_copy::start(device, queries, thread, width, [&](int, int i) { return places.of(p.q, i); });
-    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return places.of(p.d_o, i); });
+    row_copy::start(device, queries, thread, width, [&](int, int i) { return row_offsets.of(p.q, i); });
+    row_copy::start(device, d_outs, thread, width, [&](int, int i) { return row_offsets.of(p.d_o, i); });
     float shift[m][2], delta[m][2];
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) {
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        int const r = own + 16 * i + 8 * half + lane / 4, row = places.row(r), head = places.col(r) / width;
+        int const r = warp_row + 16 * i + 8 * half + lane / 4, row = row_offsets.row(r),
+                  head = row_offsets.col(r) / width;
         shift[i][half] = row >= 0 ? device.load(statistics.shift(row, head)) : 0.f;
         delta[i][half] = row >= 0 ? device.load(statistics.delta(row, head)) : 0.f;
       }
     }
-    tile_sight const visible_range = sight_of_rows<Mask>(device, sights, left < rows ? left : rows);
+    tile_visible_range const visible_range = visible_range_of_rows<Mask>(device, row_ranges, left < rows ? left : rows);
 
     auto const start = [&](int first, int stage) {
       using copy = tile_copy<keys, width, threads>;
@@ -75,9 +76,11 @@ struct attention_query_gradient_tensor {
       copy::start(device, to + keys * width, thread, width, [&](int, int s) { return all_keys.of(p.v, first + s); });
     };
 
-    auto const head_of = [&](int i) { return list.slots ? static_cast<int>(mine.list) : places.col(i) / width; };
+    auto const head_of = [&](int i) {
+      return list.slots ? static_cast<int>(block_tile.list) : row_offsets.col(i) / width;
+    };
     float const unit = Map::identity ? scale : 1.f;  // of scores in registers
-    constexpr int key_blocks = own_keys / 8, out_blocks = width / 8;
+    constexpr int key_blocks = group_keys / 8, out_blocks = width / 8;
     float out[m][out_blocks][4] = {};
 
     int const begin = visible_range.begin / keys * keys;
@@ -92,17 +95,17 @@ struct attention_query_gradient_tensor {
       auto const key = device.template shared<bfloat16>(stages_at + stage * 2 * key_bytes);
       auto const value = key + keys * width;
       stage ^= 1;
-      bool const all_seen = visible_range.covers(first, first + keys);
-      if (!all_seen) {
-        clear_odd_rows<keys, width, threads>(device, key, odd);
+      bool const all_visible = visible_range.covers(first, first + keys);
+      if (!all_visible) {
+        sanitize_rows<keys, width, threads>(device, key, non_finite);
         device.sync();
       }
 
       float score[m][key_blocks][4] = {}, d_score[m][key_blocks][4] = {};
       float slope[m][key_blocks][4] = {};
-      multiply_transposed<width>(device, score, queries, own, key, own_key);
-      map_scores(p.scores, score, scale, sights, head_of, own, first + own_key, lane, slope);
-      if (!all_seen) hide_unseen<Mask>(score, sights, own, first + own_key, lane);
+      multiply_transposed<width>(device, score, queries, warp_row, key, group_key);
+      map_scores(p.scores, score, scale, row_ranges, head_of, warp_row, first + group_key, lane, slope);
+      if (!all_visible) apply_mask<Mask>(score, row_ranges, warp_row, first + group_key, lane);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
@@ -114,7 +117,7 @@ struct attention_query_gradient_tensor {
           }
         }
       }
-      multiply_transposed<width>(device, d_score, d_outs, own, value, own_key);
+      multiply_transposed<width>(device, d_score, d_outs, warp_row, value, group_key);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         HEADMIX_UNROLL
@@ -123,8 +126,9 @@ struct attention_query_gradient_tensor {
           for (int e = 0; e < 4; ++e) d_score[i][j][e] = score[i][j][e] * (d_score[i][j][e] - delta[i][e / 2]);
         }
       }
-      if (!all_seen) mark_odd_keys<Mask>(d_score, sights, odd + own_key, own, first + own_key, lane);
-      multiply_sums<width>(device, out, d_score, key, own_key);
+      if (!all_visible)
+        mask_sanitized_keys<Mask>(d_score, row_ranges, non_finite + group_key, warp_row, first + group_key, lane);
+      multiply_sums<width>(device, out, d_score, key, group_key);
     }
 
     device.template cp_async_wait<0>();
@@ -163,9 +167,9 @@ struct attention_query_gradient_tensor {
         for (int e = 0; e < 4; ++e) out[i][j][e] *= last_scale;
       }
     }
-    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, own, 0);
+    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, warp_row, 0);
     device.sync_warp();
-    store_tile_rows<16 * m, width>(device, queries, own, [&](int i) { return places.of(p.d_q, i); });
+    store_tile_rows<16 * m, width>(device, queries, warp_row, [&](int i) { return row_offsets.of(p.d_q, i); });
   }
 };
 

@@ -20,19 +20,19 @@ template <int rows>
 }
 
 /// The tiles in which non-finite rows that not all rows see are zeroed and marked.
-enum class cleaned_tiles { keys, values };
+enum class sanitized_tiles { keys, values };
 
 /// A ring of `stages` tiles of `keys` keys and values of `width` columns, from byte `begin` of shared memory on, which
-/// `consumers` warps read. The cleaned tiles are those multiplied by probabilities or their gradients: 0 times a
+/// `consumers` warps read. The sanitized tiles are those multiplied by probabilities or their gradients: 0 times a
 /// non-finite number would be NaN. A tile may extend beyond the end of its sequence.
-template <int keys, int width, int stages, cleaned_tiles cleaned, int consumers, int begin>
+template <int keys, int width, int stages, sanitized_tiles to_sanitize, int consumers, int begin>
 struct attention_ring {
   static constexpr int panels = width / panel_columns, panel_bytes = keys * panel_row_bytes;
   static constexpr int tile_bytes = panels * panel_bytes;
   static constexpr int barriers_at = begin + stages * 2 * tile_bytes;
-  static constexpr int odd_at = barriers_at + 5 * stages * 8;
-  static constexpr int end = odd_at + stages * keys * 4;
-  static constexpr int cleaners = 3;  ///< number of warps
+  static constexpr int non_finite_at = barriers_at + 5 * stages * 8;
+  static constexpr int end = non_finite_at + stages * keys * 4;
+  static constexpr int sanitizer_warps = 3;
 
   [[nodiscard]] static HEADMIX_HD constexpr int stage_of(int tile) { return tile % stages; }
   /// Phase n of a barrier is for the n-th tile in its stage.
@@ -40,7 +40,7 @@ struct attention_ring {
   [[nodiscard]] static HEADMIX_HD constexpr int keys_at(int stage) { return begin + 2 * stage * tile_bytes; }
   [[nodiscard]] static HEADMIX_HD constexpr int values_at(int stage) { return keys_at(stage) + tile_bytes; }
 
-  /// Full: the tile has arrived. Clean: it contains nothing that makes 0 NaN. Empty: all have read it.
+  /// Full: the tile has arrived. Sanitized: its non-finite rows are zeroed. Empty: all have read it.
   template <class Device>
   struct barriers {
     typename Device::template shared_pointer<std::uint64_t> at;
@@ -50,33 +50,34 @@ struct attention_ring {
     [[nodiscard]] HEADMIX_DEVICE auto values_full(int i) const { return at + (stages + i); }
     [[nodiscard]] HEADMIX_DEVICE auto keys_empty(int i) const { return at + (2 * stages + i); }
     [[nodiscard]] HEADMIX_DEVICE auto values_empty(int i) const { return at + (3 * stages + i); }
-    [[nodiscard]] HEADMIX_DEVICE auto clean(int i) const { return at + (4 * stages + i); }
+    [[nodiscard]] HEADMIX_DEVICE auto sanitized(int i) const { return at + (4 * stages + i); }
 
     /// Called by one thread, before a barrier of the block.
     HEADMIX_DEVICE void init(Device& device) const {
-      constexpr bool of_keys = cleaned == cleaned_tiles::keys;
+      constexpr bool of_keys = to_sanitize == sanitized_tiles::keys;
       for (int i = 0; i < stages; ++i) {
         device.mbarrier_init(keys_full(i), 1);
         device.mbarrier_init(values_full(i), 1);
-        device.mbarrier_init(keys_empty(i), (consumers + (of_keys ? cleaners : 0)) * warp_arrivals);
-        device.mbarrier_init(values_empty(i), (consumers + (of_keys ? 0 : cleaners)) * warp_arrivals);
-        device.mbarrier_init(clean(i), cleaners * warp_arrivals);
+        device.mbarrier_init(keys_empty(i), (consumers + (of_keys ? sanitizer_warps : 0)) * warp_arrivals);
+        device.mbarrier_init(values_empty(i), (consumers + (of_keys ? 0 : sanitizer_warps)) * warp_arrivals);
+        device.mbarrier_init(sanitized(i), sanitizer_warps * warp_arrivals);
       }
       device.fence_proxy_async();  // visible to copies
     }
   };
-  /// Marks of the cleaned rows of a stage that were not finite.
+  /// Flags of the non-finite rows of a stage, one per row.
   template <class Device>
-  [[nodiscard]] static HEADMIX_DEVICE auto odd_rows(Device& device, int stage) {
-    return device.template shared<int>(odd_at + stage * keys * 4);
+  [[nodiscard]] static HEADMIX_DEVICE auto non_finite_rows(Device& device, int stage) {
+    return device.template shared<int>(non_finite_at + stage * keys * 4);
   }
 
   /// Called by all four warps: loads `count` tiles from key `first_key` on.
   template <class Device, class TensorMap>
   static HEADMIX_DEVICE void fill(Device& device, TensorMap const& of_keys, TensorMap const& of_values,
-                                  small_keys const& all_keys, tile_sight const& sight, int first_key, int count) {
+                                  small_keys const& all_keys, tile_visible_range const& visible_range, int first_key,
+                                  int count) {
     if (device.warp() > 0) {
-      clean(device, sight, first_key, count);
+      sanitize(device, visible_range, first_key, count);
     } else if (device.lane() == 0) {
       copy(device, of_keys, of_values, all_keys, first_key, count);
     }
@@ -91,7 +92,7 @@ struct attention_ring {
     HEADMIX_NO_UNROLL
     for (int tile = 0; tile < count; ++tile) {
       int const stage = stage_of(tile), row = all_keys.begin + first_key + tile * keys;
-      auto const bring = [&](TensorMap const& from, int at, auto const& empty, auto const& full) {
+      auto const load_tile = [&](TensorMap const& from, int at, auto const& empty, auto const& full) {
         device.mbarrier_wait(empty, parity_of(tile) ^ 1);  // immediate for the first tiles
         device.arrive_expect_tx(full, tile_bytes);
         HEADMIX_UNROLL
@@ -100,15 +101,16 @@ struct attention_ring {
                           all_keys.col + i * panel_columns, full);
         }
       };
-      bring(of_keys, keys_at(stage), b.keys_empty(stage), b.keys_full(stage));
-      bring(of_values, values_at(stage), b.values_empty(stage), b.values_full(stage));
+      load_tile(of_keys, keys_at(stage), b.keys_empty(stage), b.keys_full(stage));
+      load_tile(of_values, values_at(stage), b.values_empty(stage), b.values_full(stage));
     }
   }
 
   /// Three warps zero and mark non-finite rows.
   template <class Device>
-  static HEADMIX_DEVICE void clean(Device& device, tile_sight const& sight, int first_key, int count) {
-    constexpr bool of_keys = cleaned == cleaned_tiles::keys;
+  static HEADMIX_DEVICE void sanitize(Device& device, tile_visible_range const& visible_range, int first_key,
+                                      int count) {
+    constexpr bool of_keys = to_sanitize == sanitized_tiles::keys;
     constexpr int chunks = width / 8, at_once = 32 / chunks;
     constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // exponents of infinity
     barriers<Device> const b(device);
@@ -117,11 +119,11 @@ struct attention_ring {
     for (int tile = 0; tile < count; ++tile) {
       int const stage = stage_of(tile), first = first_key + tile * keys;
       device.mbarrier_wait(of_keys ? b.keys_full(stage) : b.values_full(stage), parity_of(tile));
-      if (!sight.covers(first, first + keys)) {
+      if (!visible_range.covers(first, first + keys)) {
         auto const rows = device.template shared<bfloat16>(of_keys ? keys_at(stage) : values_at(stage));
-        auto const odd = odd_rows(device, stage);
+        auto const non_finite = non_finite_rows(device, stage);
         HEADMIX_NO_UNROLL
-        for (int r = (device.warp() - 1) * at_once; r < keys; r += cleaners * at_once) {
+        for (int r = (device.warp() - 1) * at_once; r < keys; r += sanitizer_warps * at_once) {
           int const row = r + lane / chunks;
           auto const at = rows + panel_offset<keys>(row, chunk);
           bool found = false;
@@ -130,10 +132,10 @@ struct attention_ring {
           for (std::uint32_t const both : eight.word) found = found || (both & high) == high || (both & low) == low;
           std::uint32_t const of_row = device.ballot(found) >> (lane / chunks * chunks) & ((1u << chunks) - 1);
           if (of_row != 0) device.store16(at, words<4>{});
-          if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
+          if (chunk == 0) non_finite[row] = of_row != 0 ? 1 : 0;
         }
         device.fence_proxy_async();
-        arrive_by_warp(device, b.clean(stage));
+        arrive_by_warp(device, b.sanitized(stage));
       }
       arrive_by_warp(device, of_keys ? b.keys_empty(stage) : b.values_empty(stage));
     }
@@ -142,33 +144,33 @@ struct attention_ring {
 
 /// Gathers the rows of a warpgroup into panels of `rows` rows, from row `first_row` on; the warpgroup synchronises
 /// afterwards. source(r) is the address of row r of the tile, or null.
-template <int rows, int own_rows, int width, class Device, class Pointer, class Source>
+template <int rows, int warpgroup_rows, int width, class Device, class Pointer, class Source>
 HEADMIX_DEVICE void gather_panels(Device& device, Pointer tile, int first_row, Source const& source) {
-  using copy = tile_copy<own_rows, panel_columns, warpgroup_threads>;
+  using copy = tile_copy<warpgroup_rows, panel_columns, warpgroup_threads>;
   int const thread = device.thread() % warpgroup_threads;
   bfloat16 const* from[copy::count];
-  bool real[copy::count];
+  bool valid[copy::count];
   HEADMIX_UNROLL
   for (int n = 0; n < copy::count; ++n) {
     from[n] = source(first_row + copy::row(thread, n));
-    real[n] = from[n] != nullptr;
+    valid[n] = from[n] != nullptr;
     from[n] += copy::col(thread);
   }
   HEADMIX_UNROLL
   for (int i = 0; i < width / panel_columns; ++i) {
-    copy::start_found(device, tile + (i * rows + first_row) * panel_columns, thread, from, real, i * panel_columns);
+    copy::start_found(device, tile + (i * rows + first_row) * panel_columns, thread, from, valid, i * panel_columns);
   }
 }
 
-/// Stores the rounded sums of a warp as 16 rows of panels, from row `own` on.
+/// Stores the rounded sums of a warp as 16 rows of panels, from row `warp_row` on.
 template <int rows, int n, class Device>
-HEADMIX_DEVICE void put_panel_sums(Device& device, int at, float const (&sums)[n][4], int own) {
+HEADMIX_DEVICE void store_panel_accumulators(Device& device, int at, float const (&sums)[n][4], int warp_row) {
   auto const pairs = device.template shared<std::uint32_t>(at);
   HEADMIX_UNROLL
   for (int j = 0; j < n; ++j) {
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
-      pairs[panel_offset<rows>(own + 8 * half + device.lane() / 4, j) / 2 + device.lane() % 4] =
+      pairs[panel_offset<rows>(warp_row + 8 * half + device.lane() / 4, j) / 2 + device.lane() % 4] =
           pack(sums[j][2 * half], sums[j][2 * half + 1]);
     }
   }
@@ -185,63 +187,64 @@ struct panel_chunks {
 };
 /// Calls f(n, row, first column, eight numbers) for the lane's part of these 16 rows.
 template <int rows, int width, class Device, class F>
-HEADMIX_DEVICE void each_panel_chunk(Device& device, int at, int own, F const& f) {
+HEADMIX_DEVICE void for_each_panel_chunk(Device& device, int at, int warp_row, F const& f) {
   using lanes = panel_chunks<width>;
   int const chunk = lanes::chunk(device.lane());
   HEADMIX_UNROLL
   for (int n = 0; n < lanes::count; ++n) {
-    int const r = own + lanes::row(device.lane(), n);
+    int const r = warp_row + lanes::row(device.lane(), n);
     f(n, r, 8 * chunk, device.load16(device.template shared<bfloat16>(at) + panel_offset<rows>(r, chunk)));
   }
 }
 
 /// A block of three warpgroups that has 128 rows of a list and loops over the visible keys, as in attention and its
 /// gradient of queries. Its memory starts at byte `begin` of shared memory.
-template <AttentionMask Mask, int width, cleaned_tiles cleaned, int begin>
+template <AttentionMask Mask, int width, sanitized_tiles to_sanitize, int begin>
 struct attention_row_block {
   static constexpr int threads = 3 * warpgroup_threads, rows = 128, keys = 128;
-  static constexpr int own_rows = rows / 2;  ///< per warpgroup
-  using ring = attention_ring<keys, width, 2, cleaned, 8, begin>;
-  static constexpr int sights_at = ring::end, places_at = sights_at + 3 * rows * 4, end = places_at + 2 * rows * 4;
+  static constexpr int warpgroup_rows = rows / 2;
+  using ring = attention_ring<keys, width, 2, to_sanitize, 8, begin>;
+  static constexpr int row_ranges_at = ring::end, row_offsets_at = row_ranges_at + 3 * rows * 4,
+                       end = row_offsets_at + 2 * rows * 4;
 
   template <class Device>
-  [[nodiscard]] static HEADMIX_DEVICE auto sights(Device& device) {
-    return device.template shared<int>(sights_at);
+  [[nodiscard]] static HEADMIX_DEVICE auto row_ranges(Device& device) {
+    return device.template shared<int>(row_ranges_at);
   }
   template <class Device>
-  [[nodiscard]] static HEADMIX_DEVICE auto places(Device& device) {
-    auto const numbers = device.template shared<int>(places_at);
-    return shared_places<2, std::remove_cv_t<decltype(numbers)>>{numbers};
+  [[nodiscard]] static HEADMIX_DEVICE auto row_offsets(Device& device) {
+    auto const numbers = device.template shared<int>(row_offsets_at);
+    return shared_row_offsets<2, std::remove_cv_t<decltype(numbers)>>{numbers};
   }
 
-  /// The first warpgroup loads the keys, with `giving` registers per thread; the others, with `taking`, call
-  /// consume(keys visible to all rows, first key, number of key tiles).
-  template <int giving, int taking, class Device, class TensorMap, class Consume>
+  /// The first warpgroup loads the keys, with `producer_registers` per thread; the others, with
+  /// `consumer_registers`, call consume(keys visible to all rows, first key, number of key tiles).
+  template <int producer_registers, int consumer_registers, class Device, class TensorMap, class Consume>
   static HEADMIX_DEVICE void run(Device& device, attention_extents const& x, attention_tiles const& tiles,
-                                 row_divisors const& by, TensorMap const& of_keys, TensorMap const& of_values,
+                                 row_divisors const& divisors, TensorMap const& of_keys, TensorMap const& of_values,
                                  Consume const& consume) {
-    attention_tile const mine = tiles(device, device.block());
-    small_row_list const list(x, mine.sequence, mine.list, by);
-    if (mine.first >= list.length()) return;
-    small_keys const all_keys(x, mine, by, width);
-    int const left = list.length() - static_cast<int>(mine.first);
+    attention_tile const block_tile = tiles(device, device.block());
+    small_row_list const list(x, block_tile.sequence, block_tile.list, divisors);
+    if (block_tile.first >= list.length()) return;
+    small_keys const all_keys(x, block_tile, divisors, width);
+    int const left = list.length() - static_cast<int>(block_tile.first);
     if (device.thread() == 0) typename ring::template barriers<Device>(device).init(device);
-    find_rows<Mask, rows, width, threads>(device, list, static_cast<int>(mine.first), by, all_keys.count,
-                                          places(device), sights(device));
+    compute_row_offsets<Mask, rows, width, threads>(device, list, static_cast<int>(block_tile.first), divisors,
+                                                    all_keys.count, row_offsets(device), row_ranges(device));
     device.sync();
-    tile_sight sight = {0, all_keys.count, 0, all_keys.count};
+    tile_visible_range visible_range = {0, all_keys.count, 0, all_keys.count};
     if constexpr (!std::is_same_v<Mask, full>) {
-      sight = sight_of_rows<Mask>(device, sights(device), left < rows ? left : rows);
+      visible_range = visible_range_of_rows<Mask>(device, row_ranges(device), left < rows ? left : rows);
     }
-    int const seen = sight.begin < sight.end ? sight.begin : sight.end;
-    int const first = seen / keys * keys;  // if no row sees a key, the range begins at the largest number
-    int const count = (sight.end - first + keys - 1) / keys;
+    int const first_visible = visible_range.begin < visible_range.end ? visible_range.begin : visible_range.end;
+    int const first = first_visible / keys * keys;  // if no row sees a key, the range begins at the largest number
+    int const count = (visible_range.end - first + keys - 1) / keys;
     if (device.warpgroup() == 0) {
-      device.template setmaxnreg_dec<giving>();
-      ring::fill(device, of_keys, of_values, all_keys, sight, first, count);
+      device.template setmaxnreg_dec<producer_registers>();
+      ring::fill(device, of_keys, of_values, all_keys, visible_range, first, count);
     } else {
-      device.template setmaxnreg_inc<taking>();
-      consume(sight, first, count);
+      device.template setmaxnreg_inc<consumer_registers>();
+      consume(visible_range, first, count);
     }
   }
 };

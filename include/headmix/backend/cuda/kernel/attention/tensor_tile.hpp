@@ -46,7 +46,7 @@ struct row_divisors {
   }
 };
 /// A query row as ints: its head begins at (row, col) of q and o. Row -1 is none.
-struct small_place {
+struct row_offset {
   int row, col, position;
 };
 /// A row list as ints: its elements first ... end - 1, `first` being 0 unless heads are chosen. Rows of chosen heads
@@ -60,11 +60,11 @@ struct small_row_list {
 
   HEADMIX_HD small_row_list(Int const* chosen, int first_row, int first_head, int begin, int behind, int at_position)
       : slots(chosen), row(first_row), head(first_head), first(begin), end(behind), position(at_position) {}
-  HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index list, row_divisors const& by)
+  HEADMIX_HD small_row_list(attention_extents const& x, Index sequence, Index list, row_divisors const& divisors)
       : slots(x.chosen.slots), row(0), head(0), first(0), end(0), position(0) {
-    small_segment const queries = by.queries(x, sequence);
-    position = static_cast<int>(
-        first_query_position(x.queries, sequence, queries.length, by.keys(x, sequence).length, x.separate_positions));
+    small_segment const queries = divisors.queries(x, sequence);
+    position = static_cast<int>(first_query_position(x.queries, sequence, queries.length,
+                                                     divisors.keys(x, sequence).length, x.separate_positions));
     if (slots) {
       Int const* const begin = x.chosen.offsets + (sequence * x.heads + list);
       first = begin[0];
@@ -72,35 +72,37 @@ struct small_row_list {
       position -= queries.begin;
     } else {
       row = queries.begin * static_cast<int>(x.rows_per_token);
-      head = static_cast<int>(list) * by.group.n;
-      end = queries.length * by.per_token.n;
+      head = static_cast<int>(list) * divisors.group.n;
+      end = queries.length * divisors.per_token.n;
     }
   }
   [[nodiscard]] HEADMIX_HD int length() const { return end - first; }
   /// The row offset of element i, for heads of `width` columns.
-  [[nodiscard]] HEADMIX_HD small_place place(int i, int width, row_divisors const& by) const {
+  [[nodiscard]] HEADMIX_HD row_offset offset_of(int i, int width, row_divisors const& divisors) const {
     if (i >= end) return {-1, 0, 0};
     if (slots) {
       int const slot = slots[i];
-      return {slot, 0, position + slot / by.per_token};
+      return {slot, 0, position + slot / divisors.per_token};
     }
-    int const r = i / by.group;
-    return {row + r, (head + (i - r * by.group.n)) * width, position_of(i, by)};
+    int const r = i / divisors.group;
+    return {row + r, (head + (i - r * divisors.group.n)) * width, position_of(i, divisors)};
   }
   /// The position of an element, by division.
-  [[nodiscard]] HEADMIX_HD int position_of(int i, row_divisors const& by) const { return position + i / by.per_token; }
+  [[nodiscard]] HEADMIX_HD int position_of(int i, row_divisors const& divisors) const {
+    return position + i / divisors.per_token;
+  }
 };
 
 /// Row offsets in shared memory, `pitch` numbers each.
 template <int pitch, class Ints>
-struct shared_places {
+struct shared_row_offsets {
   static_assert(pitch == 2 || pitch == 3, "headmix: the pitch of a tile of attention is 2 or 3");
   Ints at;
 
-  HEADMIX_DEVICE void put(int i, small_place const& place) const {
-    at[pitch * i] = place.row;
-    at[pitch * i + 1] = place.col;
-    if constexpr (pitch == 3) at[pitch * i + 2] = place.position;
+  HEADMIX_DEVICE void store(int i, row_offset const& offset) const {
+    at[pitch * i] = offset.row;
+    at[pitch * i + 1] = offset.col;
+    if constexpr (pitch == 3) at[pitch * i + 2] = offset.position;
   }
   [[nodiscard]] HEADMIX_DEVICE int row(int i) const { return at[pitch * i]; }
   [[nodiscard]] HEADMIX_DEVICE int col(int i) const { return at[pitch * i + 1]; }
@@ -116,13 +118,14 @@ struct shared_places {
   }
 };
 /// Writes the first rows of a list to shared memory, by `threads` threads; the caller synchronises.
-template <AttentionMask Mask, int rows, int width, int threads, class Device, class Places, class Sights>
-HEADMIX_DEVICE void find_rows(Device& device, small_row_list const& list, int first, row_divisors const& by, int keys,
-                              Places places, Sights sights) {
+template <AttentionMask Mask, int rows, int width, int threads, class Device, class Offsets, class Ranges>
+HEADMIX_DEVICE void compute_row_offsets(Device& device, small_row_list const& list, int first,
+                                        row_divisors const& divisors, int keys, Offsets row_offsets,
+                                        Ranges row_ranges) {
   for (int i = device.thread(); i < rows; i += threads) {
-    small_place const place = list.place(list.first + first + i, width, by);
-    places.put(i, place);
-    put_row_sight(sights, i, sight_of_row<Mask>(place.row >= 0, place.position, keys));
+    row_offset const offset = list.offset_of(list.first + first + i, width, divisors);
+    row_offsets.store(i, offset);
+    store_visible_range(row_ranges, i, visible_range_of_row<Mask>(offset.row >= 0, offset.position, keys));
   }
 }
 /// The keys of a sequence as ints.
@@ -132,8 +135,8 @@ struct small_keys {
 
   HEADMIX_HD small_keys(int first, int n, int first_col) : begin(first), count(n), col(first_col) {}
   HEADMIX_HD small_keys(small_segment const& of, int first_col) : small_keys(of.begin, of.length, first_col) {}
-  HEADMIX_HD small_keys(attention_extents const& x, attention_tile const& of, row_divisors const& by, int width)
-      : small_keys(by.keys(x, of.sequence), static_cast<int>(of.kv_head) * width) {}
+  HEADMIX_HD small_keys(attention_extents const& x, attention_tile const& of, row_divisors const& divisors, int width)
+      : small_keys(divisors.keys(x, of.sequence), static_cast<int>(of.kv_head) * width) {}
   /// The address of key s, null after the end.
   template <class T>
   [[nodiscard]] HEADMIX_HD T* of(view<T> const& a, int s) const {
@@ -238,9 +241,9 @@ HEADMIX_DEVICE void multiply_sums(Device& device, float (&c)[m][width / 8][4], f
 
 /// Products of 16 m rows from `row` on and 8 n keys become mapped scores, in the unit of exp2; `slopes` are the
 /// derivatives, if any. head_of(i) is the head of row i.
-template <class T, class Map, int m, int n, class Sights, class HeadOf, class... Slopes>
+template <class T, class Map, int m, int n, class Ranges, class HeadOf, class... Slopes>
 HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&score)[m][n][4], float scale,
-                               Sights sights, HeadOf const& head_of, int row, int first_key, int lane,
+                               Ranges row_ranges, HeadOf const& head_of, int row, int first_key, int lane,
                                Slopes&... slopes) {
   if constexpr (!Map::identity) {
     HEADMIX_UNROLL
@@ -248,7 +251,7 @@ HEADMIX_DEVICE void map_scores(attention_scores<T, Map> const& scores, float (&s
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
         int const r = row + 16 * i + 8 * half + lane / 4;
-        auto const of_row = scores.row(sights[3 * r + 2], head_of(r));
+        auto const of_row = scores.row(row_ranges[3 * r + 2], head_of(r));
         HEADMIX_UNROLL
         for (int j = 0; j < n; ++j) {
           HEADMIX_UNROLL
@@ -288,38 +291,40 @@ HEADMIX_DEVICE void map_scores_by_keys(attention_scores<T, Map> const& scores, f
 }
 
 /// Calls f(score, whether its row sees its key, key number) for the scores of 16 m rows from `row` on and 8 n keys.
-template <AttentionMask Mask, int m, int n, class Sights, class F>
-HEADMIX_DEVICE void each_pair(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane, F const& f) {
+template <AttentionMask Mask, int m, int n, class Ranges, class F>
+HEADMIX_DEVICE void for_each_score(float (&score)[m][n][4], Ranges row_ranges, int row, int first_key, int lane,
+                                   F const& f) {
   HEADMIX_UNROLL
   for (int i = 0; i < m; ++i) {
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
-      row_sight const visible_range = row_sight_at(sights, row + 16 * i + 8 * half + lane / 4);
+      row_visible_range const row_range = load_visible_range(row_ranges, row + 16 * i + 8 * half + lane / 4);
       HEADMIX_UNROLL
       for (int j = 0; j < n; ++j) {
         HEADMIX_UNROLL
         for (int e = 0; e < 2; ++e) {
           int const s = 8 * j + lane % 4 * 2 + e;
-          f(score[i][j][2 * half + e], visible_range.template sees<Mask>(first_key + s), s);
+          f(score[i][j][2 * half + e], row_range.template sees<Mask>(first_key + s), s);
         }
       }
     }
   }
 }
-/// Sets scores of hidden keys to minus infinity.
-template <AttentionMask Mask, int m, int n, class Sights>
-HEADMIX_DEVICE void hide_unseen(float (&score)[m][n][4], Sights sights, int row, int first_key, int lane) {
-  each_pair<Mask>(score, sights, row, first_key, lane, [](float& s, bool sees, int) {
+/// Sets scores of masked keys to minus infinity.
+template <AttentionMask Mask, int m, int n, class Ranges>
+HEADMIX_DEVICE void apply_mask(float (&score)[m][n][4], Ranges row_ranges, int row, int first_key, int lane) {
+  for_each_score<Mask>(score, row_ranges, row, first_key, lane, [](float& s, bool sees, int) {
     if (!sees) s = minus_infinity<float>;
   });
 }
 
-// The product of a whole tile multiplies hidden rows by 0, which is NaN if they are infinite or NaN. In partial tiles
+// The product of a whole tile multiplies masked rows by 0, which is NaN if they are infinite or NaN. In partial tiles
 // such rows become 0, and their multipliers become NaN where they are visible.
 
-/// Zeroes non-finite rows of a tile and sets odd[row] != 0. By all threads; the caller synchronises before and after.
+/// Zeroes non-finite rows of a tile and sets non_finite[row] != 0. By all threads; the caller synchronises before and
+/// after.
 template <int rows, int width, int threads, class Device, class Pointer, class Ints>
-HEADMIX_DEVICE void clear_odd_rows(Device& device, Pointer tile, Ints odd) {
+HEADMIX_DEVICE void sanitize_rows(Device& device, Pointer tile, Ints non_finite) {
   constexpr int chunks = width / 8, warps = threads / 32;
   constexpr std::uint32_t high = 0x7F800000u, low = 0x7F80u;  // exponents of infinity
   int const chunk = device.lane() % chunks;
@@ -331,14 +336,15 @@ HEADMIX_DEVICE void clear_odd_rows(Device& device, Pointer tile, Ints odd) {
     for (std::uint32_t const both : values.word) found = found || (both & high) == high || (both & low) == low;
     std::uint32_t const of_row = device.ballot(found) >> (device.lane() / chunks * chunks) & ((1u << chunks) - 1);
     if (of_row != 0) device.store16(tile + tile_layout<width>::offset(row, chunk), words<4>{});
-    if (chunk == 0) odd[row] = of_row != 0 ? 1 : 0;
+    if (chunk == 0) non_finite[row] = of_row != 0 ? 1 : 0;
   }
 }
-/// The multipliers of zeroed keys: 0 where they are hidden, NaN where they are visible.
-template <AttentionMask Mask, int m, int n, class Sights, class Ints>
-HEADMIX_DEVICE void mark_odd_keys(float (&score)[m][n][4], Sights sights, Ints odd, int row, int first_key, int lane) {
-  each_pair<Mask>(score, sights, row, first_key, lane, [&](float& s, bool sees, int key) {
-    s = !sees ? 0.f : odd[key] != 0 ? not_a_number<float> : s;
+/// Sets the multipliers of non-finite keys: 0 where they are masked, NaN where they are visible.
+template <AttentionMask Mask, int m, int n, class Ranges, class Ints>
+HEADMIX_DEVICE void mask_sanitized_keys(float (&score)[m][n][4], Ranges row_ranges, Ints non_finite, int row,
+                                        int first_key, int lane) {
+  for_each_score<Mask>(score, row_ranges, row, first_key, lane, [&](float& s, bool sees, int key) {
+    s = !sees ? 0.f : non_finite[key] != 0 ? not_a_number<float> : s;
   });
 }
 

@@ -22,7 +22,7 @@ inline constexpr int largest_int = (std::numeric_limits<int>::max)();
 /// Gated rows of o, in addition to o; null: not written.
 template <class T>
 struct attention_gated {
-  view<accumulator_t<T> const> by = {};
+  view<accumulator_t<T> const> gate = {};
   view<T> o = {};
 };
 
@@ -48,7 +48,7 @@ struct attention_tiles {
 
   attention_tiles() = default;
   /// `together`: the number of pairs of sequence and head with interleaved tiles, as many as the cache holds.
-  attention_tiles(segments of, Index rows_of_token, Index heads_of_sequence, Index rows_of_tile, Index together,
+  attention_tiles(segments of, Index rows_of_token, Index heads_of_sequence, Index rows_of_tile, Index interleaved,
                   bool last_comes_first, Int const* chosen_lists = nullptr, Index lists_per_kv_head = 1)
       : tokens(of),
         per_token(rows_of_token),
@@ -63,11 +63,11 @@ struct attention_tiles {
     Index const pairs = tokens.count * heads;
     per_pair_ = blocks_for(tokens.rows / tokens.count * (chosen ? 1 : per_token), rows);
     if (per_pair_ == 0 || per_pair_ > largest_int / pairs) return;  // none, or too many to launch
-    if (together > pairs) together = pairs;
-    by_group_ = divisor(per_pair_ * together);
-    by_together_ = divisor(together);
-    by_last_ = divisor(pairs % together == 0 ? together : pairs % together);
-    last_group_ = static_cast<Int>((pairs - 1) / together);
+    if (interleaved > pairs) interleaved = pairs;
+    by_group_ = divisor(per_pair_ * interleaved);
+    by_interleaved_ = divisor(interleaved);
+    by_last_ = divisor(pairs % interleaved == 0 ? interleaved : pairs % interleaved);
+    last_group_ = static_cast<Int>((pairs - 1) / interleaved);
   }
 
   [[nodiscard]] HEADMIX_HD Index count() const {
@@ -87,7 +87,7 @@ struct attention_tiles {
           segment_of_tile(device, t, tokens.count * heads, rows, [=](Index list) { return Index{begins[list]}; });
       return of_list(static_cast<Int>(pair), first_row_of_tile(t, pair, chosen[pair], rows));
     }
-    auto const [pair, t] = mixed(i);
+    auto const [pair, t] = interleaved_tile(i);
     // Counted from the list's end: for any lengths, the last tiles of all lists come first.
     Index const tiles = blocks_for(chosen[pair + 1] - chosen[pair], rows), nothing = largest_int;
     return of_list(pair, t < tiles ? (last_first ? tiles - 1 - t : t) * rows : nothing);
@@ -100,7 +100,7 @@ struct attention_tiles {
       Index const sequence = segment_of_tile(t, tokens.count, rows, begin);
       return {sequence, head, head, first_row_of_tile(t, sequence, begin(sequence), rows)};
     }
-    auto const [pair, t] = mixed(i);
+    auto const [pair, t] = interleaved_tile(i);
     Int const sequence = pair / by_heads_, head = pair - sequence * by_heads_.n;
     return {sequence, head, head, (last_first ? per_pair_ - 1 - t : t) * rows};
   }
@@ -109,18 +109,18 @@ struct attention_tiles {
   // There are fewer than 2^31 blocks, and 64-bit divisions by run-time numbers take hundreds of clocks.
   Index per_pair_ = 0;  ///< tiles of a pair of sequence and head, if all sequences have equal length
   divisor by_heads_, by_lists_;
-  divisor by_group_;               ///< tiles of interleaved pairs
-  divisor by_together_, by_last_;  ///< number of such pairs, and of those in the last group
+  divisor by_group_;                  ///< tiles of interleaved pairs
+  divisor by_interleaved_, by_last_;  ///< number of such pairs, and of those in the last group
   Int last_group_ = 0;
 
   struct tile_of_pair {
     Int pair, t;
   };
-  [[nodiscard]] HEADMIX_HD tile_of_pair mixed(Index block) const {
+  [[nodiscard]] HEADMIX_HD tile_of_pair interleaved_tile(Index block) const {
     Int const i = static_cast<Int>(block), group = i / by_group_, rest = i - group * by_group_.n;
-    divisor const by = group == last_group_ ? by_last_ : by_together_;
+    divisor const by = group == last_group_ ? by_last_ : by_interleaved_;
     Int const t = rest / by;
-    return {group * by_together_.n + (rest - t * by.n), t};
+    return {group * by_interleaved_.n + (rest - t * by.n), t};
   }
   [[nodiscard]] HEADMIX_HD attention_tile of_list(Int pair, Index first) const {
     Int const sequence = pair / by_heads_, head = pair - sequence * by_heads_.n;
@@ -134,8 +134,8 @@ struct attention_tiles {
 };
 
 /// The number of pairs of sequence and head whose keys and values (or rows and gradients) fit in 16 MiB.
-[[nodiscard]] inline Index attention_tiles_together(segments const& tokens, Index per_token, Index head_dim,
-                                                    std::size_t bytes) {
+[[nodiscard]] inline Index interleaved_pairs(segments const& tokens, Index per_token, Index head_dim,
+                                             std::size_t bytes) {
   if (tokens.count == 0) return 1;
   Index const each = 2 * (tokens.rows / tokens.count) * per_token * head_dim * static_cast<Index>(bytes);
   Index const n = (Index{16} << 20) / (each > 0 ? each : 1);
@@ -151,43 +151,42 @@ struct attention_tiles {
           x.rows_per_token * (x.heads_are_chosen() ? 1 : x.group()),
           x.lists(),
           rows,
-          attention_tiles_together(x.keys, 1, x.head_dim, bytes) * x.lists_per_kv_head(),
+          interleaved_pairs(x.keys, 1, x.head_dim, bytes) * x.lists_per_kv_head(),
           true,
           x.heads_are_chosen() ? x.chosen.offsets : nullptr,
           x.lists_per_kv_head()};
 }
 /// Tiles of keys; each tile reads rows and their gradients.
 [[nodiscard]] inline attention_tiles key_tiles(attention_extents const& x, Index rows, std::size_t bytes) {
-  return {x.keys, 1, x.kv_heads, rows, attention_tiles_together(x.queries, rows_per_kv_head(x), x.head_dim, bytes),
-          false};
+  return {x.keys, 1, x.kv_heads, rows, interleaved_pairs(x.queries, rows_per_kv_head(x), x.head_dim, bytes), false};
 }
 
 // ---- visible keys ----
 
 /// The visible keys of a position in a sequence; {0, 0} for none.
 template <AttentionMask Mask>
-[[nodiscard]] HEADMIX_HD constexpr key_range keys_seen(Index position, Index keys) {
-  key_range seen = visible_keys<Mask>(position, keys);
-  if (seen.begin < 0) seen.begin = 0;
-  if (seen.end > keys) seen.end = keys;
-  return seen.begin < seen.end ? seen : key_range{0, 0};
+[[nodiscard]] HEADMIX_HD constexpr key_range clamped_visible_keys(Index position, Index keys) {
+  key_range range = visible_keys<Mask>(position, keys);
+  if (range.begin < 0) range.begin = 0;
+  if (range.end > keys) range.end = keys;
+  return range.begin < range.end ? range : key_range{0, 0};
 }
 
 /// The visible keys of the rows of a tile.
-struct tile_sight {
+struct tile_visible_range {
   int begin, end;                ///< outside of these, no row sees a key
   int common_begin, common_end;  ///< these are visible to every row
-  [[nodiscard]] HEADMIX_HD bool touches(int first, int last) const { return first < end && begin < last; }
+  [[nodiscard]] HEADMIX_HD bool overlaps(int first, int last) const { return first < end && begin < last; }
   [[nodiscard]] HEADMIX_HD bool covers(int first, int last) const {
     return common_begin <= first && last <= common_end;
   }
 };
 /// The visible keys of no rows yet; and after adding a row with the keys begin ... end - 1.
 template <AttentionMask Mask>
-[[nodiscard]] HEADMIX_HD tile_sight sight_of_no_row() {
+[[nodiscard]] HEADMIX_HD tile_visible_range empty_visible_range() {
   return {largest_int, 0, 0, dense_mask<Mask> ? largest_int : 0};
 }
-HEADMIX_HD inline void add_sight(tile_sight& all, int begin, int end) {
+HEADMIX_HD inline void extend_visible_range(tile_visible_range& all, int begin, int end) {
   if (begin < end) {
     if (begin < all.begin) all.begin = begin;
     if (end > all.end) all.end = end;
@@ -197,17 +196,17 @@ HEADMIX_HD inline void add_sight(tile_sight& all, int begin, int end) {
 }
 /// The visible keys of the rows at positions first ... last.
 template <AttentionMask Mask>
-[[nodiscard]] HEADMIX_HD tile_sight sight_of(Index first, Index last, Index keys) {
-  tile_sight all = sight_of_no_row<Mask>();
+[[nodiscard]] HEADMIX_HD tile_visible_range visible_range_of_positions(Index first, Index last, Index keys) {
+  tile_visible_range all = empty_visible_range<Mask>();
   for (Index t = first; t <= last; ++t) {
-    key_range const seen = keys_seen<Mask>(t, keys);
-    add_sight(all, static_cast<int>(seen.begin), static_cast<int>(seen.end));
+    key_range const range = clamped_visible_keys<Mask>(t, keys);
+    extend_visible_range(all, static_cast<int>(range.begin), static_cast<int>(range.end));
   }
   return all;
 }
 /// The visible keys of the rows of all 32 lanes of a warp.
 template <class Device>
-[[nodiscard]] HEADMIX_DEVICE tile_sight sight_by_warp(Device& device, tile_sight all) {
+[[nodiscard]] HEADMIX_DEVICE tile_visible_range warp_reduce_visible_range(Device& device, tile_visible_range all) {
   HEADMIX_UNROLL
   for (int step = 16; step > 0; step /= 2) {
     int const begin = device.shuffle_xor(all.begin, step), end = device.shuffle_xor(all.end, step);
@@ -222,7 +221,7 @@ template <class Device>
 }
 
 /// The mask's data of a row: the keys of its range, and its position.
-struct row_sight {
+struct row_visible_range {
   int begin, end, position;
 
   template <AttentionMask Mask>
@@ -237,35 +236,35 @@ struct row_sight {
 };
 /// The mask's data of a row; empty if there is none.
 template <AttentionMask Mask>
-[[nodiscard]] HEADMIX_HD row_sight sight_of_row(bool real, Index position, Index keys) {
-  if (!real) return {0, 0, 0};
-  key_range const seen = keys_seen<Mask>(position, keys);
-  return {static_cast<int>(seen.begin), static_cast<int>(seen.end), static_cast<int>(position)};
+[[nodiscard]] HEADMIX_HD row_visible_range visible_range_of_row(bool valid, Index position, Index keys) {
+  if (!valid) return {0, 0, 0};
+  key_range const range = clamped_visible_keys<Mask>(position, keys);
+  return {static_cast<int>(range.begin), static_cast<int>(range.end), static_cast<int>(position)};
 }
 
 /// The mask's data of rows in shared memory, three numbers each.
-template <class Sights>
-HEADMIX_DEVICE void put_row_sight(Sights sights, int i, row_sight const& row) {
-  sights[3 * i] = row.begin;
-  sights[3 * i + 1] = row.end;
-  sights[3 * i + 2] = row.position;
+template <class Ranges>
+HEADMIX_DEVICE void store_visible_range(Ranges row_ranges, int i, row_visible_range const& row) {
+  row_ranges[3 * i] = row.begin;
+  row_ranges[3 * i + 1] = row.end;
+  row_ranges[3 * i + 2] = row.position;
 }
-template <class Sights>
-[[nodiscard]] HEADMIX_DEVICE row_sight row_sight_at(Sights sights, int i) {
-  return {sights[3 * i], sights[3 * i + 1], sights[3 * i + 2]};
+template <class Ranges>
+[[nodiscard]] HEADMIX_DEVICE row_visible_range load_visible_range(Ranges row_ranges, int i) {
+  return {row_ranges[3 * i], row_ranges[3 * i + 1], row_ranges[3 * i + 2]};
 }
 /// A row with only scores of minus infinity sees nothing: its log-sum-exp is minus infinity too, so that its scores are
 /// shifted by infinity.
-template <class Sights, class Wide>
-HEADMIX_DEVICE void hide_all_if_shifted_away(Sights sights, int i, Wide shift) {
-  if (shift == -minus_infinity<Wide>) sights[3 * i] = sights[3 * i + 1] = 0;
+template <class Ranges, class Wide>
+HEADMIX_DEVICE void mask_row_without_scores(Ranges row_ranges, int i, Wide shift) {
+  if (shift == -minus_infinity<Wide>) row_ranges[3 * i] = row_ranges[3 * i + 1] = 0;
 }
 /// The visible keys of the first `count` rows, by the 32 lanes of a warp.
-template <AttentionMask Mask, class Device, class Sights>
-[[nodiscard]] HEADMIX_DEVICE tile_sight sight_of_rows(Device& device, Sights sights, int count) {
-  tile_sight all = sight_of_no_row<Mask>();
-  for (int i = device.lane(); i < count; i += 32) add_sight(all, sights[3 * i], sights[3 * i + 1]);
-  return sight_by_warp(device, all);
+template <AttentionMask Mask, class Device, class Ranges>
+[[nodiscard]] HEADMIX_DEVICE tile_visible_range visible_range_of_rows(Device& device, Ranges row_ranges, int count) {
+  tile_visible_range all = empty_visible_range<Mask>();
+  for (int i = device.lane(); i < count; i += 32) extend_visible_range(all, row_ranges[3 * i], row_ranges[3 * i + 1]);
+  return warp_reduce_visible_range(device, all);
 }
 
 // ---- exponentials ----
@@ -293,12 +292,12 @@ template <class Wide, class T, class Map>
 }
 /// The log-sum-exp (base e) of a row from its maximum in that unit and the sum of exponentials relative to it.
 template <class Wide>
-[[nodiscard]] HEADMIX_DEVICE Wide log_of_sum(Wide top, Wide sum) {
-  if (sum == 0) return minus_infinity<Wide>;
+[[nodiscard]] HEADMIX_DEVICE Wide log_of_sum(Wide row_max, Wide row_sum) {
+  if (row_sum == 0) return minus_infinity<Wide>;
   if constexpr (base_2<Wide>) {
-    return static_cast<Wide>((top + std::log2(sum)) * static_cast<Wide>(1 / log2_of_e));
+    return static_cast<Wide>((row_max + std::log2(row_sum)) * static_cast<Wide>(1 / log2_of_e));
   } else {
-    return top + std::log(sum);
+    return row_max + std::log(row_sum);
   }
 }
 

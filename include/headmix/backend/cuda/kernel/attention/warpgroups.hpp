@@ -24,17 +24,18 @@ struct attention_warpgroups {
   static_assert(Map::identity && (width == 64 || width == 128),
                 "headmix: warpgroups compute attention without score maps, with heads of 64 or 128");
   static constexpr bool cooperative = true, warpgroups = true;
-  using block = attention_row_block<Mask, width, cleaned_tiles::values, 128 * width * 2>;  ///< after the queries
+  using block = attention_row_block<Mask, width, sanitized_tiles::values, 128 * width * 2>;  ///< after the queries
   using ring = typename block::ring;
-  static constexpr int threads = block::threads, rows = block::rows, keys = block::keys, own_rows = block::own_rows;
+  static constexpr int threads = block::threads, rows = block::rows, keys = block::keys,
+                       warpgroup_rows = block::warpgroup_rows;
   static constexpr int shared_bytes = block::end;
-  static constexpr int turn_barrier = 1;  ///< and the next one: the turn of a consumer
-  static constexpr int own_barrier = 3;   ///< and the next one: of one consumer
+  static constexpr int scheduler_barrier = 1;  ///< and the next one: the turn of a consumer
+  static constexpr int warpgroup_barrier = 3;  ///< and the next one: of one consumer
 
   attention_forward<bfloat16, Map> p;
   attention_gated<bfloat16> gated;
   attention_tiles tiles;
-  row_divisors by;
+  row_divisors divisors;
   float scale;
   TensorMap map_of_k, map_of_v;  ///< for tiles of `keys` rows
 
@@ -43,35 +44,38 @@ struct attention_warpgroups {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (p.dropout.on()) return;  // left to the plain kernel
-    block::template run<40, 232>(
-        device, p.extents, tiles, by, map_of_k, map_of_v,
-        [&](tile_sight const& sight, int begin, int count) { consume(device, sight, begin, count); });
+    block::template run<40, 232>(device, p.extents, tiles, divisors, map_of_k, map_of_v,
+                                 [&](tile_visible_range const& visible_range, int begin, int count) {
+                                   consume(device, visible_range, begin, count);
+                                 });
   }
 
  private:
   /// The consumers: a warpgroup has 64 rows.
   template <class Device>
-  HEADMIX_DEVICE void consume(Device& device, tile_sight const& sight, int begin, int count) const {
-    auto const sights = block::sights(device);
-    auto const places = block::places(device);
+  HEADMIX_DEVICE void consume(Device& device, tile_visible_range const& visible_range, int begin, int count) const {
+    auto const row_ranges = block::row_ranges(device);
+    auto const row_offsets = block::row_offsets(device);
     typename ring::template barriers<Device> const barriers(device);
     constexpr int key_blocks = keys / 8, out_blocks = width / 8, steps = keys / 16;
-    constexpr float hidden = minus_infinity<float>;
+    constexpr float masked = minus_infinity<float>;
     constexpr int query_panel_bytes = rows * panel_row_bytes;
     int const consumer = device.warpgroup() - 1, lane = device.lane();
-    int const first_row = consumer * own_rows, own = first_row + device.warp() % 4 * 16;  // of the group, of the warp
+    int const first_row = consumer * warpgroup_rows,
+              warp_row = first_row + device.warp() % 4 * 16;  // of the group, of the warp
     auto const queries = device.template shared<bfloat16>(0);
 
-    gather_panels<rows, own_rows, width>(device, queries, first_row, [&](int r) { return places.of(p.q, r); });
+    gather_panels<rows, warpgroup_rows, width>(device, queries, first_row,
+                                               [&](int r) { return row_offsets.of(p.q, r); });
     device.cp_async_commit();
     device.template cp_async_wait<0>();
     device.fence_proxy_async();
-    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
+    device.template sync_named<warpgroup_threads>(warpgroup_barrier + consumer);
 
-    float top[2] = {hidden, hidden}, total[2] = {}, shrink[2];
+    float row_max[2] = {masked, masked}, row_sum[2] = {}, rescale[2];
     float score[1][key_blocks][4], out[1][out_blocks][4] = {};
     words<4> weights[steps];
-    int cleaned = 0;  // bit i: the parity of the next wait for clean values in stage i
+    int sanitized_parity = 0;  // bit i: the parity of the next wait for sanitized values in stage i
 
     matrix_descriptor const query = device.describe(queries + first_row * panel_columns, 16, 8 * panel_row_bytes);
     auto const multiply_keys = [&](int stage) {
@@ -91,38 +95,42 @@ struct attention_warpgroups {
         device.wgmma_k_mn(out[0], weights[k], value.after(k * 16 * panel_row_bytes), true);
       }
     };
-    auto const take_turn = [&] { device.template sync_named<2 * warpgroup_threads>(turn_barrier + consumer); };
-    auto const give_turn = [&] { device.template arrive_named<2 * warpgroup_threads>(turn_barrier + 1 - consumer); };
+    auto const scheduler_sync = [&] {
+      device.template sync_named<2 * warpgroup_threads>(scheduler_barrier + consumer);
+    };
+    auto const scheduler_arrive = [&] {
+      device.template arrive_named<2 * warpgroup_threads>(scheduler_barrier + 1 - consumer);
+    };
     auto const release = [&](auto const& empty) { arrive_by_warp(device, empty); };
-    // Scores become exponentials; `shrink` rescales the previous sums. While a row's maximum has not grown by more than
-    // `slack`, its sums stay relative to the older maximum: exponentials are then at most 2^slack, harmless in float
-    // and bfloat16, and if this holds for all rows of a warp no sum is rescaled.
-    constexpr float slack = 8.f;
-    bool shrinks = true;
-    auto const exponentials = [&](int tile) {
+    // Scores become exponentials; `rescale` multiplies the previous sums. While a row's maximum has not grown by more
+    // than `rescale_threshold`, its sums stay relative to the older maximum: exponentials are then at most
+    // 2^rescale_threshold, harmless in float and bfloat16, and if this holds for all rows of a warp no sum is rescaled.
+    constexpr float rescale_threshold = 8.f;
+    bool rescales = true;
+    auto const softmax_step = [&](int tile) {
       int const first = begin + tile * keys;
-      if (!sight.covers(first, first + keys)) hide_unseen<Mask>(score, sights, own, first, lane);
-      bool grown[2];
-      float chosen[2];
+      if (!visible_range.covers(first, first + keys)) apply_mask<Mask>(score, row_ranges, warp_row, first, lane);
+      bool grows[2];
+      float new_max[2];
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        float highest = top[half];
+        float tile_max = row_max[half];
         HEADMIX_UNROLL
         for (int j = 0; j < key_blocks; ++j) {
-          highest = std::fmax(score[0][j][2 * half], highest);  // ignores NaN
-          highest = std::fmax(score[0][j][2 * half + 1], highest);
+          tile_max = std::fmax(score[0][j][2 * half], tile_max);  // ignores NaN
+          tile_max = std::fmax(score[0][j][2 * half + 1], tile_max);
         }
         HEADMIX_UNROLL
-        for (int step = 1; step < 4; step *= 2) highest = std::fmax(device.shuffle_xor(highest, step), highest);
-        grown[half] = highest * scale > top[half] * scale + slack;
-        chosen[half] = grown[half] ? highest : top[half];
+        for (int step = 1; step < 4; step *= 2) tile_max = std::fmax(device.shuffle_xor(tile_max, step), tile_max);
+        grows[half] = tile_max * scale > row_max[half] * scale + rescale_threshold;
+        new_max[half] = grows[half] ? tile_max : row_max[half];
       }
-      shrinks = device.ballot(grown[0] || grown[1]) != 0;
+      rescales = device.ballot(grows[0] || grows[1]) != 0;
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        float const shift = chosen[half] == hidden ? 0.f : chosen[half] * scale;
-        shrink[half] = grown[half] ? device.exp2(top[half] * scale - shift) : 1.f;
-        top[half] = chosen[half];
+        float const shift = new_max[half] == masked ? 0.f : new_max[half] * scale;
+        rescale[half] = grows[half] ? device.exp2(row_max[half] * scale - shift) : 1.f;
+        row_max[half] = new_max[half];
         float sum = 0;
         HEADMIX_UNROLL
         for (int j = 0; j < key_blocks; ++j) {
@@ -133,59 +141,59 @@ struct attention_warpgroups {
             sum += s;
           }
         }
-        total[half] = total[half] * shrink[half] + sum;
+        row_sum[half] = row_sum[half] * rescale[half] + sum;
       }
     };
-    auto const shrink_sums = [&] {
-      if (!shrinks) return;
+    auto const rescale_output = [&] {
+      if (!rescales) return;
       HEADMIX_UNROLL
       for (int j = 0; j < out_blocks; ++j) {
         HEADMIX_UNROLL
-        for (int e = 0; e < 4; ++e) out[0][j][e] *= shrink[e / 2];
+        for (int e = 0; e < 4; ++e) out[0][j][e] *= rescale[e / 2];
       }
     };
-    auto const make_weights = [&](int tile) {
+    auto const pack_weights = [&](int tile) {
       int const first = begin + tile * keys, stage = ring::stage_of(tile);
-      if (!sight.covers(first, first + keys)) {
-        device.mbarrier_wait(barriers.clean(stage), cleaned >> stage & 1);
-        cleaned ^= 1 << stage;
-        mark_odd_keys<Mask>(score, sights, ring::odd_rows(device, stage), own, first, lane);
+      if (!visible_range.covers(first, first + keys)) {
+        device.mbarrier_wait(barriers.sanitized(stage), sanitized_parity >> stage & 1);
+        sanitized_parity ^= 1 << stage;
+        mask_sanitized_keys<Mask>(score, row_ranges, ring::non_finite_rows(device, stage), warp_row, first, lane);
       }
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) weights[k] = sums_as_left(score[0][2 * k], score[0][2 * k + 1]);
     };
 
     if (count > 0) {
-      if (consumer == 1) give_turn();  // to the first consumer
+      if (consumer == 1) scheduler_arrive();  // to the first consumer
       device.mbarrier_wait(barriers.keys_full(0), 0);
-      take_turn();
+      scheduler_sync();
       device.wgmma_fence(score[0]);
       multiply_keys(0);
       device.wgmma_commit();
-      if (consumer == 0 || count > 1) give_turn();
+      if (consumer == 0 || count > 1) scheduler_arrive();
       device.template wgmma_wait<0>(score[0]);
       release(barriers.keys_empty(0));
-      exponentials(0);
-      make_weights(0);
+      softmax_step(0);
+      pack_weights(0);
       HEADMIX_NO_UNROLL
       for (int tile = 1; tile < count; ++tile) {
         int const stage = ring::stage_of(tile), before = ring::stage_of(tile - 1);
         device.mbarrier_wait(barriers.keys_full(stage), ring::parity_of(tile));
         device.mbarrier_wait(barriers.values_full(before), ring::parity_of(tile - 1));
-        take_turn();
+        scheduler_sync();
         device.wgmma_fence(score[0], out[0], weights);
         multiply_keys(stage);
         device.wgmma_commit();
         multiply_values(before);
         device.wgmma_commit();
-        if (consumer == 0 || tile + 1 < count) give_turn();
+        if (consumer == 0 || tile + 1 < count) scheduler_arrive();
         device.template wgmma_wait<1>(score[0]);
         release(barriers.keys_empty(stage));
-        exponentials(tile);
+        softmax_step(tile);
         device.template wgmma_wait<0>(out[0], weights);
         release(barriers.values_empty(before));
-        shrink_sums();
-        make_weights(tile);
+        rescale_output();
+        pack_weights(tile);
       }
       int const last = ring::stage_of(count - 1);
       device.mbarrier_wait(barriers.values_full(last), ring::parity_of(count - 1));
@@ -203,21 +211,21 @@ struct attention_warpgroups {
     float weight[lanes::count] = {};
     HEADMIX_UNROLL
     for (int n = 0; n < lanes::count; ++n) {
-      int const r = own + lanes::row(lane, n);
-      row[n] = places.row(r);
-      first_col[n] = places.col(r);
-      if (gated.by.data && row[n] >= 0) weight[n] = device.load(&gated.by(row[n], first_col[n] / width));
+      int const r = warp_row + lanes::row(lane, n);
+      row[n] = row_offsets.row(r);
+      first_col[n] = row_offsets.col(r);
+      if (gated.gate.data && row[n] >= 0) weight[n] = device.load(&gated.gate(row[n], first_col[n] / width));
     }
     HEADMIX_UNROLL
     for (int half = 0; half < 2; ++half) {
-      float sum = total[half];
+      float sum = row_sum[half];
       sum += device.shuffle_xor(sum, 1);
       sum += device.shuffle_xor(sum, 2);
       float const factor = sum == 0 ? 0.f : 1 / sum;
-      int const r = own + 8 * half + lane / 4;
-      Index const of_sum = places.row(r);
+      int const r = warp_row + 8 * half + lane / 4;
+      Index const of_sum = row_offsets.row(r);
       if (p.lse.data && of_sum >= 0 && lane % 4 == 0) {
-        device.store(&p.lse(of_sum, places.col(r) / width), log_of_sum(top[half] * scale, sum));
+        device.store(&p.lse(of_sum, row_offsets.col(r) / width), log_of_sum(row_max[half] * scale, sum));
       }
       bool const some_are_empty = device.ballot(sum == 0) != 0;
       HEADMIX_UNROLL
@@ -236,13 +244,13 @@ struct attention_warpgroups {
       }
     }
     // Results are staged in the memory of the queries, which the products of all four warps have read.
-    device.template sync_named<warpgroup_threads>(own_barrier + consumer);
-    put_panel_sums<rows>(device, 0, out[0], own);
-    each_panel_chunk<rows, width>(device, 0, own, [&](int n, int, int right, words<4> values) {
+    device.template sync_named<warpgroup_threads>(warpgroup_barrier + consumer);
+    store_panel_accumulators<rows>(device, 0, out[0], warp_row);
+    for_each_panel_chunk<rows, width>(device, 0, warp_row, [&](int n, int, int right, words<4> values) {
       if (row[n] < 0) return;
       int const col = first_col[n] + right;
       if (p.o.data) device.store16(p.o.data + row[n] * p.o.row_stride + col, values);
-      if (gated.by.data) {
+      if (gated.gate.data) {
         HEADMIX_UNROLL
         for (std::uint32_t& both : values.word) both = pack(weight[n] * low_of(both), weight[n] * high_of(both));
         device.store16(gated.o.data + row[n] * gated.o.row_stride + col, values);
