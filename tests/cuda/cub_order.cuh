@@ -68,7 +68,7 @@ class order_by_cub {
  private:
   template <class F>
   static void each(Sm80::queue const& queue, Index n, F const& f) {
-    using kernel = gpu::each_kernel<F>;
+    using kernel = gpu::for_each_kernel<F>;
     queue.launch(kernel{f, n}, gpu::blocks_for(n, kernel::threads));
   }
 

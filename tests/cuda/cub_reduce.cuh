@@ -24,7 +24,7 @@ struct combine_by_team {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     float* const mine = x + device.block() * threads + device.thread();
-    device.store(mine, gpu::combined(device, gpu::team{shift}, device.load(mine), Combine{}));
+    device.store(mine, gpu::team_reduce(device, gpu::team{shift}, device.load(mine), Combine{}));
   }
 };
 /// The reduction by cub::WarpReduce or cub::BlockReduce.
@@ -40,7 +40,7 @@ struct combine_by_cub {
     float* const mine = x + device.block() * threads + device.thread();
     float value = device.load(mine);
     // CUB has instructions of its own for this type of sums.
-    using combine = std::conditional_t<std::is_same_v<Combine, gpu::add_numbers>, ::cuda::std::plus<>, Combine>;
+    using combine = std::conditional_t<std::is_same_v<Combine, gpu::plus>, ::cuda::std::plus<>, Combine>;
     if constexpr (shift == 5) {
       using reduce = CUB_NS_QUALIFIER::WarpReduce<float>;
       __shared__ typename reduce::TempStorage storage[threads / 32];

@@ -361,7 +361,7 @@ void test_dense_grouped_sum() {
       using in = view<bfloat16 const>;
       REQUIRE(gpu::dense_sum<bfloat16>({nullptr, c.rows, c.width}, in(nullptr, c.slots(), c.depth),
                                        in(nullptr, c.experts, c.depth, c.width))
-                  .taken);
+                  .applies);
       check_grouped_sum<bfloat16, Device>(c, false);
       check_grouped_sum<bfloat16, Device>(c, true);
     }
@@ -385,7 +385,7 @@ void test_dense_grouped_outer() {
     if (by_row_of_x) y.stack_stride = c.width, y.row_stride = c.experts * c.width;
     REQUIRE(gpu::dense_outer<bfloat16>(y, in(nullptr, by_row_of_x ? c.rows : c.slots(), c.depth),
                                        in(nullptr, by_row_of_x ? c.slots() : c.rows, c.width))
-                .taken);
+                .applies);
     for (bool const accumulate : {false, true}) {
       if (by_row_of_x) {
         check_grouped_outer<bfloat16, Device>(c, accumulate);

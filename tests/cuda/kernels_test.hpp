@@ -374,7 +374,7 @@ struct turn_all {
   float const* angle;
   float *cosine, *sine;
   HEADMIX_DEVICE void operator()(Index i) const {
-    auto const by = gpu::turned_by(angle[i]);
+    auto const by = gpu::cosine_and_sine_of(angle[i]);
     cosine[i] = by.cosine, sine[i] = by.sine;
   }
 };

@@ -44,7 +44,7 @@ namespace headmix {
 template <class Scalar, class Device>
 class Cuda {
   using wide = accumulator_t<Scalar>;
-  static constexpr bool makes_hidden_layers =
+  static constexpr bool fuses_hidden_layers =
       std::is_same_v<Scalar, bfloat16> && gpu::WarpgroupQueue<typename Device::queue>;
 
  public:
@@ -70,7 +70,7 @@ class Cuda {
   /// f(i) for all i < n, on the device: f is trivially copyable, its call is marked HEADMIX_DEVICE or HEADMIX_HD.
   template <class F>
   void for_each(Index n, F f) {
-    using kernel = gpu::each_kernel<F>;
+    using kernel = gpu::for_each_kernel<F>;
     queue_.launch(kernel{f, n}, gpu::blocks_for(n, kernel::threads));
   }
 
@@ -139,7 +139,7 @@ class Cuda {
       }
       if (r.p_sum.data) col_sum(r.p_sum, lazy<tree_leaf<wide, false, false>>{{p}, p.rows, p.cols}, false);
       if (r.chosen_sum.data) {
-        col_sum(r.chosen_sum, lazy<gpu::tree_put<wide>>{{{}, r.index}, p.rows, p.cols}, false);
+        col_sum(r.chosen_sum, lazy<gpu::tree_scatter_cols<wide>>{{{}, r.index}, p.rows, p.cols}, false);
       }
       if (r.order.data || r.begins.data) sort_by_expert(r.order, r.begins, r.index, uniform(1, p.rows));
     }
@@ -151,23 +151,23 @@ class Cuda {
   }
   template <class T>
   void gather_cols(view<T> y, view<T const> a, view<Int const> index) {
-    gpu::map<wide>(queue_, y, gpu::tree_take<T>{a, index}, false);
+    gpu::map<wide>(queue_, y, gpu::tree_gather_cols<T>{a, index}, false);
   }
   template <class T>
   void scatter_cols(view<T> y, view<T const> a, view<Int const> index) {
-    gpu::map<wide>(queue_, y, gpu::tree_put<T>{a, index}, false);
+    gpu::map<wide>(queue_, y, gpu::tree_scatter_cols<T>{a, index}, false);
   }
   void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
     gpu::map<Int>(queue_, y, gpu::tree_renumber{a, add, add_per_row}, false);
   }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) {
-    gpu::map<wide>(queue_, y, gpu::tree_put<T>{{}, index}, false);
+    gpu::map<wide>(queue_, y, gpu::tree_scatter_cols<T>{{}, index}, false);
   }
   template <class T>
   void gather_rows(view<T> y, view<T const> table, view<Int const> index) {
     using number = std::conditional_t<std::is_same_v<T, Int>, Int, wide>;
-    gpu::map<number>(queue_, y, gpu::tree_gather<T>{table, index}, false);
+    gpu::map<number>(queue_, y, gpu::tree_gather_rows<T>{table, index}, false);
   }
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
@@ -192,7 +192,7 @@ class Cuda {
   }
   /// FusedExperts, where warpgroups make the products.
   template <class Tree, std::size_t n>
-  requires makes_hidden_layers std::size_t grouped_gemm_map_scratch(view<Scalar> y, Tree const& tree,
+  requires fuses_hidden_layers std::size_t grouped_gemm_map_scratch(view<Scalar> y, Tree const& tree,
                                                                     std::array<view<Scalar>, n> const&,
                                                                     view<Scalar const>,
                                                                     std::array<view<Scalar const>, n> const& w) {
@@ -200,7 +200,7 @@ class Cuda {
   }
   /// The products and the tree over them, FusedExperts.
   template <class Tree, std::size_t n>
-  requires makes_hidden_layers void grouped_gemm_map(view<Scalar> y, Tree const& tree,
+  requires fuses_hidden_layers void grouped_gemm_map(view<Scalar> y, Tree const& tree,
                                                      std::array<view<Scalar>, n> const& products, view<Scalar const> x,
                                                      std::array<view<Scalar const>, n> const& w, view<Int const> perm,
                                                      view<Int const> offsets, Index slots_per_row,

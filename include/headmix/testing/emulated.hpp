@@ -85,7 +85,7 @@ struct Emulated {
 
   template <class T>
   [[nodiscard]] shared_pointer<T> shared(int byte_offset) const {
-    machine_.must_cooperate(thread_, "shared");
+    machine_.require_cooperative(thread_, "shared");
     return {machine_, thread_, byte_offset};
   }
   template <class T>
@@ -114,20 +114,20 @@ struct Emulated {
   [[nodiscard]] std::uint32_t ballot(bool vote) const {
     ballot_operands operands{vote, 0};
     static constexpr gpu::emulator::warp_function function{"ballot", 0, &perform_ballot};
-    machine_.meet(thread_, function, &operands);
+    machine_.warp_collective(thread_, function, &operands);
     return operands.votes;
   }
   template <class T>
   [[nodiscard]] T warp_exclusive_sum(T value, T& total) const {
     sum_operands<T> operands{value, {}};
     static constexpr gpu::emulator::warp_function function{"warp_exclusive_sum", size_of<T>, &perform_sum<T>};
-    machine_.meet(thread_, function, &operands);
+    machine_.warp_collective(thread_, function, &operands);
     total = operands.total;
     return operands.value;
   }
   template <int threads, class T, int n>
   void block_exclusive_sum(T (&values)[n]) const {
-    machine_.meet_all(thread_, "block_exclusive_sum", threads, values, [](std::span<void* const> all) {
+    machine_.block_collective(thread_, "block_exclusive_sum", threads, values, [](std::span<void* const> all) {
       T sum{};
       for (void* const of_thread : all) {
         for (T* value = static_cast<T*>(of_thread); value != static_cast<T*>(of_thread) + n; ++value) {
@@ -140,8 +140,8 @@ struct Emulated {
   // ---- copies and matrices ----
 
   template <class T>
-  void cp_async16(shared_pointer<T> to, std::type_identity_t<T> const* from, bool real) const {
-    machine_.cp_async16(thread_, to.offset(), from, real);
+  void cp_async16(shared_pointer<T> to, std::type_identity_t<T> const* from, bool valid) const {
+    machine_.cp_async16(thread_, to.offset(), from, valid);
   }
   void cp_async_commit() const { machine_.cp_async_commit(thread_); }
   template <int n>
@@ -160,7 +160,7 @@ struct Emulated {
   void mma_m16n8k16(float (&c)[4], words<4> const& a, words<2> const& b) const {
     multiply_operands operands{c, a.word, b.word};
     static constexpr gpu::emulator::warp_function function{"mma_m16n8k16", 0, &perform_multiply};
-    machine_.meet(thread_, function, &operands);
+    machine_.warp_collective(thread_, function, &operands);
   }
 
  protected:
@@ -190,7 +190,7 @@ struct Emulated {
     exchange_operands<size_of<T>> operands;
     operands.from = from;
     std::memcpy(&operands.value, &value, sizeof(T));
-    machine_.meet(thread_, function, &operands);
+    machine_.warp_collective(thread_, function, &operands);
     T result;
     std::memcpy(static_cast<void*>(&result), &operands.result, sizeof(T));
     return result;
@@ -241,7 +241,7 @@ struct Emulated {
   [[nodiscard]] words<4> load_by(gpu::emulator::warp_function const& function,
                                  shared_pointer<bfloat16 const> row) const {
     load_operands operands{machine_.shared_row(thread_, row.offset()), {}};
-    machine_.meet(thread_, function, &operands);
+    machine_.warp_collective(thread_, function, &operands);
     return operands.result;
   }
 

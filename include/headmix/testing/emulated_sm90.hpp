@@ -48,7 +48,7 @@ struct EmulatedSm90a : Emulated {
   }
   void arrive(shared_pointer<std::uint64_t> barrier) const { state().barriers.arrive(thread_, barrier.offset(), 0); }
   void arrive_at(shared_pointer<std::uint64_t> barrier, int of) const {
-    machine_.must_run(thread_, of, "arrives at a barrier of");
+    machine_.require_running(thread_, of, "arrives at a barrier of");
     Index const there = machine_.shared_begin(of) - machine_.shared_begin(rank());
     state().barriers.arrive(thread_, barrier.offset() + there, 0);
   }
@@ -109,11 +109,11 @@ struct EmulatedSm90a : Emulated {
 
   template <int n>
   void setmaxnreg_dec() const {
-    state().registers.give(thread_, n);
+    state().registers.decrease(thread_, n);
   }
   template <int n>
   void setmaxnreg_inc() const {
-    state().registers.take(thread_, n);
+    state().registers.increase(thread_, n);
   }
 
  private:

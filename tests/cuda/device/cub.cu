@@ -55,9 +55,9 @@ bool combines_as_cub() {
 }  // namespace
 
 TEST_CASE("cuda: reductions of warps and blocks as by CUB") {
-  using headmix::gpu::add_numbers, headmix::gpu::larger_number;
-  CHECK(combines_as_cub<5, add_numbers>());
-  CHECK(combines_as_cub<5, larger_number>());
-  CHECK(combines_as_cub<8, add_numbers>());
-  CHECK(combines_as_cub<8, larger_number>());
+  using headmix::gpu::plus, headmix::gpu::maximum_or_nan;
+  CHECK(combines_as_cub<5, plus>());
+  CHECK(combines_as_cub<5, maximum_or_nan>());
+  CHECK(combines_as_cub<8, plus>());
+  CHECK(combines_as_cub<8, maximum_or_nan>());
 }

@@ -73,9 +73,9 @@ using swiglu = headmix::tree_node<
     float, headmix::ops::round_to_storage,
     times<headmix::tree_leaf<float, false, true>,
           times<headmix::tree_product<0>, headmix::tree_node<float, headmix::ops::silu, headmix::tree_product<1>>>>>;
-using swiglu_of_products = headmix::gpu::mapped_products<2, swiglu>;
+using swiglu_of_products = headmix::gpu::map_epilogue<2, swiglu>;
 using hidden = headmix::gpu::grouped_gemm_warpgroups<128, false, headmix::gpu::tensor_map, swiglu_of_products>;
-template <bool transposed, class Output = headmix::gpu::written_product>
+template <bool transposed, class Output = headmix::gpu::store_epilogue>
 using resident = headmix::gpu::grouped_gemm_resident_warpgroups<transposed, headmix::gpu::tensor_map, Output>;
 using resident_hidden = resident<false, swiglu_of_products>;
 using outer = headmix::gpu::grouped_outer_warpgroups<true>;

@@ -42,7 +42,7 @@
 //   void block_exclusive_sum<threads>(T (&values)[n])   exclusive sum in place over the block, whose threads have n
 //                                        consecutive values each; all threads must call. Also a barrier. By CUB
 //
-//   void cp_async16(shared_pointer<T> to, T const* from, bool real)   cp.async, 16 bytes; zeros if not real
+//   void cp_async16(shared_pointer<T> to, T const* from, bool valid)   cp.async, 16 bytes; zeros if not valid
 //   void cp_async_commit()               cp.async.commit_group: closes a group of copies of this thread
 //   void cp_async_wait<n>()              cp.async.wait_group: until at most the n latest groups of this thread are in
 //                                        flight; a barrier must follow before other threads read the data

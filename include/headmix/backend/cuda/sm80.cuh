@@ -120,9 +120,9 @@ struct sm80 {
   // ---- asynchronous copies ----
 
   template <class T>
-  __device__ void cp_async16(T* to, T const* from, bool real) const {
+  __device__ void cp_async16(T* to, T const* from, bool valid) const {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-                 "l"(__cvta_generic_to_global(from)), "r"(real ? 16 : 0)
+                 "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
                  : "memory");
   }
   __device__ void cp_async_commit() const { asm volatile("cp.async.commit_group;" ::: "memory"); }

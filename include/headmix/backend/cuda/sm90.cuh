@@ -254,7 +254,7 @@ struct sm90a : sm80<Build> {
       asm volatile("" : "+r"(a[k].word[0]), "+r"(a[k].word[1]), "+r"(a[k].word[2]), "+r"(a[k].word[3])::"memory");
     }
   }
-  template <bool across, bool left_across = false>
+  template <bool b_mn_major, bool a_mn_major = false>
   static __device__ void product(float (&c)[8][4], matrix_descriptor a, matrix_descriptor b, bool add) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %34, 0; "
@@ -264,9 +264,9 @@ struct sm90a : sm80<Build> {
         "%32, %33, p, 1, 1, %36, %35;}"
         : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
           HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7)
-        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0), "n"(left_across ? 1 : 0));
+        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(b_mn_major ? 1 : 0), "n"(a_mn_major ? 1 : 0));
   }
-  template <bool across>
+  template <bool b_mn_major>
   static __device__ void product(float (&c)[8][4], words<4> const& a, matrix_descriptor b, bool add) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %37, 0; "
@@ -277,9 +277,9 @@ struct sm90a : sm80<Build> {
         : HEADMIX_SUMS(c, 0), HEADMIX_SUMS(c, 1), HEADMIX_SUMS(c, 2), HEADMIX_SUMS(c, 3), HEADMIX_SUMS(c, 4),
           HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7)
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits), "r"(static_cast<int>(add)),
-          "n"(across ? 1 : 0));
+          "n"(b_mn_major ? 1 : 0));
   }
-  template <bool across, bool left_across = false>
+  template <bool b_mn_major, bool a_mn_major = false>
   static __device__ void product(float (&c)[16][4], matrix_descriptor a, matrix_descriptor b, bool add) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %66, 0; "
@@ -293,9 +293,9 @@ struct sm90a : sm80<Build> {
           HEADMIX_SUMS(c, 5), HEADMIX_SUMS(c, 6), HEADMIX_SUMS(c, 7), HEADMIX_SUMS(c, 8), HEADMIX_SUMS(c, 9),
           HEADMIX_SUMS(c, 10), HEADMIX_SUMS(c, 11), HEADMIX_SUMS(c, 12), HEADMIX_SUMS(c, 13), HEADMIX_SUMS(c, 14),
           HEADMIX_SUMS(c, 15)
-        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(across ? 1 : 0), "n"(left_across ? 1 : 0));
+        : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(add)), "n"(b_mn_major ? 1 : 0), "n"(a_mn_major ? 1 : 0));
   }
-  template <bool across>
+  template <bool b_mn_major>
   static __device__ void product(float (&c)[16][4], words<4> const& a, matrix_descriptor b, bool add) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %69, 0; "
@@ -310,7 +310,7 @@ struct sm90a : sm80<Build> {
           HEADMIX_SUMS(c, 10), HEADMIX_SUMS(c, 11), HEADMIX_SUMS(c, 12), HEADMIX_SUMS(c, 13), HEADMIX_SUMS(c, 14),
           HEADMIX_SUMS(c, 15)
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits), "r"(static_cast<int>(add)),
-          "n"(across ? 1 : 0));
+          "n"(b_mn_major ? 1 : 0));
   }
 #endif
 };

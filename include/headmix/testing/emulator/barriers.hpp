@@ -28,8 +28,8 @@ class barriers {
   void end_block() const {
     for (std::size_t i = 0; i < named_.size(); ++i) {
       if (named_[i].threads == 0) continue;
-      m_.running_.report(named_[i].come.front(), "comes to the named barrier ", i % index(of_block), " for ",
-                         named_[i].threads, " threads, of whom ", named_[i].come.size(),
+      m_.running_.report(named_[i].arrived.front(), "comes to the named barrier ", i % index(of_block), " for ",
+                         named_[i].threads, " threads, of whom ", named_[i].arrived.size(),
                          " have come when the block ends");
     }
   }
@@ -37,24 +37,24 @@ class barriers {
   // ---- named ----
 
   void sync_named(int thread, int number, int threads) {
-    if (come(thread, number, threads, "sync_named")) return;
+    if (arrive_at_named(thread, number, threads, "sync_named")) return;
     named_barrier& b = named(thread, number);
     b.waiting.push_back(thread);
-    m_.turns_.wait_for_wake(thread, message("sync_named(", number, ")"));
+    m_.scheduler_.wait_for_wake(thread, message("sync_named(", number, ")"));
   }
-  void arrive_named(int thread, int number, int threads) { come(thread, number, threads, "arrive_named"); }
+  void arrive_named(int thread, int number, int threads) { arrive_at_named(thread, number, threads, "arrive_named"); }
 
   // ---- in shared memory ----
 
   void mbarrier_init(int thread, Index at, int arrivals) {
-    m_.must_cooperate(thread, "mbarrier_init");
+    m_.require_cooperative(thread, "mbarrier_init");
     if (arrivals < 1 || arrivals > max_arrivals) {
       m_.running_.report(thread, "makes a barrier of ", arrivals, " arrivals, expected 1 to ", max_arrivals);
     }
     if (shared_.contains(at)) m_.running_.report(thread, "makes the barrier at byte ", at, " once more");
     if (shared_.size() == index(max_agents)) m_.running_.report(thread, "makes more than ", max_agents, " barriers");
     m_.check_shared(thread, at, 8, 8, true);
-    m_.enter_shared(thread, thread, at, 8, true);
+    m_.record_shared(thread, thread, at, 8, true);
     barrier b;
     b.agent = static_cast<party>(first_agent + shared_.size());
     b.arrivals = b.missing = arrivals;
@@ -80,7 +80,7 @@ class barriers {
         return;
       }
       b.waiting.push_back(thread);
-      m_.turns_.wait_for_wake(thread, message("the barrier at byte ", at, " for parity ", parity));
+      m_.scheduler_.wait_for_wake(thread, message("the barrier at byte ", at, " for parity ", parity));
     }
   }
 
@@ -128,7 +128,7 @@ class barriers {
 
   struct named_barrier {
     int threads = 0;  // number of awaited threads; 0: none has arrived
-    std::vector<int> come, waiting;
+    std::vector<int> arrived, waiting;
     order::clock clock;
   };
   struct barrier {
@@ -146,8 +146,8 @@ class barriers {
   }
 
   /// Counts an arrival; true if all threads have arrived.
-  bool come(int thread, int number, int threads, char const* what) {
-    m_.must_cooperate(thread, what);
+  bool arrive_at_named(int thread, int number, int threads, char const* what) {
+    m_.require_cooperative(thread, what);
     // Barrier 0 is for the whole block.
     if (number < 0 || number >= of_block || (number == 0 && threads != m_.running_.block_threads())) {
       m_.running_.report(thread, "calls ", what, "(", number, "), expected 1 to ", of_block - 1);
@@ -158,32 +158,32 @@ class barriers {
     }
     named_barrier& b = named(thread, number);
     if (b.threads != 0 && b.threads != threads) {
-      m_.running_.report(thread, "calls ", what, "(", number, ") for ", threads, " threads, thread ", b.come.front(),
+      m_.running_.report(thread, "calls ", what, "(", number, ") for ", threads, " threads, thread ", b.arrived.front(),
                          " for ", b.threads);
     }
-    if (std::find(b.come.begin(), b.come.end(), thread) != b.come.end()) {
+    if (std::find(b.arrived.begin(), b.arrived.end(), thread) != b.arrived.end()) {
       m_.running_.report(thread, "comes to the named barrier ", number, " twice, before others have come once");
     }
     b.threads = threads;
-    b.come.push_back(thread);
+    b.arrived.push_back(thread);
     m_.order_.release(thread, m_.epochs_, b.clock);
-    if (static_cast<int>(b.come.size()) < threads) return false;
+    if (static_cast<int>(b.arrived.size()) < threads) return false;
     named_barrier const all = std::exchange(b, {});
     m_.order_.acquire(thread, all.clock);
     for (int const other : all.waiting) {
       m_.order_.acquire(other, all.clock);
-      m_.turns_.wake_up(other);
+      m_.scheduler_.wake_up(other);
     }
     return true;
   }
 
   barrier& barrier_at(int thread, Index at, char const* does) {
-    m_.must_cooperate(thread, "barriers in shared memory");
+    m_.require_cooperative(thread, "barriers in shared memory");
     auto const found = shared_.find(at);
     if (found == shared_.end()) {
       m_.running_.report(thread, does, " byte ", at, " of shared memory, where nobody has made a barrier");
     }
-    m_.enter_shared(thread, thread, at, 8, false);
+    m_.record_shared(thread, thread, at, 8, false);
     return found->second;
   }
   void expect(int thread, Index at, barrier& b, int bytes) {
@@ -198,7 +198,7 @@ class barriers {
     ++b.phase;
     b.missing = b.arrivals;
     b.before = std::exchange(b.now, {});
-    for (int const thread : std::exchange(b.waiting, {})) m_.turns_.wake_up(thread);
+    for (int const thread : std::exchange(b.waiting, {})) m_.scheduler_.wake_up(thread);
   }
 
   machine& m_;

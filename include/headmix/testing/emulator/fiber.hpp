@@ -46,12 +46,12 @@ void __asan_poison_memory_region(void const volatile* address, std::size_t size)
 namespace headmix::gpu::emulator {
 
 /// Memory whose use a sanitizer reports, until it is allowed again.
-inline void forbid_memory([[maybe_unused]] void const* begin, [[maybe_unused]] std::size_t bytes) {
+inline void poison_memory([[maybe_unused]] void const* begin, [[maybe_unused]] std::size_t bytes) {
 #if HEADMIX_EMULATOR_ASAN
   __asan_poison_memory_region(begin, bytes);
 #endif
 }
-inline void allow_memory([[maybe_unused]] void const* begin, [[maybe_unused]] std::size_t bytes) {
+inline void unpoison_memory([[maybe_unused]] void const* begin, [[maybe_unused]] std::size_t bytes) {
 #if HEADMIX_EMULATOR_ASAN
   __asan_unpoison_memory_region(begin, bytes);
 #endif
@@ -93,7 +93,7 @@ class fiber {
   /// discarded.
   void prepare(void (*entry)(void*), void* argument) {
     if (!stack_) allocate();
-    allow_memory(bottom_, bytes_);
+    unpoison_memory(bottom_, bytes_);
     entry_ = entry;
     argument_ = argument;
 #if HEADMIX_EMULATOR_UCONTEXT

@@ -17,8 +17,8 @@
 
 #include "headmix/testing/emulator/memory.hpp"
 #include "headmix/testing/emulator/order.hpp"
+#include "headmix/testing/emulator/scheduler.hpp"
 #include "headmix/testing/emulator/shadow.hpp"
-#include "headmix/testing/emulator/turns.hpp"
 
 namespace headmix::gpu::emulator {
 
@@ -30,15 +30,15 @@ struct warpgroups;
 
 class machine {
  public:
-  static constexpr int max_threads = turns::max_threads;
+  static constexpr int max_threads = thread_scheduler::max_threads;
   static constexpr int max_shared_bytes = 227 * 1024;
   static constexpr std::size_t max_operand_bytes = 32764;
 
   /// Calls run(machine, kernel, t) for each thread t of each block.
-  static void launch(kernel_facts const& facts, void (*run)(machine&, void const* kernel, int thread),
+  static void launch(kernel_attributes const& attributes, void (*run)(machine&, void const* kernel, int thread),
                      void const* kernel, Index blocks) {
     lease const machine;
-    (*machine).run_blocks(facts, run, kernel, blocks);
+    (*machine).run_blocks(attributes, run, kernel, blocks);
   }
 
   [[nodiscard]] Index block() const { return running_.number; }
@@ -48,10 +48,10 @@ class machine {
 
   void sync(int thread) {
     if (running_.kernel.cluster > 1) return sync_block(thread);
-    if (turns_.sync(thread, "sync")) pass_barrier();
+    if (scheduler_.sync(thread, "sync")) pass_barrier();
   }
   void sync_cluster(int thread) {
-    if (turns_.sync(thread, "sync_cluster")) pass_barrier();
+    if (scheduler_.sync(thread, "sync_cluster")) pass_barrier();
   }
   /// The rank of the thread's block in its cluster.
   [[nodiscard]] int rank(int thread) const { return running_.rank_of(thread); }
@@ -59,22 +59,22 @@ class machine {
   [[nodiscard]] Index shared_begin(int rank) const { return running_.shared_begin(rank); }
   void sync_warp(int thread) {
     static constexpr warp_function nothing{"sync_warp", 0, [](std::array<void*, 32> const&) {}};
-    if (!meet(thread, nothing, nullptr)) return;
+    if (!warp_collective(thread, nothing, nullptr)) return;
     epochs_.pass_warp_barrier(thread / 32);
-    order_.meet(thread / 32 * 32, thread / 32 * 32 + 32, epochs_.now);
+    order_.barrier(thread / 32 * 32, thread / 32 * 32 + 32, epochs_.now);
   }
-  bool meet(int thread, warp_function const& function, void* operands) {
-    return turns_.meet(thread, function, operands);
+  bool warp_collective(int thread, warp_function const& function, void* operands) {
+    return scheduler_.warp_collective(thread, function, operands);
   }
   /// A function of all threads of the block: the last to arrive calls perform(operands of all). Also a barrier.
   template <class F>
-  void meet_all(int thread, char const* name, int threads, void* operands, F const& perform) {
+  void block_collective(int thread, char const* name, int threads, void* operands, F const& perform) {
     if (threads != running_.kernel.threads) {
       running_.report(thread, "calls ", name, " for ", threads, " threads in a block of ", running_.kernel.threads);
     }
-    of_block_[index(thread)] = operands;
-    if (!turns_.sync(thread, name)) return;
-    perform(std::span<void* const>(of_block_).first(index(threads)));
+    block_operands_[index(thread)] = operands;
+    if (!scheduler_.sync(thread, name)) return;
+    perform(std::span<void* const>(block_operands_).first(index(threads)));
     pass_barrier();
   }
 
@@ -83,12 +83,12 @@ class machine {
   /// The address of `bytes` bytes of shared memory from `offset` on, after all checks of the thread's access.
   std::byte* shared(int thread, Index offset, int bytes, int alignment, bool write) {
     check_shared(thread, offset, bytes, alignment, write);
-    return enter_shared(thread, thread, offset, bytes, write);
+    return record_shared(thread, thread, offset, bytes, write);
   }
   /// A row of 16 bytes, named by one thread, that several lanes of its warp receive.
   std::byte* shared_row(int thread, Index offset) {
     check_shared(thread, offset, 16, 16, false);
-    return enter_shared(thread, lanes_of_warp + thread / 32, offset, 16, false);
+    return record_shared(thread, lanes_of_warp + thread / 32, offset, 16, false);
   }
   void global(int thread, void const* pointer, int bytes, int alignment, bool write) {
     auto const address = reinterpret_cast<std::uintptr_t>(pointer);
@@ -96,42 +96,42 @@ class machine {
       running_.report(thread, text_of(write), bytes, " bytes at ", text_of(address), ", not a multiple of ", alignment);
     }
     check_bounds(thread, address, bytes, write);
-    enter_global(thread, address, bytes, write);
+    record_global(thread, address, bytes, write);
   }
 
-  void cp_async16(int thread, Index to, void const* from, bool real) {
-    must_cooperate(thread, "cp_async16");
+  void cp_async16(int thread, Index to, void const* from, bool valid) {
+    require_cooperative(thread, "cp_async16");
     check_shared(thread, to, 16, 16, true);
-    enter_shared(thread, thread, to, 16, true);
+    record_shared(thread, thread, to, 16, true);
     if (auto const address = reinterpret_cast<std::uintptr_t>(from); address % 16 != 0) {
       running_.report(thread, "copies 16 bytes from ", text_of(address), ", not a multiple of 16");
     }
-    if (real) global(thread, from, 16, 16, false);
+    if (valid) global(thread, from, 16, 16, false);
     copy_state& t = copies_[index(thread)];
-    t.copies.push_back({from, static_cast<int>(to), t.group, real});
+    t.copies.push_back({from, static_cast<int>(to), t.group, valid});
     in_flight_[index(to / 16)] = static_cast<std::uint16_t>(thread + 1);
   }
   void cp_async_commit(int thread) {
-    must_cooperate(thread, "cp_async_commit");
+    require_cooperative(thread, "cp_async_commit");
     ++copies_[index(thread)].group;
   }
   void cp_async_wait(int thread, int latest) {
-    must_cooperate(thread, "cp_async_wait");
+    require_cooperative(thread, "cp_async_wait");
     copy_state& t = copies_[index(thread)];
-    while (t.landed < t.copies.size() && t.copies[t.landed].group < t.group - latest) {
-      copy const& c = t.copies[t.landed++];
+    while (t.completed < t.copies.size() && t.copies[t.completed].group < t.group - latest) {
+      copy const& c = t.copies[t.completed++];
       in_flight_[index(c.to / 16)] = 0;
-      std::byte* const to = enter_shared(thread, thread, c.to, 16, true);
-      if (c.real) {
-        enter_global(thread, reinterpret_cast<std::uintptr_t>(c.from), 16, false);  // may be read as late as now
+      std::byte* const to = record_shared(thread, thread, c.to, 16, true);
+      if (c.valid) {
+        record_global(thread, reinterpret_cast<std::uintptr_t>(c.from), 16, false);  // may be read as late as now
         std::memcpy(to, c.from, 16);
       } else {
         std::memset(to, 0, 16);
       }
     }
-    if (t.landed == t.copies.size()) {
+    if (t.completed == t.copies.size()) {
       t.copies.clear();
-      t.landed = 0;
+      t.completed = 0;
     }
   }
 
@@ -141,11 +141,11 @@ class machine {
     return *warpgroups_;
   }
 
-  void must_cooperate(int thread, char const* what) const { running_.must_cooperate(thread, what); }
+  void require_cooperative(int thread, char const* what) const { running_.require_cooperative(thread, what); }
   /// Checks that a thread of the rank-th block of the cluster is still running, as the target of an access.
-  void must_run(int thread, int rank, char const* what) const {
+  void require_running(int thread, int rank, char const* what) const {
     for (int t = rank * block_threads(); t < (rank + 1) * block_threads(); ++t)
-      if (!turns_.has_ended(t)) return;
+      if (!scheduler_.has_ended(t)) return;
     running_.report(thread, what, " block ", running_.number + rank, ", which has ended");
   }
 
@@ -160,19 +160,19 @@ class machine {
   void sync_block(int thread);
   void pass_barrier() {
     epochs_.pass_barrier();
-    order_.meet(0, running_.kernel.threads, epochs_.now);
+    order_.barrier(0, running_.kernel.threads, epochs_.now);
   }
 
   struct copy {
     void const* from;
     int to;
     int group;
-    bool real;
+    bool valid;
   };
   /// The asynchronous copies of a thread.
   struct copy_state {
     int group = 0;  // number of the group of its next copy
-    std::size_t landed = 0;
+    std::size_t completed = 0;
     std::vector<copy> copies;  // the first `landed` are complete
   };
 
@@ -212,26 +212,26 @@ class machine {
     std::unique_ptr<machine> machine_;
   };
 
-  void run_blocks(kernel_facts const& facts, void (*run)(machine&, void const* kernel, int thread), void const* kernel,
-                  Index blocks) {
-    running_.kernel = facts;
+  void run_blocks(kernel_attributes const& attributes, void (*run)(machine&, void const* kernel, int thread),
+                  void const* kernel, Index blocks) {
+    running_.kernel = attributes;
     check(blocks);
     if (blocks == 0) return;
     run_ = run;
     kernel_ = kernel;
     blocks_ = blocks;
     prepare();
-    for (running_.number = 0; running_.number < blocks; running_.number += facts.cluster) {
+    for (running_.number = 0; running_.number < blocks; running_.number += attributes.cluster) {
       epochs_.begin_block();
-      if (facts.cooperative) {
+      if (attributes.cooperative) {
         forget_copies();
-        if (facts.warpgroups) {
+        if (attributes.warpgroups) {
           run_warpgroups();
         } else {
-          turns_.run(&machine::run_thread, this);
+          scheduler_.run(&machine::run_thread, this);
         }
       } else {
-        for (int t = 0; t < facts.threads; ++t) run(*this, kernel, t);
+        for (int t = 0; t < attributes.threads; ++t) run(*this, kernel, t);
       }
     }
   }
@@ -284,7 +284,7 @@ class machine {
     for (int t = 0; t < running_.kernel.threads; ++t) {
       copy_state& state = copies_[index(t)];
       state.group = 0;
-      state.landed = 0;
+      state.completed = 0;
       state.copies.clear();
     }
   }
@@ -296,7 +296,7 @@ class machine {
   }
   /// Checks an access to the shared memory of the rank-th block.
   void check_shared(int thread, Index offset, int bytes, int alignment, bool write, int rank) {
-    must_cooperate(thread, "shared");
+    require_cooperative(thread, "shared");
     Index const of_block = offset - running_.shared_begin(rank);
     if (of_block < 0 || of_block + bytes > running_.kernel.shared_bytes) {
       running_.report(thread, text_of(write), bytes, " bytes at byte ", of_block, " of shared memory, which has ",
@@ -316,8 +316,8 @@ class machine {
   }
   /// Checks accesses to operands of warpgroup MMAs in flight, and to barriers.
   void check_asynchronous(int thread, Index offset, int bytes, bool write);
-  std::byte* enter_shared(int thread, int who, Index offset, int bytes, bool write) {
-    if (order_.on()) note_readers(thread, offset, bytes, write);
+  std::byte* record_shared(int thread, int who, Index offset, int bytes, bool write) {
+    if (order_.on()) record_readers(thread, offset, bytes, write);
     access_check<false, order> const access(epochs_, order_.on() ? &order_ : nullptr, thread, who);
     finding const found = access.access(shared_shadow_, index(offset), bytes, write);
     if (found.problem == finding::uninitialised) {
@@ -332,7 +332,7 @@ class machine {
 
   /// The shadow names one reader, or "several". Barriers of a part of the block may order a write after all of them:
   /// then they are discarded.
-  void note_readers(int thread, Index offset, int bytes, bool write) {
+  void record_readers(int thread, Index offset, int bytes, bool write) {
     int const warp = thread / 32;
     for (Index chunk = offset / 16; chunk <= (offset + bytes - 1) / 16; ++chunk) {
       auto& readers = readers_[index(chunk)];
@@ -385,7 +385,7 @@ class machine {
       running_.report(thread, text_of(write), bytes, " bytes at ", text_of(address), ", in no memory of the device");
     beside_ = {lower.end == 0 ? 0 : lower.end + gap, upper.end == 0 ? upper.begin : upper.begin - gap};
   }
-  void enter_global(int thread, std::uintptr_t address, int bytes, bool write) {
+  void record_global(int thread, std::uintptr_t address, int bytes, bool write) {
     access_check<true, order> const access(epochs_, order_.on() ? &order_ : nullptr, thread, thread);
     while (bytes > 0) {
       auto const room = static_cast<int>(global_shadow::page_bytes - address % global_shadow::page_bytes);
@@ -442,13 +442,13 @@ class machine {
   };
 
   running_block running_;
-  turns turns_{running_};
+  thread_scheduler scheduler_{running_};
   void (*run_)(machine&, void const*, int) = nullptr;
   void const* kernel_ = nullptr;
   Index blocks_ = 0;
 
   std::array<copy_state, max_threads> copies_;
-  std::array<void*, max_threads> of_block_{};  // the operands that threads pass to meet_all
+  std::array<void*, max_threads> block_operands_{};  // the operands that threads pass to block_collective
 
   epochs epochs_;
   std::vector<aligned_bytes> shared_memory_;

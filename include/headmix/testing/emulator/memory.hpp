@@ -71,8 +71,8 @@ class memory {
     auto* const whole = static_cast<std::byte*>(::operator new (whole_bytes(), std::align_val_t{alignment}));
     data_ = whole + address_range::gap;
     std::memset(data_, 0, bytes);
-    forbid_memory(whole, address_range::gap);
-    forbid_memory(data_ + bytes, whole_bytes() - address_range::gap - bytes);
+    poison_memory(whole, address_range::gap);
+    poison_memory(data_ + bytes, whole_bytes() - address_range::gap - bytes);
     memory_list::instance().add(range());
   }
   memory(memory&& other) noexcept
@@ -86,7 +86,7 @@ class memory {
     if (!data_) return;
     memory_list::instance().remove(range());
     std::byte* const whole = data_ - address_range::gap;
-    allow_memory(whole, whole_bytes());
+    unpoison_memory(whole, whole_bytes());
     ::operator delete (whole, std::align_val_t{alignment});
   }
 

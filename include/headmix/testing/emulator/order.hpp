@@ -62,7 +62,7 @@ class order {
     join(row(fenced_, thread), row(known_, thread));
   }
   /// A barrier of the threads first ... end - 1, all of which have arrived.
-  void meet(int first, int end, stamp now) {
+  void barrier(int first, int end, stamp now) {
     if (!on_) return;
     clock all;
     for (int t = first; t < end; ++t) {

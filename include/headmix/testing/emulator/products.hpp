@@ -43,20 +43,21 @@ class products {
   using register_list = std::vector<registers>;
 
   void fence(int thread, register_list const& used) {
-    m_.turns_.meet_group(thread, "wgmma_fence", const_cast<register_list*>(&used), [&](group_operands const& all) {
-      group& g = group_of(thread);
-      g.fenced.clear();
-      for (std::size_t i = 0; i < used.size(); ++i) {
-        seen_registers s;
-        for (std::size_t t = 0; t < warpgroup_threads; ++t) {
-          registers const r = static_cast<register_list const*>(all[t])->at(i);
-          s.at[t] = static_cast<std::byte*>(r.at);
-          s.values.insert(s.values.end(), s.at[t], s.at[t] + r.bytes);
-          s.bytes = r.bytes;
-        }
-        g.fenced.push_back(std::move(s));
-      }
-    });
+    m_.scheduler_.warpgroup_collective(thread, "wgmma_fence", const_cast<register_list*>(&used),
+                                       [&](group_operands const& all) {
+                                         group& g = group_of(thread);
+                                         g.fenced.clear();
+                                         for (std::size_t i = 0; i < used.size(); ++i) {
+                                           register_snapshot s;
+                                           for (std::size_t t = 0; t < warpgroup_threads; ++t) {
+                                             registers const r = static_cast<register_list const*>(all[t])->at(i);
+                                             s.at[t] = static_cast<std::byte*>(r.at);
+                                             s.values.insert(s.values.end(), s.at[t], s.at[t] + r.bytes);
+                                             s.bytes = r.bytes;
+                                           }
+                                           g.fenced.push_back(std::move(s));
+                                         }
+                                       });
   }
 
   struct product {
@@ -65,18 +66,21 @@ class products {
     int n;  // number of columns
     words<4> const* a;
     matrix_descriptor left, right;
-    bool add, across, left_across = false;
+    bool add, right_mn_major, left_mn_major = false;
   };
   void multiply(int thread, product const& own) {
-    m_.turns_.meet_group(thread, own.name, const_cast<product*>(&own),
-                         [&](group_operands const& all) { begin_product(thread / warpgroup_threads, all); });
+    m_.scheduler_.warpgroup_collective(thread, own.name, const_cast<product*>(&own), [&](group_operands const& all) {
+      begin_product(thread / warpgroup_threads, all);
+    });
   }
   void commit(int thread) {
-    m_.turns_.meet_group(thread, "wgmma_commit", nullptr, [&](group_operands const&) { ++group_of(thread).number; });
+    m_.scheduler_.warpgroup_collective(thread, "wgmma_commit", nullptr,
+                                       [&](group_operands const&) { ++group_of(thread).number; });
   }
   void wait(int thread, int latest, register_list const& used) {
-    m_.turns_.meet_group(thread, "wgmma_wait", const_cast<register_list*>(&used),
-                         [&](group_operands const& all) { end_products(thread / warpgroup_threads, latest, all); });
+    m_.scheduler_.warpgroup_collective(
+        thread, "wgmma_wait", const_cast<register_list*>(&used),
+        [&](group_operands const& all) { end_products(thread / warpgroup_threads, latest, all); });
   }
 
   // ---- for the machine ----
@@ -109,7 +113,7 @@ class products {
     std::array<stamp, max_groups> read{};
   };
   /// Registers of all threads of a warpgroup, and their content at the fence.
-  struct seen_registers {
+  struct register_snapshot {
     std::array<std::byte*, warpgroup_threads> at{};
     std::size_t bytes = 0;
     std::vector<std::byte> values;
@@ -124,25 +128,25 @@ class products {
     }
   };
   /// Accumulators of MMAs that no wait has covered yet.
-  struct held_sums {
+  struct pending_accumulators {
     std::array<float*, warpgroup_threads> at{};
     int n = 0, group = 0;
     std::vector<float> values;  // 64 x n
   };
-  struct held_left {
-    seen_registers a;
+  struct pending_operand {
+    register_snapshot a;
     int group;
   };
-  struct held_read {
+  struct pending_read {
     Index chunk;
     int group;
   };
   struct group {
     int number = 0;  // number of the open group of MMAs
-    std::vector<seen_registers> fenced;
-    std::vector<held_sums> sums;
-    std::vector<held_left> left;
-    std::vector<held_read> reads;
+    std::vector<register_snapshot> fenced;
+    std::vector<pending_accumulators> sums;
+    std::vector<pending_operand> left;
+    std::vector<pending_read> reads;
   };
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
@@ -160,12 +164,12 @@ class products {
       m_.running_.report(first, "multiplies byte ", address, " of shared memory while a copy of thread ",
                          m_.in_flight_[index(address / 16)] - 1, " to it is on its way");
     }
-    if (copies_.is_straight(address)) {
+    if (copies_.is_unswizzled(address)) {
       m_.running_.report(first, "multiplies byte ", address,
                          " of shared memory as part of a tile with 128-byte swizzle; it was copied without");
     }
     for (Index byte = address; byte < address + 16; ++byte) {
-      shadow_state const s = copies_.past(byte);
+      shadow_state const s = copies_.last_access(byte);
       if (s.written < m_.epochs_.block) {
         m_.running_.report(first, "multiplies byte ", byte, " of shared memory, which nobody has written");
       }
@@ -242,16 +246,16 @@ class products {
     }
   }
   /// The place of accumulator i of thread t of a warpgroup: each warp has 16 rows, in the layout of mma.sync.
-  struct place_of_sum {
+  struct accumulator_position {
     int row, col;
   };
-  static place_of_sum place_of(int t, int i) {
+  static accumulator_position position_of(int t, int i) {
     int const lane = t % 32, half = i / 2 % 2;
     return {t / 32 * 16 + half * 8 + lane / 4, i / 4 * 8 + lane % 4 * 2 + i % 2};
   }
   void check_fenced(int g, void const* first, char const* what) const {
     int const thread = g * warpgroup_threads;
-    for (seen_registers const& s : groups_[index(g)].fenced) {
+    for (register_snapshot const& s : groups_[index(g)].fenced) {
       if (!s.has(first)) continue;
       if (int const t = s.changed(); t >= 0) {
         m_.running_.report(thread + t, "changes ", what, " between wgmma_fence and the product");
@@ -272,14 +276,15 @@ class products {
       }
     }
     // Accumulators of MMAs in flight need no fence.
-    auto held = std::find_if(of.sums.begin(), of.sums.end(), [&](held_sums const& h) { return h.at[0] == p.c; });
+    auto held =
+        std::find_if(of.sums.begin(), of.sums.end(), [&](pending_accumulators const& h) { return h.at[0] == p.c; });
     if (held == of.sums.end()) check_fenced(g, p.c, "sums");
     if (p.a) check_fenced(g, p.a, "a left operand");
 
     std::vector<std::pair<party, stamp>> checked;
     float left[64][16], right[256][16];
     if (p.a) {
-      seen_registers a;
+      register_snapshot a;
       a.bytes = sizeof(words<4>);
       for (std::size_t t = 0; t < warpgroup_threads; ++t) {
         words<4> const& own = *static_cast<product const*>(all[t])->a;
@@ -297,28 +302,28 @@ class products {
       of.left.push_back({std::move(a), of.number});
     } else {
       check_descriptor(g, p.left, "left");
-      if (p.left_across) {
+      if (p.left_mn_major) {
         read_columns(g, p.left, 64, left, checked);
       } else {
         read_rows(g, p.left, 64, left, checked);
       }
     }
     check_descriptor(g, p.right, "right");
-    if (p.across) {
+    if (p.right_mn_major) {
       read_columns(g, p.right, p.n, right, checked);
     } else {
       read_rows(g, p.right, p.n, right, checked);
     }
 
     if (held == of.sums.end()) {
-      held_sums h;
+      pending_accumulators h;
       h.n = p.n;
       h.values.resize(index(64 * p.n));
       for (int t = 0; t < warpgroup_threads; ++t) {
         float* const c = static_cast<product const*>(all[index(t)])->c;
         h.at[index(t)] = c;
         for (int i = 0; i < p.n / 2; ++i) {
-          auto const [row, col] = place_of(t, i);
+          auto const [row, col] = position_of(t, i);
           h.values[index(row * p.n + col)] = p.add ? c[i] : 0;
           std::memcpy(&c[i], &poison, sizeof(float));
         }
@@ -341,27 +346,27 @@ class products {
     group& of = groups_[index(g)];
     int const thread = g * warpgroup_threads;
     auto const done = [&](int number) { return number < of.number - latest; };
-    for (held_left const& l : of.left) {
+    for (pending_operand const& l : of.left) {
       if (int const t = l.a.changed(); t >= 0) {
         m_.running_.report(thread + t, "changes a left operand of a product that is on its way");
       }
     }
-    std::erase_if(of.left, [&](held_left const& l) { return done(l.group); });
+    std::erase_if(of.left, [&](pending_operand const& l) { return done(l.group); });
 
     stamp const when = ++m_.epochs_.now;
-    for (held_read const& r : of.reads) {
+    for (pending_read const& r : of.reads) {
       if (!done(r.group)) continue;
       chunk& k = chunks_[index(r.chunk)];
       k.reading = static_cast<std::uint8_t>(k.reading & ~(1u << g));
       k.read[index(g)] = when;
     }
-    std::erase_if(of.reads, [&](held_read const& r) { return done(r.group); });
-    for (held_read const& r : of.reads) {
+    std::erase_if(of.reads, [&](pending_read const& r) { return done(r.group); });
+    for (pending_read const& r : of.reads) {
       chunk& k = chunks_[index(r.chunk)];
       k.reading = static_cast<std::uint8_t>(k.reading | 1u << g);
     }
 
-    for (held_sums const& h : of.sums) {
+    for (pending_accumulators const& h : of.sums) {
       for (int t = 0; t < warpgroup_threads; ++t) {
         for (int i = 0; i < h.n / 2; ++i) {
           if (std::bit_cast<std::uint32_t>(h.at[index(t)][i]) != poison) {
@@ -371,13 +376,14 @@ class products {
       }
     }
     for (registers const& named : *static_cast<register_list const*>(all[0])) {
-      auto const held = std::find_if(of.sums.begin(), of.sums.end(),
-                                     [&](held_sums const& h) { return static_cast<void const*>(h.at[0]) == named.at; });
+      auto const held = std::find_if(of.sums.begin(), of.sums.end(), [&](pending_accumulators const& h) {
+        return static_cast<void const*>(h.at[0]) == named.at;
+      });
       if (held == of.sums.end()) continue;
       if (!done(held->group)) m_.running_.report(thread, "waits for sums of a product that may still be on its way");
       for (int t = 0; t < warpgroup_threads; ++t) {
         for (int i = 0; i < held->n / 2; ++i) {
-          auto const [row, col] = place_of(t, i);
+          auto const [row, col] = position_of(t, i);
           held->at[index(t)][i] = held->values[index(row * held->n + col)];
         }
       }

@@ -31,14 +31,14 @@ class tile_copies {
 
   void begin_block() {
     tiles_.clear();
-    straight_.assign(index((m_.running_.shared_end() + 15) / 16), false);
+    unswizzled_.assign(index((m_.running_.shared_end() + 15) / 16), false);
   }
   void end_block() const {
     if (!tiles_.empty()) m_.running_.report(tiles_.front().thread, "ends while a tile that it copies is on its way");
   }
 
   void fence_proxy_async(int thread) {
-    m_.must_cooperate(thread, "fence_proxy_async");
+    m_.require_cooperative(thread, "fence_proxy_async");
     m_.order_.fence(thread, m_.epochs_);
   }
 
@@ -58,16 +58,16 @@ class tile_copies {
 
   /// Checks that writes of threads to a byte were fenced before the asynchronous proxy uses it.
   void check_fence(int thread, Index byte, char const* does) {
-    shadow_state const& s = past(byte);
+    shadow_state const& s = last_access(byte);
     if (s.written < m_.epochs_.block || s.writer >= first_agent) return;
     if (m_.order_.is_fenced(thread, s.writer, s.written)) return;
     m_.running_.report(thread, does, " byte ", byte, " of shared memory, which thread ", int{s.writer},
                        " has written, with no fence_proxy_async between");
   }
   /// True if the 16 bytes at `address` belong to a tile without swizzle.
-  [[nodiscard]] bool is_straight(Index address) const { return straight_[index(address / 16)]; }
+  [[nodiscard]] bool is_unswizzled(Index address) const { return unswizzled_[index(address / 16)]; }
   /// The last accesses of a byte.
-  [[nodiscard]] shadow_state const& past(Index byte) {
+  [[nodiscard]] shadow_state const& last_access(Index byte) {
     shadow_state const& word = m_.shared_shadow_.words()[byte / 4];
     return word.writer == each_byte ? m_.shared_shadow_.bytes()[byte] : word;
   }
@@ -76,7 +76,7 @@ class tile_copies {
     if (tiles_.empty()) return false;
     tile const t = tiles_.back();
     tiles_.pop_back();
-    land(t);
+    complete_copy(t);
     return true;
   }
 
@@ -107,20 +107,20 @@ class tile_copies {
     for (Index byte = to; byte < to + bytes; byte += 16) {
       m_.check_shared(thread, byte, 16, 16, true, rank);
       for (Index i = byte; i < byte + 16; ++i) check_fence(thread, i, "copies a tile to");
-      m_.enter_shared(thread, thread, byte, 16, true);
+      m_.record_shared(thread, thread, byte, 16, true);
       m_.in_flight_[index(byte / 16)] = static_cast<std::uint16_t>(thread + 1);
     }
     tiles_.push_back({thread, rank, to, from, row, col, at});
   }
-  void land(tile const& t) {
-    m_.must_run(t.thread, t.rank, "copies a tile to");
+  void complete_copy(tile const& t) {
+    m_.require_running(t.thread, t.rank, "copies a tile to");
     auto* const to = reinterpret_cast<std::byte*>(m_.shared_memory_.data());
     stamp const when = ++m_.epochs_.now;
     party const agent = barriers_.agent_of(t.barrier);
     for (int i = 0; i < t.from.box_rows; ++i) {
       for (int c = 0; c < panel_columns / 8; ++c) {
-        auto const straight = static_cast<std::uint32_t>(t.to + i * panel_row_bytes + c * 16);
-        Index const at = t.from.swizzle == tile_swizzle::none ? straight : swizzle_128(straight);
+        auto const linear = static_cast<std::uint32_t>(t.to + i * panel_row_bytes + c * 16);
+        Index const at = t.from.swizzle == tile_swizzle::none ? linear : swizzle_128(linear);
         std::array<bfloat16, 8> values{};
         Index const row = t.row + i;
         for (Index e = 0; e < 8; ++e) {
@@ -133,7 +133,7 @@ class tile_copies {
         std::memcpy(to + at, values.data(), 16);
         for (Index w = at / 4; w < at / 4 + 4; ++w) m_.shared_shadow_.words()[w] = {when, 0, agent, 0};
         m_.in_flight_[index(at / 16)] = 0;
-        straight_[index(at / 16)] = t.from.swizzle == tile_swizzle::none;
+        unswizzled_[index(at / 16)] = t.from.swizzle == tile_swizzle::none;
       }
     }
     barriers_.end_copy(t.barrier, Index{t.from.box_rows} * panel_row_bytes, when);
@@ -141,8 +141,8 @@ class tile_copies {
 
   machine& m_;
   barriers& barriers_;
-  std::vector<tile> tiles_;     // in flight
-  std::vector<bool> straight_;  // for each 16 bytes
+  std::vector<tile> tiles_;       // in flight
+  std::vector<bool> unswizzled_;  // for each 16 bytes
 };
 
 }  // namespace headmix::gpu::emulator

@@ -28,48 +28,48 @@ class register_counts {
     int const threads = m_.running_.block_threads(), fair = all_registers / threads / 8 * 8;
     int const each = fair < 248 ? fair : 248;
     groups_.fill({each, 0});
-    of_block_ = each * threads;
-    wanting_.clear();
+    block_registers_ = each * threads;
+    waiting_.clear();
   }
 
-  void give(int thread, int n) {
-    m_.turns_.meet_group(thread, "setmaxnreg_dec", nullptr, [&](group_operands const&) {
+  void decrease(int thread, int n) {
+    m_.scheduler_.warpgroup_collective(thread, "setmaxnreg_dec", nullptr, [&](group_operands const&) {
       group& g = group_of(thread);
       check(thread, n);
       if (n > g.registers) m_.running_.report(thread, "gives registers until it has ", n, " of ", g.registers);
       g.registers = n;
     });
-    for (int const other : std::exchange(wanting_, {})) m_.turns_.wake_up(other);
+    for (int const other : std::exchange(waiting_, {})) m_.scheduler_.wake_up(other);
   }
-  void take(int thread, int n) {
-    m_.turns_.meet_group(thread, "setmaxnreg_inc", nullptr, [&](group_operands const&) {
+  void increase(int thread, int n) {
+    m_.scheduler_.warpgroup_collective(thread, "setmaxnreg_inc", nullptr, [&](group_operands const&) {
       check(thread, n);
       if (n < group_of(thread).registers) {
         m_.running_.report(thread, "takes registers until it has ", n, " of ", group_of(thread).registers);
       }
-      group_of(thread).wanted = n;
+      group_of(thread).requested = n;
     });
-    while (group_of(thread).wanted != 0) {
+    while (group_of(thread).requested != 0) {
       int sum = 0;
       int const groups = m_.running_.block_threads() / warpgroup_threads, first = m_.running_.rank_of(thread) * groups;
       for (int g = first; g < first + groups; ++g) {
         bool const mine = g == thread / warpgroup_threads;
         sum += (mine ? n : groups_[index(g)].registers) * warpgroup_threads;
       }
-      if (sum <= of_block_) {
+      if (sum <= block_registers_) {
         group_of(thread).registers = n;
-        group_of(thread).wanted = 0;
+        group_of(thread).requested = 0;
         return;
       }
-      wanting_.push_back(thread);
-      m_.turns_.wait_for_wake(thread, message("setmaxnreg_inc<", n, ">"));
+      waiting_.push_back(thread);
+      m_.scheduler_.wait_for_wake(thread, message("setmaxnreg_inc<", n, ">"));
     }
   }
 
  private:
   static constexpr int all_registers = 65536;  // of a multiprocessor
   struct group {
-    int registers = 0, wanted = 0;
+    int registers = 0, requested = 0;
   };
 
   static std::size_t index(Index i) { return static_cast<std::size_t>(i); }
@@ -82,8 +82,8 @@ class register_counts {
 
   machine& m_;
   std::array<group, machine::max_threads / warpgroup_threads> groups_;
-  std::vector<int> wanting_;
-  int of_block_ = 0;  // registers of the block's launch: one warpgroup's increase needs another's release
+  std::vector<int> waiting_;
+  int block_registers_ = 0;  // registers of the block's launch: one warpgroup's increase needs another's release
 };
 
 /// The state for warpgroup kernels.
@@ -121,21 +121,21 @@ inline void machine::run_warpgroups() {
     machine& m;
     guard(machine& of, warpgroups& s) : m(of) {
       m.warpgroups_ = &s;
-      m.turns_.watch(
+      m.scheduler_.watch(
           &s, [](void* context) { return static_cast<warpgroups*>(context)->copies.stalled(); },
           [](void* context) { return static_cast<warpgroups*>(context)->barriers.explain(); });
     }
     guard(guard const&) = delete;
     guard& operator=(guard const&) = delete;
     ~guard() {
-      m.turns_.watch(nullptr, nullptr, nullptr);
+      m.scheduler_.watch(nullptr, nullptr, nullptr);
       m.order_.turn_off();
       m.warpgroups_ = nullptr;
     }
   } const in_use(*this, state);
   state.begin_block();
   order_.begin_block(epochs_, running_.kernel.threads);
-  turns_.run(&machine::run_thread, this);
+  scheduler_.run(&machine::run_thread, this);
   state.end_block();
 }
 

@@ -18,25 +18,27 @@ class plain_notices {
     return all;
   }
   /// Prints the notice of a kernel with the reason, unless it was printed before.
-  void tell(char const* kernel, char const* why) {
+  void print_once(char const* kernel, char const* why) {
     std::lock_guard const lock(mutex_);
     if (has(kernel)) return;
-    told_.emplace_back(kernel);
+    printed_.emplace_back(kernel);
     std::fprintf(stderr, "headmix: %s in 16 bits runs without tensor cores, many times slower: %s\n", kernel, why);
   }
-  [[nodiscard]] bool told(std::string_view kernel) {
+  [[nodiscard]] bool printed(std::string_view kernel) {
     std::lock_guard const lock(mutex_);
     return has(kernel);
   }
 
  private:
   [[nodiscard]] bool has(std::string_view kernel) const {
-    return std::find(told_.begin(), told_.end(), kernel) != told_.end();
+    return std::find(printed_.begin(), printed_.end(), kernel) != printed_.end();
   }
   std::mutex mutex_;
-  std::vector<std::string_view> told_;  // names are literals
+  std::vector<std::string_view> printed_;  // names are literals
 };
-inline void tell_plain(char const* kernel, char const* why) { plain_notices::instance().tell(kernel, why); }
+inline void notify_plain_kernel(char const* kernel, char const* why) {
+  plain_notices::instance().print_once(kernel, why);
+}
 
 /// The reason of products.
 inline constexpr char const* rows_not_aligned =

@@ -257,7 +257,7 @@ struct attention_tensor {
         device.sync();
         mask_sanitized_keys<Mask>(score, row_ranges, non_finite, warp_row, first, lane);
       }
-      multiply_sums<width>(device, out, score, value, 0);
+      multiply_accumulators<width>(device, out, score, value, 0);
     }
 
     HEADMIX_UNROLL
@@ -284,7 +284,7 @@ struct attention_tensor {
     }
     device.template cp_async_wait<0>();
     device.sync();  // the queries have arrived even if no key was seen
-    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, warp_row, 0);
+    store_accumulators<width>(device.template shared<std::uint32_t>(0), out, lane, warp_row, 0);
     device.sync_warp();
     if (p.o.data)
       store_tile_rows<16 * m, width>(device, queries, warp_row, [&](int i) { return row_offsets.of(p.o, i); });
@@ -354,8 +354,8 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::type_ident
   }
   bool done = false;
   if constexpr (Half<T>) {
-    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.o, gated.o)) {
-      tell_plain("attention", why);
+    if (char const* const why = plain_kernel_reason(x, p.scores, p.q, p.k, p.v, p.o, gated.o)) {
+      notify_plain_kernel("attention", why);
     } else {
       done = true;
       row_divisors const divisors(x);

@@ -187,8 +187,8 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
   bool const of_queries = p.d_q.data && x.queries.rows > 0, of_keys = p.d_k.data || p.d_v.data;
   bool done = false;
   if constexpr (Half<T>) {
-    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.d_o, p.d_q, p.d_k, p.d_v)) {
-      if (wanted) tell_plain("the gradient of attention", why);
+    if (char const* const why = plain_kernel_reason(x, p.scores, p.q, p.k, p.v, p.d_o, p.d_q, p.d_k, p.d_v)) {
+      if (wanted) notify_plain_kernel("the gradient of attention", why);
     } else {
       done = true;
       row_divisors const divisors(x);

@@ -222,7 +222,7 @@ struct attention_key_gradient_tensor {
         sanitize_rows<rows, width, threads>(device, d_out, non_finite + rows);
         device.sync();
       }
-      // The row counterpart of mark_odd_keys.
+      // mask_sanitized_keys with the roles of rows and keys exchanged.
       auto const mask_sanitized_rows = [&]<int n>(float(&weights)[m][n][4], int r) {
         int const s = block_state.first_key() + warp_key + lane / 4;
         HEADMIX_UNROLL
@@ -278,7 +278,7 @@ struct attention_key_gradient_tensor {
         if (!all_visible) mask_sanitized_rows(part, first);
         HEADMIX_UNROLL
         for (int i = 0; i < m; ++i)
-          device.store16(exchange_of(device.warp(), i, k), sums_as_left(part[i][0], part[i][1]));
+          device.store16(exchange_of(device.warp(), i, k), pack_a_fragment(part[i][0], part[i][1]));
         each([](float s, float& scaled, float by_score, int) { scaled = through_map<Map>(s, s, by_score); });
       }
       multiply_transposed<width>(device, d_score, value, warp_key, d_out, r);
@@ -304,7 +304,7 @@ struct attention_key_gradient_tensor {
       for (int k = 0; k < row_blocks / 2; ++k) {
         HEADMIX_UNROLL
         for (int i = 0; i < m; ++i) {
-          kept[k][i] = sums_as_left(d_score[i][2 * k], d_score[i][2 * k + 1]);
+          kept[k][i] = pack_a_fragment(d_score[i][2 * k], d_score[i][2 * k + 1]);
           if (computes_values) {
             words<4> const probabilities = device.load16(exchange_of(device.warp(), i, k));
             device.store16(exchange_of(device.warp(), i, k), kept[k][i]);
@@ -315,13 +315,13 @@ struct attention_key_gradient_tensor {
       device.sync();  // the partner's fragments have arrived
       auto const right = computes_values ? d_out : query;
       HEADMIX_UNROLL
-      for (int k = 0; k < row_blocks / 2; ++k) multiply_left<width>(device, out, kept[k], right, r + 16 * k);
+      for (int k = 0; k < row_blocks / 2; ++k) multiply_rs<width>(device, out, kept[k], right, r + 16 * k);
       HEADMIX_UNROLL
       for (int k = 0; k < row_blocks / 2; ++k) {
         words<4> left[m];
         HEADMIX_UNROLL
         for (int i = 0; i < m; ++i) left[i] = device.load16(exchange_of(device.warp() ^ 1, i, k));
-        multiply_left<width>(device, out, left, right, rows_per_warp - r + 16 * k);
+        multiply_rs<width>(device, out, left, right, rows_per_warp - r + 16 * k);
       }
       ahead >>= 2;
       stage ^= 1;
@@ -361,7 +361,8 @@ struct attention_key_gradient_tensor {
     device.sync();  // also the copies of all threads, if no row was seen
     view<bfloat16> const to = computes_values ? p.d_v : p.d_k;
     if (to.data == nullptr) return;
-    put_sums<width>(device.template shared<std::uint32_t>(computes_values ? key_bytes : 0), out, lane, warp_key, 0);
+    store_accumulators<width>(device.template shared<std::uint32_t>(computes_values ? key_bytes : 0), out, lane,
+                              warp_key, 0);
     device.sync_warp();
     store_tile_rows<16 * m, width>(device, computes_values ? value : key, warp_key,
                                    [&](int s) { return block_keys.of(to, block_state.first_key() + s); });

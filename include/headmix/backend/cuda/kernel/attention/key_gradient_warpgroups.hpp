@@ -139,10 +139,10 @@ struct attention_key_gradient_warpgroups {
     }
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
-      row_copy::start_found(device, device.template shared<bfloat16>(rows_at(stage) + i * row_panel_bytes), thread,
-                            of_q, valid, i * panel_columns);
-      row_copy::start_found(device, device.template shared<bfloat16>(gradients_at(stage) + i * row_panel_bytes), thread,
-                            of_d, valid, i * panel_columns);
+      row_copy::start_from(device, device.template shared<bfloat16>(rows_at(stage) + i * row_panel_bytes), thread, of_q,
+                           valid, i * panel_columns);
+      row_copy::start_from(device, device.template shared<bfloat16>(gradients_at(stage) + i * row_panel_bytes), thread,
+                           of_d, valid, i * panel_columns);
     }
   }
 
@@ -337,8 +337,8 @@ struct attention_key_gradient_warpgroups {
       // All left operands before the first product: registers for two more accumulators at a time are lacking.
       HEADMIX_UNROLL
       for (int k = 0; k < steps; ++k) {
-        weights[k] = sums_as_left(score[2 * k], score[2 * k + 1]);
-        gradients[k] = sums_as_left(d_score[2 * k], d_score[2 * k + 1]);
+        weights[k] = pack_a_fragment(score[2 * k], score[2 * k + 1]);
+        gradients[k] = pack_a_fragment(d_score[2 * k], d_score[2 * k + 1]);
       }
       device.wgmma_fence(d_key, d_value, weights, gradients);
       add(d_value, weights, gradients_at(stage));

@@ -316,8 +316,8 @@ void compute_operand_sums(Queue& queue, attention_backward<T, Map> const& p,
   Wide const scale = score_scale<Wide>(p.scores);
   bool done = false;
   if constexpr (std::is_same_v<T, bfloat16>) {
-    if (char const* const why = why_plain(x, p.scores, p.q, p.k, p.v, p.d_o)) {
-      tell_plain("the gradient by operands of score maps", why);
+    if (char const* const why = plain_kernel_reason(x, p.scores, p.q, p.k, p.v, p.d_o)) {
+      notify_plain_kernel("the gradient by operands of score maps", why);
     } else {
       done = true;
       row_divisors const divisors(x);

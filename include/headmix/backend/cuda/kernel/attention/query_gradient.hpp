@@ -128,7 +128,7 @@ struct attention_query_gradient_tensor {
       }
       if (!all_visible)
         mask_sanitized_keys<Mask>(d_score, row_ranges, non_finite + group_key, warp_row, first + group_key, lane);
-      multiply_sums<width>(device, out, d_score, key, group_key);
+      multiply_accumulators<width>(device, out, d_score, key, group_key);
     }
 
     device.template cp_async_wait<0>();
@@ -167,7 +167,7 @@ struct attention_query_gradient_tensor {
         for (int e = 0; e < 4; ++e) out[i][j][e] *= last_scale;
       }
     }
-    put_sums<width>(device.template shared<std::uint32_t>(0), out, lane, warp_row, 0);
+    store_accumulators<width>(device.template shared<std::uint32_t>(0), out, lane, warp_row, 0);
     device.sync_warp();
     store_tile_rows<16 * m, width>(device, queries, warp_row, [&](int i) { return row_offsets.of(p.d_q, i); });
   }

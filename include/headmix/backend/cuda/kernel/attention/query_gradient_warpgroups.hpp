@@ -133,7 +133,7 @@ struct attention_query_gradient_warpgroups {
       if (!all_visible)
         mask_sanitized_keys<Mask>(d_score, row_ranges, ring::non_finite_rows(device, stage), warp_row, first, lane);
       HEADMIX_UNROLL
-      for (int k = 0; k < steps; ++k) gradients[k] = sums_as_left(d_score[0][2 * k], d_score[0][2 * k + 1]);
+      for (int k = 0; k < steps; ++k) gradients[k] = pack_a_fragment(d_score[0][2 * k], d_score[0][2 * k + 1]);
       device.wgmma_fence(out[0], gradients);
       matrix_descriptor const key =
           device.describe(device.template shared<bfloat16>(ring::keys_at(stage)), ring::panel_bytes, eight_rows);

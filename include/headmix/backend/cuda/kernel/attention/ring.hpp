@@ -158,7 +158,7 @@ HEADMIX_DEVICE void gather_panels(Device& device, Pointer tile, int first_row, S
   }
   HEADMIX_UNROLL
   for (int i = 0; i < width / panel_columns; ++i) {
-    copy::start_found(device, tile + (i * rows + first_row) * panel_columns, thread, from, valid, i * panel_columns);
+    copy::start_from(device, tile + (i * rows + first_row) * panel_columns, thread, from, valid, i * panel_columns);
   }
 }
 

@@ -161,8 +161,8 @@ template <class T>
 /// The reason why tensor-core kernels do not support the problem, null if they do. They take the maximum of the
 /// products, not of the scores, unless there is a score map.
 template <class T, class Map, class... U>
-[[nodiscard]] char const* why_plain(attention_extents const& x, attention_scores<T, Map> const& scores,
-                                    view<U> const&... operands) {
+[[nodiscard]] char const* plain_kernel_reason(attention_extents const& x, attention_scores<T, Map> const& scores,
+                                              view<U> const&... operands) {
   if (x.head_dim != 64 && x.head_dim != 128) return "heads have neither 64 nor 128 columns";
   if (scores.bias.data != nullptr) return "scores have a bias";
   if (Map::identity && !(scores.scale > 0)) return "scores are not multiplied by more than 0";
@@ -185,7 +185,7 @@ template <class Map, class Row>
 }
 
 /// Two adjacent 16 x 8 accumulators of a warp as the 16 x 16 left operand of a product.
-[[nodiscard]] HEADMIX_HD inline words<4> sums_as_left(float const (&a)[4], float const (&b)[4]) {
+[[nodiscard]] HEADMIX_HD inline words<4> pack_a_fragment(float const (&a)[4], float const (&b)[4]) {
   return {{pack(a[0], a[1]), pack(a[2], a[3]), pack(b[0], b[1]), pack(b[2], b[3])}};
 }
 
@@ -199,10 +199,10 @@ HEADMIX_DEVICE void multiply_transposed(Device& device, float (&c)[m][n][4], Poi
   for (int k = 0; k < width; k += 16) {
     words<4> left[m];
     HEADMIX_UNROLL
-    for (int i = 0; i < m; ++i) left[i] = load_left(device, a, by_row, row + 16 * i, k);
+    for (int i = 0; i < m; ++i) left[i] = load_a(device, a, by_row, row + 16 * i, k);
     HEADMIX_UNROLL
     for (int j = 0; j < n; j += 2) {
-      words<4> const right = load_right_transposed(device, b, by_col, other_row + 8 * j, k);
+      words<4> const right = load_b_transposed(device, b, by_col, other_row + 8 * j, k);
       HEADMIX_UNROLL
       for (int i = 0; i < m; ++i) {
         device.mma_m16n8k16(c[i][j], left[i], words<2>{{right.word[0], right.word[1]}});
@@ -213,12 +213,12 @@ HEADMIX_DEVICE void multiply_transposed(Device& device, float (&c)[m][n][4], Poi
 }
 /// c += a b with 16 columns of a in registers, and 16 rows of b from `row` on.
 template <int width, int m, class Device, class Pointer>
-HEADMIX_DEVICE void multiply_left(Device& device, float (&c)[m][width / 8][4], words<4> const (&a)[m], Pointer b,
-                                  int row) {
+HEADMIX_DEVICE void multiply_rs(Device& device, float (&c)[m][width / 8][4], words<4> const (&a)[m], Pointer b,
+                                int row) {
   fragment_position<width, true> const by_row(device.lane(), 0, 0);
   HEADMIX_UNROLL
   for (int j = 0; j < width / 8; j += 2) {
-    words<4> const right = load_right(device, b, by_row, row, 8 * j);
+    words<4> const right = load_b(device, b, by_row, row, 8 * j);
     HEADMIX_UNROLL
     for (int i = 0; i < m; ++i) {
       device.mma_m16n8k16(c[i][j], a[i], words<2>{{right.word[0], right.word[1]}});
@@ -228,14 +228,14 @@ HEADMIX_DEVICE void multiply_left(Device& device, float (&c)[m][width / 8][4], w
 }
 /// c += a b with 8 n columns of a in registers, rounded to bfloat16.
 template <int width, int m, int n, class Device, class Pointer>
-HEADMIX_DEVICE void multiply_sums(Device& device, float (&c)[m][width / 8][4], float const (&a)[m][n][4], Pointer b,
-                                  int row) {
+HEADMIX_DEVICE void multiply_accumulators(Device& device, float (&c)[m][width / 8][4], float const (&a)[m][n][4],
+                                          Pointer b, int row) {
   HEADMIX_UNROLL
   for (int k = 0; k < n; k += 2) {
     words<4> left[m];
     HEADMIX_UNROLL
-    for (int i = 0; i < m; ++i) left[i] = sums_as_left(a[i][k], a[i][k + 1]);
-    multiply_left<width>(device, c, left, b, row + 8 * k);
+    for (int i = 0; i < m; ++i) left[i] = pack_a_fragment(a[i][k], a[i][k + 1]);
+    multiply_rs<width>(device, c, left, b, row + 8 * k);
   }
 }
 

@@ -160,7 +160,7 @@ struct attention_warpgroups {
         mask_sanitized_keys<Mask>(score, row_ranges, ring::non_finite_rows(device, stage), warp_row, first, lane);
       }
       HEADMIX_UNROLL
-      for (int k = 0; k < steps; ++k) weights[k] = sums_as_left(score[0][2 * k], score[0][2 * k + 1]);
+      for (int k = 0; k < steps; ++k) weights[k] = pack_a_fragment(score[0][2 * k], score[0][2 * k + 1]);
     };
 
     if (count > 0) {

@@ -7,24 +7,24 @@
 
 namespace headmix::gpu {
 
-struct first_of_groups_kernel {
+struct apply_capacity_kernel {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
 
   view<Int> y;
   view<Int const> index, perm, offsets;
-  Index most;
+  Index capacity;
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const n = device.block() * threads + device.thread();
     if (n >= perm.cols) return;
     Int const s = device.load(&perm(0, n)), rows = static_cast<Int>(y.rows);
-    Int const k = s / rows, i = s - k * rows, group = device.load(&index(i, k));
+    Int const k = s / rows, i = s - k * rows, expert = device.load(&index(i, k));
     // Slots without a group come last.
-    bool const stays = n < device.load(&offsets(0, offsets.cols - 1)) && n - device.load(&offsets(0, group)) < most;
-    device.store(&y(i, k), stays ? group : Int{-1});
+    bool const kept = n < device.load(&offsets(0, offsets.cols - 1)) && n - device.load(&offsets(0, expert)) < capacity;
+    device.store(&y(i, k), kept ? expert : Int{-1});
   }
 };
 
@@ -32,8 +32,8 @@ struct first_of_groups_kernel {
 /// `perm` and `offsets` are sort_by_expert of the transposed index.
 template <class Queue>
 void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets,
-                    Index most) {
-  queue.launch(first_of_groups_kernel{y, index, perm, offsets, most}, blocks_for(perm.cols, 256));
+                    Index capacity) {
+  queue.launch(apply_capacity_kernel{y, index, perm, offsets, capacity}, blocks_for(perm.cols, 256));
 }
 
 }  // namespace headmix::gpu

@@ -46,24 +46,27 @@ struct stack_as_matrix {
 }
 
 /// Epilogue: the product of a slot is stored as y's row.
-struct written_product {
+struct store_epilogue {
   static constexpr int products = 1;
   view<bfloat16> y;
 
   /// Data of a slot's row, loaded before its products.
-  struct known {};
-  [[nodiscard]] HEADMIX_DEVICE known row(Int) const { return {}; }
-  /// y for eight columns; `made` are their products, as stored in memory.
-  [[nodiscard]] HEADMIX_DEVICE words<4> made_of(known, int, words<4> const (&made)[products]) const { return made[0]; }
+  struct row_data {};
+  [[nodiscard]] HEADMIX_DEVICE row_data row(Int) const { return {}; }
+  /// y for eight columns, from their products as stored in memory.
+  [[nodiscard]] HEADMIX_DEVICE words<4> apply(row_data, int, words<4> const (&product_chunks)[products]) const {
+    return product_chunks[0];
+  }
   template <class Device>
-  HEADMIX_DEVICE void put(Device& device, Int slot, int col, words<4> const& of_y, words<4> const (&)[products]) const {
+  HEADMIX_DEVICE void store(Device& device, Int slot, int col, words<4> const& of_y,
+                            words<4> const (&)[products]) const {
     device.store16(y.data + Index{slot} * static_cast<int>(y.row_stride) + col, of_y);
   }
   static constexpr bool keeps_products = false;
 };
 /// Epilogue: y's row is a tree over products with n stacks of weights; products with memory are stored too.
 template <int n, class Tree>
-struct mapped_products {
+struct map_epilogue {
   static constexpr int products = n;
   view<bfloat16> y;
   Tree tree;
@@ -72,24 +75,26 @@ struct mapped_products {
 
   [[nodiscard]] HEADMIX_DEVICE auto row(Int slot) const { return tree.lazy_row(slot); }
   template <class Row>
-  [[nodiscard]] HEADMIX_DEVICE words<4> made_of(Row const& row, int col, words<4> const (&made)[n]) const {
+  [[nodiscard]] HEADMIX_DEVICE words<4> apply(Row const& row, int col, words<4> const (&product_chunks)[n]) const {
     float_vector product_of[n];
     HEADMIX_UNROLL
-    for (int p = 0; p < n; ++p) product_of[p] = float_vector(float_vector::packed<bfloat16>{{made[p]}});
+    for (int p = 0; p < n; ++p) product_of[p] = float_vector(float_vector::packed<bfloat16>{{product_chunks[p]}});
     return at_products(row, Index{col}, product_of).template packed_as<bfloat16>().part[0];
   }
   template <class Device>
-  HEADMIX_DEVICE void put(Device& device, Int slot, int col, words<4> const& of_y, words<4> const (&made)[n]) const {
+  HEADMIX_DEVICE void store(Device& device, Int slot, int col, words<4> const& of_y,
+                            words<4> const (&product_chunks)[n]) const {
     HEADMIX_UNROLL
     for (int p = 0; p < n; ++p) {
-      if (product[p].data != nullptr) store(device, product[p], slot, col, made[p]);
+      if (product[p].data != nullptr) store_chunk(device, product[p], slot, col, product_chunks[p]);
     }
-    store(device, y, slot, col, of_y);
+    store_chunk(device, y, slot, col, of_y);
   }
 
  private:
   template <class Device>
-  static HEADMIX_DEVICE void store(Device& device, view<bfloat16> const& v, Int slot, int col, words<4> const& eight) {
+  static HEADMIX_DEVICE void store_chunk(Device& device, view<bfloat16> const& v, Int slot, int col,
+                                         words<4> const& eight) {
     device.store16(v.data + Index{slot} * static_cast<int>(v.row_stride) + col, eight);
   }
 };
@@ -100,20 +105,20 @@ struct mapped_products {
 /// x.
 template <int columns, bool transposed, class TensorMap, class Output>
 struct expert_products {
-  static constexpr int products = Output::products, own_columns = columns / products;  ///< of each product
+  static constexpr int products = Output::products, product_columns = columns / products;  ///< of each product
   static_assert(columns == 64 || columns == 128, "headmix: a tile of experts' products has 64 or 128 columns");
-  static_assert(own_columns % panel_columns == 0 && (products == 1 || !transposed),
+  static_assert(product_columns % panel_columns == 0 && (products == 1 || !transposed),
                 "headmix: panels divide a warp's columns, and transposed weights go with one product");
   static constexpr int threads = 3 * warpgroup_threads;
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int rows = 256, depth = panel_columns;
-  static constexpr int own_rows = rows / 2, group_rows = 64;  ///< per warpgroup, and per product
-  static constexpr int left_bytes = rows * panel_row_bytes, right_bytes = depth * columns * 2;
+  static constexpr int warpgroup_rows = rows / 2, mma_rows = 64;  ///< per warpgroup, and per product
+  static constexpr int a_bytes = rows * panel_row_bytes, b_bytes = depth * columns * 2;
   static constexpr int panels = transposed ? 1 : columns / panel_columns;  ///< of a tile of weights
   static constexpr int panel_rows = transposed ? columns : depth;
   static constexpr int consumers = 8;  ///< number of warps
   /// The largest shared memory of a block, whose end holds the offsets of the experts' slots, as far as they fit.
-  static constexpr int shared_bytes = 227 * 1024, most_begins = 1024, begins_at = shared_bytes - most_begins * 4;
+  static constexpr int shared_bytes = 227 * 1024, max_begins = 1024, begins_at = shared_bytes - max_begins * 4;
   using sums = float[2][columns / 8][4];
 
   Output output;
@@ -123,7 +128,9 @@ struct expert_products {
   int expert_rows, expert_cols;  ///< distance from one weight to the next in a map
   TensorMap weights[products];   ///< for tiles of `panel_rows` rows
 
-  [[nodiscard]] HEADMIX_HD int across() const { return static_cast<int>(blocks_for(output.y.cols, own_columns)); }
+  [[nodiscard]] HEADMIX_HD int column_tiles() const {
+    return static_cast<int>(blocks_for(output.y.cols, product_columns));
+  }
 
  protected:
   /// Tiles of 256 slots of one expert, or without an expert, in expert order, followed by the experts' partial tiles:
@@ -141,13 +148,13 @@ struct expert_products {
   HEADMIX_DEVICE void read_begins(Device& device) const {
     int const n = static_cast<int>(slots.experts()) + 2;
     auto const begins = device.template shared<int>(begins_at);
-    for (int e = device.thread(); n <= most_begins && e < n; e += threads) begins[e] = static_cast<int>(slots.begin(e));
+    for (int e = device.thread(); n <= max_begins && e < n; e += threads) begins[e] = static_cast<int>(slots.begin(e));
   }
   /// The next three functions are called by all lanes of a warp.
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE tile_counts count_tiles(Device& device) const {
     tile_counts found;
-    each_32_experts(device, [&](int, int, int full, int last) {
+    for_each_32_experts(device, [&](int, int, int full, int last) {
       int of_full = 0, of_last = 0;
       static_cast<void>(device.warp_exclusive_sum(full, of_full));
       static_cast<void>(device.warp_exclusive_sum(last > 0 ? 1 : 0, of_last));
@@ -164,7 +171,7 @@ struct expert_products {
     if (left >= all.all) return t;
     bool const is_full = left < all.full;
     if (!is_full) left -= all.full;
-    each_32_experts(device, [&](int first, int begin, int full, int last) {
+    for_each_32_experts(device, [&](int first, int begin, int full, int last) {
       int const mine = is_full ? full : last > 0 ? 1 : 0;
       int total = 0;
       int const before = device.warp_exclusive_sum(mine, total);
@@ -184,11 +191,11 @@ struct expert_products {
   /// Calls f(first of 32 experts, first slot of the lane's expert, its full tiles, the slots of its partial tile) until
   /// it returns false.
   template <class Device, class F>
-  HEADMIX_DEVICE void each_32_experts(Device& device, F const& f) const {
+  HEADMIX_DEVICE void for_each_32_experts(Device& device, F const& f) const {
     int const all = static_cast<int>(slots.experts()) + 1;
     auto const begins = device.template shared<int>(begins_at);
     auto const begin_of = [&](int e) {
-      return all < most_begins ? static_cast<int>(begins[e]) : static_cast<int>(slots.begin(e));
+      return all < max_begins ? static_cast<int>(begins[e]) : static_cast<int>(slots.begin(e));
     };
     HEADMIX_NO_UNROLL
     for (int first = 0; first < all; first += 32) {
@@ -203,30 +210,30 @@ struct expert_products {
   }
   /// Loads rows k0 .. k0 + depth - 1 and the columns from col0 on, by one thread.
   template <class Device, class Barrier>
-  HEADMIX_DEVICE void bring_weights(Device& device, int to, Barrier const& full, int expert, int col0, int k0) const {
-    constexpr int of_product = transposed ? 1 : own_columns / panel_columns;
-    device.arrive_expect_tx(full, right_bytes);
+  HEADMIX_DEVICE void load_weights(Device& device, int to, Barrier const& full, int expert, int col0, int k0) const {
+    constexpr int of_product = transposed ? 1 : product_columns / panel_columns;
+    device.arrive_expect_tx(full, b_bytes);
     HEADMIX_UNROLL
     for (int i = 0; i < panels; ++i) {
       int const n = col0 + i % of_product * panel_columns;
-      device.tma_load(device.template shared<bfloat16>(to + i * (right_bytes / panels)), weights[i / of_product],
+      device.tma_load(device.template shared<bfloat16>(to + i * (b_bytes / panels)), weights[i / of_product],
                       expert * expert_rows + (transposed ? n : k0), expert * expert_cols + (transposed ? k0 : n), full);
     }
   }
   /// Issues the MMAs of one step of the depth, also for groups without rows: a branch for one group cost a third of a
   /// short kernel's time, since accumulators do not stay in their registers where branches join.
   template <class Device>
-  HEADMIX_DEVICE void multiply_step(Device& device, sums& sum, int left_at, int right_at, bool adds) const {
+  HEADMIX_DEVICE void multiply_step(Device& device, sums& sum, int a_at, int b_at, bool adds) const {
     constexpr int eight_rows = 8 * panel_row_bytes;
-    matrix_descriptor const left = device.describe(device.template shared<bfloat16>(left_at), 16, eight_rows);
+    matrix_descriptor const left = device.describe(device.template shared<bfloat16>(a_at), 16, eight_rows);
     matrix_descriptor const right =
-        device.describe(device.template shared<bfloat16>(right_at), right_bytes / panels, eight_rows);
+        device.describe(device.template shared<bfloat16>(b_at), b_bytes / panels, eight_rows);
     device.wgmma_fence(sum[0], sum[1]);
     HEADMIX_UNROLL
     for (int k = 0; k < depth / 16; ++k) {
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
-        matrix_descriptor const a = left.after(half * (group_rows * panel_row_bytes) + 32 * k);
+        matrix_descriptor const a = left.after(half * (mma_rows * panel_row_bytes) + 32 * k);
         if constexpr (transposed) {
           device.wgmma_k_k(sum[half], a, right.after(32 * k), adds || k > 0);
         } else {
@@ -245,15 +252,15 @@ struct expert_products {
   }
   using row_of_output = decltype(std::declval<Output const&>().row(Int{}));
   /// The rows of a thread's accumulators: in both groups, and eight rows below.
-  struct own_rows_of_tile {
+  struct accumulator_rows {
     Int slot[2][2], other[2][2];  ///< of the row, and of the row of the neighbouring lanes; -1: none
     row_of_output row[2][2];
   };
   template <class Device, class Slots>
-  [[nodiscard]] HEADMIX_DEVICE own_rows_of_tile read_rows(Device& device, Slots const& of_tile) const {
-    int const own = (device.warpgroup() - 1) * own_rows + device.warp() % 4 * 16 + device.lane() / 4;
+  [[nodiscard]] HEADMIX_DEVICE accumulator_rows read_rows(Device& device, Slots const& of_tile) const {
+    int const own = (device.warpgroup() - 1) * warpgroup_rows + device.warp() % 4 * 16 + device.lane() / 4;
     auto const slot = [&](int half, int below, int flip) -> Int {
-      return of_tile[(own ^ flip) + half * group_rows + 8 * below];
+      return of_tile[(own ^ flip) + half * mma_rows + 8 * below];
     };
     auto const row = [&](int half, int below) {
       Int const of = slot(half, below, 0);
@@ -267,8 +274,8 @@ struct expert_products {
   /// row together with the four neighbouring lanes, whose next row they store afterwards. All addresses of a row are
   /// computed before the first store; a warp waits for no other.
   template <class Device>
-  HEADMIX_DEVICE void write(Device& device, sums const& sum, own_rows_of_tile const& own, int col0) const {
-    constexpr int parts = own_columns / 32;  // of a row, 64 bytes each
+  HEADMIX_DEVICE void write(Device& device, sums const& sum, accumulator_rows const& own, int col0) const {
+    constexpr int parts = product_columns / 32;  // of a row, 64 bytes each
     int const width = static_cast<int>(output.y.cols), lane = device.lane();
     bool const odd = lane / 4 % 2 != 0;
     auto const col_of = [&](int part) { return col0 + 32 * part + 8 * (lane % 4); };
@@ -276,30 +283,30 @@ struct expert_products {
     for (int half = 0; half < 2; ++half) {
       HEADMIX_UNROLL
       for (int below = 0; below < 2; ++below) {
-        words<4> made[parts][products], of_y[parts];
+        words<4> product_chunks[parts][products], of_y[parts];
         HEADMIX_UNROLL
         for (int j = 0; j < parts; ++j) {
           HEADMIX_UNROLL
           for (int p = 0; p < products; ++p) {
             HEADMIX_UNROLL
             for (int n = 0; n < 4; ++n) {
-              float const(&pair)[4] = sum[half][p * (own_columns / 8) + 4 * j + n];
-              made[j][p].word[n] = pack(pair[2 * below], pair[2 * below + 1]);
+              float const(&pair)[4] = sum[half][p * (product_columns / 8) + 4 * j + n];
+              product_chunks[j][p].word[n] = pack(pair[2 * below], pair[2 * below + 1]);
             }
-            transpose_words(device, made[j][p]);
+            transpose_words(device, product_chunks[j][p]);
           }
         }
         HEADMIX_UNROLL
         for (int j = 0; j < parts; ++j) {
           int const col = col_of(j);
-          of_y[j] = output.made_of(own.row[half][below], col < width ? col : 0, made[j]);
+          of_y[j] = output.apply(own.row[half][below], col < width ? col : 0, product_chunks[j]);
         }
         HEADMIX_UNROLL
         for (int j = 0; j < parts; j += 2) {
           swap_parts(device, odd, of_y[j], of_y[j + 1]);
           if constexpr (Output::keeps_products) {
             HEADMIX_UNROLL
-            for (int p = 0; p < products; ++p) swap_parts(device, odd, made[j][p], made[j + 1][p]);
+            for (int p = 0; p < products; ++p) swap_parts(device, odd, product_chunks[j][p], product_chunks[j + 1][p]);
           }
         }
         Int const mine = own.slot[half][below], beside = own.other[half][below];
@@ -307,7 +314,7 @@ struct expert_products {
         for (int j = 0; j < parts; ++j) {
           int const col = col_of(j / 2 * 2 + odd);
           Int const to = odd == (j % 2 != 0) ? mine : beside;
-          if (to >= 0 && col < width) output.put(device, to, col, of_y[j], made[j]);
+          if (to >= 0 && col < width) output.store(device, to, col, of_y[j], product_chunks[j]);
         }
       }
     }

@@ -20,7 +20,7 @@
 namespace headmix::gpu {
 
 /// The expert of each slot, from the expert order; -1: none.
-struct find_experts {
+struct find_slot_experts {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
@@ -32,25 +32,25 @@ struct find_experts {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    Index const place = device.block() * threads + device.thread();
-    if (place >= slots.count()) return;
+    Index const i = device.block() * threads + device.thread();
+    if (i >= slots.count()) return;
     Index low = 0, high = slots.experts();  // the first expert that ends after the slot, or none
     while (low < high) {
       Index const middle = (low + high) / 2;
-      if (slots.end(middle) <= place) {
+      if (slots.end(middle) <= i) {
         low = middle + 1;
       } else {
         high = middle;
       }
     }
-    device.store(expert + slots.slot(place), low < slots.experts() ? static_cast<Int>(low) : Int{-1});
+    device.store(expert + slots.slot(i), low < slots.experts() ? static_cast<Int>(low) : Int{-1});
   }
 };
 
 /// z: for each row and each expert the row of x of the slot that chose it, or 0; the sum over several such slots. A
 /// thread computes 8 elements.
 template <Half T>
-struct spread_slots {
+struct densify_slots {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;
@@ -71,44 +71,45 @@ struct spread_slots {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Int const i = static_cast<Int>(device.block() * threads + device.thread()), row = i / of_row;
     if (row >= rows) return;
-    Int const chunk = i - row * of_row.n, mine = chunk / of_expert, col = (chunk - mine * of_expert.n) * 8;
-    words<4> made = {};
+    Int const chunk = i - row * of_row.n, block_expert = chunk / of_expert,
+              col = (chunk - block_expert * of_expert.n) * 8;
+    words<4> sum = {};
     bool found = false;
     for (int k = 0; k < per_row; ++k) {
       Index const slot = Index{row} * per_row + k;
-      if (device.load(expert + slot) != mine) continue;
+      if (device.load(expert + slot) != block_expert) continue;
       words<4> const eight = device.load16(x.data + slot * x.row_stride + col);
       HEADMIX_UNROLL
       for (int w = 0; w < 4; ++w) {
-        std::uint32_t& both = made.word[w];
+        std::uint32_t& both = sum.word[w];
         std::uint32_t const more = eight.word[w];
         both = found ? pack<T>(low_of<T>(both) + low_of<T>(more), high_of<T>(both) + high_of<T>(more)) : more;
       }
       found = true;
     }
-    device.store16(z + Index{i} * 8, made);
+    device.store16(z + Index{i} * 8, sum);
   }
 };
 
 /// True if the matrices of a stack are blocks of one matrix: stacked vertically, or side by side.
 template <class T>
-[[nodiscard]] bool lie_below(view<T> const& w) {
+[[nodiscard]] bool stacked_vertically(view<T> const& w) {
   return w.stack_stride == w.rows * w.row_stride;
 }
 template <class T>
-[[nodiscard]] bool lie_side_by_side(view<T> const& w) {
+[[nodiscard]] bool stacked_horizontally(view<T> const& w) {
   return w.stack_stride == w.cols * w.col_stride;
 }
 /// The matrix whose blocks are the stack.
 template <class T>
-[[nodiscard]] view<T> as_one(view<T> const& w, bool below) {
+[[nodiscard]] view<T> as_one_matrix(view<T> const& w, bool below) {
   view<T> all = w[0];
   (below ? all.rows : all.cols) *= w.count;
   return all;
 }
 
 /// The shape of scattered rows: for each of `rows` rows `width` elements of each expert.
-struct spread_shape {
+struct densified_shape {
   Index rows, experts, width, per_row;
 
   [[nodiscard]] bool possible() const {
@@ -122,14 +123,14 @@ struct spread_shape {
 };
 /// Computes the scattered rows at `free`, a multiple of 16 bytes. Rows of x are aligned.
 template <class Queue, Half T>
-[[nodiscard]] view<T const> spread(Queue& queue, spread_shape const& shape, view<T const> x, slot_lists const& slots,
-                                   std::byte* free) {
+[[nodiscard]] view<T const> densify(Queue& queue, densified_shape const& shape, view<T const> x,
+                                    slot_lists const& slots, std::byte* free) {
   Index const width = shape.experts * shape.width;
   T* const z = reinterpret_cast<T*>(free);
   auto* const expert = reinterpret_cast<Int*>(z + shape.rows * width);
-  find_experts const find{slots, expert};
+  find_slot_experts const find{slots, expert};
   queue.launch(find, find.blocks());
-  spread_slots<T> const kernel{
+  densify_slots<T> const kernel{
       z, x, expert, shape.rows, static_cast<int>(shape.per_row), divisor(width / 8), divisor(shape.width / 8)};
   queue.launch(kernel, kernel.blocks());
   return {z, shape.rows, width};
@@ -142,37 +143,37 @@ void dense_product(Queue& queue, view<T> y, view<T const> a, view<T const> b, bo
 // Whether a product is dense depends on extents and strides alone. Scattered elements are written and read, as products
 // of slots are: each costs about 500 multiplications of a dense product.
 
-/// The dense form of grouped_sum: y = spread(x) w.
+/// The dense form of grouped_sum: y = densify(x) w.
 template <class T>
 struct dense_sum {
-  spread_shape shape = {0, 0, 0, 0};
-  bool taken = false;
+  densified_shape shape = {0, 0, 0, 0};
+  bool applies = false;
 
   dense_sum(view<T> const& y, view<T const> const& x, view<T const> const& w) {
     if constexpr (Half<T>) {
-      if (y.size() == 0 || w.size() == 0 || x.rows % y.rows != 0 || !lie_below(w)) return;
+      if (y.size() == 0 || w.size() == 0 || x.rows % y.rows != 0 || !stacked_vertically(w)) return;
       shape = {y.rows, w.count, w.rows, x.rows / y.rows};
-      taken = shape.possible() && w.count * w.rows * (y.cols + 512) < 512 * shape.per_row * y.cols;
+      applies = shape.possible() && w.count * w.rows * (y.cols + 512) < 512 * shape.per_row * y.cols;
     }
   }
 };
 
-/// The dense form of grouped_outer, with rows of x or of g for each slot: y = x' spread(g), or spread(x)' g. For narrow
-/// matrices the grouped products are slower.
+/// The dense form of grouped_outer, with rows of x or of g for each slot: y = x' densify(g), or densify(x)' g. For
+/// narrow matrices the grouped products are slower.
 template <class T>
 struct dense_outer {
-  spread_shape shape = {0, 0, 0, 0};
-  bool spreads_x = false, taken = false;
+  densified_shape shape = {0, 0, 0, 0};
+  bool densifies_x = false, applies = false;
 
   dense_outer(view<T> const& y, view<T const> const& x, view<T const> const& g) {
     if constexpr (Half<T>) {
-      spreads_x = x.rows > g.rows;
-      Index const rows = spreads_x ? g.rows : x.rows, all = spreads_x ? x.rows : g.rows;
+      densifies_x = x.rows > g.rows;
+      Index const rows = densifies_x ? g.rows : x.rows, all = densifies_x ? x.rows : g.rows;
       if (y.size() == 0 || rows == 0 || all == rows || all % rows != 0 || x.count * g.count != 1) return;
-      if (!(spreads_x ? lie_below(y) : lie_side_by_side(y))) return;
-      shape = {rows, y.count, spreads_x ? y.rows : y.cols, all / rows};
-      Index const other = spreads_x ? y.cols : y.rows, quotient = (std::min)(y.rows, y.cols) <= 64 ? 4 : 2;
-      taken = shape.possible() && y.count * (other + 512) < quotient * shape.per_row * other;
+      if (!(densifies_x ? stacked_vertically(y) : stacked_horizontally(y))) return;
+      shape = {rows, y.count, densifies_x ? y.rows : y.cols, all / rows};
+      Index const other = densifies_x ? y.cols : y.rows, quotient = (std::min)(y.rows, y.cols) <= 64 ? 4 : 2;
+      applies = shape.possible() && y.count * (other + 512) < quotient * shape.per_row * other;
     }
   }
 };

@@ -27,8 +27,8 @@ template <class T>
 struct grouped_gemm_plain {
   static constexpr int threads = product_tile::threads, tile = product_tile::size, depth = product_tile::depth;
   static constexpr bool cooperative = true;
-  static constexpr int left_row = tile + 1;  // one more: threads write columns of it
-  static constexpr int shared_bytes = depth * (left_row + tile) * static_cast<int>(sizeof(accumulator_t<T>));
+  static constexpr int a_pitch = tile + 1;  // one more: threads write columns of it
+  static constexpr int shared_bytes = depth * (a_pitch + tile) * static_cast<int>(sizeof(accumulator_t<T>));
 
   view<T> y;
   view<T const> x, w;
@@ -41,46 +41,46 @@ struct grouped_gemm_plain {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     using wide = accumulator_t<T>;
-    Index const across = blocks_for(y.cols, tile);
-    slot_tile const mine(device, slots, device.block() / across, tile);
-    if (mine.count <= 0) return;
-    bool const some = mine.expert < slots.experts();
-    Index const col0 = device.block() % across * tile;
+    Index const column_tiles = blocks_for(y.cols, tile);
+    slot_tile const block_tile(device, slots, device.block() / column_tiles, tile);
+    if (block_tile.count <= 0) return;
+    bool const has_expert = block_tile.expert < slots.experts();
+    Index const col0 = device.block() % column_tiles * tile;
     int const thread = device.thread();
-    product_tile const own(thread);
-    auto const left = device.template shared<wide>(0);
-    auto const other = device.template shared<wide>(depth * left_row * static_cast<int>(sizeof(wide)));
-    view<T const> const weight = some ? w[mine.expert] : w;
+    product_tile const accumulators(thread);
+    auto const a_tile = device.template shared<wide>(0);
+    auto const b_tile = device.template shared<wide>(depth * a_pitch * static_cast<int>(sizeof(wide)));
+    view<T const> const weight = has_expert ? w[block_tile.expert] : w;
     bool const by_column = w.col_stride != 1;  // neighbouring threads read neighbouring elements, if any are adjacent
 
     wide sum[4][4] = {};
-    for (Index k0 = 0; some && k0 < w.rows; k0 += depth) {
+    for (Index k0 = 0; has_expert && k0 < w.rows; k0 += depth) {
       HEADMIX_UNROLL
       for (int p = 0; p < tile * depth / threads; ++p) {
         int const i = thread / depth + p * (threads / depth), k = thread % depth;
-        bool const real = i < mine.count && k0 + k < w.rows;
-        left[k * left_row + i] =
-            real ? static_cast<wide>(x.row(slots.row_of(slots.slot(mine.begin + i)))[(k0 + k) * x.col_stride])
-                 : wide(0);
+        bool const valid = i < block_tile.count && k0 + k < w.rows;
+        a_tile[k * a_pitch + i] =
+            valid ? static_cast<wide>(x.row(slots.row_of(slots.slot(block_tile.begin + i)))[(k0 + k) * x.col_stride])
+                  : wide(0);
       }
       HEADMIX_UNROLL
       for (int p = 0; p < tile * depth / threads; ++p) {
         int const n = thread + p * threads;
         int const k = by_column ? n % depth : n / tile, j = by_column ? n / depth : n % tile;
-        bool const real = k0 + k < w.rows && col0 + j < w.cols;
-        other[k * tile + j] = real ? static_cast<wide>(weight(k0 + k, col0 + j)) : wide(0);
+        bool const valid = k0 + k < w.rows && col0 + j < w.cols;
+        b_tile[k * tile + j] = valid ? static_cast<wide>(weight(k0 + k, col0 + j)) : wide(0);
       }
       device.sync();
-      own.multiply_add(sum, left, left_row, other);
+      accumulators.multiply_add(sum, a_tile, a_pitch, b_tile);
       device.sync();
     }
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) {
-      if (own.down + 16 * i >= mine.count) continue;
-      T* const to = y.row(slots.slot(mine.begin + own.down + 16 * i));
+      if (accumulators.row + 16 * i >= block_tile.count) continue;
+      T* const to = y.row(slots.slot(block_tile.begin + accumulators.row + 16 * i));
       HEADMIX_UNROLL
       for (int j = 0; j < 4; ++j) {
-        Index const col = col0 + own.right + 16 * j;
+        Index const col = col0 + accumulators.col + 16 * j;
         if (col < y.cols) device.store(to + col * y.col_stride, static_cast<T>(sum[i][j]));
       }
     }
@@ -95,8 +95,8 @@ struct grouped_gemm_tensor {
   static constexpr bool cooperative = true;
   // Two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
   static constexpr int rows = 128, depth = columns > 64 ? 32 : 64, stages = columns > 64 ? 5 : 3;
-  static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
-  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static constexpr int a_bytes = rows * depth * 2, b_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (a_bytes + b_bytes);
   static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
 
   view<T> y;
@@ -109,30 +109,30 @@ struct grouped_gemm_tensor {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    int const block = static_cast<int>(device.block()), across = static_cast<int>(blocks_for(y.cols, columns));
-    slot_tile const mine(device, slots, block / across, rows);
-    if (mine.count <= 0) return;
-    int const col0 = block % across * columns;
+    int const block = static_cast<int>(device.block()), column_tiles = static_cast<int>(blocks_for(y.cols, columns));
+    slot_tile const block_tile(device, slots, block / column_tiles, rows);
+    if (block_tile.count <= 0) return;
+    int const col0 = block % column_tiles * columns;
     int const thread = device.thread(), lane = device.lane(), warp = device.warp();
-    bool const some = mine.expert < slots.experts();
+    bool const has_expert = block_tile.expert < slots.experts();
     int const inner = static_cast<int>(w.rows), width = static_cast<int>(w.cols);
 
     // The rows of x that this thread copies. All loads first, to overlap their latencies.
-    using left_copy = tile_copy<rows, depth, threads>;
-    Int row[left_copy::count];
+    using a_copy = tile_copy<rows, depth, threads>;
+    Int row[a_copy::count];
     HEADMIX_UNROLL
-    for (int p = 0; p < left_copy::count; ++p) row[p] = mine.slot(slots, left_copy::row(thread, p));
+    for (int p = 0; p < a_copy::count; ++p) row[p] = block_tile.slot(slots, a_copy::row(thread, p));
     HEADMIX_UNROLL
-    for (int p = 0; p < left_copy::count; ++p) row[p] = slots.row_of(row[p]);
+    for (int p = 0; p < a_copy::count; ++p) row[p] = slots.row_of(row[p]);
     int const x_stride = static_cast<int>(x.row_stride);
     int const w_stride = static_cast<int>(transposed ? w.col_stride : w.row_stride);
-    T const* const weight =
-        w.data + (some ? mine.expert * w.stack_stride : 0) + (transposed ? Index{col0} * w_stride : Index{col0});
+    T const* const weight = w.data + (has_expert ? block_tile.expert * w.stack_stride : 0) +
+                            (transposed ? Index{col0} * w_stride : Index{col0});
     auto const start = [&](int step, int stage) {
       int const k0 = step * depth;
-      left_copy::start(device, device.template shared<T>(stage * left_bytes), thread, mine.count, inner - k0,
-                       [&](int p, int) { return x.data + k0 + Index{row[p]} * x_stride; });
-      auto const to = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      a_copy::start(device, device.template shared<T>(stage * a_bytes), thread, block_tile.count, inner - k0,
+                    [&](int p, int) { return x.data + k0 + Index{row[p]} * x_stride; });
+      auto const to = device.template shared<T>(stages * a_bytes + stage * b_bytes);
       if constexpr (transposed) {
         tile_copy<columns, depth, threads>::start(device, to, thread, width - col0, inner - k0,
                                                   [&](int, int j) { return weight + k0 + Index{j} * w_stride; });
@@ -143,12 +143,12 @@ struct grouped_gemm_tensor {
     };
 
     constexpr int m = 4, n = columns / 16;  // a warp has 16 m x 8 n accumulators
-    int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
-    fragment_position<depth, true> const left_position(lane, down, 0);
-    fragment_position<transposed ? depth : columns, !transposed> const right_position(lane, transposed ? right : 0,
-                                                                                      transposed ? 0 : right);
+    int const warp_row = warp / 2 * (16 * m), warp_col = warp % 2 * (8 * n);
+    fragment_position<depth, true> const a_position(lane, warp_row, 0);
+    fragment_position<transposed ? depth : columns, !transposed> const b_position(lane, transposed ? warp_col : 0,
+                                                                                  transposed ? 0 : warp_col);
     float sum[m][n][4] = {};
-    int const steps = some ? (inner + depth - 1) / depth : 0;
+    int const steps = has_expert ? (inner + depth - 1) / depth : 0;
     HEADMIX_UNROLL
     for (int step = 0; step < stages - 1; ++step) {
       if (step < steps) start(step, step);
@@ -160,19 +160,19 @@ struct grouped_gemm_tensor {
       device.sync();  // this step's tiles have arrived, and all have read the last step's, the next to be written
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       device.cp_async_commit();
-      auto const left = device.template shared<T>(stage * left_bytes);
-      auto const other = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      auto const a_tile = device.template shared<T>(stage * a_bytes);
+      auto const b_tile = device.template shared<T>(stages * a_bytes + stage * b_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < depth; k += 16) {
         words<4> a[m], b[n / 2];
         HEADMIX_UNROLL
-        for (int i = 0; i < m; ++i) a[i] = load_left(device, left, left_position, 16 * i, k);
+        for (int i = 0; i < m; ++i) a[i] = load_a(device, a_tile, a_position, 16 * i, k);
         HEADMIX_UNROLL
         for (int j = 0; j < n / 2; ++j) {
           if constexpr (transposed) {
-            b[j] = load_right_transposed(device, other, right_position, 16 * j, k);
+            b[j] = load_b_transposed(device, b_tile, b_position, 16 * j, k);
           } else {
-            b[j] = load_right(device, other, right_position, k, 16 * j);
+            b[j] = load_b(device, b_tile, b_position, k, 16 * j);
           }
         }
         multiply_add<m, n, T>(device, sum, a, b);
@@ -184,20 +184,20 @@ struct grouped_gemm_tensor {
     // Through shared memory, for stores of whole rows.
     device.template cp_async_wait<0>();
     device.sync();
-    put_sums<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, down, right);
+    store_accumulators<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, warp_row, warp_col);
     using out = tile_copy<rows, columns, threads>;
     Int slot[out::count];
     HEADMIX_UNROLL
-    for (int p = 0; p < out::count; ++p) slot[p] = mine.slot(slots, out::row(thread, p));
+    for (int p = 0; p < out::count; ++p) slot[p] = block_tile.slot(slots, out::row(thread, p));
     device.sync();
-    auto const made = device.template shared<T>(0);
+    auto const result = device.template shared<T>(0);
     int const col = out::col(thread), y_stride = static_cast<int>(y.row_stride);
     T* const to = y.data + col0 + col;
     HEADMIX_UNROLL
     for (int p = 0; p < out::count; ++p) {
       int const i = out::row(thread, p);
-      if (i < mine.count && col0 + col < width)
-        device.store16(to + Index{slot[p]} * y_stride, device.load16(made + out::layout::offset(i, col / 8)));
+      if (i < block_tile.count && col0 + col < width)
+        device.store16(to + Index{slot[p]} * y_stride, device.load16(result + out::layout::offset(i, col / 8)));
     }
   }
 };
@@ -220,20 +220,20 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
   auto const launch = [&](auto const& kernel) { queue.launch(kernel, kernel.blocks()); };
   if constexpr (Half<T>) {
     bool const aligned = x.count == 1 && y.count == 1 && w.rows > 0 && rows_are_aligned(x) && rows_are_aligned(y);
-    bool const resident = w.rows <= resident_rows::most_depth && y.cols > resident_rows::columns;
+    bool const resident = w.rows <= resident_rows::max_depth && y.cols > resident_rows::columns;
     if (aligned && rows_are_aligned(w)) {
-      if (grouped_gemm_by_warpgroups<false>(queue, written_product{y}, x, {w}, slots)) return;
+      if (grouped_gemm_by_warpgroups<false>(queue, store_epilogue{y}, x, {w}, slots)) return;
       if (resident) return launch(grouped_gemm_resident<T, false>(y, x, w, slots));
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, false>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, false>{y, x, w, slots});
     }
     if (aligned && rows_are_aligned(w.transposed())) {
-      if (grouped_gemm_by_warpgroups<true>(queue, written_product{y}, x, {w}, slots)) return;
+      if (grouped_gemm_by_warpgroups<true>(queue, store_epilogue{y}, x, {w}, slots)) return;
       if (resident) return launch(grouped_gemm_resident<T, true>(y, x, w, slots));
       if (y.cols <= 64) return launch(grouped_gemm_tensor<T, 64, true>{y, x, w, slots});
       return launch(grouped_gemm_tensor<T, 128, true>{y, x, w, slots});
     }
-    if (w.rows > 0) tell_plain("a product with experts", rows_not_aligned);
+    if (w.rows > 0) notify_plain_kernel("a product with experts", rows_not_aligned);
   }
   launch(grouped_gemm_plain<T>{y, x, w, slots});
 }

@@ -35,13 +35,13 @@ struct grouped_gemm_map_plain {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     using wide = accumulator_t<T>;
-    Index const i = device.block() * threads + device.thread(), place = i / y.cols, col = i % y.cols;
-    if (place >= slots.count()) return;
+    Index const i = device.block() * threads + device.thread(), position = i / y.cols, col = i % y.cols;
+    if (position >= slots.count()) return;
     Index expert = 0;
-    while (expert < slots.experts() && slots.end(expert) <= place) ++expert;
-    Int const slot = slots.slot(place);
+    while (expert < slots.experts() && slots.end(expert) <= position) ++expert;
+    Int const slot = slots.slot(position);
     T const* const from = x.row(slots.row_of(slot));
-    wide made[n] = {};
+    wide products[n] = {};
     HEADMIX_UNROLL
     for (int p = 0; p < n; ++p) {
       wide sum = 0;
@@ -53,9 +53,9 @@ struct grouped_gemm_map_plain {
       }
       T const rounded = static_cast<T>(sum);
       if (product[p].data != nullptr) device.store(&product[p](slot, col), rounded);
-      made[p] = static_cast<wide>(rounded);
+      products[p] = static_cast<wide>(rounded);
     }
-    device.store(&y(slot, col), static_cast<T>(at_products(tree.row(slot), col, made)));
+    device.store(&y(slot, col), static_cast<T>(at_products(tree.row(slot), col, products)));
   }
 };
 
@@ -63,7 +63,7 @@ struct grouped_gemm_map_plain {
 /// memory.
 template <class Tree, class Queue>
 [[nodiscard]] bool maps_in_registers(Queue const& queue, view<bfloat16> const& y, view<bfloat16 const> const& w) {
-  return has_vectors<float, Tree> && warpgroups_multiply(queue, w) && y.cols % float_vector::width == 0;
+  return has_vectors<float, Tree> && supports_warpgroup_gemm(queue, w) && y.cols % float_vector::width == 0;
 }
 /// Scratch bytes of grouped_gemm_map: for all products but one, which is stored in y.
 template <class Queue, class Tree, std::size_t n>
@@ -92,13 +92,13 @@ void grouped_gemm_map(Queue& queue, view<bfloat16> y, Tree const& tree, std::arr
                          each(products, [&](auto const& v) { return !wanted(v) || rows_are_aligned(v); }) &&
                          each(w, [](auto const& v) { return rows_are_aligned(v); });
     if (aligned && maps_in_registers<Tree>(queue, y, w[0]) && rows_are_vectors<float>(tree, y.cols)) {
-      mapped_products<n, Tree> output{y, tree, {}};
+      map_epilogue<n, Tree> output{y, tree, {}};
       for (std::size_t p = 0; p < n; ++p) output.product[p] = products[p];
       if (grouped_gemm_by_warpgroups<false>(queue, output, x, w, slots)) return;
     }
   }
   if (maps_in_registers<Tree>(queue, y, w[0]) && !each(products, wanted)) {
-    tell_plain("a hidden layer of experts", rows_not_aligned);
+    notify_plain_kernel("a hidden layer of experts", rows_not_aligned);
     grouped_gemm_map_plain<T, Tree, static_cast<int>(n)> k{y, tree, {}, x, {}, slots};
     for (std::size_t p = 0; p < n; ++p) {
       k.product[p] = products[p];

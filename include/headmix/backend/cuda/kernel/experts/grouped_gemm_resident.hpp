@@ -18,7 +18,7 @@ namespace headmix::gpu {
 
 /// The tiles of this kernel: two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
 struct resident_rows {
-  static constexpr int rows = 128, columns = 128, depth = 64, most_depth = 2 * depth, stages = 3;
+  static constexpr int rows = 128, columns = 128, depth = 64, max_depth = 2 * depth, stages = 3;
 };
 
 /// Tensor-core kernel: 128 slots x `tiles` times 128 columns by four warps, two by two. Rows of x and y, and of w or
@@ -28,9 +28,9 @@ template <Half T, bool transposed>
 struct grouped_gemm_resident : resident_rows {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
-  static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
-  static constexpr int stages_at = most_depth / depth * left_bytes;
-  static constexpr int slots_at = stages_at + stages * right_bytes;
+  static constexpr int a_bytes = rows * depth * 2, b_bytes = depth * columns * 2;
+  static constexpr int stages_at = max_depth / depth * a_bytes;
+  static constexpr int slots_at = stages_at + stages * b_bytes;
   static constexpr int shared_bytes = slots_at + rows * 4;
 
   view<T> y;
@@ -50,45 +50,45 @@ struct grouped_gemm_resident : resident_rows {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    int const all_tiles = static_cast<int>(column_tiles()), across = (all_tiles + tiles - 1) / tiles;
+    int const all_tiles = static_cast<int>(column_tiles()), tile_groups = (all_tiles + tiles - 1) / tiles;
     int const block = static_cast<int>(device.block());
-    slot_tile const mine(device, slots, block / across, rows);
-    if (mine.count <= 0) return;
-    int const first_tile = block % across * tiles;
-    int const my_tiles = all_tiles - first_tile < tiles ? all_tiles - first_tile : tiles;
+    slot_tile const block_tile(device, slots, block / tile_groups, rows);
+    if (block_tile.count <= 0) return;
+    int const first_tile = block % tile_groups * tiles;
+    int const block_tiles = all_tiles - first_tile < tiles ? all_tiles - first_tile : tiles;
     int const thread = device.thread(), lane = device.lane(), warp = device.warp();
-    bool const some = mine.expert < slots.experts();
+    bool const has_expert = block_tile.expert < slots.experts();
     int const inner = static_cast<int>(w.rows), width = static_cast<int>(w.cols);
     bool const two = inner > depth;  // steps of the depth
-    int const steps = some ? my_tiles << two : 0;
+    int const steps = has_expert ? block_tiles << two : 0;
 
-    auto const places = device.template shared<int>(slots_at);
+    auto const row_slots = device.template shared<int>(slots_at);
     static_assert(rows == threads, "headmix: each thread has one row");
-    places[thread] = mine.slot(slots, thread);
+    row_slots[thread] = block_tile.slot(slots, thread);
     device.sync();
-    if (some) {
+    if (has_expert) {
       int const x_stride = static_cast<int>(x.row_stride);
       HEADMIX_UNROLL
-      for (int k0 = 0; k0 < most_depth; k0 += depth) {
+      for (int k0 = 0; k0 < max_depth; k0 += depth) {
         if (k0 >= inner) break;
         tile_copy<rows, depth, threads>::start(
-            device, device.template shared<T>(k0 / depth * left_bytes), thread, mine.count, inner - k0,
-            [&](int, int i) { return x.data + k0 + Index{slots.row_of(places[i])} * x_stride; });
+            device, device.template shared<T>(k0 / depth * a_bytes), thread, block_tile.count, inner - k0,
+            [&](int, int i) { return x.data + k0 + Index{slots.row_of(row_slots[i])} * x_stride; });
       }
     }
     int const w_stride = static_cast<int>(transposed ? w.col_stride : w.row_stride);
-    T const* const weight = w.data + (some ? mine.expert * w.stack_stride : 0);
-    auto const right_of = [&](int stage) { return device.template shared<T>(stages_at + stage * right_bytes); };
+    T const* const weight = w.data + (has_expert ? block_tile.expert * w.stack_stride : 0);
+    auto const b_stage = [&](int stage) { return device.template shared<T>(stages_at + stage * b_bytes); };
     auto const start = [&](int step, int stage) {
       if (step < steps) {
         int const k0 = two && step % 2 != 0 ? depth : 0, col0 = (first_tile + (step >> two)) * columns;
         if constexpr (transposed) {
           tile_copy<columns, depth, threads>::start(
-              device, right_of(stage), thread, width - col0, inner - k0,
+              device, b_stage(stage), thread, width - col0, inner - k0,
               [&](int, int j) { return weight + k0 + Index{col0 + j} * w_stride; });
         } else {
           tile_copy<depth, columns, threads>::start(
-              device, right_of(stage), thread, inner - k0, width - col0,
+              device, b_stage(stage), thread, inner - k0, width - col0,
               [&](int, int k) { return weight + (Index{k0} + k) * w_stride + col0; });
         }
       }
@@ -96,33 +96,33 @@ struct grouped_gemm_resident : resident_rows {
     };
 
     constexpr int m = 2, n = columns / 16;  // a warp has twice 16 m x 8 n accumulators
-    int const down = warp / 2 * (32 * m), right = warp % 2 * (8 * n);
-    fragment_position<depth, true> const left_position(lane, down, 0);
-    fragment_position<transposed ? depth : columns, !transposed> const right_position(lane, transposed ? right : 0,
-                                                                                      transposed ? 0 : right);
+    int const warp_row = warp / 2 * (32 * m), warp_col = warp % 2 * (8 * n);
+    fragment_position<depth, true> const a_position(lane, warp_row, 0);
+    fragment_position<transposed ? depth : columns, !transposed> const b_position(lane, transposed ? warp_col : 0,
+                                                                                  transposed ? 0 : warp_col);
     HEADMIX_UNROLL
     for (int step = 0; step < stages - 1; ++step) start(step, step);
     int stage = 0, last = stages - 1, step = 0;
-    for (int tile = 0; tile < my_tiles; ++tile) {
+    for (int tile = 0; tile < block_tiles; ++tile) {
       float sum[2][m][n][4] = {};
       HEADMIX_NO_UNROLL
-      for (int end = some ? step + 1 + two : 0; step < end; ++step) {
+      for (int end = has_expert ? step + 1 + two : 0; step < end; ++step) {
         device.template cp_async_wait<stages - 2>();
         device.sync();  // this step's tile has arrived, and all have read the last step's
         start(step + stages - 1, last);
-        auto const left = device.template shared<T>(two && step % 2 != 0 ? left_bytes : 0);
-        auto const other = right_of(stage);
+        auto const a_tile = device.template shared<T>(two && step % 2 != 0 ? a_bytes : 0);
+        auto const b_tile = b_stage(stage);
         HEADMIX_UNROLL
         for (int k = 0; k < depth; k += 16) {
           words<4> a[2][m], b[n / 2];
           HEADMIX_UNROLL
-          for (int i = 0; i < 2 * m; ++i) a[i / m][i % m] = load_left(device, left, left_position, 16 * i, k);
+          for (int i = 0; i < 2 * m; ++i) a[i / m][i % m] = load_a(device, a_tile, a_position, 16 * i, k);
           HEADMIX_UNROLL
           for (int j = 0; j < n / 2; ++j) {
             if constexpr (transposed) {
-              b[j] = load_right_transposed(device, other, right_position, 16 * j, k);
+              b[j] = load_b_transposed(device, b_tile, b_position, 16 * j, k);
             } else {
-              b[j] = load_right(device, other, right_position, k, 16 * j);
+              b[j] = load_b(device, b_tile, b_position, k, 16 * j);
             }
           }
           HEADMIX_UNROLL
@@ -135,23 +135,23 @@ struct grouped_gemm_resident : resident_rows {
       // Through the shared memory of the last tile, a quarter for each warp, for stores of whole rows.
       device.sync();
       constexpr int out_rows = 16 * m, out_columns = 8 * n, chunks = out_columns / 8;
-      static_assert(4 * out_rows * out_columns * 2 <= right_bytes,
+      static_assert(4 * out_rows * out_columns * 2 <= b_bytes,
                     "headmix: the result does not fit where the right operand was");
-      int const made_at = stages_at + last * right_bytes + warp * (out_rows * out_columns * 2);
-      auto const made = device.template shared<T>(made_at);
-      int const chunk = lane % chunks, col = (first_tile + tile) * columns + right + 8 * chunk;
+      int const result_at = stages_at + last * b_bytes + warp * (out_rows * out_columns * 2);
+      auto const result = device.template shared<T>(result_at);
+      int const chunk = lane % chunks, col = (first_tile + tile) * columns + warp_col + 8 * chunk;
       int const y_stride = static_cast<int>(y.row_stride);
       HEADMIX_UNROLL
       for (int half = 0; half < 2; ++half) {
         device.sync_warp();
-        put_sums<out_columns, T>(device.template shared<std::uint32_t>(made_at), sum[half], lane, 0, 0);
+        store_accumulators<out_columns, T>(device.template shared<std::uint32_t>(result_at), sum[half], lane, 0, 0);
         device.sync_warp();
         HEADMIX_UNROLL
         for (int i = lane / chunks; i < out_rows; i += 32 / chunks) {
-          int const r = down + half * out_rows + i;
-          if (r < mine.count && col < width) {
-            device.store16(y.data + Index{places[r]} * y_stride + col,
-                           device.load16(made + tile_layout<out_columns>::offset(i, chunk)));
+          int const r = warp_row + half * out_rows + i;
+          if (r < block_tile.count && col < width) {
+            device.store16(y.data + Index{row_slots[r]} * y_stride + col,
+                           device.load16(result + tile_layout<out_columns>::offset(i, chunk)));
           }
         }
       }

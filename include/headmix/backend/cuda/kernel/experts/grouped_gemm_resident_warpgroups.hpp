@@ -23,22 +23,22 @@ HEADMIX_QUIET_BOUNDS
 namespace headmix::gpu {
 
 /// expert_products for weights of at most 256 rows. A block processes items: 256 slots and a group of column tiles.
-template <bool transposed, class TensorMap, class Output = written_product>
+template <bool transposed, class TensorMap, class Output = store_epilogue>
 struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, TensorMap, Output> {
   using base = expert_products<128, transposed, TensorMap, Output>;
-  using base::depth, base::rows, base::own_rows, base::group_rows, base::own_columns, base::left_bytes,
-      base::right_bytes, base::consumers, base::slots, base::x;
+  using base::depth, base::rows, base::warpgroup_rows, base::mma_rows, base::product_columns, base::a_bytes,
+      base::b_bytes, base::consumers, base::slots, base::x;
   using typename base::sums;
-  static constexpr int most_steps = 4, most_depth = most_steps * depth, stages = 5;
-  static constexpr int rights_at = most_steps * left_bytes;
+  static constexpr int max_steps = 4, max_depth = max_steps * depth, stages = 5;
+  static constexpr int weights_at = max_steps * a_bytes;
   /// Rings for the depth steps of an item's rows, and of weights.
-  using lefts = stage_ring<most_steps, rights_at + stages * right_bytes>;
-  using rights = stage_ring<stages, lefts::end>;
+  using row_ring = stage_ring<max_steps, weights_at + stages * b_bytes>;
+  using weight_ring = stage_ring<stages, row_ring::end>;
   /// The item data for consumers, stored with its first rows: the slots and their count, the first column and the end
   /// column, and the steps of the depth, 0 without an expert. A count of 0: no further item.
   static constexpr int count_at = rows, col_at = rows + 1, end_at = rows + 2, steps_at = rows + 3;
-  static constexpr int item_bytes = (rows + 4) * 4, items_at = (rights::end + 15) / 16 * 16;
-  static constexpr int chunks_at = items_at + most_steps * item_bytes;  ///< offsets of rows of x, for gathering
+  static constexpr int item_bytes = (rows + 4) * 4, items_at = (weight_ring::end + 15) / 16 * 16;
+  static constexpr int chunks_at = items_at + max_steps * item_bytes;  ///< offsets of rows of x, for gathering
   static_assert(chunks_at + rows * 4 <= base::begins_at,
                 "headmix: the numbers of rows reach into the resident weights");
   static constexpr int gather_threads = 64, gather_barrier = 1;
@@ -49,23 +49,23 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
     return (std::min)(Index{processors}, tile_bound(slots.count(), slots.experts() + 1, rows) * groups);
   }
   /// The number of groups that gives every multiprocessor some items.
-  [[nodiscard]] static int groups_for(Index slots, int across, int processors) {
+  [[nodiscard]] static int groups_for(Index slots, int column_tiles, int processors) {
     constexpr Index enough = 3;
-    return static_cast<int>((std::clamp)(enough * processors / (slots / rows + 1), Index{1}, Index{across}));
+    return static_cast<int>((std::clamp)(enough * processors / (slots / rows + 1), Index{1}, Index{column_tiles}));
   }
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     if (device.thread() == 0) {
-      lefts::init(device, gather_threads / 32, 0, consumers);
-      rights::init(device, 0, 1, consumers);
+      row_ring::init(device, gather_threads / 32, 0, consumers);
+      weight_ring::init(device, 0, 1, consumers);
       device.fence_proxy_async();  // visible to copies
     }
     this->read_begins(device);
     device.sync();
     if (device.warpgroup() == 0) {
       device.template setmaxnreg_dec<72>();
-      if (device.warp() == 0) bring_all_weights(device);
+      if (device.warp() == 0) load_all_weights(device);
       if (device.warp() >= 2) gather(device);
     } else {
       device.template setmaxnreg_inc<216>();
@@ -74,39 +74,39 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   }
 
  private:
-  using copy = tile_copy<group_rows, depth, gather_threads>;
+  using copy = tile_copy<mma_rows, depth, gather_threads>;
   static constexpr int slots_of_thread = rows / gather_threads;
 
   [[nodiscard]] static HEADMIX_HD constexpr int item_at(int step) {
-    return items_at + lefts::stage_of(step) * item_bytes;
+    return items_at + row_ring::stage_of(step) * item_bytes;
   }
-  /// The first column of item `number`: a multiple of own_columns, at most the first multiple at or beyond the last
+  /// The first column of item `number`: a multiple of product_columns, at most the first multiple at or beyond the last
   /// column.
   [[nodiscard]] HEADMIX_DEVICE int first_col(int number) const {
-    return number % groups * this->across() / groups * own_columns;
+    return number % groups * this->column_tiles() / groups * product_columns;
   }
   [[nodiscard]] HEADMIX_DEVICE int end_col(int number) const {
-    return (number % groups + 1) * this->across() / groups * own_columns;
+    return (number % groups + 1) * this->column_tiles() / groups * product_columns;
   }
 
   template <class Device>
-  HEADMIX_DEVICE void bring_all_weights(Device& device) const {
-    int const every = static_cast<int>(device.blocks());
+  HEADMIX_DEVICE void load_all_weights(Device& device) const {
+    int const grid_stride = static_cast<int>(device.blocks());
     auto const all = this->count_tiles(device);
     int step = 0;
     HEADMIX_NO_UNROLL
-    for (int number = static_cast<int>(device.block());; number += every) {
+    for (int number = static_cast<int>(device.block());; number += grid_stride) {
       auto const now = this->find_slots(device, all, number / groups);
       if (now.count == 0) return;
       int const steps = this->steps_of(now.expert), end = end_col(number);
       HEADMIX_NO_UNROLL
-      for (int col0 = first_col(number); col0 < end; col0 += own_columns) {
+      for (int col0 = first_col(number); col0 < end; col0 += product_columns) {
         HEADMIX_NO_UNROLL
         for (int s = 0; s < steps; ++s, ++step) {
-          rights::wait_empty(device, step);
+          weight_ring::wait_empty(device, step);
           if (device.lane() == 0) {
-            this->bring_weights(device, rights_at + rights::stage_of(step) * right_bytes, rights::full(device, step),
-                                now.expert, col0, s * depth);
+            this->load_weights(device, weights_at + weight_ring::stage_of(step) * b_bytes,
+                               weight_ring::full(device, step), now.expert, col0, s * depth);
           }
         }
       }
@@ -130,25 +130,25 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
   }
   template <class Device>
   HEADMIX_DEVICE void gather(Device& device) const {
-    int const thread = device.thread() % gather_threads, every = static_cast<int>(device.blocks());
+    int const thread = device.thread() % gather_threads, grid_stride = static_cast<int>(device.blocks());
     auto const chunks = device.template shared<int>(chunks_at);
     auto const all = this->count_tiles(device);
     int step = 0, number = static_cast<int>(device.block());
     item now = find_item(device, all, number);
     HEADMIX_NO_UNROLL
     while (now.tile.count > 0) {
-      item const next = find_item(device, all, number + every);  // its slots are read while this item is loaded
+      item const next = find_item(device, all, number + grid_stride);  // its slots are read while this item is loaded
       int const steps = this->steps_of(now.tile.expert), first = step;
       HEADMIX_NO_UNROLL
       for (int s = 0; s == 0 || s < steps; ++s, ++step) {
-        lefts::wait_empty(device, step);
-        if (s == 0) tell(device, now, number, step, steps);
-        auto const to = device.template shared<bfloat16>(lefts::stage_of(step) * left_bytes);
+        row_ring::wait_empty(device, step);
+        if (s == 0) publish_item(device, now, number, step, steps);
+        auto const to = device.template shared<bfloat16>(row_ring::stage_of(step) * a_bytes);
         bfloat16 const* const from = x.data + s * depth + copy::col(thread);
         // All rows of a warpgroup, if one of them exists.
-        int const end = steps == 0 ? 0 : now.tile.count > own_rows ? rows : own_rows;
+        int const end = steps == 0 ? 0 : now.tile.count > warpgroup_rows ? rows : warpgroup_rows;
         HEADMIX_NO_UNROLL
-        for (int row0 = 0; row0 < end; row0 += group_rows) {
+        for (int row0 = 0; row0 < end; row0 += mma_rows) {
           HEADMIX_UNROLL
           for (int n = 0; n < copy::count; ++n) {
             int const row = row0 + copy::row(thread, n);
@@ -159,26 +159,26 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
         device.cp_async_commit();
         if (s >= 2) {
           device.template cp_async_wait<2>();
-          lefts::arrive_full(device, step - 2);
+          row_ring::arrive_full(device, step - 2);
         }
       }
       // All of them: there is no room for further rows before these have been read.
       if (step - first >= 2) {
         device.template cp_async_wait<1>();
-        lefts::arrive_full(device, step - 2);
+        row_ring::arrive_full(device, step - 2);
       }
       device.template cp_async_wait<0>();
-      lefts::arrive_full(device, step - 1);
+      row_ring::arrive_full(device, step - 1);
       now = next;
-      number += every;
+      number += grid_stride;
     }
-    lefts::wait_empty(device, step);
+    row_ring::wait_empty(device, step);
     if (thread == 0) device.template shared<int>(item_at(step))[count_at] = 0;
-    lefts::arrive_full(device, step);
+    row_ring::arrive_full(device, step);
   }
   /// Publishes the item data to consumers and gathering warps.
   template <class Device>
-  HEADMIX_DEVICE void tell(Device& device, item const& now, int number, int step, int steps) const {
+  HEADMIX_DEVICE void publish_item(Device& device, item const& now, int number, int step, int steps) const {
     int const thread = device.thread() % gather_threads, chunks_of_row = static_cast<int>(x.row_stride / 8);
     auto const of_item = device.template shared<int>(item_at(step));
     auto const chunks = device.template shared<int>(chunks_at);
@@ -202,66 +202,66 @@ struct grouped_gemm_resident_warpgroups : expert_products<128, transposed, Tenso
 
   template <class Device>
   HEADMIX_DEVICE void consume(Device& device) const {
-    int const first_row = (device.warpgroup() - 1) * own_rows;
+    int const first_row = (device.warpgroup() - 1) * warpgroup_rows;
     sums sum = {};
-    int left = 0, right = 0;  // step numbers
+    int row_step = 0, weight_step = 0;  // step numbers
     HEADMIX_NO_UNROLL
     for (;;) {
-      lefts::wait_full(device, left);
-      auto const of_item = device.template shared<int>(item_at(left));
+      row_ring::wait_full(device, row_step);
+      auto const of_item = device.template shared<int>(item_at(row_step));
       int const count = of_item[count_at];
       if (count == 0) return;
       int const end = of_item[end_at], steps = of_item[steps_at];
       int col0 = of_item[col_at];
       auto const own = this->read_rows(device, of_item);
       HEADMIX_NO_UNROLL
-      for (; col0 < end; col0 += own_columns) {
-        bool const last = col0 + own_columns >= end;  // its rows are not needed any more
+      for (; col0 < end; col0 += product_columns) {
+        bool const last = col0 + product_columns >= end;  // its rows are not needed any more
         if (first_row >= count) {
           for (int s = 0; s < steps; ++s) {
-            lefts::wait_full(device, left + s);
-            rights::wait_full(device, right + s);
-            release(device, left + s, right + s, last);
+            row_ring::wait_full(device, row_step + s);
+            weight_ring::wait_full(device, weight_step + s);
+            release(device, row_step + s, weight_step + s, last);
           }
         } else if (steps == 0) {
           sums zeros = {};  // not `sum`: it would not stay in registers where branches join
           this->write(device, zeros, own, col0);
         } else {
-          multiply(device, sum, left, right, steps, first_row, last);
+          multiply(device, sum, row_step, weight_step, steps, first_row, last);
           this->write(device, sum, own, col0);
         }
-        right += steps;
+        weight_step += steps;
       }
-      if (steps == 0) lefts::arrive_empty(device, left);
-      left += steps > 0 ? steps : 1;
+      if (steps == 0) row_ring::arrive_empty(device, row_step);
+      row_step += steps > 0 ? steps : 1;
     }
   }
   template <class Device>
-  HEADMIX_DEVICE void release(Device& device, int left, int right, bool last) const {
-    rights::arrive_empty(device, right);
-    if (last) lefts::arrive_empty(device, left);
+  HEADMIX_DEVICE void release(Device& device, int row_step, int weight_step, bool last) const {
+    weight_ring::arrive_empty(device, weight_step);
+    if (last) row_ring::arrive_empty(device, row_step);
   }
   /// The products of an item's rows with a tile of columns.
   template <class Device>
-  HEADMIX_DEVICE void multiply(Device& device, sums& sum, int left, int right, int steps, int first_row,
+  HEADMIX_DEVICE void multiply(Device& device, sums& sum, int row_step, int weight_step, int steps, int first_row,
                                bool last) const {
     HEADMIX_NO_UNROLL
     for (int s = 0; s < steps; ++s) {
-      lefts::wait_full(device, left + s);
-      rights::wait_full(device, right + s);
-      this->multiply_step(device, sum, lefts::stage_of(left + s) * left_bytes + first_row * panel_row_bytes,
-                          rights_at + rights::stage_of(right + s) * right_bytes, s > 0);
+      row_ring::wait_full(device, row_step + s);
+      weight_ring::wait_full(device, weight_step + s);
+      this->multiply_step(device, sum, row_ring::stage_of(row_step + s) * a_bytes + first_row * panel_row_bytes,
+                          weights_at + weight_ring::stage_of(weight_step + s) * b_bytes, s > 0);
       device.template wgmma_wait<1>();
-      if (s > 0) release(device, left + s - 1, right + s - 1, last);
+      if (s > 0) release(device, row_step + s - 1, weight_step + s - 1, last);
     }
     device.template wgmma_wait<0>(sum[0], sum[1]);
-    release(device, left + steps - 1, right + steps - 1, last);
+    release(device, row_step + steps - 1, weight_step + steps - 1, last);
   }
 };
 
 /// True if warpgroups support weights of these extents.
 template <class Queue>
-[[nodiscard]] bool warpgroups_multiply(Queue const& queue, view<bfloat16 const> const& w) {
+[[nodiscard]] bool supports_warpgroup_gemm(Queue const& queue, view<bfloat16 const> const& w) {
   if constexpr (WarpgroupQueue<Queue>) {
     return queue.warpgroups() && w.count > 0 && w.rows % panel_columns == 0;
   } else {
@@ -276,7 +276,7 @@ template <bool transposed, class Queue, class Output>
 bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat16 const> x,
                                 std::array<view<bfloat16 const>, Output::products> const& w, slot_lists const& slots) {
   if constexpr (WarpgroupQueue<Queue>) {
-    if (!warpgroups_multiply(queue, w[0]) || !chunks_are_counted(x)) return false;
+    if (!supports_warpgroup_gemm(queue, w[0]) || !chunks_are_counted(x)) return false;
     auto const stack = [](view<bfloat16 const> const& v) { return stack_as_matrix(transposed ? v.transposed() : v); };
     stack_as_matrix const first = stack(w[0]);
     for (view<bfloat16 const> const& v : w) {
@@ -295,9 +295,9 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
     };
     using resident = grouped_gemm_resident_warpgroups<transposed, map, Output>;
     using deep = grouped_gemm_warpgroups<128, transposed, map, Output>;
-    if (w[0].rows <= resident::most_depth && output.y.cols > resident::own_columns) {
+    if (w[0].rows <= resident::max_depth && output.y.cols > resident::product_columns) {
       auto const base = operands(std::type_identity<resident>{});
-      launch(resident{base, resident::groups_for(slots.count(), base.across(), queue.processors())});
+      launch(resident{base, resident::groups_for(slots.count(), base.column_tiles(), queue.processors())});
       return true;
     }
     if constexpr (Output::products == 1) {

@@ -22,26 +22,26 @@ HEADMIX_QUIET_BOUNDS
 namespace headmix::gpu {
 
 /// A ring of stages, each with rows of x and weights of one step of the depth.
-template <int columns, bool transposed, class TensorMap, class Output = written_product>
+template <int columns, bool transposed, class TensorMap, class Output = store_epilogue>
 struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap, Output> {
   using base = expert_products<columns, transposed, TensorMap, Output>;
-  using base::depth, base::rows, base::own_rows, base::group_rows, base::own_columns, base::left_bytes,
-      base::right_bytes, base::consumers, base::slots, base::x;
+  using base::depth, base::rows, base::warpgroup_rows, base::mma_rows, base::product_columns, base::a_bytes,
+      base::b_bytes, base::consumers, base::slots, base::x;
   using typename base::sums;
   static constexpr int stages = 4;
-  static constexpr int rights_at = stages * left_bytes;
-  using ring = stage_ring<stages, rights_at + stages * right_bytes>;
+  static constexpr int weights_at = stages * a_bytes;
+  using ring = stage_ring<stages, weights_at + stages * b_bytes>;
   /// The tile data for consumers, stored with its first step: its slots and their count, its first column and the steps
   /// of its depth, 0 without an expert. A count of 0: no further tile.
   static constexpr int count_at = rows, col_at = rows + 1, steps_at = rows + 2, tile_bytes = (rows + 4) * 4;
   static constexpr int tiles_at = (ring::end + 15) / 16 * 16;
   static_assert(tiles_at + stages * tile_bytes <= base::begins_at, "headmix: the stages reach into the result");
-  static constexpr int producers = 4;      ///< number of warps
-  static constexpr int on_their_way = 2;   ///< steps in flight when the next one is begun
-  static constexpr int bring_barrier = 1;  ///< of the first warpgroup
+  static constexpr int producers = 4;         ///< number of warps
+  static constexpr int steps_in_flight = 2;   ///< steps in flight when the next one is begun
+  static constexpr int producer_barrier = 1;  ///< of the first warpgroup
 
   [[nodiscard]] Index blocks(int processors) const {
-    Index const most = tile_bound(slots.count(), slots.experts() + 1, rows) * this->across();
+    Index const most = tile_bound(slots.count(), slots.experts() + 1, rows) * this->column_tiles();
     return (std::min)(Index{processors}, most);
   }
 
@@ -64,7 +64,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
 
  private:
   using copy = tile_copy<rows, depth, warpgroup_threads>;
-  static constexpr int copies_of_warpgroup = own_rows / copy::rows_at_once;
+  static constexpr int copies_of_warpgroup = warpgroup_rows / copy::rows_at_once;
 
   [[nodiscard]] static HEADMIX_HD constexpr int tile_at(int stage) { return tiles_at + stage * tile_bytes; }
 
@@ -75,11 +75,11 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   };
   template <class Device>
   [[nodiscard]] HEADMIX_DEVICE tile find_tile(Device& device, typename base::tile_counts const& all, int number) const {
-    auto const found = this->find_slots(device, all, number / this->across());
-    tile t = {found.expert, found.count, number % this->across() * own_columns, {-1, -1}};
+    auto const found = this->find_slots(device, all, number / this->column_tiles());
+    tile t = {found.expert, found.count, number % this->column_tiles() * product_columns, {-1, -1}};
     HEADMIX_UNROLL
     for (int i = 0; i < 2; ++i) {
-      int const row = i * own_rows + device.thread();
+      int const row = i * warpgroup_rows + device.thread();
       if (row < t.count) t.slot[i] = slots.slot(found.begin + row);
     }
     return t;
@@ -87,13 +87,13 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
 
   template <class Device>
   HEADMIX_DEVICE void produce(Device& device) const {
-    int const thread = device.thread(), every = static_cast<int>(device.blocks());
+    int const thread = device.thread(), grid_stride = static_cast<int>(device.blocks());
     int step = 0;
     auto const finish = [&] {
       device.cp_async_commit();
-      if (step >= on_their_way) {
-        device.template cp_async_wait<on_their_way>();
-        ring::arrive_full(device, step - on_their_way);
+      if (step >= steps_in_flight) {
+        device.template cp_async_wait<steps_in_flight>();
+        ring::arrive_full(device, step - steps_in_flight);
       }
       ++step;
     };
@@ -102,7 +102,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     tile now = find_tile(device, all, number);
     HEADMIX_NO_UNROLL
     while (now.count > 0) {
-      tile const next = find_tile(device, all, number += every);  // its slots are read while this tile is loaded
+      tile const next = find_tile(device, all, number += grid_stride);  // its slots are read while this tile is loaded
       int const steps = this->steps_of(now.expert);
       int chunk[copy::count];  // of x, of 16 bytes: the start of the thread's part of its rows
       HEADMIX_NO_UNROLL
@@ -111,14 +111,14 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
         ring::wait_empty(device, step);
         if (thread == 0) {
           if (steps > 0) {
-            this->bring_weights(device, rights_at + stage * right_bytes, ring::full(device, step), now.expert, now.col0,
-                                s * depth);
+            this->load_weights(device, weights_at + stage * b_bytes, ring::full(device, step), now.expert, now.col0,
+                               s * depth);
           } else {
             device.arrive(ring::full(device, step));
           }
         }
-        if (s == 0) tell(device, now, steps, stage, chunk);
-        auto const to = device.template shared<bfloat16>(stage * left_bytes);
+        if (s == 0) publish_tile(device, now, steps, stage, chunk);
+        auto const to = device.template shared<bfloat16>(stage * a_bytes);
         bfloat16 const* const from = x.data + s * depth;
         HEADMIX_UNROLL
         for (int n = 0; n < copy::count; ++n) {
@@ -138,21 +138,22 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     }
     finish();
     device.template cp_async_wait<0>();
-    for (int s = step < on_their_way ? 0 : step - on_their_way; s < step; ++s) ring::arrive_full(device, s);
+    for (int s = step < steps_in_flight ? 0 : step - steps_in_flight; s < step; ++s) ring::arrive_full(device, s);
   }
   /// Publishes the tile data to consumers and to the first warpgroup.
   template <class Device>
-  HEADMIX_DEVICE void tell(Device& device, tile const& now, int steps, int stage, int (&chunk)[copy::count]) const {
+  HEADMIX_DEVICE void publish_tile(Device& device, tile const& now, int steps, int stage,
+                                   int (&chunk)[copy::count]) const {
     int const thread = device.thread(), chunks_of_row = static_cast<int>(x.row_stride / 8);
     auto const of_tile = device.template shared<int>(tile_at(stage));
     of_tile[thread] = now.slot[0];
-    of_tile[own_rows + thread] = now.slot[1];
+    of_tile[warpgroup_rows + thread] = now.slot[1];
     if (thread == 0) {
       of_tile[count_at] = now.count;
       of_tile[col_at] = now.col0;
       of_tile[steps_at] = steps;
     }
-    device.template sync_named<warpgroup_threads>(bring_barrier);
+    device.template sync_named<warpgroup_threads>(producer_barrier);
     HEADMIX_UNROLL
     for (int n = 0; n < copy::count; ++n) {
       Int const slot = of_tile[copy::row(thread, n)];  // a missing row is replaced by the first
@@ -162,7 +163,7 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
 
   template <class Device>
   HEADMIX_DEVICE void consume(Device& device) const {
-    int const first_row = (device.warpgroup() - 1) * own_rows;
+    int const first_row = (device.warpgroup() - 1) * warpgroup_rows;
     sums sum = {};
     int step = 0;
     HEADMIX_NO_UNROLL
@@ -193,8 +194,8 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
     for (int s = 0; s < steps; ++s, ++step) {
       int const stage = ring::stage_of(step);
       if (s > 0) ring::wait_full(device, step);
-      this->multiply_step(device, sum, stage * left_bytes + first_row * panel_row_bytes,
-                          rights_at + stage * right_bytes, s > 0);
+      this->multiply_step(device, sum, stage * a_bytes + first_row * panel_row_bytes, weights_at + stage * b_bytes,
+                          s > 0);
       device.template wgmma_wait<1>();
       if (s > 0) ring::arrive_empty(device, step - 1);
     }

@@ -43,14 +43,14 @@ struct grouped_outer_plain {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     using wide = accumulator_t<T>;
-    Index const across = blocks_for(y.cols, tile), tiles = blocks_for(y.rows, tile) * across;
+    Index const column_tiles = blocks_for(y.cols, tile), tiles = blocks_for(y.rows, tile) * column_tiles;
     Index const expert = device.block() / tiles;
-    Index const row0 = device.block() % tiles / across * tile, col0 = device.block() % across * tile;
+    Index const row0 = device.block() % tiles / column_tiles * tile, col0 = device.block() % column_tiles * tile;
     Index const begin = slots.begin(expert), end = slots.end(expert);
     int const thread = device.thread();
-    product_tile const own(thread);
-    auto const left = device.template shared<wide>(0);
-    auto const other = device.template shared<wide>(depth * tile * static_cast<int>(sizeof(wide)));
+    product_tile const accumulators(thread);
+    auto const a_tile = device.template shared<wide>(0);
+    auto const b_tile = device.template shared<wide>(depth * tile * static_cast<int>(sizeof(wide)));
 
     auto const blocks = device.template shared<wide>(blocks_at + thread * static_cast<int>(sizeof(wide)));
     wide sum[4][4] = {};
@@ -60,28 +60,29 @@ struct grouped_outer_plain {
       HEADMIX_UNROLL
       for (int p = 0; p < tile * depth / threads; ++p) {
         int const k = thread / tile + p * (threads / tile), i = thread % tile;
-        bool const real = first + k < end;
-        Int const slot = real ? slots.slot(first + k) : 0;
-        left[k * tile + i] = real && row0 + i < y.rows
-                                 ? static_cast<wide>(x.row(slots.row_of(slot))[(row0 + i) * x.col_stride])
-                                 : wide(0);
-        other[k * tile + i] =
-            real && col0 + i < y.cols ? static_cast<wide>(g.row(slot / g_per_row)[(col0 + i) * g.col_stride]) : wide(0);
+        bool const valid = first + k < end;
+        Int const slot = valid ? slots.slot(first + k) : 0;
+        a_tile[k * tile + i] = valid && row0 + i < y.rows
+                                   ? static_cast<wide>(x.row(slots.row_of(slot))[(row0 + i) * x.col_stride])
+                                   : wide(0);
+        b_tile[k * tile + i] = valid && col0 + i < y.cols
+                                   ? static_cast<wide>(g.row(slot / g_per_row)[(col0 + i) * g.col_stride])
+                                   : wide(0);
       }
       device.sync();
-      own.multiply_add(sum, left, tile, other);
+      accumulators.multiply_add(sum, a_tile, tile, b_tile);
       device.sync();
     }
     if (end - begin > block) product_tile::add_block(blocks, sum, false, true);
-    view<T> const made = y[expert];
+    view<T> const result = y[expert];
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) {
       HEADMIX_UNROLL
       for (int j = 0; j < 4; ++j) {
-        Index const row = row0 + own.down + 16 * i, col = col0 + own.right + 16 * j;
+        Index const row = row0 + accumulators.row + 16 * i, col = col0 + accumulators.col + 16 * j;
         if (row >= y.rows || col >= y.cols) continue;
-        wide const old = accumulate ? static_cast<wide>(device.load(&made(row, col))) : wide(0);
-        device.store(&made(row, col), static_cast<T>(old + sum[i][j]));
+        wide const old = accumulate ? static_cast<wide>(device.load(&result(row, col))) : wide(0);
+        device.store(&result(row, col), static_cast<T>(old + sum[i][j]));
       }
     }
   }
@@ -94,8 +95,8 @@ struct grouped_outer_tensor {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
   static constexpr int depth = 32, stages = 4;
-  static constexpr int left_bytes = depth * rows * 2, right_bytes = depth * columns * 2;
-  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static constexpr int a_bytes = depth * rows * 2, b_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (a_bytes + b_bytes);
   static_assert(rows * columns * 2 <= shared_bytes, "headmix: the result does not fit in shared memory");
 
   view<T> y;
@@ -113,43 +114,43 @@ struct grouped_outer_tensor {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     int const height = static_cast<int>(y.rows), width = static_cast<int>(y.cols);
-    slots_of_matrix_tile const mine(slots, device.block(), height, width, rows, columns, parts, depth);
-    if (mine.steps == 0 && accumulate && parts == 1) return;
-    Index const expert = mine.expert, begin = mine.begin;
-    int const part = mine.part, row0 = mine.row0, col0 = mine.col0, count = mine.count, steps = mine.steps;
+    slots_of_matrix_tile const block_tile(slots, device.block(), height, width, rows, columns, parts, depth);
+    if (block_tile.steps == 0 && accumulate && parts == 1) return;
+    Index const expert = block_tile.expert, begin = block_tile.begin;
+    int const part = block_tile.part, row0 = block_tile.row0, col0 = block_tile.col0, count = block_tile.count,
+              steps = block_tile.steps;
     int const thread = device.thread(), lane = device.lane(), warp = device.warp();
 
     // The slots whose rows this thread copies, read one step ahead.
-    using left_copy = tile_copy<depth, rows, threads>;
-    using right_copy = tile_copy<depth, columns, threads>;
-    Int left_slot[left_copy::count], right_slot[right_copy::count];
+    using a_copy = tile_copy<depth, rows, threads>;
+    using b_copy = tile_copy<depth, columns, threads>;
+    Int a_slot[a_copy::count], b_slot[b_copy::count];
     auto const read_slots = [&](int step) {
       int const first = step * depth;
       HEADMIX_UNROLL
-      for (int p = 0; p < left_copy::count; ++p) {
-        int const place = first + left_copy::row(thread, p);
-        left_slot[p] = place < count ? slots.slot(begin + place) : 0;
+      for (int p = 0; p < a_copy::count; ++p) {
+        int const position = first + a_copy::row(thread, p);
+        a_slot[p] = position < count ? slots.slot(begin + position) : 0;
       }
       HEADMIX_UNROLL
-      for (int p = 0; p < right_copy::count; ++p) {
-        int const place = first + right_copy::row(thread, p);
-        right_slot[p] = place < count ? slots.slot(begin + place) : 0;
+      for (int p = 0; p < b_copy::count; ++p) {
+        int const position = first + b_copy::row(thread, p);
+        b_slot[p] = position < count ? slots.slot(begin + position) : 0;
       }
     };
     int const x_stride = static_cast<int>(x.row_stride), g_stride = static_cast<int>(g.row_stride);
-    T const *const left0 = x.data + row0, *const right0 = g.data + col0;
+    T const *const a0 = x.data + row0, *const b0 = g.data + col0;
     auto const start = [&](int step, int stage) {
-      left_copy::start(device, device.template shared<T>(stage * left_bytes), thread, count - step * depth,
-                       height - row0, [&](int p, int) { return left0 + Index{slots.row_of(left_slot[p])} * x_stride; });
-      right_copy::start(device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread,
-                        count - step * depth, width - col0,
-                        [&](int p, int) { return right0 + Index{right_slot[p] / g_per_row} * g_stride; });
+      a_copy::start(device, device.template shared<T>(stage * a_bytes), thread, count - step * depth, height - row0,
+                    [&](int p, int) { return a0 + Index{slots.row_of(a_slot[p])} * x_stride; });
+      b_copy::start(device, device.template shared<T>(stages * a_bytes + stage * b_bytes), thread, count - step * depth,
+                    width - col0, [&](int p, int) { return b0 + Index{b_slot[p] / g_per_row} * g_stride; });
     };
 
     constexpr int m = rows / 32, n = columns / 16;  // a warp has 16 m x 8 n accumulators
-    int const down = warp / 2 * (16 * m), right = warp % 2 * (8 * n);
-    fragment_position<rows, false> const left_position(lane, 0, down);
-    fragment_position<columns, true> const right_position(lane, 0, right);
+    int const warp_row = warp / 2 * (16 * m), warp_col = warp % 2 * (8 * n);
+    fragment_position<rows, false> const a_position(lane, 0, warp_row);
+    fragment_position<columns, true> const b_position(lane, 0, warp_col);
     float sum[m][n][4] = {};
     read_slots(0);
     HEADMIX_UNROLL
@@ -165,15 +166,15 @@ struct grouped_outer_tensor {
       if (step + stages - 1 < steps) start(step + stages - 1, next);
       read_slots(step + stages);
       device.cp_async_commit();
-      auto const left = device.template shared<T>(stage * left_bytes);
-      auto const other = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      auto const a_tile = device.template shared<T>(stage * a_bytes);
+      auto const b_tile = device.template shared<T>(stages * a_bytes + stage * b_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < depth; k += 16) {
         words<4> a[m], b[n / 2];
         HEADMIX_UNROLL
-        for (int i = 0; i < m; ++i) a[i] = load_left_transposed(device, left, left_position, k, 16 * i);
+        for (int i = 0; i < m; ++i) a[i] = load_a_transposed(device, a_tile, a_position, k, 16 * i);
         HEADMIX_UNROLL
-        for (int j = 0; j < n / 2; ++j) b[j] = load_right(device, other, right_position, k, 16 * j);
+        for (int j = 0; j < n / 2; ++j) b[j] = load_b(device, b_tile, b_position, k, 16 * j);
         multiply_add<m, n, T>(device, sum, a, b);
       }
       stage = stage + 1 == stages ? 0 : stage + 1;
@@ -188,8 +189,8 @@ struct grouped_outer_tensor {
         for (int j = 0; j < n; ++j) {
           HEADMIX_UNROLL
           for (int c = 0; c < 4; ++c) {
-            int const row = row0 + down + 16 * i + lane / 4 + c / 2 * 8,
-                      col = col0 + right + 8 * j + lane % 4 * 2 + c % 2;
+            int const row = row0 + warp_row + 16 * i + lane / 4 + c / 2 * 8,
+                      col = col0 + warp_col + 8 * j + lane % 4 * 2 + c % 2;
             if (row < height && col < width) device.store(to + Index{row} * width + col, sum[i][j][c]);
           }
         }
@@ -201,26 +202,26 @@ struct grouped_outer_tensor {
     device.template cp_async_wait<0>();
     device.sync();
     using out = tile_copy<rows, columns, threads>;
-    auto const made = device.template shared<T>(0);
+    auto const result = device.template shared<T>(0);
     int const col = out::col(thread);
     T* const to = y.data + expert * y.stack_stride + row0 * y.row_stride + col0 + col;
     if (accumulate) {
       HEADMIX_UNROLL
       for (int p = 0; p < out::count; ++p) {
         int const i = out::row(thread, p);
-        bool const real = row0 + i < height && col0 + col < width;
-        device.store16(made + out::layout::offset(i, col / 8),
-                       real ? device.load16(to + i * y.row_stride) : words<4>{});
+        bool const valid = row0 + i < height && col0 + col < width;
+        device.store16(result + out::layout::offset(i, col / 8),
+                       valid ? device.load16(to + i * y.row_stride) : words<4>{});
       }
       device.sync();
     }
-    put_sums<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, down, right, accumulate);
+    store_accumulators<columns, T>(device.template shared<std::uint32_t>(0), sum, lane, warp_row, warp_col, accumulate);
     device.sync();
     HEADMIX_UNROLL
     for (int p = 0; p < out::count; ++p) {
       int const i = out::row(thread, p);
       if (row0 + i < height && col0 + col < width)
-        device.store16(to + i * y.row_stride, device.load16(made + out::layout::offset(i, col / 8)));
+        device.store16(to + i * y.row_stride, device.load16(result + out::layout::offset(i, col / 8)));
     }
   }
 };
@@ -244,7 +245,7 @@ struct grouped_outer_sum {
     Index const first = (device.block() * threads + device.thread()) * 8;
     if (first >= y.size()) return;
     T* const to = y.row(first / y.cols) + first % y.cols;
-    words<4> made = accumulate ? device.load16(to) : words<4>{};
+    words<4> result = accumulate ? device.load16(to) : words<4>{};
     float sum[8] = {};
     for (int part = 0; part < parts; ++part) {
       HEADMIX_UNROLL
@@ -256,10 +257,10 @@ struct grouped_outer_sum {
     }
     HEADMIX_UNROLL
     for (int i = 0; i < 4; ++i) {
-      std::uint32_t& word = made.word[i];
+      std::uint32_t& word = result.word[i];
       word = pack<T>(low_of<T>(word) + sum[2 * i], high_of<T>(word) + sum[2 * i + 1]);
     }
-    device.store16(to, made);
+    device.store16(to, result);
   }
 };
 
@@ -292,7 +293,7 @@ template <class T>
   if constexpr (Half<T>) {
     int const parts = grouped_outer_plan(y, x, g).parts;
     if (parts > 1) bytes = 16 + checked_bytes(checked(parts) * y.size(), sizeof(float));
-    if (dense_outer<T> const dense(y, x, g); dense.taken)
+    if (dense_outer<T> const dense(y, x, g); dense.applies)
       bytes = (std::max)(bytes, dense.shape.scratch_bytes(sizeof(T)));
   }
   return bytes;
@@ -312,10 +313,10 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
     auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
     std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
     dense_outer<T> const dense(y, x, g);
-    if (dense.taken && rows_are_aligned(dense.spreads_x ? x : g)) {
-      view<T const> const z = spread(queue, dense.shape, dense.spreads_x ? x : g, slots, aligned);
-      view<T const> const left = dense.spreads_x ? z : x, right = dense.spreads_x ? g : z;
-      return dense_product(queue, as_one(y, dense.spreads_x), left.transposed(), right, accumulate);
+    if (dense.applies && rows_are_aligned(dense.densifies_x ? x : g)) {
+      view<T const> const z = densify(queue, dense.shape, dense.densifies_x ? x : g, slots, aligned);
+      view<T const> const left = dense.densifies_x ? z : x, right = dense.densifies_x ? g : z;
+      return dense_product(queue, as_one_matrix(y, dense.densifies_x), left.transposed(), right, accumulate);
     }
     if (x.count == 1 && g.count == 1 && rows_are_aligned(x) && rows_are_aligned(g) && rows_are_aligned(y)) {
       auto const [rows, columns, parts] = grouped_outer_plan(y, x, g);
@@ -333,7 +334,7 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
       if (parts > 1) launch(grouped_outer_sum<T>{y, partial, parts, accumulate});
       return;
     }
-    tell_plain("the gradient of experts' weights", rows_not_aligned);
+    notify_plain_kernel("the gradient of experts' weights", rows_not_aligned);
   }
   grouped_outer_plain<T> const kernel{y, x, g, slots, g_per_row, accumulate};
   queue.launch(kernel, kernel.blocks());

@@ -27,7 +27,7 @@ struct slot_lists {
   /// The first slot of expert e; expert number experts() stands for no expert.
   [[nodiscard]] HEADMIX_DEVICE Index begin(Index e) const { return e > experts() ? count() : offsets(0, e); }
   [[nodiscard]] HEADMIX_DEVICE Index end(Index e) const { return begin(e + 1); }
-  [[nodiscard]] HEADMIX_DEVICE Int slot(Index place) const { return perm(0, place); }
+  [[nodiscard]] HEADMIX_DEVICE Int slot(Index i) const { return perm(0, i); }
   [[nodiscard]] HEADMIX_DEVICE Int row_of(Int slot) const { return slot / per_row; }
 };
 
@@ -68,12 +68,12 @@ struct slots_of_matrix_tile {
   /// Blocks are numbered by expert, then by part, then by tiles of `rows` x `columns`.
   HEADMIX_DEVICE slots_of_matrix_tile(slot_lists const& slots, Index block_number, int height, int width, int rows,
                                       int columns, int parts, int depth) {
-    int const block = static_cast<int>(block_number), across = (width + columns - 1) / columns;
-    int const tiles = (height + rows - 1) / rows * across;
+    int const block = static_cast<int>(block_number), column_tiles = (width + columns - 1) / columns;
+    int const tiles = (height + rows - 1) / rows * column_tiles;
     part = block / tiles % parts;
     expert = block / (tiles * parts);
-    row0 = block % tiles / across * rows;
-    col0 = block % across * columns;
+    row0 = block % tiles / column_tiles * rows;
+    col0 = block % column_tiles * columns;
     Index const all_begin = slots.begin(expert), all_end = slots.end(expert);
     Index const each = blocks_for(blocks_for(all_end - all_begin, parts), depth) * depth;
     begin = all_begin + part * each;

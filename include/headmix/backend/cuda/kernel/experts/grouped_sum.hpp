@@ -39,7 +39,7 @@ struct slot_sum {
     if (i >= y.rows * chunks) return;
     Index const row = i / chunks, col = i % chunks * 8;
     T* const to = y.data + row * y.row_stride + col;
-    words<4> made = accumulate ? device.load16(to) : words<4>{};
+    words<4> sums = accumulate ? device.load16(to) : words<4>{};
     float sum[8] = {};
     T const* from = parts + row * n * y.cols + col;
     for (int s = 0; s < n; ++s, from += y.cols) {
@@ -52,10 +52,10 @@ struct slot_sum {
     }
     HEADMIX_UNROLL
     for (int w = 0; w < 4; ++w) {
-      std::uint32_t& word = made.word[w];
+      std::uint32_t& word = sums.word[w];
       word = pack<T>(low_of<T>(word) + sum[2 * w], high_of<T>(word) + sum[2 * w + 1]);
     }
-    device.store16(to, made);
+    device.store16(to, sums);
   }
 };
 
@@ -69,9 +69,9 @@ template <class Queue, class T>
 [[nodiscard]] std::size_t grouped_sum_scratch_bytes(Queue const&, view<T> y, std::type_identity_t<view<T const>> x,
                                                     std::type_identity_t<view<T const>> w) {
   dense_sum<T> const dense(y, x, w);
-  Index const cols = columns_of_parts(dense.taken, y.cols);
+  Index const cols = columns_of_parts(dense.applies, y.cols);
   std::size_t const parts = 16 + checked_bytes(checked(x.rows) * cols, sizeof(T));
-  return dense.taken ? (std::max)(parts, dense.shape.scratch_bytes(sizeof(T))) : parts;
+  return dense.applies ? (std::max)(parts, dense.shape.scratch_bytes(sizeof(T))) : parts;
 }
 
 /// y_r (+)= the sum over the slots s of row r, s / slots_per_row = r, of x_s w_e, e being the expert of the slot. w,
@@ -87,12 +87,12 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
   std::byte* const aligned = scratch.data() + (16 - address % 16) % 16;
   dense_sum<T> const dense(y, x, w);
   if constexpr (Half<T>) {
-    if (dense.taken && x.count == 1 && y.count == 1 && rows_are_aligned(x)) {
-      view<T const> const z = spread(queue, dense.shape, x, slots, aligned);
-      return dense_product(queue, y, z, as_one(w, true), accumulate);
+    if (dense.applies && x.count == 1 && y.count == 1 && rows_are_aligned(x)) {
+      view<T const> const z = densify(queue, dense.shape, x, slots, aligned);
+      return dense_product(queue, y, z, as_one_matrix(w, true), accumulate);
     }
   }
-  Index const at_once = columns_of_parts(dense.taken, y.cols);
+  Index const at_once = columns_of_parts(dense.applies, y.cols);
   T* const free = reinterpret_cast<T*>(aligned);
   for (Index col = 0; col < y.cols; col += at_once) {
     Index const cols = y.cols - col < at_once ? y.cols - col : at_once;

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: MIT
 // A stable sort of slots by key: by expert, by sequence and expert, or by row of a table. Counting sort by digits,
 // three launches each: blocks count the digits of their chunks, warps scan the counts of a digit, and the slots are
-// moved to their places. Slots with choice -1 come last. Experts take one digit; a large table takes two or three.
+// scattered to their positions. Slots with choice -1 come last. Experts take one digit; a large table takes two or
+// three.
 //
 // cub::DeviceRadixSort needs more launches: at 16384 x 8 slots 8 for 32 experts and 10 for 1023 or 1024 (kernels and
 // memsets, one for the keys and one for the begins, CUDA 13.0), where these kernels take 3, 3 and 7
@@ -51,10 +52,10 @@ struct slot_keys {
 /// A pass of the sort: orders the slots, given in the order `from` (numerical if null), by one digit of their keys.
 struct digit_pass {
   static constexpr int threads = 256, warps = threads / 32;
-  static constexpr int most_bits = 10;  ///< per digit, so that every warp's counters fit in shared memory
-  static constexpr Int most_digits = Int{1} << most_bits;
-  static constexpr int counter_bytes = warps * most_digits * static_cast<int>(sizeof(Int));
-  static constexpr Index most_chunks = 128;
+  static constexpr int max_bits = 10;  ///< per digit, so that every warp's counters fit in shared memory
+  static constexpr Int max_digits = Int{1} << max_bits;
+  static constexpr int counter_bytes = warps * max_digits * static_cast<int>(sizeof(Int));
+  static constexpr Index max_chunks = 128;
 
   slot_keys keys;
   view<Int const> from;  ///< [1, slots]; null: 0, 1, ...
@@ -88,15 +89,15 @@ struct digit_pass {
   HEADMIX_DEVICE void count(Device& device, Counters counters, F const& f) const {
     Index const last = end(device);
     Int const mask = (Int{1} << bits) - 1;
-    for (Index place = begin(device); place < last; place += 32) {
-      Index const mine = place + device.lane();
-      bool const real = mine < last;
+    for (Index base = begin(device); base < last; base += 32) {
+      Index const i = base + device.lane();
+      bool const valid = i < last;
       Int slot = 0, digit = 0;
-      if (real) {
-        slot = from.data == nullptr ? static_cast<Int>(mine) : device.load(&from(0, mine));
+      if (valid) {
+        slot = from.data == nullptr ? static_cast<Int>(i) : device.load(&from(0, i));
         digit = keys.key(device, slot) >> shift & mask;
       }
-      std::uint32_t same = device.ballot(real);  // lanes with this lane's digit
+      std::uint32_t same = device.ballot(valid);  // lanes with this lane's digit
       for (int b = 0; b < bits; ++b) {
         bool const set = (digit >> b & 1) != 0;
         std::uint32_t const others = device.ballot(set);
@@ -104,18 +105,18 @@ struct digit_pass {
       }
       Int const rank = count_bits(same & ((std::uint32_t{1} << device.lane()) - 1));
       Int before = 0;
-      if (real) {
+      if (valid) {
         before = counters[digit];
         f(slot, before + rank);
       }
       device.sync_warp();
-      if (real && rank == 0) counters[digit] = before + count_bits(same);
+      if (valid && rank == 0) counters[digit] = before + count_bits(same);
       device.sync_warp();
     }
   }
   /// Replaces the counts of a digit by exclusive sums over the chunks. Returns the total.
   template <class Device>
-  HEADMIX_DEVICE Int sum_up(Device& device, Int digit) const {
+  HEADMIX_DEVICE Int scan_chunks(Device& device, Int digit) const {
     constexpr int each = 4;  // chunks per lane
     Int* const of_chunk = counts + digit * chunks;
     Int total = 0;
@@ -175,48 +176,48 @@ struct scan_digits {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Int const digit = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
     if (digit >= pass.digits) return;
-    Int const total = pass.sum_up(device, digit);
+    Int const total = pass.scan_chunks(device, digit);
     if (device.lane() == 0) device.store(pass.totals + digit, total);
   }
 };
 
-/// Moves the slots of chunks to their places.
-struct place_slots {
+/// Scatters the slots of chunks to their sorted positions.
+struct scatter_slots {
   static constexpr int threads = digit_pass::threads;
   static constexpr bool cooperative = true;
   static constexpr int begins_at = digit_pass::counter_bytes;
-  static constexpr int shared_bytes = begins_at + digit_pass::most_digits * static_cast<int>(sizeof(Int));
+  static constexpr int shared_bytes = begins_at + digit_pass::max_digits * static_cast<int>(sizeof(Int));
 
   digit_pass pass;
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     auto const counters = device.template shared<Int>(0), begins = device.template shared<Int>(begins_at);
-    auto const mine = counters + device.warp() * pass.digits;
-    find_begins_of_digits(device, begins);
+    auto const warp_counters = counters + device.warp() * pass.digits;
+    scan_totals(device, begins);
     pass.clear(device, counters);
-    pass.count(device, mine, [](Int, Int) {});
+    pass.count(device, warp_counters, [](Int, Int) {});
     device.sync();
     for (int d = device.thread(); d < pass.digits; d += threads) {
-      Int place = begins[d];
-      if (pass.begins.data && device.block() == 0) device.store(&pass.begins(0, d), place);
-      place += device.load(pass.counts + d * pass.chunks + device.block());
+      Int offset = begins[d];
+      if (pass.begins.data && device.block() == 0) device.store(&pass.begins(0, d), offset);
+      offset += device.load(pass.counts + d * pass.chunks + device.block());
       for (int w = 0; w < digit_pass::warps; ++w) {
         Int const count = counters[w * pass.digits + d];
-        counters[w * pass.digits + d] = place;
-        place += count;
+        counters[w * pass.digits + d] = offset;
+        offset += count;
       }
     }
     device.sync();
     if (pass.to.data == nullptr) return;
-    pass.count(device, mine, [&](Int slot, Int place) { device.store(&pass.to(0, place), slot); });
+    pass.count(device, warp_counters, [&](Int slot, Int offset) { device.store(&pass.to(0, offset), slot); });
   }
 
  private:
   /// The exclusive sums of the digits' totals.
   template <class Device, class Begins>
-  HEADMIX_DEVICE void find_begins_of_digits(Device& device, Begins begins) const {
-    constexpr int each = digit_pass::most_digits / threads;
+  HEADMIX_DEVICE void scan_totals(Device& device, Begins begins) const {
+    constexpr int each = digit_pass::max_digits / threads;
     Int const first = each * device.thread();
     Int begin[each];
     HEADMIX_UNROLL
@@ -264,17 +265,17 @@ struct digit_plan {
   explicit digit_plan(Int choices) {
     int total = 0;
     while (choices >> total != 0) ++total;
-    if (choices < digit_pass::most_digits) {
+    if (choices < digit_pass::max_digits) {
       passes = 1, bits = total, digits = choices + 1;
     } else {
-      passes = (total + digit_pass::most_bits - 1) / digit_pass::most_bits;
+      passes = (total + digit_pass::max_bits - 1) / digit_pass::max_bits;
       bits = (total + passes - 1) / passes;
       digits = Int{1} << bits;
     }
   }
   /// Workspace bytes for sorting `slots` slots: counts, totals, and the order between passes.
   [[nodiscard]] std::size_t bytes(Index slots) const {
-    return sizeof(Int) * static_cast<std::size_t>(digits * (digit_pass::most_chunks + 1) + (passes > 1 ? slots : 0));
+    return sizeof(Int) * static_cast<std::size_t>(digits * (digit_pass::max_chunks + 1) + (passes > 1 ? slots : 0));
   }
 };
 
@@ -290,10 +291,10 @@ void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const
          " choices takes ", plan.bytes(n));
   }
   constexpr Index warps = digit_pass::warps;
-  Index const slots_per_warp = blocks_for(blocks_for(n, digit_pass::most_chunks * warps), 32) * 32;
+  Index const slots_per_warp = blocks_for(blocks_for(n, digit_pass::max_chunks * warps), 32) * 32;
   Index const chunks = n == 0 ? 1 : blocks_for(n, warps * slots_per_warp);
   Int* const counts = reinterpret_cast<Int*>(workspace.data());
-  Int* const totals = counts + plan.digits * digit_pass::most_chunks;
+  Int* const totals = counts + plan.digits * digit_pass::max_chunks;
   view<Int> const other(totals + plan.digits, 1, n);
   view<Int const> from;
   for (int p = 0; p < plan.passes; ++p) {
@@ -313,7 +314,7 @@ void sort_slots(Queue& queue, view<Int> order, view<Int> begins, slot_keys const
     scan_digits const scan{pass};
     queue.launch(count_digits{pass}, chunks);
     queue.launch(scan, scan.blocks());
-    queue.launch(place_slots{pass}, chunks);
+    queue.launch(scatter_slots{pass}, chunks);
     from = to;
   }
   if (plan.passes > 1) {

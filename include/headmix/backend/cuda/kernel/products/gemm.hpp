@@ -39,7 +39,7 @@ struct gemm_kernel {
     Index const part = device.block() / (row_tiles * col_tiles), begin = part * part_depth;
     Index const end = begin + part_depth < a.cols ? begin + part_depth : a.cols;
     view<T> const to = y[part];
-    int const mine_row = device.thread() / 16, mine_col = device.thread() % 16;  // and every 16th after it
+    int const thread_row = device.thread() / 16, thread_col = device.thread() % 16;  // and every 16th after it
     W sum[4][4] = {};
     auto const blocks = device.template shared<W>(blocks_at + device.thread() * static_cast<int>(sizeof(W)));
     for (Index k = begin; k < end; k += depth) {
@@ -50,8 +50,8 @@ struct gemm_kernel {
       for (int l = 0; l < depth; ++l) {
         W left[4], right[4];
         for (int i = 0; i < 4; ++i) {
-          left[i] = tile_a[l * pitch + mine_row + 16 * i];
-          right[i] = tile_b[l * pitch + mine_col + 16 * i];
+          left[i] = tile_a[l * pitch + thread_row + 16 * i];
+          right[i] = tile_b[l * pitch + thread_col + 16 * i];
         }
         for (int i = 0; i < 4; ++i) {
           for (int j = 0; j < 4; ++j) sum[i][j] += left[i] * right[j];
@@ -62,8 +62,8 @@ struct gemm_kernel {
     if (end - begin > block) product_tile::add_block(blocks, sum, false, true);
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 4; ++j) {
-        Index const row = first_row + mine_row + 16 * i, col = first_col + mine_col + 16 * j;
-        if (row < y.rows && col < y.cols) put_element(device, &to(row, col), sum[i][j], accumulate);
+        Index const row = first_row + thread_row + 16 * i, col = first_col + thread_col + 16 * j;
+        if (row < y.rows && col < y.cols) store_element(device, &to(row, col), sum[i][j], accumulate);
       }
     }
   }
@@ -76,8 +76,8 @@ struct gemm_kernel {
     bool const along_rows = from.col_stride != 1 && from.row_stride == 1;
     for (int e = device.thread(); e < depth * tile; e += threads) {
       int const i = along_rows ? e % depth : e / tile, j = along_rows ? e / depth : e % tile;
-      bool const real = k + i < end && first + j < from.cols;
-      to[i * pitch + j] = real ? static_cast<W>(device.load(&from(k + i, first + j))) : W(0);
+      bool const valid = k + i < end && first + j < from.cols;
+      to[i * pitch + j] = valid ? static_cast<W>(device.load(&from(k + i, first + j))) : W(0);
     }
   }
 };
@@ -108,15 +108,15 @@ void gemm(Queue& queue, view<T> y, view<A const> a, view<B const> b, bool accumu
   using kernel = gemm_kernel<W, T, A, B>;
   Index const blocks = kernel::blocks(y.rows, y.cols);
   if (blocks == 0) return;
-  Index const room = static_cast<Index>(queue.workspace().size() / sizeof(W)) / (y.rows * y.cols);
+  Index const parts_in_workspace = static_cast<Index>(queue.workspace().size() / sizeof(W)) / (y.rows * y.cols);
   Index parts = enough_blocks / blocks, least_parts = a.cols / most_depth;
   if (parts < least_parts) parts = least_parts;
-  for (Index const most : {a.cols / least_depth, room}) parts = parts < most ? parts : most;
+  for (Index const most : {a.cols / least_depth, parts_in_workspace}) parts = parts < most ? parts : most;
   if (parts <= 1) return queue.launch(kernel{y, a, b, accumulate, a.cols}, blocks);
   Index const part_depth = blocks_for(blocks_for(a.cols, parts), kernel::depth) * kernel::depth;
-  view<W> const made(reinterpret_cast<W*>(queue.workspace().data()), blocks_for(a.cols, part_depth), y.rows, y.cols);
-  queue.launch(gemm_kernel<W, W, A, B>{made, a, b, false, part_depth}, blocks * made.count);
-  map<W>(queue, y, tree_stack_sum<W>{made}, accumulate);
+  view<W> const partial(reinterpret_cast<W*>(queue.workspace().data()), blocks_for(a.cols, part_depth), y.rows, y.cols);
+  queue.launch(gemm_kernel<W, W, A, B>{partial, a, b, false, part_depth}, blocks * partial.count);
+  map<W>(queue, y, tree_stack_sum<W>{partial}, accumulate);
 }
 
 }  // namespace headmix::gpu

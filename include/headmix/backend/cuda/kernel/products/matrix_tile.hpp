@@ -104,19 +104,19 @@ struct tile_copy {
     for (int p = 0; p < count; ++p) {
       int const i = row(thread, p);
       auto const* const from = source(p, i);
-      bool const real = from != nullptr && c < width;
-      device.cp_async16(tile + layout::offset(i, c / 8), real ? from + c : from, real);
+      bool const valid = from != nullptr && c < width;
+      device.cp_async16(tile + layout::offset(i, c / 8), valid ? from + c : from, valid);
     }
   }
   /// from[p] is the address of the thread's chunk of its p-th row in the first of several adjacent tiles, and `right`
-  /// the column offset of this tile; rows that are not real become 0. For many tiles of the same rows: addresses are
+  /// the column offset of this tile; rows that are not valid become 0. For many tiles of the same rows: addresses are
   /// computed once.
   template <class Device, class Pointer, class T>
-  static HEADMIX_DEVICE void start_found(Device& device, Pointer tile, int thread, T const* const (&from)[count],
-                                         bool const (&real)[count], int right) {
+  static HEADMIX_DEVICE void start_from(Device& device, Pointer tile, int thread, T const* const (&from)[count],
+                                        bool const (&valid)[count], int right) {
     HEADMIX_UNROLL
     for (int p = 0; p < count; ++p) {
-      device.cp_async16(tile + layout::offset(row(thread, p), col(thread) / 8), from[p] + right, real[p]);
+      device.cp_async16(tile + layout::offset(row(thread, p), col(thread) / 8), from[p] + right, valid[p]);
     }
   }
   /// Only the first `height` rows and `width` columns are read; the result of source for other rows is ignored.
@@ -160,27 +160,27 @@ class fragment_position {
 
 /// A lane's part of the 16 x 16 left operand of a product, from a tile with a row for each row of A.
 template <class Device, class Pointer, int cols>
-HEADMIX_DEVICE words<4> load_left(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
-                                  int col) {
+HEADMIX_DEVICE words<4> load_a(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
+                               int col) {
   return device.ldmatrix_x4(tile + position.at(row, col));
 }
 /// The left operand from a tile of A^T: row and col are those of the tile, i.e. depth and row of A.
 template <class Device, class Pointer, int cols>
-HEADMIX_DEVICE words<4> load_left_transposed(Device& device, Pointer tile,
-                                             fragment_position<cols, false> const& position, int row, int col) {
+HEADMIX_DEVICE words<4> load_a_transposed(Device& device, Pointer tile, fragment_position<cols, false> const& position,
+                                          int row, int col) {
   return device.ldmatrix_x4_trans(tile + position.at(row, col));
 }
 /// The right operand, 16 deep and 16 columns wide, from a tile with a row for each step of the depth: words 0 and 1 are
 /// the operand of the first 8 columns, 2 and 3 of the others.
 template <class Device, class Pointer, int cols>
-HEADMIX_DEVICE words<4> load_right(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
-                                   int col) {
+HEADMIX_DEVICE words<4> load_b(Device& device, Pointer tile, fragment_position<cols, true> const& position, int row,
+                               int col) {
   return device.ldmatrix_x4_trans(tile + position.at(row, col));
 }
 /// The right operand from a tile of B^T: row and col are those of the tile, i.e. column and depth of B.
 template <class Device, class Pointer, int cols>
-HEADMIX_DEVICE words<4> load_right_transposed(Device& device, Pointer tile,
-                                              fragment_position<cols, false> const& position, int row, int col) {
+HEADMIX_DEVICE words<4> load_b_transposed(Device& device, Pointer tile, fragment_position<cols, false> const& position,
+                                          int row, int col) {
   return device.ldmatrix_x4(tile + position.at(row, col));
 }
 
@@ -205,7 +205,8 @@ HEADMIX_DEVICE void multiply_add(Device& device, float (&c)[m][n][4], words<4> c
 /// Stores accumulators rounded to T in a tile, from (row, col) on, or adds them to its content. `pairs` are the tile's
 /// words of two elements; each word is accessed by one thread only.
 template <int cols, Half T = bfloat16, int m, int n, class Pointer>
-HEADMIX_DEVICE void put_sums(Pointer pairs, float const (&c)[m][n][4], int lane, int row, int col, bool add = false) {
+HEADMIX_DEVICE void store_accumulators(Pointer pairs, float const (&c)[m][n][4], int lane, int row, int col,
+                                       bool add = false) {
   HEADMIX_UNROLL
   for (int i = 0; i < m; ++i) {
     HEADMIX_UNROLL

@@ -13,21 +13,21 @@ struct product_tile {
   static constexpr int size = 64;                ///< rows, and columns
   static constexpr int depth = 16;               ///< per step
   static constexpr int block = 4 * block_terms;  ///< products that a sum adds sequentially
-  int down, right;                               ///< the thread's first row and column, followed by every 16th
+  int row, col;                                  ///< the thread's first row and column, followed by every 16th
 
-  HEADMIX_DEVICE explicit product_tile(int thread) : down(thread / 16), right(thread % 16) {}
+  HEADMIX_DEVICE explicit product_tile(int thread) : row(thread / 16), col(thread % 16) {}
 
-  /// Adds a step: row k of `left` holds column k of the left operand, row k of `other` row k of the right one. Their
-  /// rows are left_row and `size` elements apart.
+  /// Adds a step: row k of `a_tile` holds column k of a, row k of `b_tile` row k of b. Their rows are `a_pitch` and
+  /// `size` elements apart.
   template <class W, class Shared>
-  HEADMIX_DEVICE void multiply_add(W (&sum)[4][4], Shared const& left, int left_row, Shared const& other) const {
+  HEADMIX_DEVICE void multiply_add(W (&sum)[4][4], Shared const& a_tile, int a_pitch, Shared const& b_tile) const {
     HEADMIX_UNROLL
     for (int k = 0; k < depth; ++k) {
       W a[4], b[4];
       HEADMIX_UNROLL
-      for (int i = 0; i < 4; ++i) a[i] = left[k * left_row + down + 16 * i];
+      for (int i = 0; i < 4; ++i) a[i] = a_tile[k * a_pitch + row + 16 * i];
       HEADMIX_UNROLL
-      for (int j = 0; j < 4; ++j) b[j] = other[k * size + right + 16 * j];
+      for (int j = 0; j < 4; ++j) b[j] = b_tile[k * size + col + 16 * j];
       HEADMIX_UNROLL
       for (int i = 0; i < 4; ++i) {
         HEADMIX_UNROLL

@@ -58,11 +58,11 @@ struct stage_ring {
   static HEADMIX_DEVICE void wait_full(Device& device, int step) {
     device.mbarrier_wait(full(device, step), parity_of(step));
   }
-  /// Called by a reader that waits for all of its steps in order; `odd` starts as 0 and has a bit for each stage.
+  /// Called by a reader that waits for all of its steps in order; `parities` starts as 0 and has a bit for each stage.
   template <class Device>
-  static HEADMIX_DEVICE void wait_next(Device& device, position const& at, int reader, int& odd) {
-    device.mbarrier_wait(full_at(device, at.stage, reader), odd >> at.stage & 1);
-    odd ^= 1 << at.stage;
+  static HEADMIX_DEVICE void wait_next(Device& device, position const& at, int reader, int& parities) {
+    device.mbarrier_wait(full_at(device, at.stage, reader), parities >> at.stage & 1);
+    parities ^= 1 << at.stage;
   }
   /// Returns at once for the first `stages` steps.
   template <class Device>

@@ -31,8 +31,8 @@ struct route_tensor {
   static constexpr int warps = 4, threads = 32 * warps;
   static constexpr bool cooperative = true;
   static constexpr int rows = 64, depth = 64, stages = 3;
-  static constexpr int left_bytes = rows * depth * 2, right_bytes = depth * columns * 2;
-  static constexpr int shared_bytes = stages * (left_bytes + right_bytes);
+  static constexpr int a_bytes = rows * depth * 2, b_bytes = depth * columns * 2;
+  static constexpr int shared_bytes = stages * (a_bytes + b_bytes);
   static constexpr int logit_row = columns + 4;  // rows of a fragment begin in different banks
   static constexpr int p_sums_at = rows * logit_row * 4, counts_at = p_sums_at + warps * columns * 4;
   static_assert(counts_at + warps * columns * 4 <= shared_bytes,
@@ -60,15 +60,15 @@ struct route_tensor {
     auto const start = [&](int step, int stage) {
       int const k0 = step * depth;
       tile_copy<rows, depth, threads>::start(
-          device, device.template shared<T>(stage * left_bytes), thread, height, inner - k0,
+          device, device.template shared<T>(stage * a_bytes), thread, height, inner - k0,
           [&](int, int i) { return x.data + (row0 + (i < height ? i : 0)) * x.row_stride + k0; });
-      tile_copy<depth, columns, threads>::start(
-          device, device.template shared<T>(stages * left_bytes + stage * right_bytes), thread, inner - k0, width,
-          [&](int, int k) { return w.data + (Index{k0} + k) * w.row_stride; });
+      tile_copy<depth, columns, threads>::start(device, device.template shared<T>(stages * a_bytes + stage * b_bytes),
+                                                thread, inner - k0, width,
+                                                [&](int, int k) { return w.data + (Index{k0} + k) * w.row_stride; });
     };
     constexpr int n = columns / 8;
-    fragment_position<depth, true> const left_position(lane, 16 * warp, 0);
-    fragment_position<columns, true> const right_position(lane, 0, 0);
+    fragment_position<depth, true> const a_position(lane, 16 * warp, 0);
+    fragment_position<columns, true> const b_position(lane, 0, 0);
     float sum[1][n][4] = {};
     int const steps = (inner + depth - 1) / depth;
     HEADMIX_UNROLL
@@ -82,14 +82,14 @@ struct route_tensor {
       if (step + stages - 1 < steps) start(step + stages - 1, (step + stages - 1) % stages);
       device.cp_async_commit();
       int const stage = step % stages;
-      auto const left = device.template shared<T>(stage * left_bytes);
-      auto const right = device.template shared<T>(stages * left_bytes + stage * right_bytes);
+      auto const left = device.template shared<T>(stage * a_bytes);
+      auto const right = device.template shared<T>(stages * a_bytes + stage * b_bytes);
       HEADMIX_UNROLL
       for (int k = 0; k < depth; k += 16) {
-        words<4> const a[1] = {load_left(device, left, left_position, 0, k)};
+        words<4> const a[1] = {load_a(device, left, a_position, 0, k)};
         words<4> b[n / 2];
         HEADMIX_UNROLL
-        for (int j = 0; j < n / 2; ++j) b[j] = load_right(device, right, right_position, k, 16 * j);
+        for (int j = 0; j < n / 2; ++j) b[j] = load_b(device, right, b_position, k, 16 * j);
         multiply_add<1, n, T>(device, sum, a, b);
       }
     }
@@ -107,67 +107,68 @@ struct route_tensor {
     device.sync_warp();
 
     constexpr int lanes = columns / 4;  // per row, with four columns each
-    int const member = lane % lanes;
+    int const lane_of_row = lane % lanes;
     float p_sum[4] = {};      // of this lane's columns, over its rows
     std::uint32_t count = 0;  // a byte for each column: a warp has 16 rows
     HEADMIX_NO_UNROLL
     for (int first = 0; first < 16; first += 32 / lanes) {
       int const i = first + lane / lanes;
       Index const row = row0 + 16 * warp + i;
-      bool const real = row < x.rows;
-      float value[4], top = minus_infinity<float>, total = 0;
+      bool const valid = row < x.rows;
+      float value[4], row_max = minus_infinity<float>, row_sum = 0;
       HEADMIX_UNROLL
       for (int c = 0; c < 4; ++c) {
-        int const e = member + lanes * c;
-        if (real && e < width) device.store(&z(row, e), float(logits[i * logit_row + e]));
+        int const e = lane_of_row + lanes * c;
+        if (valid && e < width) device.store(&z(row, e), float(logits[i * logit_row + e]));
         value[c] = e < experts ? float(logits[i * logit_row + before + e]) : minus_infinity<float>;
-        if (s.data && real && e < experts) device.store(&s(row, e), value[c]);
-        top = larger_number{}(top, value[c]);
+        if (s.data && valid && e < experts) device.store(&s(row, e), value[c]);
+        row_max = maximum_or_nan{}(row_max, value[c]);
       }
-      for (int mask = lanes / 2; mask > 0; mask /= 2) top = larger_number{}(top, device.shuffle_xor(top, mask));
+      for (int mask = lanes / 2; mask > 0; mask /= 2)
+        row_max = maximum_or_nan{}(row_max, device.shuffle_xor(row_max, mask));
       HEADMIX_UNROLL
-      for (int c = 0; c < 4; ++c) total += value[c] = exp_below(value[c], top);
-      for (int mask = lanes / 2; mask > 0; mask /= 2) total += device.shuffle_xor(total, mask);
+      for (int c = 0; c < 4; ++c) row_sum += value[c] = exp_minus_max(value[c], row_max);
+      for (int mask = lanes / 2; mask > 0; mask /= 2) row_sum += device.shuffle_xor(row_sum, mask);
       HEADMIX_UNROLL
       for (int c = 0; c < 4; ++c) {
-        int const e = member + lanes * c;
-        value[c] = top == minus_infinity<float> ? 0.0f : value[c] / total;
-        if (real && e < experts) device.store(&p(row, e), value[c]);
-        if (real) p_sum[c] += value[c];
+        int const e = lane_of_row + lanes * c;
+        value[c] = row_max == minus_infinity<float> ? 0.0f : value[c] / row_sum;
+        if (valid && e < experts) device.store(&p(row, e), value[c]);
+        if (valid) p_sum[c] += value[c];
       }
-      if (real && member == 0) {
-        float const log_total = top + std::log(total);
-        if (log_sum.data) device.store(&log_sum(row, 0), log_total);
-        logits[i * logit_row] = log_total;  // the logits of this row have been read
+      if (valid && lane_of_row == 0) {
+        float const row_log_sum = row_max + std::log(row_sum);
+        if (log_sum.data) device.store(&log_sum(row, 0), row_log_sum);
+        logits[i * logit_row] = row_log_sum;  // the logits of this row have been read
       }
       std::uint32_t rank[4];  // 0: no such column, or chosen
       HEADMIX_UNROLL
-      for (int c = 0; c < 4; ++c) rank[c] = member + lanes * c < experts ? rank_of(value[c]) : 0;
+      for (int c = 0; c < 4; ++c) rank[c] = lane_of_row + lanes * c < experts ? rank_of(value[c]) : 0;
       auto const best_left = [&](candidate<float>) {
-        candidate<float> best = {rank[0], member};
+        candidate<float> best = {rank[0], lane_of_row};
         HEADMIX_UNROLL
         for (int c = 1; c < 4; ++c) {
-          if (rank[c] > best.rank) best = {rank[c], member + lanes * c};
+          if (rank[c] > best.rank) best = {rank[c], lane_of_row + lanes * c};
         }
         return best;
       };
       choose<float>(device, lanes, index.cols, best_left, [&](Index k, Int column) {
-        if (real && member == 0) device.store(&index(row, k), column);
+        if (valid && lane_of_row == 0) device.store(&index(row, k), column);
         HEADMIX_UNROLL
         for (int c = 0; c < 4; ++c) {
-          bool const mine = column == member + lanes * c;
-          count += std::uint32_t{real && mine} << (8 * c);
+          bool const mine = column == lane_of_row + lanes * c;
+          count += std::uint32_t{valid && mine} << (8 * c);
           if (mine) rank[c] = 0;
         }
       });
     }
-    if (parts.p_sums || parts.counts || parts.squares) put_parts<lanes>(device, experts, p_sum, count);
+    if (parts.p_sums || parts.counts || parts.squares) store_partials<lanes>(device, experts, p_sum, count);
   }
 
  private:
   /// Adds the columns of all lanes and warps, in order.
   template <int lanes, class Device>
-  HEADMIX_DEVICE void put_parts(Device& device, int experts, float (&p_sum)[4], std::uint32_t count) const {
+  HEADMIX_DEVICE void store_partials(Device& device, int experts, float (&p_sum)[4], std::uint32_t count) const {
     auto const p_sums = device.template shared<float>(p_sums_at);
     auto const counts = device.template shared<Int>(counts_at);
     HEADMIX_UNROLL
@@ -188,8 +189,8 @@ struct route_tensor {
       // Each lane has two of the rows.
       float sum = 0;
       for (int i = device.lane(); i < rows && block * rows + i < x.rows; i += 32) {
-        float const log_total = device.template shared<float>(i * logit_row * 4)[0];
-        sum += log_total * log_total;
+        float const row_log_sum = device.template shared<float>(i * logit_row * 4)[0];
+        sum += row_log_sum * row_log_sum;
       }
       for (int mask = 16; mask > 0; mask /= 2) sum += device.shuffle_xor(sum, mask);
       if (device.lane() == 0) device.store(parts.squares + block, sum);
@@ -222,17 +223,17 @@ struct route_sums {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Int const expert = static_cast<Int>(device.block()) * digit_pass::warps + device.warp();
-    bool const real = expert < p_sum.cols;
+    bool const valid = expert < p_sum.cols;
     auto const add_up = [&](float const* parts, float* to) {
       float sum =
           sum_in_blocks<float, float>(device.lane(), pass.chunks, 32, [&](Index c) { return device.load(parts + c); });
-      sum = combined(device, team{5}, sum, add_numbers{});
+      sum = team_reduce(device, team{5}, sum, plus{});
       if (device.lane() == 0) device.store(to, sum);
     };
-    if (p_sums && real) add_up(p_sums + expert * pass.chunks, &p_sum(0, expert));
+    if (p_sums && valid) add_up(p_sums + expert * pass.chunks, &p_sum(0, expert));
     if (square_sums && expert == 0) add_up(square_sums, squares.data);
     if (pass.counts == nullptr || expert >= pass.digits) return;
-    Int const total = pass.sum_up(device, expert);
+    Int const total = pass.scan_chunks(device, expert);
     if (device.lane() > 0) return;
     device.store(pass.totals + expert, total);
     if (chosen_sum.data && expert < chosen_sum.cols) device.store(&chosen_sum(0, expert), static_cast<float>(total));
@@ -254,14 +255,16 @@ struct softmax_top_k_kernel {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = members.row(device);
-    bool const real = i < z.rows;
-    row_scale<W> const scale = scale_of_row<W>(device, members, z, i, real);
-    Index const first = members.member(device), end = real ? z.cols : 0;
+    bool const valid = i < z.rows;
+    softmax_statistics<W> const statistics = softmax_statistics_of_row<W>(device, members, z, i, valid);
+    Index const first = members.member(device), end = valid ? z.cols : 0;
     auto const probability = [&](Index j) {
-      return scale.top == minus_infinity<W> ? W(0) : exp_below(device.load(&z(i, j)), scale.top) / scale.sum;
+      return statistics.row_max == minus_infinity<W>
+                 ? W(0)
+                 : exp_minus_max(device.load(&z(i, j)), statistics.row_max) / statistics.sum;
     };
     for (Index j = first; j < end; j += members.size()) device.store(&p(i, j), probability(j));
-    choose_columns<W>(device, members, real, index, i, view<W const>(p));  // a lane reads what it wrote
+    choose_columns<W>(device, members, valid, index, i, view<W const>(p));  // a lane reads what it wrote
   }
 };
 
@@ -306,7 +309,7 @@ template <class Queue, class T>
     Index const experts = r.p.cols, width = r.w.cols;
     if (1 > experts) return false;
     if (!rows_are_aligned(r.x) || r.x.count != 1 || width > 128) {
-      tell_plain("a router", width > 128 ? "there are more than 128 experts" : rows_not_aligned);
+      notify_plain_kernel("a router", width > 128 ? "there are more than 128 experts" : rows_not_aligned);
       return false;
     }
     bool const orders = r.order.data || r.begins.data;
@@ -352,7 +355,7 @@ template <class Queue, class T>
                                r.begins};
       route_sums const sums{r.p_sum, r.chosen_sum, r.squares, parts.p_sums, parts.squares, pass};
       queue.launch(sums, sums.blocks());
-      if (orders) queue.launch(place_slots{pass}, blocks);
+      if (orders) queue.launch(scatter_slots{pass}, blocks);
     }
     return true;
   } else {

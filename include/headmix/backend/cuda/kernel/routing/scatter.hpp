@@ -48,7 +48,7 @@ struct scatter_kernel {
           for (; p < last; ++p) sum += static_cast<W>(device.load(&a(device.load(order + p), first + j)));
           blocks += static_cast<double>(sum);
         }
-        put_element(device, &y(v, first + j), static_cast<W>(blocks), accumulate);
+        store_element(device, &y(v, first + j), static_cast<W>(blocks), accumulate);
       }
       return;
     }
@@ -61,7 +61,7 @@ struct scatter_kernel {
     }
     T* const row = y.row(v) + first * y.col_stride;
     for (int c = 0; c < 4; ++c) {
-      if (32 * c < left) put_element(device, row + 32 * c * y.col_stride, sum[c], accumulate);
+      if (32 * c < left) store_element(device, row + 32 * c * y.col_stride, sum[c], accumulate);
     }
   }
 };
@@ -97,7 +97,7 @@ struct scatter_long_kernel {
       W const other = partial[w * 32 + device.lane()];
       sum += other;
     }
-    put_element(device, &y(v, j), sum, accumulate);
+    store_element(device, &y(v, j), sum, accumulate);
   }
 };
 

@@ -12,11 +12,11 @@ namespace headmix::gpu {
 
 /// Element (i, k) is a(i, index(i, k)).
 template <class T>
-struct tree_take {
+struct tree_gather_cols {
   view<T const> a;
   view<Int const> index;
 
-  struct taken {
+  struct gathered {
     T const* data;
     Int const* chosen;
     Index stride, chosen_stride;
@@ -26,17 +26,17 @@ struct tree_take {
       return j < 0 ? P(0) : static_cast<P>(data[j * stride]);
     }
   };
-  HEADMIX_HD taken row(Index i) const { return {&a(i, 0), &index(i, 0), a.col_stride, index.col_stride}; }
+  HEADMIX_HD gathered row(Index i) const { return {&a(i, 0), &index(i, 0), a.col_stride, index.col_stride}; }
 };
 
 /// Element (i, j) is the sum of a(i, k) over the k with index(i, k) = j, in order; of ones where a is null.
 template <class T>
-struct tree_put {
+struct tree_scatter_cols {
   static constexpr bool is_loop = true;
   view<T const> a;
   view<Int const> index;
 
-  struct put {
+  struct scattered {
     T const* data;
     Int const* chosen;
     Index stride, chosen_stride, n;
@@ -49,7 +49,7 @@ struct tree_put {
       return sum;
     }
   };
-  HEADMIX_HD put row(Index i) const {
+  HEADMIX_HD scattered row(Index i) const {
     return {a.data == nullptr ? nullptr : &a(i, 0), &index(i, 0), a.col_stride, index.col_stride, index.cols};
   }
 };
@@ -75,7 +75,7 @@ struct tree_renumber {
 
 /// Row i is row index(i, 0) of a table.
 template <class T>
-struct tree_gather {
+struct tree_gather_rows {
   view<T const> table;
   view<Int const> index;
 

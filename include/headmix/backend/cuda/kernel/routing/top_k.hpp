@@ -59,8 +59,9 @@ HEADMIX_DEVICE void choose(Device& device, int lanes, Index n, Best const& best_
 }
 /// Writes the top-k columns of row i of a, read by a team of lanes.
 template <class W, class A, class Device>
-HEADMIX_DEVICE void choose_columns(Device& device, team members, bool real, view<Int> index, Index i, view<A const> a) {
-  Int const first = members.member(device), end = real ? static_cast<Int>(a.cols) : 0;
+HEADMIX_DEVICE void choose_columns(Device& device, team members, bool valid, view<Int> index, Index i,
+                                   view<A const> a) {
+  Int const first = members.member(device), end = valid ? static_cast<Int>(a.cols) : 0;
   auto const best_after = [&](candidate<W> last) {
     candidate<W> best;
     for (Int j = first; j < end; j += members.size()) {
@@ -70,7 +71,7 @@ HEADMIX_DEVICE void choose_columns(Device& device, team members, bool real, view
     return best;
   };
   choose<W>(device, members.size(), index.cols, best_after, [&](Index k, Int column) {
-    if (real && first == 0) device.store(&index(i, k), column);
+    if (valid && first == 0) device.store(&index(i, k), column);
   });
 }
 

@@ -62,7 +62,7 @@ inline constexpr int team_bytes = team_threads / 32 * static_cast<int>(sizeof(V)
 
 /// combine(a, combine(b, ...)) over the values of a team, the same for all members. All threads of the block call.
 template <class V, class Combine, class Device>
-[[nodiscard]] HEADMIX_DEVICE V combined(Device& device, team t, V value, Combine combine) {
+[[nodiscard]] HEADMIX_DEVICE V team_reduce(Device& device, team t, V value, Combine combine) {
   for (int mask = (t.size() < 32 ? t.size() : 32) / 2; mask > 0; mask /= 2) {
     value = combine(value, device.shuffle_xor(value, mask));
   }
@@ -80,14 +80,14 @@ template <class V, class Combine, class Device>
   return value;
 }
 
-struct add_numbers {
+struct plus {
   template <class W>
   HEADMIX_HD W operator()(W a, W b) const {
     return a + b;
   }
 };
 /// The maximum; NaN propagates.
-struct larger_number {
+struct maximum_or_nan {
   template <class W>
   HEADMIX_HD W operator()(W a, W b) const {
     return b > a || b != b ? b : a;
@@ -125,7 +125,7 @@ template <class P, class W, bool unrolls = true, class F>
 
 /// *p (+)= value.
 template <class T, class W, class Device>
-HEADMIX_DEVICE void put_element(Device& device, T* p, W value, bool accumulate) {
+HEADMIX_DEVICE void store_element(Device& device, T* p, W value, bool accumulate) {
   device.store(p, static_cast<T>(accumulate ? static_cast<W>(device.load(p)) + value : value));
 }
 

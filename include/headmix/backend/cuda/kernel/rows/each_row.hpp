@@ -34,7 +34,7 @@ struct tree_concat {
   HEADMIX_HD joined row(Index i) const { return {&a(i, 0), &b(i, 0), a.col_stride, b.col_stride, a.cols}; }
 };
 
-// The functions of a team for row i; there is no row if `real` is false.
+// The functions of a team for row i; there is no row if `valid` is false.
 
 /// A step; its elements are computed as float_vectors if `vectors` is true.
 template <class S>
@@ -55,53 +55,53 @@ vector_step<row_step::sum<T, Tree>> with_vectors(row_step::sum<T, Tree> const& s
 }
 
 template <class W, class T, class Tree, class Device>
-HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree> const& s, Index i, bool real) {
-  if (!real) return;
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::map<T, Tree> const& s, Index i, bool valid) {
+  if (!valid) return;
   using number = std::conditional_t<std::is_same_v<T, Int>, Int, W>;
   auto const row = s.tree.row(i);
   HEADMIX_NO_UNROLL
   for (Index j = members.member(device); j < s.y.cols; j += members.size()) {
-    put_element(device, &s.y(i, j), row.template at<number>(j), s.accumulate);
+    store_element(device, &s.y(i, j), row.template at<number>(j), s.accumulate);
   }
 }
 template <class W, class T, class Tree, class Device>
 HEADMIX_DEVICE void execute(Device& device, team members, vector_step<row_step::map<T, Tree>> const& s, Index i,
-                            bool real) {
+                            bool valid) {
   constexpr int width = float_vector::width;  // rows are short: an int counts their columns
-  if (!s.vectors) return execute<W>(device, members, static_cast<row_step::map<T, Tree> const&>(s), i, real);
-  if (!real) return;
+  if (!s.vectors) return execute<W>(device, members, static_cast<row_step::map<T, Tree> const&>(s), i, valid);
+  if (!valid) return;
   auto const row = s.tree.lazy_row(i);
   HEADMIX_NO_UNROLL
   for (int j = members.member(device) * width, cols = static_cast<int>(s.y.cols); j < cols;
        j += members.size() * width) {
-    put_vector(device, s.y.row(i) + j, row, j, s.accumulate);
+    store_vector(device, s.y.row(i) + j, row, j, s.accumulate);
   }
 }
 template <class W, class T, class Tree, class Device>
 HEADMIX_DEVICE void execute(Device& device, team members, vector_step<row_step::sum<T, Tree>> const& s, Index i,
-                            bool real) {
-  W const sum = sum_of_row<W>(device, members, s.a, i, real, s.vectors);
-  if (real && members.member(device) == 0) put_element(device, &s.y(i, 0), sum, s.accumulate);
+                            bool valid) {
+  W const sum = sum_of_row<W>(device, members, s.a, i, valid, s.vectors);
+  if (valid && members.member(device) == 0) store_element(device, &s.y(i, 0), sum, s.accumulate);
 }
 template <class W, class T, class A, class Device>
-HEADMIX_DEVICE void execute(Device& device, team members, row_step::softmax<T, A> const& s, Index i, bool real) {
-  softmax_of_row<W>(device, members, s.y, s.a, i, real);
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::softmax<T, A> const& s, Index i, bool valid) {
+  softmax_of_row<W>(device, members, s.y, s.a, i, valid);
 }
 template <class W, class T, class Device>
-HEADMIX_DEVICE void execute(Device& device, team members, row_step::gather<T> const& s, Index i, bool real) {
-  execute<W>(device, members, row_step::map<T, tree_take<T>>{s.y, {s.a, s.index}, false}, i, real);
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::gather<T> const& s, Index i, bool valid) {
+  execute<W>(device, members, row_step::map<T, tree_gather_cols<T>>{s.y, {s.a, s.index}, false}, i, valid);
 }
 template <class W, class T, class Device>
-HEADMIX_DEVICE void execute(Device& device, team members, row_step::scatter<T> const& s, Index i, bool real) {
-  execute<W>(device, members, row_step::map<T, tree_put<T>>{s.y, {s.a, s.index}, false}, i, real);
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::scatter<T> const& s, Index i, bool valid) {
+  execute<W>(device, members, row_step::map<T, tree_scatter_cols<T>>{s.y, {s.a, s.index}, false}, i, valid);
 }
 template <class W, class Device>
-HEADMIX_DEVICE void execute(Device& device, team members, row_step::renumber const& s, Index i, bool real) {
-  execute<W>(device, members, row_step::map<Int, tree_renumber>{s.y, {s.a, s.add, s.add_per_row}, false}, i, real);
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::renumber const& s, Index i, bool valid) {
+  execute<W>(device, members, row_step::map<Int, tree_renumber>{s.y, {s.a, s.add, s.add_per_row}, false}, i, valid);
 }
 template <class W, class T, class A, class B, class Device>
-HEADMIX_DEVICE void execute(Device& device, team members, row_step::concat<T, A, B> const& s, Index i, bool real) {
-  execute<W>(device, members, row_step::map<T, tree_concat<A, B>>{s.y, {s.a, s.b}, false}, i, real);
+HEADMIX_DEVICE void execute(Device& device, team members, row_step::concat<T, A, B> const& s, Index i, bool valid) {
+  execute<W>(device, members, row_step::map<T, tree_concat<A, B>>{s.y, {s.a, s.b}, false}, i, valid);
 }
 
 /// The steps as a kernel operand: a std::tuple is not trivially copyable.
@@ -133,10 +133,10 @@ struct each_row_kernel {
   template <class Device>
   HEADMIX_DEVICE void execute_all(Device&, step_list<> const&, Index, bool) const {}
   template <class Device, class First, class... Rest>
-  HEADMIX_DEVICE void execute_all(Device& device, step_list<First, Rest...> const& s, Index i, bool real) const {
-    execute<W>(device, members, s.first, i, real);
+  HEADMIX_DEVICE void execute_all(Device& device, step_list<First, Rest...> const& s, Index i, bool valid) const {
+    execute<W>(device, members, s.first, i, valid);
     if constexpr (sizeof...(Rest) > 0) device.sync_warp();
-    execute_all(device, s.rest, i, real);
+    execute_all(device, s.rest, i, valid);
   }
 };
 

@@ -38,7 +38,7 @@ template <class W, class T, class Tree>
 
 /// The float_vector at `to` (+)= elements `col` and following of a lazy row.
 template <class Device, class T, class Row>
-HEADMIX_DEVICE void put_vector(Device& device, T* to, Row const& row, Index col, bool accumulate) {
+HEADMIX_DEVICE void store_vector(Device& device, T* to, Row const& row, Index col, bool accumulate) {
   using P = float_vector;
   // All loads before the first division: the compiler cannot move them across its rare slow path.
   typename P::template packed<T> before = {};
@@ -56,7 +56,7 @@ struct map_kernel {
   static constexpr int shared_bytes = 0;
   static constexpr int per_thread = elements_per_thread<Tree>;
   /// Most elements of a launch: 32-bit divisions are several times as fast as 64-bit ones.
-  static constexpr Index most_elements = Index{1} << 31;
+  static constexpr Index max_elements = Index{1} << 31;
 
   view<T> y;
   Tree tree;
@@ -102,7 +102,7 @@ struct map_kernel {
     if (e >= n) return;
     std::uint32_t const i = e / of_row;
     Index const row = first_row + i, col = Index{e - i * of_row} * width;
-    put_vector(device, y.row(row) + col, tree.lazy_row(row), col, accumulate);
+    store_vector(device, y.row(row) + col, tree.lazy_row(row), col, accumulate);
   }
 };
 
@@ -111,10 +111,10 @@ void map(Queue& queue, view<T> y, Tree const& tree, bool accumulate) {
   using kernel = map_kernel<W, T, Tree>;
   if (y.size() == 0) return;
   bool const vectors = map_in_vectors<W>(y, tree);
-  Index const rows = y.count * y.rows, most = kernel::most_elements / y.cols;
-  if (most == 0) fail("map: ", y.cols, " columns are more than the ", kernel::most_elements, " of one launch");
-  for (Index first = 0; first < rows; first += most) {
-    kernel const part = {y, tree, accumulate, first, rows - first < most ? rows - first : most, vectors};
+  Index const rows = y.count * y.rows, max_rows = kernel::max_elements / y.cols;
+  if (max_rows == 0) fail("map: ", y.cols, " columns are more than the ", kernel::max_elements, " of one launch");
+  for (Index first = 0; first < rows; first += max_rows) {
+    kernel const part = {y, tree, accumulate, first, rows - first < max_rows ? rows - first : max_rows, vectors};
     queue.launch(part, part.blocks());
   }
 }
@@ -174,7 +174,7 @@ struct tree_long_group {
 
 /// Calls f(i) for all i < n. F is trivially copyable, and its call is marked HEADMIX_DEVICE or HEADMIX_HD.
 template <class F>
-struct each_kernel {
+struct for_each_kernel {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   static constexpr int shared_bytes = 0;

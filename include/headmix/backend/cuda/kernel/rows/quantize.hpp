@@ -52,7 +52,7 @@ struct absmax_int8_kernel {
     for (Index j = members.member(device); j < end; j += members.size()) {
       largest = larger(largest, std::abs(static_cast<W>(device.load(&a(i, j)))));
     }
-    W const s = absmax_scale(combined(device, members, largest, larger));
+    W const s = absmax_scale(team_reduce(device, members, largest, larger));
     if (i >= a.rows) return;
     map_row<W>(device, members, y.row(i), y.col_stride, a.row(i), a.col_stride, a.cols,
                [s](W x) { return absmax_int8_of(x, s) / s; });

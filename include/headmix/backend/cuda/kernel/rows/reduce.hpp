@@ -27,14 +27,14 @@ template <class W, class Tree, class Row>
   }
   return sum_in_blocks<W, W, false>(member, cols, members, [&](Index j) { return row.template at<W>(j); });
 }
-/// The sum of row i of a, the same for all members of a team; `real` is false for a team without a row.
+/// The sum of row i of a, equal for all members of a team; `valid` is false for a team without a row.
 /// @param vectors  rows_are_vectors
 template <class W, class Tree, class Device>
-[[nodiscard]] HEADMIX_DEVICE W sum_of_row(Device& device, team members, lazy<Tree> const& a, Index i, bool real,
+[[nodiscard]] HEADMIX_DEVICE W sum_of_row(Device& device, team members, lazy<Tree> const& a, Index i, bool valid,
                                           bool vectors) {
   W sum = 0;
-  if (real) sum = sum_of_member<W, Tree>(a.tree.row(i), a.cols, members.member(device), members.size(), vectors);
-  return combined(device, members, sum, add_numbers{});
+  if (valid) sum = sum_of_member<W, Tree>(a.tree.row(i), a.cols, members.member(device), members.size(), vectors);
+  return team_reduce(device, members, sum, plus{});
 }
 
 /// Element i of y (+)= the sum of row i of the tree. One team per row.
@@ -54,7 +54,7 @@ struct row_sum_kernel {
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = members.row(device);
     W const sum = sum_of_row<W>(device, members, a, i, i < a.rows, vectors);
-    if (i < a.rows && members.member(device) == 0) put_element(device, y.row(i), sum, accumulate);
+    if (i < a.rows && members.member(device) == 0) store_element(device, y.row(i), sum, accumulate);
   }
 };
 
@@ -102,7 +102,7 @@ struct col_sum_kernel {
     // A thread of the first row was the last to access its own element.
     if (first_row == 0 && j < a.cols) {
       W const total = partial[device.thread()];
-      put_element(device, &y(j, chunk), total, accumulate);
+      store_element(device, &y(j, chunk), total, accumulate);
     }
   }
 };

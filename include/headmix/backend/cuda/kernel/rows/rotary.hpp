@@ -16,11 +16,11 @@ template <class W>
 struct cosine_and_sine {
   W cosine, sine;
 };
-[[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<double> turned_by(double angle) {
+[[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<double> cosine_and_sine_of(double angle) {
   return {std::cos(angle), std::sin(angle)};
 }
 /// Cosine and sine for angles below 2^22. The library's functions support larger angles, at the price of local memory.
-[[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<float> turned_by(float angle) {
+[[nodiscard]] HEADMIX_DEVICE inline cosine_and_sine<float> cosine_and_sine_of(float angle) {
   // angle = quarters * pi / 2 + r, pi / 2 in three parts
   float const quarters = std::floor(angle * 0.636619772f + 0.5f);
   float r = std::fma(quarters, -1.57079637e+00f, angle);
@@ -38,7 +38,7 @@ struct cosine_and_sine {
 /// theta^(-2 c / d). On a GPU the pow of doubles is not inlined; exp2 is, with an error of 2e-15, below float
 /// resolution at 2^20 positions.
 template <class W>
-HEADMIX_DEVICE double turn_of_pair(double theta, Index c, Index d) {
+HEADMIX_DEVICE double rotary_frequency(double theta, Index c, Index d) {
   double const exponent = -2 * static_cast<double>(c) / static_cast<double>(d);
   if constexpr (std::is_same_v<W, double>) {
     return std::pow(theta, exponent);
@@ -66,17 +66,17 @@ struct rotary_kernel {
     Index const e = device.block() * threads + device.thread();
     Index const t = e / half, c = e % half;
     // Pairs of the same column have equal angles: the first threads of a block compute one each.
-    auto const turns = device.template shared<double>(0);
+    auto const frequencies = device.template shared<double>(0);
     if (device.thread() < half) {
-      turns[device.thread()] = turn_of_pair<W>(static_cast<double>(device.load(theta.data)), c, d);
+      frequencies[device.thread()] = rotary_frequency<W>(static_cast<double>(device.load(theta.data)), c, d);
     }
     device.sync();
     if (e >= tokens.rows * half) return;
-    double const turn = turns[static_cast<int>(device.thread() % half)];
+    double const frequency = frequencies[static_cast<int>(device.thread() % half)];
     Index const b = sequence_of(tokens, t);
-    double const angle = static_cast<double>(tokens.first_position(b) + t - tokens.begin(b)) * turn;
-    auto const by = turned_by(static_cast<W>(within_a_turn(angle)));
-    W const cosine = by.cosine, sine = inverse ? -by.sine : by.sine;
+    double const angle = static_cast<double>(tokens.first_position(b) + t - tokens.begin(b)) * frequency;
+    auto const rotation = cosine_and_sine_of(static_cast<W>(within_a_turn(angle)));
+    W const cosine = rotation.cosine, sine = inverse ? -rotation.sine : rotation.sine;
     // The heads of all rows of the token, several at a time: all loads of a step before its stores.
     constexpr int step = 4;
     Index const n = rows_per_token * heads;

@@ -44,7 +44,7 @@ void sequence_numbers(Queue& queue, view<Int> y, segments s) {
   if (y.rows > 0) queue.launch(sequence_numbers_kernel{y, s}, blocks_for(y.rows, 256));
 }
 
-/// A thread has a column of `rows` rows. It starts its sum anew, so rounding errors do not accumulate along a sequence.
+/// A thread has a column of `rows` rows. It restarts its sum, so rounding errors do not accumulate along a sequence.
 template <class W, class T>
 struct window_mean_kernel {
   static constexpr int threads = 128, rows = 64;
@@ -59,38 +59,39 @@ struct window_mean_kernel {
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
-    Index const across = blocks_for(y.cols, threads);
-    Index const j = device.block() % across * threads + device.thread(), first = device.block() / across * rows;
+    Index const column_tiles = blocks_for(y.cols, threads);
+    Index const j = device.block() % column_tiles * threads + device.thread(),
+                first = device.block() / column_tiles * rows;
     if (j >= y.cols) return;
     Index const last = first + rows < y.rows ? first + rows : y.rows;
     Index const step = transposed ? -1 : 1, stop = transposed ? first - 1 : last;
     Index begin = 0, end = 0;  // of the sequence
     W sum = 0;
     auto const value = [&](Index i) { return static_cast<W>(device.load(&a(i, j))); };
-    auto const share = [&](Index i) { return 1 / static_cast<W>(i - begin < window ? i - begin + 1 : window); };
+    auto const weight = [&](Index i) { return 1 / static_cast<W>(i - begin < window ? i - begin + 1 : window); };
     for (Index i = transposed ? last - 1 : first; i != stop; i += step) {
-      Index const behind = i - step * window;
-      bool anew = false;
+      Index const leaving = i - step * window;
+      bool restart = false;
       if (i < begin || i >= end) {
         Index const b = sequence_of(s, i);
         begin = s.begin(b);
         end = s.end(b);
-        anew = true;
-      } else if (behind >= begin && behind < end) {
-        sum -= transposed ? share(behind) * value(behind) : value(behind);
-        anew = sum - sum != 0;  // a non-finite number cannot be subtracted again
+        restart = true;
+      } else if (leaving >= begin && leaving < end) {
+        sum -= transposed ? weight(leaving) * value(leaving) : value(leaving);
+        restart = sum - sum != 0;  // a non-finite number cannot be subtracted again
       }
-      if (anew) {
+      if (restart) {
         // The rows of the window other than i.
         if (transposed) {
-          Index const behind_all = end - i < window ? end : i + window;
-          sum = sum_in_blocks<W, W>(i + 1, behind_all, 1, [&](Index k) { return share(k) * value(k); });
+          Index const window_end = end - i < window ? end : i + window;
+          sum = sum_in_blocks<W, W>(i + 1, window_end, 1, [&](Index k) { return weight(k) * value(k); });
         } else {
           sum = sum_in_blocks<W, W>(i - begin < window ? begin : i - window + 1, i, 1, value);
         }
       }
-      sum += transposed ? share(i) * value(i) : value(i);
-      device.store(&y(i, j), static_cast<T>(transposed ? sum : share(i) * sum));
+      sum += transposed ? weight(i) * value(i) : value(i);
+      device.store(&y(i, j), static_cast<T>(transposed ? sum : weight(i) * sum));
     }
   }
 };

@@ -9,42 +9,45 @@
 
 namespace headmix::gpu {
 
-/// exp(x - top), 0 for x = minus infinity whatever `top` is.
+/// exp(x - row_max); 0 for x = minus infinity and any row_max.
 template <class W>
-[[nodiscard]] HEADMIX_DEVICE W exp_below(W x, W top) {
-  return x == minus_infinity<W> ? W(0) : std::exp(x - top);
+[[nodiscard]] HEADMIX_DEVICE W exp_minus_max(W x, W row_max) {
+  return x == minus_infinity<W> ? W(0) : std::exp(x - row_max);
 }
 
 /// The maximum of a row, the sum of exponentials relative to it, and the member's first term of that sum.
 template <class W>
-struct row_scale {
-  W top, sum, first;
+struct softmax_statistics {
+  W row_max, sum, first;
 };
-/// The row statistics, equal for all members of a team except `first`; `real` is false for a team without a row. A
+/// The row statistics, equal for all members of a team except `first`; `valid` is false for a team without a row. A
 /// member reads its first element once, and short rows have no others.
 template <class W, class A, class Device>
-[[nodiscard]] HEADMIX_DEVICE row_scale<W> scale_of_row(Device& device, team members, view<A const> a, Index i,
-                                                       bool real) {
-  Index const first = members.member(device), next = first + members.size(), end = real ? a.cols : 0;
-  W const own = first < end ? static_cast<W>(device.load(&a(i, first))) : minus_infinity<W>;
-  W top = own;
-  for (Index j = next; j < end; j += members.size()) top = larger_number{}(top, static_cast<W>(device.load(&a(i, j))));
-  top = combined(device, members, top, larger_number{});
-  W const part = exp_below(own, top);
+[[nodiscard]] HEADMIX_DEVICE softmax_statistics<W> softmax_statistics_of_row(Device& device, team members,
+                                                                             view<A const> a, Index i, bool valid) {
+  Index const first = members.member(device), next = first + members.size(), end = valid ? a.cols : 0;
+  W const first_score = first < end ? static_cast<W>(device.load(&a(i, first))) : minus_infinity<W>;
+  W row_max = first_score;
+  for (Index j = next; j < end; j += members.size())
+    row_max = maximum_or_nan{}(row_max, static_cast<W>(device.load(&a(i, j))));
+  row_max = team_reduce(device, members, row_max, maximum_or_nan{});
+  W const part = exp_minus_max(first_score, row_max);
   W sum = part;
-  for (Index j = next; j < end; j += members.size()) sum += exp_below(static_cast<W>(device.load(&a(i, j))), top);
-  return {top, combined(device, members, sum, add_numbers{}), part};
+  for (Index j = next; j < end; j += members.size())
+    sum += exp_minus_max(static_cast<W>(device.load(&a(i, j))), row_max);
+  return {row_max, team_reduce(device, members, sum, plus{}), part};
 }
 
-/// Row i of y = softmax(a), if it is `real`.
+/// Row i of y = softmax(a), if it is `valid`.
 template <class W, class T, class A, class Device>
-HEADMIX_DEVICE void softmax_of_row(Device& device, team members, view<T> y, view<A const> a, Index i, bool real) {
-  row_scale<W> const scale = scale_of_row<W>(device, members, a, i, real);
-  if (!real) return;
+HEADMIX_DEVICE void softmax_of_row(Device& device, team members, view<T> y, view<A const> a, Index i, bool valid) {
+  softmax_statistics<W> const statistics = softmax_statistics_of_row<W>(device, members, a, i, valid);
+  if (!valid) return;
   Index const first = members.member(device);
   for (Index j = first; j < a.cols; j += members.size()) {
-    W const part = j == first ? scale.first : exp_below(static_cast<W>(device.load(&a(i, j))), scale.top);
-    device.store(&y(i, j), static_cast<T>(scale.top == minus_infinity<W> ? W(0) : part / scale.sum));
+    W const part =
+        j == first ? statistics.first : exp_minus_max(static_cast<W>(device.load(&a(i, j))), statistics.row_max);
+    device.store(&y(i, j), static_cast<T>(statistics.row_max == minus_infinity<W> ? W(0) : part / statistics.sum));
   }
 }
 
@@ -78,9 +81,9 @@ struct log_sum_exp_kernel {
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     Index const i = members.row(device);
-    row_scale<W> const scale = scale_of_row<W>(device, members, a, i, i < a.rows);
+    softmax_statistics<W> const statistics = softmax_statistics_of_row<W>(device, members, a, i, i < a.rows);
     if (i < a.rows && members.member(device) == 0) {
-      device.store(&y(i, 0), static_cast<T>(scale.top + std::log(scale.sum)));
+      device.store(&y(i, 0), static_cast<T>(statistics.row_max + std::log(statistics.sum)));
     }
   }
 };

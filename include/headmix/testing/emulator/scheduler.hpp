@@ -20,8 +20,8 @@
 
 namespace headmix::gpu::emulator {
 
-/// The facts of a kernel that a launch needs.
-struct kernel_facts {
+/// The attributes of a kernel that a launch needs.
+struct kernel_attributes {
   std::string_view name;
   int threads = 0;  ///< of all blocks of a cluster, block by block
   bool cooperative = false;
@@ -43,7 +43,7 @@ using group_operands = std::array<void*, 128>;
 
 /// The running block, or the blocks of a cluster as one, and errors that name it.
 struct running_block {
-  kernel_facts kernel;
+  kernel_attributes kernel;
   Index number = 0;  ///< of the first block
 
   [[nodiscard]] int block_threads() const { return kernel.threads / kernel.cluster; }
@@ -61,16 +61,16 @@ struct running_block {
   [[noreturn, gnu::cold, gnu::noinline]] void report(int thread, Part const&... part) const {
     fail(place(rank_of(thread)), "thread ", thread % block_threads(), " ", part...);
   }
-  void must_cooperate(int thread, char const* what) const {
+  void require_cooperative(int thread, char const* what) const {
     if (!kernel.cooperative) report(thread, "calls ", what, " in a kernel that is not cooperative");
   }
 };
 
-class turns {
+class thread_scheduler {
  public:
   static constexpr int max_threads = 1024;
 
-  explicit turns(running_block const& block) : block_(block) {
+  explicit thread_scheduler(running_block const& block) : block_(block) {
     for (thread_state& t : threads_) t.owner = this;
   }
 
@@ -87,7 +87,7 @@ class turns {
       thread_state& state = threads_[index(t)];
       state.waits_at = nullptr;
       state.ended = false;
-      state.stack.prepare(&turns::run_thread, &state);
+      state.stack.prepare(&thread_scheduler::run_thread, &state);
       wake(t);
     }
     next(host_, false);
@@ -97,7 +97,7 @@ class turns {
   /// A barrier of the block, which all threads must call with the same name: true for the last thread to arrive, which
   /// continues first.
   bool sync(int thread, char const* where) {
-    block_.must_cooperate(thread, where);
+    block_.require_cooperative(thread, where);
     if (at_barrier_ > 0 && std::string_view(where) != barrier_) {
       block_.report(thread, "calls ", where, " while thread ", first_at_barrier_, " waits at ", barrier_);
     }
@@ -116,8 +116,8 @@ class turns {
     return true;
   }
   /// Returns when the function was performed; true for the lane that performed it, which continues first.
-  bool meet(int thread, warp_function const& function, void* operands) {
-    block_.must_cooperate(thread, function.name);
+  bool warp_collective(int thread, warp_function const& function, void* operands) {
+    block_.require_cooperative(thread, function.name);
     warp& w = warps_[index(thread / 32)];
     if (w.arrived > 0 && !same(function, *w.function)) {
       block_.report(thread, "calls ", text_of(function), " while thread ", w.first, " of its warp waits at ",
@@ -155,8 +155,8 @@ class turns {
 
   /// Returns when the last of the 128 threads of a warpgroup has performed the function, over the operands of all.
   template <class Perform>
-  void meet_group(int thread, char const* name, void* operands, Perform const& perform) {
-    block_.must_cooperate(thread, name);
+  void warpgroup_collective(int thread, char const* name, void* operands, Perform const& perform) {
+    block_.require_cooperative(thread, name);
     group& g = groups_[index(thread / 128)];
     if (g.arrived > 0 && std::string_view(g.name) != name) {
       block_.report(thread, "calls ", name, " while thread ", g.first, " of its warpgroup waits at ", g.name);
@@ -186,7 +186,7 @@ class turns {
   };
   struct thread_state {
     fiber stack;
-    turns* owner = nullptr;
+    thread_scheduler* owner = nullptr;
     char const* waits_at = nullptr;
     bool ended = false;
   };
@@ -208,7 +208,7 @@ class turns {
 
   static void run_thread(void* argument) {
     auto& state = *static_cast<thread_state*>(argument);
-    turns& self = *state.owner;
+    thread_scheduler& self = *state.owner;
     self.guarded_run(static_cast<int>(&state - self.threads_.data()));
     state.ended = true;
     ++self.ended_;
@@ -244,7 +244,7 @@ class turns {
   }
   /// Runs the next ready thread, or the host when all have ended.
   void next(fiber& from, bool last) {
-    if (ready_ == 0 && ended_ < block_.kernel.threads && !let_go_on()) {
+    if (ready_ == 0 && ended_ < block_.kernel.threads && !complete_pending()) {
       return fiber::switch_stacks(from, host_, last);
     }
     if (ready_ == 0) {
@@ -258,7 +258,7 @@ class turns {
   }
 
   /// Completes asynchronous operations one by one until a thread can continue. False after an error.
-  bool let_go_on() {
+  bool complete_pending() {
     if (!stalled_) return true;
 #ifndef HEADMIX_NO_EXCEPTIONS
     try {
