@@ -57,14 +57,15 @@ int main() {
     cudaStream_t const stream = queue.stream();
 
     Index const bytes = Index{1} << 30;
-    headmix::gpu::memory const from(static_cast<std::size_t>(bytes)), to(static_cast<std::size_t>(bytes));
+    headmix::cuda_kernels::memory const from(static_cast<std::size_t>(bytes)), to(static_cast<std::size_t>(bytes));
     backend.for_each(bytes / 4, fill<float>{from.as<float>(), 1, 1});  // zeros might be cheaper to move
     double const copy = median_us(
         stream,
         [&](int) {
-          headmix::gpu::check(cudaMemcpyAsync(to.bytes().data(), from.bytes().data(), static_cast<std::size_t>(bytes),
-                                              cudaMemcpyDeviceToDevice, stream),
-                              "copying");
+          headmix::cuda_kernels::check(
+              cudaMemcpyAsync(to.bytes().data(), from.bytes().data(), static_cast<std::size_t>(bytes),
+                              cudaMemcpyDeviceToDevice, stream),
+              "copying");
         },
         20);
     double const tbytes = 2 * static_cast<double>(bytes) / copy * 1e-6;

@@ -65,26 +65,26 @@ inline void raise_clocks(cudaStream_t stream, std::function<void(int)> const& f)
   auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
   for (int i = 0; std::chrono::steady_clock::now() < end; ++i) {
     f(i % 3);
-    headmix::gpu::check(cudaStreamSynchronize(stream), "waiting for the GPU");
+    headmix::cuda_kernels::check(cudaStreamSynchronize(stream), "waiting for the GPU");
   }
 }
 
 /// The times of f(0), f(1), f(2), f(0), ... in microseconds, by events around `batch` of them, sorted.
 inline std::vector<double> times_us(cudaStream_t stream, std::function<void(int)> const& f, int times, int batch) {
   std::vector<cudaEvent_t> events(2 * static_cast<std::size_t>(times));
-  for (auto& e : events) headmix::gpu::check(cudaEventCreate(&e), "creating an event");
+  for (auto& e : events) headmix::cuda_kernels::check(cudaEventCreate(&e), "creating an event");
   wait_cycles<><<<1, 1, 0, stream>>>(4'000'000);
   for (int i = 0; i < times; ++i) {
     auto const n = 2 * static_cast<std::size_t>(i);
-    headmix::gpu::check(cudaEventRecord(events[n], stream), "an event");
+    headmix::cuda_kernels::check(cudaEventRecord(events[n], stream), "an event");
     for (int j = 0; j < batch; ++j) f((i * batch + j) % 3);
-    headmix::gpu::check(cudaEventRecord(events[n + 1], stream), "an event");
+    headmix::cuda_kernels::check(cudaEventRecord(events[n + 1], stream), "an event");
   }
-  headmix::gpu::check(cudaStreamSynchronize(stream), "waiting for the GPU");
+  headmix::cuda_kernels::check(cudaStreamSynchronize(stream), "waiting for the GPU");
   std::vector<double> us;
   for (std::size_t n = 0; n < events.size(); n += 2) {
     float ms = 0;
-    headmix::gpu::check(cudaEventElapsedTime(&ms, events[n], events[n + 1]), "reading an event");
+    headmix::cuda_kernels::check(cudaEventElapsedTime(&ms, events[n], events[n + 1]), "reading an event");
     us.push_back(1000.0 * static_cast<double>(ms) / batch);
   }
   for (auto& e : events) cudaEventDestroy(e);
@@ -106,8 +106,9 @@ inline double median_us(cudaStream_t stream, std::function<void(int)> const& f, 
 /// Whether three sets of buffers fit in the second-level cache.
 inline bool cached(double megabytes) {
   int device = 0, bytes = 0;
-  headmix::gpu::check(cudaGetDevice(&device), "asking the CUDA device");
-  headmix::gpu::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "asking the CUDA device");
+  headmix::cuda_kernels::check(cudaGetDevice(&device), "asking the CUDA device");
+  headmix::cuda_kernels::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device),
+                               "asking the CUDA device");
   return megabytes > 0 && 3e6 * megabytes < bytes;
 }
 
@@ -160,7 +161,7 @@ struct fill {
 template <class T>
 struct Buffers {
   Index count, rows, cols;
-  std::vector<headmix::gpu::memory> memory;
+  std::vector<headmix::cuda_kernels::memory> memory;
 
   Buffers(Backend& backend, Index n, Index r, Index c, float scale = 1) : count(n), rows(r), cols(c) {
     for (std::uint32_t i = 0; i < 3; ++i) {

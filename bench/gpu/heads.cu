@@ -38,9 +38,9 @@ int main(int argc, char** argv) {
       row({"kernel", "", name, over}, median_us(stream, f), gflop, megabytes, c);
     };
     auto const constant = [](auto v) { return headmix::view<std::remove_pointer_t<decltype(v.data)> const>(v); };
-    headmix::gpu::memory scratch(0);  // of the largest need
+    headmix::cuda_kernels::memory scratch(0);  // of the largest need
     auto const with = [&](std::size_t bytes) {
-      if (scratch.bytes().size() < bytes) scratch = headmix::gpu::memory(bytes);
+      if (scratch.bytes().size() < bytes) scratch = headmix::cuda_kernels::memory(bytes);
       return scratch.bytes();
     };
 

@@ -67,9 +67,9 @@ int main(int argc, char** argv) {
          [&](int i) { backend.gemm(kv(i), constant(x(i)), constant(w_kv(i)), false); });
 
     // Scratch of the largest need.
-    headmix::gpu::memory scratch(0);
+    headmix::cuda_kernels::memory scratch(0);
     auto const with = [&](std::size_t bytes) {
-      if (scratch.bytes().size() < bytes) scratch = headmix::gpu::memory(bytes);
+      if (scratch.bytes().size() < bytes) scratch = headmix::cuda_kernels::memory(bytes);
       return scratch.bytes();
     };
     auto const grouped = [&](auto const& to, auto const& from, auto const& weights, Index per_row, bool transposed) {

@@ -54,7 +54,7 @@ struct running_sum : headmix::operation {
   static void eval(auto const& run, headmix::view<T> y, headmix::view<T const> a) {
     running_sum_rows<Transposed, T> const rows{y, a};
     if constexpr (requires { run.backend.queue(); }) {
-      run.backend.queue().launch(rows, headmix::gpu::blocks_for(a.rows, rows.threads));
+      run.backend.queue().launch(rows, headmix::cuda_kernels::blocks_for(a.rows, rows.threads));
     } else if constexpr (headmix::ForEach<std::remove_cvref_t<decltype(run.backend)>>) {
       run.backend.for_each(a.rows, rows);
     } else {

@@ -264,17 +264,17 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
   attention_forward<T, map> forward{x, q.device, k.device, v.device, o.device, lse.device, dropout, scores};
   attention_forward<double, map> const host_forward{host_x,      q.reference,   k.reference,  v.reference,
                                                     o.reference, lse.reference, host_dropout, host_scores};
-  std::vector<std::byte> room(gpu::attention_scratch_bytes(forward));
+  std::vector<std::byte> room(cuda_kernels::attention_scratch_bytes(forward));
   CHECK(room.empty());
   Reference<double>{}.attention<Mask>(host_forward, {});
   if (how.no_lse) {
     forward.lse.data = nullptr;
-    gpu::attention<Mask>(queue, forward, {});
+    cuda_kernels::attention<Mask>(queue, forward, {});
     CHECK(o.error() <= attention_tolerance<T>);
     for (wide n : lse.array.get()) CHECK(n == 77);
     forward.lse = lse.device;
   }
-  gpu::attention<Mask>(queue, forward, {});
+  cuda_kernels::attention<Mask>(queue, forward, {});
   CHECK(o.error(width) <= attention_tolerance<T>);
   CHECK(lse.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
   if (how.gate) {
@@ -295,12 +295,12 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
       }
     }
     forward.o = again.device;
-    gpu::attention<Mask>(queue, forward, {gate.device, gated.device}, {});
+    cuda_kernels::attention<Mask>(queue, forward, {gate.device, gated.device}, {});
     CHECK(gated.array.get() == expected);
     CHECK(again.array.get() == rows);
     CHECK(lse.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
     forward.o.data = nullptr;
-    gpu::attention<Mask>(queue, forward, {gate.device, alone.device}, {});
+    cuda_kernels::attention<Mask>(queue, forward, {gate.device, alone.device}, {});
     CHECK(alone.array.get() == expected);
   }
 
@@ -336,8 +336,8 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
                                             dropout,
                                             scores};
   Reference<double>{}.attention_gradient<Mask>(host_backward, {});
-  typename Device::memory const scratch(gpu::attention_gradient_scratch_bytes<Mask>(queue, backward));
-  gpu::attention_gradient<Mask>(queue, backward, scratch.bytes());
+  typename Device::memory const scratch(cuda_kernels::attention_gradient_scratch_bytes<Mask>(queue, backward));
+  cuda_kernels::attention_gradient<Mask>(queue, backward, scratch.bytes());
   CHECK(d_q.error(width) <= attention_tolerance<T>);
   CHECK(d_k.error(width) <= attention_tolerance<T>);
   CHECK(d_v.error(width) <= attention_tolerance<T>);
@@ -363,13 +363,14 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
     }
     attention_backward<T, map> gated = backward;
     gated.d_o = made.device;
-    gpu::attention_gradient<Mask>(queue, gated, scratch.bytes(), {by.device, d_o.device, made.device, d_by.device});
+    cuda_kernels::attention_gradient<Mask>(queue, gated, scratch.bytes(),
+                                           {by.device, d_o.device, made.device, d_by.device});
     CHECK(made.array.get() == expected);
     CHECK(d_by.error() <= (std::is_same_v<T, double> ? 1e-12 : 1e-5));
     gated.d_q = unless(how.no_d_q, d_q_then.device);
     gated.d_k = unless(how.no_d_k, d_k_then.device);
     gated.d_v = unless(how.no_d_v, d_v_then.device);
-    gpu::attention_gradient<Mask>(queue, gated, scratch.bytes());
+    cuda_kernels::attention_gradient<Mask>(queue, gated, scratch.bytes());
     CHECK(d_q_then.array.get() == d_q.array.get());
     CHECK(d_k_then.array.get() == d_k.array.get());
     CHECK(d_v_then.array.get() == d_v.array.get());
@@ -386,15 +387,15 @@ void check_attention(attention_case const& c, attention_variant const& how = {})
       host_d.by[i] = by[i].reference;
     }
     Reference<double>{}.attention_operand_gradient<Mask>(host_d, host_backward, {});
-    typename Device::memory const room_of_operands(gpu::attention_operand_gradient_scratch_bytes(backward));
-    gpu::attention_operand_gradient<Mask>(queue, d, backward, room_of_operands.bytes());
+    typename Device::memory const room_of_operands(cuda_kernels::attention_operand_gradient_scratch_bytes(backward));
+    cuda_kernels::attention_operand_gradient<Mask>(queue, d, backward, room_of_operands.bytes());
     // A few sums of many numbers of both signs.
     for (wide_operand const& b : by) CHECK(b.error() <= (std::is_same_v<T, bfloat16> ? 5e-2 : attention_tolerance<T>));
   }
   if (!how.bias) return;
   Reference<double>{}.attention_bias_gradient<Mask>(d_bias.reference, host_backward, {});
-  typename Device::memory const more(gpu::attention_bias_gradient_scratch_bytes(backward));
-  gpu::attention_bias_gradient<Mask>(queue, d_bias.device, backward, more.bytes());
+  typename Device::memory const more(cuda_kernels::attention_bias_gradient_scratch_bytes(backward));
+  cuda_kernels::attention_bias_gradient<Mask>(queue, d_bias.device, backward, more.bytes());
   CHECK(d_bias.error() <= attention_tolerance<T>);
 }
 
@@ -407,10 +408,10 @@ inline void test_attention_tiles() {
       for (Index together = 1; together < 16; ++together) {
         segments const tokens = ragged ? segments{offsets.data(), 7, 64} : segments{nullptr, 7, 7 * 9};
         Index const per_token = 3, heads = 2, rows = 8;
-        gpu::attention_tiles const tiles{tokens, per_token, heads, rows, together, last_first};
+        cuda_kernels::attention_tiles const tiles{tokens, per_token, heads, rows, together, last_first};
         std::vector<int> seen(static_cast<std::size_t>(tokens.rows * per_token * heads));
         for (Index i = 0; i < tiles.count(); ++i) {
-          gpu::attention_tile const t = tiles(i);
+          cuda_kernels::attention_tile const t = tiles(i);
           Index const begin = tokens.begin(t.sequence) * per_token, n = tokens.length(t.sequence) * per_token;
           for (Index r = t.first; r < n && r < t.first + rows; ++r) {
             ++seen[static_cast<std::size_t>((begin + r) * heads + t.kv_head)];

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The order by expert by CUB's device-wide functions, to be compared with gpu::sort_by_expert: results in device/,
-// launches in runtime/.
+// The order by expert by CUB's device-wide functions, to be compared with cuda_kernels::sort_by_expert: results in
+// device/, launches in runtime/.
 
 #include <cstddef>
 #include <cub/device/device_histogram.cuh>
@@ -40,14 +40,14 @@ struct begins_of_keys {
 
 /// Temporary memory for one call of CUB's: f(memory, bytes) first asks for its size.
 template <class F>
-void call_cub(gpu::memory& temporary, F const& f) {
+void call_cub(cuda_kernels::memory& temporary, F const& f) {
   std::size_t bytes = 0;
-  gpu::check(f(nullptr, bytes), "asking CUB for the bytes it needs");
-  if (temporary.bytes().size() < bytes) temporary = gpu::memory(bytes);
-  gpu::check(f(temporary.bytes().data(), bytes), "calling CUB");
+  cuda_kernels::check(f(nullptr, bytes), "asking CUB for the bytes it needs");
+  if (temporary.bytes().size() < bytes) temporary = cuda_kernels::memory(bytes);
+  cuda_kernels::check(f(temporary.bytes().data(), bytes), "calling CUB");
 }
 
-/// gpu::sort_by_expert for one sequence, implemented by cub::DeviceRadixSort.
+/// cuda_kernels::sort_by_expert for one sequence, implemented by cub::DeviceRadixSort.
 class order_by_cub {
  public:
   explicit order_by_cub(Index slots) : memory_(3 * static_cast<std::size_t>(slots) * sizeof(Int)), temporary_(1) {}
@@ -68,16 +68,16 @@ class order_by_cub {
  private:
   template <class F>
   static void each(Sm80::queue const& queue, Index n, F const& f) {
-    using kernel = gpu::for_each_kernel<F>;
-    queue.launch(kernel{f, n}, gpu::blocks_for(n, kernel::threads));
+    using kernel = cuda_kernels::for_each_kernel<F>;
+    queue.launch(kernel{f, n}, cuda_kernels::blocks_for(n, kernel::threads));
   }
 
-  gpu::memory memory_, temporary_;
+  cuda_kernels::memory memory_, temporary_;
 };
 
 /// The number of slots of each expert among n, by cub::DeviceHistogram, which ignores numbers outside 0 .. experts - 1.
 inline void count_by_cub(Sm80::queue const& queue, Int* counts, Int const* choices, Index n, Int experts,
-                         gpu::memory& temporary) {
+                         cuda_kernels::memory& temporary) {
   call_cub(temporary, [&](void* p, std::size_t& bytes) {
     return CUB_NS_QUALIFIER::DeviceHistogram::HistogramEven(p, bytes, choices, counts, experts + 1, Int{0}, experts,
                                                             static_cast<Int>(n), queue.stream());

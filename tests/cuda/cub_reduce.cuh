@@ -16,21 +16,21 @@ namespace headmix::testing {
 /// Every number becomes what the 2^shift numbers of its team, a warp or a block, make together.
 template <int shift, class Combine>
 struct combine_by_team {
-  static constexpr int threads = gpu::team_threads;
+  static constexpr int threads = cuda_kernels::team_threads;
   static constexpr bool cooperative = true;
-  static constexpr int shared_bytes = gpu::team_bytes<float>;
+  static constexpr int shared_bytes = cuda_kernels::team_bytes<float>;
   float* x;
 
   template <class Device>
   HEADMIX_DEVICE void operator()(Device& device) const {
     float* const mine = x + device.block() * threads + device.thread();
-    device.store(mine, gpu::team_reduce(device, gpu::team{shift}, device.load(mine), Combine{}));
+    device.store(mine, cuda_kernels::team_reduce(device, cuda_kernels::team{shift}, device.load(mine), Combine{}));
   }
 };
 /// The reduction by cub::WarpReduce or cub::BlockReduce.
 template <int shift, class Combine>
 struct combine_by_cub {
-  static constexpr int threads = gpu::team_threads;
+  static constexpr int threads = cuda_kernels::team_threads;
   static constexpr bool cooperative = true;
   static constexpr int shared_bytes = 0;
   float* x;
@@ -40,7 +40,7 @@ struct combine_by_cub {
     float* const mine = x + device.block() * threads + device.thread();
     float value = device.load(mine);
     // CUB has instructions of its own for this type of sums.
-    using combine = std::conditional_t<std::is_same_v<Combine, gpu::plus>, ::cuda::std::plus<>, Combine>;
+    using combine = std::conditional_t<std::is_same_v<Combine, cuda_kernels::plus>, ::cuda::std::plus<>, Combine>;
     if constexpr (shift == 5) {
       using reduce = CUB_NS_QUALIFIER::WarpReduce<float>;
       __shared__ typename reduce::TempStorage storage[threads / 32];

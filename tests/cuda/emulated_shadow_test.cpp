@@ -13,7 +13,7 @@ using namespace headmix;
 
 namespace {
 
-using namespace gpu::emulator;
+using namespace cuda_kernels::emulator;
 
 /// Remembers every access of a launch to 8 bytes, and compares with all of them.
 struct all_accesses {

@@ -17,7 +17,7 @@ namespace {
 /// lanes point at the rows of its four matrices wherever the part of the tile begins.
 template <int cols>
 bool layout_is_sound() {
-  using layout = gpu::tile_layout<cols>;
+  using layout = cuda_kernels::tile_layout<cols>;
   constexpr int rows = 64;
   std::vector<int> taken(rows * layout::chunks);
   for (int i = 0; i < rows; ++i)
@@ -33,8 +33,8 @@ bool layout_is_sound() {
         int const lower = lane / 8 % 2, upper = lane / 16;
         for (int const part : {0, cols / 2}) {
           if (col < part || part % 16 != 0) continue;
-          gpu::fragment_position<cols, true> const down(lane, 8, part);
-          gpu::fragment_position<cols, false> const right(lane, 8, part);
+          cuda_kernels::fragment_position<cols, true> const down(lane, 8, part);
+          cuda_kernels::fragment_position<cols, false> const right(lane, 8, part);
           if (down.at(row - 8, col - part) != layout::offset(row + 8 * lower + lane % 8, col / 8 + upper)) return false;
           if (right.at(row - 8, col - part) != layout::offset(row + 8 * upper + lane % 8, col / 8 + lower))
             return false;
@@ -55,7 +55,7 @@ TEST_CASE("cuda: tiles lie in shared memory without bank conflicts") {
 TEST_CASE("cuda: divisor") {
   Int const most = std::numeric_limits<Int>::max();
   for (Int const n : {1, 2, 3, 5, 6, 7, 12, 15, 16, 100, 641, 65535, 65537, (1 << 30) - 1, 1 << 30, most - 1, most}) {
-    gpu::divisor const by(n);
+    cuda_kernels::divisor const by(n);
     for (Int const quotient : {0, 1, 2, 1000, most / n - 1, most / n})
       for (Int const around : {-1, 0, 1, n - 1}) {
         std::int64_t const i = std::int64_t{quotient} * n + around;

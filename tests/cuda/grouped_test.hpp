@@ -156,10 +156,10 @@ void check_grouped_gemm(grouped_case const& c) {
   operand<T, Device> y(queue, numbers_before<T>(c.slots() * (c.width + c.gap), false), 1, c.slots(), c.width, c.gap);
   Reference<double>{}.template grouped_gemm<double>(y.reference, x.reference, w.reference, slots.on_host(),
                                                     slots.begins_on_host(), c.per_row, {});
-  check_twice(y, grouped_tolerance<T>, queue, gpu::grouped_gemm_scratch_bytes<T>(y.device, x.device, w.device),
+  check_twice(y, grouped_tolerance<T>, queue, cuda_kernels::grouped_gemm_scratch_bytes<T>(y.device, x.device, w.device),
               [&](auto scratch) {
-                gpu::grouped_gemm<typename Device::queue, T>(queue, y.device, x.device, w.device, slots.perm(),
-                                                             slots.offsets(), c.per_row, scratch);
+                cuda_kernels::grouped_gemm<typename Device::queue, T>(queue, y.device, x.device, w.device, slots.perm(),
+                                                                      slots.offsets(), c.per_row, scratch);
               });
 }
 
@@ -176,10 +176,10 @@ void check_grouped_sum(grouped_case const& c, bool accumulate) {
   Reference<double>{}.template grouped_sum<double>(y.reference, x.reference, w.reference, slots.on_host(),
                                                    slots.begins_on_host(), c.per_row, accumulate, {});
   // What is added is rounded, too.
-  check_twice(y, 2 * grouped_tolerance<T>, queue, gpu::grouped_sum_scratch_bytes(queue, y.device, x.device, w.device),
-              [&](auto scratch) {
-                gpu::grouped_sum<typename Device::queue, T>(queue, y.device, x.device, w.device, slots.perm(),
-                                                            slots.offsets(), c.per_row, accumulate, scratch);
+  check_twice(y, 2 * grouped_tolerance<T>, queue,
+              cuda_kernels::grouped_sum_scratch_bytes(queue, y.device, x.device, w.device), [&](auto scratch) {
+                cuda_kernels::grouped_sum<typename Device::queue, T>(queue, y.device, x.device, w.device, slots.perm(),
+                                                                     slots.offsets(), c.per_row, accumulate, scratch);
               });
 }
 
@@ -199,10 +199,11 @@ void check_grouped_outer(grouped_case const& c, bool accumulate, Index x_slots =
   if (c.blocks) y.interleave();
   Reference<double>{}.template grouped_outer<double>(y.reference, x.reference, g.reference, slots.on_host(),
                                                      slots.begins_on_host(), x_slots, g_slots, accumulate, {});
-  check_twice(y, grouped_tolerance<T>, queue, gpu::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device),
-              [&](auto scratch) {
-                gpu::grouped_outer<typename Device::queue, T>(queue, y.device, x.device, g.device, slots.perm(),
-                                                              slots.offsets(), x_slots, g_slots, accumulate, scratch);
+  check_twice(y, grouped_tolerance<T>, queue,
+              cuda_kernels::grouped_outer_scratch_bytes<T>(y.device, x.device, g.device), [&](auto scratch) {
+                cuda_kernels::grouped_outer<typename Device::queue, T>(queue, y.device, x.device, g.device,
+                                                                       slots.perm(), slots.offsets(), x_slots, g_slots,
+                                                                       accumulate, scratch);
               });
 }
 
@@ -238,13 +239,13 @@ void check_resident_rows(grouped_case const& c) {
   slots_by_expert<Device> const by_expert(queue, c);
   operand<bfloat16, Device> const x(queue, 1, 1, c.rows, c.depth, c.gap),
       w(queue, 2, c.experts, c.depth, c.width, c.gap, transposed);
-  gpu::slot_lists const slots(by_expert.perm(), by_expert.offsets(), c.per_row);
+  cuda_kernels::slot_lists const slots(by_expert.perm(), by_expert.offsets(), c.per_row);
   auto const before = numbers_before<bfloat16>(c.slots() * (c.width + c.gap), false);
   std::vector<bfloat16> one_tile;
   for (int const tiles : {1, 2, 3, 4}) {
     CAPTURE(tiles);
     operand<bfloat16, Device> y(queue, before, 1, c.slots(), c.width, c.gap);
-    gpu::grouped_gemm_resident<bfloat16, transposed> kernel(y.device, x.device, w.device, slots);
+    cuda_kernels::grouped_gemm_resident<bfloat16, transposed> kernel(y.device, x.device, w.device, slots);
     kernel.tiles = tiles;
     queue.launch(kernel, kernel.blocks());
     if (tiles == 1) {
@@ -359,8 +360,8 @@ void test_dense_grouped_sum() {
     for (bool const transposed : {false, true}) {
       c.transposed = transposed;
       using in = view<bfloat16 const>;
-      REQUIRE(gpu::dense_sum<bfloat16>({nullptr, c.rows, c.width}, in(nullptr, c.slots(), c.depth),
-                                       in(nullptr, c.experts, c.depth, c.width))
+      REQUIRE(cuda_kernels::dense_sum<bfloat16>({nullptr, c.rows, c.width}, in(nullptr, c.slots(), c.depth),
+                                                in(nullptr, c.experts, c.depth, c.width))
                   .applies);
       check_grouped_sum<bfloat16, Device>(c, false);
       check_grouped_sum<bfloat16, Device>(c, true);
@@ -383,8 +384,8 @@ void test_dense_grouped_outer() {
     using in = view<bfloat16 const>;
     view<bfloat16> y(nullptr, c.experts, c.depth, c.width);
     if (by_row_of_x) y.stack_stride = c.width, y.row_stride = c.experts * c.width;
-    REQUIRE(gpu::dense_outer<bfloat16>(y, in(nullptr, by_row_of_x ? c.rows : c.slots(), c.depth),
-                                       in(nullptr, by_row_of_x ? c.slots() : c.rows, c.width))
+    REQUIRE(cuda_kernels::dense_outer<bfloat16>(y, in(nullptr, by_row_of_x ? c.rows : c.slots(), c.depth),
+                                                in(nullptr, by_row_of_x ? c.slots() : c.rows, c.width))
                 .applies);
     for (bool const accumulate : {false, true}) {
       if (by_row_of_x) {

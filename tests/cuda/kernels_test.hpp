@@ -87,17 +87,19 @@ TEST_CASE("cuda: the terms of a thread are added in blocks") {
   };
   tree_number<W> const tree{0.1f};
   device_array<W, test_device> row(queue, 1), cols(queue, 32);
-  gpu::row_sum<W>(queue, row.matrix(1, 1), lazy<tree_number<W>>{tree, 1, 256 * terms + 1}, false);
+  cuda_kernels::row_sum<W>(queue, row.matrix(1, 1), lazy<tree_number<W>>{tree, 1, 256 * terms + 1}, false);
   CHECK(error(row, 256 * terms + 1) < most);
   queue.launch(
-      gpu::col_sum_kernel<W, W, tree_number<W>>{cols.matrix(32, 1), {tree, 8 * terms, 32}, false, {5}, 1, 8 * terms},
+      cuda_kernels::col_sum_kernel<W, W, tree_number<W>>{
+          cols.matrix(32, 1), {tree, 8 * terms, 32}, false, {5}, 1, 8 * terms},
       1);
   CHECK(error(cols, 8 * terms) < most);
 
   device_array<W, test_device> const parts(queue, std::vector<W>(32 * terms, 0.1f));
   device_array<W, test_device> p_sum(queue, 1), squares(queue, 1);
-  gpu::digit_pass const pass{{view<Int const>(nullptr, 0, 1), 1}, {}, {}, 0, 1, 1, 32 * terms, 0, nullptr, nullptr, {}};
-  gpu::route_sums const sums{p_sum.matrix(1, 1), {}, squares.matrix(1, 1), parts.data(), parts.data(), pass};
+  cuda_kernels::digit_pass const pass{
+      {view<Int const>(nullptr, 0, 1), 1}, {}, {}, 0, 1, 1, 32 * terms, 0, nullptr, nullptr, {}};
+  cuda_kernels::route_sums const sums{p_sum.matrix(1, 1), {}, squares.matrix(1, 1), parts.data(), parts.data(), pass};
   queue.launch(sums, sums.blocks());
   CHECK(error(p_sum, 32 * terms) < most);
   CHECK(error(squares, 32 * terms) < most);
@@ -106,7 +108,7 @@ TEST_CASE("cuda: the terms of a thread are added in blocks") {
   device_array<W, test_device> by(queue, 1);
   attention_extents x;
   x.queries = uniform(1, 256 * terms);
-  gpu::attention_add_operand_sums<W, 1> const add{x, {of_rows.data(), 1}, {{by.matrix(1, 1)}}};
+  cuda_kernels::attention_add_operand_sums<W, 1> const add{x, {of_rows.data(), 1}, {{by.matrix(1, 1)}}};
   queue.launch(add, add.blocks());
   CHECK(error(by, 256 * terms) < most);
 
@@ -114,7 +116,7 @@ TEST_CASE("cuda: the terms of a thread are added in blocks") {
   device_array<W, test_device> product(queue, 1);
   view<W const> left = parts.matrix(1, terms), right = one.matrix(terms, 1);
   right.row_stride = 0;
-  queue.launch(gpu::gemm_kernel<W, W, W, W>{product.matrix(1, 1), left, right, false, terms}, 1);
+  queue.launch(cuda_kernels::gemm_kernel<W, W, W, W>{product.matrix(1, 1), left, right, false, terms}, 1);
   CHECK(error(product, terms) < most);
 
   std::vector<Int> numbers(8 * terms);
@@ -122,14 +124,16 @@ TEST_CASE("cuda: the terms of a thread are added in blocks") {
   device_array<Int, test_device> const order(queue, numbers), short_list(queue, std::vector<Int>{0, terms}),
       long_list(queue, std::vector<Int>{0, 8 * terms});
   view<W const> const column = parts.matrix(8 * terms, 1);
-  queue.launch(gpu::scatter_kernel<W, W>{product.matrix(1, 1), column, order.data(), short_list.data(), false}, 1);
+  queue.launch(cuda_kernels::scatter_kernel<W, W>{product.matrix(1, 1), column, order.data(), short_list.data(), false},
+               1);
   CHECK(error(product, terms) < most);
-  queue.launch(gpu::scatter_long_kernel<W, W>{product.matrix(1, 1), column, order.data(), long_list.data(), false}, 1);
+  queue.launch(
+      cuda_kernels::scatter_long_kernel<W, W>{product.matrix(1, 1), column, order.data(), long_list.data(), false}, 1);
   CHECK(error(product, 8 * terms) < most);
 
   device_array<W, test_device> mean(queue, static_cast<std::size_t>(terms + 1));
-  gpu::window_mean(queue, mean.matrix(terms + 1, 1), view<W const>(parts.matrix(terms + 1, 1)), uniform(1, terms + 1),
-                   terms + 1, false);
+  cuda_kernels::window_mean(queue, mean.matrix(terms + 1, 1), view<W const>(parts.matrix(terms + 1, 1)),
+                            uniform(1, terms + 1), terms + 1, false);
   CHECK(std::abs(static_cast<double>(mean.get().back()) / tenth - 1) < most);
 }
 
@@ -188,7 +192,7 @@ TEST_CASE_TEMPLATE("cuda: maps in vectors of elements", B, bfloat16_backend, flo
         auto const tree = gated_tree<float, T>::of(a.in(), b.in(), r.in(), c.in());
         auto const expected = gated_tree<double, double>::of(a.read(), b.read(), r.read(), c.read());
         if (y.device().size() > 0) {
-          CHECK(gpu::map_in_vectors<float>(y.device(), tree) == (cols % 8 == 0 && are_aligned<T>(p)));
+          CHECK(cuda_kernels::map_in_vectors<float>(y.device(), tree) == (cols % 8 == 0 && are_aligned<T>(p)));
         }
         t.backend.map(y.device(), tree, accumulate);
         t.on.reference.map(y.host(), expected, accumulate);
@@ -219,7 +223,7 @@ TEST_CASE_TEMPLATE("cuda: row sums in vectors of elements", B, bfloat16_backend,
       places of_tree = p;
       of_tree.before_y = of_tree.behind_y = 0;
       if (rows * cols > 0) {
-        CHECK(gpu::rows_are_vectors<float>(tree, cols) == (cols % 8 == 0 && are_aligned<T>(of_tree)));
+        CHECK(cuda_kernels::rows_are_vectors<float>(tree, cols) == (cols % 8 == 0 && are_aligned<T>(of_tree)));
       }
       t.backend.row_sum(y.device(), lazy<decltype(gated_tree<float, T>::of({}, {}, {}, {}))>{tree, rows, cols},
                         accumulate);
@@ -242,7 +246,7 @@ TEST_CASE_TEMPLATE("cuda: maps of stacks, repeated rows and numbers in vectors",
       t.on.begin("map", count, " matrices, gap ", gap);
       columns<B, T> y(t.on, 6, 24, 0, gap, count), a(t.on, 6, 24, 0, 8 - gap, count), r(t.on, 2 * count, 24, 8, 0);
       auto const tree = tree_of(std::type_identity<float>{}, a.in(), r.in());
-      CHECK(gpu::map_in_vectors<float>(y.device(), tree) == (gap != 1));
+      CHECK(cuda_kernels::map_in_vectors<float>(y.device(), tree) == (gap != 1));
       t.backend.map(y.device(), tree, true);
       t.on.reference.map(y.host(), tree_of(std::type_identity<double>{}, a.read(), r.read()), true);
       y.all.check("y");
@@ -256,11 +260,11 @@ TEST_CASE_TEMPLATE("cuda: maps of stacks, repeated rows and numbers in vectors",
   view<T> y = all.device();
   y.count = 2, y.rows = 2, y.cols = 16, y.row_stride = 32, y.stack_stride = 81;
   tree_leaf<T, false, false> const leaf{from.in()};
-  CHECK(!gpu::map_in_vectors<float>(y, leaf));
+  CHECK(!cuda_kernels::map_in_vectors<float>(y, leaf));
   y.stack_stride = 80;
-  CHECK(gpu::map_in_vectors<float>(y, leaf));
-  CHECK(!gpu::map_in_vectors<float>(y.transposed(), leaf));
-  CHECK(!gpu::map_in_vectors<float>(y, tree_leaf<T, false, false>{from.in().transposed()}));
+  CHECK(cuda_kernels::map_in_vectors<float>(y, leaf));
+  CHECK(!cuda_kernels::map_in_vectors<float>(y.transposed(), leaf));
+  CHECK(!cuda_kernels::map_in_vectors<float>(y, tree_leaf<T, false, false>{from.in().transposed()}));
   t.on.begin("map", "a stack with gaps");
   view<double> expected = all.host();
   expected.count = 2, expected.rows = 2, expected.cols = 16, expected.row_stride = 32, expected.stack_stride = 80;
@@ -277,7 +281,7 @@ void check_own_gemm(Index m, Index n, Index k, layout of_y, layout of_a, layout 
   operand<B, Y> y(t.on, m, n, of_y);
   operand<B, A> a(t.on, m, k, of_a);
   operand<B, C> b(t.on, k, n, of_b);
-  gpu::gemm<accumulator_t<typename B::scalar>>(t.backend.queue(), y.device(), a.in(), b.in(), accumulate);
+  cuda_kernels::gemm<accumulator_t<typename B::scalar>>(t.backend.queue(), y.device(), a.in(), b.in(), accumulate);
   t.on.reference.gemm(y.host(), view<double const>(a.host()), view<double const>(b.host()), accumulate);
   y.check("y");
 }
@@ -317,7 +321,7 @@ void check_scatter(kernel_test<Cuda<T, test_device>>& t, Queue& launcher, std::v
   t.on.begin("scatter_rows", rows, " x ", cols, " to ", v);
   operand<B, T> a(t.on, rows, cols, form), y(t.on, v, cols, form);
   int_operand<B> index(t.on, chosen, rows, 1);
-  gpu::scatter_rows<accumulator_t<T>>(launcher, y.device(), a.in(), index.in(), accumulate);
+  cuda_kernels::scatter_rows<accumulator_t<T>>(launcher, y.device(), a.in(), index.in(), accumulate);
   t.on.reference.scatter_rows(y.host(), view<double const>(a.host()), view<Int const>(index.host()), accumulate);
   y.check("y");
 }
@@ -342,7 +346,7 @@ TEST_CASE_TEMPLATE("cuda: many rows that are added to a table", T, bfloat16, flo
 TEST_CASE("cuda: rows that are added to a table in parts") {
   kernel_test<float_backend> t;
   for (Index const v : {5, 1500}) {
-    std::size_t const fixed = gpu::digit_plan(static_cast<Int>(v)).bytes(0);
+    std::size_t const fixed = cuda_kernels::digit_plan(static_cast<Int>(v)).bytes(0);
     narrow_queue few{t.backend.queue(), fixed + 4 * static_cast<std::size_t>(v + 1) + 2000};
     check_scatter<float>(t, few, random_choices(700, v), v, 5, layout::plain, false);
     check_scatter<float>(t, few, random_choices(700, v), v, 5, layout::plain, true);
@@ -374,7 +378,7 @@ struct turn_all {
   float const* angle;
   float *cosine, *sine;
   HEADMIX_DEVICE void operator()(Index i) const {
-    auto const by = gpu::cosine_and_sine_of(angle[i]);
+    auto const by = cuda_kernels::cosine_and_sine_of(angle[i]);
     cosine[i] = by.cosine, sine[i] = by.sine;
   }
 };

@@ -39,8 +39,8 @@ std::string written_by(F const& f) {
 
 TEST_CASE("cuda: a kernel says once that it does without tensor cores") {
   std::string const text = written_by([] {
-    gpu::notify_plain_kernel("a kernel of this test", "its reason");
-    gpu::notify_plain_kernel("a kernel of this test", "another reason");
+    cuda_kernels::notify_plain_kernel("a kernel of this test", "its reason");
+    cuda_kernels::notify_plain_kernel("a kernel of this test", "another reason");
   });
   CHECK(text == "headmix: a kernel of this test in 16 bits runs without tensor cores, many times slower: its reason\n");
 }
@@ -52,9 +52,9 @@ TEST_CASE("cuda: why attention does without tensor cores") {
   attention_scores<bfloat16> scores;
   bfloat16 numbers[65 * 8] = {};
   view<bfloat16 const> const aligned(numbers, 8, 64), odd(numbers, 8, 65);
-  CHECK(gpu::plain_kernel_reason(x, scores, aligned) == nullptr);
+  CHECK(cuda_kernels::plain_kernel_reason(x, scores, aligned) == nullptr);
   auto const why = [&](auto const& extents, auto const& of, auto const& operand) {
-    char const* const found = gpu::plain_kernel_reason(extents, of, operand);
+    char const* const found = cuda_kernels::plain_kernel_reason(extents, of, operand);
     return std::string(found == nullptr ? "" : found);
   };
   CHECK(why(x, scores, odd).find("multiples of 16 bytes") != std::string::npos);
@@ -81,8 +81,8 @@ TEST_CASE("cuda, emulated: attention that does without tensor cores says so") {
       written_by([&] { check_attention<causal, bfloat16, Emulated>(c, {.layout = attention_layout::transposed}); });
   // Unless another test of this process was first.
   CHECK((text.empty() || text.find("headmix: attention in 16 bits runs without tensor cores") != std::string::npos));
-  CHECK(gpu::plain_notices::instance().printed("attention"));
-  CHECK(gpu::plain_notices::instance().printed("the gradient of attention"));
+  CHECK(cuda_kernels::plain_notices::instance().printed("attention"));
+  CHECK(cuda_kernels::plain_notices::instance().printed("the gradient of attention"));
   CHECK(written_by([&] {
           check_attention<causal, bfloat16, Emulated>(c, {.layout = attention_layout::transposed});
         }).empty());

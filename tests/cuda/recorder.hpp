@@ -55,7 +55,7 @@ struct Recorder {
     /// Names of kernels, as the demangler writes them, and "cuBLAS".
     std::shared_ptr<std::vector<std::string>> launches = std::make_shared<std::vector<std::string>>();
 
-    template <gpu::Kernel K>
+    template <cuda_kernels::Kernel K>
     void launch(K const&, Index blocks) const {
       if (blocks > 0) launches->push_back(readable(typeid(K).name()));
     }

@@ -40,11 +40,11 @@ enum class ring_fault {
 
 template <class TensorMap, ring_fault fault = ring_fault::none>
 struct ring_product {
-  static constexpr int warpgroup_threads = gpu::warpgroup_threads;
+  static constexpr int warpgroup_threads = cuda_kernels::warpgroup_threads;
   static constexpr int threads = 3 * warpgroup_threads, stages = 2;  // the last group does nothing
   static constexpr bool cooperative = true, warpgroups = true;
   static constexpr int rows = 64, depth = 64, keys = 64, width = 128;  // tiles of b: keys x depth, of c: keys x width
-  static constexpr int panel_bytes = keys * gpu::panel_row_bytes;
+  static constexpr int panel_bytes = keys * cuda_kernels::panel_row_bytes;
   static constexpr int left_bytes = rows * depth * 2, stage_bytes = 3 * panel_bytes;
   static constexpr int stages_at = left_bytes, barriers_at = stages_at + stages * stage_bytes;
   static constexpr int shared_bytes = barriers_at + 2 * stages * 8;
@@ -94,7 +94,7 @@ struct ring_product {
       HEADMIX_UNROLL
       for (int j = 0; j < 2; ++j) {
         device.tma_load(device.template shared<bfloat16>(at + (1 + j) * panel_bytes), c, i * keys,
-                        j * gpu::panel_columns, full(stage));
+                        j * cuda_kernels::panel_columns, full(stage));
       }
     }
   }
@@ -103,7 +103,7 @@ struct ring_product {
   HEADMIX_DEVICE void consume(Device& device, Full const& full, Empty const& empty) const {
     int const thread = device.thread() % warpgroup_threads, lane = device.lane(), own = device.warp() % 4 * 16;
     auto const left = device.template shared<bfloat16>(0);
-    gpu::tile_copy<rows, depth, warpgroup_threads>::start(
+    cuda_kernels::tile_copy<rows, depth, warpgroup_threads>::start(
         device, left, thread, depth, [&](int, int r) { return row_of_a[r] < 0 ? nullptr : a + row_of_a[r] * depth; });
     device.cp_async_commit();
     device.template cp_async_wait<0>();
@@ -114,17 +114,17 @@ struct ring_product {
       device.template sync_named<warpgroup_threads>(1);
     }
 
-    constexpr int eight_rows = 8 * gpu::panel_row_bytes;
+    constexpr int eight_rows = 8 * cuda_kernels::panel_row_bytes;
     float score[keys / 8][4], out[width / 8][4] = {};
     words<4> weights[keys / 16];
-    gpu::matrix_descriptor const rows_of_a = device.describe(left, 16, eight_rows);
+    cuda_kernels::matrix_descriptor const rows_of_a = device.describe(left, 16, eight_rows);
     HEADMIX_NO_UNROLL
     for (int i = 0; i < tiles; ++i) {
       int const stage = i % stages, parity = i / stages % 2;
       int const at = stages_at + (fault == ring_fault::wrong_stage ? 1 - stage : stage) * stage_bytes;
-      gpu::matrix_descriptor b_tile = device.describe(device.template shared<bfloat16>(at), 16,
-                                                      fault == ring_fault::descriptor_stride ? 512 : eight_rows);
-      gpu::matrix_descriptor const c_tile =
+      cuda_kernels::matrix_descriptor b_tile = device.describe(
+          device.template shared<bfloat16>(at), 16, fault == ring_fault::descriptor_stride ? 512 : eight_rows);
+      cuda_kernels::matrix_descriptor const c_tile =
           device.describe(device.template shared<bfloat16>(at + panel_bytes), panel_bytes, eight_rows);
       if (fault == ring_fault::descriptor_mode) b_tile.bits &= ~(std::uint64_t{3} << 62);
       device.mbarrier_wait(full(stage), fault == ring_fault::full_wrong_parity ? parity ^ 1 : parity);
@@ -143,12 +143,13 @@ struct ring_product {
       for (int k = 0; k < keys / 16; ++k) {
         float const(&s)[4] = score[2 * k];
         float const(&t)[4] = score[2 * k + 1];
-        weights[k] = {{gpu::pack(s[0], s[1]), gpu::pack(s[2], s[3]), gpu::pack(t[0], t[1]), gpu::pack(t[2], t[3])}};
+        weights[k] = {{cuda_kernels::pack(s[0], s[1]), cuda_kernels::pack(s[2], s[3]), cuda_kernels::pack(t[0], t[1]),
+                       cuda_kernels::pack(t[2], t[3])}};
       }
       if (fault != ring_fault::no_product_fence) device.wgmma_fence(out, weights);
       HEADMIX_UNROLL
       for (int k = 0; k < keys / 16; ++k) {
-        device.wgmma_k_mn(out, weights[k], c_tile.after(16 * gpu::panel_row_bytes * k), true);
+        device.wgmma_k_mn(out, weights[k], c_tile.after(16 * cuda_kernels::panel_row_bytes * k), true);
       }
       device.wgmma_commit();
       if (fault == ring_fault::sums_touched) out[3][2] += 1;
@@ -185,7 +186,8 @@ double error_of_ring_product(int tiles = 5) {
   device_array<bfloat16, Device> const on_a(queue, a), on_b(queue, b), on_c(queue, c);
   device_array<Int, Device> const on_rows(queue, gathered);
   device_array<float, Device> const on_z(queue, std::vector<float>(kernel::rows * kernel::width, 77.F));
-  auto const swizzle = fault == ring_fault::no_swizzle ? gpu::tile_swizzle::none : gpu::tile_swizzle::bytes_128;
+  auto const swizzle =
+      fault == ring_fault::no_swizzle ? cuda_kernels::tile_swizzle::none : cuda_kernels::tile_swizzle::bytes_128;
   queue.launch(kernel{on_a.data(), on_rows.data(),
                       queue.map_tensor(on_b.matrix(rows_of_b, kernel::depth), kernel::keys, swizzle),
                       queue.map_tensor(on_c.matrix(rows_of_c, kernel::width), kernel::keys, swizzle), tiles,

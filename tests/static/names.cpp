@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Common words stay available to a user's program, also after `using namespace headmix`, at namespace scope.
 
+#include "headmix/backend/cuda/device.hpp"
 #include "headmix/headmix.hpp"
 #include "headmix/testing/backend_conformance.hpp"
+
+/// A global name, which a namespace of the library would make ambiguous.
+struct gpu {};
 
 namespace static_names {
 
@@ -41,6 +45,6 @@ enum class Device { cpu, gpu };
 
 using Scores = std::remove_cv_t<decltype(x{} % W{})>;
 static_assert(Expr<Scores> && LayerPolicy<Layer> && BackendPolicy<Backend> && AttentionMask<Mask>);
-static_assert(sizeof(Model*) > 0 && K::value == 2 && H::value == 4);
+static_assert(sizeof(Model*) > 0 && sizeof(gpu) > 0 && K::value == 2 && H::value == 4);
 
 }  // namespace static_names

@@ -45,7 +45,7 @@ template <class Scalar, class Device>
 class Cuda {
   using wide = accumulator_t<Scalar>;
   static constexpr bool fuses_hidden_layers =
-      std::is_same_v<Scalar, bfloat16> && gpu::WarpgroupQueue<typename Device::queue>;
+      std::is_same_v<Scalar, bfloat16> && cuda_kernels::WarpgroupQueue<typename Device::queue>;
 
  public:
   using scalar = Scalar;
@@ -70,37 +70,38 @@ class Cuda {
   /// f(i) for all i < n, on the device: f is trivially copyable, its call is marked HEADMIX_DEVICE or HEADMIX_HD.
   template <class F>
   void for_each(Index n, F f) {
-    using kernel = gpu::for_each_kernel<F>;
-    queue_.launch(kernel{f, n}, gpu::blocks_for(n, kernel::threads));
+    using kernel = cuda_kernels::for_each_kernel<F>;
+    queue_.launch(kernel{f, n}, cuda_kernels::blocks_for(n, kernel::threads));
   }
 
   template <class T, class Tree>
   void map(view<T> y, Tree const& tree, bool accumulate) {
-    gpu::map<wide>(queue_, y, tree, accumulate);
+    cuda_kernels::map<wide>(queue_, y, tree, accumulate);
   }
   template <class T, class Tree>
   void row_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
-    gpu::row_sum<wide>(queue_, y, a, accumulate);
+    cuda_kernels::row_sum<wide>(queue_, y, a, accumulate);
   }
   template <class T, class Tree>
   void col_sum(view<T> y, lazy<Tree> const& a, bool accumulate) {
-    gpu::col_sum<wide>(queue_, y, a, accumulate);
+    cuda_kernels::col_sum<wide>(queue_, y, a, accumulate);
   }
   template <class T, class Tree>
   void group_sum(view<T> y, lazy<Tree> const& a, Index n, bool accumulate) {
-    if (n > block_terms) return gpu::map<wide>(queue_, y, gpu::tree_long_group<Tree>{a.tree, n}, accumulate);
-    gpu::map<wide>(queue_, y, gpu::tree_group<Tree>{a.tree, n}, accumulate);
+    if (n > block_terms)
+      return cuda_kernels::map<wide>(queue_, y, cuda_kernels::tree_long_group<Tree>{a.tree, n}, accumulate);
+    cuda_kernels::map<wide>(queue_, y, cuda_kernels::tree_group<Tree>{a.tree, n}, accumulate);
   }
   /// FusedRows.
   template <class... S>
   void each_row(Index rows, S const&... steps) {
-    gpu::each_row<wide>(queue_, rows, steps...);
+    cuda_kernels::each_row<wide>(queue_, rows, steps...);
   }
 
   /// By the vendor's library where it does these types and strides.
   template <class T, class A, class B>
   void gemm(view<T> y, view<A const> a, view<B const> b, bool accumulate) {
-    if (!queue_.gemm(y, a, b, accumulate)) gpu::gemm<wide>(queue_, y, a, b, accumulate);
+    if (!queue_.gemm(y, a, b, accumulate)) cuda_kernels::gemm<wide>(queue_, y, a, b, accumulate);
   }
   /// StackedProducts.
   template <class T, class A, class B>
@@ -110,36 +111,37 @@ class Cuda {
   }
   template <class T, class A>
   void softmax(view<T> y, view<A const> a) {
-    gpu::softmax<wide>(queue_, y, a);
+    cuda_kernels::softmax<wide>(queue_, y, a);
   }
   template <class T, class A>
   void log_sum_exp(view<T> y, view<A const> a) {
-    gpu::log_sum_exp<wide>(queue_, y, a);
+    cuda_kernels::log_sum_exp<wide>(queue_, y, a);
   }
 
   template <class A>
   void top_k(view<Int> y, view<A const> a) {
-    gpu::top_k(queue_, y, a);
+    cuda_kernels::top_k(queue_, y, a);
   }
   /// FusedRoute.
-  std::size_t route_scratch(route_problem<Scalar> const& r) { return gpu::route_scratch_bytes(r); }
+  std::size_t route_scratch(route_problem<Scalar> const& r) { return cuda_kernels::route_scratch_bytes(r); }
   void route(route_problem<Scalar> const& r, std::span<std::byte> scratch) {
     bool const sums = r.squares.data || r.p_sum.data || r.chosen_sum.data || r.order.data || r.begins.data;
-    if (sums || (Half<Scalar> && !gpu::rows_are_aligned(r.w))) check_scratch("route", scratch, route_scratch(r));
-    if (!gpu::route_on_tensor_cores(queue_, r, scratch)) {
+    if (sums || (Half<Scalar> && !cuda_kernels::rows_are_aligned(r.w)))
+      check_scratch("route", scratch, route_scratch(r));
+    if (!cuda_kernels::route_on_tensor_cores(queue_, r, scratch)) {
       gemm(r.z, r.x, r.w, false);
       view<wide const> const z(r.z.middle_cols(r.first, r.p.cols)), p(r.p);
-      if (r.s.data) gpu::map<wide>(queue_, r.s, tree_leaf<wide, false, false>{z}, false);
-      gpu::softmax_top_k(queue_, r.p, r.index, z);
+      if (r.s.data) cuda_kernels::map<wide>(queue_, r.s, tree_leaf<wide, false, false>{z}, false);
+      cuda_kernels::softmax_top_k(queue_, r.p, r.index, z);
       if (r.log_sum.data || r.squares.data) {
         view<wide> const log_sum =
             r.log_sum.data ? r.log_sum : view<wide>(reinterpret_cast<wide*>(scratch.data()), z.rows, 1);
         log_sum_exp(log_sum, z);
-        if (r.squares.data) gpu::sum_of_squares<wide>(queue_, r.squares, view<wide const>(log_sum));
+        if (r.squares.data) cuda_kernels::sum_of_squares<wide>(queue_, r.squares, view<wide const>(log_sum));
       }
       if (r.p_sum.data) col_sum(r.p_sum, lazy<tree_leaf<wide, false, false>>{{p}, p.rows, p.cols}, false);
       if (r.chosen_sum.data) {
-        col_sum(r.chosen_sum, lazy<gpu::tree_scatter_cols<wide>>{{{}, r.index}, p.rows, p.cols}, false);
+        col_sum(r.chosen_sum, lazy<cuda_kernels::tree_scatter_cols<wide>>{{{}, r.index}, p.rows, p.cols}, false);
       }
       if (r.order.data || r.begins.data) sort_by_expert(r.order, r.begins, r.index, uniform(1, p.rows));
     }
@@ -151,44 +153,44 @@ class Cuda {
   }
   template <class T>
   void gather_cols(view<T> y, view<T const> a, view<Int const> index) {
-    gpu::map<wide>(queue_, y, gpu::tree_gather_cols<T>{a, index}, false);
+    cuda_kernels::map<wide>(queue_, y, cuda_kernels::tree_gather_cols<T>{a, index}, false);
   }
   template <class T>
   void scatter_cols(view<T> y, view<T const> a, view<Int const> index) {
-    gpu::map<wide>(queue_, y, gpu::tree_scatter_cols<T>{a, index}, false);
+    cuda_kernels::map<wide>(queue_, y, cuda_kernels::tree_scatter_cols<T>{a, index}, false);
   }
   void renumber(view<Int> y, view<Int const> a, Index add, Index add_per_row) {
-    gpu::map<Int>(queue_, y, gpu::tree_renumber{a, add, add_per_row}, false);
+    cuda_kernels::map<Int>(queue_, y, cuda_kernels::tree_renumber{a, add, add_per_row}, false);
   }
   template <class T>
   void one_hot(view<T> y, view<Int const> index) {
-    gpu::map<wide>(queue_, y, gpu::tree_scatter_cols<T>{{}, index}, false);
+    cuda_kernels::map<wide>(queue_, y, cuda_kernels::tree_scatter_cols<T>{{}, index}, false);
   }
   template <class T>
   void gather_rows(view<T> y, view<T const> table, view<Int const> index) {
     using number = std::conditional_t<std::is_same_v<T, Int>, Int, wide>;
-    gpu::map<number>(queue_, y, gpu::tree_gather_rows<T>{table, index}, false);
+    cuda_kernels::map<number>(queue_, y, cuda_kernels::tree_gather_rows<T>{table, index}, false);
   }
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
-    gpu::scatter_rows<wide>(queue_, y, a, index, accumulate);
+    cuda_kernels::scatter_rows<wide>(queue_, y, a, index, accumulate);
   }
 
-  void sequence_numbers(view<Int> y, segments s) { gpu::sequence_numbers(queue_, y, s); }
+  void sequence_numbers(view<Int> y, segments s) { cuda_kernels::sequence_numbers(queue_, y, s); }
   template <class T>
   void window_mean(view<T> y, view<T const> a, segments s, Index window, bool transposed) {
-    gpu::window_mean(queue_, y, a, s, window, transposed);
+    cuda_kernels::window_mean(queue_, y, a, s, window, transposed);
   }
 
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
-    gpu::sort_by_expert(queue_, perm, offsets, index, s);
+    cuda_kernels::sort_by_expert(queue_, perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
-    return gpu::grouped_gemm_scratch_bytes(y, x, w);
+    return cuda_kernels::grouped_gemm_scratch_bytes(y, x, w);
   }
   void grouped_gemm(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                     view<Int const> offsets, Index slots_per_row, std::span<std::byte> scratch) {
-    gpu::grouped_gemm(queue_, y, x, w, perm, offsets, slots_per_row, scratch);
+    cuda_kernels::grouped_gemm(queue_, y, x, w, perm, offsets, slots_per_row, scratch);
   }
   /// FusedExperts, where warpgroups make the products.
   template <class Tree, std::size_t n>
@@ -196,7 +198,7 @@ class Cuda {
                                                                     std::array<view<Scalar>, n> const&,
                                                                     view<Scalar const>,
                                                                     std::array<view<Scalar const>, n> const& w) {
-    return gpu::grouped_gemm_map_scratch_bytes(queue_, y, tree, w);
+    return cuda_kernels::grouped_gemm_map_scratch_bytes(queue_, y, tree, w);
   }
   /// The products and the tree over them, FusedExperts.
   template <class Tree, std::size_t n>
@@ -205,61 +207,62 @@ class Cuda {
                                                      std::array<view<Scalar const>, n> const& w, view<Int const> perm,
                                                      view<Int const> offsets, Index slots_per_row,
                                                      std::span<std::byte> scratch) {
-    check_scratch("grouped_gemm_map", scratch, gpu::grouped_gemm_map_scratch_bytes(queue_, y, tree, w));
-    gpu::grouped_gemm_map(queue_, y, tree, products, x, w, perm, offsets, slots_per_row, scratch);
+    check_scratch("grouped_gemm_map", scratch, cuda_kernels::grouped_gemm_map_scratch_bytes(queue_, y, tree, w));
+    cuda_kernels::grouped_gemm_map(queue_, y, tree, products, x, w, perm, offsets, slots_per_row, scratch);
   }
   std::size_t grouped_outer_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> g) {
-    return gpu::grouped_outer_scratch_bytes(y, x, g);
+    return cuda_kernels::grouped_outer_scratch_bytes(y, x, g);
   }
   void grouped_outer(view<Scalar> y, view<Scalar const> x, view<Scalar const> g, view<Int const> perm,
                      view<Int const> offsets, Index x_slots, Index g_slots, bool accumulate,
                      std::span<std::byte> scratch) {
     check_scratch("grouped_outer", scratch, grouped_outer_scratch(y, x, g));
-    gpu::grouped_outer(queue_, y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
+    cuda_kernels::grouped_outer(queue_, y, x, g, perm, offsets, x_slots, g_slots, accumulate, scratch);
   }
   std::size_t grouped_sum_scratch(view<Scalar> y, view<Scalar const> x, view<Scalar const> w) {
-    return gpu::grouped_sum_scratch_bytes(queue_, y, x, w);
+    return cuda_kernels::grouped_sum_scratch_bytes(queue_, y, x, w);
   }
   void grouped_sum(view<Scalar> y, view<Scalar const> x, view<Scalar const> w, view<Int const> perm,
                    view<Int const> offsets, Index slots_per_row, bool accumulate, std::span<std::byte> scratch) {
     check_scratch("grouped_sum", scratch, grouped_sum_scratch(y, x, w));
-    gpu::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
+    cuda_kernels::grouped_sum(queue_, y, x, w, perm, offsets, slots_per_row, accumulate, scratch);
   }
   void apply_capacity(view<Int> y, view<Int const> index, view<Int const> perm, view<Int const> offsets, Index most) {
-    gpu::apply_capacity(queue_, y, index, perm, offsets, most);
+    cuda_kernels::apply_capacity(queue_, y, index, perm, offsets, most);
   }
 
   template <class T>
   void absmax_int8(view<T> y, view<T const> a) {
-    gpu::absmax_int8(queue_, y, a);
+    cuda_kernels::absmax_int8(queue_, y, a);
   }
   template <class T>
   void absmean_ternary(view<T> y, view<T const> a) {
-    gpu::absmean_ternary(queue_, y, a);
+    cuda_kernels::absmean_ternary(queue_, y, a);
   }
 
   template <class Map>
   std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
-    return gpu::attention_scratch_bytes(p);
+    return cuda_kernels::attention_scratch_bytes(p);
   }
   template <AttentionMask Mask, class Map>
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    gpu::attention<Mask>(queue_, p, scratch);
+    cuda_kernels::attention<Mask>(queue_, p, scratch);
   }
   /// FusedGatedAttention.
   template <AttentionMask Mask, class Map>
   void gated_attention(attention_forward<Scalar, Map> const& p, view<Scalar> gated, view<wide const> gate,
                        std::span<std::byte> scratch) {
-    gpu::attention<Mask>(queue_, p, {gpu::gate_of_rows(gate, gpu::heads_of_row(p.extents)), gated}, scratch);
+    cuda_kernels::attention<Mask>(
+        queue_, p, {cuda_kernels::gate_of_rows(gate, cuda_kernels::heads_of_row(p.extents)), gated}, scratch);
   }
   template <AttentionMask Mask, class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return gpu::attention_gradient_scratch_bytes<Mask>(queue_, p);
+    return cuda_kernels::attention_gradient_scratch_bytes<Mask>(queue_, p);
   }
   template <AttentionMask Mask, class Map>
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     check_scratch("attention_gradient", scratch, attention_gradient_scratch<Mask>(p));
-    gpu::attention_gradient<Mask>(queue_, p, scratch);
+    cuda_kernels::attention_gradient<Mask>(queue_, p, scratch);
   }
   /// FusedGatedAttention.
   template <AttentionMask Mask, class Map>
@@ -267,47 +270,47 @@ class Cuda {
                                 view<Scalar> d_o, view<wide> d_gate, std::span<std::byte> scratch) {
     p.d_o = d_o;
     check_scratch("attention_gradient", scratch, attention_gradient_scratch<Mask>(p));
-    gpu::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
+    cuda_kernels::attention_gradient<Mask>(queue_, p, scratch, {gate, d, d_o, d_gate});
   }
   template <class Map>
   std::size_t attention_bias_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return gpu::attention_bias_gradient_scratch_bytes(p);
+    return cuda_kernels::attention_bias_gradient_scratch_bytes(p);
   }
   template <AttentionMask Mask, class Map>
   void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar, Map> const& p,
                                std::span<std::byte> scratch) {
     check_scratch("attention_bias_gradient", scratch, attention_bias_gradient_scratch(p));
-    gpu::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
+    cuda_kernels::attention_bias_gradient<Mask>(queue_, d_bias, p, scratch);
   }
   template <class Map>
   std::size_t attention_operand_gradient_scratch(attention_backward<Scalar, Map> const& p) {
-    return gpu::attention_operand_gradient_scratch_bytes(p);
+    return cuda_kernels::attention_operand_gradient_scratch_bytes(p);
   }
   template <AttentionMask Mask, class Map>
   void attention_operand_gradient(operand_gradients<wide, Map::operands> const& d,
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
     check_scratch("attention_operand_gradient", scratch, attention_operand_gradient_scratch(p));
-    gpu::attention_operand_gradient<Mask>(queue_, d, p, scratch);
+    cuda_kernels::attention_operand_gradient<Mask>(queue_, d, p, scratch);
   }
   /// A tile of keys lies in one page.
-  static constexpr Index cache_rows = gpu::plain_tile::rows;
+  static constexpr Index cache_rows = cuda_kernels::plain_tile::rows;
   template <class Map>
   std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
-    return gpu::cached_attention_scratch_bytes<Scalar>(p.extents, cache.pages);
+    return cuda_kernels::cached_attention_scratch_bytes<Scalar>(p.extents, cache.pages);
   }
   template <AttentionMask Mask, class Map>
   void cached_attention(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache,
                         std::span<std::byte> scratch) {
     check_scratch("cached_attention", scratch, cached_attention_scratch(p, cache));
-    gpu::cached_attention<Mask>(queue_, p, cache, scratch);
+    cuda_kernels::cached_attention<Mask>(queue_, p, cache, scratch);
   }
   void cached_window_mean(view<Scalar> y, view<Scalar const> a, segments s, view<Scalar> cache, cache_pages pages,
                           Index window) {
-    gpu::cached_window_mean(queue_, y, a, s, cache, pages, window);
+    cuda_kernels::cached_window_mean(queue_, y, a, s, cache, pages, window);
   }
   void rotary(view<Scalar> y, view<Scalar const> a, view<accumulator_t<Scalar> const> theta, row_positions s,
               Index heads, bool inverse) {
-    gpu::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
+    cuda_kernels::rotary<wide>(queue_, y, a, theta, s, heads, inverse);
   }
 
  private:

@@ -47,7 +47,7 @@
 
 namespace headmix {
 
-namespace gpu {
+namespace cuda_kernels {
 
 /// y = the sum over the ranks of their n elements, in the order of the ranks. The elements of rank `rank` are `own`,
 /// those of the others are consecutive in `received`. `y` may be `own`.
@@ -81,7 +81,7 @@ struct sum_in_order {
   }
 };
 
-}  // namespace gpu
+}  // namespace cuda_kernels
 
 namespace detail {
 
@@ -247,7 +247,7 @@ class Nccl {
     while (true) {
       cudaError_t const status = cudaStreamQuery(queue_.stream());
       if (status != cudaErrorNotReady) {
-        gpu::check(status, "waiting for the GPU");
+        cuda_kernels::check(status, "waiting for the GPU");
         break;
       }
       check();
@@ -414,7 +414,7 @@ class Nccl {
   }
   [[nodiscard]] bool recording() const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    gpu::check(cudaStreamIsCapturing(stream(), &status), "asking whether a stream is recorded");
+    cuda_kernels::check(cudaStreamIsCapturing(stream(), &status), "asking whether a stream is recorded");
     return status != cudaStreamCaptureStatusNone;
   }
   Index checked_elements(char const* operation, std::span<Index const> counts) const {
@@ -477,12 +477,12 @@ class Nccl {
   template <class T>
   void copy(T* to, T const* from, Index n) const {
     if (n == 0 || to == from) return;
-    gpu::check(cudaMemcpyAsync(to, from, count(n) * sizeof(T), cudaMemcpyDeviceToDevice, stream()),
-               "copying on the GPU");
+    cuda_kernels::check(cudaMemcpyAsync(to, from, count(n) * sizeof(T), cudaMemcpyDeviceToDevice, stream()),
+                        "copying on the GPU");
   }
   template <class T>
   void add(T* to, T const* own, T const* received, Index n) {
-    using kernel = gpu::sum_in_order<T>;
+    using kernel = cuda_kernels::sum_in_order<T>;
     queue_.launch(kernel{to, own, received, n, rank_, size_}, kernel::blocks(n));
   }
   template <class T>
@@ -510,7 +510,7 @@ class Nccl {
   Queue queue_;
   int exceptions_;
   ncclComm_t comm_ = nullptr;
-  std::vector<gpu::memory> memory_;  ///< the last is in use; the others may be in use by graphs
+  std::vector<cuda_kernels::memory> memory_;  ///< the last is in use; the others may be in use by graphs
   std::string failure_;
   bool checks_ = false, recorded_ = false;
 };

@@ -36,16 +36,16 @@ namespace headmix {
 /// A thread of an emulated block, the device object of its kernel.
 struct Emulated {
   template <class T>
-  using shared_pointer = gpu::emulator::shared_pointer<T>;
+  using shared_pointer = cuda_kernels::emulator::shared_pointer<T>;
 
   class queue;
-  using memory = gpu::emulator::memory;
+  using memory = cuda_kernels::emulator::memory;
   /// While an object lives, kernels may access Emulated::memory only, not other host memory.
-  using strict_memory = gpu::emulator::strict_memory;
+  using strict_memory = cuda_kernels::emulator::strict_memory;
 
   static constexpr bool host_memory = false;
 
-  Emulated(gpu::emulator::machine& m, int thread) : machine_(m), thread_(thread) {}
+  Emulated(cuda_kernels::emulator::machine& m, int thread) : machine_(m), thread_(thread) {}
 
   [[nodiscard]] int thread() const { return thread_; }
   [[nodiscard]] int lane() const { return thread_ % 32; }
@@ -103,24 +103,26 @@ struct Emulated {
 
   template <class T>
   [[nodiscard]] T shuffle_xor(T value, int mask) const {
-    static constexpr gpu::emulator::warp_function function{"shuffle_xor", size_of<T>, &perform_exchange<size_of<T>>};
+    static constexpr cuda_kernels::emulator::warp_function function{"shuffle_xor", size_of<T>,
+                                                                    &perform_exchange<size_of<T>>};
     return exchange(function, value, lane() ^ mask);
   }
   template <class T>
   [[nodiscard]] T shuffle(T value, int from) const {
-    static constexpr gpu::emulator::warp_function function{"shuffle", size_of<T>, &perform_exchange<size_of<T>>};
+    static constexpr cuda_kernels::emulator::warp_function function{"shuffle", size_of<T>,
+                                                                    &perform_exchange<size_of<T>>};
     return exchange(function, value, from & 31);
   }
   [[nodiscard]] std::uint32_t ballot(bool vote) const {
     ballot_operands operands{vote, 0};
-    static constexpr gpu::emulator::warp_function function{"ballot", 0, &perform_ballot};
+    static constexpr cuda_kernels::emulator::warp_function function{"ballot", 0, &perform_ballot};
     machine_.warp_collective(thread_, function, &operands);
     return operands.votes;
   }
   template <class T>
   [[nodiscard]] T warp_exclusive_sum(T value, T& total) const {
     sum_operands<T> operands{value, {}};
-    static constexpr gpu::emulator::warp_function function{"warp_exclusive_sum", size_of<T>, &perform_sum<T>};
+    static constexpr cuda_kernels::emulator::warp_function function{"warp_exclusive_sum", size_of<T>, &perform_sum<T>};
     machine_.warp_collective(thread_, function, &operands);
     total = operands.total;
     return operands.value;
@@ -150,16 +152,16 @@ struct Emulated {
     machine_.cp_async_wait(thread_, n);
   }
   [[nodiscard]] words<4> ldmatrix_x4(shared_pointer<bfloat16 const> row) const {
-    static constexpr gpu::emulator::warp_function function{"ldmatrix_x4", 0, &perform_load<false>};
+    static constexpr cuda_kernels::emulator::warp_function function{"ldmatrix_x4", 0, &perform_load<false>};
     return load_by(function, row);
   }
   [[nodiscard]] words<4> ldmatrix_x4_trans(shared_pointer<bfloat16 const> row) const {
-    static constexpr gpu::emulator::warp_function function{"ldmatrix_x4_trans", 0, &perform_load<true>};
+    static constexpr cuda_kernels::emulator::warp_function function{"ldmatrix_x4_trans", 0, &perform_load<true>};
     return load_by(function, row);
   }
   void mma_m16n8k16(float (&c)[4], words<4> const& a, words<2> const& b) const {
     multiply_operands operands{c, a.word, b.word};
-    static constexpr gpu::emulator::warp_function function{"mma_m16n8k16", 0, &perform_multiply};
+    static constexpr cuda_kernels::emulator::warp_function function{"mma_m16n8k16", 0, &perform_multiply};
     machine_.warp_collective(thread_, function, &operands);
   }
 
@@ -184,7 +186,7 @@ struct Emulated {
     }
   }
   template <class T>
-  [[nodiscard]] T exchange(gpu::emulator::warp_function const& function, T const& value, int from) const {
+  [[nodiscard]] T exchange(cuda_kernels::emulator::warp_function const& function, T const& value, int from) const {
     static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) <= 4 || sizeof(T) == 8),
                   "headmix: lanes exchange values of up to 4 bytes, or of 8, that are copied as bits");
     exchange_operands<size_of<T>> operands;
@@ -238,7 +240,7 @@ struct Emulated {
       }
     }
   }
-  [[nodiscard]] words<4> load_by(gpu::emulator::warp_function const& function,
+  [[nodiscard]] words<4> load_by(cuda_kernels::emulator::warp_function const& function,
                                  shared_pointer<bfloat16 const> row) const {
     load_operands operands{machine_.shared_row(thread_, row.offset()), {}};
     machine_.warp_collective(thread_, function, &operands);
@@ -280,7 +282,7 @@ struct Emulated {
     }
   }
 
-  gpu::emulator::machine& machine_;
+  cuda_kernels::emulator::machine& machine_;
   int thread_;
 };
 
@@ -291,9 +293,9 @@ class Emulated::queue {
   /// A stream of a device with this many bytes of shared memory per block.
   explicit queue(int shared_bytes) : queue() { shared_bytes_ = shared_bytes; }
 
-  template <gpu::Kernel K>
+  template <cuda_kernels::Kernel K>
   void launch(K const& kernel, Index blocks) const {
-    gpu::check_shared<K>(shared_bytes_);
+    cuda_kernels::check_shared<K>(shared_bytes_);
     launch_on<Emulated>(kernel, blocks);
   }
   /// There is no vendor library, so no product.
@@ -313,23 +315,24 @@ class Emulated::queue {
   void synchronize() const {}
 
  protected:
-  template <class Device, gpu::Kernel K>
+  template <class Device, cuda_kernels::Kernel K>
   static void launch_on(K const& kernel, Index blocks) {
-    constexpr int cluster = gpu::blocks_of_cluster<K>;
-    gpu::emulator::machine::launch({detail::name_in(detail::name_source<K>(), false), K::threads * cluster,
-                                    K::cooperative, K::shared_bytes, sizeof(K), gpu::for_warpgroups<K>, cluster},
-                                   &run<Device, K>, &kernel, blocks);
+    constexpr int cluster = cuda_kernels::blocks_of_cluster<K>;
+    cuda_kernels::emulator::machine::launch(
+        {detail::name_in(detail::name_source<K>(), false), K::threads * cluster, K::cooperative, K::shared_bytes,
+         sizeof(K), cuda_kernels::for_warpgroups<K>, cluster},
+        &run<Device, K>, &kernel, blocks);
   }
 
  private:
   template <class Device, class K>
-  static void run(gpu::emulator::machine& machine, void const* kernel, int thread) {
+  static void run(cuda_kernels::emulator::machine& machine, void const* kernel, int thread) {
     Device device(machine, thread);
     (*static_cast<K const*>(kernel))(device);
   }
 
   std::shared_ptr<memory> workspace_;
-  int shared_bytes_ = gpu::emulator::machine::max_shared_bytes;
+  int shared_bytes_ = cuda_kernels::emulator::machine::max_shared_bytes;
 };
 
 }  // namespace headmix

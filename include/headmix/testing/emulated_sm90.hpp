@@ -18,13 +18,13 @@ namespace headmix {
 /// A thread of an emulated block of a Hopper device.
 struct EmulatedSm90a : Emulated {
   class queue;
-  using tensor_map = gpu::emulator::tensor_map;
+  using tensor_map = cuda_kernels::emulator::tensor_map;
 
   using Emulated::Emulated;
 
   [[nodiscard]] int thread() const { return thread_ % machine_.block_threads(); }
   [[nodiscard]] int warp() const { return thread() / 32; }
-  [[nodiscard]] int warpgroup() const { return thread() / gpu::warpgroup_threads; }
+  [[nodiscard]] int warpgroup() const { return thread() / cuda_kernels::warpgroup_threads; }
   [[nodiscard]] Index block() const { return machine_.block() + rank(); }
   [[nodiscard]] int rank() const { return machine_.rank(thread_); }
   template <class T>
@@ -74,28 +74,32 @@ struct EmulatedSm90a : Emulated {
 
   // ---- products ----
 
-  [[nodiscard]] gpu::matrix_descriptor describe(shared_pointer<bfloat16 const> tile, int leading, int stride) const {
+  [[nodiscard]] cuda_kernels::matrix_descriptor describe(shared_pointer<bfloat16 const> tile, int leading,
+                                                         int stride) const {
     Index const of_block = tile.offset() - machine_.shared_begin(rank());
-    return gpu::describe_matrix(static_cast<std::uint32_t>(of_block), leading, stride);
+    return cuda_kernels::describe_matrix(static_cast<std::uint32_t>(of_block), leading, stride);
   }
   template <class... Registers>
   void wgmma_fence(Registers&... used) const {
     state().products.fence(thread_, list(used...));
   }
   template <int n>
-  void wgmma_k_k(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
+  void wgmma_k_k(float (&c)[n][4], cuda_kernels::matrix_descriptor a, cuda_kernels::matrix_descriptor b,
+                 bool add) const {
     state().products.multiply(thread_, {"wgmma_k_k", &c[0][0], 8 * n, nullptr, a, b, add, false});
   }
   template <int n>
-  void wgmma_k_mn(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
+  void wgmma_k_mn(float (&c)[n][4], cuda_kernels::matrix_descriptor a, cuda_kernels::matrix_descriptor b,
+                  bool add) const {
     state().products.multiply(thread_, {"wgmma_k_mn", &c[0][0], 8 * n, nullptr, a, b, add, true});
   }
   template <int n>
-  void wgmma_mn_mn(float (&c)[n][4], gpu::matrix_descriptor a, gpu::matrix_descriptor b, bool add) const {
+  void wgmma_mn_mn(float (&c)[n][4], cuda_kernels::matrix_descriptor a, cuda_kernels::matrix_descriptor b,
+                   bool add) const {
     state().products.multiply(thread_, {"wgmma_mn_mn", &c[0][0], 8 * n, nullptr, a, b, add, true, true});
   }
   template <int n>
-  void wgmma_k_mn(float (&c)[n][4], words<4> const& a, gpu::matrix_descriptor b, bool add) const {
+  void wgmma_k_mn(float (&c)[n][4], words<4> const& a, cuda_kernels::matrix_descriptor b, bool add) const {
     state().products.multiply(thread_, {"wgmma_k_mn", &c[0][0], 8 * n, &a, {}, b, add, true});
   }
   void wgmma_commit() const { state().products.commit(thread_); }
@@ -117,9 +121,9 @@ struct EmulatedSm90a : Emulated {
   }
 
  private:
-  [[nodiscard]] gpu::emulator::warpgroups& state() const { return machine_.for_warpgroups(thread_); }
+  [[nodiscard]] cuda_kernels::emulator::warpgroups& state() const { return machine_.for_warpgroups(thread_); }
   template <class... Registers>
-  static gpu::emulator::products::register_list list(Registers&... used) {
+  static cuda_kernels::emulator::products::register_list list(Registers&... used) {
     return {{static_cast<void*>(&used), sizeof(used)}...};
   }
 };
@@ -127,17 +131,18 @@ struct EmulatedSm90a : Emulated {
 /// A stream that runs warpgroup kernels.
 class EmulatedSm90a::queue : public Emulated::queue {
  public:
-  using tensor_map = gpu::emulator::tensor_map;
+  using tensor_map = cuda_kernels::emulator::tensor_map;
 
-  template <gpu::Kernel K>
+  template <cuda_kernels::Kernel K>
   void launch(K const& kernel, Index blocks) const {
     launch_on<EmulatedSm90a>(kernel, blocks);
   }
   [[nodiscard]] static constexpr bool warpgroups() { return true; }
 
   /// The tensor map that cuTensorMapEncodeTiled would make.
-  [[nodiscard]] tensor_map map_tensor(view<bfloat16 const> a, int rows,
-                                      gpu::tile_swizzle swizzle = gpu::tile_swizzle::bytes_128) const {
+  [[nodiscard]] tensor_map map_tensor(
+      view<bfloat16 const> a, int rows,
+      cuda_kernels::tile_swizzle swizzle = cuda_kernels::tile_swizzle::bytes_128) const {
     auto const bytes = a.row_stride * Index{sizeof(bfloat16)};
     auto const refuse = [&](auto const&... why) {
       fail("a map of a matrix of ", a.rows, " x ", a.cols, " with ", a.row_stride,

@@ -28,8 +28,9 @@ static std::size_t __cvta_generic_to_shared(void const* p) {
 #include "headmix/testing/emulated_sm90.hpp"
 
 using headmix::bfloat16, headmix::EmulatedSm90a, headmix::words;
-using headmix::gpu::describe_matrix, headmix::gpu::matrix_descriptor, headmix::gpu::panel_offset;
-using headmix::gpu::panel_row_bytes, headmix::gpu::pack;
+using headmix::cuda_kernels::describe_matrix, headmix::cuda_kernels::matrix_descriptor,
+    headmix::cuda_kernels::panel_offset;
+using headmix::cuda_kernels::panel_row_bytes, headmix::cuda_kernels::pack;
 namespace gmma = cute::SM90::GMMA;
 
 namespace {
@@ -169,7 +170,7 @@ int wrong_products(auto const& left, auto const& right, int step, Multiply const
 
 TEST_CASE("cute: the permutation of addresses") {
   for (std::uint32_t address = 0; address < 4096; ++address) {
-    if (headmix::gpu::swizzle_128(address) != cute::Swizzle<3, 4, 3>{}(address)) FAIL(address);
+    if (headmix::cuda_kernels::swizzle_128(address) != cute::Swizzle<3, 4, 3>{}(address)) FAIL(address);
   }
 }
 

@@ -23,8 +23,8 @@ TEST_CASE("cuda: slots by expert as by CUB") {
     device_array<Int, Sm80> const index(queue, choices), perm(queue, slots), begins(queue, experts + 1),
         cub_perm(queue, slots), cub_begins(queue, experts + 1), counts(queue, experts);
     view<Int const> const from = index.matrix(tokens, chosen);
-    headmix::gpu::sort_by_expert(queue, perm.matrix(1, slots), begins.matrix(1, experts + 1), from,
-                                 headmix::uniform(1, tokens));
+    headmix::cuda_kernels::sort_by_expert(queue, perm.matrix(1, slots), begins.matrix(1, experts + 1), from,
+                                          headmix::uniform(1, tokens));
     headmix::testing::order_by_cub by_cub(slots);
     by_cub(queue, cub_perm.matrix(1, slots), cub_begins.matrix(1, experts + 1), from);
     CHECK(perm.get() == cub_perm.get());
@@ -43,7 +43,7 @@ namespace {
 template <int shift, class Combine>
 bool combines_as_cub() {
   Sm80::queue const queue;
-  constexpr Index blocks = 3, n = blocks * headmix::gpu::team_threads;
+  constexpr Index blocks = 3, n = blocks * headmix::cuda_kernels::team_threads;
   std::vector<float> numbers;  // whose sums are exact in any order
   for (int i = 0; i < n; ++i) numbers.push_back(static_cast<float>(i * 37 % 101 - 50));
   device_array<float, Sm80> const ours(queue, numbers), of_cub(queue, numbers);
@@ -55,7 +55,7 @@ bool combines_as_cub() {
 }  // namespace
 
 TEST_CASE("cuda: reductions of warps and blocks as by CUB") {
-  using headmix::gpu::plus, headmix::gpu::maximum_or_nan;
+  using headmix::cuda_kernels::plus, headmix::cuda_kernels::maximum_or_nan;
   CHECK(combines_as_cub<5, plus>());
   CHECK(combines_as_cub<5, maximum_or_nan>());
   CHECK(combines_as_cub<8, plus>());

@@ -34,7 +34,7 @@ TEST_CASE("cuda: exp2 and log2 are accurate to about 2^-22") {
   constexpr Index n = 40001;
   device_array<float, Sm80> const exp2(queue, n), log2(queue, n);
   headmix::testing::approximations const kernel{-100.0F, 5.0F / 1024, n, exp2.data(), log2.data()};
-  queue.launch(kernel, gpu::blocks_for(n, kernel.threads));
+  queue.launch(kernel, cuda_kernels::blocks_for(n, kernel.threads));
   auto const e = exp2.get(), l = log2.get();
   double worst_exp2 = 0, worst_log2 = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {

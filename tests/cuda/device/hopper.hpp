@@ -6,7 +6,7 @@
 
 #include "headmix/backend/cuda/sm80.cuh"
 
-using Hopper = headmix::gpu::sm90a<headmix::gpu::this_build, true>;
+using Hopper = headmix::cuda_kernels::sm90a<headmix::cuda_kernels::this_build, true>;
 
 inline bool there_is_no_hopper() {
   bool const none = !Hopper::queue().warpgroups();

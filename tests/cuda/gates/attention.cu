@@ -25,11 +25,11 @@ using headmix::bfloat16, headmix::attention_forward, headmix::attention_backward
 void gate(gate_queue queue, attention_forward<bfloat16> const& forward, attention_backward<bfloat16> const& backward,
           attention_forward<float> const& wide_forward, attention_backward<float> const& wide_backward,
           headmix::view<bfloat16> d_bias, headmix::view<float> wide_d_bias) {
-  headmix::gpu::attention<headmix::full>(queue, forward, {});
-  headmix::gpu::attention<headmix::causal>(queue, forward, {});
-  headmix::gpu::attention_gradient<headmix::causal>(queue, backward, {});
-  headmix::gpu::attention<headmix::causal>(queue, wide_forward, {});
-  headmix::gpu::attention_gradient<headmix::causal>(queue, wide_backward, {});
-  headmix::gpu::attention_bias_gradient<headmix::causal>(queue, d_bias, backward, {});
-  headmix::gpu::attention_bias_gradient<headmix::causal>(queue, wide_d_bias, wide_backward, {});
+  headmix::cuda_kernels::attention<headmix::full>(queue, forward, {});
+  headmix::cuda_kernels::attention<headmix::causal>(queue, forward, {});
+  headmix::cuda_kernels::attention_gradient<headmix::causal>(queue, backward, {});
+  headmix::cuda_kernels::attention<headmix::causal>(queue, wide_forward, {});
+  headmix::cuda_kernels::attention_gradient<headmix::causal>(queue, wide_backward, {});
+  headmix::cuda_kernels::attention_bias_gradient<headmix::causal>(queue, d_bias, backward, {});
+  headmix::cuda_kernels::attention_bias_gradient<headmix::causal>(queue, wide_d_bias, wide_backward, {});
 }

@@ -8,7 +8,7 @@
 #include "gate.cuh"
 
 using namespace headmix::testing;
-using headmix::gpu::plus, headmix::gpu::maximum_or_nan;
+using headmix::cuda_kernels::plus, headmix::cuda_kernels::maximum_or_nan;
 
 HEADMIX_GATE(combine_by_team<5, plus>)
 HEADMIX_GATE(combine_by_cub<5, plus>)

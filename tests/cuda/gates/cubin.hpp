@@ -27,8 +27,8 @@ inline std::string read_file(char const* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// "void headmix::gpu::run<headmix::gpu::sm80<headmix::gpu::build<100, 800> >, headmix::gpu::gemm<float>
-/// >(headmix::gpu::gemm<float>)" -> "run<sm80<build<100, 800>>, gemm<float>>"
+/// "void headmix::cuda_kernels::run<headmix::cuda_kernels::sm80<headmix::cuda_kernels::build<100, 800> >,
+/// headmix::cuda_kernels::gemm<float> >(headmix::cuda_kernels::gemm<float>)" -> "run<sm80<build<100, 800>>, gemm<float>>"
 inline std::string readable(std::string const& mangled) {
   auto const replace_all = [](std::string& text, std::string const& from, std::string const& to) {
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
@@ -46,7 +46,7 @@ inline std::string readable(std::string const& mangled) {
     if (name[i] == '(' && depth == 0) name.resize(i);
   }
   if (name.starts_with("void ")) name.erase(0, 5);
-  replace_all(name, "headmix::gpu::", "");
+  replace_all(name, "headmix::cuda_kernels::", "");
   replace_all(name, "headmix::", "");
   replace_all(name, "> >", ">>");
   replace_all(name, "> >", ">>");

@@ -9,16 +9,16 @@
 template <class K, int threads, int bytes, int operands>
 __global__ void sizes() {}
 
-#define HEADMIX_GATE(...)                                                                \
-  template __global__ void headmix::gpu::run<headmix::HEADMIX_GATE_DEVICE, __VA_ARGS__>( \
-      __grid_constant__ __VA_ARGS__ const);                                              \
+#define HEADMIX_GATE(...)                                                                         \
+  template __global__ void headmix::cuda_kernels::run<headmix::HEADMIX_GATE_DEVICE, __VA_ARGS__>( \
+      __grid_constant__ __VA_ARGS__ const);                                                       \
   template __global__ void sizes<__VA_ARGS__, __VA_ARGS__::threads, __VA_ARGS__::shared_bytes, int{sizeof(__VA_ARGS__)}>();
 
 /// A queue that is only compiled.
 struct gate_queue {
   template <class K>
   void launch(K const& kernel, headmix::Index) const {
-    headmix::gpu::run<headmix::HEADMIX_GATE_DEVICE, K><<<1, K::threads>>>(kernel);
+    headmix::cuda_kernels::run<headmix::HEADMIX_GATE_DEVICE, K><<<1, K::threads>>>(kernel);
     sizes<K, K::threads, K::shared_bytes, int{sizeof(K)}><<<1, 1>>>();
   }
   template <class T, class A, class B>

@@ -18,9 +18,9 @@ using headmix::bfloat16, headmix::view, headmix::Int;
 
 template <class T>
 void gate(gate_queue queue, view<T> y, view<T const> x, view<Int const> index) {
-  headmix::gpu::grouped_gemm<gate_queue, T>(queue, y, x, x, index, index, 1, {});
-  headmix::gpu::grouped_outer<gate_queue, T>(queue, y, x, x, index, index, 1, 1, false, {});
-  headmix::gpu::grouped_sum<gate_queue, T>(queue, y, x, x, index, index, 1, false, {});
+  headmix::cuda_kernels::grouped_gemm<gate_queue, T>(queue, y, x, x, index, index, 1, {});
+  headmix::cuda_kernels::grouped_outer<gate_queue, T>(queue, y, x, x, index, index, 1, 1, false, {});
+  headmix::cuda_kernels::grouped_sum<gate_queue, T>(queue, y, x, x, index, index, 1, false, {});
 }
 template void gate<float>(gate_queue, view<float>, view<float const>, view<Int const>);
 template void gate<bfloat16>(gate_queue, view<bfloat16>, view<bfloat16 const>, view<Int const>);

@@ -16,7 +16,7 @@
 #include "headmix/contract/lowered_tree.hpp"
 #include "headmix/expr/pointwise.hpp"
 
-using namespace headmix::gpu;
+using namespace headmix::cuda_kernels;
 using headmix::bfloat16;
 using bfloat16_leaf = headmix::tree_leaf<bfloat16, false, false>;
 using float_leaf = headmix::tree_leaf<float, false, false>;
@@ -25,8 +25,8 @@ using swiglu = headmix::tree_node<float, headmix::ops::multiply, bfloat16_leaf,
                                   headmix::tree_node<float, headmix::ops::multiply, bfloat16_leaf, gate>>;
 using gates_of_chosen =
     each_row_kernel<float, headmix::row_step::softmax<float, float>, headmix::row_step::gather<float>,
-                    headmix::gpu::vector_step<headmix::row_step::sum<float, float_leaf>>,
-                    headmix::gpu::vector_step<headmix::row_step::map<float, float_leaf>>,
+                    headmix::cuda_kernels::vector_step<headmix::row_step::sum<float, float_leaf>>,
+                    headmix::cuda_kernels::vector_step<headmix::row_step::map<float, float_leaf>>,
                     headmix::row_step::scatter<float>, headmix::row_step::concat<float, float, float>,
                     headmix::row_step::renumber>;
 

@@ -11,6 +11,6 @@
 using headmix::bfloat16;
 
 bool gate(gate_queue queue, headmix::route_problem<bfloat16> const& problem) {
-  headmix::gpu::softmax_top_k<gate_queue, float>(queue, problem.p, problem.index, problem.z);
-  return headmix::gpu::route_on_tensor_cores<gate_queue, bfloat16>(queue, problem, {});
+  headmix::cuda_kernels::softmax_top_k<gate_queue, float>(queue, problem.p, problem.index, problem.z);
+  return headmix::cuda_kernels::route_on_tensor_cores<gate_queue, bfloat16>(queue, problem, {});
 }

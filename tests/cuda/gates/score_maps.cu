@@ -35,8 +35,8 @@ using learned = map_of<headmix::alibi, learned_cap>;
 void gate(gate_queue queue, attention_forward<bfloat16, capped> const& forward,
           attention_backward<bfloat16, capped> const& backward, attention_backward<bfloat16, learned> const& backward_2,
           headmix::operand_gradients<float, 2> const& d) {
-  headmix::gpu::attention<headmix::causal>(queue, forward, {});
-  headmix::gpu::attention_gradient<headmix::causal>(queue, backward, {});
-  headmix::gpu::attention_gradient<headmix::causal>(queue, backward_2, {});
-  headmix::gpu::attention_operand_gradient<headmix::causal>(queue, d, backward_2, {});
+  headmix::cuda_kernels::attention<headmix::causal>(queue, forward, {});
+  headmix::cuda_kernels::attention_gradient<headmix::causal>(queue, backward, {});
+  headmix::cuda_kernels::attention_gradient<headmix::causal>(queue, backward_2, {});
+  headmix::cuda_kernels::attention_operand_gradient<headmix::causal>(queue, d, backward_2, {});
 }

@@ -44,24 +44,25 @@
 #include "headmix/expr/pointwise.hpp"
 
 template <class Mask, int width>
-using attention = headmix::gpu::attention_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
+using attention =
+    headmix::cuda_kernels::attention_warpgroups<Mask, headmix::no_score_map, width, headmix::cuda_kernels::tensor_map>;
 using attention_128 = attention<headmix::full, 128>;
 using causal_attention_128 = attention<headmix::causal, 128>;
 using attention_64 = attention<headmix::full, 64>;
 template <class Mask, int width>
-using query_gradient =
-    headmix::gpu::attention_query_gradient_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
+using query_gradient = headmix::cuda_kernels::attention_query_gradient_warpgroups<Mask, headmix::no_score_map, width,
+                                                                                  headmix::cuda_kernels::tensor_map>;
 using query_gradient_128 = query_gradient<headmix::full, 128>;
 using causal_query_gradient_128 = query_gradient<headmix::causal, 128>;
 using query_gradient_64 = query_gradient<headmix::full, 64>;
 template <class Mask, int width>
-using key_gradient =
-    headmix::gpu::attention_key_gradient_warpgroups<Mask, headmix::no_score_map, width, headmix::gpu::tensor_map>;
+using key_gradient = headmix::cuda_kernels::attention_key_gradient_warpgroups<Mask, headmix::no_score_map, width,
+                                                                              headmix::cuda_kernels::tensor_map>;
 using key_gradient_128 = key_gradient<headmix::full, 128>;
 using causal_key_gradient_128 = key_gradient<headmix::causal, 128>;
 using key_gradient_64 = key_gradient<headmix::full, 64>;
 template <int columns, bool transposed>
-using products = headmix::gpu::grouped_gemm_warpgroups<columns, transposed, headmix::gpu::tensor_map>;
+using products = headmix::cuda_kernels::grouped_gemm_warpgroups<columns, transposed, headmix::cuda_kernels::tensor_map>;
 using products_128 = products<128, false>;
 using products_128_transposed = products<128, true>;
 using products_64 = products<64, false>;
@@ -73,14 +74,16 @@ using swiglu = headmix::tree_node<
     float, headmix::ops::round_to_storage,
     times<headmix::tree_leaf<float, false, true>,
           times<headmix::tree_product<0>, headmix::tree_node<float, headmix::ops::silu, headmix::tree_product<1>>>>>;
-using swiglu_of_products = headmix::gpu::map_epilogue<2, swiglu>;
-using hidden = headmix::gpu::grouped_gemm_warpgroups<128, false, headmix::gpu::tensor_map, swiglu_of_products>;
-template <bool transposed, class Output = headmix::gpu::store_epilogue>
-using resident = headmix::gpu::grouped_gemm_resident_warpgroups<transposed, headmix::gpu::tensor_map, Output>;
+using swiglu_of_products = headmix::cuda_kernels::map_epilogue<2, swiglu>;
+using hidden =
+    headmix::cuda_kernels::grouped_gemm_warpgroups<128, false, headmix::cuda_kernels::tensor_map, swiglu_of_products>;
+template <bool transposed, class Output = headmix::cuda_kernels::store_epilogue>
+using resident =
+    headmix::cuda_kernels::grouped_gemm_resident_warpgroups<transposed, headmix::cuda_kernels::tensor_map, Output>;
 using resident_hidden = resident<false, swiglu_of_products>;
-using outer = headmix::gpu::grouped_outer_warpgroups<true>;
-using outer_of_few_rows = headmix::gpu::grouped_outer_warpgroups<false>;
-using ring = headmix::testing::ring_product<headmix::gpu::tensor_map>;
+using outer = headmix::cuda_kernels::grouped_outer_warpgroups<true>;
+using outer_of_few_rows = headmix::cuda_kernels::grouped_outer_warpgroups<false>;
+using ring = headmix::testing::ring_product<headmix::cuda_kernels::tensor_map>;
 HEADMIX_GATE(attention_128)
 HEADMIX_GATE(causal_attention_128)
 HEADMIX_GATE(attention_64)

@@ -10,7 +10,7 @@ using test_device = headmix::EmulatedSm90a;
 #include "headmix/layer/mh_moe.hpp"
 #include "headmix/layer/moa.hpp"
 
-static_assert(headmix::gpu::warp_arrivals == 32);
+static_assert(headmix::cuda_kernels::warp_arrivals == 32);
 
 namespace layers_test {
 

@@ -40,7 +40,7 @@ TEST_CASE("the order by expert takes fewer launches than CUB's radix sort") {
     view<Int const> const index(begins.data + experts + 1, tokens, chosen);
     testing::order_by_cub by_cub(slots);
     by_cub(queue, perm, begins, index);  // brings its temporary memory
-    CHECK(operations_of([&] { gpu::sort_by_expert(queue, perm, begins, index, uniform(1, tokens)); }) == ours);
+    CHECK(operations_of([&] { cuda_kernels::sort_by_expert(queue, perm, begins, index, uniform(1, tokens)); }) == ours);
     int const of_cub = operations_of([&] { by_cub(queue, perm, begins, index); });
     MESSAGE(experts, " experts: ", ours, " launches, ", of_cub, " kernels and memsets with CUB");
     CHECK(of_cub > ours);

@@ -33,14 +33,14 @@ namespace {
 
 Index gpus() {
   int count = 0;
-  gpu::check(cudaGetDeviceCount(&count), "counting GPUs");
+  cuda_kernels::check(cudaGetDeviceCount(&count), "counting GPUs");
   return std::min(count, 8);
 }
 /// f(ranks, queue) on each GPU.
 template <class F>
 void on_ranks(sums how, F const& f) {
   run_ranks(gpus(), [&](Local& host) {
-    gpu::check(cudaSetDevice(static_cast<int>(host.rank())), "choosing a GPU");
+    cuda_kernels::check(cudaSetDevice(static_cast<int>(host.rank())), "choosing a GPU");
     Sm80::queue queue;
     Ranks ranks(host, queue, how);
     ranks.reserve(std::size_t{1} << 22);  // threads of one process should not allocate while others compute
@@ -226,7 +226,7 @@ TEST_CASE("nccl: operations are recorded, and run when the graph is launched") {
 
 TEST_CASE("nccl: temporary memory does not grow while the stream is recorded, and graphs keep theirs") {
   run_ranks(gpus(), [](Local& host) {
-    gpu::check(cudaSetDevice(static_cast<int>(host.rank())), "choosing a GPU");
+    cuda_kernels::check(cudaSetDevice(static_cast<int>(host.rank())), "choosing a GPU");
     Sm80::queue queue;
     Ranks ranks(host, queue);
     CHECK(ranks.sum_bytes<float>(0) == 0);
@@ -307,7 +307,7 @@ TEST_CASE("nccl: operations are compared between the ranks, when asked") {
 
 TEST_CASE("nccl: a backend of several ranks") {
   run_ranks(gpus(), [](Local& host) {
-    gpu::check(cudaSetDevice(static_cast<int>(host.rank())), "choosing a GPU");
+    cuda_kernels::check(cudaSetDevice(static_cast<int>(host.rank())), "choosing a GPU");
     Cuda<float, Sm80> const backend;
     Cuda<float, Sm80> copy = backend;
     Nccl ranks(host, copy.queue());

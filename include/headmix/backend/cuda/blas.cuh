@@ -11,7 +11,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// An error if a cuBLAS call failed; the parts describe the call.
 template <class... Part>
@@ -105,4 +105,4 @@ bool blas_gemm(cublasHandle_t blas, view<T> y, view<A const> a, view<B const> b,
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

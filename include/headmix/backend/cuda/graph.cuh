@@ -27,7 +27,7 @@ class cuda_graph {
     recording record{stream_};
     std::forward<Work>(work)();
     record.end();
-    gpu::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
+    cuda_kernels::check(cudaGraphInstantiate(&executable_, record.graph, 0), "making a CUDA graph");
   }
   /// The moved-from object has no graph.
   cuda_graph(cuda_graph&& other) noexcept
@@ -46,7 +46,7 @@ class cuda_graph {
   }
 
   /// Launches the captured work on the stream; returns at once.
-  void launch() const { gpu::check(cudaGraphLaunch(executable_, stream_), "launching a CUDA graph"); }
+  void launch() const { cuda_kernels::check(cudaGraphLaunch(executable_, stream_), "launching a CUDA graph"); }
 
  private:
   /// Ends the capture also after an exception, since a capturing stream refuses all later work.
@@ -56,14 +56,14 @@ class cuda_graph {
     bool open = false;
 
     explicit recording(cudaStream_t s) : stream(s) {
-      gpu::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a CUDA graph");
+      cuda_kernels::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a CUDA graph");
       open = true;
     }
     recording(recording const&) = delete;
     recording& operator=(recording const&) = delete;
     void end() {
       open = false;
-      gpu::check(cudaStreamEndCapture(stream, &graph), "recording a CUDA graph");
+      cuda_kernels::check(cudaStreamEndCapture(stream, &graph), "recording a CUDA graph");
     }
     ~recording() {
       if (open) cudaStreamEndCapture(stream, &graph);

@@ -20,7 +20,7 @@
 
 namespace headmix {
 
-namespace gpu {
+namespace cuda_kernels {
 
 /// The library's version and the architectures of this unit, part of the names of all kernels and of their launchers:
 /// otherwise the linker would mix kernels of units for other architectures or versions in one program.
@@ -36,7 +36,7 @@ using this_build = build<HEADMIX_VERSION>;
 template <class Build>
 struct sm80 {
   static constexpr bool host_memory = false;
-  using memory = gpu::memory;
+  using memory = cuda_kernels::memory;
   using queue = stream_queue<sm80>;
 
   // ---- thread indices ----
@@ -185,10 +185,10 @@ struct sm80 {
   }
 };
 
-}  // namespace gpu
+}  // namespace cuda_kernels
 
 /// Devices from compute capability 8.0 on.
-using Sm80 = gpu::sm80<gpu::this_build>;
+using Sm80 = cuda_kernels::sm80<cuda_kernels::this_build>;
 
 }  // namespace headmix
 

@@ -18,7 +18,7 @@
 
 namespace headmix {
 
-namespace gpu {
+namespace cuda_kernels {
 
 /// A matrix of which TMA copies tiles.
 struct tensor_map {
@@ -39,7 +39,7 @@ __global__ void code_of_warpgroups() {
 template <class Device>
 class warpgroup_queue : public stream_queue<Device> {
  public:
-  using tensor_map = gpu::tensor_map;
+  using tensor_map = cuda_kernels::tensor_map;
 
   warpgroup_queue() : warpgroups_(has_warpgroups()) {}
   explicit warpgroup_queue(cudaStream_t stream, std::span<std::byte> workspace = {})
@@ -56,7 +56,7 @@ class warpgroup_queue : public stream_queue<Device> {
     cuuint64_t const extents[] = {static_cast<cuuint64_t>(a.cols), static_cast<cuuint64_t>(a.rows)};
     cuuint64_t const strides[] = {static_cast<cuuint64_t>(a.row_stride) * sizeof(bfloat16)};  // of all but the first
     cuuint32_t const box[] = {panel_columns, static_cast<cuuint32_t>(rows)}, steps[] = {1, 1};
-    gpu::tensor_map result;
+    cuda_kernels::tensor_map result;
     CUresult const status =
         make(&result.map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<bfloat16*>(a.data), extents, strides, box,
              steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -104,7 +104,7 @@ class warpgroup_queue : public stream_queue<Device> {
 template <class Build, bool kernels_for_warpgroups>
 struct sm90a : sm80<Build> {
   using queue = std::conditional_t<kernels_for_warpgroups, warpgroup_queue<sm90a>, stream_queue<sm90a>>;
-  using tensor_map = gpu::tensor_map;
+  using tensor_map = cuda_kernels::tensor_map;
   using shared_barrier = std::uint64_t*;
 
   /// Shared memory; tiles of wgmma operands begin at multiples of 1,024 bytes.
@@ -177,7 +177,8 @@ struct sm90a : sm80<Build> {
 
   // ---- copies ----
 
-  __device__ void tma_load(bfloat16* to, gpu::tensor_map const& from, int row, int col, std::uint64_t* barrier) const {
+  __device__ void tma_load(bfloat16* to, cuda_kernels::tensor_map const& from, int row, int col,
+                           std::uint64_t* barrier) const {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
         "[%4];" ::"r"(this->shared_address(to)),
@@ -185,7 +186,7 @@ struct sm90a : sm80<Build> {
         : "memory");
   }
 
-  __device__ void tma_load_multicast(bfloat16* to, gpu::tensor_map const& from, int row, int col,
+  __device__ void tma_load_multicast(bfloat16* to, cuda_kernels::tensor_map const& from, int row, int col,
                                      std::uint64_t* barrier) const {
     asm volatile(
         "{.reg .b32 blocks; .reg .b16 mask; mov.u32 blocks, %%cluster_nctarank; shl.b32 blocks, 1, blocks; "
@@ -316,9 +317,9 @@ struct sm90a : sm80<Build> {
 };
 #undef HEADMIX_SUMS
 
-}  // namespace gpu
+}  // namespace cuda_kernels
 
 /// Hopper devices.
-using Sm90a = gpu::sm90a<gpu::this_build, HEADMIX_CUDA_WARPGROUPS != 0>;
+using Sm90a = cuda_kernels::sm90a<cuda_kernels::this_build, HEADMIX_CUDA_WARPGROUPS != 0>;
 
 }  // namespace headmix

@@ -18,7 +18,7 @@
 #include "headmix/core/type_name.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// An error if a CUDA runtime call failed; the parts describe the call.
 template <class... Part>
@@ -283,4 +283,4 @@ class stream_queue {
   std::shared_ptr<resources> shared_;
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -10,7 +10,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Threads of a warpgroup: four warps, starting at a multiple of four.
 inline constexpr int warpgroup_threads = 128;
@@ -70,6 +70,6 @@ concept WarpgroupQueue = requires(Queue const& queue) {
   queue.warpgroups();
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

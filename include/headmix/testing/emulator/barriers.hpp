@@ -15,7 +15,7 @@
 
 #include "headmix/testing/emulator/machine.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 class barriers {
  public:
@@ -206,4 +206,4 @@ class barriers {
   std::vector<named_barrier> named_;  // of each block of a cluster
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

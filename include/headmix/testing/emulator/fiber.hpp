@@ -43,7 +43,7 @@ void __asan_poison_memory_region(void const volatile* address, std::size_t size)
 }
 #endif
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 /// Memory whose use a sanitizer reports, until it is allowed again.
 inline void poison_memory([[maybe_unused]] void const* begin, [[maybe_unused]] std::size_t bytes) {
@@ -176,4 +176,4 @@ class fiber {
 #endif
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

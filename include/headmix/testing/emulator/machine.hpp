@@ -20,7 +20,7 @@
 #include "headmix/testing/emulator/scheduler.hpp"
 #include "headmix/testing/emulator/shadow.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 class barriers;
 class tile_copies;
@@ -465,4 +465,4 @@ class machine {
   address_range inside_, beside_;  // cached answers: within a memory, far from all
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

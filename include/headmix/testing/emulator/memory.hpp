@@ -16,7 +16,7 @@
 
 #include "headmix/testing/emulator/fiber.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 /// The addresses begin .. end - 1 of global memory. Up to `gap` bytes on both sides are unowned.
 struct address_range {
@@ -120,4 +120,4 @@ class strict_memory {
   ~strict_memory() { --memory_list::instance().strict; }
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

@@ -11,7 +11,7 @@
 
 #include "headmix/testing/emulator/shadow.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 /// The clocks of a block. Disabled: only barriers of the block and of warps order accesses, which `epochs` tracks.
 class order {
@@ -118,4 +118,4 @@ class order {
   std::vector<stamp> known_, fenced_, own_;  // known_ and fenced_ have a row for each thread
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

@@ -17,7 +17,7 @@
 #include "headmix/testing/emulator/machine.hpp"
 #include "headmix/testing/emulator/tile_copies.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 class products {
  public:
@@ -398,4 +398,4 @@ class products {
   std::array<group, max_groups> groups_;
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

@@ -18,7 +18,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/testing/emulator/fiber.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 /// The attributes of a kernel that a launch needs.
 struct kernel_attributes {
@@ -315,4 +315,4 @@ class thread_scheduler {
   std::string (*explain_)(void*) = nullptr;
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

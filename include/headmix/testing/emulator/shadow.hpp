@@ -13,7 +13,7 @@
 
 #include "headmix/core/config.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 /// A logical time, incremented at every barrier, block and launch.
 using stamp = std::uint32_t;
@@ -230,4 +230,4 @@ class global_shadow {
   std::array<recent, 256> recent_{};
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

@@ -9,7 +9,7 @@
 
 #include "headmix/testing/emulator/machine.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 template <class T>
 class shared_pointer;
@@ -151,4 +151,4 @@ class shared_pointer {
   Index offset_ = 0;
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

@@ -15,7 +15,7 @@
 #include "headmix/testing/emulator/barriers.hpp"
 #include "headmix/testing/emulator/machine.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 /// A matrix of which tiles are copied.
 struct tensor_map {
@@ -145,4 +145,4 @@ class tile_copies {
   std::vector<bool> unswizzled_;  // for each 16 bytes
 };
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

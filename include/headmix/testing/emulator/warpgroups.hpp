@@ -15,7 +15,7 @@
 #include "headmix/testing/emulator/products.hpp"
 #include "headmix/testing/emulator/tile_copies.hpp"
 
-namespace headmix::gpu::emulator {
+namespace headmix::cuda_kernels::emulator {
 
 /// The number of registers per thread of each warpgroup (setmaxnreg). Raising it beyond the block's free registers
 /// waits for another warpgroup to release some.
@@ -139,4 +139,4 @@ inline void machine::run_warpgroups() {
   state.end_block();
 }
 
-}  // namespace headmix::gpu::emulator
+}  // namespace headmix::cuda_kernels::emulator

@@ -6,7 +6,7 @@
 
 #include "headmix/core/config.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Exact division of nonnegative integers by a multiplication and a shift.
 struct divisor {
@@ -27,4 +27,4 @@ struct divisor {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -16,7 +16,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Storage types of a float_vector.
 template <class T>
@@ -191,6 +191,6 @@ template <class W, class Tree>
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

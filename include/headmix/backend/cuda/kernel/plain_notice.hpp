@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The kernels that have printed a notice in this process.
 class plain_notices {
@@ -44,4 +44,4 @@ inline void notify_plain_kernel(char const* kernel, char const* why) {
 inline constexpr char const* rows_not_aligned =
     "rows do not all begin at multiples of 16 bytes, or an operand is several matrices";
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -15,7 +15,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// A gate: one number for each row, for all heads of the row.
 template <class W>
@@ -381,6 +381,6 @@ void attention(Queue& queue, attention_forward<T, Map> const& p, std::span<std::
   attention<Mask>(queue, p, attention_gated<T>{}, scratch);
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

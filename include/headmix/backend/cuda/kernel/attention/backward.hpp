@@ -16,7 +16,7 @@
 #include "headmix/backend/cuda/kernel/attention/query_gradient.hpp"
 #include "headmix/backend/cuda/kernel/attention/query_gradient_warpgroups.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The tensor-core kernels for d_k and d_v, and d_q, of heads of this width. Those with `narrow` tiles fit in the 99
 /// KiB of a block on compute capability 8.6, 8.9 and 12.0.
@@ -242,4 +242,4 @@ void attention_gradient(Queue& queue, attention_backward<T, Map> const& p, std::
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -10,7 +10,7 @@
 
 #include "headmix/backend/cuda/kernel/attention/backward.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Plain kernel: any type, strides and head width, with dropout.
 template <AttentionMask Mask, class T, class Map>
@@ -164,4 +164,4 @@ void attention_bias_gradient(Queue& queue, view<T> d_bias, attention_backward<T,
   queue.launch(kernel, kernel.blocks());
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

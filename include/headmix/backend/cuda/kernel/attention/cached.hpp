@@ -14,7 +14,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The layout of a page: a part of rows x head_dim numbers for each key/value head, row by row.
 template <class T>
@@ -326,6 +326,6 @@ void cached_window_mean(Queue& queue, view<T> y, view<T const> a, segments s, vi
   queue.launch(kernel{y, a, s, cache, pages, window}, blocks_for(s.count * a.cols, kernel::threads));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

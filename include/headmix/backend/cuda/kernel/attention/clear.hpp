@@ -6,7 +6,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// o = 0, gated or not, and a log-sum-exp of minus infinity for the slots with choice -1, which follow the last list.
 /// Eight lanes per row.
@@ -53,4 +53,4 @@ struct attention_clear {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

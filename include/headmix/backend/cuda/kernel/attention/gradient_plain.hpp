@@ -9,7 +9,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// d_q (`of_keys` false) or d_k and d_v for any type, strides and head width, with dropout. A tile of rows owns its
 /// rows and loops over keys; a tile of keys owns its keys and loops over rows.
@@ -189,6 +189,6 @@ struct attention_gradient_plain {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

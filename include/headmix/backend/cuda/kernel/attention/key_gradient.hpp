@@ -9,7 +9,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// State of a block of keys between its products; in shared memory, since registers are scarce.
 template <class Ints>
@@ -369,6 +369,6 @@ struct attention_key_gradient_tensor {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

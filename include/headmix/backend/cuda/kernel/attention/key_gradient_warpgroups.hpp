@@ -15,7 +15,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
 /// there is at least one key.
@@ -387,6 +387,6 @@ struct attention_key_gradient_warpgroups {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

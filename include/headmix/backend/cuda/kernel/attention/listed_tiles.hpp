@@ -7,7 +7,7 @@
 #include "headmix/backend/cuda/kernel/divisor.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// A tile of rows of a list of chosen heads, and its visible keys.
 struct listed_tile {
@@ -78,4 +78,4 @@ struct attention_compute_tiles {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

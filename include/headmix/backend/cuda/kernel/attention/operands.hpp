@@ -12,7 +12,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The sums of each row and head, one for each operand.
 template <class Wide, int operands>
@@ -353,6 +353,6 @@ void attention_operand_gradient(Queue& queue, operand_gradients<accumulator_t<T>
   queue.launch(add, add.blocks());
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Sums of d_k and d_v over parts of the rows, each a contiguous matrix of all keys.
 struct attention_parts {
@@ -77,6 +77,6 @@ struct attention_add_parts {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Thread t has the sums of rows t / 8 * 2 and t / 8 * 2 + 1: in a tile of scores, columns t % 8 * 4 and three more; in
 /// a tile of the output, columns t % 8, t % 8 + 8, ...
@@ -315,6 +315,6 @@ struct dropout_factors {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

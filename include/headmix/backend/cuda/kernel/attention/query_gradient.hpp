@@ -7,7 +7,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// d_q in bfloat16 on tensor cores: 4 warps of 16 `m` rows each, `keys` keys at a time. With two `groups` of warps,
 /// each has the same rows and half of the keys, and their sums are added at the end. Rows are aligned; the list
@@ -173,6 +173,6 @@ struct attention_query_gradient_tensor {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -13,7 +13,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// bfloat16, heads of 64 or 128 columns, no score map, no dropout. Rows are aligned, the list satisfies is_small, and
 /// there is at least one key.
@@ -160,6 +160,6 @@ struct attention_query_gradient_warpgroups {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The offset of chunk c of row i in panels of `rows` rows, in elements.
 template <int rows>
@@ -249,6 +249,6 @@ struct attention_row_block {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

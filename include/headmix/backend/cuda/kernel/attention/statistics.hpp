@@ -5,7 +5,7 @@
 #include "headmix/backend/cuda/kernel/attention/tile.hpp"
 #include "headmix/backend/cuda/kernel/products/matrix_tile.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// For each row and head: the shift of scores that gives probabilities, and delta = <d_o, o>.
 template <class Wide>
@@ -145,4 +145,4 @@ struct attention_compute_statistics {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -12,7 +12,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The rows of a sequence, as ints.
 struct small_segment {
@@ -369,6 +369,6 @@ HEADMIX_DEVICE void store_tile_rows(Device& device, Pointer tile, int first, Tar
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

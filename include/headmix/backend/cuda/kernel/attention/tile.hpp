@@ -15,7 +15,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 inline constexpr int largest_int = (std::numeric_limits<int>::max)();
 
@@ -316,4 +316,4 @@ template <class Map, class Wide>
   return x.heads_are_chosen() ? 1 : x.heads;
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

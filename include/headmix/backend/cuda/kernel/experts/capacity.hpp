@@ -5,7 +5,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 struct apply_capacity_kernel {
   static constexpr int threads = 256;
@@ -36,4 +36,4 @@ void apply_capacity(Queue& queue, view<Int> y, view<Int const> index, view<Int c
   queue.launch(apply_capacity_kernel{y, index, perm, offsets, capacity}, blocks_for(perm.cols, 256));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

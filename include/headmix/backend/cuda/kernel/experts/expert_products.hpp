@@ -17,7 +17,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// A stack of matrices as one matrix: stacked vertically, or side by side.
 struct stack_as_matrix {
@@ -334,6 +334,6 @@ struct expert_products {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -17,7 +17,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The expert of each slot, from the expert order; -1: none.
 struct find_slot_experts {
@@ -178,4 +178,4 @@ struct dense_outer {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -20,7 +20,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Plain kernel for any type and strides: product tiles of slots and columns.
 template <class T>
@@ -238,6 +238,6 @@ void grouped_gemm(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x
   launch(grouped_gemm_plain<T>{y, x, w, slots});
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -14,7 +14,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// One thread per element of y and of the products, any strides: for unaligned rows, if there is no memory for products
 /// that are not wanted.
@@ -122,6 +122,6 @@ void grouped_gemm_map(Queue& queue, view<bfloat16> y, Tree const& tree, std::arr
   map<float>(queue, y, with_products(tree, made), false);
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

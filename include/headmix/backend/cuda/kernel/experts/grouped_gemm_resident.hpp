@@ -14,7 +14,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The tiles of this kernel: two blocks fit in the 164 KiB of a multiprocessor of compute capability 8.0.
 struct resident_rows {
@@ -160,6 +160,6 @@ struct grouped_gemm_resident : resident_rows {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

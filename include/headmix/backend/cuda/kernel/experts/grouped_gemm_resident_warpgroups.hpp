@@ -20,7 +20,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// expert_products for weights of at most 256 rows. A block processes items: 256 slots and a group of column tiles.
 template <bool transposed, class TensorMap, class Output = store_epilogue>
@@ -314,6 +314,6 @@ bool grouped_gemm_by_warpgroups(Queue& queue, Output const& output, view<bfloat1
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -19,7 +19,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// A ring of stages, each with rows of x and weights of one step of the depth.
 template <int columns, bool transposed, class TensorMap, class Output = store_epilogue>
@@ -204,6 +204,6 @@ struct grouped_gemm_warpgroups : expert_products<columns, transposed, TensorMap,
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

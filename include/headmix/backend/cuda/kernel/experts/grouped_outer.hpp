@@ -21,7 +21,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Plain kernel for any type and strides: product tiles.
 template <class T>
@@ -340,6 +340,6 @@ void grouped_outer(Queue& queue, view<T> y, std::type_identity_t<view<T const>> 
   queue.launch(kernel, kernel.blocks());
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

@@ -19,7 +19,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// bfloat16; rows of y, x and g are aligned. `tall`: 256 x 128 elements, divided by rows among the two warpgroups;
 /// otherwise 128 x 256, by columns.
@@ -298,6 +298,6 @@ bool grouped_outer_by_warpgroups(Queue& queue, view<bfloat16> y, view<bfloat16 c
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

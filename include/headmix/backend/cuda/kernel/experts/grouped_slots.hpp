@@ -12,7 +12,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The slots of experts: perm holds them in expert order, offsets the first of each expert. Slots without an expert
 /// follow. Slot s belongs to row s / per_row.
@@ -91,6 +91,6 @@ template <class T>
          reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

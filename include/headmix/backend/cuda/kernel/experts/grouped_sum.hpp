@@ -17,7 +17,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// y_r (+)= the sum of rows r n .. r n + n - 1 of `parts`, a contiguous matrix; a thread has 8 elements of a row.
 template <Half T>
@@ -110,4 +110,4 @@ void grouped_sum(Queue& queue, view<T> y, std::type_identity_t<view<T const>> x,
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -19,7 +19,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The sort keys of the slots of an index, row by row: the choices of the first sequence, then those of the second,
 /// with equally many keys for each. Choice -1 is one more key.
@@ -330,4 +330,4 @@ void sort_by_expert(Queue& queue, view<Int> perm, view<Int> offsets, view<Int co
   sort_slots(queue, perm, offsets, {index, experts, rows}, queue.workspace());
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

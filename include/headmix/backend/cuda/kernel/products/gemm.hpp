@@ -6,7 +6,7 @@
 #include "headmix/backend/cuda/kernel/rows/map.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// y (+)= a b, or matrix p of the stack y = the product over part p of the inner extent. A block computes 64 x 64
 /// elements of a matrix, a thread 4 x 4 of them; sums are in order, in blocks.
@@ -119,4 +119,4 @@ void gemm(Queue& queue, view<T> y, view<A const> a, view<B const> b, bool accumu
   map<W>(queue, y, tree_stack_sum<W>{partial}, accumulate);
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// A tile with rows of `cols` elements, a power of two. A row is divided into chunks of 16 bytes, permuted so that the
 /// chunks of equal number of eight rows are in different banks: neither copies nor matrix loads have bank conflicts.
@@ -221,6 +221,6 @@ HEADMIX_DEVICE void store_accumulators(Pointer pairs, float const (&c)[m][n][4],
   }
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

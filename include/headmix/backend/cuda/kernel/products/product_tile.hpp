@@ -6,7 +6,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/scalar.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 struct product_tile {
   static constexpr int threads = 256;
@@ -54,4 +54,4 @@ struct product_tile {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

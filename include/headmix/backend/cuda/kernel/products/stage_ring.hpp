@@ -6,7 +6,7 @@
 
 #include "headmix/backend/cuda/warpgroup.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The barriers of `stages` stages, from byte `begin` of shared memory on: two for each, full and empty. Phase n of a
 /// stage's barriers is for the n-th step in it. With several `readers` each step is for one of them, and a stage has a
@@ -90,4 +90,4 @@ struct stage_ring {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -16,7 +16,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Partial results of the blocks of a router for each expert, and for no expert at the end; null: not computed.
 struct route_parts {
@@ -368,6 +368,6 @@ void softmax_top_k(Queue& queue, view<W> p, view<Int> index, view<W const> z) {
   queue.launch(softmax_top_k_kernel<W>{p, index, z, members}, members.blocks(z.rows));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

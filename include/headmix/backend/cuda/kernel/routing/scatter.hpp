@@ -11,7 +11,7 @@
 #include "headmix/core/error.hpp"
 #include "headmix/core/scalar.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// y_v (+)= the rows order[begins[v]] .. order[begins[v + 1] - 1] of a, added in order, in blocks. A warp has 128
 /// columns of a row.
@@ -134,4 +134,4 @@ void scatter_rows(Queue& queue, view<T> y, view<T const> a, view<Int const> inde
   } while (first < a.rows);
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -8,7 +8,7 @@
 #include "headmix/core/config.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Element (i, k) is a(i, index(i, k)).
 template <class T>
@@ -93,4 +93,4 @@ struct tree_gather_rows {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -8,7 +8,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// An integer with the order of a value: larger numbers rank first, NaN after all numbers. Never 0.
 [[nodiscard]] HEADMIX_HD inline std::uint32_t rank_of(float value) {
@@ -98,4 +98,4 @@ void top_k(Queue& queue, view<Int> y, view<A const> a) {
   queue.launch(top_k_kernel<accumulator_t<A>, A>{y, a, members}, members.blocks(a.rows));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

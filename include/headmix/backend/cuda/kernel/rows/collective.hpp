@@ -13,7 +13,7 @@
 #include "headmix/backend/cuda/device.hpp"
 #include "headmix/core/scalar.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Minus infinity as a constant, since device code may not call std::numeric_limits.
 template <class W>
@@ -129,4 +129,4 @@ HEADMIX_DEVICE void store_element(Device& device, T* p, W value, bool accumulate
   device.store(p, static_cast<T>(accumulate ? static_cast<W>(device.load(p)) + value : value));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

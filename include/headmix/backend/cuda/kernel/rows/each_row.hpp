@@ -14,7 +14,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The columns of a, then those of b.
 template <class A, class B>
@@ -175,6 +175,6 @@ void each_row(Queue& queue, Index rows, S const&... s) {
   launch(with_vectors<W>(s)...);
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

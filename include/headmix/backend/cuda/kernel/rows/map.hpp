@@ -15,7 +15,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// Elements of a tree that a thread computes together; one if an element is a loop.
 template <class Tree>
@@ -189,6 +189,6 @@ struct for_each_kernel {
   }
 };
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
 
 HEADMIX_END_QUIET_BOUNDS

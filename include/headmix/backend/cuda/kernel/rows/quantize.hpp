@@ -12,7 +12,7 @@
 #include "headmix/core/ternary.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// y_j = f(a_j) for all j < n, by a team.
 template <class W, class Device, class T, class F>
@@ -134,4 +134,4 @@ void absmean_ternary(Queue& queue, view<T> y, view<T const> a) {
   queue.launch(absmean_ternary_kernel<T>{y, a, sums.data, members}, members.blocks(a.count * a.rows));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

@@ -13,7 +13,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// A team member's part of the sum of a row of a tree.
 template <class W, class Tree, class Row>
@@ -151,4 +151,4 @@ void sum_of_squares(Queue& queue, view<T> y, view<T const> a) {
   col_sum<W>(queue, y, lazy<tree_square<T>>{{a}, a.rows, a.cols}, false);
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

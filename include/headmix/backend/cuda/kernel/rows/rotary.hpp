@@ -10,7 +10,7 @@
 #include "headmix/core/math.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 template <class W>
 struct cosine_and_sine {
@@ -105,4 +105,4 @@ void rotary(Queue& queue, view<T> y, view<T const> a, view<W const> theta, row_p
   queue.launch(kernel{y, a, theta, tokens, heads, inverse}, blocks_for(tokens.rows * (a.cols / heads / 2), 256));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

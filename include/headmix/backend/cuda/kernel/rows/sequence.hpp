@@ -6,7 +6,7 @@
 #include "headmix/core/scalar.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// The sequence of row i: the last one that begins at or before it.
 [[nodiscard]] HEADMIX_DEVICE inline Index sequence_of(segments const& s, Index i) {
@@ -106,4 +106,4 @@ void window_mean(Queue& queue, view<T> y, view<T const> a, segments s, Index win
                blocks_for(y.cols, kernel::threads) * blocks_for(y.rows, kernel::rows));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels

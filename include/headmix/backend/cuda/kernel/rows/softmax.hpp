@@ -7,7 +7,7 @@
 #include "headmix/backend/cuda/kernel/rows/collective.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::gpu {
+namespace headmix::cuda_kernels {
 
 /// exp(x - row_max); 0 for x = minus infinity and any row_max.
 template <class W>
@@ -99,4 +99,4 @@ void log_sum_exp(Queue& queue, view<T> y, view<A const> a) {
   queue.launch(log_sum_exp_kernel<W, T, A>{y, a, members}, members.blocks(a.rows));
 }
 
-}  // namespace headmix::gpu
+}  // namespace headmix::cuda_kernels
