@@ -17,9 +17,9 @@ void attention_product(benchmark::State& state) {
   view<float> const y = c.get();
   headmix::AlignedBuffer const memory(static_cast<std::size_t>(depth * n) * sizeof(float));
   auto* const panels = memory.as<float>();
-  detail::left_operand<detail::strided_rows<float const>> const left{{a.get().data, depth}};
-  for (Index j = 0; j < n; j += block::cols) {
-    detail::pack_panel<float>(panels + depth * j, block::cols, b.get().middle_cols(j, block::cols));
+  detail::unpacked_a<detail::strided_rows<float const>> const a_rows{{a.get().data, depth}};
+  for (Index j = 0; j < n; j += block::nr) {
+    detail::pack_b_panel<float>(panels + depth * j, block::nr, b.get().middle_cols(j, block::nr));
   }
   using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   matrix const eigen_a = Eigen::Map<matrix const>(a.get().data, m, depth),
@@ -28,9 +28,9 @@ void attention_product(benchmark::State& state) {
   time_calls(
       state,
       [&] {
-        for (Index j = 0; j < n; j += block::cols) {
+        for (Index j = 0; j < n; j += block::nr) {
           detail::strided_rows<float> const to{y.data + j, n};
-          detail::multiply_panel<float>(m, block::cols, block::vectors, 0, depth, left, panels + depth * j, block::cols,
+          detail::multiply_panel<float>(m, block::nr, block::vectors, 0, depth, a_rows, panels + depth * j, block::nr,
                                         to, false);
         }
       },

@@ -67,7 +67,7 @@ TEST_CASE("attention by dot products with score maps equals the reference to a r
 #if HEADMIX_TEST_TILES
 struct counted {
   int* steps;
-  cpu::detail::rows_to_fetch<float> step() const {
+  cpu::detail::prefetch_request<float> step() const {
     ++*steps;
     return {};
   }
@@ -75,22 +75,22 @@ struct counted {
 TEST_CASE("other work goes on between products of tiles") {
   namespace d = cpu::detail;
   // Blocks of sums of which the last ones are not whole, and neither is the last of 5 tiles of depth.
-  constexpr Index rows = 90, width = cpu::register_block<float>::cols, cols = width - 3, depth = 145;
+  constexpr Index rows = 90, width = cpu::register_block<float>::nr, cols = width - 3, depth = 145;
   std::vector<bfloat16> a(rows * depth), b(depth * cols);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = bfloat16(static_cast<float>(i % 31) - 15);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = bfloat16(static_cast<float>(i % 29) - 14);
   std::vector<d::pair> panel((depth + 1) / 2 * width);
   d::pack_pairs(panel.data(), width, view<bfloat16 const>(b.data(), depth, cols));
-  d::dot_operand<d::strided_rows<bfloat16 const>> const left{{a.data(), depth}};
+  d::pairs_a<d::strided_rows<bfloat16 const>> const a_rows{{a.data(), depth}};
   int steps = 0;
   std::vector<float> alone(rows * cols), beside(rows * cols);
   auto const multiply = [&](std::vector<float>& c, auto between) {
     d::tiles_in_use const outer;  // what a product begins in it does not end it
     for (int twice = 0; twice < 2; ++twice)
-      d::multiply_pair_panel(cpu::register_block<float>::vectors, rows, cols, 0, depth, left, panel.data(), width,
+      d::multiply_pair_panel(cpu::register_block<float>::vectors, rows, cols, 0, depth, a_rows, panel.data(), width,
                              d::no_rows{}, d::strided_rows<float>{c.data(), cols}, between);
   };
-  multiply(alone, d::read_nothing<float>{});
+  multiply(alone, d::no_prefetch<float>{});
   multiply(beside, counted{&steps});
   CHECK(alone == beside);
   constexpr Index blocks = 3 * ((cols + d::tile_side - 1) / d::tile_side), tiles = 5, some = cpu::tuning::tiles_between;

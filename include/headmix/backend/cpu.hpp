@@ -250,8 +250,8 @@ class Cpu {
   /// Pages have whole panels of keys, of every level that has kernels.
   static constexpr Index cache_rows =
       highest_compiled_level == cpu_level::baseline
-          ? cpu::register_block<accumulator_t<Scalar>>::cols
-          : (std::max)(cpu::register_block<accumulator_t<Scalar>>::cols, Index{256 / sizeof(accumulator_t<Scalar>)});
+          ? cpu::register_block<accumulator_t<Scalar>>::nr
+          : (std::max)(cpu::register_block<accumulator_t<Scalar>>::nr, Index{256 / sizeof(accumulator_t<Scalar>)});
   template <class Map>
   std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
     return enough(kernels_.cached_attention_scratch_bytes(p, cache, workers()),
@@ -297,8 +297,8 @@ class Cpu {
     if constexpr (cpu::detail::may_round<Scalar, Products>) {
       if (cpu::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
     }
-    return prepared->panels(w, kernels_.panels_size(w),
-                            [&](accumulator_t<Scalar>* memory) { kernels_.pack_panels(executor(), w, memory); });
+    return prepared->panels(w, kernels_.packed_b_size(w),
+                            [&](accumulator_t<Scalar>* memory) { kernels_.pack_b(executor(), w, memory); });
   }
 
   Index probability_budget_ = 0;

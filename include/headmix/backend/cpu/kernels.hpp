@@ -49,7 +49,7 @@
 #include "headmix/backend/cpu/experts/grouped_sum.hpp"
 #include "headmix/backend/cpu/experts/ternary_gemm.hpp"
 #include "headmix/backend/cpu/products/gemm.hpp"
-#include "headmix/backend/cpu/products/weight_panels.hpp"
+#include "headmix/backend/cpu/products/packed_b.hpp"
 #include "headmix/backend/cpu/rows/map_reduce.hpp"
 #include "headmix/backend/cpu/rows/quantize.hpp"
 #include "headmix/backend/cpu/rows/sequence.hpp"
@@ -72,8 +72,8 @@
   KERNEL(softmax, void(executor_ref, view<W>, view<W const>))                                                         \
   KERNEL(log_sum_exp, void(executor_ref, view<W>, view<W const>))                                                     \
   KERNEL(window_mean, void(executor_ref, view<T>, view<T const>, segments, Index, bool))                              \
-  KERNEL(panels_size, Index(view<T const>))                                                                           \
-  KERNEL(pack_panels, void(executor_ref, view<T const>, W*))                                                          \
+  KERNEL(packed_b_size, Index(view<T const>))                                                                         \
+  KERNEL(pack_b, void(executor_ref, view<T const>, W*))                                                               \
   KERNEL(grouped_gemm_scratch_bytes, Index(view<T const>, Index))                                                     \
   KERNEL(grouped_gemm, void(exact, executor_ref, view<T>, view<T const>, view<T const>, slots, slots, Index, bytes,   \
                             W*))                                                                                      \

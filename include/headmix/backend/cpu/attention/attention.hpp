@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Attention in blocks of query rows against tiles of keys with an online softmax (Milakov and Gimelshein 2018, Dao et
-// al. 2022): scratch is a few tiles per worker, and tiles that the mask hides altogether cost nothing.
+// al. 2022). Scratch is a few tiles per worker; tiles that are masked as a whole cost nothing.
 
 #include <algorithm>
 #include <limits>
@@ -17,8 +17,7 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// to = from * scale, element by element; the stride of one side or the other may differ from 1, and the numbers of one
-/// be narrower than T.
+/// to = from * scale for n elements of any strides, which may be narrower than T.
 template <class T, class To, class From>
 void copy_scaled(To* to, Index to_stride, From const* from, Index from_stride, Index n, T scale) {
   if (to_stride == 1 && from_stride == 1) {
@@ -28,31 +27,32 @@ void copy_scaled(To* to, Index to_stride, From const* from, Index from_stride, I
   }
 }
 
-/// Copies the heads of the block's rows below each other, times `scale`.
+/// to = the heads of the block's rows, row by row, times `scale`.
 template <class T, class To, class S>
 void gather_heads(view<To> to, view<S const> from, block_row const* rows, T scale) {
-  constexpr Index ahead = tuning::head_ahead, line = 64 / static_cast<Index>(sizeof(S));
+  constexpr Index distance = tuning::head_prefetch, line = 64 / static_cast<Index>(sizeof(S));
   for (Index i = 0; i < to.rows; ++i) {
-    if (i + ahead < to.rows && from.col_stride == 1) {
-      S const* const next = &from(rows[i + ahead].at.row, rows[i + ahead].at.col);
+    if (i + distance < to.rows && from.col_stride == 1) {
+      S const* const next = &from(rows[i + distance].at.row, rows[i + distance].at.col);
       for (Index j = 0; j < to.cols; j += line) __builtin_prefetch(next + j);
     }
     copy_scaled<T>(to.row(i), 1, &from(rows[i].at.row, rows[i].at.col), from.col_stride, to.cols, scale);
   }
 }
 
-/// Its steps as work between products; null for none.
+/// The steps of a softmax as work between products. Null for none.
 template <class Softmax>
 struct softmax_between {
   Softmax* softmax;
-  rows_to_fetch<float> step() const {
+  prefetch_request<float> step() const {
     if (softmax) softmax->step();
     return {};
   }
 };
 
-/// @param exactly  takes only values that a row sees. Without, a value that is not finite would make NaN of rows that
-///                 do not see it, by a probability of 0: rows that are found so are computed again.
+/// o and the log-sum-exp of a block of rows.
+/// @param exactly  whether each row reads only the values that it sees. Without, a value that is not finite times a
+///                 probability of 0 makes NaN of rows that do not see it; such a block is computed again, exactly.
 template <AttentionMask M, class Operands, class S, class T, class Map>
 void attention_block(attention_forward<S, Map> const& a, row_block const& block, typename Operands::keys const& keys,
                      typename Operands::values const& values, stored_probabilities<T> const& stored, scratch_cutter cut,
@@ -60,15 +60,15 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
   using number = typename Operands::number;
   using softmax = tile_softmax<M, number, S, T, Map>;
   scratch_cutter const whole = cut;
-  constexpr T hidden = -std::numeric_limits<T>::infinity();
+  constexpr T masked = -std::numeric_limits<T>::infinity();
   attention_extents const& x = a.extents;
   Index const n = block.rows, dim = x.head_dim, kv_head = x.kv_head_of(block.list);
   auto* const rows = cut.take<block_row>(attention_tile::rows);
-  T* const top = cut.take<T>(attention_tile::rows);
-  T* const total = cut.take<T>(attention_tile::rows);
-  T* const update = cut.take<T>(attention_tile::rows);
-  T* const by_row = cut.take<T>(attention_tile::rows * lanes<T>);
-  T* const room = cut.take<T>(attention_tile::rows * lanes<T>);
+  T* const row_max = cut.take<T>(attention_tile::rows);
+  T* const row_sum = cut.take<T>(attention_tile::rows);
+  T* const tile_fold = cut.take<T>(attention_tile::rows);
+  T* const row_lanes = cut.take<T>(attention_tile::rows * lanes<T>);
+  T* const fold_scratch = cut.take<T>(attention_tile::rows * lanes<T>);
   view<number> const q(cut.take<number>(attention_tile::rows * dim), n, dim);
   Index const o_row = value_panels<T>::padded_dim(x);
   view<T> const o(cut.take<T>(attention_tile::rows * o_row), n, o_row);
@@ -79,12 +79,12 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
   key_range const all = describe_rows<M>(x, block, rows);
   gather_heads<T>(q, a.q, rows, std::is_same_v<number, T> ? static_cast<T>(a.scores.scale) : T(1));
   if (all.begin >= all.end) clear(o);
-  std::fill_n(top, n, hidden);
-  std::fill_n(total, n, T(0));
-  softmax_rows<T> const block_rows{{rows, n}, top, total, update, by_row, room, o};
+  std::fill_n(row_max, n, masked);
+  std::fill_n(row_sum, n, T(0));
+  softmax_rows<T> const block_rows{{rows, n}, row_max, row_sum, tile_fold, row_lanes, fold_scratch, o};
 
-  // Where products are made of tiles the rows go in parts, one behind the other: beside the exponentials of a part,
-  // keys are multiplied for the next one, and values for the one before.
+  // With tile registers the rows form a pipeline of parts: while part p has its exponentials, keys are multiplied for
+  // part p + 1 and values for part p - 1.
   bool const overlaps = Operands::overlaps();
   Index const each = overlaps ? tile_side : (std::max)(n, Index{1}), parts = (n + each - 1) / each;
   auto const part_of = [n, each](auto const& m, Index p) {
@@ -109,8 +109,8 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
       if (p >= 2) {
         softmax_rows<T> const done = rows_of(p - 2);
         if (exactly) {
-          values.template multiply_seen<M>(done.o, part_of(weights, p - 2), done.visible, block.sequence, kv_head,
-                                           begin, begin > first);
+          values.template multiply_visible<M>(done.o, part_of(weights, p - 2), done.visible, block.sequence, kv_head,
+                                              begin, begin > first);
         } else {
           values.multiply(done.o, part_of(weights, p - 2), done.visible, block.sequence, kv_head, begin, begin > first,
                           between);
@@ -122,21 +122,21 @@ void attention_block(attention_forward<S, Map> const& a, row_block const& block,
 
   if (!exactly && !all_finite(o.data, n * o_row)) {
     for (Index i = 0; i < n; ++i) {
-      if (total[i] > T(0) && !all_finite(o.row(i), dim))
+      if (row_sum[i] > T(0) && !all_finite(o.row(i), dim))
         return attention_block<M, Operands>(a, block, keys, values, stored, whole, true);
     }
   }
-  array_map<T>(update, n) = array_map<T>(total, n).log() + array_map<T>(top, n);
+  array_map<T>(tile_fold, n) = array_map<T>(row_sum, n).log() + array_map<T>(row_max, n);
   for (Index i = 0; i < n; ++i) {
-    bool const nothing = total[i] == T(0);
-    if (nothing) std::fill_n(o.row(i), dim, T(0));
+    bool const sees_none = row_sum[i] == T(0);
+    if (sees_none) std::fill_n(o.row(i), dim, T(0));
     copy_scaled<T>(&a.o(rows[i].at.row, rows[i].at.col), a.o.col_stride, o.row(i), 1, dim,
-                   nothing ? T(0) : T(1) / total[i]);
-    if (a.lse.data) a.lse(rows[i].at.row, x.lse_col(rows[i].at)) = nothing ? hidden : update[i];
+                   sees_none ? T(0) : T(1) / row_sum[i]);
+    if (a.lse.data) a.lse(rows[i].at.row, x.lse_col(rows[i].at)) = sees_none ? masked : tile_fold[i];
   }
 }
 
-/// Scratch of one worker of the forward pass.
+/// Scratch of a worker of the forward pass, in bytes.
 template <class T>
 constexpr Index attention_worker_bytes(Index head_dim) {
   return scratch_bytes<block_row>(attention_tile::rows) + 3 * scratch_bytes<T>(attention_tile::rows) +
@@ -145,7 +145,7 @@ constexpr Index attention_worker_bytes(Index head_dim) {
          scratch_bytes<T>(attention_tile::rows * attention_tile::keys);
 }
 
-/// f(row) for the rows of q that are in no list: those of slots that chose nothing.
+/// f(row) for the rows of q in no list: those of slots that chose no head.
 template <class F>
 void for_each_unrouted_row(executor_ref executor, attention_extents const& x, F f) {
   if (!x.heads_are_chosen()) return;
@@ -174,8 +174,8 @@ template <ProductPrecision Products, class S, class Map>
   });
 }
 
-/// Columns that a.probabilities must have for the forward pass to store them; 0 where the gradient needs the scores,
-/// and where they would be rounded to numbers narrower than those that are calculated with.
+/// Columns of a.probabilities for the forward pass to store them. 0 where the gradient needs the scores, and for
+/// scalars narrower than the accumulator.
 template <class T, class Map>
 [[nodiscard]] Index attention_columns(attention_forward<T, Map> const& a) {
   if (detail::has_slope<Map> || detail::widens<T>) return 0;
@@ -203,7 +203,7 @@ void attention_with(executor_ref executor, attention_forward<S, Map> const& a, s
   if constexpr (!widens<S>) probabilities = a.probabilities;
   stored_probabilities<T> const stored(a.extents, probabilities);
   Index const bytes = attention_worker_bytes<T>(a.extents.head_dim), tasks = blocks.blocks();
-  // The last blocks of a causal list see the most keys and go first, so that no thread is left with one at the end.
+  // The last blocks of a causal list see the most keys: they go first, so that threads end at about the same time.
   for_each_task(executor, tasks, [&](Index task, Index worker) {
     [[maybe_unused]] typename Operands::in_use const in_use;
     attention_block<M, Operands>(a, blocks[tasks - 1 - task], keys, values, stored,
@@ -213,8 +213,8 @@ void attention_with(executor_ref executor, attention_forward<S, Map> const& a, s
 
 }  // namespace detail
 
-/// o = softmax(scores where M allows) v, and the log-sum-exp of each row unless a.lse.data is null. A row that sees
-/// nothing or is in no list gets o = 0 and a log-sum-exp of minus infinity.
+/// o = softmax(scores that M does not mask) v, and the log-sum-exp of each row unless a.lse.data is null. A row that
+/// sees no key or is in no list gets o = 0 and a log-sum-exp of minus infinity.
 template <AttentionMask M, ProductPrecision Products, class S, class Map>
 void attention(mask<M>, Products, executor_ref executor, attention_forward<S, Map> const& a,
                std::span<std::byte> scratch) {

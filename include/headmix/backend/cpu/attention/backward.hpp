@@ -1,10 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of attention. Probabilities are recomputed tile by tile from the log-sum-exp, so nothing of the size
-// queries x keys is kept, unless the forward pass stored them. The blocks of rows that read a key/value head of a
-// sequence are cut into parts, in proportion to their work; each part sums its own d_k and d_v, and the parts are added
-// in order. That takes five products per tile (two passes, one by rows and one by keys, would take seven), and the same
-// bits come out on any executor.
+// The gradient of attention. Probabilities are recomputed tile by tile from the log-sum-exp, so no memory of queries x
+// keys is needed, unless the forward pass stored them. The blocks of rows that read a key/value head of a sequence are
+// cut into parts of about equal work; each part sums its own d_k and d_v, and the parts are added in order, so results
+// are bitwise equal on any executor. A tile takes five products; two passes, by rows and by keys, would take seven.
 
 #include <algorithm>
 #include <cmath>
@@ -20,9 +19,9 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// Elements of the longest sequence's keys of one head, where heads lie side by side: their gradients are summed in
-/// memory of the worker's own, for rows far from each other share few places of the cache. So are those with other
-/// strides.
+/// Elements of d_k, or of d_v, of one head and the longest sequence, where they are summed in the worker's scratch: for
+/// several heads side by side, whose distant rows share few cache sets, and for other strides. 0 where they are summed
+/// in place.
 template <class S, class Map>
 Index gradient_sum_size(attention_backward<S, Map> const& a) {
   attention_extents const& x = a.extents;
@@ -31,14 +30,13 @@ Index gradient_sum_size(attention_backward<S, Map> const& a) {
   return (longest * x.head_dim).value;
 }
 
-/// Numbers of all keys' gradients, where they are summed apart since those of S are narrower.
+/// Elements of d_k, or of d_v, that are summed in scratch, where S is narrower than the accumulator.
 template <class S>
 constexpr Index widened_gradient_size(attention_extents const& x) {
   return widens<S> ? (checked(x.keys.rows) * x.kv_heads * x.head_dim).value : 0;
 }
 
-/// sum = or += the transpose of the tile times the rows, for the keys [begin, end), and the rows that see them. There
-/// are whole vectors behind every row.
+/// sum = or += tile^T rows for the keys [begin, end) and the rows that see them. Whole vectors of `rows` are read.
 template <class T>
 void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visible_rows, Index begin, Index end,
                  bool accumulate) {
@@ -46,17 +44,17 @@ void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visib
     Index const n = part.last - part.first;
     if (n == 0 && !accumulate) clear(sum.middle_rows(first, last - first));
     if (n == 0) return;
-    left_matrix<T> const left{cpu::block(tile, part.first, first - begin, n, last - first).transposed()};
+    strided_a<T> const a{cpu::block(tile, part.first, first - begin, n, last - first).transposed()};
     for (Index j = 0, cols; j < sum.cols; j += cols) {
       int const vectors = panel_vectors<T>(sum.cols - j);
       cols = (std::min)(Index{vectors * register_block<T>::lanes}, sum.cols - j);
-      multiply_panel<T>(last - first, cols, vectors, 0, n, left, rows.row(part.first) + j, rows.row_stride,
+      multiply_panel<T>(last - first, cols, vectors, 0, n, a, rows.row(part.first) + j, rows.row_stride,
                         strided_rows<T>{sum.row(first) + j, sum.row_stride}, accumulate);
     }
   });
 }
 
-/// The same of rounded numbers: the tile of the pairs, whole pairs of rows, and `rows` of theirs.
+/// sum = or += tile^T rows in pairs of rows: the tile of `pairs`, and `rows`, its q or d_o.
 inline void add_by_keys(view<float> sum, block_pairs const& pairs, pair* rows, tile_rows const& visible_rows,
                         Index begin, Index end, bool accumulate) {
   visible_rows.each_key_stretch(begin, end, key_pairs::width, [&](tile_rows::span part, Index first, Index last) {
@@ -64,21 +62,22 @@ inline void add_by_keys(view<float> sum, block_pairs const& pairs, pair* rows, t
       if (!accumulate) clear(sum.middle_rows(first, last - first));
       return;
     }
-    // A row beside the span does not see the keys: it has zeros in the tile.
+    // Whole pairs: a row beside the span does not see the keys and has zeros in the tile.
     Index const top = part.first / 2, depth = (part.last + 1) / 2 - top, stride = block_pairs::tile_row;
-    dot_columns const left{pairs.tile + top * stride + first - begin, stride};
+    packed_pairs_a const a{pairs.tile + top * stride + first - begin, stride};
     each_value_panel<float>(sum.cols, [&](Index j, int vectors, Index width) {
-      multiply_pair_columns(vectors, last - first, (std::min)(width, sum.cols - j), 0, 2 * depth, left,
+      multiply_pair_columns(vectors, last - first, (std::min)(width, sum.cols - j), 0, 2 * depth, a,
                             block_pairs::panel(rows, j) + top * width, width, accumulate,
                             strided_rows<float>{sum.row(first) + j, sum.row_stride});
     });
   });
 }
 
-/// The same by nothing but the rows that see a key: slow, and rows that are not finite reach no other key.
+/// sum = or += tile^T rows, key by key, by the rows that see it: slow, and a row that is not finite reaches no other
+/// key.
 template <AttentionMask M, class T>
-void add_seen_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visible_rows, Index begin, Index end,
-                      bool accumulate) {
+void add_visible_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visible_rows, Index begin, Index end,
+                         bool accumulate) {
   if (!accumulate) clear(sum.middle_rows(begin, end - begin));
   for (Index i = 0; i < visible_rows.count; ++i) {
     visible_rows.template each_key<M>(i, begin, end, [&](Index s) {
@@ -88,16 +87,15 @@ void add_seen_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& 
   }
 }
 
-/// Keys, values, and keys row by row, as the products of a block read them.
+/// Keys and values in panels of columns, and keys in panels of rows.
 template <class Operands>
 struct gradient_panels {
   typename Operands::keys keys, values;
   typename Operands::values key_rows;
 };
 
-/// The gradient of one block of rows: overwrites or adds to d_k and d_v (of the sequence and head), overwrites its rows
-/// of a.d_q.
-/// @param exactly  takes for d_q only keys that a row sees, as attention_block does values
+/// The gradient of a block of rows: d_k and d_v (of the sequence and head) = or +=, its rows of a.d_q =.
+/// @param exactly  whether each row of d_q reads only the keys that it sees: see attention_block
 template <AttentionMask M, class Operands, class S, class T, class Map>
 void attention_gradient_block(attention_backward<S, Map> const& a, row_block const& block,
                               gradient_panels<Operands> const& panels, stored_probabilities<T const> const& stored,
@@ -137,7 +135,7 @@ void attention_gradient_block(attention_backward<S, Map> const& a, row_block con
       } else {
         if (r.finite) return add_by_keys<T>(sum, tile, by, visible_rows, begin, end, accumulate);
       }
-      add_seen_by_keys<M>(sum, tile, by, visible_rows, begin, end, accumulate);
+      add_visible_by_keys<M>(sum, tile, by, visible_rows, begin, end, accumulate);
     };
     if (stored.on()) {
       r.read(p, stored, x.list_begin(b, block.list) + block.first, begin, end);
@@ -156,7 +154,7 @@ void attention_gradient_block(attention_backward<S, Map> const& a, row_block con
     if constexpr (r.rounds)
       for (Index i = 0; i < n; ++i) round_row(factor.row(i), d_s.row(i), padded<T>(end - begin));
     if (exactly) {
-      panels.key_rows.template multiply_seen<M>(d_q, factor, visible_rows, b, kv_head, begin, begin > first);
+      panels.key_rows.template multiply_visible<M>(d_q, factor, visible_rows, b, kv_head, begin, begin > first);
     } else {
       panels.key_rows.multiply(d_q, factor, visible_rows, b, kv_head, begin, begin > first);
     }
@@ -172,14 +170,14 @@ void attention_gradient_block(attention_backward<S, Map> const& a, row_block con
   }
 }
 
-/// sum += a matrix that lies at `from`, rows [first, first + n) only.
+/// sum += the matrix at `from`, rows [first, first + n).
 template <class T>
 void add_copy(view<T> sum, T const* from, Index first, Index n) {
   for (Index i = first; i < first + n; ++i)
     for (Index j = 0; j < sum.cols; ++j) sum(i, j) += from[i * sum.cols + j];
 }
 
-/// Adds the sums of the further parts of each head to those of its first one.
+/// Adds the copies of the further parts of each head to the sums of its first part.
 template <class T>
 void add_copies(executor_ref executor, attention_extents const& x, gradient_parts const& parts, view<T> d_k,
                 T const* copies_k, view<T> d_v, T const* copies_v) {
@@ -206,8 +204,8 @@ void add_copies(executor_ref executor, attention_extents const& x, gradient_part
 
 }  // namespace detail
 
-/// Scratch that attention_gradient needs, in bytes: tiles per worker and, when there are few sequences and heads or
-/// they have different work, up to 16 copies of d_k and d_v of a head, or one where there is one worker.
+/// Scratch that attention_gradient needs, in bytes: tiles per worker and, for few sequences and heads or uneven work,
+/// up to 16 copies of d_k and d_v of a head, or one copy for one worker.
 template <ProductPrecision Products, class S, class Map>
 [[nodiscard]] Index attention_gradient_scratch_bytes(Products, attention_backward<S, Map> const& a, Index concurrency) {
   using T = accumulator_t<S>;
@@ -253,7 +251,7 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
   Index const room = gradient_parts::copies_memory(a, executor.concurrency());
   T* const copies_k = cut.take<T>(room);
   T* const copies_v = cut.take<T>(room);
-  // The sums, of which gradients of narrower numbers are rounded in the end.
+  // The sums of d_k and d_v: in place, or in scratch for narrow numbers, which are rounded at the end.
   view<T> d_k_sum, d_v_sum;
   if constexpr (widens<S>) {
     auto const sum_of = [&](view<S> d) {
@@ -279,7 +277,7 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
     auto const whole = [&](view<T> v) {
       return v.data ? keys_of(x, v, part.sequence, part.kv_head) : view<T>(nullptr, 0, 0);
     };
-    // Where the sums are made: in the copy of the part, in place, or in the worker's memory.
+    // Where a part is summed: in its copy, in place, or in the worker's scratch.
     auto const target = [&](view<T> v, T* copies, T* sum) {
       view<T> to = whole(v);
       if (!to.data) return to;
@@ -323,8 +321,8 @@ void attention_gradient_with(executor_ref executor, attention_backward<S, Map> c
 
 }  // namespace detail
 
-/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see nothing or are in no list and
-/// keys that nobody sees get 0.
+/// Overwrites d_q, d_k and d_v; one whose data is null is not computed. Rows that see no key or are in no list and keys
+/// that no row sees get 0.
 template <AttentionMask M, ProductPrecision Products, class S, class Map>
 void attention_gradient(mask<M>, Products, executor_ref executor, attention_backward<S, Map> const& a,
                         std::span<std::byte> scratch) {

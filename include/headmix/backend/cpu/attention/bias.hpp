@@ -1,7 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradient of the bias of attention's scores: a task makes that of some positions and keys, for all heads and
-// sequences.
+// The gradient of the bias of the scores: a task has some positions and keys, and all heads and sequences.
 
 #include <algorithm>
 #include <span>
@@ -12,17 +11,16 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// The positions and keys of a task of attention_bias_gradient.
+/// Positions and keys in a task of attention_bias_gradient.
 struct bias_tile {
   static constexpr Index positions = tuning::bias_positions, keys = gradient_tile::keys, size = positions * keys;
-  /// Numbers of the sums of blocks of sequences, see block_terms.
+  /// Numbers of the sums over blocks of sequences: see block_terms.
   [[nodiscard]] static constexpr Index blocks_size(attention_extents const& x) {
     return x.queries.count > block_terms ? size : 0;
   }
 };
 
-/// Calls f(n) for the rows of a head at the positions [first, last) of a sequence, a block of rows at a time, which it
-/// writes to `rows`.
+/// f(n) for blocks of n rows of a head at the positions [first, last) of a sequence, described in `rows`.
 template <AttentionMask M, class F>
 void each_head_rows(attention_extents const& x, Index sequence, Index head, Index first, Index last, block_row* rows,
                     F f) {
@@ -39,7 +37,7 @@ void each_head_rows(attention_extents const& x, Index sequence, Index head, Inde
   Index n = 0;
   auto const add = [&](Index row) {
     Index const position = row / per_token - begin + shift;
-    rows[n++] = {{row, x.heads_are_chosen() ? 0 : head * x.head_dim, position, head}, seen_from<M>(position, keys)};
+    rows[n++] = {{row, x.heads_are_chosen() ? 0 : head * x.head_dim, position, head}, visible_range<M>(position, keys)};
     if (n < gradient_tile::rows) return;
     f(n);
     n = 0;
@@ -67,8 +65,8 @@ template <class S, class Map>
       .value;
 }
 
-/// d_bias, of the shape of a.scores.bias: the gradients by the scores, summed over the sequences in their order, in
-/// blocks: see block_terms.
+/// d_bias, of the shape of a.scores.bias: the gradients of the scores, summed over the sequences in order, in blocks:
+/// see block_terms.
 template <AttentionMask M, class S, class Map>
 void attention_bias_gradient(mask<M>, executor_ref executor, view<S> d_bias, attention_backward<S, Map> const& a,
                              std::span<std::byte> scratch) {

@@ -1,14 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The cache of a decoder over bfloat16 as dot products and tiles read it: half of the memory that a step reads in
-// float, and nothing of it is copied. The layout is the machine's own, of the same size as that of other products.
+// The cache of a decoder over bfloat16, packed in pairs for dot products and tiles: a step reads half the memory of
+// float and copies nothing. The layout depends on the machine, its size does not.
 
 #include "headmix/backend/cpu/attention/pairs.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// The cached keys of a sequence and head, in panels as key_pairs has them: part [head], panel, pair of columns, key.
-/// head_dim is even.
+/// The cached keys, in panels like key_pairs: page, head, panel, pair of columns, key. head_dim is even.
 class cached_key_pairs {
  public:
   static constexpr Index width = key_pairs::width;
@@ -17,7 +16,7 @@ class cached_key_pairs {
   cached_key_pairs(attention_extents const& x, attention_cache<bfloat16> const& cache, float* = nullptr)
       : x_(x), cache_(cache) {}
 
-  /// Rows of the problem become keys of the cache.
+  /// Copies keys [first, last) of sequence b to the cache.
   void put(view<bfloat16 const> k, Index b, Index first, Index last) const {
     Index const past = x_.keys.first_position(b);
     for (Index s = first; s < last; ++s)
@@ -28,7 +27,7 @@ class cached_key_pairs {
           *to = word_of(row[j * k.col_stride]) | word_of(row[(j + 1) * k.col_stride]) << 16;
       }
   }
-  /// See multiply_keys; the tile lies in one page.
+  /// See multiply_keys; the tile is in one page.
   void multiply(view<float> scores, view<bfloat16 const> rows, tile_rows const& visible_rows, Index b, Index head,
                 Index begin) const {
     multiply_key_pairs(scores, rows, visible_rows, begin, [&](Index key) { return panel(b, head, key); });
@@ -44,7 +43,7 @@ class cached_key_pairs {
   attention_cache<bfloat16> const& cache_;
 };
 
-/// The cached values: part [head], pair of keys, column.
+/// The cached values: page, head, pair of keys, column.
 class cached_value_pairs {
  public:
   [[nodiscard]] static constexpr Index widened_size(Index) { return 0; }
@@ -52,7 +51,8 @@ class cached_value_pairs {
   cached_value_pairs(attention_extents const& x, attention_cache<bfloat16> const& cache, float* = nullptr)
       : x_(x), cache_(cache) {}
 
-  /// A key without a successor yet gets a zero for it: a probability of 0 is multiplied with what lies there.
+  /// Copies values [first, last) of sequence b to the cache. The missing second value of the last pair is 0: it is
+  /// multiplied by a probability of 0.
   void put(view<bfloat16 const> v, Index b, Index first, Index last) const {
     Index const past = x_.keys.first_position(b), dim = x_.head_dim;
     for (Index s = first; s < last; ++s)
@@ -65,18 +65,18 @@ class cached_value_pairs {
         }
       }
   }
-  /// See multiply_values, of a tile whose first key is `begin`.
+  /// See multiply_values; `begin` is the first key of a tile.
   void multiply(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index b, Index head,
                 Index begin) const {
     multiply_value_pairs(o, p, visible_rows, begin, false, x_.head_dim, [&](Index j, Index, Index key) {
       return value_rows<pair>{row_pair(b, head, begin) + (key - begin) / 2 * x_.head_dim + j, x_.head_dim};
     });
   }
-  /// See multiply_seen_values.
+  /// See multiply_visible_values.
   template <AttentionMask M>
-  void multiply_seen(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index b, Index head,
-                     Index begin) const {
-    multiply_seen_values<M, float>(o, p, visible_rows, begin, false, x_.head_dim, [&](Index j, Index) {
+  void multiply_visible(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index b, Index head,
+                        Index begin) const {
+    multiply_visible_values<M, float>(o, p, visible_rows, begin, false, x_.head_dim, [&](Index j, Index) {
       return [this, b, head, j](Index s, Index c) { return element_of(row_pair(b, head, s)[j + c], s % 2); };
     });
   }

@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// A block of query rows in the backward pass of attention: its probabilities, computed again or read, and the gradients
-// by its scores. The gradients by queries, keys and values, by the bias and by the operands of score maps are made of
-// them.
+// A block of query rows in the backward pass of attention: its probabilities, recomputed or read, and the gradients of
+// its scores, from which those of queries, keys, values, the bias and the operands of score maps are computed.
 
 #include <algorithm>
 #include <cmath>
@@ -12,11 +11,10 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// The rows of a block in pairs of successive ones, in panels of columns, and pairs of a tile of theirs: what dot
-/// products over rows read.
+/// q and d_o of a block, and a tile, in pairs of successive rows: the operands of dot products over rows.
 struct block_pairs {
   static constexpr Index most = gradient_tile::rows / 2;  ///< rows of pairs
-  /// From row to row of a tile.
+  /// Pairs from row to row of the tile.
   static constexpr Index tile_row = odd_lines<pair>(gradient_tile::keys);
   pair *q, *d_o, *tile;
 
@@ -29,7 +27,7 @@ struct block_pairs {
     pair* const d_o = cut.take<pair>(rows_size(dim));
     return {q, d_o, cut.take<pair>(most * tile_row)};
   }
-  /// The panel that begins with column j.
+  /// The panel from column j on.
   [[nodiscard]] static pair* panel(pair* rows, Index j) { return rows + most * j; }
   static void pack(pair* to, view<bfloat16> rows) {
     each_value_panel<float>(rows.cols, [&](Index j, int, Index width) {
@@ -37,7 +35,7 @@ struct block_pairs {
                  [&](Index k) { return &rows(k, j); });
     });
   }
-  /// The tile = the rows of floats times `scale`, rounded.
+  /// tile = rows * scale, rounded
   template <class T>
   HEADMIX_WHOLE_VECTORS void round_tile(view<T> rows, T scale) const {
     for (Index i = 0; i < rows.rows; i += 2) {
@@ -52,7 +50,7 @@ struct block_pairs {
   }
 };
 
-/// Scratch of one worker of the backward pass.
+/// Scratch of a worker of the backward pass, in bytes.
 template <class Operands, class T, class Map>
 constexpr Index gradient_worker_bytes(Index head_dim) {
   Index const paired = scratch_bytes<bfloat16>(gradient_tile::rows * head_dim);
@@ -63,8 +61,8 @@ constexpr Index gradient_worker_bytes(Index head_dim) {
          (Map::identity ? 2 : 3) * scratch_bytes<T>(gradient_tile::rows * odd_lines<T>(gradient_tile::keys));
 }
 
-/// d = (d - delta) p in the part, 0 outside, where d may be anything. A single key that is seen has probability 1
-/// whatever its score is: 0, and not 0 but for rounding; but a NaN stays one.
+/// d = (d - delta) p in the part, and 0 outside, where d may be anything. A single visible key has probability 1 for
+/// any score: its d is exactly 0, or NaN.
 template <class T>
 void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta, bool single) {
   if (single) {
@@ -79,7 +77,7 @@ void score_gradient(T* d, T const* p, tile_part const& part, Index keys, T delta
   std::fill(d + part.last, d + padded<T>(keys), T(0));
 }
 
-/// A block of rows whose probabilities and gradients by the scores are computed tile by tile.
+/// A block of rows whose probabilities and gradients of the scores are computed tile by tile.
 template <AttentionMask M, class S, class Map, class Operands = wide_operands<accumulator_t<S>>>
 struct gradient_rows {
   using T = accumulator_t<S>;
@@ -90,11 +88,11 @@ struct gradient_rows {
   Index count = 0;
   block_row* rows;
   T *lse, *delta;
-  view<T> q, d_o;                           ///< q times the scale of the scores
-  T *scores, *d_scores, *before = nullptr;  ///< before: for what the map's derivatives are made of
-  view<number> q_factor, d_o_factor;        ///< the same as factors of products; rounded ones without the scale
-  block_pairs pairs;                        ///< of rounded ones
-  bool finite = true;                       ///< q, d_o, lse: products of whole tiles may have 0 times them
+  view<T> q, d_o;                             ///< q times the scale of the scores
+  T *scores, *d_scores, *map_tile = nullptr;  ///< map_tile: unmapped scores or slopes
+  view<number> q_factor, d_o_factor;          ///< operands of products; rounded ones without the scale
+  block_pairs pairs;                          ///< for rounded operands
+  bool finite = true;                         ///< q, d_o and lse are finite: whole tiles may multiply them by 0
 
   gradient_rows(attention_backward<S, Map> const& problem, scratch_cutter& cut) : a(problem) {
     Index const dim = a.extents.head_dim;
@@ -108,7 +106,7 @@ struct gradient_rows {
     constexpr Index tile_size = gradient_tile::rows * odd_lines<T>(gradient_tile::keys);
     scores = cut.take<T>(tile_size);
     d_scores = cut.take<T>(tile_size);
-    if constexpr (!Map::identity) before = cut.take<T>(tile_size);
+    if constexpr (!Map::identity) map_tile = cut.take<T>(tile_size);
     if constexpr (rounds) {
       for (view<number>* const to : {&q_factor, &d_o_factor})
         *to = view<number>(cut.take<number>(gradient_tile::rows * dim), 0, dim);
@@ -124,14 +122,14 @@ struct gradient_rows {
     for (Index i = 0; i < n; ++i) {
       delta[i] = (array_map<T>(q.row(i), dim) * array_map<T>(d_o.row(i), dim)).sum();
       lse[i] = a.lse(rows[i].at.row, a.extents.lse_col(rows[i].at));
-      // A row that sees nothing, or nothing but scores of minus infinity: any finite shift will do.
+      // A row without keys, or with scores of minus infinity only: any finite shift is right.
       if (lse[i] == -std::numeric_limits<T>::infinity()) {
         lse[i] = T(0);
         rows[i].keys = {0, 0};
       }
     }
     gather_heads<T>(q, a.q, rows, static_cast<T>(a.scores.scale));
-    // What add_by_keys reads besides: whole vectors.
+    // Zeros up to whole vectors, which add_by_keys reads.
     for (Index i = 0; i < n; ++i)
       for (view<T> const& to : {q, d_o}) std::fill(to.row(i) + dim, to.row(i) + to.row_stride, T(0));
     // delta is finite only if d_o is.
@@ -153,7 +151,7 @@ struct gradient_rows {
     v.row_stride = odd_lines<T>(keys);
     return v;
   }
-  /// p = the probabilities of the keys [begin, end), before dropout; map(scores, row, part) maps the scores of a row.
+  /// p = the probabilities of the keys [begin, end) before dropout; map(scores, row, part) maps the scores of a row.
   template <class F>
   void probabilities(view<T> p, panels const& all_keys, Index sequence, Index kv_head, Index begin, Index end, F map) {
     all_keys.multiply(p, q_factor, visible_rows(), sequence, kv_head, begin);
@@ -162,18 +160,18 @@ struct gradient_rows {
       if constexpr (rounds) scale_scores(p.row(i), part, static_cast<T>(a.scores.scale));
       add_bias(p.row(i), a.scores, part, rows[i].at, begin);
       map(p.row(i), i, part);
-      hide<M>(p.row(i), part, rows[i].at.position, begin);
+      mask_scores<M>(p.row(i), part, rows[i].at.position, begin);
       T sums[lanes<T>];
       exponentiate(sums, p.row(i), p.row(i), part, end - begin, lse[i]);
-      if (std::isnan(lse[i])) hide<M>(p.row(i), part, rows[i].at.position, begin, T(0));
+      if (std::isnan(lse[i])) mask_scores<M>(p.row(i), part, rows[i].at.position, begin, T(0));
     }
   }
-  /// The same, and p times the derivatives of the mapped scores: what the gradients by the scores are proportional to.
-  /// Without a map, or with one that has slope 1, that is p.
+  /// p = the probabilities; returns p times the slopes of the score map, to which the gradients of the scores are
+  /// proportional, and p where all slopes are 1.
   view<T> probabilities_and_slopes(view<T> p, panels const& all_keys, Index sequence, Index kv_head, Index begin,
                                    Index end) {
     if constexpr (has_slope<Map>) {
-      view<T> const slopes = tile(before, end - begin);
+      view<T> const slopes = tile(map_tile, end - begin);
       probabilities(p, all_keys, sequence, kv_head, begin, end, [&](T* row, Index i, tile_part const& part) {
         map_scores_with_slopes(row, slopes.row(i), a.scores, part, rows[i].at, begin);
       });
@@ -189,13 +187,13 @@ struct gradient_rows {
       return p;
     }
   }
-  /// The same as `probabilities` by what the forward pass stored; row 0 is row `first` of it. The keys are of one of
-  /// its tiles.
+  /// p = the probabilities of the keys [begin, end), of one stored tile, from the forward pass; row 0 is its row
+  /// `first`.
   HEADMIX_WHOLE_VECTORS void read(view<T> p, stored_probabilities<T const> const& stored, Index first, Index begin,
                                   Index end) const {
     static_assert(attention_tile::keys % gradient_tile::keys == 0 && gradient_tile::rows % lanes<T> == 0,
                   "headmix: tiles of the gradient divide the keys of a tile, and vectors its rows");
-    constexpr Index ahead = tuning::stored_ahead;
+    constexpr Index distance = tuning::stored_prefetch;
     alignas(64) T factor[gradient_tile::rows] = {};
     for (Index i = 0; i < count; ++i) factor[i] = stored.shift(first + i, begin) - lse[i];
     for (Index i = 0; i < count; i += lanes<T>) store(factor + i, exp_of_negative(load(factor + i)));
@@ -203,22 +201,22 @@ struct gradient_rows {
     for (Index i = 0; i < count; ++i) {
       tile_part const part = part_of_tile<T>(rows[i].keys, begin, end);
       T* const to = p.row(i);
-      if (i + ahead < count)
-        for (Index j = part.first; j < part.last; j += lanes<T>) __builtin_prefetch(from.row(i + ahead) + j);
+      if (i + distance < count)
+        for (Index j = part.first; j < part.last; j += lanes<T>) __builtin_prefetch(from.row(i + distance) + j);
       std::fill(to, to + part.first, T(0));
       for (Index j = part.first; j < part.last; j += lanes<T>) store(to + j, load(from.row(i) + j) * factor[i]);
       std::fill(to + part.last, to + padded<T>(end - begin), T(0));
-      if (std::isnan(lse[i])) hide<M>(to, part, rows[i].at.position, begin, T(0));
+      if (std::isnan(lse[i])) mask_scores<M>(to, part, rows[i].at.position, begin, T(0));
     }
   }
-  /// to = from times the factors of dropout.
+  /// to = from times the factors of dropout
   void drop_tile(view<T> to, view<T> from, Index begin, Index end) const {
     for (Index i = 0; i < count; ++i) {
       drop(to.row(i), from.row(i), a.dropout, a.extents, rows[i].at, part_of_tile<T>(rows[i].keys, begin, end),
            end - begin, begin);
     }
   }
-  /// d_s = the gradients by the scores, from p times the slopes.
+  /// d_s = the gradients of the scores, from p times the slopes
   void score_gradients(view<T> d_s, view<T> p, panels const& all_values, Index sequence, Index kv_head, Index begin,
                        Index end) {
     all_values.multiply(d_s, d_o_factor, visible_rows(), sequence, kv_head, begin);
@@ -226,7 +224,7 @@ struct gradient_rows {
     for (Index i = 0; i < count; ++i) {
       score_gradient<T>(d_s.row(i), p.row(i), part_of_tile<T>(rows[i].keys, begin, end), end - begin, delta[i],
                         rows[i].keys.end - rows[i].keys.begin == 1);
-      if (a.d_q.data && end >= rows[i].keys.end) fetch_head(a.d_q, rows[i].at, a.extents.head_dim);
+      if (a.d_q.data && end >= rows[i].keys.end) prefetch_head(a.d_q, rows[i].at, a.extents.head_dim);
     }
   }
 };

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The gradients by the operands of score maps: a task sums those of a block of rows for each of its heads, and the
-// sums of all tasks are added in order.
+// The gradients of the operands of score maps: a task sums a block of rows for each of its heads, and the sums of all
+// tasks are added in order.
 
 #include <span>
 
@@ -11,7 +11,7 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// At most so many blocks are in a block_table.
+/// The most blocks of a block_table.
 inline Index most_blocks(attention_extents const& x) {
   auto const rows = checked(x.queries.rows) * x.rows_per_token * (x.heads_are_chosen() ? 1 : x.heads);
   return (rows.value / attention_tile::rows + checked(x.queries.count) * x.heads).value;
@@ -19,7 +19,7 @@ inline Index most_blocks(attention_extents const& x) {
 /// Heads of the rows of a list.
 inline Index heads_of_list(attention_extents const& x) { return x.heads_are_chosen() ? 1 : x.group(); }
 
-/// The sum of d[j] by[j] over the part, of which only what is not hidden counts: there the derivative may be anything.
+/// sum_j d[j] by[j] over the part. Terms with d[j] = 0 are 0: at masked scores, by[j] may be anything.
 template <class T>
 HEADMIX_WHOLE_VECTORS double sum_of_products(T const* d, T const* by, tile_part const& part) {
   vector<T> sum{};
@@ -32,7 +32,7 @@ HEADMIX_WHOLE_VECTORS double sum_of_products(T const* d, T const* by, tile_part 
   return total;
 }
 
-/// sums[head of the list][operand] += the gradients of one block of rows.
+/// sums[head of the list][operand] += the gradients of a block of rows
 template <AttentionMask M, class S, class T, class Map>
 void operand_gradient_block(attention_backward<S, Map> const& a, row_block const& block, key_panels<T> const& keys,
                             key_panels<T> const& values, double* sums, scratch_cutter cut) {
@@ -45,9 +45,9 @@ void operand_gradient_block(attention_backward<S, Map> const& a, row_block const
   for (Index begin = all.begin / step * step; begin < all.end; begin += gradient_tile::keys) {
     Index const end = (std::min)(begin + gradient_tile::keys, all.end);
     view<T> const p = r.tile(r.scores, end - begin), d_s = r.tile(r.d_scores, end - begin),
-                  before = r.tile(r.before, end - begin);
+                  unmapped = r.tile(r.map_tile, end - begin);
     r.probabilities(p, keys, b, kv_head, begin, end, [&](T* row, Index i, tile_part const& part) {
-      std::copy(row + part.first, row + part.last, before.row(i) + part.first);
+      std::copy(row + part.first, row + part.last, unmapped.row(i) + part.first);
       map_scores(row, a.scores, part, r.rows[i].at, begin);
     });
     r.score_gradients(d_s, p, values, b, kv_head, begin, end);
@@ -57,7 +57,7 @@ void operand_gradient_block(attention_backward<S, Map> const& a, row_block const
       T by[Map::operands][gradient_tile::keys] = {};
       auto const row = a.scores.row(at.position, at.head);
       each_key_position<Map, T>(part, begin, [&]<class P>(Index j, P const& key_position) {
-        auto const mapped = Map::template derivatives<P>(row, get_scores<P>(before.row(i) + j), key_position);
+        auto const mapped = Map::template derivatives<P>(row, get_scores<P>(unmapped.row(i) + j), key_position);
         for (int o = 0; o < Map::operands; ++o) put_scores(by[o] + j, mapped.by_operand[o]);
       });
       double* const of_head = sums + (at.head - first_head) * Map::operands;
@@ -80,7 +80,7 @@ template <class S, class Map>
       .value;
 }
 
-/// Overwrites d.by[i], the gradient by operand i, for those whose data is not null.
+/// Overwrites d.by[i], the gradient of operand i, unless its data is null.
 template <AttentionMask M, class S, class Map>
 void attention_operand_gradient(mask<M>, executor_ref executor,
                                 operand_gradients<accumulator_t<S>, Map::operands> const& d,

@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Operands of attention's products: numbers as they are calculated with, in panels (attention_panels.hpp), or
-// bfloat16s in pairs for dot products. Then queries, keys, values and the gradient by the result are what lies in
-// memory; probabilities and the gradients by the scores are rounded to bfloat16, and all sums are floats.
+// The operands of attention's products: wide numbers in panels (panels.hpp), or bfloat16s in pairs for dot products.
+// With pairs, probabilities and the gradients of the scores are rounded to bfloat16, and all sums are floats.
 
 #include <algorithm>
 #include <type_traits>
@@ -12,35 +11,36 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// multiply_keys of panels of pairs: panel_of(key) is the one with that key. Here and below, a step of `between` is
-/// done after some products of tiles.
-template <class PanelOf, class Between = read_nothing<float>>
+/// multiply_keys in pairs: panel_of(key) is the panel with the key.
+/// @param between  work of which a step runs after some products of tiles
+template <class PanelOf, class Between = no_prefetch<float>>
 void multiply_key_pairs(view<float> scores, view<bfloat16 const> rows, tile_rows const& visible_rows, Index begin,
                         PanelOf panel_of, Between between = {}) {
   constexpr Index width = key_panels<float>::width;
-  each_seen_panel<float>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
-    dot_operand<strided_rows<bfloat16 const>> const left{{rows.row(part.first), rows.row_stride}};
+  each_visible_panel<float>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
+    pairs_a<strided_rows<bfloat16 const>> const a{{rows.row(part.first), rows.row_stride}};
     strided_rows<float> const to{scores.row(part.first) + j, scores.row_stride};
-    multiply_pair_columns(vectors, part.last - part.first, cols, 0, rows.cols, left,
+    multiply_pair_columns(vectors, part.last - part.first, cols, 0, rows.cols, a,
                           panel_of(begin + j) + (begin + j) % width, width, false, to, between);
   });
 }
-/// multiply_values of pairs of rows: rows_of(column, width, key) are those from an even key on, in the panel that
-/// begins with the column.
-template <class RowsOf, class Between = read_nothing<float>>
+/// multiply_values in pairs of rows: rows_of(column, width, key) are the rows from an even key on in the panel from the
+/// column on.
+/// @param between  work of which a step runs after some products of tiles
+template <class RowsOf, class Between = no_prefetch<float>>
 void multiply_value_pairs(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index begin,
                           bool accumulate, Index dim, RowsOf rows_of, Between between = {}) {
   visible_rows.each_stretch(
-      begin, begin + p.cols, register_block<float>::rows, [&](tile_rows::span part, Index from, Index to) {
+      begin, begin + p.cols, register_block<float>::mr, [&](tile_rows::span part, Index from, Index to) {
         if (from >= to) {
           if (!accumulate) clear(o.middle_rows(part.first, part.last - part.first));
           return;
         }
-        from -= (from - begin) % 2;  // whole pairs: what no row sees has a probability of 0
-        dot_operand<strided_rows<bfloat16 const>> const left{{p.row(part.first), p.row_stride}};
+        from -= (from - begin) % 2;  // whole pairs: a masked key has a probability of 0
+        pairs_a<strided_rows<bfloat16 const>> const a{{p.row(part.first), p.row_stride}};
         each_value_panel<float>(dim, [&](Index j, int vectors, Index width) {
           auto const rows = rows_of(j, width, from);
-          multiply_pair_columns(vectors, part.last - part.first, width, from - begin, to - from, left, rows.data,
+          multiply_pair_columns(vectors, part.last - part.first, width, from - begin, to - from, a, rows.data,
                                 rows.stride, accumulate, strided_rows<float>{o.row(part.first) + j, o.row_stride},
                                 between);
         });
@@ -72,7 +72,7 @@ class key_pairs {
   }
 
   /// See multiply_keys.
-  template <class Between = read_nothing<float>>
+  template <class Between = no_prefetch<float>>
   void multiply(view<float> scores, view<bfloat16 const> rows, tile_rows const& visible_rows, Index sequence,
                 Index head, Index begin, Between between = {}) const {
     multiply_key_pairs(
@@ -124,7 +124,7 @@ class value_pairs {
   }
 
   /// See multiply_values.
-  template <class Between = read_nothing<float>>
+  template <class Between = no_prefetch<float>>
   void multiply(view<float> o, view<bfloat16 const> p, tile_rows const& visible_rows, Index sequence, Index head,
                 Index begin, bool accumulate, Between between = {}) const {
     multiply_value_pairs(
@@ -134,17 +134,17 @@ class value_pairs {
         },
         between);
   }
-  /// See multiply_seen_values.
+  /// See multiply_visible_values.
   template <AttentionMask M, class P>
-  void multiply_seen(view<float> o, view<P> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
-                     bool accumulate) const {
-    multiply_seen_values<M, float>(o, p, visible_rows, begin, accumulate, x_.head_dim,
-                                   [this, sequence, head](Index j, Index width) {
-                                     return [from = panel(head, j) + first(sequence) * width, width](Index s, Index c) {
-                                       pair const both = from[s / 2 * width + c];
-                                       return element_of(both, s % 2);
-                                     };
-                                   });
+  void multiply_visible(view<float> o, view<P> p, tile_rows const& visible_rows, Index sequence, Index head,
+                        Index begin, bool accumulate) const {
+    multiply_visible_values<M, float>(
+        o, p, visible_rows, begin, accumulate, x_.head_dim, [this, sequence, head](Index j, Index width) {
+          return [from = panel(head, j) + first(sequence) * width, width](Index s, Index c) {
+            pair const both = from[s / 2 * width + c];
+            return element_of(both, s % 2);
+          };
+        });
   }
 
  private:
@@ -156,19 +156,19 @@ class value_pairs {
   pair* memory_;
 };
 
-/// Numbers of rows, and keys and values, of products in T.
+/// Operands of products in T.
 template <class T>
 struct wide_operands {
-  using number = T;  ///< of the rows, and of what products with values have on their left
+  using number = T;  ///< of queries and probabilities
   using keys = key_panels<T>;
   using values = value_panels<T>;
   using element = T;  ///< of the memory of keys and values
-  /// Whether exponentials are taken beside products of other rows.
+  /// Whether exponentials overlap products of other rows.
   [[nodiscard]] static constexpr bool overlaps() { return false; }
-  /// What lives as long as products of a task are made.
+  /// Lives during the products of a task.
   struct in_use {};
 };
-/// Those of dot products.
+/// Operands of dot products.
 struct paired_operands {
   using number = bfloat16;
   using keys = key_pairs;
@@ -183,7 +183,7 @@ struct paired_operands {
   struct in_use {};
 #endif
 };
-/// f(operands), with those that are fastest here for numbers of S, of which floats may be rounded.
+/// f(operands) with the fastest operands on this machine for numbers of S; Products may round floats.
 template <class S, class Products = products::exact, class F>
 auto with_operands(F f) {
   if constexpr (may_multiply_pairs<S>) {

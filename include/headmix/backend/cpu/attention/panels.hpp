@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Keys and values as the products of attention read them: copied once for all rows.
+// Keys and values as packed b of the products of attention, packed once for all rows.
 
 #include <algorithm>
 
@@ -8,11 +8,11 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// f(rows, first column, vectors, columns) for the panels of keys that a tile of scores is cut into, and the rows that
-/// see some of their keys. Whole vectors are taken: columns of scores up to the next multiple of their length.
+/// f(rows, first column, vectors, columns) for the panels of keys of a tile of scores, and the rows that see some of
+/// their keys. Columns are whole vectors.
 /// @param begin  the tile's first key, a multiple of the width of panels
 template <class T, class F>
-void each_seen_panel(view<T> const& scores, tile_rows const& visible_rows, Index begin, F f) {
+void each_visible_panel(view<T> const& scores, tile_rows const& visible_rows, Index begin, F f) {
   using block = register_block<T>;
   Index const cols = (scores.cols + block::lanes - 1) / block::lanes * block::lanes;
   for (Index j = 0, next; j < cols; j = next) {
@@ -23,33 +23,32 @@ void each_seen_panel(view<T> const& scores, tile_rows const& visible_rows, Index
   }
 }
 
-/// scores = rows times the keys from `begin` on, for the rows and keys that see each other, and some of the others: see
-/// each_seen_panel.
-/// @param panel_of  the panel with a key below `end`, which is asked for while the one before is read
+/// scores = rows times the keys from `begin` on, at least for the visible keys of each row: see each_visible_panel.
+/// @param panel_of  the panel with a key below `end`, called for the next panel, too
 template <class T, class PanelOf>
 void multiply_keys(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index begin, Index end,
                    PanelOf panel_of) {
   using block = register_block<T>;
-  constexpr Index width = block::cols;
-  each_seen_panel<T>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
-    left_operand<strided_rows<T const>> const left{{rows.row(part.first), rows.row_stride}};
+  constexpr Index width = block::nr;
+  each_visible_panel<T>(scores, visible_rows, begin, [&](tile_rows::span part, Index j, int vectors, Index cols) {
+    unpacked_a<strided_rows<T const>> const a{{rows.row(part.first), rows.row_stride}};
     strided_rows<T> const to{scores.row(part.first) + j, scores.row_stride};
     T const* const from = panel_of(begin + j) + (begin + j) % width;
-    // The panel behind this one, if only to be read by the next tile.
-    view<T const> behind(nullptr, 0, 0);
+    // The next panel is prefetched, also if it belongs to the next tile.
+    view<T const> next(nullptr, 0, 0);
     Index const next_panel = begin + (j / width + 1) * width;
-    if (next_panel < end) behind = view<T const>(panel_of(next_panel), rows.cols, width);
-    for (Index k = 0; k < rows.cols; k += block::depth) {
-      Index const depth = (std::min)(block::depth, rows.cols - k);
+    if (next_panel < end) next = view<T const>(panel_of(next_panel), rows.cols, width);
+    for (Index k = 0; k < rows.cols; k += block::kc) {
+      Index const depth = (std::min)(block::kc, rows.cols - k);
       multiply_panel<T>(
-          part.last - part.first, cols, vectors, k, depth, left, from + k * width, width, to, k > 0,
-          read_ahead<T>(behind.data ? behind.middle_rows(k, depth) : behind, (part.last - part.first) / block::rows));
+          part.last - part.first, cols, vectors, k, depth, a, from + k * width, width, to, k > 0,
+          panel_prefetch<T>(next.data ? next.middle_rows(k, depth) : next, (part.last - part.first) / block::mr));
     }
   });
 }
 
-/// Rows of keys or values in panels of columns, each as wide as a register block or a part of one: f(first column, its
-/// vectors, its width).
+/// f(first column, vectors, width) for the panels of rows of keys or values: of nr columns, the last ones of fewer
+/// vectors.
 template <class T, class F>
 void each_value_panel(Index dim, F f) {
   constexpr Index lanes = register_block<T>::lanes;
@@ -60,7 +59,7 @@ void each_value_panel(Index dim, F f) {
   }
 }
 
-/// Rows of values of a head, from key 0 on: those of column j begin at `data`, `stride` elements after each other.
+/// A panel of values of a head: row s begins at data + s stride.
 template <class T>
 struct value_rows {
   T const* data;
@@ -68,29 +67,30 @@ struct value_rows {
   [[nodiscard]] T operator()(Index s, Index c) const { return data[s * stride + c]; }
 };
 
-/// o = or += p times the values from `begin` on, without those that no row sees; o has padded_dim columns.
-/// @param rows_of  the value_rows of the panel that begins with a column and has a width
+/// o = or += p times the values from `begin` on that some row sees; o has padded_dim columns.
+/// @param rows_of  (column, width): the value_rows of the panel from the column on
 template <class T, class RowsOf>
 void multiply_values(view<T> o, view<T const> p, tile_rows const& visible_rows, Index begin, bool accumulate, Index dim,
                      RowsOf rows_of) {
   using block = register_block<T>;
-  visible_rows.each_stretch(begin, begin + p.cols, block::rows, [&](tile_rows::span part, Index first, Index last) {
+  visible_rows.each_stretch(begin, begin + p.cols, block::mr, [&](tile_rows::span part, Index first, Index last) {
     if (!accumulate && first >= last) return clear(o.middle_rows(part.first, part.last - part.first));
-    left_operand<strided_rows<T const>> const left{{p.row(part.first), p.row_stride}};
+    unpacked_a<strided_rows<T const>> const a{{p.row(part.first), p.row_stride}};
     each_value_panel<T>(dim, [&](Index j, int vectors, Index width) {
       value_rows<T> const from = rows_of(j, width);
       strided_rows<T> const to{o.row(part.first) + j, o.row_stride};
-      for (Index k = first - begin; k < last - begin; k += block::depth)
-        multiply_panel<T>(part.last - part.first, width, vectors, k, (std::min)(block::depth, last - begin - k), left,
+      for (Index k = first - begin; k < last - begin; k += block::kc)
+        multiply_panel<T>(part.last - part.first, width, vectors, k, (std::min)(block::kc, last - begin - k), a,
                           from.data + (begin + k) * from.stride, from.stride, to, accumulate || k > first - begin);
     });
   });
 }
-/// The same with nothing but what the rows see: slow, and values that are not finite reach no other row.
-/// @param values_of  the values (key, column) of the panel that begins with a column and has a width
+/// o = or += p times the values from `begin` on, for each row by the keys that it sees: slow, and a value that is not
+/// finite reaches no other row.
+/// @param values_of  (column, width): the values (key, column) of the panel from the column on
 template <AttentionMask M, class T, class P, class ValuesOf>
-void multiply_seen_values(view<T> o, view<P> p, tile_rows const& visible_rows, Index begin, bool accumulate, Index dim,
-                          ValuesOf values_of) {
+void multiply_visible_values(view<T> o, view<P> p, tile_rows const& visible_rows, Index begin, bool accumulate,
+                             Index dim, ValuesOf values_of) {
   for (Index i = 0; i < visible_rows.count; ++i) {
     if (!accumulate) std::fill_n(o.row(i), o.cols, T(0));
     visible_rows.template each_key<M>(i, begin, begin + p.cols, [&](Index s) {
@@ -104,7 +104,7 @@ void multiply_seen_values(view<T> o, view<P> p, tile_rows const& visible_rows, I
   }
 }
 
-/// The last of `count` sequences whose first item, first(sequence), is not behind item i.
+/// The last of `count` sequences with first(sequence) <= i.
 template <class F>
 [[nodiscard]] Index sequence_of_item(Index count, Index i, F first) {
   Index sequence = 0;
@@ -116,15 +116,14 @@ template <class F>
   return sequence;
 }
 
-/// The keys (or values) of all sequences as columns: what q k^T reads as whole vectors. Made once, where every block of
-/// rows would else transpose them for itself. A panel is as wide as a register block; panel p of a sequence holds its
-/// keys [p width, (p + 1) width), zeros behind the last one.
+/// The keys (or values) of all sequences as columns: the b of q k^T. Panel p of a sequence has its keys [p width, (p +
+/// 1) width), zeros behind the last key.
 template <class T>
 class key_panels {
  public:
-  static constexpr Index width = register_block<T>::cols;
+  static constexpr Index width = register_block<T>::nr;
 
-  /// Elements of all panels: every sequence may waste a part of one.
+  /// Elements of all panels; the last panel of each sequence may be incomplete.
   [[nodiscard]] static constexpr Index size(attention_extents const& x) {
     return ((checked(x.keys.rows / width) + x.keys.count) * x.kv_heads * x.head_dim * width).value;
   }
@@ -138,7 +137,7 @@ class key_panels {
       Index const sequence = sequence_of_item(x_.keys.count, p, [this](Index b) { return first(b); });
       Index const begin = (p - first(sequence)) * width, n = (std::min)(width, x_.keys.length(sequence) - begin);
       if (n <= 0) return;
-      // Some keys of all heads after each other: they are read as they lie.
+      // Some keys of all heads at a time, in the order of memory.
       constexpr Index group = register_block<T>::lanes;
       for (Index i = 0; i < n; i += group)
         for (Index head = 0; head < x_.kv_heads; ++head)
@@ -150,8 +149,8 @@ class key_panels {
     });
   }
 
-  /// See multiply_keys. Nothing is done in between.
-  template <class Between = read_nothing<T>>
+  /// See multiply_keys. `Between` has no steps.
+  template <class Between = no_prefetch<T>>
   void multiply(view<T> scores, view<T const> rows, tile_rows const& visible_rows, Index sequence, Index head,
                 Index begin, Between const& = {}) const {
     multiply_keys<T>(scores, rows, visible_rows, begin, x_.keys.length(sequence),
@@ -168,8 +167,7 @@ class key_panels {
   T* memory_;
 };
 
-/// The values of all sequences in panels of columns, each as wide as a register block or a part of one: what p v reads
-/// is then near to each other.
+/// The values of all sequences in panels of nr columns: the b of p v.
 template <class T>
 class value_panels {
  public:
@@ -188,27 +186,27 @@ class value_panels {
   void pack(executor_ref executor, view<S> v) const {
     constexpr Index each = tuning::value_rows;
     executor.parallel_for((x_.keys.rows + each - 1) / each, [this, v](Index task) {
-      // Row by row, as they lie.
+      // By rows, in the order of memory.
       for (Index row = task * each; row < (std::min)(x_.keys.rows, (task + 1) * each); ++row)
         for (Index head = 0; head < x_.kv_heads; ++head)
           each_value_panel<T>(x_.head_dim, [&](Index j, int, Index width) {
             Index const cols = (std::min)(width, x_.head_dim - j);
-            pack_panel(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, 1, cols));
+            pack_b_panel(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, 1, cols));
           });
     });
   }
 
-  /// See multiply_values. Nothing is done in between.
-  template <class Between = read_nothing<T>>
+  /// See multiply_values. `Between` has no steps.
+  template <class Between = no_prefetch<T>>
   void multiply(view<T> o, view<T const> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
                 bool accumulate, Between const& = {}) const {
     multiply_values<T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
   }
-  /// See multiply_seen_values.
+  /// See multiply_visible_values.
   template <AttentionMask M, class P>
-  void multiply_seen(view<T> o, view<P> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
-                     bool accumulate) const {
-    multiply_seen_values<M, T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
+  void multiply_visible(view<T> o, view<P> p, tile_rows const& visible_rows, Index sequence, Index head, Index begin,
+                        bool accumulate) const {
+    multiply_visible_values<M, T>(o, p, visible_rows, begin, accumulate, x_.head_dim, rows_of(sequence, head));
   }
 
  private:

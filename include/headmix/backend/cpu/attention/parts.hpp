@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How the gradient of attention is cut into parts of about equal work, by its shape and its lists of rows alone.
+// Parts of about equal work of the gradient of attention, cut by its shape and its row lists alone.
 
 #include <algorithm>
 #include <bit>
@@ -11,22 +11,22 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// The parts that all row lists are cut into: enough for 16 threads.
+/// The parts of all row lists: enough for 16 threads.
 class gradient_parts {
  public:
-  /// Blocks [first_block, last_block) of those that read a key/value head. The first part of a head sums d_k and d_v
-  /// where they shall be, further ones in a copy of their own, which begins at element `copy`.
+  /// Blocks [first_block, last_block) of the blocks that read a key/value head. The first part of a head sums d_k and
+  /// d_v in place, each further part in a copy from element `copy` on.
   struct part {
     Index sequence, kv_head, first_block, last_block;
-    Index copy;   ///< -1 without one
-    double work;  ///< rows times keys, about
+    Index copy;   ///< -1 for the first part
+    double work;  ///< about rows times keys
   };
   static constexpr Index wanted = tuning::gradient_parts;
 
   [[nodiscard]] static Index size(attention_extents const& x) {
     return (checked(x.queries.count) * x.kv_heads + wanted).value;
   }
-  /// Elements of the copies of d_k, or of d_v, that there may be, whatever the lists are.
+  /// The most elements of all copies of d_k, or of d_v, for any lists.
   template <class T, class Map>
   [[nodiscard]] static Index copies(attention_backward<T, Map> const& a) {
     attention_extents const& x = a.extents;
@@ -39,7 +39,7 @@ class gradient_parts {
     }
     return (checked(chosen ? wanted : evenly * heads) * (x.keys.rows / sequences) * x.head_dim).value;
   }
-  /// Elements of memory for them. A single worker adds each as soon as it is made, so all of them have one place.
+  /// Elements of memory for the copies. A single worker adds each copy at once, so all copies share memory.
   template <class T, class Map>
   [[nodiscard]] static Index copies_memory(attention_backward<T, Map> const& a, Index workers) {
     attention_extents const& x = a.extents;
@@ -52,11 +52,11 @@ class gradient_parts {
 
   gradient_parts(attention_extents const& x, part* memory) : x_(x), parts_(memory) {}
 
-  /// @param room  elements of copies that there is memory for
-  /// @param order  the numbers of the parts, those with the most work first
+  /// @param room  elements of memory for copies
+  /// @param order  the numbers of the parts, the most work first
   template <AttentionMask M>
   void cut(Index room, Index* order) {
-    // What the heads are in whole is kept behind the parts, until those reach it.
+    // Whole heads are in the memory behind the parts, which overwrite heads that are cut already.
     double total = 0;
     part* const heads = parts_ + wanted;
     for (Index b = 0; b < x_.queries.count; ++b)
@@ -75,7 +75,7 @@ class gradient_parts {
     for (Index i = 0; i < x_.queries.count * x_.kv_heads; ++i) {
       part const whole = heads[i];
       Index const first = count_, each = x_.keys.length(whole.sequence) * x_.head_dim;
-      // A little less than the share: where heads have about the work of a part, none is cut for being above the mean.
+      // A little less than the share: heads of about the work of a part are not cut.
       Index const share = total > 0 ? static_cast<Index>(std::ceil(whole.work / total * wanted - 0.1)) : 1;
       Index const n = (std::max)(Index{1}, (std::min)(share, each > 0 ? (room - used) / each + 1 : 1));
       parts_[count_++] = whole;
@@ -85,7 +85,7 @@ class gradient_parts {
       parts_[first].last_block = 0;
       parts_[first].work = 0;
       each_block(whole, [&](row_block const& next) {
-        // A block goes to the part in whose share its middle lies.
+        // A block goes to the part whose share has the middle of its work.
         double const cost = work_of<M>(next), middle = (done + cost / 2) / whole.work;
         auto const at = (std::min)(n - 1, static_cast<Index>(middle * static_cast<double>(n)));
         if (at > count_ - 1 - first && block > parts_[count_ - 1].first_block) {
@@ -118,13 +118,13 @@ class gradient_parts {
   [[nodiscard]] double work_of(row_block const& block) const {
     Index const keys = x_.keys.length(block.sequence);
     auto const seen = [&](Index i) {
-      key_range const range = searched_from<M>(x_.row(block.sequence, block.list, i).position, keys);
+      key_range const range = searched_visible_range<M>(x_.row(block.sequence, block.list, i).position, keys);
       return static_cast<double>(range.end - range.begin);
     };
-    // Every row costs something besides its keys.
+    // A row costs about 32 keys besides those that it sees.
     return static_cast<double>(block.rows) * (32 + (seen(block.first) + seen(block.first + block.rows - 1)) / 2);
   }
-  /// By the bits of their work: those of about the same work stay in their order.
+  /// A stable sort by the binary logarithm of the work, descending.
   void sort(Index* order) const {
     Index begins[66] = {};
     auto const bin = [&](Index i) {

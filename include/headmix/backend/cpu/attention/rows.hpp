@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The rows of attention in blocks: row lists, and which keys the rows of a block see.
+// Blocks of query rows: row lists, and the keys that the rows of a block see.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,36 +11,37 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// Query rows of a block, a multiple of register_block::rows, and keys of a tile.
+/// Query rows of a block, a multiple of mr, and keys of a tile.
 struct attention_tile {
   static constexpr Index rows = tuning::attention_rows, keys = tuning::attention_keys;
 };
-/// Those of the backward pass, which holds two tiles at once and sums over the rows of one.
+/// Query rows and keys of a tile of the backward pass.
 struct gradient_tile {
   static constexpr Index rows = tuning::gradient_rows, keys = tuning::gradient_keys;
 };
 
 namespace detail {
 
-/// A row of a block: where it lies, and the keys of the sequence that it may see.
+/// A row of a block: its position in memory and sequence, and the range of keys that it may see.
 struct block_row {
   query_row at;
   key_range keys;
 };
 
-/// Part of a row list.
+/// `rows` rows of a row list, from `first` on.
 struct row_block {
   Index sequence, list, first, rows;
 };
 
-/// Blocks of a row list, and rows of each but the last one: about as many in every block, those of a Tile at most.
+/// Blocks of a row list: their number, and the rows of each but the last. All have about equal rows, at most
+/// Tile::rows.
 template <class Tile>
 struct list_blocks {
   Index length, count, rows;
 
   explicit list_blocks(Index list_length)
       : length(list_length), count((length + Tile::rows - 1) / Tile::rows), rows(0) {
-    constexpr Index group = register_block<float>::rows;
+    constexpr Index group = register_block<float>::mr;
     if (count > 0) rows = ((length + count - 1) / count + group - 1) / group * group;
   }
   [[nodiscard]] row_block block(Index sequence, Index list, Index i) const {
@@ -51,7 +52,7 @@ struct list_blocks {
 /// The blocks of all row lists: the sequences in order, in each the lists, in each the blocks.
 class block_table {
  public:
-  /// Elements of `memory`, whether heads are chosen or not.
+  /// Elements of `memory`, for chosen heads and for all.
   [[nodiscard]] static constexpr Index size(attention_extents const& x) {
     return (checked(x.queries.count) * x.heads + 1).value;
   }
@@ -75,27 +76,26 @@ class block_table {
   Index const* begins_;
 };
 
-/// Keys of the sequence and head as a matrix; `v` is k, v or one of their gradients.
+/// The rows of v, which is k, v or their gradient, of a sequence and head.
 template <class T>
 view<T> keys_of(attention_extents const& x, view<T> v, Index sequence, Index kv_head) {
   return v.middle_rows(x.keys.begin(sequence), x.keys.length(sequence)).middle_cols(kv_head * x.head_dim, x.head_dim);
 }
 
-/// The keys that a query at this position may see; {0, 0} when there are none.
+/// The range of keys that a query at the position may see: the mask's range within [0, keys), {0, 0} if empty.
 template <AttentionMask M>
-key_range seen_from(Index position, Index keys) {
+key_range visible_range(Index position, Index keys) {
   key_range seen = visible_keys<M>(position, keys);
   seen = {(std::max)(seen.begin, Index{0}), (std::min)(seen.end, keys)};
   return seen.begin >= seen.end ? key_range{0, 0} : seen;
 }
 
-/// seen_from, and for a mask without a range the least one with all keys that the query sees, found by testing the
-/// others.
+/// visible_range; for a mask without a range, the smallest range with all keys that the query sees, found by tests.
 template <AttentionMask M>
-key_range searched_from(Index position, Index n) {
-  key_range keys = seen_from<M>(position, n);
+key_range searched_visible_range(Index position, Index n) {
+  key_range keys = visible_range<M>(position, n);
   if constexpr (bounded_mask<M>) return keys;
-  constexpr Index several = 64;  // without branches, so that they are tested in vectors
+  constexpr Index several = 64;  // keys without a branch: tested in vectors
   auto const sees_none = [position](Index first) {
     Index seen = 0;
     for (Index k = 0; k < several; ++k) seen |= static_cast<Index>(static_cast<bool>(M::sees(position, first + k)));
@@ -109,8 +109,7 @@ key_range searched_from(Index position, Index n) {
   return begin < end ? keys : key_range{0, 0};
 }
 
-/// f(i, row) for the rows of a block. They are found by counting or by short divisions: long ones would show in short
-/// sequences.
+/// f(i, row) for the rows of a block, by counters or 32-bit divisions: 64-bit divisions would show in short sequences.
 template <class F>
 void each_row(attention_extents const& x, row_block const& block, F f) {
   if (block.rows == 0) return;
@@ -143,14 +142,14 @@ void each_row(attention_extents const& x, row_block const& block, F f) {
   }
 }
 
-/// Fills in the rows of a block and returns the keys that any of them sees.
-template <AttentionMask M, key_range (*Seen)(Index, Index) = searched_from<M>>
+/// Describes the rows of a block; returns the range of keys that some row sees.
+template <AttentionMask M, key_range (*Visible)(Index, Index) = searched_visible_range<M>>
 key_range describe_rows(attention_extents const& x, row_block const& block, block_row* rows) {
   Index const keys = x.key_length(block.sequence);
   key_range all{keys, 0};
   each_row(x, block, [&](Index i, query_row const& at) {
     bool const again = i > 0 && rows[i - 1].at.position == at.position;
-    rows[i] = {at, again ? rows[i - 1].keys : Seen(at.position, keys)};
+    rows[i] = {at, again ? rows[i - 1].keys : Visible(at.position, keys)};
     if (rows[i].keys.end > 0) {
       all = {(std::min)(all.begin, rows[i].keys.begin), (std::max)(all.end, rows[i].keys.end)};
     }
@@ -158,12 +157,12 @@ key_range describe_rows(attention_extents const& x, row_block const& block, bloc
   return all;
 }
 
-/// The rows of a block: all that a product of a tile needs to know of them.
+/// The rows of a block, for the products of a tile.
 struct tile_rows {
   block_row const* rows;
   Index count;
 
-  /// The rows between the first and the last one that sees some of the keys [begin, end).
+  /// From the first to the last row that sees some of the keys [begin, end).
   struct span {
     Index first, last;
     friend bool operator==(span const&, span const&) = default;
@@ -187,7 +186,7 @@ struct tile_rows {
     }
   }
   /// f(rows, begin, end) for stretches of rows and the keys of [begin, end) that some of them sees, perhaps none;
-  /// `step` rows are taken together.
+  /// stretches are multiples of `step` rows.
   template <class F>
   void each_stretch(Index begin, Index end, Index step, F f) const {
     span stretch{0, 0};
@@ -209,7 +208,7 @@ struct tile_rows {
     f(stretch, keys.begin, keys.end);
   }
   /// f(rows, begin, end) for stretches of the keys [begin, end) and the rows that see some of them, perhaps none;
-  /// `step` keys are taken together.
+  /// stretches are multiples of `step` keys.
   template <class F>
   void each_key_stretch(Index begin, Index end, Index step, F f) const {
     span seen{0, 0};

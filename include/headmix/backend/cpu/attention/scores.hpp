@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Rows of a tile of scores: which of them are seen, their bias, and what score maps make of them.
+// Rows of a tile of scores: mask, bias and score map.
 
 #include <algorithm>
 #include <limits>
@@ -11,15 +11,15 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// Row length of a tile of scores: whole cache lines, so that Eigen's loops over a row have no remainder.
+/// Row length of a tile of scores: whole cache lines, so that loops over a row have no remainder.
 template <class T>
 constexpr Index padded(Index keys) {
   constexpr Index line = scratch_alignment / static_cast<Index>(sizeof(T));
   return (keys + line - 1) / line * line;
 }
 
-/// The keys of a tile's row that are computed with: those that the row may see, counted from the tile's first key, and
-/// the whole cache lines [first, last) around them.
+/// The part of a row of a tile with keys that the row may see, [begin, end) from the tile's first key, and the whole
+/// cache lines [first, last) around it.
 struct tile_part {
   Index begin, end, first, last;
 };
@@ -32,18 +32,18 @@ tile_part part_of_tile(key_range keys, Index tile_begin, Index tile_end) {
   return {begin, end, begin / line * line, padded<T>(end)};
 }
 
-/// Gives the scores of [first, last) that the row does not see the value minus infinity, or another one.
+/// Sets the scores of [first, last) that the row does not see to `masked`.
 template <AttentionMask M, class T>
-void hide(T* scores, tile_part const& part, Index position, Index tile_begin,
-          T hidden = -std::numeric_limits<T>::infinity()) {
-  std::fill(scores + part.first, scores + part.begin, hidden);
-  std::fill(scores + part.end, scores + part.last, hidden);
+void mask_scores(T* scores, tile_part const& part, Index position, Index tile_begin,
+                 T masked = -std::numeric_limits<T>::infinity()) {
+  std::fill(scores + part.first, scores + part.begin, masked);
+  std::fill(scores + part.end, scores + part.last, masked);
   if constexpr (!dense_mask<M>) {
-    for (Index s = part.begin; s < part.end; ++s) scores[s] = M::sees(position, tile_begin + s) ? scores[s] : hidden;
+    for (Index s = part.begin; s < part.end; ++s) scores[s] = M::sees(position, tile_begin + s) ? scores[s] : masked;
   }
 }
 
-/// Adds the bias of the scores that the row may see.
+/// Adds the bias to the scores that the row may see.
 template <class T, class S, class Map>
 void add_bias(T* scores, attention_scores<S, Map> const& s, tile_part const& part, query_row const& at,
               Index tile_begin) {
@@ -52,7 +52,7 @@ void add_bias(T* scores, attention_scores<S, Map> const& s, tile_part const& par
   for (Index j = part.begin; j < part.end; ++j) scores[j] += static_cast<T>(bias[j * s.bias.row_stride]);
 }
 
-/// True when the derivative by the score is not 1 for all.
+/// False where the score map's slope, its derivative by the score, is 1 everywhere.
 template <class Map>
 inline constexpr bool has_slope = true;
 template <>
@@ -60,8 +60,8 @@ inline constexpr bool has_slope<no_score_map> = false;
 template <class Map>
 requires(!Map::identity && Map::shifts) inline constexpr bool has_slope<Map> = false;
 
-/// f(j, key positions) for the scores of the part: for whole vectors of them where the map can, also for those that are
-/// in the cache lines around the part, else one by one.
+/// f(j, key positions) for the scores of the part: one by one, or by vectors for a vectorizable map, then for whole
+/// cache lines.
 template <class Map, class T, class F>
 void each_key_position(tile_part const& part, Index tile_begin, F f) {
   if constexpr (Map::vectorizable) {
@@ -74,7 +74,7 @@ void each_key_position(tile_part const& part, Index tile_begin, F f) {
     for (Index j = part.begin; j < part.end; ++j) f(j, static_cast<T>(tile_begin + j));
   }
 }
-/// Scores are read and written as numbers, or as vectors.
+/// Reads a score, or a vector of scores.
 template <class P, class T>
 P get_scores(T const* from) {
   if constexpr (std::is_same_v<P, T>) {
@@ -92,7 +92,7 @@ void put_scores(T* to, P const& scores) {
   }
 }
 
-/// The scores of the part become what the map makes of them. Those that the row does not see are anything.
+/// Maps the scores of the part. Scores that the row does not see become anything.
 template <class T, class S, class Map>
 void map_scores(T* scores, attention_scores<S, Map> const& s, tile_part const& part, query_row const& at,
                 Index tile_begin) {
@@ -103,7 +103,7 @@ void map_scores(T* scores, attention_scores<S, Map> const& s, tile_part const& p
     });
   }
 }
-/// The same, and their derivatives by the scores before.
+/// Maps the scores of the part; slopes = the derivatives of the mapped scores by the scores.
 template <class T, class S, class Map>
 void map_scores_with_slopes(T* scores, T* slopes, attention_scores<S, Map> const& s, tile_part const& part,
                             query_row const& at, Index tile_begin) {
@@ -115,7 +115,7 @@ void map_scores_with_slopes(T* scores, T* slopes, attention_scores<S, Map> const
   });
 }
 
-/// slopes *= p in the part, and exactly 0 where p is: there slopes may be anything.
+/// slopes *= p in the part, and exactly 0 where p is 0: there, slopes may be anything.
 template <class T>
 HEADMIX_WHOLE_VECTORS void multiply_slopes(T* slopes, T const* p, tile_part const& part) {
   for (Index j = part.first; j < part.last; j += lanes<T>) {

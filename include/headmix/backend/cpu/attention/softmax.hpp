@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The online softmax (Milakov and Gimelshein 2018): products of queries and keys become scores and probabilities, row
+// The online softmax (Milakov and Gimelshein 2018): from products of queries and keys to scores and probabilities, row
 // by row of a tile.
 
 #include <algorithm>
@@ -19,20 +19,20 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// Asks for the cache lines of a head's row that are written soon: to copy rows there would else wait for memory.
+/// Prefetches a head's row that will be written soon.
 template <class T>
-void fetch_head(view<T> to, query_row const& at, Index dim) {
+void prefetch_head(view<T> to, query_row const& at, Index dim) {
   constexpr Index line = 64 / static_cast<Index>(sizeof(T));
   if (to.col_stride != 1) return;
   T* const row = &to(at.row, at.col);
   for (Index j = 0; j < dim; j += line) __builtin_prefetch(row + j, 1, 2);
 }
 
-// Sums and maxima of rows are kept lane by lane and folded for all rows of a block at once.
+// Sums and maxima of rows are accumulated lane by lane and folded for all rows of a block at once.
 
-/// out[lane] = the highest score of the part in this lane. Two maxima: one would wait for itself.
+/// out[lane] = the largest score of the part in this lane, by two independent maxima.
 template <class T>
-HEADMIX_WHOLE_VECTORS void highest_lanes(T* out, T const* scores, tile_part const& part) {
+HEADMIX_WHOLE_VECTORS void max_lanes(T* out, T const* scores, tile_part const& part) {
   vector<T> even = vector<T>{} - std::numeric_limits<T>::infinity(), odd = even;
   Index j = part.first;
   for (; j + 2 * lanes<T> <= part.last; j += 2 * lanes<T>) {
@@ -47,9 +47,9 @@ HEADMIX_WHOLE_VECTORS void highest_lanes(T* out, T const* scores, tile_part cons
   store(out, vector<T>(even > odd ? even : odd));
 }
 
-/// e^x for scores less their highest or their log-sum-exp: x <= 0 but for rounding. 1 at 0, and 0 below e^-87.
+/// e^x for scores less their maximum or log-sum-exp: x <= 0 but for rounding. Exactly 1 at 0, and 0 for x < -87.
 HEADMIX_WHOLE_VECTORS inline vector<float> exp_of_negative(vector<float> x) {
-  // e^x = 2^n 2^f, f in [-1/2, 1/2]. Adding 1.5 2^23 rounds to an integer, which is then in the last bits.
+  // e^x = 2^n 2^f, f in [-1/2, 1/2]. Adding 1.5 2^23 rounds to an integer n, which is in the last bits of the sum.
   constexpr float log2_e = 1.44269504088896f, round = 12582912.0f;
   vector<float> shifted = x * log2_e + round;
   opaque(shifted);
@@ -60,7 +60,7 @@ HEADMIX_WHOLE_VECTORS inline vector<float> exp_of_negative(vector<float> x) {
   exponent = (exponent << 23) + 0x3f800000;
   vector<float> power;
   std::memcpy(&power, &exponent, sizeof power);
-  // The polynomial through (0, 1) that is nearest to 2^f, off by 9e-8 at most.
+  // The minimax polynomial of 2^f with value 1 at 0; its error is at most 9e-8.
   vector<float> p = f * 0.001326472707771847f + 0.009671512648947672f;
   p = p * f + 0.055507337436513364f;
   p = p * f + 0.2402224208517232f;
@@ -68,13 +68,13 @@ HEADMIX_WHOLE_VECTORS inline vector<float> exp_of_negative(vector<float> x) {
   p = p * f + 1.0f;
   return x < -87.0f ? vector<float>{} : p * power;
 }
-/// Eigen's, which is not 0 of minus infinity.
+/// Eigen's exp, and 0 for minus infinity, where Eigen's is a small number.
 HEADMIX_WHOLE_VECTORS inline vector<double> exp_of_negative(vector<double> x) {
   vector<double> const e = each_lane<Eigen::internal::scalar_exp_op<double>, double>(x);
   return x == broadcast(-std::numeric_limits<double>::infinity()) ? vector<double>{} : e;
 }
 
-/// Writes v as numbers of Number: T itself, or rounded to the operands of dot products.
+/// Stores v as Number: T, or rounded to bfloat16 for dot products.
 template <class Number, class T>
 HEADMIX_WHOLE_VECTORS void store_number(Number* to, vector<T> const& v) {
   if constexpr (std::is_same_v<Number, T>) {
@@ -83,7 +83,7 @@ HEADMIX_WHOLE_VECTORS void store_number(Number* to, vector<T> const& v) {
     store_rounded(to, v);
   }
 }
-/// A matrix of T as numbers of Number, each row in the memory of its own.
+/// A matrix of Number in the memory of a matrix of T, row by row.
 template <class Number, class T>
 [[nodiscard]] view<Number> in_place(view<T> v) {
   if constexpr (std::is_same_v<Number, T>) {
@@ -94,14 +94,14 @@ template <class Number, class T>
     return narrow;
   }
 }
-/// Writes n numbers, whole vectors, as numbers of Number, to memory that may be their own.
+/// Stores n numbers, whole vectors, as Number; `to` may be `from`.
 template <class Number, class T>
 HEADMIX_WHOLE_VECTORS void round_row(Number* to, T const* from, Index n) {
   for (Index j = 0; j < n; j += lanes<T>) store_number<Number, T>(to + j, load(from + j));
 }
 
-/// to = exp(scores - shift) in the part, and exactly 0 where they are hidden or outside; sums[lane] = their sum in this
-/// lane, before they are rounded. `to` may be where the scores are.
+/// to = exp(scores - shift) in the part, and exactly 0 at masked scores and outside; sums[lane] = the sum in this lane,
+/// before rounding. `to` may be `scores`.
 template <class Number, class T>
 HEADMIX_WHOLE_VECTORS void exponentiate(T* sums, Number* to, T const* scores, tile_part const& part, Index keys,
                                         T shift) {
@@ -116,7 +116,7 @@ HEADMIX_WHOLE_VECTORS void exponentiate(T* sums, Number* to, T const* scores, ti
   store(sums, sum);
 }
 
-/// to = p times the factors of dropout in the part, for keys that begin at `tile_begin`; 0 outside.
+/// to = p times the factors of dropout in the part of the tile from key `tile_begin` on; 0 outside.
 template <class T>
 void drop(T* to, T const* p, attention_dropout const& dropout, attention_extents const& x, query_row at,
           tile_part const& part, Index keys, Index tile_begin) {
@@ -126,84 +126,87 @@ void drop(T* to, T const* p, attention_dropout const& dropout, attention_extents
                       [&](Index s, double factor) { to[s - tile_begin] = p[s - tile_begin] * static_cast<T>(factor); });
 }
 
-/// result[i] = the lanes of row i, one after the other combined into it by `combine`; `by_row` holds n x lanes, `room`
-/// as many again.
+/// result[i] = the lanes of row i, combined in order by `combine`. `row_lanes` has n x lanes numbers, `fold_scratch` as
+/// many.
 template <class T, class F>
-void fold_lanes(T* result, T const* by_row, T* room, Index n, F combine) {
-  transpose<T>(room, n, view<T const>(by_row, n, lanes<T>));
+void fold_lanes(T* result, T const* row_lanes, T* fold_scratch, Index n, F combine) {
+  transpose<T>(fold_scratch, n, view<T const>(row_lanes, n, lanes<T>));
   array_map<T> folded(result, n);
-  folded = array_map<T>(room, n);
-  for (Index lane = 1; lane < lanes<T>; ++lane) combine(folded, array_map<T>(room + lane * n, n));
+  folded = array_map<T>(fold_scratch, n);
+  for (Index lane = 1; lane < lanes<T>; ++lane) combine(folded, array_map<T>(fold_scratch + lane * n, n));
 }
 
-/// The part of a row of scores, times `scale`.
+/// scores *= scale in the part
 template <class T>
 HEADMIX_WHOLE_VECTORS void scale_scores(T* scores, tile_part const& part, T scale) {
   for (Index j = part.first; j < part.last; j += lanes<T>) store(scores + j, vector<T>(load(scores + j) * scale));
 }
 
-/// Finishes a row of products with the keys from `begin` on: what does not belong to them is minus infinity in the part
-/// of the tile. lanes_of_row[lane] = the highest score in this lane.
-/// @param scales  whether the products are still to be scaled
+/// From products to scores of a row, for the part of the tile from key `begin` on; masked scores are minus infinity.
+/// lanes_of_row[lane] = the largest score in this lane.
+/// @param scales  whether the products are not scaled yet
 template <AttentionMask M, class T, class S, class Map>
 void finish_scores(T* scores, T* lanes_of_row, attention_scores<S, Map> const& s, block_row const& row,
                    tile_part const& part, Index begin, bool scales) {
   if (scales) scale_scores(scores, part, static_cast<T>(s.scale));
   add_bias(scores, s, part, row.at, begin);
   map_scores(scores, s, part, row.at, begin);
-  hide<M>(scores, part, row.at.position, begin);
-  highest_lanes(lanes_of_row, scores, part);
+  mask_scores<M>(scores, part, row.at.position, begin);
+  max_lanes(lanes_of_row, scores, part);
 }
-/// result[i] = the highest or the sum of the lanes of row i.
+/// result[i] = the maximum of the lanes of row i
 template <class T>
-void fold_highest(T* result, T const* by_row, T* room, Index n) {
-  fold_lanes(result, by_row, room, n, [](auto& all, auto const& lane) { all = (all.max)(lane); });
+void fold_max(T* result, T const* row_lanes, T* fold_scratch, Index n) {
+  fold_lanes(result, row_lanes, fold_scratch, n, [](auto& all, auto const& lane) { all = (all.max)(lane); });
 }
+/// result[i] = the sum of the lanes of row i
 template <class T>
-void fold_sums(T* result, T const* by_row, T* room, Index n) {
-  fold_lanes(result, by_row, room, n, [](auto& all, auto const& lane) { all += lane; });
+void fold_sums(T* result, T const* row_lanes, T* fold_scratch, Index n) {
+  fold_lanes(result, row_lanes, fold_scratch, n, [](auto& all, auto const& lane) { all += lane; });
 }
 
-/// scores = those of the keys [begin, end) for the rows of a block, minus infinity where a row does not see a key, in
-/// the part of the tile that part_of_tile says; highest[i] = the highest one of row i.
-/// @param q  times the scale, unless these are narrower numbers than T
-/// @param by_row  memory for a vector for each row; `room` as much again
+/// scores = the scores of the rows of a block for the keys of a tile from `begin` on, masked ones minus infinity, in
+/// the part of each row (part_of_tile); row_max[i] = the largest score of row i.
+/// @param q  times the scale, unless Number is narrower than T
+/// @param row_lanes, fold_scratch  memory for a vector per row, each
 template <AttentionMask M, class T, class S, class Map, class Number, class Keys>
-void score_tile(view<T> scores, T* highest, attention_scores<S, Map> const& s, view<Number> q, tile_rows const& rows,
-                Keys const& keys, Index sequence, Index kv_head, Index begin, T* by_row, T* room) {
+void score_tile(view<T> scores, T* row_max, attention_scores<S, Map> const& s, view<Number> q, tile_rows const& rows,
+                Keys const& keys, Index sequence, Index kv_head, Index begin, T* row_lanes, T* fold_scratch) {
   keys.multiply(scores, q, rows, sequence, kv_head, begin);
   for (Index i = 0; i < rows.count; ++i)
-    finish_scores<M>(scores.row(i), by_row + i * lanes<T>, s, rows.rows[i],
+    finish_scores<M>(scores.row(i), row_lanes + i * lanes<T>, s, rows.rows[i],
                      part_of_tile<T>(rows.rows[i].keys, begin, begin + scores.cols), begin, !std::is_same_v<Number, T>);
-  fold_highest(highest, by_row, room, rows.count);
+  fold_max(row_max, row_lanes, fold_scratch, rows.count);
 }
 
-/// What attention keeps of rows of a block from tile to tile: their highest scores, the sums of their exponentials and
-/// their results, all of which refer to the highest score; and memory.
+/// The state of the online softmax of some rows, from tile to tile, and scratch.
 template <class T>
 struct softmax_rows {
   tile_rows visible;
-  T *top, *total, *update, *by_row, *room;  ///< by_row and room: a vector for each row
-  view<T> o;
+  T* row_max;                   ///< the running maximum of the scores
+  T* row_sum;                   ///< the running sum of e^(score - row_max)
+  T* tile_fold;                 ///< the maximum, then the sum of a tile
+  T *row_lanes, *fold_scratch;  ///< a vector per row
+  view<T> o;                    ///< the running sum of e^(score - row_max) v
 
   [[nodiscard]] softmax_rows part(Index first, Index n) const {
     return {{visible.rows + first, n},
-            top + first,
-            total + first,
-            update + first,
-            by_row + first * lanes<T>,
-            room + first * lanes<T>,
+            row_max + first,
+            row_sum + first,
+            tile_fold + first,
+            row_lanes + first * lanes<T>,
+            fold_scratch + first * lanes<T>,
             o.middle_rows(first, n)};
   }
 };
 
-/// Makes probabilities of some rows of a tile of products, a row at a step, twice: their scores and highest scores,
-/// then exponentials. Products of other rows may take their time in between.
+/// The softmax of some rows of a tile of products, a row at a step: first scores and maxima of all rows, then
+/// exponentials. Products of other rows may run between the steps.
 template <AttentionMask M, class Number, class S, class T, class Map>
 class tile_softmax {
  public:
-  /// @param stored_row  of the first row
-  /// @param own  memory of the block for a tile, whether the scores lie there or not
+  /// @param own  the block's memory for a tile, where the scores may be
+  /// @param stored_row  the row of `stored` of the first row
   tile_softmax(attention_forward<S, Map> const& a, softmax_rows<T> const& rows, view<T> scores, view<T> own,
                Index begin, stored_probabilities<T> const& stored, Index stored_row)
       : a_(a),
@@ -220,13 +223,13 @@ class tile_softmax {
     if (next_ == 2 * n) return;
     if (next_++ < n) {
       finish_scores<M>(scores_.row(i), lanes_of(i), a_.scores, row(i), part(i), begin_, !std::is_same_v<Number, T>);
-      if (next_ == n) fold_highest(rows_.update, rows_.by_row, rows_.room, n);
+      if (next_ == n) fold_max(rows_.tile_fold, rows_.row_lanes, rows_.fold_scratch, n);
       return;
     }
     exponentiate_row(i);
     if (next_ < 2 * n) return;
-    fold_sums(rows_.update, rows_.by_row, rows_.room, n);
-    array_map<T>(rows_.total, n) += array_map<T>(rows_.update, n);
+    fold_sums(rows_.tile_fold, rows_.row_lanes, rows_.fold_scratch, n);
+    array_map<T>(rows_.row_sum, n) += array_map<T>(rows_.tile_fold, n);
   }
   void finish() {
     while (next_ < 2 * rows_.visible.count) step();
@@ -234,23 +237,23 @@ class tile_softmax {
 
  private:
   [[nodiscard]] block_row const& row(Index i) const { return rows_.visible.rows[i]; }
-  [[nodiscard]] T* lanes_of(Index i) const { return rows_.by_row + i * lanes<T>; }
+  [[nodiscard]] T* lanes_of(Index i) const { return rows_.row_lanes + i * lanes<T>; }
   [[nodiscard]] tile_part part(Index i) const { return part_of_tile<T>(row(i).keys, begin_, begin_ + scores_.cols); }
   void exponentiate_row(Index i) const {
-    constexpr T hidden = -std::numeric_limits<T>::infinity();
+    constexpr T masked = -std::numeric_limits<T>::infinity();
     Index const keys = scores_.cols, o_row = rows_.o.cols;
-    T& top = rows_.top[i];
-    if (rows_.update[i] > top) {
-      if (top != hidden) {
-        T const shrink = std::exp(top - rows_.update[i]);
-        rows_.total[i] *= shrink;
-        array_map<T>(rows_.o.row(i), o_row) *= shrink;
+    T& row_max = rows_.row_max[i];
+    if (rows_.tile_fold[i] > row_max) {
+      if (row_max != masked) {
+        T const rescale = std::exp(row_max - rows_.tile_fold[i]);
+        rows_.row_sum[i] *= rescale;
+        array_map<T>(rows_.o.row(i), o_row) *= rescale;
       }
-      top = rows_.update[i];
+      row_max = rows_.tile_fold[i];
     }
-    if (begin_ + keys >= row(i).keys.end) fetch_head(a_.o, row(i).at, a_.extents.head_dim);
-    // While a row has seen nothing its shift is 0: minus infinity less minus infinity would be a NaN.
-    T const shift = top == hidden ? T(0) : top;
+    if (begin_ + keys >= row(i).keys.end) prefetch_head(a_.o, row(i).at, a_.extents.head_dim);
+    // A row without visible keys so far has a shift of 0: minus infinity less minus infinity is NaN.
+    T const shift = row_max == masked ? T(0) : row_max;
     if (a_.dropout.on()) {
       exponentiate(lanes_of(i), scores_.row(i), scores_.row(i), part(i), keys, shift);
       drop(own_.row(i), scores_.row(i), a_.dropout, a_.extents, row(i).at, part(i), keys, begin_);
@@ -258,7 +261,7 @@ class tile_softmax {
     } else {
       exponentiate(lanes_of(i), weights_.row(i), scores_.row(i), part(i), keys, shift);
     }
-    if (stored_.on()) stored_.shift(stored_row_ + i, begin_) = top;
+    if (stored_.on()) stored_.shift(stored_row_ + i, begin_) = row_max;
   }
 
   attention_forward<S, Map> const& a_;

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Probabilities that the forward pass of attention leaves for the gradient, which then neither multiplies queries and
-// keys again nor takes exponentials of the scores: about a fifth less work, for memory of queries x keys.
+// Probabilities that the forward pass of attention stores for the gradient, which then has neither the products of
+// queries and keys nor the exponentials: about a fifth less work, for memory of queries x keys.
 
 #include <algorithm>
 
@@ -10,25 +10,25 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
-/// Row i is that of element i of all row lists after each other. It holds e^(score - shift) for the keys of the
-/// sequence, tile by tile, and behind them the shift of every tile: the row's highest score up to there, minus infinity
-/// if there was none. What the row does not see may hold anything outside of the cache lines around what it sees.
+/// Row i is element i of all row lists, concatenated: e^(score - shift) for the keys of the sequence, tile by tile, and
+/// behind them the shift of every tile, the running maximum of the scores up to this tile. Outside of the cache lines
+/// of visible keys a row may hold anything.
 template <class T>
 class stored_probabilities {
  public:
   static constexpr Index tile = attention_tile::keys;
 
-  /// Elements of a row: an odd number of cache lines, so that rows do not share places of the cache.
+  /// Elements of a row: an odd number of cache lines, so that rows are spread over the cache sets.
   [[nodiscard]] static Index columns(attention_extents const& x) {
     Index const n = shifts_at(x) + (longest(x) + tile - 1) / tile;
     return (lines(n) | 1) * line;
   }
 
-  /// Nothing is stored in a view without columns or data.
+  /// @param rows  without columns or data, nothing is stored
   stored_probabilities(attention_extents const& x, view<T> rows) : rows_(rows), shifts_(shifts_at(x)) {}
 
   [[nodiscard]] bool on() const { return rows_.data != nullptr && rows_.cols > 0; }
-  /// n rows from row i on, the keys [begin, end); begin is that of a tile, or lies in one to be read.
+  /// n rows from row i on and the keys [begin, end) of one tile.
   [[nodiscard]] view<T> part(Index i, Index n, Index begin, Index end) const {
     return rows_.middle_rows(i, n).middle_cols(begin, end - begin);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What products with one weight matrix per expert share. A slot is one (row, choice) pair, slot = row * slots_per_row +
+// Slots of products with one weight matrix per expert. A slot is a (row, choice) pair, slot = row * slots_per_row +
 // choice; the slots of an expert are a list.
 
 #include <algorithm>
@@ -12,14 +12,12 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// Sorts the slots by sequence and expert with a stable counting sort: the slots of group g = sequence * experts +
-/// expert are perm[offsets[g]] .. perm[offsets[g + 1] - 1], ascending. Slots whose index is outside of [0, experts), as
-/// -1 is, follow behind all groups.
-/// perm is [1, rows * k], offsets is [1, sequences * experts + 1], index is [rows, k]; `s` divides its rows.
+/// Stable counting sort of the slots by sequence and expert: group g = sequence * experts + expert has the slots
+/// perm[offsets[g]] .. perm[offsets[g + 1] - 1], ascending. Slots with an index outside of [0, experts) are behind all
+/// groups. perm is [1, rows * k], offsets [1, sequences * experts + 1], index [rows, k]; `s` divides its rows.
 inline void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
   Index const groups = offsets.cols - 1, experts = s.count > 0 ? groups / s.count : 0;
-  // offsets(0, g + 1) first counts the slots of group g, is then where they begin, and while the slots are placed
-  // moves on to where they end.
+  // offsets(0, g + 1) is first the number of slots of group g, then their begin, and at last their end.
   for (Index g = 0; g <= groups; ++g) offsets(0, g) = 0;
   auto const present = [experts](Index e) { return e >= 0 && e < experts; };
   for (Index b = 0; b < s.count; ++b)
@@ -48,7 +46,7 @@ inline Index slot_blocks(view<Int const> offsets, Index e, Index size) {
   return (offsets(0, e + 1) - offsets(0, e) + size - 1) / size;
 }
 
-/// The row of a slot, by a short division.
+/// The row of a slot, by a 32-bit division.
 inline Index row_of(Int slot, Index slots_per_row) {
   return static_cast<Index>(static_cast<std::uint32_t>(slot) / static_cast<std::uint32_t>(slots_per_row));
 }
@@ -61,7 +59,7 @@ void set_to_zero(executor_ref executor, view<T> y) {
   });
 }
 
-/// Copies columns [col, col + to.cols) of the rows that belong to to.rows slots.
+/// Copies columns [col, col + to.cols) of the rows of to.rows slots.
 template <class T, class S>
 void gather(view<T> to, view<S> from, Int const* slots, Index slot_stride, Index slots_per_row, Index col) {
   for (Index i = 0; i < to.rows; ++i) {
@@ -75,7 +73,7 @@ void gather(view<T> to, view<S> from, Int const* slots, Index slot_stride, Index
   }
 }
 
-/// Writes the rows of a block to the rows of its slots, from column `col` on.
+/// Copies the rows of a block to the rows of its slots, from column `col` on.
 template <class S, class T>
 void scatter(view<S> to, view<T> from, Int const* slots, Index slot_stride, Index col) {
   for (Index i = 0; i < from.rows; ++i) {

@@ -1,15 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products with one weight matrix per expert. They read and write the rows of slots where they lie; only with strides
-// that do not allow that, and numbers narrower than those that are calculated with, are those gathered into dense
-// blocks.
+// Products with one weight matrix per expert. Rows of slots are read and written in place; rows with other strides and
+// narrower numbers are gathered into dense blocks.
 
 #include <algorithm>
 #include <span>
 #include <type_traits>
 
 #include "headmix/backend/cpu/experts/expert.hpp"
-#include "headmix/backend/cpu/products/weight_panels.hpp"
+#include "headmix/backend/cpu/products/packed_b.hpp"
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
@@ -23,14 +22,15 @@ template <class S>
 }
 
 /// For every slot s of every expert e: y.row(s) = x.row(s / slots_per_row) w[e]. Rows of y whose slot has no expert
-/// become 0. w is a stack [experts, depth, width], transposed views included, whose panels may be prepared; perm and
-/// offsets come from sort_by_expert.
+/// become 0. w is a stack [experts, depth, width], transposed views included; perm and offsets are those of
+/// sort_by_expert.
+/// @param prepared  the packed w, or null
 template <ProductPrecision Products, class S>
 void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                   view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,
                   Index slots_per_row, std::span<std::byte> scratch, accumulator_t<S>* prepared = nullptr) {
   using T = accumulator_t<S>;
-  detail::weight_panels<S> const panels(w, prepared);
+  detail::packed_b<S> const packed(w, prepared);
   if (offsets(0, w.count) < y.count * y.rows) detail::set_to_zero(executor, y);
   Index tasks = 0, most = 2 * tuning::product_slots;
   while (tasks < tuning::enough_blocks && most > tuning::least_product_slots) {
@@ -38,9 +38,9 @@ void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_ide
     tasks = 0;
     for (Index e = 0; e < w.count; ++e) tasks += detail::slot_blocks(offsets, e, most);
   }
-  // Few blocks of rows: the columns are cut too.
+  // Few blocks of rows: columns are cut, too.
   Index const parts = tasks >= tuning::enough_tasks ? 1 : (std::max)(Index{1}, w.cols / tuning::product_cols);
-  constexpr Index panel = register_block<T>::cols;
+  constexpr Index panel = register_block<T>::nr;
   Index const part = ((w.cols + parts - 1) / parts + panel - 1) / panel * panel;
   scratch_cutter const begin(scratch);
   Index const bytes =
@@ -54,7 +54,7 @@ void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_ide
     if (cols <= 0) return;
     view<S const> const weights = w[e].middle_cols(col, cols);
     if constexpr (!detail::widens<S>) {
-      // Row by row in place, where rows are successive elements.
+      // In place, where rows are successive elements.
       if (x.col_stride == 1 && y.col_stride == 1 && w.rows > 0) {
         T const* from[tuning::product_slots];
         T* to[tuning::product_slots];
@@ -68,17 +68,18 @@ void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_ide
             return detail::multiply_rounded<Products>(end_row - begin_row, detail::listed_rows<T>{to},
                                                       detail::listed_rows<T const>{from}, weights, false);
         }
-        if (prepared) return panels.multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
-        detail::left_operand<detail::listed_rows<T const>> const left{{from}};
-        auto const ahead = [&](Index k, Index depth, Index j) {
-          return detail::read_rows_ahead<T>{from, k, depth, j, end_row - begin_row};
+        if (prepared) return packed.multiply(to, from, end_row - begin_row, e, 1, col, cols, false);
+        detail::unpacked_a<detail::listed_rows<T const>> const a{{from}};
+        auto const prefetch_rows = [&](Index k, Index depth, Index j) {
+          return detail::row_prefetch<T>{from, k, depth, j, end_row - begin_row};
         };
-        return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, left, weights, false, ahead);
+        return detail::multiply_panels<T>(end_row - begin_row, detail::listed_rows<T>{to}, a, weights, false,
+                                          prefetch_rows);
       }
     }
     if constexpr (detail::may_multiply_pairs<S>) {
       if (detail::multiplies_pairs<S>() && w.rows > 0) {
-        // In place, too, but for rows that are no successive elements.
+        // In place; rows with other strides are gathered or scattered.
         bool const gathers = x.col_stride != 1, scatters = y.col_stride != 1;
         Index const most_rows = gathers || scatters ? tuning::gathered_rows : tuning::product_slots;
         scratch_cutter cut(begin.position() + worker * bytes);
@@ -95,9 +96,9 @@ void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_ide
             from[r] = gathers ? rows + r * w.rows : x.row(slot / slots_per_row);
             to[r] = scatters ? products + r * cols : y.row(slot) + col;
           }
-          detail::dot_operand<detail::listed_rows<S const>> const left{{from}};
-          detail::multiply_dots(n, detail::listed_rows<S>{to}, left, w.rows, cols,
-                                detail::expert_pairs{panels, e, col, {weights}}, false);
+          detail::pairs_a<detail::listed_rows<S const>> const a{{from}};
+          detail::multiply_dots(n, detail::listed_rows<S>{to}, a, w.rows, cols,
+                                detail::expert_pairs{packed, e, col, {weights}}, false);
           if (scatters) detail::scatter(y, view<S>(products, n, cols), list, perm.col_stride, col);
         }
         return;
@@ -117,7 +118,7 @@ void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_ide
           from[r] = rows.row(r);
           to[r] = products.row(r);
         }
-        panels.multiply(to, from, n, e, 1, col, cols, false);
+        packed.multiply(to, from, n, e, 1, col, cols, false);
       } else {
         multiply(products, rows, weights, false);
       }

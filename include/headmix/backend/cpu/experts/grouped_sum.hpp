@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "headmix/backend/cpu/experts/expert.hpp"
-#include "headmix/backend/cpu/products/weight_panels.hpp"
+#include "headmix/backend/cpu/products/packed_b.hpp"
 
 HEADMIX_QUIET_BOUNDS
 
@@ -16,7 +16,7 @@ namespace headmix::cpu::inline HEADMIX_ISA {
 
 namespace detail {
 
-/// Rows and columns of y that a task of grouped_sum makes.
+/// Rows and columns of y in a task of grouped_sum.
 struct sum_block {
   Index rows = tuning::sum_rows, cols = tuning::sum_cols;
 };
@@ -27,38 +27,37 @@ struct sum_block {
   };
   if (depth < tuning::sum_deep || few()) shape = {tuning::sum_shallow_rows, tuning::sum_wide_cols};
   if (few()) shape.cols = tuning::sum_cols;
-  if (few()) shape = {tuning::sum_some_rows, tuning::sum_wide_cols};
+  if (few()) shape = {tuning::sum_medium_rows, tuning::sum_wide_cols};
   if (few()) shape.cols = tuning::sum_cols;
-  if (few()) shape.rows = tuning::sum_few_rows;
-  if (few()) shape.cols = tuning::sum_few_cols;
+  if (few()) shape.rows = tuning::sum_small_rows;
+  if (few()) shape.cols = tuning::sum_small_cols;
   return shape;
 }
 
-/// Whether neighbours may well choose the same experts, whose products are then one deeper product: where rows choose
-/// many of them.
+/// Whether rows choose so many of the experts that products of neighbouring rows may be joined to one deeper product.
 template <class S>
 [[nodiscard]] bool may_join(Index slots_per_row, view<S const> const& w) {
   return !widens<S> && 2 * slots_per_row >= w.count;
 }
-/// Whether the weights are copied to panels for that at first. Else every task copies them to the cache as it goes,
+/// Whether the weights are packed to scratch for joined products. Otherwise every task packs its panels on its stack,
 /// which takes less time than to write them to memory.
 template <class S>
 [[nodiscard]] bool packs_for_joins(Index slots, Index slots_per_row, view<S const> const& w) {
-  return may_join<S>(slots_per_row, w) && slots > 2 * register_block<accumulator_t<S>>::rows * w.count;
+  return may_join<S>(slots_per_row, w) && slots > 2 * register_block<accumulator_t<S>>::mr * w.count;
 }
 
-/// Columns of y whose weights are in such panels at a time: fewer than all where those of all take much memory, and
-/// fewer give the workers enough to do.
+/// Columns of y whose weights are packed at a time: fewer than all where all take much memory and fewer make enough
+/// tasks.
 template <class S>
 [[nodiscard]] Index sum_columns_at_once(Index rows, view<S const> const& w, Index workers) {
   sum_block const shape = sum_blocks(rows, w.cols, w.rows);
   Index const across = (w.cols + shape.cols - 1) / shape.cols, down = (rows + shape.rows - 1) / shape.rows;
-  Index const bytes = weight_panels<S>::size(w) * static_cast<Index>(sizeof(accumulator_t<S>));
+  Index const bytes = packed_b<S>::size(w) * static_cast<Index>(sizeof(accumulator_t<S>));
   Index const parts = (std::min)(bytes / tuning::sum_panel_bytes, down * across / (2 * workers));
   return parts <= 1 ? w.cols : (across + parts - 1) / parts * shape.cols;
 }
 
-/// What the slots of some rows chose, row by row: -1 for nothing, and for what was added already.
+/// The expert of each slot of some rows, row by row: -1 for none, and for a slot that was added already.
 class slot_choices {
  public:
   slot_choices(Int* experts, Index rows, Index slots_per_row)
@@ -68,11 +67,11 @@ class slot_choices {
   [[nodiscard]] Int& operator[](Index slot) const { return experts_[slot]; }
   [[nodiscard]] Int& operator()(Index r, Index j) const { return experts_[r * slots_per_row_ + j]; }
 
-  /// f(begin, end) for groups of rows: where many successive rows chose the same expert with the same slot, as do those
-  /// of a sequence whose heads are chosen once, a group begins and ends with them.
+  /// f(begin, end) for groups of rows. A run of min_joined_rows rows with the same expert in the same slot, as in a
+  /// sequence whose heads are chosen once, begins and ends with a group.
   template <class F>
   void for_each_group(F f) const {
-    constexpr Index many = tuning::alike_rows;
+    constexpr Index many = tuning::min_joined_rows;
     bool cut[sum_block{}.rows + 1] = {};
     cut[rows_] = true;
     for (Index j = 0; j < slots_per_row_; ++j)
@@ -85,7 +84,7 @@ class slot_choices {
       f(begin, end);
     }
   }
-  /// How many slots from slot j on chose an expert and those that follow it, the same in the rows [begin, end).
+  /// The number of slots from j on that have successive experts e, e + 1, ..., the same in all rows [begin, end).
   [[nodiscard]] Index run(Index j, Index begin, Index end) const {
     Int const expert = (*this)(begin, j);
     Index count = 0;
@@ -103,17 +102,17 @@ class slot_choices {
   Index rows_, slots_per_row_;
 };
 
-/// What a worker of grouped_sum keeps.
+/// Scratch of a worker of grouped_sum.
 /// @tparam S  the type in memory
 template <class S>
 struct sum_worker {
   using T = accumulator_t<S>;
-  T const** from;    ///< where rows of x begin, `slots` of them
-  S const** narrow;  ///< the same, where they are multiplied as they are
-  T** to;            ///< and those of y
+  T const** from;    ///< rows of x, `slots` of them
+  S const** narrow;  ///< rows of x for dot products
+  T** to;            ///< rows of y
   Int* choices;
   T *gathered, *products;
-  T* sums;  ///< of the task, where numbers are widened
+  T* sums;  ///< of the task, for narrow numbers
   Index depth;
 
   static constexpr Index sums_size =
@@ -131,7 +130,7 @@ struct sum_worker {
     products = cut.take<T>(tuning::gathered_rows * width);
     sums = cut.take<T>(sums_size);
   }
-  /// Row n of the lists is a copy of a row of x.
+  /// from[n] = a widened copy of a row of x.
   void widen_row(Index n, S const* row, Index stride) const {
     T* const to_row = gathered + n * depth;
     if (stride == 1) {
@@ -141,13 +140,13 @@ struct sum_worker {
     }
     from[n] = to_row;
   }
-  /// Row n of the copies, of a row of x.
+  /// A copy of a row of x with unit stride, in place n.
   S const* copy_row(Index n, S const* row, Index stride) const {
     S* const to_row = reinterpret_cast<S*>(gathered) + n * depth;
     for (Index j = 0; j < depth; ++j) to_row[j] = row[j * stride];
     return to_row;
   }
-  /// The first n rows, where elements of rows do not follow each other.
+  /// to += from w for the first n rows, for strides other than 1.
   void multiply_gathered(Index n, view<S const> w, Index from_stride, Index to_stride) const {
     for (Index i = 0; i < n; ++i)
       for (Index j = 0; j < depth; ++j) gathered[i * depth + j] = from[i][j * from_stride];
@@ -158,24 +157,24 @@ struct sum_worker {
   }
 };
 
-/// grouped_sum of some columns, in blocks of this shape.
+/// grouped_sum of some columns, in tasks of the shape.
 template <class S, class Products>
 void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<S const> x, view<S const> w,
                  view<Int const> perm, view<Int const> offsets, Index slots_per_row, bool accumulate,
                  std::span<std::byte> scratch, accumulator_t<S>* prepared) {
   using T = accumulator_t<S>;
-  // Narrow numbers: sums are made in the worker's memory, and rows of x are copied there.
+  // Narrow numbers: rows of x are widened, and y is summed, in the worker's scratch.
   constexpr bool widens = detail::widens<S>;
   scratch_cutter cut(scratch);
   bool const in_place = (widens || (x.col_stride == 1 && y.col_stride == 1)) && w.rows > 0;
   bool const by_dots = multiplies_pairs<S>() && w.rows > 0;
   bool const rounds = may_round<S, Products> && rounds_products<Products>() && in_place;
   bool const packs = !prepared && packs_for_joins<S>(x.rows, slots_per_row, w);
-  T* const memory = packs ? cut.take<T>(weight_panels<S>::size(w)) : prepared;
+  T* const memory = packs ? cut.take<T>(packed_b<S>::size(w)) : prepared;
   bool const has_panels = memory && !by_dots && !rounds && in_place;
   bool const joins = has_panels && x.row_stride == w.rows && may_join<S>(slots_per_row, w);
-  weight_panels<S> const panels(w, memory);
-  if (packs && has_panels) panels.pack(executor);
+  packed_b<S> const packed(w, memory);
+  if (packs && has_panels) packed.pack(executor);
   std::byte* const begin = cut.position();
   Index const slots = slots_per_row * sum_block{}.rows;
   Index const bytes = sum_worker<S>::bytes(slots, w.rows, w.cols);
@@ -192,13 +191,13 @@ void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<
     } else {
       to = result;
     }
-    // The first n rows of the lists times the weights of `experts` experts from e on. Rows of y must differ.
+    // to = or += from w for the first n rows, w the weights of experts [e, e + experts). Rows of y must differ.
     auto const multiply_rows = [&](Index e, Index experts, Index n, bool add) {
       if constexpr (may_multiply_pairs<S>) {
         if (by_dots) {
-          dot_operand<listed_rows<S const>> const left{{own.narrow}};
-          return multiply_dots(n, listed_rows<T>{own.to}, left, w.rows, cols,
-                               expert_pairs{panels, e, col, {w[e].middle_cols(col, cols)}}, add);
+          pairs_a<listed_rows<S const>> const a{{own.narrow}};
+          return multiply_dots(n, listed_rows<T>{own.to}, a, w.rows, cols,
+                               expert_pairs{packed, e, col, {w[e].middle_cols(col, cols)}}, add);
         }
       }
       if (!in_place) {
@@ -211,12 +210,12 @@ void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<
                                             w[e].middle_cols(col, cols), add);
       }
       if (!has_panels) {
-        left_operand<listed_rows<T const>> const left{{own.from}};
-        return multiply_panels<T>(n, listed_rows<T>{own.to}, left, w[e].middle_cols(col, cols), add);
+        unpacked_a<listed_rows<T const>> const a{{own.from}};
+        return multiply_panels<T>(n, listed_rows<T>{own.to}, a, w[e].middle_cols(col, cols), add);
       }
-      panels.multiply(own.to, own.from, n, e, experts, col, cols, add);
+      packed.multiply(own.to, own.from, n, e, experts, col, cols, add);
     };
-    // f(slots of expert e in these rows) for every expert.
+    // f(e, first slot, last slot) for the slots of every expert in the task's rows.
     auto const for_each_list = [&](auto f) {
       for (Index e = 0; e < w.count; ++e) {
         Int const *const list = perm.data, *const list_end = list + offsets(0, e + 1);
@@ -275,24 +274,21 @@ void sum_columns(executor_ref executor, sum_block const& shape, view<S> y, view<
 
 }  // namespace detail
 
-/// Scratch that grouped_sum needs, in bytes: weights in panels, if it copies them, and the rows of a task for each
-/// worker.
+/// Scratch that grouped_sum needs, in bytes: packed weights, if it packs them, and the rows of a task for each worker.
 template <class S>
 [[nodiscard]] Index grouped_sum_scratch_bytes(view<S> y, view<S const> x, view<S const> w, Index concurrency) {
   Index const slots_per_row = y.rows > 0 ? x.rows / y.rows : 0;
   Index const columns = (std::min)(w.cols, detail::sum_columns_at_once<S>(y.rows, w, concurrency));
-  Index const panels = detail::packs_for_joins<S>(x.rows, slots_per_row, w)
-                           ? detail::weight_panels<S>::size(w.middle_cols(0, columns))
-                           : 0;
-  return (scratch_begins + scratch_bytes<accumulator_t<S>>(panels) +
+  Index const packed =
+      detail::packs_for_joins<S>(x.rows, slots_per_row, w) ? detail::packed_b<S>::size(w.middle_cols(0, columns)) : 0;
+  return (scratch_begins + scratch_bytes<accumulator_t<S>>(packed) +
           checked(concurrency) * detail::sum_worker<S>::bytes(slots_per_row * detail::sum_block{}.rows, w.rows, w.cols))
       .value;
 }
 
 /// y.row(r) = the sum over the slots s of row r, s / slots_per_row = r, of x.row(s) w[e], e the expert of the slot; or
-/// += with `accumulate`. Rows without slots of an expert get 0, or keep what they have. A row's slots are added in the
-/// order of the experts, those first whose experts it shares with the rows around it: they make one deep product, while
-/// every other expert reads and writes its rows of y once more.
+/// += with `accumulate`. Rows without slots of an expert get 0, or keep their numbers. First the slots whose experts a
+/// row shares with its neighbours are added, in one joined product, then the others in the order of the experts.
 template <ProductPrecision Products, class S>
 void grouped_sum(Products, executor_ref executor, view<S> y, view<std::type_identity_t<S const>> x,
                  view<std::type_identity_t<S const>> w, view<Int const> perm, view<Int const> offsets,

@@ -1,8 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Products of bfloat16s by the instruction that adds a0 b0 + a1 b1 to a float: two multiply-adds in one. b goes panel
-// by panel, in pairs of successive rows, through a block of sums in registers; of a, pairs of successive elements are
-// read where they lie.
+// Products of bfloat16s by dot products: an instruction adds a0 b0 + a1 b1 to a float. b is packed in pairs of
+// successive rows; pairs of successive elements of a are read in place.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,15 +17,15 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// Whether this unit has such products.
+/// Whether this unit has dot products.
 #if defined(HEADMIX_ISA_HAS_DOTS)
 inline constexpr bool compiles_dot_products = true;
 #else
 inline constexpr bool compiles_dot_products = false;
 #endif
 
-/// Whether they are used: where they are faster than multiply-adds of float, or are made of tiles. On AMD's CPUs they
-/// are twice as fast; Intel's do them at half the speed (bench/results/2026-11-24-bfloat16-cpu.md and
+/// Whether dot products are used: on AMD's CPUs, where they are twice as fast as multiply-adds of float, and with
+/// tiles. Intel's dot products run at half the speed of multiply-adds (bench/results/2026-11-24-bfloat16-cpu.md and
 /// 2026-11-23-bfloat16-cpu.md).
 [[nodiscard]] inline bool has_dot_products() {
 #if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
@@ -39,10 +38,10 @@ inline constexpr bool compiles_dot_products = false;
 
 namespace detail {
 
-/// Whether products of numbers of S may be made of them,
+/// Whether numbers of S may be multiplied in pairs, by dot products: known at compile time.
 template <class S>
 inline constexpr bool may_multiply_pairs = compiles_dot_products&& std::is_same_v<S, bfloat16>;
-/// and whether they are.
+/// Whether numbers of S are multiplied in pairs on this machine.
 template <class S>
 [[nodiscard]] inline bool multiplies_pairs() {
   if constexpr (may_multiply_pairs<S>) {
@@ -52,16 +51,16 @@ template <class S>
   }
 }
 
-/// Whether floats may be multiplied as Products says, other than exactly,
+/// Whether numbers of S are floats that Products may round before they are multiplied: known at compile time.
 template <class S, class Products>
 inline constexpr bool may_round = std::is_same_v<S, float>&& compiles_dot_products&& Products::passes > 0 &&
                                   (Products::passes == 1 || compiles_tiles);
-/// and whether they are.
+/// Whether Products rounds floats on this machine.
 template <class Products>
 [[nodiscard]] inline bool rounds_products() {
   return Products::passes == 1 ? has_dot_products() : Products::passes > 1 && has_tiles();
 }
-/// f<term of a, term of b>(accumulate) for the passes of a product, the small ones first.
+/// f<term of a, term of b>(accumulate) for the passes of a product, the smallest terms first.
 template <class Products, class F>
 void each_pass(bool accumulate, F f) {
   if constexpr (Products::passes > 1) {
@@ -71,7 +70,7 @@ void each_pass(bool accumulate, F f) {
   f.template operator()<term::nearest, term::nearest>(accumulate || Products::passes > 1);
 }
 
-/// sum + the products of both elements of a and of b.
+/// sum + a0 b0 + a1 b1, lane by lane.
 HEADMIX_WHOLE_VECTORS inline vector<float> add_dots(vector<float> sum, vector<pair> a, vector<pair> b) {
 #if defined(HEADMIX_ISA_HAS_DOT_INSTRUCTION)
   return (vector<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
@@ -85,22 +84,23 @@ HEADMIX_WHOLE_VECTORS inline vector<float> add_dots(vector<float> sum, vector<pa
 #endif
 }
 
-/// R rows of V vectors to `to`: the products' sum, and what `from` has added to it, so that the error of a deep product
-/// is that of its parts and of their number. Each is of floats or bfloat16s; a null `from` is zeros.
+/// to = from + a b for R rows of V vectors of floats or bfloat16s. `from` is added last, so the rounding error of a
+/// deep product grows with the number of its parts.
+/// @param from  null for zeros
 /// @param b_row  pairs from row to row of b
 template <int R, int V, class From, class To>
-HEADMIX_WHOLE_VECTORS void multiply_pairs(Index depth, dot_rows<R> const& a, pair const* b, Index b_row,
-                                          From const* const* from, To* const* to) {
+HEADMIX_WHOLE_VECTORS void pair_micro_kernel(Index depth, pair_micro_panel<R> const& a, pair const* b, Index b_row,
+                                             From const* const* from, To* const* to) {
   vector<float> sum[R][V] = {};
   auto const add_pair = [&](Index at, pair const* row, auto element) __attribute__((always_inline)) {
-    vector<pair> right[V];
+    vector<pair> b_pairs[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) right[v] = load(row + v * lanes<pair>);
+    for (int v = 0; v < V; ++v) b_pairs[v] = load(row + v * lanes<pair>);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      vector<pair> const left = vector<pair>{} + element(a.row[r] + at);
+      vector<pair> const a_pair = vector<pair>{} + element(a.row[r] + at);
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) sum[r][v] = add_dots(sum[r][v], left, right[v]);
+      for (int v = 0; v < V; ++v) sum[r][v] = add_dots(sum[r][v], a_pair, b_pairs[v]);
     }
   };
   Index at = 0;
@@ -113,12 +113,12 @@ HEADMIX_WHOLE_VECTORS void multiply_pairs(Index depth, dot_rows<R> const& a, pai
     for (int v = 0; v < V; ++v)
       if (from) sum[r][v] += load_as<float>(from[r] + v * lanes<float>);
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)  // rows may be the same
+  for (int r = 0; r < R; ++r)  // after all reads: several r may have one row
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) store_as<To, float>(to[r] + v * lanes<float>, sum[r][v]);
 }
 
-/// n rows of a register block of R, from row i on, and `cols` columns of V vectors: see multiply_pairs().
+/// pair_micro_kernel for n of R rows, from row i on, and `cols` columns of V vectors.
 template <int R, int V, class A, class From, class To>
 void multiply_pair_block(int n, Index i, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
                          From from, To to) {
@@ -138,18 +138,19 @@ void multiply_pair_block(int n, Index i, Index cols, Index k, Index depth, A con
       if (cols != width) std::fill_n(std::copy_n(from(row), cols, given + r * width), width - cols, source{});
     }
   }
-  multiply_pairs<R, V, source, number>(depth, a.template block<R>(i, n, k), b, b_row, starts ? start : nullptr, result);
+  pair_micro_kernel<R, V, source, number>(depth, a.template micro_panel<R>(i, n, k), b, b_row, starts ? start : nullptr,
+                                          result);
   if (cols != width)
     for (int r = 0; r < n; ++r) std::copy_n(edge + r * width, cols, to(i + r));
 }
 
-/// m rows of one panel.
-template <int V, class A, class From, class To, class Ahead>
+/// to = from + a b for m rows and a panel b of V vectors.
+template <int V, class A, class From, class To, class Between>
 void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row, From from,
-                         To to, Ahead& ahead) {
-  constexpr int rows = register_block<float>::rows;
+                         To to, Between& between) {
+  constexpr int rows = register_block<float>::mr;
   for (Index i = 0; i < m; i += rows) {
-    do_step(ahead);
+    do_step(between);
     int const n = static_cast<int>((std::min)(Index{rows}, m - i));
     if (n == 1) {
       multiply_pair_block<1, V>(n, i, cols, k, depth, a, b, b_row, from, to);
@@ -160,21 +161,22 @@ void multiply_pair_panel(Index m, Index cols, Index k, Index depth, A const& a, 
     }
   }
 }
-/// The same for a number of vectors that panel_vectors() returned.
-/// @param apart  tiles, too, add `from` to the products' sum, rather than begin with it, which takes less time
-template <class A, class From, class To, class Ahead = read_nothing<float>>
+/// to = from + a b for m rows and a panel b with the number of vectors from panel_vectors.
+/// @param apart  whether tiles add `from` last; they start with it otherwise, which takes less time
+template <class A, class From, class To, class Between = no_prefetch<float>>
 void multiply_pair_panel(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b, Index b_row,
-                         From from, To to, Ahead ahead = {}, [[maybe_unused]] bool apart = false) {
+                         From from, To to, Between between = {}, [[maybe_unused]] bool apart = false) {
   if constexpr (compiles_tiles) {
-    if (has_tiles()) return wgmma_k_k(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to, ahead, apart);
+    if (has_tiles())
+      return multiply_tile_panel(m, cols, vectors * lanes<float>, k, depth, a, b, b_row, from, to, between, apart);
   }
-  if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to, ahead);
+  if (vectors == 1) return multiply_pair_panel<1>(m, cols, k, depth, a, b, b_row, from, to, between);
   if constexpr (register_block<float>::vectors > 2)
-    if (vectors == 2) return multiply_pair_panel<2>(m, cols, k, depth, a, b, b_row, from, to, ahead);
-  multiply_pair_panel<register_block<float>::vectors>(m, cols, k, depth, a, b, b_row, from, to, ahead);
+    if (vectors == 2) return multiply_pair_panel<2>(m, cols, k, depth, a, b, b_row, from, to, between);
+  multiply_pair_panel<register_block<float>::vectors>(m, cols, k, depth, a, b, b_row, from, to, between);
 }
 /// c = or += a[k .. k + depth) b for m rows of floats and a panel b of any depth.
-template <class A, class Between = read_nothing<float>>
+template <class A, class Between = no_prefetch<float>>
 void multiply_pair_columns(int vectors, Index m, Index cols, Index k, Index depth, A const& a, pair const* b,
                            Index b_row, bool accumulate, strided_rows<float> c, Between between = {}) {
   for (Index done = 0; done < depth; done += tuning::pairs_depth) {
@@ -188,10 +190,10 @@ void multiply_pair_columns(int vectors, Index m, Index cols, Index k, Index dept
   }
 }
 
-/// multiply(from, to) for a part of the depth: sums are added to nothing, to c, or where it is not the first part to
-/// `sums`, and go there unless it is the last one.
+/// multiply(from, to) for a part of the depth. The first part starts with zeros or, to accumulate, with c; later parts
+/// with `sums`. The last part goes to c, earlier parts to `sums`.
 template <class C, class Sums, class F>
-void multiply_pairs_between(bool goes_on, bool accumulate, bool is_last, C c, Sums sums, F multiply) {
+void multiply_pair_parts(bool goes_on, bool accumulate, bool is_last, C c, Sums sums, F multiply) {
   auto const multiply_from = [&](auto from) {
     if (is_last) {
       multiply(from, c);
@@ -208,15 +210,15 @@ void multiply_pairs_between(bool goes_on, bool accumulate, bool is_last, C c, Su
   }
 }
 
-/// Memory on the stack for copies of rows.
+/// Memory on the stack for copies of rows of a.
 struct copied_rows {
   alignas(64) bfloat16 data[tuning::tile_copy];
-  /// Rows of so many elements that it has room for, whole blocks of tiles of them.
+  /// The rows of `depth` elements that fit, a multiple of tile_side.
   [[nodiscard]] static constexpr Index room(Index depth) {
     return tuning::tile_copy / tile_padded(depth, tile_depth) / tile_side * tile_side;
   }
 };
-/// f(first row, rows, copies) for copies of the rows of a, about as many each time, of columns [k, k + depth).
+/// f(first row, rows, copies) for the m rows of a in chunks of about equal size; copies hold columns [k, k + depth).
 template <class A, class F>
 void each_copy(Index m, A const& a, Index k, Index depth, copied_rows& copy, F f) {
   Index const row = tile_padded(depth, tile_depth), most = copied_rows::room(depth), times = (m + most - 1) / most;
@@ -224,34 +226,34 @@ void each_copy(Index m, A const& a, Index k, Index depth, copied_rows& copy, F f
     Index const i = m * t / times, n = m * (t + 1) / times - i;
     for (Index r = 0; r < n; r += tile_side)
       (void)a.tiles(i + r, (std::min)(tile_side, n - r), k, depth, copy.data + r * row);
-    f(i, n, tiled_operand{{{copy.data, row}}});
+    f(i, n, tiled_a{{{copy.data, row}}});
   }
 }
 
-/// c = a b or c += a b for m rows c(i) of successive floats or bfloat16s, rounded once. `a` is a left operand of
-/// `depth` elements; panel_of(memory, k, depth, j, cols, width) are rows [k, k + depth) and columns [j, j + cols) of b,
+/// c = a b or c += a b for m rows c(i) of successive floats or bfloat16s, rounded once. a has `depth` columns;
+/// panel_of(memory, k, depth, j, cols, width) is the panel of rows [k, k + depth) and columns [j, j + cols) of b, with
 /// `width` pairs from row to row of pairs.
 template <class A, class C, class Panels>
 void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels panel_of, bool accumulate) {
   if constexpr (compiles_tiles && !A::in_place) {
-    // Rows are copied once for all panels.
+    // The rows of a are copied once for all panels.
     if (has_tiles() && copied_rows::room(depth) > 0) {
       copied_rows copy;
-      return each_copy(m, a, 0, depth, copy, [&](Index i, Index n, tiled_operand const& rows) {
+      return each_copy(m, a, 0, depth, copy, [&](Index i, Index n, tiled_a const& rows) {
         multiply_dots(n, part_of_rows(c, i, 0), rows, depth, columns, panel_of, accumulate);
       });
     }
   }
   using block = register_block<float>;
   constexpr Index most = tuning::pairs_depth, height = tuning::pairs_rows;
-  alignas(64) pair packed[most / 2 * block::cols];
-  alignas(64) float sum_data[height * block::cols];
-  strided_rows<float> const sums{sum_data, block::cols};
-  // Sums go from registers to c where the whole depth is a panel's, else some rows of them to the stack in between.
+  alignas(64) pair packed[most / 2 * block::nr];
+  alignas(64) float sum_data[height * block::nr];
+  strided_rows<float> const sums{sum_data, block::nr};
+  // A depth of more than a panel keeps its sums on the stack, some rows at a time.
   Index const at_once = depth <= most ? m : height;
   for (Index first = 0; first < m; first += at_once) {
     Index const n = (std::min)(at_once, m - first);
-    rows_below<A> const left{a, first};
+    a_below<A> const rows_of_a{a, first};
     for (Index j = 0, cols; j < columns; j += cols) {
       int const vectors = panel_vectors<float>(columns - j);
       Index const width = vectors * block::lanes;
@@ -260,12 +262,12 @@ void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels 
       for (Index k = 0; k < depth; k += most) {
         Index const part = (std::min)(most, depth - k);
         pair const* const panel = panel_of(packed, k, part, j, cols, width);
-        read_ahead<float, std::remove_pointer_t<decltype(panel_of.ahead(k, part, j).data)>> const ahead(
-            k + part < depth ? panel_of.ahead(k + part, (std::min)(most, depth - k - part), j)
-                             : panel_of.ahead(0, (std::min)(most, depth), j + cols),
-            n / block::rows);
-        multiply_pairs_between(k > 0, accumulate, k + part == depth, rows, sums, [&](auto from, auto to) {
-          multiply_pair_panel(vectors, n, cols, k, part, left, panel, width, from, to, ahead, true);
+        panel_prefetch<float, std::remove_pointer_t<decltype(panel_of.next_panel(k, part, j).data)>> const prefetch(
+            k + part < depth ? panel_of.next_panel(k + part, (std::min)(most, depth - k - part), j)
+                             : panel_of.next_panel(0, (std::min)(most, depth), j + cols),
+            n / block::mr);
+        multiply_pair_parts(k > 0, accumulate, k + part == depth, rows, sums, [&](auto from, auto to) {
+          multiply_pair_panel(vectors, n, cols, k, part, rows_of_a, panel, width, from, to, prefetch, true);
         });
       }
     }
@@ -273,9 +275,9 @@ void multiply_dots(Index m, C c, A const& a, Index depth, Index columns, Panels 
 }
 template <class A, class C>
 void multiply_dots(Index m, C c, A const& a, view<bfloat16 const> b, bool accumulate) {
-  multiply_dots(m, c, a, b.rows, b.cols, packs_pairs<>{b}, accumulate);
+  multiply_dots(m, c, a, b.rows, b.cols, pair_packer<>{b}, accumulate);
 }
-/// The same of floats, for m rows a(i) and c(i) of successive ones, in the passes that Products says.
+/// c = a b or c += a b for m rows a(i) and c(i) of successive floats, in the passes of Products.
 template <class Products, class Rows, class C>
 void multiply_rounded(Index m, C c, Rows a, view<float const> b, bool accumulate) {
   constexpr Index most = tuning::pairs_depth;
@@ -284,8 +286,8 @@ void multiply_rounded(Index m, C c, Rows a, view<float const> b, bool accumulate
   each_pass<Products>(accumulate, [&]<term A, term B>(bool add) {
     for (Index k = 0; k < b.rows; k += most) {
       Index const depth = (std::min)(most, b.rows - k);
-      each_copy(m, rounded_operand<Rows, A>{a}, k, depth, copy, [&](Index i, Index n, tiled_operand const& rows) {
-        multiply_dots(n, part_of_rows(c, i, 0), rows, depth, b.cols, packs_pairs<B, float>{b.middle_rows(k, depth)},
+      each_copy(m, rounded_a<Rows, A>{a}, k, depth, copy, [&](Index i, Index n, tiled_a const& rows) {
+        multiply_dots(n, part_of_rows(c, i, 0), rows, depth, b.cols, pair_packer<B, float>{b.middle_rows(k, depth)},
                       add || k > 0);
       });
     }

@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Dense products. A product is cut into tasks by its shape alone, so its result does not depend on the executor, and
-// nothing is allocated.
+// Dense products. A product is cut into tasks by its shape alone, so its result does not depend on the executor.
+// Nothing is allocated.
 
 #include <algorithm>
 #include <type_traits>
@@ -16,7 +16,7 @@ HEADMIX_QUIET_BOUNDS
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// Rows i .. i + m - 1 and columns j .. j + n - 1.
+/// Rows [i, i + m) and columns [j, j + n).
 template <class T>
 [[nodiscard]] constexpr view<T> block(view<T> const& v, Index i, Index j, Index m, Index n) {
   return v.middle_rows(i, m).middle_cols(j, n);
@@ -24,7 +24,7 @@ template <class T>
 
 namespace detail {
 
-/// Fills n elements of the row with zeros.
+/// Sets n elements of a row to zero.
 template <class T>
 void clear_row(view<T> const& v, Index row, Index n) {
   if (v.col_stride == 1) {
@@ -50,12 +50,12 @@ void convert(view<To> to, view<From> from) {
   }
 }
 
-/// Any strides, any types: tiles are copied to the stack, multiplied there and stored back.
+/// c = a b or c += a b for any strides and types: tiles are copied to the stack, multiplied there and stored back.
 template <class C, class A, class B>
 void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumulate) {
   using T = std::common_type_t<accumulator_t<C>, accumulator_t<A>, accumulator_t<B>>;
   constexpr Index size = tuning::strided_tile;
-  alignas(64) T left_data[size * size], right_data[size * size], sum_data[size * size];
+  alignas(64) T a_data[size * size], b_data[size * size], sum_data[size * size];
   auto const load = [](T* to, auto const& from) {
     for (Index i = 0; i < from.rows; ++i)
       for (Index j = 0; j < from.cols; ++j) to[i * from.cols + j] = static_cast<T>(from(i, j));
@@ -69,9 +69,9 @@ void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumula
       if (accumulate) load(sum_data, result);
       for (Index k = 0; k < a.cols; k += size) {
         Index const depth = (std::min)(size, a.cols - k);
-        load(left_data, block(a, i, k, rows, depth));
-        load(right_data, block(b, k, j, depth, cols));
-        multiply_panels<T>(sum, view<T>(left_data, rows, depth), view<T>(right_data, depth, cols), accumulate || k > 0);
+        load(a_data, block(a, i, k, rows, depth));
+        load(b_data, block(b, k, j, depth, cols));
+        multiply_panels<T>(sum, view<T>(a_data, rows, depth), view<T>(b_data, depth, cols), accumulate || k > 0);
       }
       for (Index p = 0; p < rows; ++p)
         for (Index q = 0; q < cols; ++q) result(p, q) = static_cast<C>(sum(p, q));
@@ -79,13 +79,12 @@ void multiply_strided(view<C> c, view<A const> a, view<B const> b, bool accumula
   }
 }
 
-/// Rows of a matrix of successive elements.
+/// The rows of a matrix with col_stride 1.
 template <class T>
 strided_rows<T> rows_of(view<T> const& m) {
   return {m.data, m.row_stride};
 }
-/// The same by dot products, of an a whose columns are successive elements: they are copied to pairs, some rows of c at
-/// a time.
+/// c = a b or c += a b by dot products, for a with row_stride 1: a is packed in pairs, some rows at a time.
 template <term A = term::nearest, term B = term::nearest, class C, class S>
 void multiply_columns_by_dots(view<C> c, view<S const> a, view<S const> b, bool accumulate) {
   constexpr Index height = tuning::pairs_rows, width = tuning::widened_cols, most = tuning::pairs_columns;
@@ -99,27 +98,27 @@ void multiply_columns_by_dots(view<C> c, view<S const> a, view<S const> b, bool 
       for (Index k = 0; k < a.cols; k += most) {
         Index const depth = (std::min)(most, a.cols - k);
         pack_pairs<A>(columns, result.rows, depth, result.rows, a.row_stride, [&](Index p) { return &a(i, k + p); });
-        multiply_dots(result.rows, rows_of(sum), dot_columns{columns, result.rows}, depth, result.cols,
-                      packs_pairs<B, S>{block(b, k, j, depth, result.cols)}, accumulate || k > 0);
+        multiply_dots(result.rows, rows_of(sum), packed_pairs_a{columns, result.rows}, depth, result.cols,
+                      pair_packer<B, S>{block(b, k, j, depth, result.cols)}, accumulate || k > 0);
       }
       convert(result, sum);
     }
 }
-/// The same where rows or columns of a are.
+/// c = a b or c += a b by dot products, for a with row_stride or col_stride 1.
 template <class C>
 void multiply_by_dots(view<C> c, view<bfloat16 const> a, view<bfloat16 const> b, bool accumulate) {
   if (a.col_stride != 1) return multiply_columns_by_dots(c, a, b, accumulate);
-  multiply_dots(c.rows, rows_of(c), dot_operand<strided_rows<bfloat16 const>>{rows_of(a)}, b, accumulate);
+  multiply_dots(c.rows, rows_of(c), pairs_a<strided_rows<bfloat16 const>>{rows_of(a)}, b, accumulate);
 }
-/// The same of floats that are rounded.
+/// c = a b or c += a b of floats in the passes of Products, for a with row_stride or col_stride 1.
 template <class Products>
 void multiply_rounded(view<float> c, view<float const> a, view<float const> b, bool accumulate) {
   if (a.col_stride == 1) return multiply_rounded<Products>(c.rows, rows_of(c), rows_of(a), b, accumulate);
   each_pass<Products>(accumulate, [&]<term A, term B>(bool add) { multiply_columns_by_dots<A, B>(c, a, b, add); });
 }
 
-/// The same where the numbers are narrower than those that are calculated with: tiles of a are widened, panels of b as
-/// they are copied, and c, which has a unit stride, is rounded once.
+/// c = a b or c += a b of numbers that are narrower than the accumulator, for c with col_stride 1: tiles of a are
+/// widened on the stack, panels of b as they are packed, and c is rounded once.
 template <class C, class A, class B>
 void multiply_widened(view<C> c, view<A> a, view<B> b, bool accumulate) {
   using T = accumulator_t<C>;
@@ -127,7 +126,7 @@ void multiply_widened(view<C> c, view<A> a, view<B> b, bool accumulate) {
     if (has_dot_products() && (a.col_stride == 1 || a.row_stride == 1)) return multiply_by_dots(c, a, b, accumulate);
   }
   constexpr Index height = tuning::widened_rows, width = tuning::widened_cols, most = tuning::widened_depth;
-  alignas(64) T left_data[height * most], sum_data[height * width];
+  alignas(64) T a_data[height * most], sum_data[height * width];
   for (Index i = 0; i < c.rows; i += height) {
     Index const rows = (std::min)(height, c.rows - i);
     for (Index j = 0; j < c.cols; j += width) {
@@ -135,14 +134,14 @@ void multiply_widened(view<C> c, view<A> a, view<B> b, bool accumulate) {
       view<T> const sum(sum_data, rows, result.cols);
       if (accumulate) convert(sum, result);
       for (Index k = 0; k < a.cols; k += most) {
-        view<T> const left(left_data, rows, (std::min)(most, a.cols - k));
-        view<A> const from = block(a, i, k, rows, left.cols);
+        view<T> const a_tile(a_data, rows, (std::min)(most, a.cols - k));
+        view<A> const from = block(a, i, k, rows, a_tile.cols);
         if (a.col_stride == 1) {
-          convert(left, from);
+          convert(a_tile, from);
         } else {
-          transpose<T>(left.data, left.row_stride, from.transposed());
+          transpose<T>(a_tile.data, a_tile.row_stride, from.transposed());
         }
-        multiply_panels<T>(sum, left, block(b, k, j, left.cols, result.cols), accumulate || k > 0);
+        multiply_panels<T>(sum, a_tile, block(b, k, j, a_tile.cols, result.cols), accumulate || k > 0);
       }
       convert(result, sum);
     }
@@ -151,9 +150,9 @@ void multiply_widened(view<C> c, view<A> a, view<B> b, bool accumulate) {
 
 }  // namespace detail
 
-/// c = a b, or c += a b, on the calling thread. Fast when c has a unit stride and all are calculated with in one type;
-/// fastest when b has the same unit stride as c.
-/// @tparam Products  how floats are multiplied, where rows or columns of c and of its left operand are successive
+/// c = a b or c += a b on the calling thread. Fast for c with a unit stride and one accumulator type; fastest for b
+/// with the unit stride of c.
+/// @tparam Products  rounds floats where c and a, or c^T and b^T, have a unit stride
 template <class Products = products::exact, class C, class A, class B>
 void multiply(view<C> c, view<A> a, view<B> b, bool accumulate) {
   if (c.rows == 0 || c.cols == 0) return;
@@ -196,7 +195,7 @@ void add_part(view<double> total, view<T> part, bool accumulate) {
     for (Index j = 0; j < part.cols; ++j)
       total(i, j) = (accumulate ? total(i, j) : 0) + static_cast<double>(part(i, j));
 }
-/// c = or += total, rounded once.
+/// c = or += total, rounded once
 template <class C>
 void put_total(view<C> c, view<double> total, bool accumulate) {
   for (Index i = 0; i < c.rows; ++i)
@@ -206,17 +205,17 @@ void put_total(view<C> c, view<double> total, bool accumulate) {
     }
 }
 
-/// c = or += a b for a c of at most gemm_rows x gemm_cols and a depth of more than product_depth: products of parts of
-/// the depth are made one by one and added, in double where c is narrow. So the error is that of a part, and of as many
-/// additions as there are parts.
+/// c = or += a b for a c of at most mc x nc and a depth of more than product_depth: the products of parts of the depth
+/// are added one by one, in double where c is narrow, so the rounding error is that of a part plus an addition per
+/// part.
 template <class Products, class C, class A, class B>
 void multiply_deep(view<C> c, view<A> a, view<B> b, bool accumulate) {
   if (c.col_stride != 1 && c.row_stride == 1)
     return multiply_deep<Products>(c.transposed(), b.transposed(), a.transposed(), accumulate);
   using T = std::common_type_t<accumulator_t<C>, accumulator_t<A>, accumulator_t<B>>;
   constexpr bool narrow = !std::is_same_v<C, T>;
-  constexpr Index height = narrow ? tuning::widened_rows : (std::max)(tuning::gemm_rows, tuning::gemm_cols);
-  constexpr Index width = narrow ? tuning::widened_cols : tuning::gemm_rows, most = tuning::product_depth;
+  constexpr Index height = narrow ? tuning::widened_rows : (std::max)(tuning::mc, tuning::nc);
+  constexpr Index width = narrow ? tuning::widened_cols : tuning::mc, most = tuning::product_depth;
   alignas(64) T part_data[height * width];
   auto const each_part = [&](view<C> result, Index i, Index j, Index first, auto add) {
     view<T> const part(part_data, result.rows, result.cols);
@@ -246,25 +245,24 @@ void multiply_deep(view<C> c, view<A> a, view<B> b, bool accumulate) {
 
 }  // namespace detail
 
-/// Extents of the tasks that a rows x cols result is cut into: large, but smaller when few tasks would leave threads
-/// without work.
+/// Extents of the tasks that a rows x cols result is cut into: mc x nc, or less where tasks would be few.
 struct task_shape {
-  Index rows = tuning::gemm_rows, cols = tuning::gemm_cols;
+  Index rows = tuning::mc, cols = tuning::nc;
 };
 [[nodiscard]] constexpr task_shape task_tiles(Index rows, Index cols) {
   task_shape shape;
   auto const few = [&] {
     return ((rows + shape.rows - 1) / shape.rows) * ((cols + shape.cols - 1) / shape.cols) < tuning::enough_tasks;
   };
-  if (few()) shape.cols = tuning::gemm_some_cols;
-  if (few()) shape.rows = tuning::gemm_some_rows;
-  if (few()) shape.cols = tuning::gemm_few_cols;
-  if (few()) shape.rows = tuning::gemm_few_rows;
+  if (few()) shape.cols = tuning::medium_nc;
+  if (few()) shape.rows = tuning::medium_mc;
+  if (few()) shape.cols = tuning::small_nc;
+  if (few()) shape.rows = tuning::small_mc;
   return shape;
 }
 
-/// c = a b, or c += a b, for matrices (count 1) with any strides; the operands must not overlap c.
-/// With nothing to sum (a.cols == 0), c becomes 0 or is left alone.
+/// c = a b or c += a b for matrices (count 1) with any strides; a and b must not overlap c. Without columns of a, c
+/// becomes 0 or keeps its numbers.
 template <ProductPrecision Products, class C, class A, class B>
 void gemm(Products, executor_ref executor, view<C> c, view<A> a, view<B> b, bool accumulate) {
   task_shape const shape = task_tiles(c.rows, c.cols);

@@ -1,8 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Operands of products of bfloat16s: pairs of numbers that are successive along the depth, as dot products and tiles
-// read them. Of b, pairs of rows are packed to panels; of a, pairs are read where they lie. Operands of float are
-// rounded as they are packed or copied, to the nearest bfloat16 or to what that leaves of them.
+// a and b of products of bfloat16s: pairs of numbers that are successive along the depth, as dot products and tiles
+// read them. b is packed in pairs of rows; pairs of a are read in place. Floats are rounded as they are packed or
+// copied, to one of their two terms.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "headmix/backend/cpu/products/left_operand.hpp"
+#include "headmix/backend/cpu/products/packed_a.hpp"
 #include "headmix/backend/cpu/products/tile_products.hpp"
 #include "headmix/backend/cpu/simd/transpose.hpp"
 #include "headmix/core/scalar.hpp"
@@ -30,8 +30,7 @@ namespace headmix::cpu::inline HEADMIX_ISA::detail {
   std::memcpy(&x, &word, sizeof x);
   return x;
 }
-/// Writes floats rounded to bfloat16 as the instruction does it, which takes the smallest ones, below
-/// 1.2e-38, for 0.
+/// Rounds floats to bfloat16 and stores them. The instruction flushes subnormals, below 1.2e-38, to 0.
 template <class To>
 HEADMIX_WHOLE_VECTORS void store_rounded(To* to, vector<float> const& v) {
   static_assert(std::is_same_v<To, bfloat16>, "headmix: numbers are rounded to bfloat16 here");
@@ -43,7 +42,7 @@ HEADMIX_WHOLE_VECTORS void store_rounded(To* to, vector<float> const& v) {
 #endif
 }
 
-/// The same as the low halves of words.
+/// Floats rounded to bfloat16, in the low halves of words.
 HEADMIX_WHOLE_VECTORS inline vector<pair> rounded_words(vector<float> const& v) {
   vector<std::uint16_t, vector_bytes / 2> halves;
   bfloat16 numbers[lanes<float>];
@@ -52,10 +51,10 @@ HEADMIX_WHOLE_VECTORS inline vector<pair> rounded_words(vector<float> const& v) 
   return __builtin_convertvector(halves, vector<pair>);
 }
 
-/// A float is about the sum of two terms: the nearest bfloat16, and the one nearest to what that leaves.
+/// The terms of a float: the nearest bfloat16, and the bfloat16 nearest to the rest.
 enum class term { nearest, rest };
 
-/// Such a term of numbers as the low halves of words.
+/// A term of floats, in the low halves of words.
 template <term P>
 HEADMIX_WHOLE_VECTORS vector<pair> words_of(vector<float> const& v) {
   vector<pair> const words = rounded_words(v);
@@ -65,10 +64,10 @@ HEADMIX_WHOLE_VECTORS vector<pair> words_of(vector<float> const& v) {
   std::memcpy(&nearest, &high, sizeof nearest);
   return rounded_words(vector<float>(v - nearest));
 }
-/// The same of one number.
+/// A term of one number, in the low half of a word.
 template <term P = term::nearest>
 [[nodiscard]] inline pair word_of(bfloat16 x) {
-  static_assert(P == term::nearest, "headmix: one number is the nearest one alone");
+  static_assert(P == term::nearest, "headmix: a bfloat16 has one term");
   return x.bits;
 }
 template <term P = term::nearest>
@@ -76,8 +75,9 @@ template <term P = term::nearest>
   return words_of<P>(vector<float>{} + x)[0];
 }
 
-/// Copies rows k of `cols` elements to pairs of rows, `width` pairs apart, with zeros behind the last column and for
-/// the row that an odd depth lacks. row(k) is where row k begins, its elements, bfloat16s or floats, lie `step` apart.
+/// Packs `depth` rows of `cols` elements, bfloat16s or floats, in pairs of rows, `width` pairs apart, with zeros behind
+/// the last column and for the missing row of an odd depth. row(k) is where row k begins; its elements are `step`
+/// apart.
 template <term P = term::nearest, class Row>
 HEADMIX_WHOLE_VECTORS void pack_pairs(pair* to, Index width, Index depth, Index cols, Index step, Row row) {
   using element = std::remove_cvref_t<decltype(*row(Index{0}))>;
@@ -105,7 +105,7 @@ HEADMIX_WHOLE_VECTORS void pack_pairs(pair* to, Index width, Index depth, Index 
     std::fill(to + j, to + width, pair{0});
   }
 }
-/// A square of columns of pairs that becomes rows of them, from column-major elements.
+/// Packs a square of lanes<pair> x lanes<pair> pairs from column-major elements.
 template <term P>
 HEADMIX_WHOLE_VECTORS void pack_square(pair* to, Index width, bfloat16 const* from, Index col_stride) {
   transpose_square(to, width, reinterpret_cast<pair const*>(from), col_stride / 2);
@@ -122,7 +122,7 @@ HEADMIX_WHOLE_VECTORS void pack_square(pair* to, Index width, float const* from,
     }
   }
 }
-/// The same of a panel of b.
+/// Packs a panel of b in pairs of rows.
 template <term P = term::nearest, class S>
 void pack_pairs(pair* to, Index width, view<S const> panel) {
   Index const depth = panel.rows, cols = panel.cols;
@@ -130,7 +130,7 @@ void pack_pairs(pair* to, Index width, view<S const> panel) {
                        (std::is_same_v<S, float> || (panel.col_stride % 2 == 0 &&
                                                      reinterpret_cast<std::uintptr_t>(panel.data) % sizeof(pair) == 0));
   if (!columns) return pack_pairs<P>(to, width, depth, cols, panel.col_stride, [&](Index k) { return &panel(k, 0); });
-  // Columns of pairs become rows of them.
+  // Column-major: squares are transposed.
   constexpr Index n = lanes<pair>;
   Index const squares = cols / n * n, deep = depth / 2 / n * n;
   for (Index j = 0; j < squares; j += n)
@@ -142,12 +142,11 @@ void pack_pairs(pair* to, Index width, view<S const> panel) {
   }
 }
 
-/// Rows of a for a register block: where the pairs of row r begin, and bytes from one pair to the next. `depth`, the
-/// number of elements, may be odd: then there is no second element in the last pair.
+/// A micro-panel of a in pairs. Of an odd depth, the last pair has no second element in memory.
 template <int R>
-struct dot_rows {
-  std::byte const* row[R];
-  Index step;
+struct pair_micro_panel {
+  std::byte const* row[R];  ///< where row r begins
+  Index step;               ///< bytes from pair to pair
 };
 [[nodiscard]] inline pair first_element(std::byte const* p) {
   std::uint16_t low;
@@ -160,20 +159,22 @@ struct dot_rows {
   return both;
 }
 
-/// Left operands, as block<R>(i, rows, k) of left_operand.hpp has them, and tiles(i, n, k, depth, copy): n rows from
-/// row i on and `depth` elements from k on, in place or in memory for a copy; k is even. Rows of successive elements,
+// Matrices a of bfloat16s: micro_panel<R>(i, n, k) as in packed_a.hpp, and tiles(i, n, k, depth, copy), which are n
+// rows from row i on and `depth` elements from k on, in place or copied to memory for a copy; k is even.
+
+/// Rows of successive bfloat16s, unpacked.
 template <class Rows>
-struct dot_operand {
+struct pairs_a {
   static constexpr bool in_place = std::is_same_v<Rows, strided_rows<bfloat16 const>>;  ///< for whole tiles
-  Rows rows;                                                                            ///< of bfloat16
+  Rows rows;
   template <int R>
-  [[nodiscard]] dot_rows<R> block(Index i, int n, Index k) const {
-    dot_rows<R> left;
-    for (int r = 0; r < R; ++r) left.row[r] = reinterpret_cast<std::byte const*>(rows(i + (std::min)(r, n - 1)) + k);
-    left.step = sizeof(pair);
-    return left;
+  [[nodiscard]] pair_micro_panel<R> micro_panel(Index i, int n, Index k) const {
+    pair_micro_panel<R> panel;
+    for (int r = 0; r < R; ++r) panel.row[r] = reinterpret_cast<std::byte const*>(rows(i + (std::min)(r, n - 1)) + k);
+    panel.step = sizeof(pair);
+    return panel;
   }
-  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
+  [[nodiscard]] tile_a tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
     if constexpr (in_place) {
       if (n % tile_height == 0 && depth % tile_depth == 0) return {rows(i) + k, rows.stride};
     }
@@ -184,24 +185,24 @@ struct dot_operand {
     return {copy, row};
   }
 };
-/// rows that tiles of any part are read from as they are, since there are whole ones of them, zeros where they end,
-struct tiled_operand : dot_operand<strided_rows<bfloat16 const>> {
-  [[nodiscard]] tile_left tiles(Index i, Index, Index k, Index, bfloat16*) const { return {rows(i) + k, rows.stride}; }
+/// Rows padded with zeros to whole tiles, which are read in place.
+struct tiled_a : pairs_a<strided_rows<bfloat16 const>> {
+  [[nodiscard]] tile_a tiles(Index i, Index, Index k, Index, bfloat16*) const { return {rows(i) + k, rows.stride}; }
 };
-/// or the columns of what pack_pairs() has made of a's transpose.
-struct dot_columns {
+/// a packed by pack_pairs(), which read its columns as rows: pairs of successive columns, `width` pairs apart.
+struct packed_pairs_a {
   static constexpr bool in_place = false;
   pair const* data;
   Index width;
   template <int R>
-  [[nodiscard]] dot_rows<R> block(Index i, int n, Index k) const {
-    dot_rows<R> left;
+  [[nodiscard]] pair_micro_panel<R> micro_panel(Index i, int n, Index k) const {
+    pair_micro_panel<R> panel;
     for (int r = 0; r < R; ++r)
-      left.row[r] = reinterpret_cast<std::byte const*>(data + k / 2 * width + i + (std::min)(r, n - 1));
-    left.step = width * static_cast<Index>(sizeof(pair));
-    return left;
+      panel.row[r] = reinterpret_cast<std::byte const*>(data + k / 2 * width + i + (std::min)(r, n - 1));
+    panel.step = width * static_cast<Index>(sizeof(pair));
+    return panel;
   }
-  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
+  [[nodiscard]] tile_a tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
     Index const row = tile_padded(depth, tile_depth), pairs = (depth + 1) / 2;
     std::fill_n(copy, tile_padded(n, tile_height) * row, bfloat16{});
     view<pair const> from(data + k / 2 * width + i, pairs, n);
@@ -211,12 +212,12 @@ struct dot_columns {
   }
 };
 
-/// Rows of floats, which products read copies of.
+/// Rows of floats, rounded to a term as they are copied.
 template <class Rows, term P>
-struct rounded_operand {
+struct rounded_a {
   Rows rows;
-  /// Into n rows of whole tiles: see dot_operand.
-  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
+  /// n rows from row i on, copied to whole tiles: see pairs_a.
+  [[nodiscard]] tile_a tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
     Index const row = tile_padded(depth, tile_depth);
     for (Index r = 0; r < n; ++r) {
       float const* const from = rows(i + r) + k;
@@ -235,33 +236,32 @@ struct rounded_operand {
   }
 };
 
-/// The rows of `all` from one on.
+/// The rows of a from `first` on.
 template <class A>
-struct rows_below {
+struct a_below {
   static constexpr bool in_place = A::in_place;
   A const& all;
   Index first;
   template <int R>
-  [[nodiscard]] auto block(Index i, int n, Index k) const {
-    return all.template block<R>(first + i, n, k);
+  [[nodiscard]] auto micro_panel(Index i, int n, Index k) const {
+    return all.template micro_panel<R>(first + i, n, k);
   }
-  [[nodiscard]] tile_left tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
+  [[nodiscard]] tile_a tiles(Index i, Index n, Index k, Index depth, bfloat16* copy) const {
     return all.tiles(first + i, n, k, depth, copy);
   }
 };
 
-/// Where multiply_dots takes panels of b from: it packs them to memory on its stack. ahead(): the panel that begins
-/// with column j, as it lies, to be brought nearer to the caches before.
+/// Packs the panels of b for multiply_dots. next_panel() is the panel from column j on, unpacked, for the prefetch.
 template <term P = term::nearest, class S = bfloat16>
-struct packs_pairs {
+struct pair_packer {
   view<S const> b;
   [[nodiscard]] pair const* operator()(pair* memory, Index k, Index depth, Index j, Index cols, Index width) const {
     pack_pairs<P>(memory, width, b.middle_rows(k, depth).middle_cols(j, cols));
     return memory;
   }
-  [[nodiscard]] view<S const> ahead(Index k, Index depth, Index j) const {
+  [[nodiscard]] view<S const> next_panel(Index k, Index depth, Index j) const {
     if (b.col_stride != 1 || j >= b.cols) return view<S const>(nullptr, 0, 0);
-    return b.middle_rows(k, depth).middle_cols(j, (std::min)(register_block<float>::cols, b.cols - j));
+    return b.middle_rows(k, depth).middle_cols(j, (std::min)(register_block<float>::nr, b.cols - j));
   }
 };
 

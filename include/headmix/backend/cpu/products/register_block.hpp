@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The block of a product that stays in registers while the depth runs.
+// The block of c that the micro-kernel keeps in registers.
 
 #include "headmix/backend/cpu/simd/simd.hpp"
 #include "headmix/backend/cpu/tuning.hpp"
@@ -8,17 +8,15 @@
 
 namespace headmix::cpu::inline HEADMIX_ISA {
 
-/// Extents of the register block for T: `rows` x (`vectors` vectors of `lanes` elements).
+/// The register block for T: mr x nr numbers of c, nr in `vectors` registers of `lanes` numbers. Panels of b have kc
+/// rows.
 template <class T>
 struct register_block {
-  static constexpr int rows = tuning::block_rows, vectors = tuning::block_vectors;
+  static constexpr int mr = tuning::mr, vectors = tuning::nr_vectors;
   static constexpr int bytes = vector_bytes, lanes = bytes / static_cast<int>(sizeof(T));
-  static constexpr Index cols = vectors * lanes;
-  static constexpr Index depth = tuning::panel_depth;  // of a panel of b
-  /// The depth of panels of a product of so much.
-  [[nodiscard]] static constexpr Index depth_of(Index whole) {
-    return whole > depth ? tuning::deep_panel_depth : depth;
-  }
+  static constexpr Index nr = vectors * lanes, kc = tuning::kc;
+  /// kc of a product of this depth.
+  [[nodiscard]] static constexpr Index kc_of(Index depth) { return depth > kc ? tuning::deep_kc : kc; }
 };
 
 }  // namespace headmix::cpu::inline HEADMIX_ISA

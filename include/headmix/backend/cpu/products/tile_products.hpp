@@ -1,14 +1,14 @@
 #pragma once
 // SPDX-License-Identifier: MIT
 // Products of bfloat16s by tiles: blocks of up to 32 x 32 sums, two tiles of a and two of b at a time, so that a load
-// serves two products. b lies in pairs, as dot products read it; of a, rows are read where they lie one behind the
-// other, and else copied.
+// serves two products. b is packed in pairs, as for dot products; rows of a at equal distances are read in place,
+// others are copied.
 
 #include <algorithm>
 #include <type_traits>
 
-#include "headmix/backend/cpu/products/left_operand.hpp"
-#include "headmix/backend/cpu/products/read_ahead.hpp"
+#include "headmix/backend/cpu/products/packed_a.hpp"
+#include "headmix/backend/cpu/products/prefetch.hpp"
 #include "headmix/backend/cpu/simd/tiles.hpp"
 #include "headmix/core/scalar.hpp"
 
@@ -16,11 +16,11 @@ namespace headmix::cpu::inline HEADMIX_ISA::detail {
 
 using pair = std::uint32_t;
 
-/// Rows, or columns, of the sums of a block, and the depth of a tile of a or b.
+/// Rows and columns of a block of sums, and the depth of a tile of a or b.
 inline constexpr Index tile_side = 2 * tile_height, tile_depth = 2 * tile_height;
 [[nodiscard]] constexpr Index tile_padded(Index n, Index each) { return (n + each - 1) / each * each; }
 
-/// No rows: sums that are added to nothing.
+/// No rows: sums start with zeros.
 struct no_rows {
   [[nodiscard]] float const* operator()(Index) const { return nullptr; }
 };
@@ -36,22 +36,22 @@ template <class Rows>
   }
 }
 
-/// Rows of a left operand that tiles can be read from: whole tiles of them.
-struct tile_left {
+/// Rows of a, whole tiles.
+struct tile_a {
   bfloat16 const* data;
   Index row;  ///< elements from row to row
 };
 
-/// A step of what is done between products: other work, or rows that come nearer to the caches.
+/// A step of the work between products: a prefetch or other work.
 template <class Between>
 void do_step(Between& between) {
-  rows_to_fetch<float> const next = between.step();
-  for (Index r = 0; r < next.panel_rows; ++r) next.read_panel_row(r);
+  prefetch_request<float> const next = between.step();
+  for (Index r = 0; r < next.panel_rows; ++r) next.fetch_panel_row(r);
 }
 
 #if defined(HEADMIX_ISA_HAS_TILES)
 
-/// Rows and Cols tiles of sums, registers 0 to 3, of a in 4 and 5, of b in 6 and 7.
+/// Rows x Cols tiles of sums in registers 0 to 3, tiles of a in 4 and 5, of b in 6 and 7.
 template <int Rows, int Cols>
 struct tile_block {
   using unit = tile_unit;
@@ -98,11 +98,11 @@ struct tile_block {
 
 inline constinit thread_local bool thread_has_tiles = false;
 
-/// Tiles for as long as the outermost such object of a thread lives: to begin and to end takes about as long as some
-/// products do.
+/// The thread's tile registers are configured while its outermost object lives: to configure and to release them takes
+/// about as long as some products.
 class tiles_in_use {
  public:
-  /// @param wanted  whether products will be made of tiles
+  /// @param wanted  whether products will use tiles
   explicit tiles_in_use(bool wanted = true) : begins_(wanted && !thread_has_tiles) {
     if (!begins_) return;
     tile_unit::begin();
@@ -120,13 +120,13 @@ class tiles_in_use {
   bool begins_;
 };
 
-/// A block: sums of n rows and `cols` columns from `from`, or 0, to `to`, rows of floats or bfloat16s. Where `apart`,
-/// they start with 0, and what `from` has is added in the end.
+/// to = from + a b for a block of n rows and `cols` columns; `from` and `to` are rows of floats or bfloat16s.
 /// @param readable  columns of b that may be read
-/// @param left  `depth` elements and zeros behind them, up to whole tiles
-/// @param between  other work, a step of it after some products: those take their time beside it
+/// @param a  rows of `depth` elements, zeros behind them up to whole tiles
+/// @param between  work of which a step runs after some products, in their shadow
+/// @param apart  whether `from` is added last
 template <int Rows, int Cols, class From, class To, class Between>
-void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_left left, pair const* b, Index b_row,
+void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_a a, pair const* b, Index b_row,
                          From from, To to, Between& between, bool apart) {
   using block = tile_block<Rows, Cols>;
   constexpr Index height = Rows * tile_height, width = Cols * tile_height;
@@ -148,15 +148,14 @@ void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_
     if (k > 0 && k % some == 0) do_step(between);
     pair const* const rows = b + k / 2 * b_row;
     if (k + tile_depth <= depth && readable >= width) {
-      block::add(left.data + k, left.row, rows, b_row);
+      block::add(a.data + k, a.row, rows, b_row);
       continue;
     }
-    // The last rows of b, and zeros behind them: what else lies there may be anything. So may what lies behind its
-    // columns, of which there are whole tiles where a vector is one.
+    // Behind the last rows and columns of b memory may hold anything: they are copied, with zeros up to whole tiles.
     alignas(64) pair last[tile_height * width] = {};
     for (Index r = 0; r < (std::min)(tile_height, (depth - k + 1) / 2); ++r)
       std::copy_n(rows + r * b_row, (std::min)(width, readable), last + r * width);
-    block::add(left.data + k, left.row, last, width);
+    block::add(a.data + k, a.row, last, width);
   }
   do_step(between);
   if (to_floats && whole && !adds) {
@@ -175,19 +174,19 @@ void multiply_tile_block(Index n, Index cols, Index readable, Index depth, tile_
   }
 }
 
-/// m rows of one panel of b, of which `width` columns may be read: see multiply_pair_panel().
+/// to = from + a b for m rows and a panel b, of which `width` columns may be read: see multiply_pair_panel().
 template <class A, class From, class To, class Between>
-void wgmma_k_k(Index m, Index cols, Index width, Index k, Index depth, A const& a, pair const* b, Index b_row,
-               From from, To to, Between& between, bool apart) {
+void multiply_tile_panel(Index m, Index cols, Index width, Index k, Index depth, A const& a, pair const* b, Index b_row,
+                         From from, To to, Between& between, bool apart) {
   alignas(64) bfloat16 copy[tile_side * (tuning::pairs_depth + tile_depth)];
   tiles_in_use const in_use;
   for (Index i = 0; i < m; i += tile_side) {
     Index const n = (std::min)(tile_side, m - i);
-    tile_left const left = a.tiles(i, n, k, depth, copy);
+    tile_a const tiles = a.tiles(i, n, k, depth, copy);
     for (Index j = 0; j < cols; j += tile_side) {
       Index const some = (std::min)(tile_side, cols - j);
       auto const multiply = [&]<int Rows, int Cols>() {
-        multiply_tile_block<Rows, Cols>(n, some, width - j, depth, left, b + j, b_row, part_of_rows(from, i, j),
+        multiply_tile_block<Rows, Cols>(n, some, width - j, depth, tiles, b + j, b_row, part_of_rows(from, i, j),
                                         part_of_rows(to, i, j), between, apart);
       };
       bool const tall = n > tile_height, wide = width - j > tile_height;
