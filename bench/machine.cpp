@@ -46,7 +46,7 @@ template <class T>
 struct MultiplyAdds {
   static constexpr char const* name = "multiply-adds of float";
   static constexpr double usual = 100e9;
-  using block = headmix::cpu::register_block<T>;
+  using block = headmix::cpu_kernels::register_block<T>;
   // Two units of four cycles each need eight sums in flight.
   static constexpr int sums = 12, steps = 1 << 14;
   static constexpr double flops = 2.0 * sums * steps * block::lanes;
@@ -71,10 +71,10 @@ struct DotProducts {
   static constexpr double usual = 200e9;
   // Two units of six cycles each need twelve sums in flight.
   static constexpr int sums = 16, steps = 1 << 14;
-  static constexpr double flops = 4.0 * sums * steps * headmix::cpu::register_block<float>::lanes;
+  static constexpr double flops = 4.0 * sums * steps * headmix::cpu_kernels::register_block<float>::lanes;
 
   HEADMIX_WHOLE_VECTORS void operator()(Index) const {
-    using namespace headmix::cpu::detail;
+    using namespace headmix::cpu_kernels::detail;
     vector<pair> left = vector<pair>{} + 0x3F003F00u, right = vector<pair>{} + 0x3F803F80u;  // 0.5 and 1, twice
     asm volatile("" : "+x"(left), "+x"(right));
     vector<float> sum[sums] = {};
@@ -96,11 +96,11 @@ struct TileProducts {
   static constexpr double flops = 4.0 * sums * steps * 16 * 16 * 16;
 
   void operator()(Index) const {
-    using unit = headmix::cpu::detail::tile_unit;
+    using unit = headmix::cpu_kernels::detail::tile_unit;
     alignas(64) headmix::bfloat16 numbers[16 * 32];
     std::fill_n(numbers, 16 * 32, headmix::bfloat16(0.5f));
-    headmix::cpu::detail::tiles_in_use const tiles;
-    headmix::cpu::detail::tile_block<2, 2>::zero();
+    headmix::cpu_kernels::detail::tiles_in_use const tiles;
+    headmix::cpu_kernels::detail::tile_block<2, 2>::zero();
     unit::load<4>(numbers, 64);
     unit::load<5>(numbers, 64);
     unit::load<6>(numbers, 64);
@@ -119,9 +119,9 @@ struct TileProducts {
 template <class F>
 auto with_bfloat16_products(F f) {
 #if defined(HEADMIX_ISA_HAS_TILES)
-  if (headmix::cpu::has_tiles()) return f(TileProducts{});
+  if (headmix::cpu_kernels::has_tiles()) return f(TileProducts{});
 #endif
-  return headmix::cpu::has_dot_products() ? f(DotProducts{}) : f(MultiplyAdds<float>{});
+  return headmix::cpu_kernels::has_dot_products() ? f(DotProducts{}) : f(MultiplyAdds<float>{});
 }
 
 template <class Products>
@@ -336,6 +336,6 @@ std::string cpu_model() {
   return model;
 }
 
-int simd_bits() { return 8 * headmix::cpu::register_block<float>::bytes; }
+int simd_bits() { return 8 * headmix::cpu_kernels::register_block<float>::bytes; }
 
 }  // namespace bench

@@ -9,7 +9,7 @@ namespace {
 using namespace bench;
 
 void attention_product(benchmark::State& state) {
-  using namespace headmix::cpu;
+  using namespace headmix::cpu_kernels;
   using block = register_block<float>;
   Index const m = state.range(0), depth = state.range(1), n = state.range(2);
   Matrix<float> const a(m, depth), b(depth, n);

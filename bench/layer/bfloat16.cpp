@@ -137,7 +137,7 @@ auto layer(bool backward, bool beside_float) {
       single.pass(backward);
       time_calls(
           state, [&] { half.pass(backward); }, [&] { single.pass(backward); });
-      at_most(state, "ratio", headmix::cpu::has_dot_products() ? 1 / 1.5 : 1.25);
+      at_most(state, "ratio", headmix::cpu_kernels::has_dot_products() ? 1 / 1.5 : 1.25);
     } else {
       time_calls(state, [&] { half.pass(backward); });
     }

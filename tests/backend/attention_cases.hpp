@@ -85,8 +85,8 @@ std::vector<T> run(Case const& c, B backend) {
   Index const rows = x.queries.rows * c.choices, width = c.chosen ? c.head_dim : c.heads * c.head_dim;
   std::vector<Int> const index = choices_of(c);
   std::vector<Int> slots(index.size() + 1), offsets(static_cast<std::size_t>(count * c.heads + 1));
-  cpu::sort_by_expert(view<Int>(slots.data(), 1, rows), view<Int>(offsets.data(), 1, count * c.heads + 1),
-                      view<Int const>(index.data(), x.queries.rows, c.choices), x.queries);
+  cpu_kernels::sort_by_expert(view<Int>(slots.data(), 1, rows), view<Int>(offsets.data(), 1, count * c.heads + 1),
+                              view<Int const>(index.data(), x.queries.rows, c.choices), x.queries);
   if (c.chosen) x.chosen = {slots.data(), offsets.data()};
 
   auto const laid_out = [&](std::vector<T>& v, Index r, Index w) {

@@ -135,7 +135,7 @@ TEST_CASE("tasks that run at the same time have different workers") {
   thread_pool pool(2);
   std::vector<int> owner(2, 0), hits(1000, 0);
   bool shared = false;
-  cpu::for_each_task(pool, 1000, [&](Index task, Index worker) {
+  cpu_kernels::for_each_task(pool, 1000, [&](Index task, Index worker) {
     auto const w = static_cast<std::size_t>(worker);
     if (owner[w]++ != 0) shared = true;
     ++hits[static_cast<std::size_t>(task)];
@@ -146,8 +146,8 @@ TEST_CASE("tasks that run at the same time have different workers") {
 }
 
 TEST_CASE("the exponential of scores") {
-  using vector = cpu::detail::vector<float>;
-  auto const e = [](float x) { return cpu::detail::exp_of_negative(vector{} + x)[0]; };
+  using vector = cpu_kernels::detail::vector<float>;
+  auto const e = [](float x) { return cpu_kernels::detail::exp_of_negative(vector{} + x)[0]; };
   for (float x = 0; x > -86; x -= 0.37f) CHECK(e(x) == doctest::Approx(std::exp(x)).epsilon(1e-5));
   CHECK(e(0) == 1);
   CHECK(e(-100) == 0);

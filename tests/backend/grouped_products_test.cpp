@@ -83,8 +83,8 @@ struct Order {
     Index const n = c.rows * c.choices;
     slots = view<Int const>(perm.data(), 1, n);
     begins = view<Int const>(offsets.data(), 1, c.experts + 1);
-    cpu::sort_by_expert(view<Int>(perm.data(), 1, n), view<Int>(offsets.data(), 1, c.experts + 1),
-                        view<Int const>(index.data(), c.rows, c.choices), uniform(1, c.rows));
+    cpu_kernels::sort_by_expert(view<Int>(perm.data(), 1, n), view<Int>(offsets.data(), 1, c.experts + 1),
+                                view<Int const>(index.data(), c.rows, c.choices), uniform(1, c.rows));
   }
 };
 
@@ -193,7 +193,7 @@ TEST_CASE("sums over experts that many rows share equal the reference") {
 TEST_CASE("sums over weights that are packed some columns at a time equal the reference") {
   for (Case const& c : {Case{150, 8, 16, 260, 300}, Case{205, 9, 16, 260, 300, false, 60}}) {
     view<double const> const w(nullptr, c.experts, c.depth, c.width);
-    for (Index const workers : {1, 2}) CHECK(cpu::detail::sum_columns_at_once(c.rows, w, workers) < c.width);
+    for (Index const workers : {1, 2}) CHECK(cpu_kernels::detail::sum_columns_at_once(c.rows, w, workers) < c.width);
     check_sums<double>(c, layout::stack, false, false);
     check_sums<double>(c, layout::blocks_transposed, true, false);
   }

@@ -31,16 +31,16 @@ struct islands {
 
 /// The range of each row of a sequence of 650 queries and 700 keys.
 template <AttentionMask M>
-std::vector<cpu::detail::block_row> rows_of(Index rows_per_token) {
+std::vector<cpu_kernels::detail::block_row> rows_of(Index rows_per_token) {
   attention_extents const x{uniform(1, 650), uniform(1, 700), rows_per_token, 2, 1, 4};
-  std::vector<cpu::detail::block_row> rows(static_cast<std::size_t>(x.list_length(0, 0)));
-  cpu::detail::describe_rows<M>(x, {0, 0, 0, static_cast<Index>(rows.size())}, rows.data());
+  std::vector<cpu_kernels::detail::block_row> rows(static_cast<std::size_t>(x.list_length(0, 0)));
+  cpu_kernels::detail::describe_rows<M>(x, {0, 0, 0, static_cast<Index>(rows.size())}, rows.data());
   return rows;
 }
 template <AttentionMask M>
 void check_ranges() {
   for (Index const rows_per_token : {1, 3}) {
-    for (cpu::detail::block_row const& r : rows_of<M>(rows_per_token)) {
+    for (cpu_kernels::detail::block_row const& r : rows_of<M>(rows_per_token)) {
       key_range least{0, 0};
       for (Index s = 699; s >= 0; --s)
         if (M::sees(r.at.position, s)) least = {s, least.end == 0 ? s + 1 : least.end};

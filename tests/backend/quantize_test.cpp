@@ -46,14 +46,14 @@ TEST_CASE("the largest sums have room") {
         double y = 0;
         view<double const> const vx(x.data(), 1, depth);
         serial executor;
-        AlignedBuffer scratch(static_cast<std::size_t>(cpu::packed_gemm_scratch_bytes<Dots>(vx, 1)));
-        cpu::packed_gemm<Dots>(executor, view<double>(&y, 1, 1), vx,
-                               view<Int const>(packed.data(), 1, packed_ternary::words(depth, 1)), {}, {}, 1,
-                               scratch.bytes());
+        AlignedBuffer scratch(static_cast<std::size_t>(cpu_kernels::packed_gemm_scratch_bytes<Dots>(vx, 1)));
+        cpu_kernels::packed_gemm<Dots>(executor, view<double>(&y, 1, 1), vx,
+                                       view<Int const>(packed.data(), 1, packed_ternary::words(depth, 1)), {}, {}, 1,
+                                       scratch.bytes());
         CHECK(y == doctest::Approx(3 * weight * static_cast<double>(depth)));
       };
-      check(cpu::detail::best_dots{});
-      check(cpu::detail::dots_of_shorts{});
+      check(cpu_kernels::detail::best_dots{});
+      check(cpu_kernels::detail::dots_of_shorts{});
     }
   }
 }

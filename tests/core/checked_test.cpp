@@ -105,12 +105,12 @@ TEST_CASE("checked: scratch of kernels") {
   auto const scratch = [](attention_extents const& e) {
     attention_forward<float> a;
     a.extents = e;
-    return cpu::attention_scratch_bytes(products::exact{}, a, 4);
+    return cpu_kernels::attention_scratch_bytes(products::exact{}, a, 4);
   };
   auto const gradient = [](attention_extents const& e) {
     attention_backward<float> a;
     a.extents = e;
-    return cpu::attention_gradient_scratch_bytes(products::exact{}, a, 4);
+    return cpu_kernels::attention_gradient_scratch_bytes(products::exact{}, a, 4);
   };
   x.heads = x.kv_heads = 2;
   x.head_dim = 8;
@@ -132,7 +132,8 @@ TEST_CASE("checked: scratch of kernels") {
     CHECK(refused(e));
   }
   view<float const> const w(nullptr, 8, 8);
-  CHECK(says(error_of([&] { static_cast<void>(cpu::grouped_gemm_scratch_bytes(w, most)); }), "sizes are too large: "));
+  CHECK(says(error_of([&] { static_cast<void>(cpu_kernels::grouped_gemm_scratch_bytes(w, most)); }),
+             "sizes are too large: "));
 }
 
 TEST_CASE("checked: counters") {

@@ -15,7 +15,7 @@ foreach(line IN LISTS lines)
     list(APPEND order "${unit}")
   elseif(unit STREQUAL "modules")
     # With the flags of the baseline.
-  elseif(line MATCHES "isa_|headmix::cpu::table_of<|typeinfo|vtable|DW\\.ref")
+  elseif(line MATCHES "isa_|headmix::cpu_kernels::table_of<|typeinfo|vtable|DW\\.ref")
     # The level's own, or no code.
   elseif(line MATCHES "^[0-9a-f]+ [WuV] (.*)$")
     list(APPEND shared_${unit} "${CMAKE_MATCH_1}")

@@ -14,7 +14,7 @@ namespace {
 
 using namespace headmix;
 
-static_assert(cpu::compiles_dot_products && cpu::compiles_tiles == HEADMIX_TEST_TILES);
+static_assert(cpu_kernels::compiles_dot_products && cpu_kernels::compiles_tiles == HEADMIX_TEST_TILES);
 
 std::uint64_t check_kernels(Cpu<bfloat16, thread_pool> backend) {
   auto const found = backend_conformance(backend, {.large = true});
@@ -24,8 +24,8 @@ std::uint64_t check_kernels(Cpu<bfloat16, thread_pool> backend) {
   return found.digest;
 }
 TEST_CASE("kernels of dot products do what the reference does, on two threads to the same bits") {
-  REQUIRE(cpu::has_dot_products());
-  REQUIRE(cpu::has_tiles() == HEADMIX_TEST_TILES);
+  REQUIRE(cpu_kernels::has_dot_products());
+  REQUIRE(cpu_kernels::has_tiles() == HEADMIX_TEST_TILES);
   thread_pool one(1), two(2);
   CHECK(check_kernels(Cpu<bfloat16, thread_pool>(one)) == check_kernels(Cpu<bfloat16, thread_pool>(two)));
 }
@@ -67,15 +67,15 @@ TEST_CASE("attention by dot products with score maps equals the reference to a r
 #if HEADMIX_TEST_TILES
 struct counted {
   int* steps;
-  cpu::detail::prefetch_request<float> step() const {
+  cpu_kernels::detail::prefetch_request<float> step() const {
     ++*steps;
     return {};
   }
 };
 TEST_CASE("other work goes on between products of tiles") {
-  namespace d = cpu::detail;
+  namespace d = cpu_kernels::detail;
   // Blocks of sums of which the last ones are not whole, and neither is the last of 5 tiles of depth.
-  constexpr Index rows = 90, width = cpu::register_block<float>::nr, cols = width - 3, depth = 145;
+  constexpr Index rows = 90, width = cpu_kernels::register_block<float>::nr, cols = width - 3, depth = 145;
   std::vector<bfloat16> a(rows * depth), b(depth * cols);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = bfloat16(static_cast<float>(i % 31) - 15);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = bfloat16(static_cast<float>(i % 29) - 14);
@@ -87,13 +87,14 @@ TEST_CASE("other work goes on between products of tiles") {
   auto const multiply = [&](std::vector<float>& c, auto between) {
     d::tiles_in_use const outer;  // what a product begins in it does not end it
     for (int twice = 0; twice < 2; ++twice)
-      d::multiply_pair_panel(cpu::register_block<float>::vectors, rows, cols, 0, depth, a_rows, panel.data(), width,
-                             d::no_rows{}, d::strided_rows<float>{c.data(), cols}, between);
+      d::multiply_pair_panel(cpu_kernels::register_block<float>::vectors, rows, cols, 0, depth, a_rows, panel.data(),
+                             width, d::no_rows{}, d::strided_rows<float>{c.data(), cols}, between);
   };
   multiply(alone, d::no_prefetch<float>{});
   multiply(beside, counted{&steps});
   CHECK(alone == beside);
-  constexpr Index blocks = 3 * ((cols + d::tile_side - 1) / d::tile_side), tiles = 5, some = cpu::tuning::tiles_between;
+  constexpr Index blocks = 3 * ((cols + d::tile_side - 1) / d::tile_side), tiles = 5,
+                  some = cpu_kernels::tuning::tiles_between;
   CHECK(steps == 2 * blocks * ((tiles + some - 1) / some));
   for (Index i = 0; i < rows; i += rows - 1)
     for (Index j = 0; j < cols; j += cols - 1) {

@@ -81,7 +81,7 @@ TEST_CASE_TEMPLATE("layers of float over products of bfloat16 are as exact as th
   CHECK(once < 1e-2);
   CHECK(once > 1e-3);  // they were rounded
   CHECK(thrice < 2e-5);
-  if (cpu::has_tiles()) {
+  if (cpu_kernels::has_tiles()) {
     CHECK(thrice > 1e-6);
   } else {
     CHECK(thrice == exact);

@@ -18,10 +18,10 @@
 namespace {
 
 using namespace headmix;
-using cpu::detail::best_dots;
-using cpu::detail::dots_of_shorts;
+using cpu_kernels::detail::best_dots;
+using cpu_kernels::detail::dots_of_shorts;
 
-static_assert(std::is_same_v<best_dots, cpu::detail::dots_of_vectors> == !HEADMIX_TEST_TILES);
+static_assert(std::is_same_v<best_dots, cpu_kernels::detail::dots_of_vectors> == !HEADMIX_TEST_TILES);
 
 /// Products of `rows` rows of x with the experts that `choices` of each go to; without experts, with one matrix.
 struct Case {
@@ -90,8 +90,8 @@ struct Product {
   [[nodiscard]] std::vector<T> by_kind() const {
     return of([&](auto y, auto a, auto w, auto order, auto begins) {
       serial executor;
-      AlignedBuffer scratch(static_cast<std::size_t>(cpu::packed_gemm_scratch_bytes<Dots>(a, 1)));
-      cpu::packed_gemm<Dots>(executor, y, a, w, order, begins, c.choices, scratch.bytes());
+      AlignedBuffer scratch(static_cast<std::size_t>(cpu_kernels::packed_gemm_scratch_bytes<Dots>(a, 1)));
+      cpu_kernels::packed_gemm<Dots>(executor, y, a, w, order, begins, c.choices, scratch.bytes());
     });
   }
 };
@@ -104,7 +104,7 @@ void check_product(Product<T> const& p, double tolerance) {
   CAPTURE(p.c.width);
   auto const found = p.template by_kind<best_dots>();
   CHECK(found == p.template by_kind<dots_of_shorts>());
-  CHECK(found == p.template by_kind<cpu::detail::dots_of_vectors>());
+  CHECK(found == p.template by_kind<cpu_kernels::detail::dots_of_vectors>());
   test::check_close(found, p.by_backend(Reference<T>{}), tolerance);
   thread_pool one(1), two(2);
   CHECK(p.by_backend(Cpu<T, thread_pool>(one)) == found);
@@ -117,7 +117,7 @@ void check_product(Case const& c) {
 }
 
 TEST_CASE("packed products of all kinds have the same bits") {
-  REQUIRE(cpu::has_byte_tiles() == HEADMIX_TEST_TILES);
+  REQUIRE(cpu_kernels::has_byte_tiles() == HEADMIX_TEST_TILES);
   // Depths around tiles of 64, and around the 16 tiles that are copied at once.
   for (Index const depth : {1, 15, 16, 17, 48, 63, 64, 65, 130, 1023, 1024, 1040, 2049}) {
     check_product({{1}, 0, 1, depth, 1});

@@ -15,4 +15,4 @@ struct positive : pointwise {
   static constexpr auto vjp(auto dy, auto a, auto) { return grads(dy * a); }
 };
 using tree = tree_node<double, positive, tree_leaf<double, false, false>>;
-void forward(serial& executor, view<double> y, tree const& t) { cpu::map(executor, y, t, false); }
+void forward(serial& executor, view<double> y, tree const& t) { cpu_kernels::map(executor, y, t, false); }

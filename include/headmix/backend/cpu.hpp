@@ -27,7 +27,7 @@ class Cpu {
  public:
   using scalar = Scalar;
   /// The weights of experts as products read them fastest: PreparesWeights.
-  using prepared_weights = cpu::prepared_weights<Scalar>;
+  using prepared_weights = cpu_kernels::prepared_weights<Scalar>;
   static constexpr bool host_memory = true;
 
   /// Kernels are those of default_cpu_level().
@@ -65,7 +65,7 @@ class Cpu {
   /// f(i) for i < n, in any order.
   template <class F>
   void for_each(Index n, F const f) {
-    cpu::for_each_range(executor(), n, 4, [&](Index first, Index last) {
+    cpu_kernels::for_each_range(executor(), n, 4, [&](Index first, Index last) {
       for (Index i = first; i < last; ++i) f(i);
     });
   }
@@ -137,8 +137,8 @@ class Cpu {
   /// Several rows may go to the same row of y, so columns are cut instead, into whole cache lines.
   template <class T>
   void scatter_rows(view<T> y, view<T const> a, view<Int const> index, bool accumulate) {
-    constexpr Index part = cpu::tuning::scatter_cols;
-    cpu::for_each_range(executor(), (y.cols + part - 1) / part, a.rows * part, [&](Index first, Index last) {
+    constexpr Index part = cpu_kernels::tuning::scatter_cols;
+    cpu_kernels::for_each_range(executor(), (y.cols + part - 1) / part, a.rows * part, [&](Index first, Index last) {
       Index const begin = first * part, n = (std::min)(last * part, y.cols) - begin;
       reference_.scatter_rows(y.middle_cols(begin, n), a.middle_cols(begin, n), index, accumulate);
     });
@@ -151,7 +151,7 @@ class Cpu {
   }
 
   void sort_by_expert(view<Int> perm, view<Int> offsets, view<Int const> index, segments s) {
-    cpu::sort_by_expert(perm, offsets, index, s);
+    cpu_kernels::sort_by_expert(perm, offsets, index, s);
   }
   std::size_t grouped_gemm_scratch(view<Scalar>, view<Scalar const>, view<Scalar const> w) {
     return bytes(kernels_.grouped_gemm_scratch_bytes(w, workers()));
@@ -202,7 +202,7 @@ class Cpu {
   /// Columns of what an attention stores of its probabilities: 0 where they would exceed the budget.
   template <class Map>
   Index attention_columns(attention_forward<Scalar, Map> const& p) {
-    Index const columns = probability_budget_ > 0 ? cpu::attention_columns(p) : 0;
+    Index const columns = probability_budget_ > 0 ? cpu_kernels::attention_columns(p) : 0;
     return columns > 0 && p.probabilities.rows <= probability_budget_ / static_cast<Index>(sizeof(Scalar)) / columns
                ? columns
                : 0;
@@ -211,32 +211,32 @@ class Cpu {
   template <class Map>
   std::size_t attention_scratch(attention_forward<Scalar, Map> const& p) {
     return enough(kernels_.attention_scratch_bytes(Products{}, p, workers()),
-                  cpu::attention_scratch_bytes(Products{}, p, workers()));
+                  cpu_kernels::attention_scratch_bytes(Products{}, p, workers()));
   }
   template <AttentionMask Mask, class Map>
   void attention(attention_forward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    kernels_.attention(cpu::mask<Mask>{}, Products{}, executor(), p, scratch);
+    kernels_.attention(cpu_kernels::mask<Mask>{}, Products{}, executor(), p, scratch);
   }
   /// AttentionGradientInPlace: a block of rows is read before its part of d_q is written.
   static constexpr bool attention_gradient_in_place = true;
   template <AttentionMask Mask, class Map>
   std::size_t attention_gradient_scratch(attention_backward<Scalar, Map> const& p) {
     return enough(kernels_.attention_gradient_scratch_bytes(Products{}, p, workers()),
-                  cpu::attention_gradient_scratch_bytes(Products{}, p, workers()));
+                  cpu_kernels::attention_gradient_scratch_bytes(Products{}, p, workers()));
   }
   template <AttentionMask Mask, class Map>
   void attention_gradient(attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    kernels_.attention_gradient(cpu::mask<Mask>{}, Products{}, executor(), p, scratch);
+    kernels_.attention_gradient(cpu_kernels::mask<Mask>{}, Products{}, executor(), p, scratch);
   }
   template <class Map>
   std::size_t attention_bias_gradient_scratch(attention_backward<Scalar, Map> const& p) {
     return enough(kernels_.attention_bias_gradient_scratch_bytes(p, workers()),
-                  cpu::attention_bias_gradient_scratch_bytes(p, workers()));
+                  cpu_kernels::attention_bias_gradient_scratch_bytes(p, workers()));
   }
   template <AttentionMask Mask, class Map>
   void attention_bias_gradient(view<Scalar> d_bias, attention_backward<Scalar, Map> const& p,
                                std::span<std::byte> scratch) {
-    kernels_.attention_bias_gradient(cpu::mask<Mask>{}, executor(), d_bias, p, scratch);
+    kernels_.attention_bias_gradient(cpu_kernels::mask<Mask>{}, executor(), d_bias, p, scratch);
   }
   template <class Map>
   std::size_t attention_operand_gradient_scratch(attention_backward<Scalar, Map> const& p) {
@@ -245,22 +245,22 @@ class Cpu {
   template <AttentionMask Mask, class Map>
   void attention_operand_gradient(operand_gradients<accumulator_t<Scalar>, Map::operands> const& d,
                                   attention_backward<Scalar, Map> const& p, std::span<std::byte> scratch) {
-    kernels_.attention_operand_gradient(cpu::mask<Mask>{}, executor(), d, p, scratch);
+    kernels_.attention_operand_gradient(cpu_kernels::mask<Mask>{}, executor(), d, p, scratch);
   }
   /// Pages have whole panels of keys, of every level that has kernels.
-  static constexpr Index cache_rows =
-      highest_compiled_level == cpu_level::baseline
-          ? cpu::register_block<accumulator_t<Scalar>>::nr
-          : (std::max)(cpu::register_block<accumulator_t<Scalar>>::nr, Index{256 / sizeof(accumulator_t<Scalar>)});
+  static constexpr Index cache_rows = highest_compiled_level == cpu_level::baseline
+                                          ? cpu_kernels::register_block<accumulator_t<Scalar>>::nr
+                                          : (std::max)(cpu_kernels::register_block<accumulator_t<Scalar>>::nr,
+                                                       Index{256 / sizeof(accumulator_t<Scalar>)});
   template <class Map>
   std::size_t cached_attention_scratch(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache) {
     return enough(kernels_.cached_attention_scratch_bytes(p, cache, workers()),
-                  cpu::cached_attention_scratch_bytes(p, cache, workers()));
+                  cpu_kernels::cached_attention_scratch_bytes(p, cache, workers()));
   }
   template <AttentionMask Mask, class Map>
   void cached_attention(attention_forward<Scalar, Map> const& p, attention_cache<Scalar> const& cache,
                         std::span<std::byte> scratch) {
-    kernels_.cached_attention(cpu::mask<Mask>{}, executor(), p, cache, scratch);
+    kernels_.cached_attention(cpu_kernels::mask<Mask>{}, executor(), p, cache, scratch);
   }
   void cached_window_mean(view<Scalar> y, view<Scalar const> a, segments s, view<Scalar> cache, cache_pages pages,
                           Index window) {
@@ -273,7 +273,7 @@ class Cpu {
 
  protected:
   /// Who runs the tasks.
-  cpu::executor_ref executor() {
+  cpu_kernels::executor_ref executor() {
     if constexpr (std::is_empty_v<Exec>) {
       return executor_;
     } else {
@@ -286,7 +286,7 @@ class Cpu {
 
   template <class F>
   void each_row_range(Index rows, Index cost, F f) {
-    cpu::for_each_range(executor(), rows, cost, [&](Index first, Index last) { f(first, last - first); });
+    cpu_kernels::for_each_range(executor(), rows, cost, [&](Index first, Index last) { f(first, last - first); });
   }
 
   Index workers() { return executor().concurrency(); }
@@ -294,8 +294,8 @@ class Cpu {
   static std::size_t enough(Index a, Index b) { return bytes((std::max)(a, b)); }
   accumulator_t<Scalar>* panels(prepared_weights* prepared, view<Scalar const> const& w) {
     if (prepared == nullptr) return nullptr;
-    if constexpr (cpu::detail::may_round<Scalar, Products>) {
-      if (cpu::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
+    if constexpr (cpu_kernels::detail::may_round<Scalar, Products>) {
+      if (cpu_kernels::detail::rounds_products<Products>()) return nullptr;  // they round what lies in memory
     }
     return prepared->panels(w, kernels_.packed_b_size(w),
                             [&](accumulator_t<Scalar>* memory) { kernels_.pack_b(executor(), w, memory); });
@@ -305,7 +305,7 @@ class Cpu {
   [[no_unique_address]] handle executor_{};
   Index workers_ = 1;
   [[no_unique_address]] Reference<Scalar> reference_{};
-  [[no_unique_address]] cpu::kernels<Scalar> kernels_;
+  [[no_unique_address]] cpu_kernels::kernels<Scalar> kernels_;
 };
 
 static_assert(BackendPolicy<Cpu<float>> && BackendPolicy<Cpu<double>> && BackendPolicy<Cpu<bfloat16>>,

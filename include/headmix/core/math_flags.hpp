@@ -8,7 +8,7 @@
 // Allowed: they change rounding of sums and products only, and the library relies on the order of a sum only for bits.
 //   -funsafe-math-optimizations, -fassociative-math, -freciprocal-math, -fno-signed-zeros, -fno-trapping-math,
 //   -fno-math-errno. Rounding by adding and subtracting a large number is hidden from the compiler
-//   (cpu::detail::opaque). Results then differ in their last bits from those without the flag.
+//   (cpu_kernels::detail::opaque). Results then differ in their last bits from those without the flag.
 //
 // GCC and clang always define __FINITE_MATH_ONLY__, as 1 with the flag; clang has no macro for the other flags. A
 // pragma or an attribute that sets a flag for some functions is not detected.

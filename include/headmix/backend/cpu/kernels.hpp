@@ -1,9 +1,9 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The kernels of Cpu: functions of headmix::cpu. Those that no layer has a part in are listed here, with the operands
-// that they are compiled for ahead: a kernel_table holds pointers to them. With HEADMIX_COMPILED, Cpu calls them
-// through the table of a cpu_level that it chooses at run time; other operands, and all without HEADMIX_COMPILED, are
-// compiled where they are used, for the instruction set of the unit.
+// The kernels of Cpu: functions of headmix::cpu_kernels. Those that no layer has a part in are listed here, with the
+// operands that they are compiled for ahead: a kernel_table holds pointers to them. With HEADMIX_COMPILED, Cpu calls
+// them through the table of a cpu_level that it chooses at run time; other operands, and all without HEADMIX_COMPILED,
+// are compiled where they are used, for the instruction set of the unit.
 //
 // The CMake target headmix::compiled has the tables of all levels. Without CMake, all units are compiled with
 // -DHEADMIX_COMPILED, and one of them has
@@ -58,8 +58,8 @@
 #include "headmix/backend/reference.hpp"
 #include "headmix/contract/mask.hpp"
 
-/// KERNEL(name, signatures...) for every kernel headmix::cpu::name. The signatures are those of its instances in a
-/// kernel_table<T>, none for a kernel that depends on the layer; W is accumulator_t<T>.
+/// KERNEL(name, signatures...) for every kernel headmix::cpu_kernels::name. The signatures are those of its instances
+/// in a kernel_table<T>, none for a kernel that depends on the layer; W is accumulator_t<T>.
 // clang-format off
 #define HEADMIX_CPU_KERNELS(KERNEL)                                                                                   \
   KERNEL(map, void(executor_ref, view<T>, tree_number<W> const&, bool),                                               \
@@ -103,7 +103,7 @@
                            void(mask<causal>, executor_ref, forward const&, attention_cache<T> const&, bytes))
 // clang-format on
 
-namespace headmix::cpu {
+namespace headmix::cpu_kernels {
 
 /// A pointer to the instance of a kernel with this signature.
 template <class F>
@@ -172,9 +172,9 @@ inline constexpr std::array kernel_names{
 template <class T, cpu_level Level>
 [[nodiscard]] kernel_table<T> const& table_of();
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu_kernels
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Every kernel as an object, compiled for this unit.
 namespace compiled_here {
@@ -182,7 +182,7 @@ namespace compiled_here {
   struct name {                            \
     template <class... A>                  \
     auto operator()(A const&... a) const { \
-      return cpu::name(a...);              \
+      return cpu_kernels::name(a...);      \
     }                                      \
   };
 HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
@@ -204,21 +204,21 @@ template <class T>
 [[nodiscard]] kernel_table<T> const& table_of(cpu_level level) {
   constexpr cpu_level most = highest_compiled_level;
   if constexpr (most >= cpu_level::amx && std::same_as<T, bfloat16>)
-    if (level == cpu_level::amx) return cpu::table_of<T, cpu_level::amx>();
+    if (level == cpu_level::amx) return cpu_kernels::table_of<T, cpu_level::amx>();
   if constexpr (most >= cpu_level::avx512_bf16 && std::same_as<T, bfloat16>)
-    if (level == cpu_level::avx512_bf16) return cpu::table_of<T, cpu_level::avx512_bf16>();
+    if (level == cpu_level::avx512_bf16) return cpu_kernels::table_of<T, cpu_level::avx512_bf16>();
   if constexpr (most >= cpu_level::avx512)
-    if (level >= cpu_level::avx512) return cpu::table_of<T, cpu_level::avx512>();
+    if (level >= cpu_level::avx512) return cpu_kernels::table_of<T, cpu_level::avx512>();
   if constexpr (most >= cpu_level::avx2)
-    if (level == cpu_level::avx2) return cpu::table_of<T, cpu_level::avx2>();
-  return cpu::table_of<T, cpu_level::baseline>();
+    if (level == cpu_level::avx2) return cpu_kernels::table_of<T, cpu_level::avx2>();
+  return cpu_kernels::table_of<T, cpu_level::baseline>();
 }
 
 /// The kernels of a Cpu: those of a level's table, and those of this unit for operands that the table lacks.
 template <class T>
 class kernels {
  public:
-  explicit kernels(cpu_level level) : table_(&cpu::table_of<T>(level)), level_(level) {}
+  explicit kernels(cpu_level level) : table_(&cpu_kernels::table_of<T>(level)), level_(level) {}
   [[nodiscard]] cpu_level level() const { return level_; }
 
 #define HEADMIX_KERNEL(name, ...)                     \
@@ -227,7 +227,7 @@ class kernels {
     if constexpr (requires { table_->name(a...); }) { \
       return table_->name(a...);                      \
     } else {                                          \
-      return cpu::name(a...);                         \
+      return cpu_kernels::name(a...);                 \
     }                                                 \
   }
   HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
@@ -250,7 +250,7 @@ class kernels {
 #define HEADMIX_KERNEL(name, ...)   \
   template <class... A>             \
   static auto name(A const&... a) { \
-    return cpu::name(a...);         \
+    return cpu_kernels::name(a...); \
   }
   HEADMIX_CPU_KERNELS(HEADMIX_KERNEL)
 #undef HEADMIX_KERNEL
@@ -278,7 +278,7 @@ consteval bool compiled_for(cpu_level level) {
 
 }  // namespace detail
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
 
 // The kernels of the reference, of which units with HEADMIX_COMPILED have no instances of their own.
 // clang-format off
@@ -329,13 +329,14 @@ HEADMIX_REFERENCES(extern)
 #define HEADMIX_CPU_LEVEL baseline  // the level of the unit
 #endif
 
-static_assert(headmix::cpu::detail::compiled_for(headmix::cpu_level::HEADMIX_CPU_LEVEL),
+static_assert(headmix::cpu_kernels::detail::compiled_for(headmix::cpu_level::HEADMIX_CPU_LEVEL),
               "headmix: this unit needs the flags of its HEADMIX_CPU_LEVEL: see backend/cpu/kernels.hpp");
 
 /// At namespace scope of one unit for each level: the kernels of Cpu<T>, for units that are compiled with
 /// HEADMIX_COMPILED.
-#define HEADMIX_COMPILE_CPU(T)                                                                              \
-  template <>                                                                                               \
-  headmix::cpu::kernel_table<T> const& headmix::cpu::table_of<T, headmix::cpu_level::HEADMIX_CPU_LEVEL>() { \
-    return headmix::cpu::table_here<T>;                                                                     \
+#define HEADMIX_COMPILE_CPU(T)                                                 \
+  template <>                                                                  \
+  headmix::cpu_kernels::kernel_table<T> const&                                 \
+  headmix::cpu_kernels::table_of<T, headmix::cpu_level::HEADMIX_CPU_LEVEL>() { \
+    return headmix::cpu_kernels::table_here<T>;                                \
   }

@@ -14,7 +14,7 @@
 #include "headmix/core/arena.hpp"
 #include "headmix/core/config.hpp"
 
-namespace headmix::cpu {
+namespace headmix::cpu_kernels {
 
 /// Some executor, by reference: kernels are compiled once for all of them. A task costs a call through a pointer, and
 /// is never small.
@@ -51,9 +51,9 @@ class executor_ref {
 template <AttentionMask M>
 struct mask {};
 
-}  // namespace headmix::cpu
+}  // namespace headmix::cpu_kernels
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Scratch begins on a cache line, so that two workers never write to the same one.
 inline constexpr Index scratch_alignment = static_cast<Index>(alignment);
@@ -105,4 +105,4 @@ class scratch_cutter {
   std::byte* next_;
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

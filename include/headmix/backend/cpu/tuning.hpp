@@ -6,7 +6,7 @@
 
 #include "headmix/backend/cpu/simd/simd.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::tuning {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::tuning {
 
 // The micro-kernel: mr x nr numbers of c in registers, and panels of b of kc rows.
 
@@ -134,4 +134,4 @@ inline constexpr Index head_prefetch = 8;
 /// Of stored probabilities, up to 16 cache lines each.
 inline constexpr Index stored_prefetch = 4;
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::tuning
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::tuning

@@ -13,7 +13,7 @@
 #include "headmix/backend/cpu/attention/softmax.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -222,4 +222,4 @@ void attention(mask<M>, Products, executor_ref executor, attention_forward<S, Ma
       [&]<class Operands>(Operands) { detail::attention_with<M, Operands>(executor, a, scratch); });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

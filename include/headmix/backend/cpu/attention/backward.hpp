@@ -15,7 +15,7 @@
 #include "headmix/backend/cpu/attention/parts.hpp"
 #include "headmix/backend/cpu/rows/map_reduce.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -44,7 +44,7 @@ void add_by_keys(view<T> sum, view<T> tile, view<T> rows, tile_rows const& visib
     Index const n = part.last - part.first;
     if (n == 0 && !accumulate) clear(sum.middle_rows(first, last - first));
     if (n == 0) return;
-    strided_a<T> const a{cpu::block(tile, part.first, first - begin, n, last - first).transposed()};
+    strided_a<T> const a{cpu_kernels::block(tile, part.first, first - begin, n, last - first).transposed()};
     for (Index j = 0, cols; j < sum.cols; j += cols) {
       int const vectors = panel_vectors<T>(sum.cols - j);
       cols = (std::min)(Index{vectors * register_block<T>::lanes}, sum.cols - j);
@@ -330,4 +330,4 @@ void attention_gradient(mask<M>, Products, executor_ref executor, attention_back
       [&]<class Operands>(Operands) { detail::attention_gradient_with<M, Operands>(executor, a, scratch); });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

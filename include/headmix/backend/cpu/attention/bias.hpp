@@ -7,7 +7,7 @@
 
 #include "headmix/backend/cpu/attention/gradient_rows.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -127,4 +127,4 @@ void attention_bias_gradient(mask<M>, executor_ref executor, view<S> d_bias, att
   });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

@@ -9,7 +9,7 @@
 #include "headmix/backend/cpu/attention/cached_pairs.hpp"
 #include "headmix/backend/cpu/rows/map_reduce.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -32,7 +32,7 @@ class cached_keys {
     for (Index s = first, next; s < last; s = next) {
       next = (std::min)(last, (s / group + 1) * group);
       for (Index head = 0; head < x_.kv_heads; ++head) {
-        auto const rows = cpu::block(k, x_.keys.begin(b) + s - past, head * x_.head_dim, next - s, x_.head_dim);
+        auto const rows = cpu_kernels::block(k, x_.keys.begin(b) + s - past, head * x_.head_dim, next - s, x_.head_dim);
         S* const to = panel(b, head, s) + s % width;
         if constexpr (widens<S>) {
           for (Index i = 0; i < rows.rows; ++i)
@@ -152,7 +152,7 @@ struct partial_softmax {
   void clear() const {
     std::fill_n(row_max, o.rows, -std::numeric_limits<T>::infinity());
     std::fill_n(row_sum, o.rows, T(0));
-    cpu::detail::clear(o);
+    cpu_kernels::detail::clear(o);
   }
   /// Merges the partial softmax of later keys.
   void add(partial_softmax const& later) const {
@@ -394,4 +394,4 @@ void cached_attention(mask<M>, executor_ref executor, attention_forward<S, Map> 
   });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

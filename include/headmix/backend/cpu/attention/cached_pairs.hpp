@@ -5,7 +5,7 @@
 
 #include "headmix/backend/cpu/attention/pairs.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// The cached keys, in panels like key_pairs: page, head, panel, pair of columns, key. head_dim is even.
 class cached_key_pairs {
@@ -91,4 +91,4 @@ class cached_value_pairs {
   attention_cache<bfloat16> const& cache_;
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

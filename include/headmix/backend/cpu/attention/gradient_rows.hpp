@@ -9,7 +9,7 @@
 
 #include "headmix/backend/cpu/attention/attention.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// q and d_o of a block, and a tile, in pairs of successive rows: the operands of dot products over rows.
 struct block_pairs {
@@ -229,4 +229,4 @@ struct gradient_rows {
   }
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

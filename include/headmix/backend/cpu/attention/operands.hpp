@@ -7,7 +7,7 @@
 
 #include "headmix/backend/cpu/attention/gradient_rows.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -123,4 +123,4 @@ void attention_operand_gradient(mask<M>, executor_ref executor,
   }
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

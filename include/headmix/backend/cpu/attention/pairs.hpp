@@ -9,7 +9,7 @@
 #include "headmix/backend/cpu/attention/panels.hpp"
 #include "headmix/backend/cpu/products/dot_products.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// multiply_keys in pairs: panel_of(key) is the panel with the key.
 /// @param between  work of which a step runs after some products of tiles
@@ -194,4 +194,4 @@ auto with_operands(F f) {
   return f(wide_operands<accumulator_t<S>>{});
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

@@ -6,7 +6,7 @@
 
 #include "headmix/backend/cpu/attention/rows.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// f(rows, first column, vectors, columns) for the panels of keys of a tile of scores, and the rows that see some of
 /// their keys. Columns are whole vectors.
@@ -191,7 +191,8 @@ class value_panels {
         for (Index head = 0; head < x_.kv_heads; ++head)
           each_value_panel<T>(x_.head_dim, [&](Index j, int, Index width) {
             Index const cols = (std::min)(width, x_.head_dim - j);
-            pack_b_panel(panel(head, j) + row * width, width, cpu::block(v, row, head * x_.head_dim + j, 1, cols));
+            pack_b_panel(panel(head, j) + row * width, width,
+                         cpu_kernels::block(v, row, head * x_.head_dim + j, 1, cols));
           });
     });
   }
@@ -221,4 +222,4 @@ class value_panels {
   T* memory_;
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

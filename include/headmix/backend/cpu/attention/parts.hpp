@@ -9,7 +9,7 @@
 
 #include "headmix/backend/cpu/attention/rows.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// The parts of all row lists: enough for 16 threads.
 class gradient_parts {
@@ -140,4 +140,4 @@ class gradient_parts {
   Index count_ = 0;
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

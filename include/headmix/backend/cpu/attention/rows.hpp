@@ -9,7 +9,7 @@
 #include "headmix/contract/attention_problem.hpp"
 #include "headmix/contract/mask.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Query rows of a block, a multiple of mr, and keys of a tile.
 struct attention_tile {
@@ -227,4 +227,4 @@ struct tile_rows {
 
 }  // namespace detail
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

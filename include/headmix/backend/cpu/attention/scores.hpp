@@ -9,7 +9,7 @@
 #include "headmix/backend/cpu/parallel.hpp"
 #include "headmix/backend/cpu/simd/simd.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// Row length of a tile of scores: whole cache lines, so that loops over a row have no remainder.
 template <class T>
@@ -124,4 +124,4 @@ HEADMIX_WHOLE_VECTORS void multiply_slopes(T* slopes, T const* p, tile_part cons
   }
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

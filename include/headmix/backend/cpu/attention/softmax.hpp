@@ -17,7 +17,7 @@
 #include "headmix/backend/cpu/simd/eigen.hpp"
 #include "headmix/backend/cpu/simd/transpose.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// Prefetches a head's row that will be written soon.
 template <class T>
@@ -273,4 +273,4 @@ class tile_softmax {
   Index stored_row_, next_ = 0;
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

@@ -8,7 +8,7 @@
 #include "headmix/backend/cpu/attention/rows.hpp"
 #include "headmix/backend/cpu/parallel.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// Row i is element i of all row lists, concatenated: e^(score - shift) for the keys of the sequence, tile by tile, and
 /// behind them the shift of every tile, the running maximum of the scores up to this tile. Outside of the cache lines
@@ -48,4 +48,4 @@ class stored_probabilities {
   Index shifts_;
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

@@ -10,7 +10,7 @@
 #include "headmix/backend/cpu/products/gemm.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Stable counting sort of the slots by sequence and expert: group g = sequence * experts + expert has the slots
 /// perm[offsets[g]] .. perm[offsets[g + 1] - 1], ascending. Slots with an index outside of [0, experts) are behind all
@@ -89,4 +89,4 @@ void scatter(view<S> to, view<T> from, Int const* slots, Index slot_stride, Inde
 
 }  // namespace detail
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

@@ -10,7 +10,7 @@
 #include "headmix/backend/cpu/experts/expert.hpp"
 #include "headmix/backend/cpu/products/packed_b.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Scratch that grouped_gemm needs for weights w, in bytes.
 template <class S>
@@ -127,4 +127,4 @@ void grouped_gemm(Products, executor_ref executor, view<S> y, view<std::type_ide
   });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

@@ -9,7 +9,7 @@
 #include "headmix/backend/cpu/experts/expert.hpp"
 #include "headmix/backend/cpu/products/dot_products.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -325,4 +325,4 @@ void grouped_outer(Products, executor_ref executor, view<S> dw, view<std::type_i
   });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

@@ -19,7 +19,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -365,6 +365,6 @@ void packed_gemm(executor_ref executor, view<T> y, view<std::type_identity_t<T c
   });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
 
 HEADMIX_END_QUIET_BOUNDS

@@ -15,7 +15,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Whether this unit has dot products.
 #if defined(HEADMIX_ISA_HAS_DOTS)
@@ -296,6 +296,6 @@ void multiply_rounded(Index m, C c, Rows a, view<float const> b, bool accumulate
 
 }  // namespace detail
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
 
 HEADMIX_END_QUIET_BOUNDS

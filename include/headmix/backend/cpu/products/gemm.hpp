@@ -14,7 +14,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Rows [i, i + m) and columns [j, j + n).
 template <class T>
@@ -283,6 +283,6 @@ void gemm(Products, executor_ref executor, view<C> c, view<A> a, view<B> b, bool
   }
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
 
 HEADMIX_END_QUIET_BOUNDS

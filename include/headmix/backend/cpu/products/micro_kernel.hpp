@@ -13,7 +13,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// c (R rows of V vectors) = or += a b over the depth. The loops over R and V are unrolled, so every sum is a register;
 /// the loop over k is unrolled by 4, as its overhead shows where two threads share a core. c is prefetched at the
@@ -118,6 +118,6 @@ void multiply_panel(Index m, Index cols, int vectors, Index k, Index depth, A co
   multiply_columns<register_block<T>::vectors>(m, cols, k, depth, a, b, b_row, c, accumulate, prefetch);
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail
 
 HEADMIX_END_QUIET_BOUNDS

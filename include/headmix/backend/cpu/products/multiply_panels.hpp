@@ -8,7 +8,7 @@
 
 #include "headmix/backend/cpu/products/packing.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// c = a b or c += a b for m rows c(i) of successive elements and any b, also of narrower numbers. Panels of b are
 /// packed on the stack, for many rows in the course of the product before, unless they lie like that or few rows use
@@ -79,4 +79,4 @@ void multiply_panels(view<T> c, view<std::type_identity_t<T const>> a, view<B> b
     }
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

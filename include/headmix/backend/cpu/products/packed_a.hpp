@@ -10,7 +10,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// Rows at a distance of `stride` elements.
 template <class T>
@@ -109,6 +109,6 @@ inline constexpr bool is_packed_a = false;
 template <class T, class Columns>
 inline constexpr bool is_packed_a<packed_a<T, Columns>> = true;
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail
 
 HEADMIX_END_QUIET_BOUNDS

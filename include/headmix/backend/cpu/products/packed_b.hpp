@@ -11,7 +11,7 @@
 #include "headmix/backend/cpu/products/gemm.hpp"
 #include "headmix/core/aligned_buffer.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -202,4 +202,4 @@ class prepared_weights {
   std::vector<entry> entries_;
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

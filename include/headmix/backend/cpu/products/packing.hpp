@@ -9,7 +9,7 @@
 #include "headmix/backend/cpu/products/micro_kernel.hpp"
 #include "headmix/backend/cpu/simd/transpose.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// Copies n elements, whole vectors. Rows of a panel are short and far apart: wide loads have more cache misses
 /// outstanding.
@@ -56,4 +56,4 @@ void pack_a(T* to, Index m, Index depth, Index step, F column) {
   }
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

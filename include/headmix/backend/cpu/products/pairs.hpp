@@ -21,7 +21,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// Element 0 or 1 of a pair.
 [[nodiscard]] inline float element_of(pair both, Index which) {
@@ -265,6 +265,6 @@ struct pair_packer {
   }
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail
 
 HEADMIX_END_QUIET_BOUNDS

@@ -11,7 +11,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// Where the rows of a panel go before they are used: to a cache, or to a copy.
 enum class prefetch_target { l1, l2, copy };
@@ -136,6 +136,6 @@ struct no_row_prefetch {
   no_prefetch<T> operator()(Index, Index, Index) const { return {}; }
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail
 
 HEADMIX_END_QUIET_BOUNDS

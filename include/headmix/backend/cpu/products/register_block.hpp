@@ -6,7 +6,7 @@
 #include "headmix/backend/cpu/tuning.hpp"
 #include "headmix/core/config.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// The register block for T: mr x nr numbers of c, nr in `vectors` registers of `lanes` numbers. Panels of b have kc
 /// rows.
@@ -19,4 +19,4 @@ struct register_block {
   [[nodiscard]] static constexpr Index kc_of(Index depth) { return depth > kc ? tuning::deep_kc : kc; }
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

@@ -12,7 +12,7 @@
 #include "headmix/backend/cpu/simd/tiles.hpp"
 #include "headmix/core/scalar.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 using pair = std::uint32_t;
 
@@ -205,4 +205,4 @@ void multiply_tile_panel(Index m, Index cols, Index width, Index k, Index depth,
 
 #endif
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail

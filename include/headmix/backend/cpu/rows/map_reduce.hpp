@@ -13,7 +13,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 /// A caller's function of a range, by reference: so its body is compiled once, and not for each way to call it.
@@ -136,7 +136,8 @@ inline constexpr Index width_of = 1;
 template <class W, Index Width>
 inline constexpr Index width_of<simd<W, Width>> = Width;
 
-/// The sum of rows [begin, end) of a tree in column j, or in the columns of a vector from there on, one after the other.
+/// The sum of rows [begin, end) of a tree in column j, or in the columns of a vector from there on, one after the
+/// other.
 template <class P, class Tree>
 P column_block(Tree const& tree, Index begin, Index end, Index j) {
   P sum(0.0);
@@ -245,6 +246,6 @@ void group_sum(executor_ref executor, view<T> y, lazy<Tree> const& a, Index n, b
   });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
 
 HEADMIX_END_QUIET_BOUNDS

@@ -9,7 +9,7 @@
 #include "headmix/backend/cpu/rows/map_reduce.hpp"
 #include "headmix/core/ternary.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 namespace detail {
 
@@ -128,4 +128,4 @@ void absmean_ternary(executor_ref executor, view<T> y, view<T const> a) {
   }
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

@@ -8,7 +8,7 @@
 #include "headmix/backend/cpu/tuning.hpp"
 #include "headmix/core/view.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// The sequence of row i, which is below s.rows.
 [[nodiscard]] inline Index sequence_of(segments s, Index i) {
@@ -80,4 +80,4 @@ void window_mean(executor_ref executor, view<T> y, view<T const> a, segments s, 
   });
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

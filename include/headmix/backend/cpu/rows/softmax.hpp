@@ -10,7 +10,7 @@
 #include "headmix/backend/cpu/rows/map_reduce.hpp"
 #include "headmix/backend/reference.hpp"
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// The largest number of a row, minus infinity without one; it may also be NaN where one is, and is where there are but
 /// those and minus infinities.
@@ -101,4 +101,4 @@ void log_sum_exp(executor_ref executor, view<T> y, view<A const> a) {
   Reference<T>{}.log_sum_exp(y, a);
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

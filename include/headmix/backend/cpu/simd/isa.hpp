@@ -4,10 +4,10 @@
 // compiled with different flags would otherwise define functions of the same name with different code, of which the
 // linker keeps any one: blocks of 16 columns would then meet panels of 64.
 //
-// `Cpu` and all of headmix::cpu lie in an inline namespace of that name, isa_sse2 or isa_avx512_fma_vnni for instance,
-// so source code need not name it. Types that are made with a backend, as Module<L, Cpu<float>> is, differ with it.
-// Pass views and numbers, not modules, between units of different flags: a function that takes a module is then not
-// found by the linker, rather than called with another layout.
+// `Cpu` and all of headmix::cpu_kernels lie in an inline namespace of that name, isa_sse2 or isa_avx512_fma_vnni for
+// instance, so source code need not name it. Types that are made with a backend, as Module<L, Cpu<float>> is, differ
+// with it. Pass views and numbers, not modules, between units of different flags: a function that takes a module is
+// then not found by the linker, rather than called with another layout.
 //
 // Not covered: what has no vectors in it keeps one name, and with it the instructions and the rounding of whichever
 // unit the linker takes it from: Reference, Random, the standard library, inline functions of a program's

@@ -26,7 +26,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Bytes of a register, and of a cache line.
 #if defined(__AVX512F__)
@@ -70,9 +70,9 @@ V shuffle(V const& a, V const& b) {
   return __builtin_shufflevector(a, b, Index...);
 #else
   using element = std::remove_cvref_t<decltype(a[0])>;
-  using number = std::conditional_t<sizeof(element) == 1, signed char,
-                                    std::conditional_t<sizeof(element) == 2, short,
-                                                       std::conditional_t<sizeof(element) == 4, int, long long>>>;
+  using number = std::conditional_t<
+      sizeof(element) == 1, signed char,
+      std::conditional_t<sizeof(element) == 2, short, std::conditional_t<sizeof(element) == 4, int, long long>>>;
   return __builtin_shuffle(a, b, typename vector_of<number, sizeof(V)>::type{Index...});
 #endif
 }
@@ -306,6 +306,6 @@ struct simd {
   }
 };
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA
 
 HEADMIX_END_QUIET_BOUNDS

@@ -18,7 +18,7 @@
 #include <bit>
 #endif
 
-namespace headmix::cpu::inline HEADMIX_ISA {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA {
 
 /// Whether this unit has products of tiles.
 #if defined(HEADMIX_ISA_HAS_TILES)
@@ -185,4 +185,4 @@ struct tile_unit {
 #endif
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA

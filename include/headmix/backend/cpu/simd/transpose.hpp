@@ -10,7 +10,7 @@
 
 HEADMIX_QUIET_BOUNDS
 
-namespace headmix::cpu::inline HEADMIX_ISA::detail {
+namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail {
 
 /// The first (half 0) or the last halves of two vectors, element by element from one and the other.
 template <int Half, class V, std::size_t... J>
@@ -53,6 +53,6 @@ void transpose(T* to, Index to_row, view<S> from) {
     for (Index j = i < rows ? cols : 0; j < from.cols; ++j) to[j * to_row + i] = static_cast<T>(from(i, j));
 }
 
-}  // namespace headmix::cpu::inline HEADMIX_ISA::detail
+}  // namespace headmix::cpu_kernels::inline HEADMIX_ISA::detail
 
 HEADMIX_END_QUIET_BOUNDS
